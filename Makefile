@@ -1,0 +1,47 @@
+# `make demo` and `make test` need Python >= 3.11 and make, nothing else:
+# each builds the virtual environment it needs and reuses it the next time.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+WORKERS ?= auto
+
+.PHONY: demo test test-slow check bench docs clean
+
+demo: $(VENV)/.core
+	$(BIN)/hushmeter demo --force -o demo-report
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+
+test-slow: $(VENV)/.test
+	$(BIN)/python -m pytest -m slow
+
+check: $(VENV)/.check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.bench
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+clean:
+	rm -rf $(VENV) demo-report docs/_build build dist
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "hushmeter needs Python 3.11 or newer; name one with: make PYTHON=python3.12 demo"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "Installing hushmeter into $(VENV) (a minute or two, once) ..."
+	$(PIP_INSTALL) -e .
+	@touch $@
+
+# One stamp per extra: .test installs [test], .check installs [check], and so on.
+$(VENV)/.%: $(VENV)/.core
+	$(PIP_INSTALL) -e ".[$*]"
+	@touch $@

@@ -1,0 +1,5 @@
+"""`python -m hushmeter`."""
+
+from hushmeter.cli import main
+
+main()

@@ -1,0 +1,169 @@
+"""The contract of an attacker, as a suite any class can be held to."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+
+import numpy as np
+
+from hushmeter import synth
+from hushmeter.attack.base import Attacker
+from hushmeter.errors import HushmeterError, InputError
+from hushmeter.home import Appliance, Home
+from hushmeter.trace import Trace
+
+
+class ContractError(HushmeterError):
+    """An attacker breaks the contract; the message says which clause."""
+
+
+def check_attacker(cls: type[Attacker]) -> None:
+    """Hold an attacker class to the contract; raises `ContractError` at the first breach.
+
+    Shapes and types, input left untouched, the same answer for the same seed, one reading and
+    one appliance, an order of appliances that does not matter, pickling, refusal of bad input,
+    and exact recovery of a trace without noise where the class promises it.
+    """
+    for clause in _CLAUSES:
+        clause(cls)
+
+
+def single_switch_trace(home: Home, length: int, seed: int) -> Trace:
+    """A noise-free trace with exactly one switch at every step."""
+    rng = np.random.default_rng(seed)
+    flips = np.zeros((length, len(home)), np.bool_)
+    flips[0] = rng.random(len(home)) < 0.5
+    flips[np.arange(1, length), rng.integers(0, len(home), length - 1)] = True
+    states = np.logical_xor.accumulate(flips, axis=0)
+    power = states * home.powers
+    return Trace(home.base_load + power.sum(axis=1), 6.0, "2024-01-01T00:00Z", states, power)
+
+
+def _example() -> tuple[Home, Trace]:
+    home = synth.ready_home("similar8")
+    return home, synth.trace(home, 400, 0.97, seed=3)
+
+
+def _require(holds: bool, cls: type[Attacker], clause: str) -> None:
+    if not holds:
+        raise ContractError(f"{cls.__name__}: {clause}.")
+
+
+def _has_metadata(cls: type[Attacker]) -> None:
+    for field in ("name", "needs", "assumes"):
+        _require(bool(getattr(cls, field, "")), cls, f"must say its {field}")
+
+
+def _keeps_shapes_and_input(cls: type[Attacker]) -> None:
+    home, trace = _example()
+    readings = np.array(trace.readings)
+    attacker = cls(home).fit(trace)
+    states = attacker.predict(readings, initial_state=trace.truth()[0], rng=0)
+    _require(states.shape == trace.truth().shape, cls, "predict must give shape (T, N)")
+    _require(states.dtype == np.bool_, cls, "predict must give booleans")
+    power = attacker.predict_power(readings, initial_state=trace.truth()[0], rng=0)
+    _require(power.shape == states.shape, cls, "predict_power must give shape (T, N)")
+    _require(bool((power >= 0).all()), cls, "predict_power must not be negative")
+    _require(bool((readings == trace.readings).all()), cls, "predict must not change its input")
+    if hasattr(attacker, "predict_proba"):
+        chance = attacker.predict_proba(readings, initial_state=trace.truth()[0], rng=0)
+        inside = chance.shape == states.shape and bool(((chance >= 0) & (chance <= 1)).all())
+        _require(inside, cls, "predict_proba must give (T, N) values in [0, 1]")
+
+
+def _is_deterministic(cls: type[Attacker]) -> None:
+    home, trace = _example()
+    once, again = (cls(home).fit(trace).predict(trace, rng=11) for _ in range(2))
+    _require(bool((once == again).all()), cls, "the same seed must give the same answer")
+    bare = cls(home).fit(trace).predict(trace.readings, rng=11)
+    _require(bool((once == bare).all()), cls, "a trace without gaps must count as its readings")
+
+
+def _serves_the_smallest(cls: type[Attacker]) -> None:
+    home, trace = _example()
+    one_reading = cls(home).fit(trace).predict(trace.readings[:1], rng=0)
+    _require(one_reading.shape == (1, len(home)), cls, "must serve a single reading")
+    lone = Home([Appliance("kettle", 2000.0)], tolerance=20.0)
+    short = synth.trace(lone, 60, 0.9, seed=1)
+    states = cls(lone).fit(short).predict(short, rng=0)
+    _require(states.shape == (60, 1), cls, "must serve a single appliance")
+
+
+def _ignores_the_order(cls: type[Attacker]) -> None:
+    home, trace = _example()
+    order = np.random.default_rng(5).permutation(len(home))
+    other = Home([home.appliances[i] for i in order], home.tolerance, home.base_load)
+    truth, power = trace.truth(), trace.power
+    shuffled = Trace(
+        trace.readings,
+        trace.interval_s,
+        trace.start,
+        truth[:, order],
+        None if power is None else power[:, order],
+    )
+    plain = cls(home).fit(trace).predict(trace, initial_state=truth[0], rng=2)
+    moved = cls(other).fit(shuffled).predict(shuffled, initial_state=truth[0][order], rng=2)
+    _require(
+        bool((plain[:, order] == moved).all()),
+        cls,
+        "permuting the appliances must permute the answer",
+    )
+
+
+def _pickles(cls: type[Attacker]) -> None:
+    home, trace = _example()
+    attacker = cls(home).fit(trace)
+    before = attacker.predict(trace, rng=4)
+    after = pickle.loads(pickle.dumps(attacker)).predict(trace, rng=4)
+    _require(bool((before == after).all()), cls, "a pickled copy must answer alike")
+
+
+def _refuses_nonsense(cls: type[Attacker]) -> None:
+    home, trace = _example()
+    attacker = cls(home).fit(trace)
+    bad_states = ([True], np.ones(len(home) + 1), np.full(len(home), 2))
+    calls: list[Callable[[], object]] = [
+        lambda: attacker.predict([]),
+        lambda: attacker.predict([1.0, float("nan")]),
+        lambda: attacker.predict(np.ones((3, 2))),
+        *(lambda state=state: attacker.predict(trace, initial_state=state) for state in bad_states),
+    ]
+    for call in calls:
+        try:
+            call()
+        except ValueError:
+            continue
+        raise ContractError(f"{cls.__name__}: bad readings or states must be refused.")
+    try:
+        cls(None)  # type: ignore[arg-type]
+    except InputError:
+        return
+    raise ContractError(f"{cls.__name__}: a home is required.")
+
+
+def _recovers_what_it_promises(cls: type[Attacker]) -> None:
+    if cls.recovers_with is None:
+        return
+    for seed, name in enumerate(("similar8", "evening", "rae13")):
+        home = synth.ready_home(name)
+        trace = single_switch_trace(home, 500, seed)
+        attacker = cls(home, **cls.recovers_with)
+        states = attacker.fit(trace).predict(trace, initial_state=trace.truth()[0], rng=0)
+        _require(
+            bool((states == trace.truth()).all()),
+            cls,
+            f"must recover every state of {name} without noise",
+        )
+
+
+_CLAUSES: tuple[Callable[[type[Attacker]], None], ...] = (
+    _has_metadata,
+    _keeps_shapes_and_input,
+    _is_deterministic,
+    _serves_the_smallest,
+    _ignores_the_order,
+    _pickles,
+    _refuses_nonsense,
+    _recovers_what_it_promises,
+)

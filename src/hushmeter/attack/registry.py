@@ -1,0 +1,40 @@
+"""Attackers by name, imported when first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+
+from hushmeter.attack.base import Attacker
+from hushmeter.errors import UnknownNameError
+
+_HOMES = {
+    "one-shot": "one_shot:OneShot",
+    "multi-shot": "multi_shot:MultiShot",
+    "hierarchical": "hierarchical:Hierarchical",
+    "all-off": "naive:AllOff",
+    "hold": "naive:Hold",
+}
+
+
+class AttackerRegistry(Mapping[str, type[Attacker]]):
+    """Read-only mapping from an attacker's name to its class."""
+
+    def __getitem__(self, name: str) -> type[Attacker]:
+        if name not in _HOMES:
+            raise UnknownNameError("attacker", name, _HOMES)
+        module, attribute = _HOMES[name].split(":")
+        attacker: type[Attacker] = getattr(import_module(f"hushmeter.attack.{module}"), attribute)
+        return attacker
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_HOMES)
+
+    def __len__(self) -> int:
+        return len(_HOMES)
+
+    def __repr__(self) -> str:
+        return f"<attackers: {', '.join(_HOMES)}>"
+
+
+attackers = AttackerRegistry()

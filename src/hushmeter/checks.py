@@ -1,0 +1,80 @@
+"""Parameter checks that answer bad input with one sentence."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hushmeter.errors import DataError, InputError
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+IntArray = NDArray[np.int64]
+
+
+def positive(name: str, value: Any) -> float:
+    """`value` as a float, refused unless it is positive and finite."""
+    number = _number(name, value)
+    if not (math.isfinite(number) and number > 0):
+        raise InputError(f"{name} must be positive and finite, got {value}.")
+    return number
+
+
+def non_negative(name: str, value: Any) -> float:
+    """`value` as a float, refused unless it is finite and at least zero."""
+    number = _number(name, value)
+    if not (math.isfinite(number) and number >= 0):
+        raise InputError(f"{name} must be finite and not negative, got {value}.")
+    return number
+
+
+def whole(name: str, value: Any, *, least: int = 1) -> int:
+    """`value` as an int, refused unless it is a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+    return int(value)
+
+
+def one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
+    """`value`, refused unless it is one of the `allowed` words."""
+    if value not in allowed:
+        raise InputError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
+    return value
+
+
+def finite_vector(name: str, values: ArrayLike) -> FloatArray:
+    """One-dimensional float64 array without NaN or infinity (the first bad row is named)."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be numbers: {error}.") from None
+    if array.ndim != 1:
+        raise InputError(f"{name} must have one dimension, got shape {array.shape}.")
+    finite = np.isfinite(array)
+    if not finite.all():
+        row = int(np.flatnonzero(~finite)[0])
+        raise DataError(f"{name} must be finite, but row {row} is {array[row]}.")
+    return array
+
+
+def power_vector(powers: ArrayLike) -> FloatArray:
+    """Appliance powers [W], shape (N,), all positive."""
+    array = finite_vector("powers", powers)
+    if array.size == 0:
+        raise InputError("powers must name at least one appliance.")
+    if array.min() <= 0:
+        raise InputError(f"powers must be positive, got {array.min():g} W.")
+    return array
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool | str | bytes):
+        raise InputError(f"{name} must be a number, got {value!r}.")
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} must be a number, got {value!r}.") from None

@@ -1,0 +1,67 @@
+"""The command line. Heavy imports wait inside the commands, so that help answers at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+import typer
+
+from hushmeter.cli import attack, demo
+from hushmeter.errors import HushmeterError, InputError, MissingExtraError
+
+app = typer.Typer(
+    name="hushmeter",
+    help=(
+        "Release smart-meter readings under differential privacy "
+        "and see what an attacker still sees."
+    ),
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo")(demo.demo)
+app.command("attack")(attack.attack)
+app.command("attackers")(attack.list_attackers)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from hushmeter import __version__
+
+        typer.echo(f"hushmeter {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Show the version."
+    ),
+) -> None:
+    """Nothing leaves this machine; nothing is overwritten without --force."""
+
+
+def main() -> None:
+    """Run a command; every error is one sentence and an exit code (1 data, 2 usage)."""
+    try:
+        app()
+    except (InputError, MissingExtraError) as error:
+        _fail(str(error), 2)
+    except HushmeterError as error:
+        _fail(str(error), 1)
+    except Exception as error:
+        if os.environ.get("HUSHMETER_DEBUG"):
+            raise
+        _fail(
+            f"unexpected {type(error).__name__}: {error} "
+            "(this is a fault of hushmeter; HUSHMETER_DEBUG=1 shows where).",
+            1,
+        )
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    typer.echo(f"hushmeter: {message}", err=True)
+    sys.exit(code)

@@ -1,0 +1,123 @@
+"""`hushmeter attack` and `hushmeter attackers`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hushmeter.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from hushmeter.checks import BoolArray
+    from hushmeter.home import Home
+    from hushmeter.scoring import Score
+    from hushmeter.trace import Trace
+
+
+def attack(
+    file: Annotated[Path, typer.Argument(help="CSV or Parquet with timestamp and watts.")],
+    home: Annotated[Path, typer.Option("--home", help="The home, as TOML.")],
+    attacker: Annotated[str, typer.Option("--attacker", "-a", help="See `hushmeter attackers`.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="States, .csv or .parquet.")],
+    seed: Annotated[int, typer.Option(help="Seed of the attacker's rounding.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Run an attacker on a file of readings and write what it thinks was on.
+
+    If the file also has a column of watts per appliance, the answer is scored against it: an
+    appliance counts as on above half of its power in the home.
+
+    Example: hushmeter attack meter.csv --home home.toml --attacker multi-shot -o states.csv
+    """
+    from hushmeter.attack.registry import attackers
+    from hushmeter.files import refuse_overwrite, table_format, write_table
+    from hushmeter.home import read_home
+    from hushmeter.read import read_meter
+
+    chosen = attackers[attacker]
+    table_format(output)
+    refuse_overwrite(output, force)
+    known = read_home(home)
+    trace = read_meter(file)
+    states = chosen(known).predict(trace, rng=seed)
+    columns = {name: states[:, i].astype("int8") for i, name in enumerate(known.names)}
+    write_table(output, {"timestamp": trace.times, **columns}, force=force)
+    summary = _summarise(attacker, known, trace, states)
+    if json:
+        print_json({**summary, "output": str(output)})
+    else:
+        _print_summary(summary, output)
+
+
+def list_attackers(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the attackers with what each needs and assumes.
+
+    Example: hushmeter attackers
+    """
+    from hushmeter.attack.registry import attackers
+
+    rows = [
+        {"name": name, "needs": cls.needs, "assumes": cls.assumes}
+        for name, cls in attackers.items()
+    ]
+    if json:
+        print_json(rows)
+    else:
+        print_table("Attackers", ("name", "needs", "assumes"), [tuple(r.values()) for r in rows])
+
+
+def _summarise(attacker: str, home: Home, trace: Trace, states: BoolArray) -> dict[str, Any]:
+    appliances = {
+        name: {"on_share": float(states[:, i].mean()), "readings_on": int(states[:, i].sum())}
+        for i, name in enumerate(home.names)
+    }
+    return {
+        "attacker": attacker,
+        "readings": len(trace),
+        "interval_s": trace.interval_s,
+        "start": f"{trace.times[0]}Z",
+        "end": f"{trace.times[-1]}Z",
+        "appliances": appliances,
+        "score": _score(home, trace, states),
+    }
+
+
+def _score(home: Home, trace: Trace, states: BoolArray) -> Score | None:
+    """Scored where the file names every appliance of the home."""
+    from hushmeter.scoring import score
+
+    if trace.power is None or trace.names is None or not set(home.names) <= set(trace.names):
+        return None
+    power = trace.power[:, [trace.names.index(name) for name in home.names]]
+    return score(
+        states,
+        power > home.powers / 2,
+        power=states * home.powers,
+        true_power=power,
+        names=home.names,
+    )
+
+
+def _print_summary(summary: dict[str, Any], output: Path) -> None:
+    found: Score | None = summary["score"]
+    header, rows = (
+        ["appliance", "on"],
+        [[n, f"{a['on_share']:.1%}"] for n, a in summary["appliances"].items()],
+    )
+    if found is not None:
+        header += ["right", "without data", "F1"]
+        for row, appliance in zip(rows, found.per_appliance, strict=True):
+            row += [f"{appliance.alpha:.1%}", f"{appliance.floor:.1%}", f"{appliance.f1:.2f}"]
+    title = f"{summary['attacker']} on {summary['readings']} readings, {summary['interval_s']:g} s"
+    print_table(title, header, rows)
+    if found is not None:
+        typer.echo(
+            f"Accuracy α {found.alpha:.3f} (everything off: {found.alpha_floor:.3f}), "
+            f"macro F1 {found.f1:.3f}."
+        )
+    typer.echo(f"States written to {output}.")

@@ -1,0 +1,65 @@
+"""Writing files: nothing is overwritten unasked, nothing is left half written."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hushmeter.errors import DataError, InputError
+
+
+def refuse_overwrite(path: Path, force: bool) -> None:
+    """Raise `DataError` if the file exists and `force` is not set."""
+    if path.exists() and not force:
+        raise DataError(f"{path} exists; add --force to overwrite it.")
+
+
+@contextmanager
+def atomic(path: Path, *, force: bool = False) -> Iterator[Path]:
+    """A temporary name beside `path` that becomes `path` when the block ends well."""
+    refuse_overwrite(path, force)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        temporary.replace(path)
+    except OSError as error:
+        raise DataError(f"{path} cannot be written: {error.strerror}.") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str, *, force: bool = False) -> None:
+    """Write UTF-8 text."""
+    with atomic(path, force=force) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def table_format(path: Path) -> str:
+    """Either "csv" or "parquet", by the name of the file."""
+    suffix = path.suffix.lower()
+    if suffix not in (".csv", ".parquet"):
+        raise InputError(f"{path} must end in .csv or .parquet.")
+    return suffix[1:]
+
+
+def write_table(path: Path, columns: Mapping[str, Any], *, force: bool = False) -> None:
+    """Write columns of equal length as CSV or Parquet; times are UTC."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    kind = table_format(path)
+    arrays = {}
+    for name, values in columns.items():
+        array = pa.array(values)
+        utc = pa.types.is_timestamp(array.type)
+        arrays[name] = array.cast(pa.timestamp("ns", tz="UTC")) if utc else array
+    table = pa.table(arrays)
+    with atomic(path, force=force) as temporary:
+        if kind == "csv":
+            csv.write_csv(table, temporary)
+        else:
+            parquet.write_table(table, temporary, compression="zstd")

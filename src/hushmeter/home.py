@@ -1,0 +1,212 @@
+"""A home and its appliances (Section II-A of the paper).
+
+The paper's P is `Home.powers` [W], its δ is `Home.tolerance` [W].
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hushmeter.checks import FloatArray, non_negative, positive
+from hushmeter.errors import DataError, InputError, UnknownNameError
+
+if TYPE_CHECKING:
+    from hushmeter.assumptions import AssumptionCheck
+    from hushmeter.trace import Trace
+
+
+@dataclass(frozen=True)
+class Appliance:
+    """One appliance: A_i of the paper, with its mean power P_i.
+
+    Parameters
+    ----------
+    name : str
+    power : float, optional
+        Mean power while on [W]; the mean of `levels` if only those are given.
+    levels : sequence of float
+        The powers [W] of its on-states, ascending, for an appliance with more than one.
+    run_s : float, optional
+        Usual length of one run [s].
+    runs_per_day : float, optional
+        Usual number of runs a day.
+    """
+
+    name: str
+    power: float = None  # type: ignore[assignment]
+    levels: tuple[float, ...] = ()
+    run_s: float | None = None
+    runs_per_day: float | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise InputError("an appliance needs a name.")
+        levels = tuple(sorted(positive(f"a level of {self.name}", w) for w in self.levels))
+        if self.power is None and not levels:
+            raise InputError(f"{self.name} needs a power or levels [W].")
+        power = sum(levels) / len(levels) if self.power is None else self.power
+        object.__setattr__(self, "levels", levels)
+        object.__setattr__(self, "power", positive(f"power of {self.name}", power))
+        for field in ("run_s", "runs_per_day"):
+            value = getattr(self, field)
+            if value is not None:
+                object.__setattr__(self, field, positive(f"{field} of {self.name}", value))
+
+    @property
+    def on_levels(self) -> tuple[float, ...]:
+        """Powers [W] of the on-states: `levels`, or the mean power alone."""
+        return self.levels or (self.power,)
+
+    @property
+    def duty(self) -> float | None:
+        """Usual share of the day it is on, if its habits are known."""
+        if self.run_s is None or self.runs_per_day is None:
+            return None
+        return min(1.0, self.run_s * self.runs_per_day / 86_400)
+
+
+@dataclass(frozen=True)
+class Home:
+    """What an attacker knows about a household.
+
+    Parameters
+    ----------
+    appliances : sequence of Appliance
+    tolerance : float
+        The paper's δ [W]: how far a jump of the meter may be from the power that switched.
+    base_load : float
+        Power drawn all the time and by nothing named [W].
+    name : str
+    """
+
+    appliances: tuple[Appliance, ...]
+    tolerance: float
+    base_load: float = 0.0
+    name: str = "home"
+
+    def __init__(
+        self,
+        appliances: Iterable[Appliance],
+        tolerance: float,
+        base_load: float = 0.0,
+        name: str = "home",
+    ) -> None:
+        members = tuple(appliances)
+        if not members:
+            raise InputError("a home needs at least one appliance.")
+        seen: set[str] = set()
+        for appliance in members:
+            if appliance.name in seen:
+                raise InputError(f"two appliances are named {appliance.name!r}.")
+            seen.add(appliance.name)
+        object.__setattr__(self, "appliances", members)
+        object.__setattr__(self, "tolerance", positive("tolerance", tolerance))
+        object.__setattr__(self, "base_load", non_negative("base_load", base_load))
+        object.__setattr__(self, "name", name)
+
+    def __len__(self) -> int:
+        return len(self.appliances)
+
+    @cached_property
+    def powers(self) -> FloatArray:
+        """The paper's P: mean on-powers [W], shape (N,), read-only."""
+        powers = np.array([appliance.power for appliance in self.appliances])
+        powers.flags.writeable = False
+        return powers
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Appliance names, in the order of `powers`."""
+        return tuple(appliance.name for appliance in self.appliances)
+
+    def index(self, name: str) -> int:
+        """Column of the appliance called `name`."""
+        if name not in self.names:
+            raise UnknownNameError("appliance", name, self.names)
+        return self.names.index(name)
+
+    def subset(self, names: Iterable[str]) -> Home:
+        """The same home with only the named appliances, in the given order."""
+        chosen = [self.appliances[self.index(name)] for name in names]
+        return Home(chosen, self.tolerance, self.base_load, self.name)
+
+    def check(self, trace: Trace | None = None) -> AssumptionCheck:
+        """Assumptions 1–3 of the paper, checked on this home and, if given, on a trace."""
+        from hushmeter.assumptions import check_assumptions
+
+        return check_assumptions(self, trace)
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the home as TOML; an existing file is kept unless `force`."""
+        import tomli_w
+
+        target = Path(path)
+        if target.exists() and not force:
+            raise DataError(f"{target} exists; pass force to overwrite it.")
+        target.write_text(tomli_w.dumps(_to_table(self)), encoding="utf-8")
+
+
+def read_home(path: str | Path) -> Home:
+    """Read a home from the TOML that `Home.save` writes.
+
+    Raises
+    ------
+    DataError
+        If the file is missing, is not TOML, or describes no valid home.
+    """
+    source = Path(path)
+    try:
+        table = tomllib.loads(source.read_text(encoding="utf-8"))
+        return _from_table(table)
+    except OSError as error:
+        raise DataError(f"{source} cannot be read: {error.strerror}.") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise DataError(f"{source} is not a TOML file: {error}.") from None
+    except InputError as error:
+        raise DataError(f"{source} describes no valid home: {error}") from None
+
+
+def _to_table(home: Home) -> dict[str, Any]:
+    return {
+        "name": home.name,
+        "tolerance": home.tolerance,
+        "base_load": home.base_load,
+        "appliance": [
+            {field: value for field, value in vars(a).items() if value not in (None, ())}
+            for a in home.appliances
+        ],
+    }
+
+
+def _from_table(table: dict[str, Any]) -> Home:
+    appliances = table.get("appliance")
+    if not isinstance(appliances, list) or not all(isinstance(a, dict) for a in appliances):
+        raise InputError("it has no [[appliance]] entries.")
+    if "tolerance" not in table:
+        raise InputError("it has no tolerance [W].")
+    _refuse_unknown_keys(table, {"name", "tolerance", "base_load", "appliance"}, "home")
+    for entry in appliances:
+        _refuse_unknown_keys(entry, set(Appliance.__dataclass_fields__), "appliance")
+        if "name" not in entry:
+            raise InputError("an appliance has no name.")
+        if not isinstance(entry.get("levels", []), list):
+            raise InputError(f"levels of {entry['name']} must be a list of watts.")
+    return Home(
+        [Appliance(**entry) for entry in appliances],
+        table["tolerance"],
+        table.get("base_load", 0.0),
+        str(table.get("name", "home")),
+    )
+
+
+def _refuse_unknown_keys(table: dict[str, Any], known: set[str], kind: str) -> None:
+    for key in table:
+        if key not in known:
+            raise UnknownNameError(f"{kind} entry", key, known)

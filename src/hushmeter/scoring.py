@@ -1,0 +1,240 @@
+"""How much did the attacker see? Accuracies of the paper and what they hide.
+
+α alone misleads: in a home that is mostly off, "everything is off" scores high. Every score
+therefore carries its floors, F1, balanced accuracy and, per appliance, the visibility: the share
+of what a guess without data leaves open that the attacker closed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hushmeter.checks import BoolArray, FloatArray, IntArray
+from hushmeter.errors import DataError, InputError
+from hushmeter.trace import Trace
+
+
+@dataclass(frozen=True)
+class ApplianceScore:
+    """What was seen of one appliance.
+
+    Attributes
+    ----------
+    name : str
+    alpha : float
+        Share of readings whose state was named rightly.
+    off_floor : float
+        The same for "always off": one minus its share of time on.
+    hold_floor : float
+        The same for "as at the first reading".
+    floor : float
+        The better of "always off" and "always on": the best guess without data.
+    visibility : float
+        (α − floor)/(1 − floor): 1 all seen, 0 no better than the guess, negative worse; NaN for
+        an appliance that never switches.
+    f1 : float
+        Harmonic mean of precision and recall of "on"; NaN if never on in truth or answer.
+    balanced_accuracy : float
+        Mean share named rightly of the on and the off readings that there are.
+    mcc : float
+        Matthews correlation coefficient, 0 where undefined.
+    kolter : float
+        1 − Σ|P − P̂|/(2 ΣP) of its power; NaN without power.
+    """
+
+    name: str
+    alpha: float
+    off_floor: float
+    hold_floor: float
+    floor: float
+    visibility: float
+    f1: float
+    balanced_accuracy: float
+    mcc: float
+    kolter: float
+
+
+@dataclass(frozen=True)
+class Score:
+    """The score of one attack; means are over appliances.
+
+    Attributes
+    ----------
+    alpha : float
+        α = 1 − ‖X̄ − X⁰‖₁/(NT): Eq. (acc_one) on switches, α_m on states.
+    alpha_floor : float
+        α of "everything off".
+    hold_floor : float
+        α of "as at the first reading".
+    f1, balanced_accuracy, mcc : float
+        Macro means; appliances without a value are left out.
+    kolter : float
+        Kolter and Johnson's 1 − Σ|P − P̂|/(2 ΣP) over all appliances; NaN without power.
+    per_appliance : tuple of ApplianceScore
+    group_alphas : tuple of float
+        α_i of each group given, largest powers first; empty without groups.
+    """
+
+    alpha: float
+    alpha_floor: float
+    hold_floor: float
+    f1: float
+    balanced_accuracy: float
+    mcc: float
+    kolter: float
+    per_appliance: tuple[ApplianceScore, ...]
+    group_alphas: tuple[float, ...] = ()
+
+    def __getitem__(self, name: str) -> ApplianceScore:
+        """The appliance called `name`."""
+        for appliance in self.per_appliance:
+            if appliance.name == name:
+                return appliance
+        raise InputError(f"no appliance named {name!r} was scored.")
+
+
+def accuracy(states: ArrayLike, truth: ArrayLike) -> float:
+    """α = 1 − ‖X̄ − X⁰‖₁/(NT): the share of equal entries."""
+    guessed, actual = _pair(states, truth)
+    return float((guessed == actual).mean())
+
+
+def group_accuracies(
+    states: ArrayLike, truth: ArrayLike, groups: Iterable[IntArray]
+) -> tuple[float, ...]:
+    """α_i = 1 − ‖X̄[i] − X⁰[i]‖₁/(N_i T) of every group of columns."""
+    guessed, actual = _pair(states, truth)
+    return tuple(float((guessed[:, g] == actual[:, g]).mean()) for g in groups)
+
+
+def hierarchy_accuracy(alphas: ArrayLike, groups: Iterable[IntArray]) -> float:
+    """α_H = Σ α_i N_i / Σ N_i."""
+    return float(np.average(np.asarray(alphas), weights=[len(group) for group in groups]))
+
+
+def kolter_accuracy(power: ArrayLike, true_power: ArrayLike) -> float:
+    """1 − Σ|P − P̂|/(2 ΣP) [Kolter and Johnson 2011]; NaN where no power was drawn."""
+    guessed, actual = np.asarray(power, float), np.asarray(true_power, float)
+    if guessed.shape != actual.shape:
+        raise InputError(f"power has shape {guessed.shape}, the truth {actual.shape}.")
+    total = actual.sum()
+    return float(1 - np.abs(guessed - actual).sum() / (2 * total)) if total > 0 else math.nan
+
+
+def score(
+    states: ArrayLike,
+    truth: Trace | ArrayLike,
+    *,
+    power: ArrayLike | None = None,
+    true_power: ArrayLike | None = None,
+    groups: Iterable[IntArray] = (),
+    names: Iterable[str] | None = None,
+) -> Score:
+    """Compare predicted states with the truth.
+
+    Parameters
+    ----------
+    states : array_like of bool, shape (T, N)
+    truth : Trace with states, or array_like of bool, shape (T, N)
+    power, true_power : array_like, shape (T, N), optional
+        Predicted and true power [W] for Kolter's accuracy; a trace brings its own truth.
+    groups : iterable of index arrays
+        Hierarchies, for α_i.
+    names : sequence of str, optional
+    """
+    if isinstance(truth, Trace):
+        names = truth.names if names is None else names
+        true_power = truth.power if true_power is None else true_power
+        truth = truth.truth()
+    guessed, actual = _pair(states, truth)
+    columns = _names(names, actual.shape[1])
+    kolter = _kolter_per_appliance(power, true_power, actual.shape)
+    appliances = tuple(
+        _score_appliance(name, guessed[:, i], actual[:, i], float(kolter[i]))
+        for i, name in enumerate(columns)
+    )
+    return Score(
+        alpha=float((guessed == actual).mean()),
+        alpha_floor=float(1 - actual.mean()),
+        hold_floor=float((actual == actual[0]).mean()),
+        f1=_mean_of(a.f1 for a in appliances),
+        balanced_accuracy=_mean_of(a.balanced_accuracy for a in appliances),
+        mcc=_mean_of(a.mcc for a in appliances),
+        kolter=math.nan
+        if power is None or true_power is None
+        else kolter_accuracy(power, true_power),
+        per_appliance=appliances,
+        group_alphas=group_accuracies(guessed, actual, groups),
+    )
+
+
+def _score_appliance(
+    name: str, guessed: BoolArray, actual: BoolArray, kolter: float
+) -> ApplianceScore:
+    hits = int((guessed & actual).sum())
+    false_alarms = int((guessed & ~actual).sum())
+    misses = int((~guessed & actual).sum())
+    quiet = actual.size - hits - false_alarms - misses
+    alpha = (hits + quiet) / actual.size
+    on_share = (hits + misses) / actual.size
+    floor = max(on_share, 1 - on_share)
+    recalls = [_ratio(hits, hits + misses), _ratio(quiet, quiet + false_alarms)]
+    spread = math.sqrt(
+        float(hits + false_alarms)
+        * float(hits + misses)
+        * float(quiet + false_alarms)
+        * float(quiet + misses)
+    )
+    return ApplianceScore(
+        name=name,
+        alpha=alpha,
+        off_floor=1 - on_share,
+        hold_floor=float((actual == actual[0]).mean()),
+        floor=floor,
+        visibility=_ratio(alpha - floor, 1 - floor),
+        f1=_ratio(2 * hits, 2 * hits + false_alarms + misses),
+        balanced_accuracy=_mean_of(recalls),
+        mcc=(hits * quiet - false_alarms * misses) / spread if spread else 0.0,
+        kolter=kolter,
+    )
+
+
+def _kolter_per_appliance(
+    power: ArrayLike | None, true_power: ArrayLike | None, shape: tuple[int, ...]
+) -> FloatArray:
+    if power is None or true_power is None:
+        return np.full(shape[1], math.nan)
+    guessed, actual = np.asarray(power, float), np.asarray(true_power, float)
+    if guessed.shape != shape or actual.shape != shape:
+        raise InputError(f"power must have shape {shape}, got {guessed.shape} and {actual.shape}.")
+    return np.array([kolter_accuracy(guessed[:, i], actual[:, i]) for i in range(shape[1])])
+
+
+def _pair(states: ArrayLike, truth: ArrayLike) -> tuple[BoolArray, BoolArray]:
+    guessed, actual = np.asarray(states), np.asarray(truth)
+    if guessed.ndim != 2 or guessed.shape != actual.shape:
+        raise InputError(f"states have shape {guessed.shape}, the truth {actual.shape}.")
+    if guessed.size == 0:
+        raise DataError("there is nothing to score: no readings or no appliances.")
+    return guessed.astype(np.bool_, copy=False), actual.astype(np.bool_, copy=False)
+
+
+def _names(names: Iterable[str] | None, n: int) -> tuple[str, ...]:
+    given = tuple(f"appliance {i + 1}" for i in range(n)) if names is None else tuple(names)
+    if len(given) != n:
+        raise InputError(f"{len(given)} names were given for {n} appliances.")
+    return given
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else math.nan
+
+
+def _mean_of(values: Iterable[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return sum(known) / len(known) if known else math.nan

@@ -1,0 +1,227 @@
+"""A series of meter readings with its time, its gaps and, where known, its truth.
+
+y_t of the paper is `Trace.readings` [W], X its `states`, Δ its `switches` and K its `jumps`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hushmeter.checks import BoolArray, FloatArray, IntArray, finite_vector, positive
+from hushmeter.errors import DataError, InputError
+
+TimeArray = NDArray[np.datetime64]
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Meter readings at a fixed interval, possibly with gaps.
+
+    Parameters
+    ----------
+    readings : array_like, shape (T,)
+        Mean power of each interval [W].
+    interval_s : float
+        Length of one interval [s].
+    start : str, datetime or datetime64
+        Start of the first interval; text and datetimes must carry a time zone, a datetime64 is
+        taken as UTC.
+    states : array_like of bool, shape (T, N), optional
+        True on/off states, X of the paper.
+    power : array_like, shape (T, N), optional
+        True power of each appliance [W].
+    names : sequence of str, optional
+        Appliance names of the columns of `states` and `power`.
+    steps : array_like of int, shape (T,), optional
+        Position of each reading on the time grid, counted in intervals from `start`, strictly
+        ascending; without it the readings are contiguous. A step of more than one is a gap.
+    """
+
+    readings: FloatArray
+    interval_s: float
+    start: np.datetime64
+    states: BoolArray | None
+    power: FloatArray | None
+    names: tuple[str, ...] | None
+    steps: IntArray | None
+
+    def __init__(
+        self,
+        readings: ArrayLike,
+        interval_s: float,
+        start: str | datetime | np.datetime64 = "1970-01-01T00:00Z",
+        states: ArrayLike | None = None,
+        power: ArrayLike | None = None,
+        names: Iterable[str] | None = None,
+        steps: ArrayLike | None = None,
+    ) -> None:
+        values = finite_vector("readings", readings)
+        if values.size == 0:
+            raise DataError("a trace needs at least one reading, got none.")
+        columns = None if names is None else tuple(names)
+        fields = {
+            "readings": _frozen(values),
+            "interval_s": positive("interval_s", interval_s),
+            "start": utc(start),
+            "states": _truth("states", states, values.size, columns, np.bool_),
+            "power": _truth("power", power, values.size, columns, np.float64),
+            "names": columns,
+            "steps": None if steps is None else _ascending(steps, values.size),
+        }
+        for field, value in fields.items():
+            object.__setattr__(self, field, value)
+
+    def __len__(self) -> int:
+        return int(self.readings.size)
+
+    def __getitem__(self, part: slice) -> Trace:
+        """A contiguous part; its start is the time of its first reading."""
+        if not isinstance(part, slice) or part.step not in (None, 1):
+            raise InputError("a trace is cut with trace[first:stop].")
+        first, stop, _ = part.indices(len(self))
+        if stop <= first:
+            raise DataError(f"trace[{first}:{stop}] holds no reading.")
+        return Trace(
+            self.readings[part],
+            self.interval_s,
+            self.times[first],
+            None if self.states is None else self.states[part],
+            None if self.power is None else self.power[part],
+            self.names,
+            None if self.steps is None else self.steps[part] - self.steps[first],
+        )
+
+    def replace_readings(self, readings: ArrayLike) -> Trace:
+        """The same times and truth with other readings, such as released ones."""
+        values = finite_vector("readings", readings)
+        if values.size != len(self):
+            raise InputError(f"readings must have {len(self)} entries, got {values.size}.")
+        return Trace(
+            values, self.interval_s, self.start, self.states, self.power, self.names, self.steps
+        )
+
+    @cached_property
+    def times(self) -> TimeArray:
+        """Start of every interval, UTC, datetime64[ns], shape (T,)."""
+        steps = np.arange(len(self)) if self.steps is None else self.steps
+        since = np.rint(steps * (self.interval_s * 1e9)).astype("timedelta64[ns]")
+        times: TimeArray = self.start + since
+        return times
+
+    @cached_property
+    def run_starts(self) -> BoolArray:
+        """True at the first reading of every contiguous run, shape (T,)."""
+        starts = np.zeros(len(self), dtype=np.bool_)
+        if self.steps is not None:
+            starts[1:] = np.diff(self.steps) > 1
+        starts[0] = True
+        return starts
+
+    @property
+    def runs(self) -> list[slice]:
+        """The contiguous runs, as slices of the readings."""
+        first = np.flatnonzero(self.run_starts)
+        stop = np.append(first[1:], len(self))
+        return [slice(int(a), int(b)) for a, b in zip(first, stop, strict=True)]
+
+    def jumps(self, *, signed: bool = False) -> FloatArray:
+        """K_t = |y_t − y_{t−1}| [W], shape (T,); zero where a run starts.
+
+        With `signed`, y_t − y_{t−1} itself.
+        """
+        return jumps(self.readings, self.run_starts, signed=signed)
+
+    @cached_property
+    def switches(self) -> BoolArray:
+        """Δ_t = |X_t − X_{t−1}|, shape (T, N); False where a run starts."""
+        states = self.truth()
+        switches = np.zeros_like(states)
+        np.not_equal(states[1:], states[:-1], out=switches[1:])
+        switches[self.run_starts] = False
+        return switches
+
+    @property
+    def sparsity(self) -> float:
+        """s = 1 − Σ_t ‖X_{t+1} − X_t‖₀ / (N (T − 1)) (Appendix B), over pairs within runs."""
+        pairs = len(self) - int(self.run_starts.sum())
+        if pairs == 0:
+            raise DataError("sparsity needs two readings in a row.")
+        return 1.0 - float(self.switches.sum()) / float(pairs * self.switches.shape[1])
+
+    def truth(self) -> BoolArray:
+        """The true states, or an error that says they are missing."""
+        if self.states is None:
+            raise DataError("this trace has no true states; give sub-metered data to compare with.")
+        return self.states
+
+
+def jumps(
+    readings: FloatArray, run_starts: BoolArray | None = None, *, signed: bool = False
+) -> FloatArray:
+    """K_t = |y_t − y_{t−1}| [W] (or signed), zero at index 0 and wherever a run starts."""
+    steps = np.zeros_like(readings)
+    np.subtract(readings[1:], readings[:-1], out=steps[1:])
+    if run_starts is not None:
+        steps[run_starts] = 0.0
+    return steps if signed else np.abs(steps, out=steps)
+
+
+def utc(moment: str | datetime | np.datetime64) -> np.datetime64:
+    """`moment` as datetime64[ns] in UTC; text or a datetime without a zone is refused."""
+    if isinstance(moment, np.datetime64):
+        if np.isnat(moment):
+            raise InputError("start must be a time, got NaT.")
+        nanoseconds: np.datetime64 = moment.astype("datetime64[ns]")
+        return nanoseconds
+    try:
+        parsed = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+    except ValueError:
+        raise InputError(f"start must be an ISO 8601 time, got {moment!r}.") from None
+    if not isinstance(parsed, datetime):
+        raise InputError(f"start must be an ISO 8601 time, got {moment!r}.")
+    if parsed.tzinfo is None:
+        raise InputError(f"start {moment} has no time zone; write it as UTC with a Z at its end.")
+    return np.datetime64(parsed.astimezone(UTC).replace(tzinfo=None), "ns")
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _truth(
+    name: str, values: ArrayLike | None, length: int, names: tuple[str, ...] | None, dtype: type
+) -> NDArray[Any] | None:
+    if values is None:
+        return None
+    array = np.asarray(values)
+    if array.ndim != 2 or array.shape[0] != length or array.shape[1] == 0:
+        raise InputError(f"{name} must have shape ({length}, N), got {array.shape}.")
+    if names is not None and array.shape[1] != len(names):
+        raise InputError(f"{name} has {array.shape[1]} columns for {len(names)} names.")
+    if dtype is np.bool_ and array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
+        raise InputError(f"{name} must be 0 or 1.")
+    array = array.astype(dtype, copy=False)
+    if dtype is np.float64 and not np.isfinite(array).all():
+        raise DataError(f"{name} must be finite.")
+    return _frozen(array)
+
+
+def _ascending(steps: ArrayLike, length: int) -> IntArray:
+    array = np.asarray(steps)
+    if array.shape != (length,) or array.dtype.kind not in "iu":
+        raise InputError(f"steps must be {length} whole numbers.")
+    array = array.astype(np.int64, copy=False)
+    if length > 1 and int(np.diff(array).min()) < 1:
+        row = int(np.flatnonzero(np.diff(array) < 1)[0]) + 1
+        raise DataError(f"steps must ascend, but row {row} repeats or reverses time.")
+    view: IntArray = _frozen(array)
+    return view
