@@ -78,6 +78,10 @@ class Trace:
         for field, value in fields.items():
             object.__setattr__(self, field, value)
 
+    def __repr__(self) -> str:
+        truth = "no truth" if self.states is None else f"{self.states.shape[1]} appliances"
+        return f"Trace({len(self)} readings, {self.interval_s:g} s, from {self.start}Z, {truth})"
+
     def __len__(self) -> int:
         return int(self.readings.size)
 

@@ -105,10 +105,8 @@ def _score(home: Home, trace: Trace, states: BoolArray) -> Score | None:
 
 def _print_summary(summary: dict[str, Any], output: Path) -> None:
     found: Score | None = summary["score"]
-    header, rows = (
-        ["appliance", "on"],
-        [[n, f"{a['on_share']:.1%}"] for n, a in summary["appliances"].items()],
-    )
+    header = ["appliance", "on"]
+    rows = [[n, f"{a['on_share']:.1%}"] for n, a in summary["appliances"].items()]
     if found is not None:
         header += ["right", "without data", "F1"]
         for row, appliance in zip(rows, found.per_appliance, strict=True):

@@ -22,7 +22,8 @@ def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+    typer.echo(title)
+    table = Table(box=SIMPLE_HEAD)
     for i, name in enumerate(header):
         table.add_column(name, justify="left" if i == 0 else "right")
     for row in rows:

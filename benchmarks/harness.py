@@ -1,0 +1,69 @@
+"""How ratios are measured, printed and saved."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+RESULTS = Path(__file__).with_name("results.json")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One ratio: how often `versus` fits into `name` (or the other way round, as it says)."""
+
+    name: str
+    ratio: float
+    versus: str
+    target: float | None
+    note: str = ""
+    at_most: bool = False
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the target is met; None without a target."""
+        if self.target is None:
+            return None
+        return self.ratio <= self.target if self.at_most else self.ratio >= self.target
+
+    def __str__(self) -> str:
+        sign = "≤" if self.at_most else "≥"
+        target = "" if self.target is None else f"{sign} {self.target:g}"
+        verdict = {True: "met", False: "MISSED", None: ""}[self.met]
+        ratio = f"{self.ratio:>10,.4g} × {self.versus}"
+        return f"{self.name:<50} {ratio:<46} {target:>9} {verdict:<7} {self.note}"
+
+
+def best_of(function: Callable[[], object], repeat: int = 5) -> float:
+    """Shortest of several timings [s]: the least disturbed one."""
+    times = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def together(*functions: Callable[[], object], repeat: int = 5) -> list[float]:
+    """Shortest timing of each [s], taken in turns so that a noisy moment hits them all."""
+    best = [float("inf")] * len(functions)
+    for _ in range(repeat):
+        for i, function in enumerate(functions):
+            start = time.perf_counter()
+            function()
+            best[i] = min(best[i], time.perf_counter() - start)
+    return best
+
+
+def save(rows: Iterable[Row]) -> None:
+    """Write the table beside the benchmarks."""
+    table = {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "rows": [{**asdict(row), "met": row.met} for row in rows],
+    }
+    RESULTS.write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

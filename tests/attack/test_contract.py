@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import hushmeter as hm
+from hushmeter.attack.contract import ContractError, check_attacker, single_switch_trace
+from hushmeter.attack.naive import AllOff
+from hushmeter.attack.one_shot import OneShot
+
+
+@pytest.mark.parametrize("name", list(hm.attackers))
+def test_every_attacker_keeps_the_contract(name):
+    check_attacker(hm.attackers[name])
+
+
+def test_registry_names_and_classes_agree():
+    for name, cls in hm.attackers.items():
+        assert cls.name == name
+    assert {"one-shot", "multi-shot", "hierarchical", "all-off", "hold"} <= set(hm.attackers)
+    assert "nonsense" not in hm.attackers
+    assert len(hm.attackers) == len(list(hm.attackers))
+    assert "multi-shot" in repr(hm.attackers)
+
+
+def test_an_unknown_attacker_is_answered_with_the_nearest():
+    with pytest.raises(hm.errors.UnknownNameError, match="did you mean 'multi-shot'") as caught:
+        hm.attackers["multishot"]
+    assert isinstance(caught.value, KeyError)
+    with pytest.raises(hm.errors.InputError, match="known: all-off"):
+        hm.attackers["xyz"]
+
+
+def test_single_switch_traces_switch_once_a_step():
+    home = hm.synth.ready_home("evening")
+    trace = single_switch_trace(home, 200, 0)
+    assert (trace.switches[1:].sum(axis=1) == 1).all()
+
+
+class Floats(AllOff):
+    def predict(self, *args, **keywords):
+        return super().predict(*args, **keywords).astype(float)
+
+
+class Mutates(AllOff):
+    def predict(self, readings, **keywords):
+        states = super().predict(readings, **keywords)
+        if isinstance(readings, np.ndarray) and readings.flags.writeable:
+            readings[0] += 1
+        return states
+
+
+class Restless(AllOff):
+    def predict(self, readings, **keywords):
+        states = super().predict(readings, **keywords)
+        return np.random.default_rng().random(states.shape) < 0.5
+
+
+class FirstColumn(AllOff):
+    def predict(self, readings, **keywords):
+        states = super().predict(readings, **keywords)
+        states[:, 0] = True
+        return states
+
+
+class Unpicklable(AllOff):
+    def __init__(self, home):
+        super().__init__(home)
+        self.secret = 0
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self.secret = 1
+
+    def predict(self, readings, **keywords):
+        return super().predict(readings, **keywords) | bool(self.secret)
+
+
+class Silent(AllOff):
+    needs = ""
+
+
+class Lenient(AllOff):
+    def predict(self, readings, *, initial_state=None, rng=None):
+        bare = readings if isinstance(readings, hm.Trace) else np.nan_to_num(np.ravel(readings))
+        return super().predict(bare if len(bare) else [0.0], rng=rng)
+
+
+class Boastful(OneShot):
+    recovers_with: ClassVar = {}
+
+
+class Homeless(AllOff):
+    def __init__(self, home):
+        self.home = home
+
+
+@pytest.mark.parametrize(
+    ("cls", "clause"),
+    [
+        (Silent, "must say its needs"),
+        (Floats, "must give booleans"),
+        (Mutates, "must not change its input"),
+        (Restless, "the same seed must give the same answer"),
+        (FirstColumn, "permuting the appliances"),
+        (Unpicklable, "a pickled copy must answer alike"),
+        (Lenient, "bad readings or states must be refused"),
+        (Homeless, "a home is required"),
+        (Boastful, "must recover every state"),
+    ],
+)
+def test_each_clause_catches_its_breach(cls, clause):
+    with pytest.raises(ContractError, match=clause):
+        check_attacker(cls)

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hushmeter import synth
+from hushmeter.attack.contract import single_switch_trace
+from hushmeter.attack.one_shot import OneShot, round_switches
+from hushmeter.home import Appliance, Home
+from hushmeter.scoring import accuracy
+from hushmeter.trace import Trace
+
+PAIR = Home([Appliance("a", 100.0), Appliance("b", 160.0)], 2.0)
+
+
+def test_opposite_switches_break_absolute_jumps():
+    """100 W on while 160 W off: K = 60 but Δ·P = 260, an assumption the paper does not state."""
+    states = np.array([[0, 1], [1, 0]], bool)
+    trace = Trace(states @ PAIR.powers, 6.0, states=states)
+    assert trace.jumps()[1] == 60.0
+    found = OneShot(PAIR, solver="exact").predict_switches(trace)
+    assert not (found[1] == trace.switches[1]).all()
+
+
+def test_known_states_decide_the_direction():
+    states = np.array([[0, 1], [1, 1], [1, 0], [1, 0]], bool)
+    trace = Trace(states @ PAIR.powers, 6.0, states=states)
+    for solver in ("exact", "relaxed"):
+        attacker = OneShot(PAIR, solver=solver, direction="signed", rounding="threshold")
+        found = attacker.predict_switches(trace, known_states=trace.truth())
+        np.testing.assert_array_equal(found, trace.switches)
+
+
+def test_one_shot_accuracy_without_noise_is_exact_with_p1(rng):
+    home = synth.ready_home("similar8")
+    trace = single_switch_trace(home, 400, 3)
+    switches = OneShot(home, solver="exact").predict_switches(trace)
+    assert accuracy(switches, trace.switches) == 1.0
+
+
+def test_relaxed_switches_have_the_probabilities_of_p3():
+    home = Home([Appliance("a", 100.0), Appliance("b", 50.0)], 1.0)
+    readings = np.tile([0.0, 26.0], 8000)
+    found = OneShot(home).predict_switches(readings, rng=4)[1:]
+    # q = (26 − 1)/100; five standard errors of 16 000 draws are 0.017
+    assert found[:, 0].mean() == pytest.approx(0.25, abs=0.017)
+    assert not found[:, 1].any()
+
+
+def test_following_signed_jumps_never_switches_on_what_is_on():
+    home = synth.ready_home("rae13")
+    trace = synth.trace(home, 800, 0.95, seed=9)
+    noisy = trace.readings + np.random.default_rng(0).laplace(0, 100, len(trace))
+    for solver in ("exact", "relaxed"):
+        attacker = OneShot(home, solver=solver, direction="signed")
+        states = attacker.predict(noisy, initial_state=trace.truth()[0], rng=1)
+        rises = np.diff(noisy) > 0
+        changed = states[1:] != states[:-1]
+        assert changed.any()
+        assert states[1:][changed & rises[:, None]].all()
+        assert not states[1:][changed & ~rises[:, None]].any()
+
+
+def test_unexplained_jumps_may_switch_nothing():
+    readings = [0.0, 130.0]
+    nearest, none = (
+        OneShot(PAIR, solver="exact", unexplained=u).predict(readings) for u in ("nearest", "none")
+    )
+    assert nearest[1].any()
+    assert not none[1].any()
+
+
+def test_rounding():
+    shares = np.array([[0.0, 0.5, 0.49, 1.0]])
+    assert round_switches(shares, rounding="threshold").tolist() == [[False, True, False, True]]
+    drawn = round_switches(np.tile(shares, (2000, 1)), rng=0)
+    assert not drawn[:, 0].any()
+    assert drawn[:, 3].all()
+    assert 0.4 < drawn[:, 1].mean() < 0.6
+    with pytest.raises(ValueError, match="rounding must be one of"):
+        round_switches(shares, rounding="up")
+
+
+def test_fit_checks_the_truth():
+    with pytest.raises(ValueError, match="has no true states"):
+        OneShot(PAIR).fit(Trace([1.0], 1.0))
+    with pytest.raises(ValueError, match="the trace has 1 appliances, the home 2"):
+        OneShot(PAIR).fit(Trace([1.0], 1.0, states=[[1]]))
+
+
+def test_power_is_states_times_mean_powers():
+    power = OneShot(PAIR, solver="exact").predict_power([0.0, 100.0, 260.0])
+    assert power.tolist() == [[0, 0], [100, 0], [100, 160]]

@@ -1,0 +1,33 @@
+"""Shared fixtures: one seed, ready homes, real data where it lies beside the project."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "hushmeter",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("hushmeter")
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20_240_115)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real data sets, or a skip with the reason."""
+    default = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("HUSHMETER_DATA", default))
+    if not folder.is_dir():
+        pytest.skip(f"no real data at {folder}; name a folder in HUSHMETER_DATA")
+    return folder

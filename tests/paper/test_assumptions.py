@@ -1,0 +1,94 @@
+"""Assumptions 1–3 and the verdict of `Home.check`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hushmeter import synth
+from hushmeter.assumptions import concentration_margin
+from hushmeter.home import Appliance, Home
+from hushmeter.trace import Trace
+
+PLAIN = Home([Appliance("a", 100.0), Appliance("b", 130.0), Appliance("c", 160.0)], 5.0)
+
+
+def trace_of(states, extra=0.0, **keywords):
+    states = np.array(states, bool)
+    return Trace(states @ PLAIN.powers + extra, 6.0, states=states, **keywords)
+
+
+def test_switches_per_step_are_counted():
+    check = PLAIN.check(trace_of([[0, 0, 0], [1, 0, 0], [1, 1, 1], [1, 1, 1]]))
+    assert check.trace.switches_per_step.tolist() == [1, 1, 1, 0]
+    assert check.trace.max_switches == 2
+    assert not check.sparse
+    assert check.trace.mixed_steps == 0
+    assert "Assumption 1 (sparse switches) fails: at most 2 switches" in str(check)
+
+
+def test_mixed_directions_are_counted():
+    assert PLAIN.check(trace_of([[1, 0, 0], [0, 1, 0]])).trace.mixed_steps == 1
+
+
+def test_the_largest_fluctuation_ignores_switches_and_gaps():
+    states = [[0, 0, 0], [0, 0, 0], [1, 0, 0], [1, 0, 0]]
+    extra = np.array([0.0, 3.0, 0.0, 90.0])
+    check = PLAIN.check(trace_of(states, extra, steps=[0, 1, 2, 40]))
+    assert check.trace.largest_fluctuation == 3.0
+    assert check.bounded
+    loud = PLAIN.check(trace_of(states, extra))
+    assert loud.trace.largest_fluctuation == 90.0
+    assert not loud.bounded
+    assert "Assumption 2 (bounded power) fails" in str(loud)
+
+
+def test_concentration_and_what_is_alike():
+    check = PLAIN.check()
+    assert check.margin == concentration_margin([100, 130, 160]) == 70.0
+    assert check.concentrated
+    assert check.unresolvable == ()
+    assert check.sparse is None
+    assert check.bounded is None
+    assert "need true states" in check.sentences[0]
+
+
+def test_unresolvable_and_confusable_are_named():
+    home = Home(
+        [Appliance("clock", 4.0), Appliance("lamp", 60.0), Appliance("strip", 66.0)], 5.0
+    )
+    check = home.check()
+    assert check.unresolvable == ("clock",)
+    assert check.confusable == (("lamp", "strip"),)
+    assert not check.concentrated
+    assert "Unresolvable at this tolerance (at most 10 W): clock." in str(check)
+    assert "Alike within 10 W: lamp and strip." in str(check)
+
+
+def test_the_ready_homes_are_what_they_say():
+    similar = synth.ready_home("similar8")
+    assert len(similar) == 8
+    assert similar.check().concentrated
+    assert np.linalg.norm(similar.powers) == pytest.approx(364, abs=1)
+    assert not synth.ready_home("rae13").check().concentrated
+    evening = synth.ready_home("evening")
+    assert {"kettle", "fridge", "oven", "washing machine", "television", "lamps"} <= set(
+        evening.names
+    )
+
+
+@pytest.mark.parametrize("fluctuation", [0.0, 0.5, 1.0])
+def test_synthetic_traces_keep_assumption_2(fluctuation):
+    home = synth.ready_home("similar8")
+    trace = synth.trace(home, 4000, 0.9, fluctuation=fluctuation, drift=0.0, seed=1)
+    exact = trace.truth() @ home.powers
+    assert np.abs(trace.readings - exact).max() <= fluctuation * home.tolerance / 4
+    assert home.check(trace).bounded
+    if fluctuation:
+        assert home.check(trace).trace.largest_fluctuation > 0
+
+
+def test_a_trace_of_another_home_is_refused():
+    trace = Trace([1.0, 2.0], 6.0, states=[[0, 1], [1, 1]])
+    with pytest.raises(ValueError, match="the trace has 2 appliances, the home 3"):
+        PLAIN.check(trace)

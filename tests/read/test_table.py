@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hushmeter as hm
+from hushmeter.files import write_table
+from hushmeter.read import read_meter
+
+CSV = """timestamp,watts
+2024-01-01T00:00:00Z,100
+2024-01-01T00:00:06Z,250.5
+2024-01-01T00:00:12Z,90
+"""
+
+
+def write(tmp_path, text, name="meter.csv"):
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def test_csv(tmp_path):
+    trace = read_meter(write(tmp_path, CSV))
+    assert trace.readings.tolist() == [100.0, 250.5, 90.0]
+    assert trace.interval_s == 6.0
+    assert trace.start == np.datetime64("2024-01-01T00:00:00")
+    assert trace.names is None
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_round_trip_with_appliances_and_gaps(tmp_path, suffix):
+    home = hm.synth.ready_home("redd-like")
+    made = hm.synth.trace(home, 300, 0.95)
+    gap = np.arange(300) + 5 * (np.arange(300) > 100)
+    trace = hm.Trace(made.readings, 6.0, made.start, None, made.power, made.names, gap)
+    path = tmp_path / f"meter.{suffix}"
+    columns = dict(zip(home.names, trace.power.T, strict=True))
+    write_table(path, {"timestamp": trace.times, "watts": trace.readings, **columns})
+    back = read_meter(path)
+    np.testing.assert_allclose(back.readings, trace.readings, rtol=1e-12)
+    np.testing.assert_allclose(back.power, trace.power, rtol=1e-12)
+    assert back.names == home.names
+    assert back.runs == trace.runs
+    np.testing.assert_array_equal(back.times, trace.times)
+
+
+def test_other_names_and_unix_times(tmp_path):
+    trace = read_meter(write(tmp_path, "Unix,Aggregate,fridge\n1700000000,5,1\n1700000003,6,2\n"))
+    assert trace.interval_s == 3.0
+    assert trace.names == ("fridge",)
+    assert trace.start == np.datetime64("2023-11-14T22:13:20")
+
+
+def test_offsets_become_utc(tmp_path):
+    text = "time,power\n2024-01-01T01:00:00+0100,5\n2024-01-01T01:00:10+0100,6\n"
+    assert read_meter(write(tmp_path, text)).start == np.datetime64("2024-01-01T00:00")
+
+
+def test_jitter_is_not_a_gap(tmp_path):
+    rows = "".join(f"{1_700_000_000 + 6 * i + (i % 3 == 1)},1\n" for i in range(30))
+    trace = read_meter(write(tmp_path, "timestamp,watts\n" + rows))
+    assert len(trace.runs) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "neither a CSV nor a Parquet"),
+        ("timestamp,watts\n", "holds no readings"),
+        ("timestamp,watts\n1,2\n", "a single reading"),
+        ("a,b\n1,2\n3,4\n", "has no time column.*found: a, b"),
+        ("timestamp,b\n1,2\n3,4\n", "has no power column"),
+        ("timestamp,watts\nsoon,2\nlater,4\n", "times that cannot be read, such as 'soon'"),
+        ("timestamp,watts\n2024-01-01 00:00:00,2\n2024-01-01 00:00:06,4\n", "without a zone"),
+        ("timestamp,watts\n1,2\n,4\n", "has no time in row 1"),
+        ("timestamp,watts\n1,2\n2,\n", "has no value in row 1"),
+        ("timestamp,watts\n1,2\n2,nan\n", "'watts' has no value in row 1"),
+        ("timestamp,watts\n1,2\n2,inf\n", "'watts' is inf in row 1"),
+        ("timestamp,watts\n1,x\n2,y\n", "'watts' is not numbers"),
+        ("timestamp,watts\n5,2\n5,3\n", "row 1 repeats or goes back"),
+        ("timestamp,watts\n5,2\n1,3\n", "row 1 repeats or goes back"),
+        ("timestamp,watts,note\n1,2,a\n2,3,b\n", "'note' is not numbers"),
+    ],
+)
+def test_bad_tables_are_refused_in_one_sentence(tmp_path, text, message):
+    with pytest.raises(hm.errors.DataError, match=message) as caught:
+        read_meter(write(tmp_path, text))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_torn_parquet_file_is_refused(tmp_path):
+    path = tmp_path / "meter.parquet"
+    pq.write_table(pa.table({"timestamp": [1, 2], "watts": [1.0, 2.0]}), path)
+    path.write_bytes(path.read_bytes()[:40])
+    with pytest.raises(hm.errors.DataError, match="neither a CSV nor a Parquet"):
+        read_meter(path)
+
+
+def test_a_missing_file_or_a_folder_is_refused(tmp_path):
+    for path in (tmp_path, tmp_path / "none.csv"):
+        with pytest.raises(hm.errors.DataError, match="is not a file"):
+            read_meter(path)

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hushmeter as hm
+from hushmeter import synth
+
+WATTS = st.floats(0.5, 20_000, allow_nan=False)
+NAMES = st.text(min_size=1, max_size=20).filter(lambda name: name.strip() != "")
+
+
+@st.composite
+def homes(draw):
+    names = draw(st.lists(NAMES, min_size=1, max_size=6, unique=True))
+    habit = st.none() | st.floats(0.1, 1e5)
+    appliances = [
+        hm.Appliance(
+            name,
+            draw(WATTS),
+            draw(st.lists(WATTS, max_size=3).map(tuple)),
+            draw(habit),
+            draw(habit),
+        )
+        for name in names
+    ]
+    return hm.Home(appliances, draw(st.floats(0.1, 50)), draw(st.floats(0, 500)), draw(NAMES))
+
+
+@given(homes())
+def test_saving_and_reading_gives_the_same_home(tmp_path, home):
+    path = tmp_path / "home.toml"
+    home.save(path, force=True)
+    assert hm.read_home(path) == home
+
+
+def test_the_public_example():
+    home = hm.Home([hm.Appliance("kettle", 2000.0), hm.Appliance("fridge", 120.0)], tolerance=20.0)
+    assert home.names == ("kettle", "fridge")
+    assert home.powers.tolist() == [2000.0, 120.0]
+    assert home.tolerance == 20.0
+    assert len(home) == 2
+    assert home.index("fridge") == 1
+    assert home.subset(["fridge"]).names == ("fridge",)
+    with pytest.raises(ValueError, match="read-only"):
+        home.powers[0] = 1.0
+
+
+def test_levels_give_the_mean_power():
+    washer = hm.Appliance("washer", levels=[2000.0, 200.0])
+    assert washer.power == 1100.0
+    assert washer.on_levels == (200.0, 2000.0)
+    assert hm.Appliance("kettle", 2000.0).on_levels == (2000.0,)
+
+
+def test_duty_is_the_share_of_the_day():
+    assert hm.Appliance("kettle", 2000.0, run_s=180, runs_per_day=8).duty == pytest.approx(1 / 60)
+    assert hm.Appliance("kettle", 2000.0).duty is None
+    assert hm.Appliance("fridge", 90.0, run_s=86_400, runs_per_day=3).duty == 1.0
+
+
+def test_an_existing_file_is_kept(tmp_path):
+    path = tmp_path / "home.toml"
+    path.write_text("precious")
+    with pytest.raises(hm.errors.DataError, match="exists"):
+        synth.ready_home("evening").save(path)
+    assert path.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: hm.Appliance("", 1.0), "an appliance needs a name"),
+        (lambda: hm.Appliance("x"), "x needs a power or levels"),
+        (lambda: hm.Appliance("x", -5.0), "power of x must be positive and finite, got -5.0."),
+        (lambda: hm.Appliance("x", float("nan")), "power of x must be positive and finite"),
+        (lambda: hm.Appliance("x", True), "power of x must be a number, got True."),
+        (lambda: hm.Appliance("x", 5.0, levels=[0.0]), "a level of x must be positive"),
+        (lambda: hm.Appliance("x", 5.0, run_s=0.0), "run_s of x must be positive"),
+        (lambda: hm.Home([], 1.0), "at least one appliance"),
+        (lambda: hm.Home([hm.Appliance("x", 1.0)] * 2, 1.0), "two appliances are named 'x'"),
+        (lambda: hm.Home([hm.Appliance("x", 1.0)], 0.0), "tolerance must be positive"),
+        (lambda: hm.Home([hm.Appliance("x", 1.0)], 1.0, -1.0), "base_load must be finite"),
+        (lambda: hm.Home([hm.Appliance("kettle", 1.0)], 1.0).index("ketle"), "did you mean"),
+    ],
+)
+def test_bad_homes_are_refused_in_one_sentence(build, message):
+    with pytest.raises(hm.errors.InputError, match=message) as caught:
+        build()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("= nonsense", "is not a TOML file"),
+        ("tolerance = 2", "has no \\[\\[appliance\\]\\] entries"),
+        ("appliance = 3\ntolerance = 2", "has no \\[\\[appliance\\]\\] entries"),
+        ('[[appliance]]\nname = "x"\npower = 5', "has no tolerance"),
+        ("tolerance = 1\n[[appliance]]\npower = 5", "an appliance has no name"),
+        ('tolerance = 1\n[[appliance]]\nname = "x"\npower = "five"', "must be a number"),
+        ('tolerance = 1\n[[appliance]]\nname = "x"\npowr = 5', "did you mean 'power'"),
+        ('tolerance = 1\ntolerence = 2\n[[appliance]]\nname = "x"', "did you mean 'tolerance'"),
+        ('tolerance = 1\n[[appliance]]\nname = "x"\nlevels = 5', "must be a list of watts"),
+        ('tolerance = -1\n[[appliance]]\nname = "x"\npower = 5', "tolerance must be positive"),
+    ],
+)
+def test_bad_files_are_refused_in_one_sentence(tmp_path, text, message):
+    path = tmp_path / "home.toml"
+    path.write_text(text)
+    with pytest.raises(hm.errors.DataError, match=message):
+        hm.read_home(path)
+
+
+def test_a_missing_or_binary_file_is_refused(tmp_path):
+    with pytest.raises(hm.errors.DataError, match="cannot be read: No such file"):
+        hm.read_home(tmp_path / "none.toml")
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(hm.errors.DataError, match="is not a TOML file"):
+        hm.read_home(tmp_path / "binary.toml")
+
+
+def test_powers_keep_their_dtype():
+    assert hm.Home([hm.Appliance("x", 5)], 1).powers.dtype == np.float64

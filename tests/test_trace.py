@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hushmeter.errors import DataError, InputError
+from hushmeter.trace import Trace, jumps
+
+
+def gapped() -> Trace:
+    states = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 1]], bool)
+    return Trace(
+        [10.0, 110.0, 60.0, 40.0, 41.0],
+        6.0,
+        "2024-01-01T00:00Z",
+        states,
+        names=["a", "b"],
+        steps=[0, 1, 2, 10, 11],
+    )
+
+
+def test_times_follow_the_steps():
+    times = gapped().times
+    assert times.dtype == np.dtype("datetime64[ns]")
+    assert times[0] == np.datetime64("2024-01-01T00:00")
+    assert times[3] == np.datetime64("2024-01-01T00:01")
+    assert Trace([1.0, 2.0], 0.5).times[1] == np.datetime64("1970-01-01T00:00:00.500")
+
+
+def test_runs_and_jumps_stop_at_a_gap():
+    trace = gapped()
+    assert trace.runs == [slice(0, 3), slice(3, 5)]
+    assert trace.jumps().tolist() == [0.0, 100.0, 50.0, 0.0, 1.0]
+    assert trace.jumps(signed=True).tolist() == [0.0, 100.0, -50.0, 0.0, 1.0]
+    assert trace.switches.tolist() == [[0, 0], [1, 0], [0, 1], [0, 0], [0, 0]]
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=30))
+def test_runs_partition_the_readings(strides):
+    steps = np.cumsum(strides)
+    trace = Trace(np.zeros(steps.size), 6.0, steps=steps)
+    covered = [i for run in trace.runs for i in range(run.start, run.stop)]
+    assert covered == list(range(steps.size))
+    for run in trace.runs:
+        assert (np.diff(steps[run]) == 1).all()
+    for before, after in zip(trace.runs, trace.runs[1:], strict=False):
+        assert steps[after.start] - steps[before.stop - 1] > 1
+
+
+def test_a_part_keeps_time_gaps_and_truth():
+    part = gapped()[1:4]
+    assert part.times.tolist() == gapped().times[1:4].tolist()
+    assert part.runs == [slice(0, 2), slice(2, 3)]
+    assert part.names == ("a", "b")
+    assert part.truth().tolist() == gapped().truth()[1:4].tolist()
+    with pytest.raises(DataError, match="holds no reading"):
+        _ = gapped()[3:3]
+    with pytest.raises(InputError, match="trace\\[first:stop\\]"):
+        _ = gapped()[::2]
+
+
+def test_released_readings_keep_the_truth():
+    other = gapped().replace_readings([1, 2, 3, 4, 5])
+    assert other.readings.tolist() == [1, 2, 3, 4, 5]
+    assert other.runs == gapped().runs
+    with pytest.raises(InputError, match="must have 5 entries"):
+        gapped().replace_readings([1.0])
+
+
+def test_a_trace_does_not_change_and_does_not_copy():
+    readings = np.arange(5.0)
+    trace = Trace(readings, 1.0)
+    assert np.shares_memory(trace.readings, readings)
+    with pytest.raises(ValueError, match="read-only"):
+        trace.readings[0] = 1.0
+    readings[0] = 7.0  # the caller's array stays the caller's
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "2024-01-01T01:00+01:00",
+        "2024-01-01T00:00:00Z",
+        datetime(2024, 1, 1, tzinfo=UTC),
+        datetime(2023, 12, 31, 19, tzinfo=timezone(timedelta(hours=-5))),
+        np.datetime64("2024-01-01"),
+    ],
+)
+def test_every_spelling_of_a_start_is_utc(start):
+    assert Trace([1.0], 1.0, start).start == np.datetime64("2024-01-01", "ns")
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Trace([], 1.0), "needs at least one reading"),
+        (lambda: Trace([1.0, np.nan], 1.0), "readings must be finite, but row 1 is nan"),
+        (lambda: Trace(["x"], 1.0), "readings must be numbers"),
+        (lambda: Trace([[1.0]], 1.0), "one dimension"),
+        (lambda: Trace([1.0], 0.0), "interval_s must be positive"),
+        (lambda: Trace([1.0], 1.0, "2024-01-01"), "has no time zone"),
+        (lambda: Trace([1.0], 1.0, datetime(2024, 1, 1)), "has no time zone"),
+        (lambda: Trace([1.0], 1.0, "yesterday"), "must be an ISO 8601 time"),
+        (lambda: Trace([1.0], 1.0, 5), "must be an ISO 8601 time"),
+        (lambda: Trace([1.0], 1.0, np.datetime64("NaT")), "NaT"),
+        (lambda: Trace([1.0], 1.0, states=[True]), "states must have shape \\(1, N\\)"),
+        (lambda: Trace([1.0], 1.0, states=[[2]]), "states must be 0 or 1"),
+        (lambda: Trace([1.0], 1.0, states=[[1]], names=["a", "b"]), "1 columns for 2 names"),
+        (lambda: Trace([1.0], 1.0, power=[[np.inf]]), "power must be finite"),
+        (lambda: Trace([1.0, 2.0], 1.0, steps=[0]), "steps must be 2 whole numbers"),
+        (lambda: Trace([1.0, 2.0], 1.0, steps=[0.0, 1.0]), "steps must be 2 whole numbers"),
+        (lambda: Trace([1.0, 2.0], 1.0, steps=[3, 3]), "row 1 repeats or reverses time"),
+        (lambda: Trace([1.0], 1.0).truth(), "has no true states"),
+    ],
+)
+def test_bad_traces_are_refused_in_one_sentence(build, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        build()
+    assert "\n" not in str(caught.value)
+
+
+def test_jumps_of_a_bare_array():
+    assert jumps(np.array([3.0, 1.0, 1.0])).tolist() == [0.0, 2.0, 0.0]
