@@ -125,3 +125,26 @@ def test_bad_traces_are_refused_in_one_sentence(build, message):
 
 def test_jumps_of_a_bare_array():
     assert jumps(np.array([3.0, 1.0, 1.0])).tolist() == [0.0, 2.0, 0.0]
+
+
+def test_coarse_means_start_at_whole_multiples():
+    states = np.repeat([[1], [0]], 10, axis=0).astype(bool)
+    trace = Trace(
+        np.arange(20.0), 60.0, "2024-01-01T00:57Z", states, np.arange(20.0)[:, None], ["a"]
+    )
+    coarse = trace.coarsen("5min")
+    assert coarse.interval_s == 300.0
+    assert coarse.start == np.datetime64("2024-01-01T01:00")
+    assert coarse.readings.tolist() == [5.0, 10.0, 15.0]
+    assert coarse.truth()[:, 0].tolist() == [True, False, False]
+    assert coarse.power[:, 0].tolist() == [5.0, 10.0, 15.0]
+
+
+def test_incomplete_intervals_become_gaps():
+    steps = np.delete(np.arange(20), 7)
+    coarse = Trace(np.ones(19), 60.0, "2024-01-01T00:00Z", steps=steps).coarsen(300)
+    assert coarse.steps.tolist() == [0, 2, 3]
+    with pytest.raises(DataError, match="no interval of 3600 s is complete"):
+        Trace(np.ones(19), 60.0, steps=steps).coarsen("1h")
+    with pytest.raises(InputError, match="whole multiple"):
+        Trace(np.ones(19), 60.0).coarsen(90)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,16 @@ def one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
     if value not in allowed:
         raise InputError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
     return value
+
+
+def seconds(name: str, value: Any) -> float:
+    """A length of time [s]: a number of seconds, or text such as 30s, 15min, 1h, 1d."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*(s|min|h|d)\s*", value)
+        if match is None:
+            raise InputError(f"{name} must be a time such as 30s, 15min, 1h or 1d; got {value!r}.")
+        value = float(match[1]) * {"s": 1, "min": 60, "h": 3600, "d": 86_400}[match[2]]
+    return positive(name, value)
 
 
 def finite_vector(name: str, values: ArrayLike) -> FloatArray:

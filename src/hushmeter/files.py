@@ -56,11 +56,22 @@ def write_table(path: Path, columns: Mapping[str, Any], *, force: bool = False) 
     arrays = {}
     for name, values in columns.items():
         array = pa.array(values)
-        utc = pa.types.is_timestamp(array.type)
-        arrays[name] = array.cast(pa.timestamp("ns", tz="UTC")) if utc else array
+        arrays[name] = _utc(array) if pa.types.is_timestamp(array.type) else array
     table = pa.table(arrays)
     with atomic(path, force=force) as temporary:
         if kind == "csv":
             csv.write_csv(table, temporary)
         else:
             parquet.write_table(table, temporary, compression="zstd")
+
+
+def _utc(times: Any) -> Any:
+    """Times as UTC in the coarsest unit that loses nothing, so that text stays short."""
+    import pyarrow as pa
+
+    for unit in ("s", "ms", "us"):
+        try:
+            return times.cast(pa.timestamp(unit)).cast(pa.timestamp(unit, tz="UTC"))
+        except pa.ArrowInvalid:
+            continue
+    return times.cast(pa.timestamp("ns", tz="UTC"))

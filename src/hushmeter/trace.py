@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hushmeter.checks import BoolArray, FloatArray, IntArray, finite_vector, positive
+from hushmeter.checks import BoolArray, FloatArray, IntArray, finite_vector, positive, seconds
 from hushmeter.errors import DataError, InputError
 
 TimeArray = NDArray[np.datetime64]
@@ -80,7 +80,9 @@ class Trace:
 
     def __repr__(self) -> str:
         truth = "no truth" if self.states is None else f"{self.states.shape[1]} appliances"
-        return f"Trace({len(self)} readings, {self.interval_s:g} s, from {self.start}Z, {truth})"
+        return (
+            f"Trace({len(self)} readings, {self.interval_s:g} s, from {iso(self.start)}, {truth})"
+        )
 
     def __len__(self) -> int:
         return int(self.readings.size)
@@ -109,6 +111,31 @@ class Trace:
             raise InputError(f"readings must have {len(self)} entries, got {values.size}.")
         return Trace(
             values, self.interval_s, self.start, self.states, self.power, self.names, self.steps
+        )
+
+    def coarsen(self, every: float | str) -> Trace:
+        """Means over longer intervals, such as "30min", that start at whole multiples in UTC.
+
+        An interval with a reading missing is left out and becomes a gap. True states become the
+        state of at least half of the interval.
+        """
+        window = intervals_in(every, self.interval_s)
+        length = window * self.interval_s
+        step = np.timedelta64(round(length * 1e9), "ns")
+        cells = (self.times - np.datetime64(0, "ns")) // step
+        first = np.flatnonzero(np.diff(cells, prepend=cells[0] - 1))
+        first = first[np.diff(first, append=cells.size) == window]
+        if first.size == 0:
+            raise DataError(f"no interval of {length:g} s is complete in this trace.")
+        rows = first[:, None] + np.arange(window)
+        return Trace(
+            self.readings[rows].mean(axis=1),
+            length,
+            np.datetime64(0, "ns") + cells[first[0]] * step,
+            None if self.states is None else self.states[rows].mean(axis=1) >= 0.5,
+            None if self.power is None else self.power[rows].mean(axis=1),
+            self.names,
+            cells[first] - cells[first[0]],
         )
 
     @cached_property
@@ -175,6 +202,25 @@ def jumps(
     if run_starts is not None:
         steps[run_starts] = 0.0
     return steps if signed else np.abs(steps, out=steps)
+
+
+def intervals_in(every: float | str, interval_s: float) -> int:
+    """How many intervals make up `every`, such as "30min"; refused unless a whole number."""
+    length = seconds("every", every)
+    count = round(length / interval_s)
+    if count < 1 or abs(count * interval_s - length) > 1e-6 * length:
+        raise InputError(
+            f"every must be a whole multiple of the {interval_s:g} s interval, got {length:g} s."
+        )
+    return count
+
+
+def iso(moment: np.datetime64) -> str:
+    """A UTC time as ISO 8601 text, without a fraction where there is none."""
+    text = np.datetime_as_string(moment.astype("datetime64[ns]"))
+    whole, _, fraction = str(text).partition(".")
+    fraction = fraction.rstrip("0")
+    return f"{whole}.{fraction}Z" if fraction else f"{whole}Z"
 
 
 def utc(moment: str | datetime | np.datetime64) -> np.datetime64:

@@ -77,7 +77,7 @@ def test_jitter_is_not_a_gap(tmp_path):
         ("timestamp,watts\n2024-01-01 00:00:00,2\n2024-01-01 00:00:06,4\n", "without a zone"),
         ("timestamp,watts\n1,2\n,4\n", "has no time in row 1"),
         ("timestamp,watts\n1,2\n2,\n", "has no value in row 1"),
-        ("timestamp,watts\n1,2\n2,nan\n", "'watts' has no value in row 1"),
+        ("timestamp,watts\n1,2\n2,nan\n", "'watts' has no value in row 1 .1970-01-01T00:00:02Z."),
         ("timestamp,watts\n1,2\n2,inf\n", "'watts' is inf in row 1"),
         ("timestamp,watts\n1,x\n2,y\n", "'watts' is not numbers"),
         ("timestamp,watts\n5,2\n5,3\n", "row 1 repeats or goes back"),

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import typer
 
-from hushmeter.cli import attack, demo
+from hushmeter.cli import attack, audit, demo, release
 from hushmeter.errors import HushmeterError, InputError, MissingExtraError
 
 app = typer.Typer(
@@ -23,6 +23,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo.demo)
+app.command("release")(release.release)
+app.command("audit")(audit.audit)
 app.command("attack")(attack.attack)
 app.command("attackers")(attack.list_attackers)
 

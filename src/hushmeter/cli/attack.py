@@ -72,6 +72,8 @@ def list_attackers(
 
 
 def _summarise(attacker: str, home: Home, trace: Trace, states: BoolArray) -> dict[str, Any]:
+    from hushmeter.trace import iso
+
     appliances = {
         name: {"on_share": float(states[:, i].mean()), "readings_on": int(states[:, i].sum())}
         for i, name in enumerate(home.names)
@@ -80,8 +82,8 @@ def _summarise(attacker: str, home: Home, trace: Trace, states: BoolArray) -> di
         "attacker": attacker,
         "readings": len(trace),
         "interval_s": trace.interval_s,
-        "start": f"{trace.times[0]}Z",
-        "end": f"{trace.times[-1]}Z",
+        "start": iso(trace.times[0]),
+        "end": iso(trace.times[-1]),
         "appliances": appliances,
         "score": _score(home, trace, states),
     }

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hushmeter.checks import FloatArray
 from hushmeter.errors import DataError
-from hushmeter.trace import Trace
+from hushmeter.trace import Trace, iso
 
 TIME_COLUMNS = ("timestamp", "time", "datetime", "utc", "unix", "unix_ts")
 POWER_COLUMNS = ("watts", "power", "mains", "aggregate", "w")
@@ -31,10 +31,10 @@ def read_table(path: Path) -> Trace:
     appliances = [c for c in table.column_names if c not in (time_column, power_column)]
     steps, interval_s = _steps(times, path)
     return Trace(
-        _watts(table.column(power_column), power_column, path),
+        _watts(table.column(power_column), power_column, times, path),
         interval_s,
         np.datetime64(int(times[0]), "ns"),
-        power=_appliance_powers(table, appliances, path),
+        power=_appliance_powers(table, appliances, times, path),
         names=[str(name) for name in appliances] or None,
         steps=steps,
     )
@@ -104,7 +104,7 @@ def _steps(times: NDArray[np.int64], path: Path) -> tuple[NDArray[np.int64] | No
     return steps, interval / 1e9
 
 
-def _watts(column: Any, name: str, path: Path) -> FloatArray:
+def _watts(column: Any, name: str, times: NDArray[np.int64], path: Path) -> FloatArray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -112,15 +112,23 @@ def _watts(column: Any, name: str, path: Path) -> FloatArray:
         raise DataError(f"{path}: column {name!r} is not numbers.")
     if column.null_count:
         row = pc.index(pc.is_null(column), True).as_py()
-        raise DataError(f"{path}: column {name!r} has no value in row {row}.")
+        raise DataError(f"{path}: column {name!r} has no value in row {row} ({_at(times, row)}).")
     values: FloatArray = column.to_numpy().astype(np.float64)
     if not np.isfinite(values).all():
         row = int(np.argmin(np.isfinite(values)))
-        raise DataError(f"{path}: column {name!r} is {values[row]} in row {row}.")
+        raise DataError(
+            f"{path}: column {name!r} is {values[row]} in row {row} ({_at(times, row)})."
+        )
     return values
 
 
-def _appliance_powers(table: Any, names: list[str], path: Path) -> FloatArray | None:
+def _appliance_powers(
+    table: Any, names: list[str], times: NDArray[np.int64], path: Path
+) -> FloatArray | None:
     if not names:
         return None
-    return np.column_stack([_watts(table.column(name), name, path) for name in names])
+    return np.column_stack([_watts(table.column(name), name, times, path) for name in names])
+
+
+def _at(times: NDArray[np.int64], row: int) -> str:
+    return iso(np.datetime64(int(times[row]), "ns"))

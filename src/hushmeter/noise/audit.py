@@ -1,0 +1,262 @@
+"""Statistical audit: a lower bound on the ε that a mechanism really has.
+
+Two inputs as far apart as the protected change allows are released many times. On the first half
+of the outputs the most telling event E is chosen, on the second half its two probabilities are
+bounded by Clopper–Pearson intervals, and
+
+    ε ≥ ln((P(E | x) − δ) / P(E | x'))
+
+holds with the stated confidence. A bound above the claimed ε proves the claim false; a bound
+just below it shows that the audit has power. For the Gaussian mechanism the claim tested is
+(ε, δ): one event can show at most what a single threshold leaks at that δ, so its bound stays well
+below ε.
+
+Two mechanisms that are known to be broken must be caught, or the audit is not passed: the same
+noise at half its width, and Laplace noise in floating point, whose low bits give the input away.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from hushmeter.checks import BoolArray, FloatArray, whole
+from hushmeter.errors import InputError
+from hushmeter.noise.gaussian import Gaussian
+from hushmeter.noise.laplace import Laplace
+from hushmeter.noise.mechanism import Mechanism, Rng
+from hushmeter.noise.parameters import to_steps
+from hushmeter.noise.staircase import Staircase
+
+SAMPLES = 8_000_000
+"""Releases of each input: enough for a bound above 0.9 ε at ε = 0.1."""
+
+_LEAST_SAMPLES = 1000
+_SUBSET = 100_000
+_FINE_BITS = 2.0**53
+
+Source = Callable[[int], tuple[FloatArray, FloatArray]]
+
+
+@dataclass(frozen=True)
+class Event:
+    """A set of outputs: beyond a threshold, or near zero with low bits set."""
+
+    kind: str
+    threshold: float = 0.0
+
+    def holds(self, outputs: FloatArray) -> BoolArray:
+        """Which outputs lie in the set."""
+        if self.kind == "above":
+            return outputs >= self.threshold
+        if self.kind == "below":
+            return outputs <= self.threshold
+        scaled = outputs * _FINE_BITS
+        inside: BoolArray = (np.abs(outputs) < 0.5) & (scaled != np.rint(scaled))
+        return inside
+
+    def __str__(self) -> str:
+        if self.kind == "low bits":
+            return "|y| < 1/2 and y is not a multiple of 2^-53"
+        return f"y {'>=' if self.kind == 'above' else '<='} {self.threshold:g}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Lower bound of ε from one event: its hits among `trials` releases of either input."""
+
+    epsilon_lower: float
+    event: str
+    hits: int
+    hits_other: int
+    trials: int
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """Outcome of `audit`; `passed` needs the claim unrefuted and both controls caught."""
+
+    mechanism: str
+    epsilon: float
+    delta: float
+    confidence: float
+    samples: int
+    finding: Finding
+    halved_scale: Finding
+    float_laplace: Finding
+
+    @property
+    def epsilon_lower(self) -> float:
+        """With the stated confidence the mechanism's ε is at least this."""
+        return self.finding.epsilon_lower
+
+    @property
+    def event(self) -> str:
+        """The event that tells the two inputs apart best."""
+        return self.finding.event
+
+    @property
+    def halved_scale_caught(self) -> bool:
+        """Whether noise of half the width was found to break the claim."""
+        return self.halved_scale.epsilon_lower > self.epsilon
+
+    @property
+    def float_laplace_caught(self) -> bool:
+        """Whether floating-point Laplace noise of the same ε was found to break the claim."""
+        return self.float_laplace.epsilon_lower > self.epsilon
+
+    @property
+    def passed(self) -> bool:
+        """Whether the claim stands before an audit that can see broken mechanisms."""
+        caught = self.halved_scale_caught and self.float_laplace_caught
+        return self.epsilon_lower <= self.epsilon and caught
+
+    def describe(self) -> dict[str, Any]:
+        """Plain facts for a report."""
+        return asdict(self) | {
+            "epsilon_lower": self.epsilon_lower,
+            "halved_scale_caught": self.halved_scale_caught,
+            "float_laplace_caught": self.float_laplace_caught,
+            "passed": self.passed,
+        }
+
+
+def audit(
+    mechanism: Mechanism,
+    samples: int = SAMPLES,
+    rng: Rng = None,
+    confidence: float = 0.999,
+) -> AuditResult:
+    """Lower bound of a mechanism's ε with confidence, and both negative controls.
+
+    Parameters
+    ----------
+    mechanism : Laplace, Staircase or Gaussian
+    samples : int
+        Releases of each of the two inputs; half of them choose the event.
+    rng : int or Generator, optional
+        Repeats the audit; by default every release draws its own key.
+    confidence : float
+        Of each of the three bounds.
+    """
+    count = whole("samples", samples, least=_LEAST_SAMPLES)
+    if not 0.5 <= confidence < 1:
+        raise InputError(f"confidence must lie in [0.5, 1), got {confidence}.")
+    seeds = None if rng is None else np.random.default_rng(rng)
+    halved = half_as_wide(mechanism)
+    float_source = _float_laplace(mechanism.epsilon, np.random.default_rng(seeds))
+    delta = mechanism.delta
+    return AuditResult(
+        mechanism=mechanism.name,
+        epsilon=mechanism.epsilon,
+        delta=delta,
+        confidence=confidence,
+        samples=count,
+        finding=find(_released(mechanism, mechanism.steps, seeds), count, confidence, delta),
+        halved_scale=find(_released(halved, mechanism.steps, seeds), count, confidence, delta),
+        float_laplace=find(float_source, min(count, 2_000_000), confidence, delta),
+    )
+
+
+def find(
+    source: Source, samples: int, confidence: float, delta: float = 0.0, *, low_bits: bool = True
+) -> Finding:
+    """Choose an event on one half of the outputs, bound ε by it on the other half."""
+    half = samples // 2
+    event, swapped = _choose(*source(half), confidence, delta, low_bits)
+    first, second = source(half)
+    if swapped:
+        first, second = second, first
+    hits, other = int(event.holds(first).sum()), int(event.holds(second).sum())
+    lower = epsilon_bound(hits, other, half, confidence, delta)
+    return Finding(lower, str(event), hits, other, half)
+
+
+def epsilon_bound(hits: int, other: int, trials: int, confidence: float, delta: float) -> float:
+    """ln((p − δ)/q) with p from below and q from above, each by Clopper–Pearson; at least 0."""
+    from scipy.stats import beta
+
+    risk = (1 - confidence) / 2
+    p = float(beta.ppf(risk, hits, trials - hits + 1)) if hits else 0.0
+    q = float(beta.isf(risk, other + 1, trials - other)) if other < trials else 1.0
+    return max(0.0, math.log((p - delta) / q)) if p > delta else 0.0
+
+
+def half_as_wide(mechanism: Mechanism) -> Mechanism:
+    """The same mechanism with noise of about half the width: broken on purpose."""
+    if isinstance(mechanism, Gaussian):
+        broken = copy.copy(mechanism)
+        broken.sigma_steps /= 2
+        broken.variance = Fraction(broken.sigma_steps) ** 2
+        return broken
+    if not isinstance(mechanism, Laplace | Staircase):
+        raise InputError(f"there is no audit for {mechanism!r}.")
+    return type(mechanism)(
+        2 * mechanism.exact_epsilon,
+        mechanism.exact_sensitivity,
+        mechanism.exact_grid,
+        max_epsilon=2 * mechanism.max_epsilon,
+        clamp=mechanism.clamp,
+        on_grid=mechanism.on_grid and not mechanism.coarsened,
+        touches=mechanism.touches,
+    )
+
+
+def _released(mechanism: Mechanism, steps: int, seeds: np.random.Generator | None) -> Source:
+    """Releases of two constant inputs that are `steps` grid steps apart, within the clamp."""
+    grid, low, high = mechanism.exact_grid, 0, steps
+    if mechanism.clamp is not None:
+        low = to_steps(mechanism.clamp[0], grid)
+        high = min(low + steps, to_steps(mechanism.clamp[1], grid))
+
+    def draw(count: int) -> tuple[FloatArray, FloatArray]:
+        first, second = (
+            mechanism.release(np.full(count, float(place * grid)), rng=seeds)
+            for place in (high, low)
+        )
+        return first, second
+
+    return draw
+
+
+def _float_laplace(epsilon: float, generator: np.random.Generator) -> Source:
+    """Laplace noise in floating point for inputs 0 and 1, the textbook mistake."""
+
+    def draw(count: int) -> tuple[FloatArray, FloatArray]:
+        noise = generator.laplace(0.0, 1 / epsilon, (2, count))
+        return noise[0], 1.0 + noise[1]
+
+    return draw
+
+
+def _choose(
+    first: FloatArray, second: FloatArray, confidence: float, delta: float, low_bits: bool
+) -> tuple[Event, bool]:
+    """The event with the largest bound, and whether it is likelier under the second input."""
+    events = _candidates(first, second, low_bits)
+    trials = first.size
+    best = (-1.0, events[0], False)
+    for event in events:
+        hits, other = int(event.holds(first).sum()), int(event.holds(second).sum())
+        forth = epsilon_bound(hits, other, trials, confidence, delta)
+        back = epsilon_bound(other, hits, trials, confidence, delta)
+        best = max(best, (forth, event, False), (back, event, True), key=lambda found: found[0])
+    return best[1], best[2]
+
+
+def _candidates(first: FloatArray, second: FloatArray, low_bits: bool) -> list[Event]:
+    """Thresholds at quantiles of the outputs, down to the far tails, and the low bits."""
+    pool = np.concatenate([first[:_SUBSET], second[:_SUBSET]])
+    tails = np.logspace(-4, math.log10(0.5), 12)
+    levels = np.concatenate([tails, 1 - tails])
+    cuts = np.unique(np.quantile(pool, levels, method="nearest"))
+    medians = [float(np.median(first)), float(np.median(second))]
+    places = sorted({*cuts.tolist(), *medians})
+    events = [Event(kind, cut) for cut in places for kind in ("above", "below")]
+    return [*events, Event("low bits")] if low_bits else events

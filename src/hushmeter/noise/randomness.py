@@ -1,0 +1,96 @@
+"""Random bits: one AES-256-CTR keystream per release, laid out by draw.
+
+A key of 32 bytes fixes every bit. The cipher's 128-bit counter block is read as
+
+    plane (32 bits) | draw (64 bits) | extension (32 bits)        big-endian
+
+*Plane* p holds the fast words: word i, 32 bits little-endian, belongs to draw i and lies at byte
+4·i of the keystream that starts at counter p·2^96. *Plane* 2^31 + p holds the rare bits that draw
+i needs beyond its word: 128 at a time, most significant first, at draw = i and extension = 0, 1,
+2, … The two never meet, a draw's bits do not depend on other draws, and block sizes leave no
+trace in the output.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
+
+from hushmeter.errors import InputError
+
+KEY_BYTES = 32
+BLOCK = 1 << 15
+"""Draws per block: 128 KiB of keystream, so that words, table and noise stay in the cache."""
+
+_SLOW_PLANES = 1 << 31
+_SEED_CONTEXT = b"hushmeter simulation seed "
+
+Words = NDArray[np.uint32]
+
+
+class Streams:
+    """The keystreams of one release, read in order, and the slow bits of single draws."""
+
+    def __init__(self, key: bytes, planes: int, block: int = BLOCK) -> None:
+        self._key = key
+        self.block = block
+        self._zeros = bytes(4 * block)
+        self._buffers = [memoryview(bytearray(4 * block + 16)) for _ in range(planes)]
+        self._ciphers = [
+            Cipher(algorithms.AES(key), modes.CTR((plane << 96).to_bytes(16, "big"))).encryptor()
+            for plane in range(planes)
+        ]
+
+    def words(self, plane: int, count: int) -> Words:
+        """The next `count` fast words of a plane; valid until the plane is read again."""
+        size = 4 * count
+        source = self._zeros if count == self.block else memoryview(self._zeros)[:size]
+        self._ciphers[plane].update_into(source, self._buffers[plane])
+        return np.frombuffer(self._buffers[plane], dtype="<u4", count=count)
+
+    def slow_blocks(
+        self, plane: int, draws: NDArray[np.int64], extension: int
+    ) -> NDArray[np.uint8]:
+        """128 slow bits for each of some draws, shape (draws, 16)."""
+        counters = np.empty((len(draws), 2), dtype=">u8")
+        counters[:, 0] = (_SLOW_PLANES + plane) << 32
+        counters[:, 0] += (draws >> 32).astype(np.uint64)
+        counters[:, 1] = ((draws & 0xFFFFFFFF) << 32).astype(np.uint64) + np.uint64(extension)
+        # The counter mode is the block cipher on the counters, here on scattered ones.
+        cipher = Cipher(algorithms.AES(self._key), modes.ECB()).encryptor()
+        raw = cipher.update(counters.tobytes()) + cipher.finalize()
+        return np.frombuffer(raw, dtype=np.uint8).reshape(-1, 16)
+
+    def slow_bits(self, plane: int, draw: int, bits: int) -> int:
+        """The first `bits` slow bits of one draw as a whole number."""
+        one = np.array([draw], dtype=np.int64)
+        blocks = -(-bits // 128)
+        raw = b"".join(self.slow_blocks(plane, one, e).tobytes() for e in range(blocks))
+        return int.from_bytes(raw, "big") >> (128 * blocks - bits)
+
+
+def release_key(
+    rng: int | np.random.Generator | None = None, key: bytes | None = None
+) -> tuple[bytes, bool]:
+    """The key of a release, and whether it is a simulation.
+
+    Without arguments the key is fresh from the operating system. A seed gives SHA-256 of the
+    seed; a Generator is consumed for 32 bytes. A given key replays a release.
+    """
+    if key is not None:
+        if rng is not None:
+            raise InputError("give either rng (a simulation) or key (a replay), not both.")
+        if not isinstance(key, bytes) or len(key) != KEY_BYTES:
+            raise InputError(f"key must be {KEY_BYTES} bytes.")
+        return key, False
+    if rng is None:
+        return os.urandom(KEY_BYTES), False
+    if isinstance(rng, np.random.Generator):
+        return rng.bytes(KEY_BYTES), True
+    if isinstance(rng, bool) or not isinstance(rng, int | np.integer):
+        raise InputError(f"rng must be a whole number or a numpy Generator, got {rng!r}.")
+    return hashlib.sha256(_SEED_CONTEXT + str(int(rng)).encode()).digest(), True

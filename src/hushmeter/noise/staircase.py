@@ -1,0 +1,156 @@
+"""Algorithm 3: the staircase mechanism, on a grid.
+
+With b = e^(−ε), Δ = Δ_g grid steps and an inner width r of 1 … Δ steps,
+
+    P(n = i) = a·b^k        for kΔ ≤ |i| < kΔ + r,
+               a·b^(k+1)    for kΔ + r ≤ |i| < (k+1)Δ,
+    a = (1 − b)/(2r + 2b(Δ − r) − (1 − b)).
+
+Proof of ε-differential privacy. P does not rise with |i|, and P(|i| + Δ) = b·P(|i|). Inputs after
+clamping and rounding are d ≤ Δ steps apart, and |i + d| ≤ |i| + Δ, so P(i)/P(i + d) ≤ 1/b = e^ε.
+The proof is for one reading: unlike Laplace, small changes of many readings each may cost ε.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from hushmeter.checks import FloatArray, whole
+from hushmeter.errors import InputError
+from hushmeter.noise.grid import RESIDUAL_BITS, WORD_BITS
+from hushmeter.noise.mechanism import MAX_EPSILON, Mechanism
+from hushmeter.noise.parameters import Exact
+from hushmeter.noise.samplers import (
+    MAX_DIGITS,
+    MAX_STAIR_STEPS,
+    Sampler,
+    staircase_digits,
+    staircase_sampler,
+)
+
+
+class Staircase(Mechanism):
+    """Algorithm 3. Discrete staircase noise, pure ε-differential privacy of one reading.
+
+    See `Mechanism` for the parameters; `touches` must be 1. The inner width r is the whole number
+    next to Δ_g/(1 + e^(ε/2)) with the smaller E|n|.
+
+    Examples
+    --------
+    >>> mechanism = Staircase(epsilon=1.0, sensitivity=10.0)
+    >>> mechanism.steps, mechanism.inner
+    (11, 5)
+    """
+
+    name: ClassVar[str] = "staircase"
+
+    def __init__(
+        self,
+        epsilon: Exact,
+        sensitivity: Exact,
+        grid: Exact = 1.0,
+        *,
+        clamp: tuple[float, float] | None = None,
+        on_grid: bool = False,
+        touches: int = 1,
+        max_epsilon: float = MAX_EPSILON,
+        engine: str = "table",
+        word_bits: int = WORD_BITS,
+        residual_bits: int = RESIDUAL_BITS,
+    ) -> None:
+        if touches != 1:
+            raise InputError(
+                "the staircase protects one reading; for a change spread over several readings "
+                "use Laplace or Gaussian."
+            )
+        super().__init__(
+            epsilon,
+            sensitivity,
+            grid,
+            clamp=clamp,
+            on_grid=on_grid,
+            touches=touches,
+            max_epsilon=max_epsilon,
+            engine=engine,
+            word_bits=word_bits,
+            residual_bits=residual_bits,
+        )
+        self.inner = best_inner(self.epsilon, self.steps)
+
+    @property
+    def scale(self) -> float:
+        """E|n| [W]: the λ of the continuous Laplace noise with the same mean size."""
+        return self.mean_abs
+
+    @property
+    def mean_abs(self) -> float:
+        """E|n| [W]; Δf·e^(ε/2)/(e^ε − 1) in the limit of a fine grid."""
+        return self.grid * _moment(self.epsilon, self.steps, self.inner, 1)
+
+    @property
+    def std(self) -> float:
+        """Standard deviation [W]."""
+        return self.grid * math.sqrt(_moment(self.epsilon, self.steps, self.inner, 2))
+
+    def epsilon_for(self, shift: Exact, touches: int = 1) -> float:
+        """ε·⌈steps(shift)/Δ_g⌉ for each of `touches` readings that change by `shift` watts."""
+        stairs = -(-self.steps_of(shift) // self.steps)
+        return float(self.exact_epsilon * whole("touches", touches) * stairs)
+
+    def _log_mass(self, magnitude: FloatArray) -> FloatArray:
+        stair, place = np.divmod(magnitude, float(self.steps))
+        heights: FloatArray = stair + (place >= self.inner)
+        return math.log(_unit(self.epsilon, self.steps, self.inner)) - self.epsilon * heights
+
+    def _tail(self, magnitude: FloatArray) -> FloatArray:
+        stair, place = np.divmod(magnitude, float(self.steps))
+        b, r = math.exp(-self.epsilon), self.inner
+        rest = np.maximum(0.0, r - place) + b * np.minimum(self.steps - r, self.steps - place)
+        period = r + b * (self.steps - r)
+        sums: FloatArray = rest + b * period / -math.expm1(-self.epsilon)
+        return _unit(self.epsilon, self.steps, r) * np.exp(-self.epsilon * stair) * sums
+
+    def _fits(self, steps: int) -> bool:
+        return steps <= MAX_STAIR_STEPS and staircase_digits(self.exact_epsilon) <= MAX_DIGITS
+
+    def _sampler(self) -> Sampler:
+        return staircase_sampler(self.exact_epsilon, self.steps, self.inner, *self._words)
+
+
+def best_inner(epsilon: float, steps: int) -> int:
+    """Inner width r near Δ_g/(1 + e^(ε/2)) with the smaller E|n|, within 1 … Δ_g."""
+    middle = steps / (1 + math.exp(epsilon / 2))
+    choices = {min(steps, max(1, r)) for r in (math.floor(middle), math.ceil(middle))}
+    return min(sorted(choices), key=lambda r: _moment(epsilon, steps, r, 1))
+
+
+def _unit(epsilon: float, steps: int, inner: int) -> float:
+    """a, the mass of zero."""
+    b, below = math.exp(-epsilon), -math.expm1(-epsilon)
+    return below / (2 * inner + 2 * b * (steps - inner) - below)
+
+
+def _moment(epsilon: float, steps: int, inner: int, order: int) -> float:
+    """E|n|^order in grid steps for order 1 or 2, summed over the stairs in closed form."""
+    b, below = math.exp(-epsilon), -math.expm1(-epsilon)
+    sums = (1 / below, b / below**2, b * (1 + b) / below**3)
+    total = 0.0
+    for first, last, weight in ((0, inner, 1.0), (inner, steps, b)):
+        # Σ over a stair of (kΔ + j)^order, as a polynomial in k; j runs over first … last − 1.
+        powers = [float(_power_sum(last, p) - _power_sum(first, p)) for p in range(order + 1)]
+        terms = (
+            math.comb(order, p) * powers[order - p] * float(steps) ** p * sums[p]
+            for p in range(order + 1)
+        )
+        total += weight * sum(terms)
+    return 2 * _unit(epsilon, steps, inner) * total
+
+
+def _power_sum(count: int, power: int) -> Fraction:
+    """Σ j^power for j = 0 … count − 1."""
+    m = count - 1
+    return Fraction([count, m * count // 2, m * count * (2 * m + 1) // 6][power])

@@ -1,0 +1,1 @@
+"""What can be proved: bounds, limits and the accounting of privacy."""

@@ -1,0 +1,168 @@
+"""`hushmeter release` and `hushmeter audit`, run as a person runs them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import hushmeter as hm
+from hushmeter.files import write_table
+from hushmeter.protect.receipt import digest
+from tests.cli.test_commands import run
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("case")
+    home = hm.synth.ready_home("evening")
+    trace = hm.synth.trace(home, 1500, seed=2)
+    home.save(folder / "home.toml")
+    write_table(folder / "meter.csv", {"timestamp": trace.times, "watts": trace.readings})
+    return folder
+
+
+def release(case, out, *more, expect=0, file="meter.csv"):
+    return run("release", case / file, "-o", out, *more, expect=expect)
+
+
+def test_a_release_and_its_receipt(case, tmp_path):
+    out = tmp_path / "released.csv"
+    done = release(case, out, "-e", "0.5", "--home", case / "home.toml")
+    assert "whether any one appliance is on (up to 7200 W)" in done.stdout
+    released = hm.read_meter(out)
+    receipt = json.loads((tmp_path / "released.csv.receipt.json").read_text())
+    assert receipt["kind"] == "release"
+    assert receipt["epsilon"] == pytest.approx(0.5)
+    assert receipt["output"]["sha256"] == digest(released)
+    assert released.start == hm.read_meter(case / "meter.csv").start
+    again = tmp_path / "again.csv"
+    release(case, again, "-e", "0.5", "--home", case / "home.toml")
+    assert (hm.read_meter(again).readings != released.readings).any()
+
+
+@pytest.mark.parametrize(
+    ("more", "unit", "epsilon"),
+    [
+        (["--mechanism", "staircase"], "in one metered reading", 1.0),
+        (["--appliance", "kettle", "--span", "run"], "the kettle is on (2100 W), over one run", 1),
+        (["--protect", "fluctuation"], "fluctuations of 10 W", 1.0),
+        (
+            ["--mechanism", "gaussian", "--span", "run", "--every", "30min", "--delta", "1e-5"],
+            "over one run of up to 3 hours",
+            1.0,
+        ),
+        (["--protect", "range", "--clamp", "0,12000"], "any value of a reading (12000 W", 1.0),
+        (["--sensitivity", "250", "--grid", "0.5"], "any change of up to 250 W", 1.0),
+    ],
+)
+def test_units_of_protection(case, tmp_path, more, unit, epsilon):
+    home = [] if "--sensitivity" in more else ["--home", case / "home.toml"]
+    done = release(case, tmp_path / "out.parquet", "-e", 1, "--seed", 4, "--json", *home, *more)
+    receipt = json.loads(done.stdout)
+    assert unit in receipt["unit"]["sentence"]
+    assert receipt["epsilon"] == pytest.approx(epsilon, rel=0.2)
+    assert receipt["epsilon"] <= epsilon * (1 + 1e-9)
+    assert receipt["kind"] == "simulation"
+    readings = hm.read_meter(tmp_path / "out.parquet").readings / receipt["mechanism"]["grid"]
+    np.testing.assert_array_equal(readings, np.rint(readings))
+
+
+def test_means_conserve_energy_up_to_the_noise(case, tmp_path):
+    release(
+        case, tmp_path / "out.csv", "-e", 20, "--sensitivity", 1, "--every", "10min", "--seed", 1
+    )
+    coarse = hm.read_meter(case / "meter.csv").coarsen("10min")
+    noisy = hm.read_meter(tmp_path / "out.csv")
+    np.testing.assert_array_equal(noisy.times, coarse.times)
+    assert np.abs(noisy.readings - coarse.readings).max() < 3
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "message"),
+    [
+        (["-e", "0"], 2, "epsilon must be positive and finite, got 0."),
+        (["-e", "nan"], 2, "epsilon must be positive and finite, got nan."),
+        (["-e", "inf"], 2, "epsilon must be positive and finite, got inf."),
+        (["-e", "-1"], 2, "epsilon must be positive and finite, got -1."),
+        (["-e", "much"], 2, "epsilon must be positive and finite, got much."),
+        (["-e", "21"], 2, "epsilon must be at most max_epsilon = 20"),
+        (["-e", "1", "--sensitivity", "0"], 2, "watts must be positive"),
+        (["-e", "1", "--sensitivity", "nan"], 2, "watts must be positive"),
+        (["-e", "1", "--sensitivity", "x"], 2, "sensitivity must be a number of watts"),
+        (["-e", "1e-15", "--sensitivity", "1e6"], 2, "raise epsilon"),
+        (["-e", "1", "--grid", "0"], 2, "grid must be positive"),
+        (["-e", "1", "--clamp", "5"], 2, "clamp must be LO,HI"),
+        (["-e", "1", "--clamp", "5,1"], 2, "low < high"),
+        (["-e", "1", "--protect", "range"], 2, "needs a clamp"),
+        (["-e", "1", "--mechanism", "uniform"], 2, "mechanism must be one of"),
+        (["-e", "1", "--span", "week"], 2, "span must be one of"),
+        (["-e", "1", "--every", "7s"], 2, "whole multiple of the 6 s interval"),
+        (["-e", "1", "--appliance", "kettel"], 2, "did you mean 'kettle'"),
+        (["-e", "1", "--mechanism", "gaussian", "--delta", "0"], 2, "delta must be positive"),
+        (["-e", "1", "--mechanism", "staircase", "--engine", "opendp"], 2, "engine must be one of"),
+    ],
+)
+def test_bad_options_are_refused_before_anything_is_written(case, tmp_path, more, code, message):
+    out = tmp_path / "out.csv"
+    done = release(case, out, "--home", case / "home.toml", *more, expect=code)
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("1,5\n2,\n", "has no value in row 1 (1970-01-01T00:00:02Z)"),
+        ("1,5\n2,inf\n", "is inf in row 1"),
+        ("1,5\n1,6\n", "row 1 repeats or goes back"),
+        ("2024-01-01 00:00:00,5\n2024-01-01 00:00:06,6\n", "times without a zone"),
+        ("", "holds no readings"),
+    ],
+)
+def test_bad_readings_are_refused_before_anything_is_written(tmp_path, rows, message):
+    (tmp_path / "bad.csv").write_text("timestamp,watts\n" + rows)
+    done = release(
+        tmp_path, tmp_path / "out.csv", "-e", 1, "--sensitivity", 10, file="bad.csv", expect=1
+    )
+    assert message in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.csv"]
+
+
+def test_nothing_is_overwritten(case, tmp_path):
+    taken = tmp_path / "out.csv.receipt.json"
+    taken.write_text("precious")
+    done = release(case, tmp_path / "out.csv", "-e", 1, "--sensitivity", 10, expect=1)
+    assert "exists; add --force" in done.stderr
+    assert taken.read_text() == "precious"
+    assert not (tmp_path / "out.csv").exists()
+    release(case, tmp_path / "out.csv", "-e", 1, "--sensitivity", 10, "--force")
+
+
+def test_opendp_as_the_engine(case, tmp_path):
+    pytest.importorskip("opendp", reason="the extra [opendp] is not installed")
+    done = release(
+        case, tmp_path / "out.csv", "-e", 1, "--sensitivity", 10, "--engine", "opendp", "--json"
+    )
+    assert json.loads(done.stdout)["mechanism"]["engine"] == "opendp"
+
+
+def test_audit_finds_the_claim_standing_and_both_controls_broken():
+    done = run("audit", "-e", "1", "--samples", 400_000, "--seed", 1, "--json")
+    result = json.loads(done.stdout)
+    assert result["passed"]
+    assert 0.9 <= result["epsilon_lower"] <= 1
+    assert result["halved_scale_caught"]
+    assert result["float_laplace_caught"]
+    text = run("audit", "--mechanism", "staircase", "--samples", 100_000, "--seed", 1).stdout
+    assert "The claim stands." in text
+    assert text.count("broken, and caught") == 2
+
+
+def test_a_powerless_audit_fails():
+    """With too few samples a control slips through, and the audit says so."""
+    done = run("audit", "-e", "0.01", "--samples", 1000, "--seed", 1, expect=1)
+    assert "NOT CAUGHT" in done.stdout
+    assert "The audit failed." in done.stdout

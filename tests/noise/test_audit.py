@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from hushmeter.errors import InputError
+from hushmeter.noise import Gaussian, Laplace, Staircase
+from hushmeter.noise.audit import Event, _float_laplace, audit, epsilon_bound, find, half_as_wide
+
+
+@pytest.mark.parametrize("make", [Laplace, Staircase])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_the_bound_is_close_to_the_claim_and_the_controls_are_caught(make, epsilon):
+    result = audit(make(epsilon, 10.0), rng=20)
+    assert 0.9 * epsilon <= result.epsilon_lower <= epsilon
+    assert result.halved_scale_caught
+    assert result.float_laplace_caught
+    assert "2^-53" in result.float_laplace.event
+    assert result.passed
+
+
+def test_the_gaussian_claim_with_delta_stands():
+    result = audit(Gaussian(1, 1e-6, 10), samples=4_000_000, rng=20)
+    assert 0.4 < result.epsilon_lower <= 1
+    assert result.delta == 1e-6
+    assert result.passed
+
+
+def test_a_threshold_only_audit_misses_float_noise():
+    source = _float_laplace(1.0, np.random.default_rng(1))
+    assert find(source, 1_000_000, 0.999, low_bits=False).epsilon_lower <= 1
+    assert find(source, 1_000_000, 0.999).epsilon_lower > 7
+
+
+def test_too_few_samples_cannot_pass():
+    result = audit(Laplace(0.1, 10), samples=2000, rng=3)
+    assert not result.halved_scale_caught
+    assert not result.passed
+
+
+def test_a_broken_mechanism_is_found():
+    mechanism = Laplace(1, 10)
+    broken = half_as_wide(mechanism)
+    assert broken.scale == mechanism.scale / 2
+    assert half_as_wide(Gaussian(1, 1e-6, 10)).scale == Gaussian(1, 1e-6, 10).scale / 2
+    broken.exact_epsilon = mechanism.exact_epsilon
+    broken.steps = mechanism.steps
+    broken._sampler = Laplace(2, 10)._sampler
+    result = audit(broken, samples=1_000_000, rng=4)
+    assert result.epsilon_lower > 1
+    assert not result.passed
+
+
+def test_an_audit_with_a_seed_repeats_and_without_one_does_not():
+    mechanism = Staircase(1, 10, clamp=(0.0, 100.0))
+    first, again = (audit(mechanism, samples=50_000, rng=5) for _ in range(2))
+    assert first == again
+    assert audit(mechanism, samples=50_000).finding != first.finding
+    assert json.loads(json.dumps(first.describe()))["epsilon"] == 1.0
+
+
+def test_clopper_pearson_bounds():
+    assert epsilon_bound(0, 0, 100, 0.999, 0.0) == 0.0
+    assert epsilon_bound(100, 100, 100, 0.999, 0.0) == 0.0
+    assert 0 < epsilon_bound(500, 100, 1000, 0.999, 0.0) < np.log(5)
+    assert epsilon_bound(500, 100, 1000, 0.999, 0.6) == 0.0
+
+
+def test_events_name_themselves():
+    assert str(Event("above", 3.0)) == "y >= 3"
+    assert str(Event("below", -3.5)) == "y <= -3.5"
+    outputs = np.array([0.25, 2.0**-60, 3.0])
+    assert Event("low bits").holds(outputs).tolist() == [False, True, False]
+
+
+def test_bad_arguments_are_refused():
+    with pytest.raises(InputError, match="samples"):
+        audit(Laplace(1, 10), samples=10)
+    with pytest.raises(InputError, match="confidence"):
+        audit(Laplace(1, 10), confidence=1.0)

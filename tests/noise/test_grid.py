@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import dataclasses
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hushmeter.errors import InputError
+from hushmeter.noise.grid import (
+    TableSampler,
+    build_residual,
+    build_table,
+    check_masses,
+    floor_masses,
+    unfold_index,
+)
+from hushmeter.noise.kernels import lookup
+from hushmeter.noise.laws import (
+    Digit,
+    DiscreteGaussian,
+    FlatStaircase,
+    StairClass,
+    TwoSidedGeometric,
+)
+from hushmeter.noise.randomness import Streams
+
+KEY = bytes(range(32))
+LAWS = [
+    TwoSidedGeometric(Fraction(1, 22)),
+    TwoSidedGeometric(Fraction(1, 1400)),
+    TwoSidedGeometric(Fraction(20)),
+    TwoSidedGeometric(Fraction(1, 50000), 4095),
+    Digit(Fraction(1, 50000), 4095),
+    FlatStaircase(Fraction(1), 101, 38),
+    StairClass(Fraction(1, 100), 10**6, 499_000),
+    DiscreteGaussian(Fraction(900)),
+    DiscreteGaussian(Fraction(1, 7)),
+]
+SMALL = [
+    TwoSidedGeometric(Fraction(1, 4)),
+    TwoSidedGeometric(Fraction(1, 30), 15),
+    Digit(Fraction(1, 30), 15),
+    FlatStaircase(Fraction(1, 2), 5, 2),
+    StairClass(Fraction(1, 2), 5, 2),
+    DiscreteGaussian(Fraction(40)),
+]
+
+
+def draw(law, size, *, word_bits=32, residual_bits=64, key=KEY):
+    out = np.empty(size, dtype=np.int32)
+    TableSampler(law, 0, word_bits, residual_bits).fill(Streams(key, 1, size), 0, out)
+    return out
+
+
+def law_pmf(law):
+    low = np.array(law.masses(160, 90)[0], dtype=np.float64) / 2.0**160
+
+    def pmf(values):
+        index = np.where(values < 0, -2 * values - 1, 2 * values) if law.signed else values
+        return np.where(index < low.size, low[np.minimum(index, low.size - 1)], 0.0)
+
+    return pmf
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_every_outcome_has_its_certified_mass(law):
+    table = build_table(law)
+    held = table.weights()
+    floors = np.array(floor_masses(law, 32))
+    index = np.arange(floors.size)
+    values = unfold_index(index) if law.signed else index
+    assert np.array_equal(held[values + table.offset], floors)
+    assert int(held.sum()) == 1 << 32
+    assert held[table.sentinel] == (1 << 32) - floors.sum() > 0
+    assert not held[table.sentinel + 1 :].any()
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_floors_agree_with_more_precise_masses(law):
+    floors = floor_masses(law, 32)
+    low, high = law.masses(700, 34)
+    assert floors == [value >> 668 for value in low][: len(floors)]
+    assert floors == [value >> 668 for value in high][: len(floors)]
+
+
+def test_every_word_of_a_small_table_is_counted():
+    law = TwoSidedGeometric(Fraction(1, 4))
+    table = build_table(law, 8)
+    words = np.arange(256, dtype=np.uint32) << 24
+    counts = np.zeros(table.sentinel + 1, dtype=np.int64)
+    out = np.empty(256, dtype=np.int32)
+    missed = lookup(words, table.packed, table.cell_bits, table.sentinel, table.offset, out)
+    np.add.at(counts, out + table.offset, 1)
+    assert np.array_equal(counts << 24, table.weights()[: table.sentinel + 1])
+    assert missed == counts[-1]
+
+
+def test_a_corrupt_table_is_refused():
+    table = build_table(TwoSidedGeometric(Fraction(1, 22)))
+    weights = table.weights()[: table.sentinel + 1]
+    check_masses(table, weights)
+    packed = table.packed.copy()
+    packed[5] += 1
+    with pytest.raises(AssertionError, match="does not hold"):
+        check_masses(dataclasses.replace(table, packed=packed), weights)
+    with pytest.raises(AssertionError, match="whole word"):
+        check_masses(table, weights[:-1])
+
+
+def test_a_law_too_wide_for_one_table_is_refused():
+    with pytest.raises(InputError, match="too many"):
+        build_table(TwoSidedGeometric(Fraction(1, 10**4)))
+
+
+@pytest.mark.parametrize("law", SMALL, ids=repr)
+def test_small_words_take_the_slow_path_and_keep_the_law(law, chi_square):
+    samples = draw(law, 400_000, word_bits=8)
+    sentinel = build_table(law, 8).weights()[build_table(law, 8).sentinel]
+    assert sentinel >= 2 << 24
+    assert chi_square(samples, law_pmf(law)) > 1e-6
+
+
+@pytest.mark.parametrize("law", SMALL, ids=repr)
+def test_lazily_extended_bits_decide_as_64_bits_do(law):
+    size = 3000
+    assert np.array_equal(
+        draw(law, size, word_bits=8), draw(law, size, word_bits=8, residual_bits=6)
+    )
+
+
+def test_the_small_word_check_sees_a_sampler_without_its_residual(chi_square):
+    law = TwoSidedGeometric(Fraction(1, 4))
+    table = build_table(law, 8)
+    out = np.empty(400_000, dtype=np.int32)
+    words = Streams(KEY, 1, out.size).words(0, out.size)
+    lookup(words, table.packed, table.cell_bits, table.sentinel, table.offset, out)
+    truncated = out[out != table.sentinel - table.offset]
+    assert chi_square(truncated, law_pmf(law)) < 1e-6
+
+
+def test_residual_floors_are_certified_and_rise():
+    for law in SMALL:
+        floors = build_residual(law).floors
+        assert np.all(np.diff(floors.astype(np.float64)) >= 0)
+        assert floors[-1] / 2.0**64 > 0.999 or law.size is not None
+
+
+@pytest.mark.parametrize("word_bits", [32, 8])
+@pytest.mark.parametrize("law", SMALL, ids=repr)
+def test_table_and_residual_together_are_the_law(law, word_bits):
+    """The mixture identity 2^w·p = n + L·R, in whole numbers up to the residual's 64 bits."""
+    floors = floor_masses(law, word_bits)
+    weight = (1 << word_bits) - sum(floors)
+    sums = [int(value) for value in build_residual(law, word_bits).floors]
+    low = law.masses(256, word_bits + 16)[0]
+    for index in range(min(len(sums), 40)):
+        share = sums[index] - (sums[index - 1] if index else 0)
+        mixed = (floors[index] if index < len(floors) else 0) * 2**64 + weight * share
+        assert abs(mixed - (low[index] << word_bits >> 192)) <= 2 * weight
+
+
+def test_draws_do_not_depend_on_blocks():
+    law = TwoSidedGeometric(Fraction(1, 4))
+    whole = draw(law, 1000, word_bits=8)
+    sampler, streams = TableSampler(law, 0, 8), Streams(KEY, 1, 400)
+    pieces, start = [], 0
+    for size in (400, 1, 7, 300, 292):
+        out = np.empty(size, dtype=np.int32)
+        sampler.fill(streams, start, out)
+        pieces.append(out)
+        start += size
+    assert np.array_equal(np.concatenate(pieces), whole)

@@ -1,0 +1,102 @@
+"""Theorem 2: Laplace noise of scale Δf/ε gives ε-differential privacy."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from hushmeter.noise import Laplace
+from hushmeter.noise.fixed import exp_minus
+from hushmeter.noise.laws import TwoSidedGeometric
+from hushmeter.noise.parameters import to_steps
+
+KEY = bytes(range(32))
+
+epsilons = st.fractions(Fraction(1, 1000), 20, max_denominator=1000)
+powers = st.decimals("0.1", "5000", places=2)
+grids = st.sampled_from(["0.01", "0.1", "0.25", "1", "5", "1/3", "7"])
+readings = st.floats(-20_000, 20_000)
+
+
+@given(epsilons, powers, grids, readings, st.floats(-1, 1), st.integers(-(10**6), 10**6))
+@settings(max_examples=300, deadline=None)
+def test_no_output_tells_protected_inputs_apart_by_more_than_epsilon(
+    epsilon, sensitivity, grid, reading, part, output
+):
+    mechanism = Laplace(epsilon, sensitivity, grid)
+    other = reading + part * float(sensitivity)
+    assume(abs(Fraction(reading) - Fraction(other)) <= Fraction(sensitivity))
+    here, there = (to_steps(x, mechanism.exact_grid) for x in (reading, other))
+    # The normalising constant is the same for both inputs, so the log-ratio is exactly this.
+    log_ratio = mechanism.rate * abs(abs(output - here) - abs(output - there))
+    assert log_ratio <= epsilon
+
+
+@given(epsilons.filter(lambda e: e > 1), st.integers(1, 40), st.integers(-40, 40))
+@settings(max_examples=60, deadline=None)
+def test_certified_masses_keep_the_ratio(epsilon, steps, at):
+    low, high = TwoSidedGeometric(epsilon / steps).masses(256, 64)
+    growth = exp_minus(epsilon, 256)
+
+    def index(value):
+        return 2 * value if value >= 0 else -2 * value - 1
+
+    for shift in {1, steps // 2, steps, -steps}:
+        first, second = index(at), index(at + shift)
+        if max(first, second) < len(low):
+            # P(i)·e^(−ε) ≤ P(i + d) is possible for every value within the bounds.
+            assert (low[first] * growth.low) >> 256 <= high[second]
+
+
+@pytest.mark.parametrize("epsilon", ["0.1", "1", "3"])
+@pytest.mark.parametrize("steps", [1, 2, 5, 9])
+def test_exhaustive_ratio_for_small_sensitivities(epsilon, steps):
+    mechanism = Laplace(epsilon, steps, on_grid=True)
+    k = np.arange(-12 * steps, 12 * steps + 1)
+    for shift in range(-steps, steps + 1):
+        ratio = mechanism.log_pmf(k) - mechanism.log_pmf(k + shift)
+        assert np.abs(ratio).max() <= float(epsilon) * (1 + 1e-12)
+    worst = mechanism.log_pmf(0) - mechanism.log_pmf(steps)
+    assert worst == pytest.approx(float(epsilon))
+
+
+def test_one_step_more_than_protected_breaks_the_claim():
+    mechanism = Laplace(1, 10, on_grid=True)
+    assert mechanism.rate * 11 > 1
+
+
+def test_the_float_pmf_is_the_exact_one():
+    mechanism = Laplace("0.3", 10)
+    with mpmath.workprec(200):
+        alpha = mpmath.exp(-mpmath.mpf(3) / 110)
+        for k in (0, 1, -7, 500):
+            exact = (1 - alpha) / (1 + alpha) * alpha ** abs(k)
+            assert mechanism.pmf(k) == pytest.approx(float(exact), rel=1e-13)
+
+
+def test_scale_is_the_sensitivity_over_epsilon():
+    mechanism = Laplace(0.5, 10.0, on_grid=True)
+    assert mechanism.scale == 20.0
+    fine = Laplace(0.5, 10, grid="0.001", on_grid=True)
+    assert fine.mean_abs == pytest.approx(20.0, rel=1e-6)
+    assert fine.std == pytest.approx(20.0 * np.sqrt(2), rel=1e-6)
+
+
+def test_opendp_gives_a_second_opinion():
+    dp = pytest.importorskip("opendp.prelude")
+    dp.enable_features("contrib")
+    mechanism = Laplace(0.5, 10)
+    space = dp.vector_domain(dp.atom_domain(T=dp.i64)), dp.l1_distance(T=dp.i64)
+    other = dp.m.make_laplace(*space, scale=mechanism.scale)
+    assert other.map(mechanism.steps) == pytest.approx(0.5)
+    theirs = np.array(other(np.zeros(100_000, dtype=np.int64)))
+    ours = mechanism.sample(100_000, key=KEY)
+    edges = np.array([-np.inf, *np.arange(-80, 81, 4), np.inf])
+    table = [np.histogram(x, edges)[0] for x in (ours, theirs)]
+    assert stats.chi2_contingency(table).pvalue > 1e-6
