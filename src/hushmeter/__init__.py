@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from hushmeter import attack, errors, noise, protect, scoring, synth, theory
+    from hushmeter.advice import Advice, advise
     from hushmeter.assumptions import AssumptionCheck
     from hushmeter.attack.base import Attacker
     from hushmeter.attack.contract import check_attacker
@@ -25,12 +26,18 @@ if TYPE_CHECKING:
     from hushmeter.read import read_meter
     from hushmeter.scoring import Score, score
     from hushmeter.theory.account import account
+    from hushmeter.theory.bounds import Bounds, bounds
+    from hushmeter.theory.exact import exact_accuracy
+    from hushmeter.theory.universal import universal_limit
     from hushmeter.trace import Trace
+    from hushmeter.wording import explain
 
 __all__ = [
+    "Advice",
     "Appliance",
     "AssumptionCheck",
     "Attacker",
+    "Bounds",
     "Gaussian",
     "Home",
     "Laplace",
@@ -41,13 +48,17 @@ __all__ = [
     "Staircase",
     "Trace",
     "account",
+    "advise",
     "attack",
     "attackers",
     "audit",
+    "bounds",
     "calibrate",
     "check_attacker",
     "errors",
     "estimate_tolerance",
+    "exact_accuracy",
+    "explain",
     "noise",
     "protect",
     "read_home",
@@ -58,13 +69,16 @@ __all__ = [
     "scoring",
     "synth",
     "theory",
+    "universal_limit",
 ]
 
 _MODULES = {"attack", "errors", "noise", "protect", "scoring", "synth", "theory"}
 _ORIGIN = {
+    "Advice": "advice",
     "Appliance": "home",
     "AssumptionCheck": "assumptions",
     "Attacker": "attack.base",
+    "Bounds": "theory.bounds",
     "Gaussian": "noise",
     "Home": "home",
     "Laplace": "noise",
@@ -75,16 +89,21 @@ _ORIGIN = {
     "Staircase": "noise",
     "Trace": "trace",
     "account": "theory.account",
+    "advise": "advice",
     "attackers": "attack.registry",
     "audit": "noise.audit",
+    "bounds": "theory.bounds",
     "calibrate": "protect.sensitivity",
     "check_attacker": "attack.contract",
     "estimate_tolerance": "protect.sensitivity",
+    "exact_accuracy": "theory.exact",
+    "explain": "wording",
     "read_home": "home",
     "read_meter": "read",
     "release": "protect.publish",
     "resolve_unit": "protect.sensitivity",
     "score": "scoring",
+    "universal_limit": "theory.universal",
 }
 
 

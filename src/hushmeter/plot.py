@@ -5,19 +5,26 @@ Colours are those of Okabe and Ito, safe for colour-blind readers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushmeter.checks import BoolArray
+from hushmeter.checks import BoolArray, FloatArray
 from hushmeter.files import atomic, write_table
 from hushmeter.scoring import Score
 from hushmeter.trace import Trace
+from hushmeter.wording import duration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+
+    from hushmeter.advice import Advice
+    from hushmeter.theory.bound import Bound
+    from hushmeter.theory.curves import BoundCurves
 
 BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#8A8A8A"
 
@@ -46,6 +53,13 @@ def save_figure(
             figure.savefig(temporary, format=kind, dpi=160, metadata=metadata)
     write_table(paths["csv"], data, force=force)
     return paths
+
+
+def figure_place(output: Path, name: str) -> tuple[Path, str]:
+    """Folder and name of a figure: `output` is a folder, or the PNG file itself."""
+    if output.suffix.lower() == ".png":
+        return output.parent, output.stem
+    return output, name
 
 
 def draw_attack(trace: Trace, states: BoolArray, score: Score, title: str) -> Figure:
@@ -114,3 +128,96 @@ def _strip_legend(figure: Figure) -> None:
         ncols=4,
         frameon=False,
     )
+
+
+def draw_bounds(curves: BoundCurves, title: str) -> Figure:
+    """Fig. 2 of the paper: accuracy against ln(1/ε), with every bound in the same panel."""
+    figure = new_figure(8.5, 5.2)
+    axes = figure.subplots()
+    x = -np.log(curves.epsilon)
+    axes.fill_between(
+        x,
+        np.asarray(curves.corrected.lower),
+        np.asarray(curves.corrected.upper),
+        color=BLUE,
+        alpha=0.13,
+        linewidth=0,
+        label="between the corrected bounds",
+    )
+    axes.plot(x, curves.exact, color=BLUE, linewidth=2.2, label="exact accuracy, relaxed attacker")
+    axes.plot(x, curves.limit, color=GREEN, label="limit of any attacker (one reading)")
+    axes.axhline(curves.floor, color=GREY, linestyle=":", label="“nothing switched”")
+    _draw_printed(axes, x, curves.printed.lower, "printed bounds (Theorems 3 and 4)")
+    _draw_printed(axes, x, curves.printed.upper, None)
+    axes.set_xlabel("ln(1/ε)   (more private →)")
+    axes.set_ylabel("accuracy α")
+    axes.set_ylim(-0.03, 1.06)
+    axes.set_xlim(x.min(), x.max())
+    axes.set_title(title, loc="left", fontsize=11)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    return figure
+
+
+def _draw_printed(axes: Axes, x: FloatArray, bound: Bound, label: str | None) -> None:
+    """Dashed where the bound says something, crosses on the frame where it is vacuous."""
+    raw, vacuous = np.asarray(bound.raw), np.asarray(bound.vacuous)
+    told = np.where(vacuous, np.nan, raw)
+    axes.plot(x, told, color=RED, linestyle="--", linewidth=1.4, label=label)
+    if vacuous.any():
+        marks = np.clip(raw, 0.0, 1.0)[vacuous][::6]
+        axes.plot(
+            x[vacuous][::6],
+            marks,
+            color=RED,
+            marker="x",
+            markersize=4,
+            linestyle="none",
+            alpha=0.6,
+            label=None if label is None else "printed, vacuous (outside 0 … 1)",
+        )
+
+
+def _plain_log_ticks(axis: Axis) -> None:
+    """1, 2, 5, 10, 20 … written as plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+MARKERS = {"laplace": ("o", BLUE), "staircase": ("s", ORANGE), "gaussian": ("D", GREEN)}
+
+
+def draw_advice(advice: Advice, front: Sequence[Advice], title: str) -> Figure:
+    """Left: every option that meets the goal. Right: the least cost for every goal."""
+    figure = new_figure(10, 4.2)
+    left, right = figure.subplots(1, 2)
+    intervals = sorted({option.every_s for option in advice.options})
+    for name, (marker, color) in MARKERS.items():
+        chosen = [o for o in advice.options if o.mechanism == name]
+        rows = [intervals.index(o.every_s) for o in chosen]
+        left.plot([o.cost.hourly_w for o in chosen], rows, marker, color=color, label=name)
+    left.set_yticks(range(len(intervals)), [duration(every) for every in intervals])
+    left.set_xscale("log")
+    _plain_log_ticks(left.xaxis)
+    left.set_xlabel("error of the hourly mean [W]")
+    left.set_ylabel("released reading")
+    left.legend(frameon=False)
+    right.plot(
+        [100 * step.goal.max_odds for step in front],
+        [step.best.cost.hourly_w for step in front],
+        color=BLUE,
+        marker="o",
+    )
+    right.axvline(100 * advice.goal.max_odds, color=GREY, linestyle=":")
+    right.axvline(50, color=GREY, linewidth=0.8)
+    right.set_yscale("log")
+    _plain_log_ticks(right.yaxis)
+    right.set_xlabel(f"right about the {advice.goal.appliance} at most … times of 100")
+    right.set_ylabel("least error of the hourly mean [W]")
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return figure

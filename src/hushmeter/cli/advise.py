@@ -1,0 +1,143 @@
+"""`hushmeter advise`: from a privacy goal to ε and its price."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hushmeter.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from hushmeter.advice import Advice
+    from hushmeter.home import Home
+    from hushmeter.trace import Trace
+
+FRONT = (0.51, 0.53, 0.56, 0.6, 0.65, 0.7, 0.8, 0.9)
+
+
+def advise(
+    home: Annotated[str, typer.Option("--home", help="A home as TOML, or a ready one.")],
+    hide: Annotated[str, typer.Option(help="The appliance to hide.")],
+    max_odds: Annotated[
+        float, typer.Option(help="Right about it at most this often; a coin: 0.5.")
+    ] = 0.6,
+    span: Annotated[str | None, typer.Option(help="reading, run or day.")] = None,
+    run: Annotated[int | None, typer.Option(help="Length of a run in metered readings.")] = None,
+    interval: Annotated[str, typer.Option(help="Length of a metered reading.")] = "6s",
+    trace: Annotated[
+        Path | None, typer.Option("--trace", help="Readings: their interval is taken.")
+    ] = None,
+    attacker: Annotated[
+        str | None,
+        typer.Option(help="Go by this attacker's measured odds; --trace needs appliances then."),
+    ] = None,
+    max_hourly_error: Annotated[float | None, typer.Option(help="In watts.")] = None,
+    price: Annotated[float, typer.Option(help="Price of a kWh.")] = 0.30,
+    seed: Annotated[int, typer.Option(help="Seed of the simulations.")] = 0,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Folder, or PNG, for the figure.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the figure.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Which resolution, noise and ε hide an appliance, and what does it cost?
+
+    Searches readings as metered and of 1 to 60 minutes, with Laplace, staircase and Gaussian
+    noise, for the largest ε at which the best attacker keeps within the odds.
+
+    Example: hushmeter advise --home evening --hide kettle --max-odds 0.6 -o advice.png
+    """
+    from hushmeter.advice import advise as search
+    from hushmeter.checks import seconds
+    from hushmeter.cli.bounds import load_home
+
+    known = load_home(home)
+    readings = None if trace is None else _read(trace, known, attacker is not None)
+    options: dict[str, Any] = {
+        "span": span,
+        "run": run,
+        "interval_s": seconds("interval", interval) if readings is None else readings.interval_s,
+        "max_hourly_error": max_hourly_error,
+        "price_per_kwh": price,
+        "attacker": attacker,
+        "trace": readings if attacker is not None else None,
+        "seed": seed,
+    }
+    advice = search(known, hide, max_odds=max_odds, **options)
+    files = []
+    if output is not None:
+        options |= {"mechanisms": (advice.best.mechanism,), "max_hourly_error": None}
+        front = [search(known, hide, max_odds=odds, **options) for odds in FRONT]
+        files = _draw(advice, front, output, force)
+    if json:
+        print_json({"advice": advice, "files": files})
+    else:
+        _print(advice, files)
+
+
+def _read(path: Path, home: Home, with_truth: bool) -> Trace:
+    """The trace; its states are those of appliance columns above half of their power."""
+    from hushmeter.errors import DataError
+    from hushmeter.read import read_meter
+    from hushmeter.trace import Trace
+
+    trace = read_meter(path)
+    if not with_truth:
+        return trace
+    if trace.power is None or trace.names is None or not set(home.names) <= set(trace.names):
+        raise DataError(f"{path} has no column for every appliance of the home to measure odds on.")
+    power = trace.power[:, [trace.names.index(name) for name in home.names]]
+    return Trace(
+        trace.readings,
+        trace.interval_s,
+        trace.start,
+        power > home.powers / 2,
+        power,
+        home.names,
+        trace.steps,
+    )
+
+
+def _print(advice: Advice, files: list[str]) -> None:
+    from hushmeter.wording import duration, explain, times, watts
+
+    rows = [
+        (
+            o.mechanism,
+            duration(o.every_s),
+            f"{o.epsilon:.3g}",
+            times(o.odds),
+            watts(o.cost.reading_w),
+            watts(o.cost.hourly_w),
+            f"{o.cost.daily_kwh:.2g} kWh",
+            f"{o.cost.monthly_bill:.2f}",
+        )
+        for o in advice.options[:8]
+    ]
+    head = ("noise", "reading", "ε", "odds of 100", "|error|", "hour", "day", "bill a month")
+    title = "What meets the goal, cheapest first" if advice.feasible else "What comes nearest"
+    print_table(title, head, rows)
+    for sentence in explain(advice):
+        typer.echo(sentence)
+    for file in files:
+        typer.echo(f"Written: {file}")
+
+
+def _draw(advice: Advice, front: list[Advice], output: Path, force: bool) -> list[str]:
+    from hushmeter import plot
+
+    goal = advice.goal
+    title = f"Hiding the {goal.appliance} over one {goal.span}: what it costs"
+    folder, name = plot.figure_place(output, "advice")
+    data = {
+        "mechanism": [o.mechanism for o in advice.options],
+        "every_s": [o.every_s for o in advice.options],
+        "epsilon": [o.epsilon for o in advice.options],
+        "odds": [o.odds for o in advice.options],
+        "hourly_error_w": [o.cost.hourly_w for o in advice.options],
+    }
+    figure = plot.draw_advice(advice, front, title)
+    paths = plot.save_figure(figure, folder, name, data, force=force)
+    return [str(path) for path in paths.values()]

@@ -1,0 +1,127 @@
+"""`hushmeter bounds`: how accurate can the paper's attacker be at each ε?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hushmeter.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hushmeter.theory.curves import BoundCurves
+
+
+def bounds(
+    home: Annotated[str, typer.Argument(help="A home as TOML, or a ready one: similar8, rae13.")],
+    epsilon: Annotated[
+        str, typer.Option("-e", "--epsilon", help="Range LO:HI, or values with commas.")
+    ] = "0.001:10",
+    max_switches: Annotated[int, typer.Option(help="U: the most switches at one reading.")] = 1,
+    sensitivity: Annotated[
+        float | None, typer.Option(help="Δf in watts; half the home's tolerance by default.")
+    ] = None,
+    form: Annotated[str, typer.Option(help="corrected, printed or integral: of the table.")] = (
+        "corrected"
+    ),
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Folder, or PNG, for the figure.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the figure.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Exact accuracy, bounds as printed and as they hold, and the limit of any attacker.
+
+    Example: hushmeter bounds similar8 -e 0.001:10 -o bounds.png
+    """
+    from hushmeter.checks import one_of
+    from hushmeter.theory.bounds import FORMS
+    from hushmeter.theory.curves import bound_curves
+
+    one_of("form", form, FORMS)
+    curves = bound_curves(
+        load_home(home), parse_epsilons(epsilon), sensitivity=sensitivity, max_switches=max_switches
+    )
+    files = [] if output is None else _draw(curves, home, output, force)
+    if json:
+        columns = {name: values.tolist() for name, values in curves.columns().items()}
+        print_json({"home": home, "max_switches": max_switches, **columns, "files": files})
+        return
+    _print(curves, home, form)
+    for file in files:
+        typer.echo(f"Written: {file}")
+
+
+def load_home(text: str) -> Any:
+    """A home from a TOML file, or a ready one by its name."""
+    from hushmeter.home import read_home
+    from hushmeter.synth import READY_HOMES, ready_home
+
+    return ready_home(text) if text in READY_HOMES else read_home(text)
+
+
+def parse_epsilons(text: str) -> NDArray[np.float64]:
+    """ε from LO:HI (200 values, evenly spaced in ln ε) or a list with commas."""
+    import numpy as np
+
+    from hushmeter.errors import InputError
+    from hushmeter.theory.exact import positive_array
+
+    try:
+        values = [float(part) for part in text.replace(":", ",").split(",")]
+    except ValueError:
+        raise InputError(f"epsilon must be LO:HI or numbers with commas, got {text!r}.") from None
+    checked = positive_array("epsilon", values)
+    if ":" not in text:
+        return checked
+    if len(values) != 2 or values[0] >= values[1]:
+        raise InputError(f"epsilon must be LO:HI with LO below HI, got {text!r}.")
+    return np.geomspace(checked[0], checked[1], 200)
+
+
+def _print(curves: BoundCurves, home: str, form: str) -> None:
+    import numpy as np
+
+    answer = getattr(curves, form)
+    chosen = np.unique(np.linspace(0, curves.epsilon.size - 1, 12).round().astype(int))
+    lower, upper = np.atleast_1d(answer.lower.raw), np.atleast_1d(answer.upper.raw)
+    rows = [
+        (
+            f"{curves.epsilon[i]:.3g}",
+            f"{curves.scale[i]:.3g}",
+            _value(lower[i]),
+            f"{curves.exact[i]:.3f}",
+            _value(upper[i]),
+            f"{curves.limit[i]:.3f}",
+        )
+        for i in chosen
+    ]
+    title = (
+        f"One-shot accuracy α on {home}, {_at_most(curves)} a reading; "
+        f"“nothing switched” scores {curves.floor:.3f}; {form} bounds"
+    )
+    print_table(title, ("ε", "λ [W]", "lower", "exact", "upper", "any attacker"), rows)
+
+
+def _at_most(curves: BoundCurves) -> str:
+    most = curves.max_switches
+    return "at most one switch" if most == 1 else f"at most {most} switches"
+
+
+def _value(raw: float) -> str:
+    """A bound; in brackets where it says nothing."""
+    return f"{raw:.3f}" if 0 < raw < 1 else f"({raw:.3g})"
+
+
+def _draw(curves: BoundCurves, home: str, output: Path, force: bool) -> list[str]:
+    from hushmeter import plot
+
+    title = f"One-shot accuracy on {Path(home).stem}, {_at_most(curves)} a reading"
+    folder, name = plot.figure_place(output, "bounds")
+    figure = plot.draw_bounds(curves, title)
+    paths = plot.save_figure(figure, folder, name, curves.columns(), force=force)
+    return [str(path) for path in paths.values()]

@@ -1,0 +1,308 @@
+"""Theorems 1, 3 and 4, Proposition 1 and Lemma 3: how well one jump of the meter is explained.
+
+Every bound on the accuracy comes in three forms:
+
+printed
+    the closed form of the paper, to the letter;
+integral
+    what the integrals of the paper's own proof give: its algebra put right, not its argument;
+corrected
+    what holds for the relaxed attacker (`OneShot` with its defaults), proved in the docstrings.
+
+A `disturbance` Y [W] is Lemma 3: besides the noise, something unknown moves the jump by at most Y;
+a `mean_disturbance` moves it by so much in the mean. Parameters that are arrays are broadcast
+against each other.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hushmeter.checks import FloatArray, IntArray, finite_vector, non_negative, power_vector
+from hushmeter.errors import InputError
+from hushmeter.home import Home
+from hushmeter.theory.bound import Bound
+from hushmeter.theory.exact import (
+    ContinuousLaplace,
+    DifferenceLaw,
+    capped_excess,
+    mean_shortfall,
+    positive_array,
+)
+
+
+def recovery_constant(
+    powers: ArrayLike, *, isometry_3u: float = 0.0, isometry_4u: float = 0.0
+) -> float:
+    """Theorem 1. C(P) = 4/((√(3(1 − δ_4U)) − √(1 + δ_3U))·‖P‖₂) [1/W].
+
+    Printed: the relaxed solution is within C(P)·δ of the truth, δ_3U and δ_4U being restricted
+    isometry constants of P/‖P‖₂. Defect: a single row has δ_S = 1 for every S ≥ 2 (two entries
+    always cancel), so that C(P) = −2√2/‖P‖₂ is negative and the theorem says nothing.
+
+    The default sets both constants to 0, 4/((√3 − 1)·‖P‖₂): it gives the 0.015 that the paper
+    reports if ‖P‖₂ is 364 W, which is an inference. It is the default of every `printed` and
+    `integral` form; no value of it makes them valid.
+    """
+    norm = float(np.linalg.norm(power_vector(powers)))
+    root = math.sqrt(3 * (1 - isometry_4u)) - math.sqrt(1 + isometry_3u)
+    if root == 0:
+        raise InputError("C(P) has no value where √(3(1 − δ_4U)) equals √(1 + δ_3U).")
+    return 4 / (root * norm)
+
+
+def printed_switch_error(
+    home: Home, noise: ArrayLike = 0.0, *, constant: float | None = None
+) -> FloatArray:
+    """Theorem 1 and Proposition 1 as printed: ‖E[Δ̄] − Δ⁰‖₂ ≤ C(P)·δ, (2 + C(P))·δ + |l| with noise.
+
+    Parameters
+    ----------
+    home : Home
+    noise : array_like
+        l = n_t − n_(t−1) [W]; where it is 0 the bound is Theorem 1's.
+    constant : float, optional
+        C(P); see `recovery_constant`.
+
+    Notes
+    -----
+    Defects: C(P) has no valid value, and Proposition 1 adds watts to a number; see `switch_error`.
+    """
+    size = np.abs(np.asarray(noise, dtype=np.float64))
+    slope = _constant(home, constant)
+    return np.where(size > 0, (2 + slope) * home.tolerance + size, slope * home.tolerance)
+
+
+def switch_error(
+    home: Home, max_switches: ArrayLike, noise: ArrayLike = 0.0, *, disturbance: ArrayLike = 0.0
+) -> FloatArray:
+    """Theorem 1 and Proposition 1 corrected: ‖E[Δ̄] − Δ⁰‖₁ ≤ min(N, 2U + (|l| + Y)/Pmin).
+
+    Proof. The truth is within δ of the jump, so r = K − δ ≤ s0 + |l| + Y, s0 = Δ⁰·P. Adding
+    (|l| + Y)/Pmin to Δ⁰ anywhere covers r, and the relaxed solution is the cheapest cover:
+    ‖Δ*‖₁ ≤ U + (|l| + Y)/Pmin. The error is at most ‖Δ*‖₁ + U. It does not depend on δ, so no
+    bound C(P)·δ can exist. ‖·‖₂ is at most its square root, as no entry exceeds one.
+
+    Parameters
+    ----------
+    home : Home
+    max_switches : int
+        U.
+    noise : array_like
+        l [W].
+    disturbance : array_like
+        Y [W].
+    """
+    size = np.abs(np.asarray(noise, dtype=np.float64)) + positive_array(
+        "disturbance", disturbance, zero=True
+    )
+    most = check_switches(home, max_switches)
+    return np.asarray(np.minimum(len(home), 2 * most + size / home.powers.min()))
+
+
+def printed_lower(
+    home: Home, epsilon: ArrayLike, *, constant: float | None = None, disturbance: ArrayLike = 0.0
+) -> Bound:
+    """Theorem 3 as printed, with Δf = δ/2.
+
+    E[α] ≥ 1 − (4Cδε + 8δε + 3δ)/(4εN) + (A₁ε + B₁)/(4εN)·e^(−2εb/δ), b = 2(N − (2 + C)δ),
+    A₁ = 2N − 4δ − 2Cδ, B₁ = 3δ.
+
+    Defects: the exponent must be −εb/δ (`integral_lower`); and the proof puts the l2 norm for
+    the l1 norm, the wrong way for a lower bound (`corrected_lower`). A disturbance replaces δ by
+    δ + Y/(2 + C) (Lemma 3 as printed), which also changes the noise.
+
+    Parameters
+    ----------
+    home : Home
+    epsilon : array_like
+        ε; a noise of scale λ with another sensitivity is ε = δ/(2λ) here.
+    constant : float, optional
+        C(P); see `recovery_constant`.
+    disturbance : array_like
+        Y [W].
+    """
+    n, c = len(home), _constant(home, constant)
+    eps = positive_array("epsilon", epsilon)
+    # A printed "bound" may be anything, so what Theorem 6 makes of it is not refused here.
+    with np.errstate(all="ignore"):
+        delta = home.tolerance + np.asarray(disturbance, dtype=np.float64) / (2 + c)
+        b = 2 * (n - (2 + c) * delta)
+        a_1, b_1 = 2 * n - 4 * delta - 2 * c * delta, 3 * delta
+        start = 1 - (4 * c * delta * eps + 8 * delta * eps + 3 * delta) / (4 * eps * n)
+        rest = (a_1 * eps + b_1) / (4 * eps * n) * np.exp(-2 * eps * b / delta)
+        return Bound(start + rest)
+
+
+def integral_lower(
+    home: Home, scale: ArrayLike, *, constant: float | None = None, disturbance: ArrayLike = 0.0
+) -> Bound:
+    """Theorem 3 as its proof integrates: E max(1 − ((2 + C)δ + Y + |l|)/N, 0).
+
+    [a − 3λ/2 + (3λ/2 + a/2)·e^(−a/λ)]/N with a = N − (2 + C)δ − Y, and 0 if a ≤ 0. It compares
+    watts with a number of appliances, as the proof does, and is not a valid bound.
+
+    Parameters
+    ----------
+    home : Home
+    scale : array_like
+        λ = Δf/ε [W].
+    constant, disturbance
+        As in `printed_lower`.
+    """
+    n, c = len(home), _constant(home, constant)
+    room = n - (2 + c) * home.tolerance - positive_array("disturbance", disturbance, zero=True)
+    return Bound(mean_shortfall(ContinuousLaplace(scale), room) / n)
+
+
+def corrected_lower(
+    home: Home,
+    noise: DifferenceLaw,
+    max_switches: ArrayLike,
+    *,
+    switched_power: float | None = None,
+    disturbance: ArrayLike = 0.0,
+    mean_disturbance: ArrayLike = 0.0,
+) -> Bound:
+    """Theorem 3 and Lemma 3 corrected: a lower bound on E[α] that holds, for any noise.
+
+    The larger of [E(a − |l|)_+ − Ȳ]/(N·Pmin) with a = (N − 2U)·Pmin − Y, and
+    [E(a' − |l|)_+ − Ȳ]/S − U/N with a' = S − s0 − Y, S = ΣP. For Laplace noise
+    E(a − |l|)_+ = a − 3λ/2 + (3λ/2 + a/2)·e^(−a/λ), whatever the disturbance.
+
+    Proof. The first is `switch_error`. For the second, ‖Δ*‖₁ is convex in r = K − δ, 0 at 0 and
+    N at S, hence at most N·r/S, with r ≤ s0 + |l| + Y; the error is at most ‖Δ*‖₁ + U. Neither
+    error grows faster than by 1/Pmin or N/S for each watt of disturbance, which gives Ȳ.
+
+    Parameters
+    ----------
+    home : Home
+    noise : Mechanism or ContinuousLaplace
+    max_switches : array_like
+        U; the bound holds for every switch vector of at most so many, in any direction.
+    switched_power : float, optional
+        s0 = Δ⁰·P [W]; the U largest powers if not given.
+    disturbance : array_like
+        Y [W], surely.
+    mean_disturbance : array_like
+        Ȳ [W], what more there is in the mean, however it depends on the noise.
+    """
+    n, most = len(home), check_switches(home, max_switches)
+    total, smallest = float(home.powers.sum()), float(home.powers.min())
+    power = largest_sum(home.powers, most) if switched_power is None else switched_power
+    moved = positive_array("disturbance", disturbance, zero=True)
+    drift = positive_array("mean_disturbance", mean_disturbance, zero=True)
+    by_count = (mean_shortfall(noise, (n - 2 * most) * smallest - moved) - drift) / (n * smallest)
+    by_power = (mean_shortfall(noise, total - power - moved) - drift) / total - most / n
+    return Bound(np.maximum(by_count, by_power))
+
+
+def printed_upper(home: Home, epsilon: ArrayLike, *, disturbance: ArrayLike = 0.0) -> Bound:
+    """Theorem 4 as printed, with Δf = δ/2 and m = N‖P‖₂ + 2δ.
+
+    E[α] ≤ 1 + (A₂ε² + B₂ε + C₂)/(8δεN‖P‖₂)·e^(−2εm/δ) − (16δε² + 4δε + 3δ)/(16εN‖P‖₂)·e^(−ε),
+    A₂ = 4m² − 8δm − 4mN‖P‖₂ = 0, B₂ = 6δm − 8δ² − 4δN‖P‖₂ = 2δm, C₂ = 3δ².
+
+    Defects: the last term is not what its integral gives (`integral_upper`), so that the bound
+    exceeds 1 for small ε; and it is not universal, as the paper has it: to say that nothing
+    switched scores 1 − U/N at every ε. A disturbance replaces δ by δ + Y/2 (Lemma 3 as printed).
+
+    Parameters
+    ----------
+    home, epsilon, disturbance
+        As in `printed_lower`.
+    """
+    eps = positive_array("epsilon", epsilon)
+    reach = len(home) * float(np.linalg.norm(home.powers))
+    with np.errstate(all="ignore"):
+        delta = home.tolerance + np.asarray(disturbance, dtype=np.float64) / 2
+        m = reach + 2 * delta
+        a_2 = 4 * m**2 - 8 * delta * m - 4 * m * reach
+        b_2 = 6 * delta * m - 8 * delta**2 - 4 * delta * reach
+        c_2 = 3 * delta**2
+        first = (a_2 * eps**2 + b_2 * eps + c_2) / (8 * delta * eps * reach)
+        second = (16 * delta * eps**2 + 4 * delta * eps + 3 * delta) / (16 * eps * reach)
+        return Bound(1 + first * np.exp(-2 * eps * m / delta) - second * np.exp(-eps))
+
+
+def integral_upper(home: Home, scale: ArrayLike, *, disturbance: ArrayLike = 0.0) -> Bound:
+    """Theorem 4 as its proof integrates: 1 − E[min((l − 2δ − Y)_+, N‖P‖₂)]/(N‖P‖₂).
+
+    For Δf = δ/2: 1 − (3δ + 4δε)/(8εN‖P‖₂)·e^(−4ε) + (3δ + 2εm)/(8εN‖P‖₂)·e^(−2εm/δ). It tends to
+    ½ for small ε. It forgets that only N − U appliances can be named wrongly, and so fails where
+    most of the home switches at once; see `corrected_upper`.
+
+    Reading of the paper: the proof prints 2n‖P‖₂ + 2δ where the theorem has m = N‖P‖₂ + 2δ, and
+    the limits of its second integral in reverse.
+
+    Parameters
+    ----------
+    home, scale, disturbance
+        As in `integral_lower`.
+    """
+    noise = ContinuousLaplace(scale)
+    reach = len(home) * float(np.linalg.norm(home.powers))
+    dead = 2 * home.tolerance + positive_array("disturbance", disturbance, zero=True)
+    return Bound(1 - capped_excess(noise, dead, reach) / reach)
+
+
+def corrected_upper(
+    home: Home,
+    noise: DifferenceLaw,
+    max_switches: ArrayLike,
+    *,
+    cancelled_power: float = 0.0,
+    disturbance: ArrayLike = 0.0,
+    mean_disturbance: ArrayLike = 0.0,
+) -> Bound:
+    """Theorem 4 and Lemma 3 corrected: an upper bound on E[α] of the relaxed attacker.
+
+    1 − (E[min((l − 2δ − Y)_+, M)] − Ȳ)_+/(N·Pmax) with M = (N − U)·Pmax. For Laplace noise and
+    Ȳ = 0 this is 1 − [I(2δ + Y) − I(2δ + Y + M)]/(2N·Pmax), I(x) = (3λ/2 + x/2)·e^(−x/λ).
+
+    Proof. With probability ½ the noise has the sign of the jump; then r = K − δ is at least
+    s0 + |l| − 2δ − Y. Either all N are named, N − U of them wrongly, or Δ*·P ≥ r and
+    ‖Δ* − Δ⁰‖₁ ≥ (Δ* − Δ⁰)·P/Pmax.
+
+    Parameters
+    ----------
+    home, noise, max_switches, disturbance, mean_disturbance
+        As in `corrected_lower`.
+    cancelled_power : float
+        s0 − |net jump| [W]: 0 if all switches go one way, as the paper takes for granted.
+    """
+    most, largest = check_switches(home, max_switches), float(home.powers.max())
+    cancelled = non_negative("cancelled_power", cancelled_power)
+    dead = 2 * home.tolerance + cancelled + positive_array("disturbance", disturbance, zero=True)
+    error = capped_excess(noise, dead, (len(home) - most) * largest)
+    error = np.maximum(error - positive_array("mean_disturbance", mean_disturbance, zero=True), 0.0)
+    return Bound(1 - error / (len(home) * largest))
+
+
+def largest_sum(powers: FloatArray, count: ArrayLike) -> FloatArray:
+    """Total of the `count` largest powers [W], for every count."""
+    reach = np.concatenate([[0.0], np.cumsum(np.sort(powers)[::-1])])
+    sums: FloatArray = reach[np.minimum(count, powers.size)]
+    return sums
+
+
+def check_switches(home: Home, max_switches: ArrayLike) -> IntArray:
+    """U, refused unless whole numbers from 0 to N."""
+    counts = np.asarray(max_switches)
+    if counts.dtype.kind not in "iu" or counts.min() < 0 or counts.max() > len(home):
+        raise InputError(
+            f"max_switches must be a whole number from 0 to {len(home)}, got {max_switches!r}."
+        )
+    return counts.astype(np.int64)
+
+
+def _constant(home: Home, constant: float | None) -> float:
+    if constant is None:
+        return recovery_constant(home.powers)
+    value = float(finite_vector("recovery_constant", [constant])[0])
+    if value <= -2:
+        raise InputError(f"recovery_constant must be larger than −2, got {constant}.")
+    return value

@@ -1,0 +1,278 @@
+"""What no attacker can beat: the exact Bayes optimum for each appliance, and the cap of ε-DP.
+
+The strongest attacker knows the mechanism, the state of all other appliances and how likely "on"
+is beforehand, π; the appliance then moves a reading by its power or not at all. The best answer
+compares the likelihood ratio with the prior odds. Over a run of readings with one state the
+ratios multiply, and their logarithms add up: the law of the sum is found by convolution.
+
+The paper calls its Theorem 4 a "benchmark for all possible NILM algorithms", which it is not.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hushmeter.checks import FloatArray, whole
+from hushmeter.errors import InputError
+from hushmeter.home import Home
+from hushmeter.theory.exact import positive_array
+
+if TYPE_CHECKING:
+    from hushmeter.noise.mechanism import Mechanism
+
+MAX_POINTS = 1 << 22
+
+
+def universal_limit(
+    home: Home, mechanism: Mechanism, prior: ArrayLike = 0.5, *, readings: int = 1
+) -> FloatArray:
+    """How often the best attacker names the state of each appliance rightly, shape (N,).
+
+    Parameters
+    ----------
+    home : Home
+        An appliance with several levels counts with its largest.
+    mechanism : Mechanism
+        The limit is exact for its law on the grid, Σ_k max(π·P(k − s), (1 − π)·P(k)) with s the
+        most steps that the appliance can move a reading.
+    prior : float or (N,)
+        π, the probability of "on".
+    readings : int
+        Readings during which the state stays the same; the attacker uses all of them.
+
+    Notes
+    -----
+    For independent priors no attacker's expected accuracy exceeds the mean over the appliances,
+    `mean_limit`: knowing less than all other states does not help.
+    """
+    count = whole("readings", readings)
+    priors = _priors(prior, len(home))
+    steps = [_steps(mechanism, max(a.on_levels)) for a in home.appliances]
+    if mechanism.name == "gaussian":
+        return _gaussian_optima(mechanism, np.array(steps), priors, count)
+    optima = []
+    for s, pi in zip(steps, priors, strict=True):
+        if mechanism.name == "laplace":
+            masses, unit, lowest = _laplace_ratio(s, s * mechanism.epsilon / mechanism.steps, count)
+        elif mechanism.name == "staircase":
+            masses, unit, lowest = _staircase_ratio(mechanism, s)
+        else:
+            raise InputError(f"the optimum under {mechanism.name} noise is not known.")
+        optima.append(_ratio_optimum(masses, unit, lowest, float(pi), count))
+    return np.array(optima)
+
+
+def mean_limit(
+    home: Home, mechanism: Mechanism, prior: ArrayLike = 0.5, *, readings: int = 1
+) -> float:
+    """Mean of `universal_limit` over the appliances: a cap on the α of every attacker."""
+    return float(universal_limit(home, mechanism, prior, readings=readings).mean())
+
+
+def universal_cap(
+    home: Home, mechanism: Mechanism, prior: ArrayLike = 0.5, *, readings: int = 1
+) -> FloatArray:
+    """What differential privacy alone guarantees, shape (N,): `privacy_cap` at L·ε_i.
+
+    ε_i is what the mechanism's ε means for a change by the appliance's power.
+    """
+    count = whole("readings", readings)
+    if mechanism.delta > 0:
+        raise InputError("the cap needs pure differential privacy; use universal_limit.")
+    losses = [mechanism.epsilon_for(max(a.on_levels)) for a in home.appliances]
+    return privacy_cap(count * np.array(losses), _priors(prior, len(home)))
+
+
+def privacy_cap(epsilon: ArrayLike, prior: ArrayLike = 0.5) -> FloatArray:
+    """max(π, 1 − π, 1/(1 + e^(−ε))): no test of a bit under ε-DP is right more often."""
+    pi, loss = _probabilities(prior), np.asarray(epsilon, dtype=np.float64)
+    return np.asarray(np.maximum(np.maximum(pi, 1 - pi), 1 / (1 + np.exp(-loss))))
+
+
+def laplace_limit(
+    power: ArrayLike, scale: ArrayLike, prior: ArrayLike = 0.5, *, readings: int = 1
+) -> FloatArray:
+    """The optimum under continuous Laplace noise: s = P/λ, τ = ln((1 − π)/π).
+
+    One reading: 1 − √(π(1 − π))·e^(−s/2) if |τ| < s, else max(π, 1 − π). More readings: by
+    convolution on a fine lattice.
+
+    Parameters
+    ----------
+    power, scale : array_like
+        P and λ [W].
+    prior : array_like
+        π.
+    readings : int
+    """
+    count = whole("readings", readings)
+    ratio = positive_array("power", power) / positive_array("scale", scale)
+    s, pi = np.broadcast_arrays(ratio, _probabilities(prior))
+    if count == 1:
+        guess = np.maximum(pi, 1 - pi)
+        better = 1 - np.sqrt(pi * (1 - pi)) * np.exp(-s / 2)
+        return np.asarray(np.where(np.abs(_log_odds(pi)) < s, better, guess))
+    flat = [
+        _ratio_optimum(*_laplace_ratio(MAX_POINTS, float(a), count), float(b), count)
+        for a, b in zip(s.ravel(), pi.ravel(), strict=True)
+    ]
+    return np.asarray(flat, dtype=np.float64).reshape(s.shape)
+
+
+def gaussian_limit(
+    power: ArrayLike, sigma: ArrayLike, prior: ArrayLike = 0.5, *, readings: int = 1
+) -> FloatArray:
+    """The optimum under continuous Gaussian noise: s = √L·P/σ, τ = ln((1 − π)/π).
+
+    π·Φ(s/2 − τ/s) + (1 − π)·Φ(s/2 + τ/s).
+
+    Parameters
+    ----------
+    power, sigma : array_like
+        P and σ [W].
+    prior : array_like
+        π.
+    readings : int
+        L.
+    """
+    from scipy.special import ndtr
+
+    pi = _probabilities(prior)
+    s = positive_array("power", power) / positive_array("sigma", sigma)
+    s = s * math.sqrt(whole("readings", readings))
+    tau = _log_odds(pi)
+    return np.asarray(pi * ndtr(s / 2 - tau / s) + (1 - pi) * ndtr(s / 2 + tau / s))
+
+
+def _ratio_optimum(
+    masses: FloatArray, unit: float, lowest: float, prior: float, readings: int
+) -> float:
+    """The optimum from the law of one log-likelihood ratio under "on".
+
+    The ratio is unit·(lowest + j) with probability masses[j]; under "off" it has the opposite
+    sign. "On" is answered where the sum exceeds τ, so the optimum is
+    π·P(sum > τ) + (1 − π)·P(sum ≥ −τ).
+    """
+    if prior in (0.0, 1.0):
+        return 1.0
+    places, law = _sum_law(masses, readings)
+    ratios = places + readings * lowest
+    # One cut for both halves, so that a tie is counted once; the slack is far below a step.
+    cut = float(_log_odds(np.asarray(prior))) / unit + 1e-6
+    named_on = law[ratios > cut].sum()
+    named_off = law[ratios >= -cut].sum()
+    optimum = float(prior * named_on + (1 - prior) * named_off)
+    return min(1.0, max(optimum, prior, 1 - prior))
+
+
+def _sum_law(
+    masses: FloatArray, readings: int, margin: float = 40.0
+) -> tuple[FloatArray, FloatArray]:
+    """Places and masses of the sum of `readings` independent draws from 0, 1, …
+
+    By FFT on a circle that holds 12 standard deviations and `margin` times the range of one draw
+    on either side of the mean: all but 1e-12 of the mass, by Bernstein's inequality.
+    """
+    at = np.arange(masses.size, dtype=np.float64)
+    if readings == 1:
+        return at, masses
+    mean = float(at @ masses)
+    spread = math.sqrt(readings * max(0.0, float(at**2 @ masses) - mean**2))
+    whole_range = readings * (masses.size - 1) + 1
+    width = max(2 * (12 * spread + margin * masses.size), masses.size)
+    size = 1 << math.ceil(math.log2(min(width, whole_range)))
+    law = np.fft.irfft(np.fft.rfft(masses, size) ** readings, size)
+    first = 0 if size >= whole_range else max(0, round(readings * mean) - size // 2)
+    places = first + np.arange(size)
+    return places.astype(np.float64), np.maximum(0.0, law[places % size])
+
+
+def _laplace_ratio(steps: int, loss: float, readings: int) -> tuple[FloatArray, float, float]:
+    """Law of the log-likelihood ratio (|n + s| − |n|)·loss/s under discrete Laplace noise.
+
+    It moves in steps of two from −s to s; a lattice too fine to convolve is made coarser, which
+    costs about (loss/steps)² in accuracy.
+    """
+    most = MAX_POINTS if readings == 1 else int(MAX_POINTS / (24 * math.sqrt(readings) + 80))
+    s = max(1, min(steps, most))
+    rate = loss / s
+    masses = math.tanh(rate / 2) * np.exp(-rate * np.arange(s, -1.0, -1.0))
+    # All n ≤ −s give the lowest ratio and all n ≥ 0 the highest.
+    masses[0] = math.exp(-loss) / (1 + math.exp(-rate))
+    masses[-1] = 1 / (1 + math.exp(-rate))
+    return masses, 2 * rate, -s / 2
+
+
+def _staircase_ratio(mechanism: Mechanism, steps: int) -> tuple[FloatArray, float, float]:
+    """Law of the log-likelihood ratio ln P(n)/P(n + s) under staircase noise, multiples of ε.
+
+    Beyond `reach` on either side the masses of one period, and of all that follow, are in the
+    proportion e^(−ε), while the ratios repeat; so one period stands for the whole tail.
+    """
+    period, epsilon = mechanism.steps, mechanism.epsilon
+    reach = (-(-steps // period) + 1) * period
+    n = np.arange(-reach - period + 1, reach + period)
+    masses = np.array(mechanism.pmf(n))
+    masses[np.abs(n) >= reach] /= -math.expm1(-epsilon)
+    ratio = np.asarray(mechanism.log_pmf(n)) - np.asarray(mechanism.log_pmf(n + steps))
+    stairs = np.rint(ratio / epsilon).astype(np.int64)
+    lowest = int(stairs.min())
+    law = np.bincount(stairs - lowest, weights=masses)
+    return law.astype(np.float64), epsilon, float(lowest)
+
+
+def _gaussian_optima(
+    mechanism: Mechanism, steps: FloatArray, priors: FloatArray, readings: int
+) -> FloatArray:
+    """Discrete Gaussian noise: the sum of the readings decides, at m* = τσ²/s + L·s/2 steps."""
+    from scipy.special import ndtr
+
+    sigma = mechanism.scale / mechanism.grid
+    with np.errstate(divide="ignore"):
+        cut = _log_odds(priors) * sigma**2 / steps + readings * steps / 2
+    low, high = np.floor(cut), np.floor(cut) - readings * steps
+    if 40 * sigma * math.sqrt(readings) > MAX_POINTS:
+        # On so fine a grid the half-step correction is exact to 1e-10.
+        wide = sigma * math.sqrt(readings)
+        return np.asarray(
+            priors * ndtr(-(high + 0.5) / wide) + (1 - priors) * ndtr((low + 0.5) / wide)
+        )
+    at = np.arange(-math.ceil(12 * sigma) - 1, math.ceil(12 * sigma) + 2)
+    places, law = _sum_law(np.asarray(mechanism.pmf(at)), readings, margin=0.0)
+    places = places + readings * at[0]
+    below = np.concatenate([[0.0], np.cumsum(law)])
+    named_off = below[np.searchsorted(places, low, side="right")]
+    named_on = 1 - below[np.searchsorted(places, high, side="right")]
+    optima = priors * named_on + (1 - priors) * named_off
+    return np.asarray(np.clip(optima, np.maximum(priors, 1 - priors), 1.0))
+
+
+def _steps(mechanism: Mechanism, watts: float) -> int:
+    """The most grid steps by which switching `watts` can move a rounded reading."""
+    from hushmeter.noise.parameters import exact
+
+    return min(math.ceil(exact("power", watts) / mechanism.exact_grid), mechanism.steps_of(watts))
+
+
+def _log_odds(prior: FloatArray) -> FloatArray:
+    """τ = ln((1 − π)/π)."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log1p(-prior) - np.log(prior))
+
+
+def _priors(prior: ArrayLike, n: int) -> FloatArray:
+    values = _probabilities(prior)
+    if values.shape not in ((), (n,)):
+        raise InputError(f"prior must be one probability or {n}, got shape {values.shape}.")
+    return np.broadcast_to(values, (n,))
+
+
+def _probabilities(prior: ArrayLike) -> FloatArray:
+    values = np.asarray(prior, dtype=np.float64)
+    if not ((values >= 0) & (values <= 1)).all():
+        raise InputError(f"prior must lie between 0 and 1, got {prior!r}.")
+    return values

@@ -1,0 +1,89 @@
+"""`hushmeter bounds` and `hushmeter advise`."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import hushmeter as hm
+from hushmeter.files import write_table
+from tests.cli.test_commands import run
+
+
+def test_bounds_prints_a_table_and_draws_it(tmp_path):
+    done = run("bounds", "similar8", "-e", "0.01:10", "-o", tmp_path / "fig.png")
+    assert "“nothing switched” scores 0.889" in done.stdout
+    for kind in ("png", "svg", "csv"):
+        assert (tmp_path / f"fig.{kind}").stat().st_size > 1000
+    table = np.genfromtxt(tmp_path / "fig.csv", delimiter=",", names=True)
+    assert table.size == 200
+    assert (table["corrected_lower"] <= table["exact"]).all()
+    again = run("bounds", "similar8", "-o", tmp_path / "fig.png", expect=1)
+    assert "exists; add --force" in again.stderr
+
+
+def test_bounds_of_a_file_as_json(tmp_path):
+    home = hm.synth.ready_home("rae13")
+    home.save(tmp_path / "home.toml")
+    done = run("bounds", tmp_path / "home.toml", "-e", "0.1,1", "--max-switches", 2, "--json")
+    answer = json.loads(done.stdout)
+    expected = hm.bounds(home, [0.1, 1.0], max_switches=2)
+    assert answer["epsilon"] == [0.1, 1.0]
+    assert answer["corrected_lower"] == pytest.approx(expected.lower.raw.tolist())
+    printed = run("bounds", tmp_path / "home.toml", "-e", "0.1,1", "--form", "printed").stdout
+    assert "printed bounds" in printed
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "message"),
+    [
+        (["-e", "x"], 2, "epsilon must be LO:HI or numbers"),
+        (["-e", "10:1"], 2, "LO below HI"),
+        (["-e", "0:1"], 2, "epsilon must be positive"),
+        (["--form", "guessed"], 2, "form must be one of"),
+        (["--max-switches", "0"], 2, "max_switches must be a whole number"),
+        (["--max-switches", "99"], 2, "the home has 8 appliances"),
+        (["--sensitivity", "-1"], 2, "sensitivity must be positive"),
+    ],
+)
+def test_bad_bounds_are_one_sentence(more, code, message):
+    done = run("bounds", "similar8", *more, expect=code)
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_advise_prints_options_sentences_and_a_figure(tmp_path):
+    done = run("advise", "--home", "evening", "--hide", "kettle", "-o", tmp_path)
+    assert "cheapest first" in done.stdout
+    assert "Cheapest way to keep the kettle hidden over one run" in done.stdout
+    for kind in ("png", "svg", "csv"):
+        assert (tmp_path / f"advice.{kind}").stat().st_size > 100
+
+
+def test_advise_as_json_equals_the_library():
+    done = run(
+        "advise", "--home", "evening", "--hide", "fridge", "--max-odds", 0.7, "--run", 50, "--json"
+    )
+    answer = json.loads(done.stdout)["advice"]
+    expected = hm.advise(hm.synth.ready_home("evening"), "fridge", max_odds=0.7, run=50)
+    assert answer["feasible"]
+    assert answer["options"][0]["epsilon"] == pytest.approx(expected.best.epsilon)
+    assert answer["options"][0]["cost"]["hourly_w"] == pytest.approx(expected.best.cost.hourly_w)
+
+
+def test_advise_by_an_attacker_on_a_trace(tmp_path):
+    home = hm.synth.ready_home("evening")
+    trace = hm.synth.trace(home, 1200, seed=2)
+    columns = {"timestamp": trace.times, "watts": trace.readings}
+    write_table(tmp_path / "bare.csv", columns)
+    columns |= dict(zip(home.names, trace.power.T, strict=True))
+    write_table(tmp_path / "sub.csv", columns)
+    base = ("advise", "--home", "evening", "--hide", "heat pump", "--attacker", "hold")
+    done = run(*base, "--trace", tmp_path / "sub.csv", "--json")
+    assert json.loads(done.stdout)["advice"]["options"][0]["odds"] == 0.5
+    bad = run(*base, "--trace", tmp_path / "bare.csv", expect=1)
+    assert "no column for every appliance" in bad.stderr
+    none = run(*base, expect=2)
+    assert "need a trace with true states" in none.stderr

@@ -1,0 +1,140 @@
+"""The front door: defaults, forms, mechanisms, arrays, speed and bad input."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from hushmeter import synth
+from hushmeter.errors import InputError
+from hushmeter.noise import Gaussian, Laplace, Staircase
+from hushmeter.theory.bounds import bounds
+from hushmeter.theory.exact import exact_accuracy, exact_curve
+from hushmeter.trace import Trace
+
+HOME = synth.ready_home("similar8")
+RAE = synth.ready_home("rae13")
+
+
+def test_a_number_answers_with_numbers():
+    answer = bounds(HOME, epsilon=0.1)
+    assert 0 < float(answer.lower) < float(answer.upper) < 1
+    assert not answer.lower.vacuous
+    assert answer.form == "corrected"
+    assert answer.groups == ()
+
+
+def test_the_default_sensitivity_is_half_the_tolerance():
+    assert bounds(HOME, 0.1).lower.raw == bounds(HOME, 0.1, sensitivity=1.0).lower.raw
+
+
+@pytest.mark.parametrize("form", ["corrected", "printed", "integral"])
+@pytest.mark.parametrize("extra", [{}, {"readings": 30}, {"readings": 30, "hierarchical": True}])
+def test_an_array_is_its_numbers(form, extra):
+    epsilon = np.geomspace(1e-3, 10, 30)
+    many = bounds(RAE, epsilon, form=form, **extra)
+    for i in (0, 7, 29):
+        one = bounds(RAE, float(epsilon[i]), form=form, **extra)
+        np.testing.assert_allclose(many.lower.raw[i], one.lower.raw, rtol=1e-12)
+        np.testing.assert_allclose(many.upper.raw[i], one.upper.raw, rtol=1e-12)
+    assert np.asarray(many.lower).min() >= 0
+    assert np.asarray(many.upper).max() <= 1
+
+
+def test_the_exact_curve_lies_between_them():
+    epsilon = np.geomspace(1e-3, 10, 200)
+    for home in (HOME, RAE):
+        answer = bounds(home, epsilon, max_switches=2)
+        curve = exact_curve(home, home.tolerance / 2 / epsilon, max_switches=2)
+        assert (answer.lower.raw <= curve + 1e-12).all()
+        assert (curve <= answer.upper.raw + 1e-12).all()
+
+
+def test_two_hundred_values_are_fast():
+    epsilon = np.geomspace(1e-3, 10, 200)
+    for extra in ({}, {"form": "printed"}, {"form": "integral"}, {"readings": 600}):
+        bounds(RAE, epsilon, **extra)
+        times = []
+        for _ in range(5):
+            start = time.perf_counter()
+            bounds(RAE, epsilon, **extra)
+            times.append(time.perf_counter() - start)
+        assert min(times) < 0.02
+
+
+def test_knowing_what_switched_sharpens():
+    known = bounds(RAE, 0.05, switched=["television"])
+    worst = bounds(RAE, 0.05, max_switches=1)
+    assert known.lower.raw > worst.lower.raw
+    assert known.upper.raw == worst.upper.raw
+    exact = float(exact_curve(RAE, RAE.tolerance / 2 / 0.05, ["television"]))
+    assert known.lower.raw <= exact <= known.upper.raw
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        Laplace(0.2, 10, on_grid=True),
+        Staircase(0.2, 10, on_grid=True),
+        Gaussian(0.5, 1e-4, 10, on_grid=True),
+        Laplace(0.2, 10, grid=5),
+    ],
+)
+def test_a_mechanism_brings_its_own_noise(mechanism):
+    answer = bounds(HOME, mechanism=mechanism)
+    for vector in np.vstack([np.zeros(8), np.eye(8)]):
+        exact = exact_accuracy(HOME, vector, mechanism=mechanism)
+        assert answer.lower.raw <= exact <= answer.upper.raw
+
+
+def test_a_fine_grid_is_the_continuous_noise():
+    fine = bounds(HOME, mechanism=Laplace(0.2, 10, "0.001", on_grid=True))
+    continuous = bounds(HOME, 0.2, sensitivity=10.0)
+    assert fine.lower.raw == pytest.approx(continuous.lower.raw, abs=1e-7)
+    assert fine.upper.raw == pytest.approx(continuous.upper.raw, abs=1e-7)
+    printed = bounds(HOME, mechanism=Laplace(0.2, 10, on_grid=True), form="printed")
+    assert printed.lower.raw == pytest.approx(
+        bounds(HOME, 0.2, sensitivity=10.0, form="printed").lower.raw
+    )
+
+
+def test_rounding_to_the_grid_is_a_disturbance():
+    rounded = bounds(HOME, mechanism=Laplace(0.2, 10, 5))
+    same_noise = Laplace(0.2, 15, 5, on_grid=True)
+    assert rounded.lower.raw == bounds(HOME, mechanism=same_noise, disturbance=5.0).lower.raw
+
+
+def test_the_switches_of_a_trace():
+    trace = synth.trace(HOME, 200, 0.995, seed=1)
+    counts = trace.switches[1:].sum(axis=1)
+    by_reading = bounds(HOME, 1.0, readings=199, max_switches=counts)
+    by_most = bounds(HOME, 1.0, readings=199, max_switches=int(counts.max()))
+    assert by_reading.lower.raw > by_most.lower.raw
+    assert isinstance(trace, Trace)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "either epsilon or a mechanism"),
+        ({"epsilon": 1.0, "mechanism": Laplace(1, 1)}, "either epsilon or a mechanism"),
+        ({"mechanism": Laplace(1, 1), "sensitivity": 2.0}, "its own sensitivity"),
+        ({"mechanism": Staircase(1, 1), "form": "printed"}, "for Laplace noise"),
+        ({"epsilon": 0.0}, "epsilon must be positive"),
+        ({"epsilon": [1.0, np.nan]}, "epsilon must be positive"),
+        ({"epsilon": 1.0, "sensitivity": -1.0}, "sensitivity must be positive"),
+        ({"epsilon": 1.0, "form": "hopeful"}, "form must be one of"),
+        ({"epsilon": 1.0, "max_switches": 9}, "from 0 to 8"),
+        ({"epsilon": 1.0, "max_switches": [1, 1]}, "must be one number"),
+        ({"epsilon": 1.0, "readings": 3, "max_switches": [1, 1]}, "one number or 3"),
+        ({"epsilon": 1.0, "readings": 0}, "readings must be"),
+        ({"epsilon": 1.0, "hierarchical": True}, "give readings"),
+        ({"epsilon": 1.0, "readings": 3, "switched": ["lamp"]}, "leave out readings"),
+        ({"epsilon": 1.0, "disturbance": -1.0}, "disturbance must be"),
+    ],
+)
+def test_bad_input_is_answered(arguments, message):
+    with pytest.raises(InputError, match=message):
+        bounds(HOME, **arguments)
