@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from hushmeter.protect.sensitivity import calibrate, estimate_tolerance, resolve_unit
     from hushmeter.read import read_meter
     from hushmeter.scoring import Score, score
+    from hushmeter.study.plan import Study, read_study
+    from hushmeter.study.sweep import sweep
     from hushmeter.theory.account import account
     from hushmeter.theory.bounds import Bounds, bounds
     from hushmeter.theory.exact import exact_accuracy
@@ -46,6 +48,7 @@ __all__ = [
     "Release",
     "Score",
     "Staircase",
+    "Study",
     "Trace",
     "account",
     "advise",
@@ -63,10 +66,12 @@ __all__ = [
     "protect",
     "read_home",
     "read_meter",
+    "read_study",
     "release",
     "resolve_unit",
     "score",
     "scoring",
+    "sweep",
     "synth",
     "theory",
     "universal_limit",
@@ -87,6 +92,7 @@ _ORIGIN = {
     "Release": "protect.publish",
     "Score": "scoring",
     "Staircase": "noise",
+    "Study": "study.plan",
     "Trace": "trace",
     "account": "theory.account",
     "advise": "advice",
@@ -100,9 +106,11 @@ _ORIGIN = {
     "explain": "wording",
     "read_home": "home",
     "read_meter": "read",
+    "read_study": "study.plan",
     "release": "protect.publish",
     "resolve_unit": "protect.sensitivity",
     "score": "scoring",
+    "sweep": "study.sweep",
     "universal_limit": "theory.universal",
 }
 

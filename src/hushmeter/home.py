@@ -137,6 +137,19 @@ class Home:
         chosen = [self.appliances[self.index(name)] for name in names]
         return Home(chosen, self.tolerance, self.base_load, self.name)
 
+    def label(self, trace: Trace) -> Trace:
+        """The trace with the truth of this home's appliances, from its appliance columns.
+
+        An appliance counts as on above half of its mean power.
+        """
+        if trace.power is None or trace.names is None:
+            raise DataError("the readings have no appliance columns to tell what was on.")
+        missing = [name for name in self.names if name not in trace.names]
+        if missing:
+            raise DataError(f"the readings have no column for {', '.join(missing)}.")
+        power = trace.power[:, [trace.names.index(name) for name in self.names]]
+        return trace.with_truth(power > self.powers / 2, power, self.names)
+
     def check(self, trace: Trace | None = None) -> AssumptionCheck:
         """Assumptions 1–3 of the paper, checked on this home and, if given, on a trace."""
         from hushmeter.assumptions import check_assumptions

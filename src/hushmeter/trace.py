@@ -113,6 +113,12 @@ class Trace:
             values, self.interval_s, self.start, self.states, self.power, self.names, self.steps
         )
 
+    def with_truth(
+        self, states: ArrayLike, power: ArrayLike | None = None, names: Iterable[str] | None = None
+    ) -> Trace:
+        """The same readings with another truth."""
+        return Trace(self.readings, self.interval_s, self.start, states, power, names, self.steps)
+
     def coarsen(self, every: float | str) -> Trace:
         """Means over longer intervals, such as "30min", that start at whole multiples in UTC.
 

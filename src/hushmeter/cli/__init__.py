@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import typer
 
-from hushmeter.cli import advise, attack, audit, bounds, demo, release
+from hushmeter.cli import advise, attack, audit, bounds, demo, release, sweep
 from hushmeter.errors import HushmeterError, InputError, MissingExtraError
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app.command("demo")(demo.demo)
 app.command("release")(release.release)
 app.command("bounds")(bounds.bounds)
 app.command("advise")(advise.advise)
+app.command("sweep")(sweep.sweep)
 app.command("audit")(audit.audit)
 app.command("attack")(attack.attack)
 app.command("attackers")(attack.list_attackers)

@@ -11,8 +11,6 @@ from hushmeter.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
     from hushmeter.advice import Advice
-    from hushmeter.home import Home
-    from hushmeter.trace import Trace
 
 FRONT = (0.51, 0.53, 0.56, 0.6, 0.65, 0.7, 0.8, 0.9)
 
@@ -52,9 +50,12 @@ def advise(
     from hushmeter.advice import advise as search
     from hushmeter.checks import seconds
     from hushmeter.cli.bounds import load_home
+    from hushmeter.read import read_meter
 
     known = load_home(home)
-    readings = None if trace is None else _read(trace, known, attacker is not None)
+    readings = None if trace is None else read_meter(trace)
+    if readings is not None and attacker is not None:
+        readings = known.label(readings)
     options: dict[str, Any] = {
         "span": span,
         "run": run,
@@ -75,29 +76,6 @@ def advise(
         print_json({"advice": advice, "files": files})
     else:
         _print(advice, files)
-
-
-def _read(path: Path, home: Home, with_truth: bool) -> Trace:
-    """The trace; its states are those of appliance columns above half of their power."""
-    from hushmeter.errors import DataError
-    from hushmeter.read import read_meter
-    from hushmeter.trace import Trace
-
-    trace = read_meter(path)
-    if not with_truth:
-        return trace
-    if trace.power is None or trace.names is None or not set(home.names) <= set(trace.names):
-        raise DataError(f"{path} has no column for every appliance of the home to measure odds on.")
-    power = trace.power[:, [trace.names.index(name) for name in home.names]]
-    return Trace(
-        trace.readings,
-        trace.interval_s,
-        trace.start,
-        power > home.powers / 2,
-        power,
-        home.names,
-        trace.steps,
-    )
 
 
 def _print(advice: Advice, files: list[str]) -> None:

@@ -1,0 +1,88 @@
+"""`hushmeter sweep`: a whole study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hushmeter.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def sweep(
+    study: Annotated[Path, typer.Argument(help="The study, as TOML.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the results.")],
+    jobs: Annotated[int, typer.Option("-j", "--jobs", help="Workers.")] = 1,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a killed sweep.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Run attackers × ε × mechanism × homes × seeds and write one row per cell.
+
+    Results are the same for any number of workers. Exit code 1 if a cell failed; the others are
+    written all the same.
+
+    Example: hushmeter sweep study.toml -j 2 -o results
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    from hushmeter.study.sweep import run_study
+
+    bar = Progress(
+        "[progress.description]{task.description}",
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task("training", total=None)
+        done = 0
+
+        def advance(_: dict[str, Any], left: int) -> None:
+            nonlocal done
+            done += 1
+            bar.update(task, description="attacking", completed=done, total=done + left)
+
+        table = run_study(study, output, jobs=jobs, resume=resume, report=advance)
+    _report(table, output, json)
+
+
+def _report(table: pd.DataFrame, output: Path, json: bool) -> None:
+    failed = [] if "error" not in table else sorted(set(table["error"].dropna()))
+    if json:
+        print_json({"rows": len(table), "failed": failed, "output": str(output)})
+    else:
+        _print(table)
+        typer.echo(f"{len(table)} rows written to {output / 'results.parquet'}")
+    for message in failed:
+        typer.echo(f"hushmeter: a cell failed: {message}", err=True)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _print(table: pd.DataFrame) -> None:
+    if "alpha" not in table:
+        return
+    means = table.groupby(["home", "mechanism", "attacker", "epsilon"], sort=False)[
+        ["alpha", "alpha_floor", "f1"]
+    ].mean()
+    for (home, mechanism), part in means.groupby(level=[0, 1], sort=False):
+        epsilons = sorted(part.index.unique(level="epsilon"), reverse=True)
+        rows = []
+        for attacker in part.index.unique(level="attacker"):
+            found = part.xs((home, mechanism, attacker))
+            rows.append(
+                (
+                    str(attacker),
+                    *(f"{found.at[e, 'alpha']:.3f}/{found.at[e, 'f1']:.2f}" for e in epsilons),
+                )
+            )
+        floor = float(part["alpha_floor"].mean())
+        title = f"{home}, {mechanism}: α/F1 against ε (everything off: α {floor:.3f})"
+        print_table(title, ("attacker", *(f"{e:g}" for e in epsilons)), rows)

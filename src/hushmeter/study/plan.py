@@ -1,0 +1,194 @@
+"""The plan of a study: which homes, attackers, mechanisms, ε and seeds, read from TOML."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hushmeter import synth
+from hushmeter.attack.registry import attackers
+from hushmeter.checks import FloatArray, one_of, positive, seconds, whole
+from hushmeter.errors import DataError, InputError, UnknownNameError
+from hushmeter.home import Home, read_home
+from hushmeter.protect.sensitivity import MECHANISMS, PROTECT
+from hushmeter.read import read_meter
+from hushmeter.trace import Trace
+
+
+@dataclass(frozen=True)
+class Case:
+    """A home with readings to attack and, apart from them, readings to learn from."""
+
+    name: str
+    home: Home
+    train: Trace
+    test: Trace
+
+
+@dataclass(frozen=True)
+class Contender:
+    """An attacker of the study: a registered name, a label of its own, and parameters."""
+
+    label: str
+    name: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Study:
+    """All that decides the result of a sweep.
+
+    Attributes
+    ----------
+    name : str
+    cases : tuple of Case
+    contenders : tuple of Contender
+    mechanisms : tuple of str
+    epsilons : tuple of float
+    seeds : int
+        Releases of each kind.
+    seed : int
+        Of the whole study.
+    protect : str
+        Unit of protection that the noise is calibrated to, in one reading; see `resolve_unit`.
+    sensitivity : float or None
+        [W], for protect = "change".
+    delta : float
+        δ of the Gaussian.
+    """
+
+    name: str
+    cases: tuple[Case, ...]
+    contenders: tuple[Contender, ...]
+    mechanisms: tuple[str, ...] = ("laplace",)
+    epsilons: tuple[float, ...] = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01)
+    seeds: int = 5
+    seed: int = 0
+    protect: str = "fluctuation"
+    sensitivity: float | None = None
+    delta: float = 1e-6
+
+    def __post_init__(self) -> None:
+        if not (self.cases and self.contenders and self.mechanisms and self.epsilons):
+            raise InputError("a study needs a case, an attacker, a mechanism and an epsilon.")
+        for kind, names in (
+            ("case", [case.name for case in self.cases]),
+            ("attacker", [one.label for one in self.contenders]),
+        ):
+            if len(set(names)) < len(names):
+                raise InputError(f"two {kind}s of the study have the same name.")
+        for mechanism in self.mechanisms:
+            one_of("mechanism", mechanism, MECHANISMS)
+        for epsilon in self.epsilons:
+            positive("epsilon", epsilon)
+        for one in self.contenders:
+            attackers[one.name]
+        whole("seeds", self.seeds)
+        one_of("protect", self.protect, PROTECT)
+
+
+def read_study(path: str | Path) -> Study:
+    """Read a study from TOML; files it names are looked for beside it.
+
+    Raises
+    ------
+    DataError
+        If the file or one that it names cannot be read, or makes no study.
+    """
+    source = Path(path)
+    try:
+        table = tomllib.loads(source.read_text(encoding="utf-8"))
+        return study_from(table, source.parent, source.stem)
+    except OSError as error:
+        raise DataError(f"{source} cannot be read: {error.strerror}.") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise DataError(f"{source} is not a TOML file: {error}.") from None
+    except InputError as error:
+        raise DataError(f"{source} makes no study: {error}") from None
+
+
+def study_from(table: dict[str, Any], folder: Path, name: str = "study") -> Study:
+    """A study from the tables of its TOML."""
+    known = {"case", "attacker", "mechanism", "epsilon", "seeds", "seed", "protect"}
+    _known_keys(table, known | {"name", "sensitivity", "delta"}, "study entry")
+    seed = int(table.get("seed", 0))
+    cases = [_case(entry, folder, seed + i) for i, entry in enumerate(_tables(table, "case"))]
+    options: dict[str, Any] = {
+        key: table[key] for key in ("seeds", "protect", "sensitivity", "delta") if key in table
+    }
+    if "mechanism" in table:
+        options["mechanisms"] = tuple(np.atleast_1d(table["mechanism"]).tolist())
+    if "epsilon" in table:
+        options["epsilons"] = tuple(parse_epsilons(table["epsilon"]))
+    contenders = [_contender(entry) for entry in _tables(table, "attacker")]
+    return Study(
+        str(table.get("name", name)), tuple(cases), tuple(contenders), seed=seed, **options
+    )
+
+
+def parse_epsilons(value: Any) -> list[float]:
+    """ε as a number, a list, or text LO:HI:COUNT, evenly spaced in ln ε."""
+    if isinstance(value, str):
+        parts = value.split(":")
+        try:
+            low, high, count = float(parts[0]), float(parts[1]), int(parts[2])
+            values: FloatArray = np.geomspace(low, high, count)
+        except (ValueError, IndexError):
+            raise InputError(f"epsilon must be LO:HI:COUNT or a list, got {value!r}.") from None
+        return [float(f"{epsilon:.6g}") for epsilon in values]
+    return [positive("epsilon", epsilon) for epsilon in np.atleast_1d(value)]
+
+
+def split_trace(trace: Trace, share: float) -> tuple[Trace, Trace]:
+    """The first `share` of a trace to learn from, the rest to attack."""
+    if not 0 < positive("train", share) < 1:
+        raise InputError(f"train must be a share between 0 and 1, got {share}.")
+    cut = round(share * len(trace))
+    return trace[:cut], trace[cut:]
+
+
+def _case(entry: dict[str, Any], folder: Path, seed: int) -> Case:
+    known = {"name", "home", "data", "readings", "sparsity", "interval", "train"}
+    _known_keys(entry, known, "case entry")
+    if "home" not in entry:
+        raise InputError("a case has no home.")
+    home = _home(str(entry["home"]), folder)
+    if "data" in entry:
+        trace = home.label(read_meter(folder / str(entry["data"])))
+    else:
+        trace = synth.trace(
+            home,
+            2 * whole("readings", entry.get("readings", 2400)),
+            entry.get("sparsity"),
+            interval_s=seconds("interval", entry.get("interval", 6.0)),
+            seed=seed,
+        )
+    train, test = split_trace(trace, entry.get("train", 0.5))
+    return Case(str(entry.get("name", home.name)), home, train, test)
+
+
+def _home(text: str, folder: Path) -> Home:
+    return synth.ready_home(text) if text in synth.READY_HOMES else read_home(folder / text)
+
+
+def _contender(entry: dict[str, Any]) -> Contender:
+    _known_keys(entry, {"name", "label", "parameters"}, "attacker entry")
+    name = str(entry.get("name", ""))
+    return Contender(str(entry.get("label", name)), name, dict(entry.get("parameters", {})))
+
+
+def _tables(table: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    entries = table.get(key, [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise InputError(f"{key} must be written as [[{key}]].")
+    return entries
+
+
+def _known_keys(table: dict[str, Any], known: set[str], kind: str) -> None:
+    for key in table:
+        if key not in known:
+            raise UnknownNameError(kind, key, known)

@@ -1,0 +1,251 @@
+"""The sweep: every attacker on every release, in parallel, resumable, the same for any number
+of workers.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import platform
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hushmeter import __version__
+from hushmeter.attack.base import Attacker
+from hushmeter.attack.registry import attackers
+from hushmeter.errors import DataError
+from hushmeter.files import write_table, write_text
+from hushmeter.protect.receipt import digest
+from hushmeter.protect.sensitivity import calibrate, resolve_unit
+from hushmeter.scoring import score
+from hushmeter.study.plan import Case, Study, read_study
+from hushmeter.study.utility import measure_utility
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hushmeter.noise.mechanism import Mechanism
+
+CELLS_PER_WORKER = 16
+KEYS = ("home", "attacker", "mechanism", "epsilon", "seed")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One release, one attacker: positions in the study."""
+
+    case: int
+    contender: int
+    mechanism: int
+    epsilon: int
+    seed: int
+
+    def key(self, study: Study) -> tuple[str, str, str, float, int]:
+        """What the row of the cell is found by."""
+        return (
+            study.cases[self.case].name,
+            study.contenders[self.contender].label,
+            study.mechanisms[self.mechanism],
+            study.epsilons[self.epsilon],
+            self.seed,
+        )
+
+
+def sweep(
+    study: Study | str | Path,
+    *,
+    jobs: int = 1,
+    done: dict[tuple[Any, ...], dict[str, Any]] | None = None,
+    report: Callable[[dict[str, Any], int], None] | None = None,
+) -> pd.DataFrame:
+    """Run a study: one row per home, attacker, mechanism, ε and seed.
+
+    Every release is drawn from the seed of the study and its own place in it, and is the same for
+    all attackers. A cell that fails has its message in the column `error`, and no scores.
+
+    Parameters
+    ----------
+    study : Study, or path of its TOML
+    jobs : int
+        Workers, of whatever joblib backend is active.
+    done : dict, optional
+        Rows of an earlier run by their key; these cells are not run again.
+    report : callable, optional
+        Called with every new row and the number of rows still to come.
+    """
+    import joblib
+    import pandas as pd
+
+    plan = study if isinstance(study, Study) else read_study(study)
+    rows = dict(done or {})
+    cells = [cell for cell in _cells(plan) if cell.key(plan) not in rows]
+    trained = _train(plan, {(c.case, c.contender) for c in cells}, jobs)
+    # In batches: not every joblib backend hands out results as they come.
+    size = CELLS_PER_WORKER * joblib.effective_n_jobs(jobs)
+    left = len(cells)
+    for start in range(0, len(cells), size):
+        batch = joblib.Parallel(n_jobs=jobs)(
+            joblib.delayed(run_cell)(plan, cell, trained[cell.case, cell.contender])
+            for cell in cells[start : start + size]
+        )
+        for row in batch:
+            left -= 1
+            rows[tuple(row[key] for key in KEYS)] = row
+            if report is not None:
+                report(row, left)
+    ordered = [rows[cell.key(plan)] for cell in _cells(plan)]
+    return pd.DataFrame(ordered)
+
+
+def run_study(
+    path: Path, output: Path, *, jobs: int, resume: bool, report: Callable[..., None] | None = None
+) -> pd.DataFrame:
+    """`sweep` a study file into a folder: cells.jsonl as it goes, results.parquet at the end.
+
+    A killed run leaves its finished cells in cells.jsonl; with `resume` they are taken over.
+    """
+    study = read_study(path)
+    manifest = _manifest(study)
+    log = output / "cells.jsonl"
+    if (output / "results.parquet").exists() or (log.exists() and not resume):
+        raise DataError(f"{output} holds an earlier sweep; add --resume, or name another folder.")
+    output.mkdir(parents=True, exist_ok=True)
+    done = _finished(log, output / "manifest.json", manifest) if resume else {}
+    write_text(output / "manifest.json", json.dumps(manifest, indent=2) + "\n", force=True)
+    with log.open("a", encoding="utf-8") as file:
+
+        def keep(row: dict[str, Any], left: int) -> None:
+            if not row.get("error"):
+                file.write(json.dumps(row) + "\n")
+                file.flush()
+            if report is not None:
+                report(row, left)
+
+        table = sweep(study, jobs=jobs, done=done, report=keep)
+    plain = table.astype(object).where(table.notna(), None)
+    write_table(output / "results.parquet", {str(n): plain[n].tolist() for n in plain})
+    return table
+
+
+def run_cell(study: Study, cell: Cell, attacker: Attacker | str) -> dict[str, Any]:
+    """Release, attack and score once; `attacker` is trained, or the reason why it is not."""
+    row: dict[str, Any] = dict(zip(KEYS, cell.key(study), strict=True))
+    start = time.perf_counter()
+    try:
+        if isinstance(attacker, str):
+            raise DataError(attacker)
+        row |= _measure(study, cell, attacker)
+    except Exception as error:  # one failed cell must not stop the others
+        row["error"] = f"{type(error).__name__}: {error}"
+    row["seconds"] = time.perf_counter() - start
+    return row
+
+
+def _measure(study: Study, cell: Cell, attacker: Attacker) -> dict[str, Any]:
+    case = study.cases[cell.case]
+    mechanism = _mechanism(study, case, cell)
+    place = (study.seed, cell.case, cell.mechanism, cell.epsilon, cell.seed)
+    noise = np.random.default_rng(np.random.SeedSequence(place))
+    released = case.test.replace_readings(mechanism.release(case.test.readings, rng=noise))
+    told = copy.copy(attacker)
+    if hasattr(told, "mechanism"):
+        told.mechanism = mechanism
+    rounding = np.random.default_rng(np.random.SeedSequence((*place, cell.contender)))
+    truth = case.test.truth()
+    states = told.predict(released, initial_state=truth[0], rng=rounding)
+    found = score(states, case.test)
+    row: dict[str, Any] = {
+        field: getattr(found, field)
+        for field in ("alpha", "alpha_floor", "hold_floor", "f1", "balanced_accuracy", "mcc")
+    }
+    row |= asdict(measure_utility(case.test, released))
+    for one in found.per_appliance:
+        row |= {f"alpha {one.name}": one.alpha, f"visibility {one.name}": one.visibility}
+    return row
+
+
+def _mechanism(study: Study, case: Case, cell: Cell) -> Mechanism:
+    unit = resolve_unit(
+        study.protect, interval_s=case.test.interval_s, home=case.home, watts=study.sensitivity
+    )
+    return calibrate(
+        study.mechanisms[cell.mechanism], study.epsilons[cell.epsilon], unit, delta=study.delta
+    )
+
+
+def _train(
+    study: Study, pairs: set[tuple[int, int]], jobs: int
+) -> dict[tuple[int, int], Attacker | str]:
+    """Each attacker fitted once per case, on readings without noise."""
+    import joblib
+
+    order = sorted(pairs)
+    fitted = joblib.Parallel(n_jobs=jobs)(
+        joblib.delayed(_fit)(study, case, contender) for case, contender in order
+    )
+    return dict(zip(order, fitted, strict=True))
+
+
+def _fit(study: Study, case: int, contender: int) -> Attacker | str:
+    chosen, one = study.cases[case], study.contenders[contender]
+    try:
+        attacker = attackers[one.name](chosen.home, **one.parameters)
+        return attacker.fit(chosen.train)
+    except Exception as error:  # told in each of its cells
+        return f"{type(error).__name__} while training {one.label}: {error}"
+
+
+def _cells(study: Study) -> Iterator[Cell]:
+    shape = (
+        len(study.cases),
+        len(study.contenders),
+        len(study.mechanisms),
+        len(study.epsilons),
+        study.seeds,
+    )
+    return (Cell(*map(int, place)) for place in np.ndindex(shape))
+
+
+def _manifest(study: Study) -> dict[str, Any]:
+    """What must be the same for two runs to give the same rows."""
+    return {
+        "study": study.name,
+        "seed": study.seed,
+        "seeds": study.seeds,
+        "protect": study.protect,
+        "sensitivity": study.sensitivity,
+        "mechanisms": list(study.mechanisms),
+        "epsilons": list(study.epsilons),
+        "attackers": [asdict(one) for one in study.contenders],
+        "cases": [
+            {"name": c.name, "train": digest(c.train), "test": digest(c.test)} for c in study.cases
+        ],
+        "versions": {
+            "hushmeter": __version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+    }
+
+
+def _finished(
+    log: Path, kept: Path, manifest: dict[str, Any]
+) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """Rows of a killed run of the same study; a torn last line is left out."""
+    if not log.exists():
+        return {}
+    if not kept.exists() or json.loads(kept.read_text(encoding="utf-8")) != manifest:
+        raise DataError(f"{log.parent} holds cells of another study; name another folder.")
+    rows = {}
+    for line in log.read_text(encoding="utf-8").splitlines():
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        rows[tuple(row[key] for key in KEYS)] = row
+    return rows

@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import json
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+
+import hushmeter as hm
+from hushmeter.files import write_table
+from hushmeter.study.plan import Case, Contender, Study, parse_epsilons, read_study, split_trace
+from hushmeter.study.sweep import KEYS, run_study, sweep
+from hushmeter.study.utility import measure_utility
+
+STUDY = """
+name = "small"
+seed = 3
+seeds = 2
+epsilon = [10, 0.1]
+mechanism = ["laplace", "gaussian"]
+
+[[case]]
+home = "similar8"
+readings = 200
+sparsity = 0.98
+
+[[attacker]]
+name = "multi-shot"
+
+[[attacker]]
+name = "hierarchical"
+label = "exact"
+parameters = { solver = "exact", direction = "signed" }
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    file = tmp_path / "study.toml"
+    file.write_text(STUDY)
+    return file
+
+
+def without_time(table):
+    return table.drop(columns="seconds")
+
+
+def test_one_row_per_cell_with_scores_and_utility(path):
+    table = sweep(path)
+    assert len(table) == 2 * 2 * 2 * 2
+    assert not table.duplicated(list(KEYS)).any()
+    wanted = {"alpha", "alpha_floor", "f1", "balanced_accuracy", "seconds", "hourly_error_w"}
+    assert wanted <= set(table.columns)
+    assert {f"visibility {n}" for n in hm.synth.ready_home("similar8").names} <= set(table.columns)
+    loud, quiet = (table[table.epsilon == e] for e in (0.1, 10))
+    assert loud.hourly_error_w.mean() > 10 * quiet.hourly_error_w.mean()
+    exact = quiet[quiet.attacker == "exact"]
+    assert exact.alpha.mean() > exact.alpha_floor.mean()
+
+
+def test_a_row_is_what_the_library_gives(path):
+    study = read_study(path)
+    case = study.cases[0]
+    row = sweep(study).query("attacker == 'exact' and mechanism == 'laplace'").iloc[0]
+    unit = hm.resolve_unit("fluctuation", interval_s=6.0, home=case.home)
+    mechanism = hm.calibrate("laplace", 10.0, unit)
+    noise = np.random.default_rng(np.random.SeedSequence((3, 0, 0, 0, 0)))
+    released = mechanism.release(case.test.readings, rng=noise)
+    attacker = hm.attackers["hierarchical"](case.home, solver="exact", direction="signed")
+    states = attacker.predict(released, initial_state=case.test.truth()[0])
+    assert row.alpha == hm.score(states, case.test).alpha
+
+
+def test_all_attackers_see_the_same_release(path):
+    table = sweep(path)
+    errors = table.groupby(["mechanism", "epsilon", "seed"]).reading_error_w.nunique()
+    assert (errors == 1).all()
+
+
+def test_results_are_the_same_for_any_number_of_workers(path):
+    one, two = (without_time(sweep(path, jobs=n)) for n in (1, 2))
+    pd.testing.assert_frame_equal(one, two)
+
+
+def test_results_are_the_same_on_a_dask_cluster(path):
+    distributed = pytest.importorskip("distributed", reason="dask is not installed")
+    alone = without_time(sweep(path))
+    cluster = distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+    )
+    with cluster, distributed.Client(cluster), joblib.parallel_config(backend="dask"):
+        pd.testing.assert_frame_equal(without_time(sweep(path, jobs=-1)), alone)
+
+
+def test_a_killed_sweep_goes_on_where_it_stopped(path, tmp_path):
+    class PowerCutError(Exception):
+        pass
+
+    def stop(row, left):
+        if left == 10:
+            raise PowerCutError
+
+    out = tmp_path / "out"
+    with pytest.raises(PowerCutError):
+        run_study(path, out, jobs=1, resume=False, report=stop)
+    log = out / "cells.jsonl"
+    kept = log.read_text().splitlines()
+    assert 0 < len(kept) < 16
+    log.write_text("\n".join(kept) + '\n{"home": "torn')
+    fresh = []
+    table = run_study(path, out, jobs=1, resume=True, report=lambda row, left: fresh.append(row))
+    assert len(fresh) == 16 - len(kept)
+    pd.testing.assert_frame_equal(without_time(table), without_time(sweep(path)))
+    stored = pd.read_parquet(out / "results.parquet")
+    pd.testing.assert_frame_equal(without_time(stored), without_time(table), check_dtype=False)
+
+
+def test_an_earlier_sweep_is_not_mixed_with_another(path, tmp_path):
+    out = tmp_path / "out"
+    run_study(path, out, jobs=1, resume=False)
+    with pytest.raises(hm.errors.DataError, match="holds an earlier sweep"):
+        run_study(path, out, jobs=1, resume=False)
+    (out / "results.parquet").unlink()
+    path.write_text(STUDY.replace("seed = 3", "seed = 4"))
+    with pytest.raises(hm.errors.DataError, match="cells of another study"):
+        run_study(path, out, jobs=1, resume=True)
+
+
+def test_the_manifest_names_versions_and_inputs(path, tmp_path):
+    run_study(path, tmp_path / "out", jobs=1, resume=False)
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["versions"]["hushmeter"] == hm.__version__
+    assert len(manifest["cases"][0]["test"]) == 64
+
+
+def test_one_failed_cell_does_not_stop_the_rest():
+    home = hm.synth.ready_home("similar8")
+    train, test = split_trace(hm.synth.trace(home, 300, 0.98), 0.5)
+    bare = hm.Trace(train.readings, 6.0)
+    study = Study(
+        "half broken",
+        (Case("good", home, train, test), Case("no truth", home, bare, test)),
+        (Contender("hold", "hold"),),
+        epsilons=(1.0,),
+        seeds=1,
+    )
+    table = sweep(study)
+    assert table.set_index("home").alpha.notna().to_dict() == {"good": True, "no truth": False}
+    assert "while training hold" in table.error.dropna().iloc[0]
+
+
+def test_real_data_in_a_study(tmp_path):
+    home = hm.synth.ready_home("evening")
+    trace = hm.synth.trace(home, 600, seed=1)
+    columns = {"timestamp": trace.times, "watts": trace.readings}
+    columns |= dict(zip(home.names, trace.power.T, strict=True))
+    write_table(tmp_path / "meter.parquet", columns)
+    home.save(tmp_path / "home.toml")
+    (tmp_path / "study.toml").write_text(
+        'epsilon = 1.0\nseeds = 1\n[[case]]\nhome = "home.toml"\ndata = "meter.parquet"\n'
+        'train = 0.25\n[[attacker]]\nname = "all-off"\n'
+    )
+    study = read_study(tmp_path / "study.toml")
+    assert len(study.cases[0].train) == 150
+    assert len(sweep(study)) == 1
+
+
+def test_epsilons_in_all_spellings():
+    assert parse_epsilons("0.1:10:3") == [0.1, 1.0, 10.0]
+    assert parse_epsilons([1, 2.5]) == [1.0, 2.5]
+    assert parse_epsilons(3) == [3.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("epsilon = [10, 0.1]", "epsilon = [0]"), "epsilon must be positive"),
+        (("epsilon = [10, 0.1]", 'epsilon = "1:2"'), "LO:HI:COUNT"),
+        (('mechanism = ["laplace", "gaussian"]', 'mechanism = "uniform"'), "mechanism must be one"),
+        (('name = "multi-shot"', 'name = "multishot"'), "did you mean 'multi-shot'"),
+        (('home = "similar8"', 'hme = "similar8"'), "did you mean 'home'"),
+        (('home = "similar8"', 'home = "none.toml"'), "none.toml cannot be read"),
+        (('label = "exact"', 'label = "multi-shot"'), "two attackers of the study have the same"),
+        (("seeds = 2", "seeds = 0"), "seeds must be a whole number"),
+        (("readings = 200", "readings = 0"), "readings must be a whole number"),
+        (("readings = 200", "train = 1.5"), "train must be a share"),
+        (("[[case]]", "[case]"), "case must be written as"),
+        (('name = "small"', 'nme = "small"'), "did you mean 'name'"),
+        (('name = "small"', "= x"), "is not a TOML file"),
+    ],
+)
+def test_bad_studies_are_refused_in_one_sentence(path, change, message):
+    path.write_text(STUDY.replace(*change, 1))
+    with pytest.raises(hm.errors.DataError, match=message) as caught:
+        read_study(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_empty_study_or_a_missing_file(tmp_path):
+    (tmp_path / "empty.toml").write_text("")
+    with pytest.raises(hm.errors.DataError, match="a study needs a case"):
+        read_study(tmp_path / "empty.toml")
+    with pytest.raises(hm.errors.DataError, match="cannot be read"):
+        read_study(tmp_path / "none.toml")
+
+
+def test_utility_is_measured_hour_by_hour():
+    true = hm.Trace(np.tile([1000.0, 3000.0], 60), 60.0)
+    released = true.replace_readings(true.readings + 60.0)
+    found = measure_utility(true, released)
+    assert found.reading_error_w == found.hourly_error_w == found.peak_error_w == 60.0
+    assert found.daily_error_kwh == pytest.approx(0.12 * np.sqrt(12))
+    assert found.monthly_bill_error == pytest.approx(found.daily_error_kwh * np.sqrt(30) * 0.3)
+    short = hm.Trace([1.0, 2.0], 60.0)
+    assert measure_utility(short, short).hourly_error_w == 0.0
+    with pytest.raises(ValueError, match="same interval"):
+        measure_utility(true, short)
