@@ -142,11 +142,9 @@ class Home:
 
         An appliance counts as on above half of its mean power.
         """
-        if trace.power is None or trace.names is None:
-            raise DataError("the readings have no appliance columns to tell what was on.")
-        missing = [name for name in self.names if name not in trace.names]
-        if missing:
-            raise DataError(f"the readings have no column for {', '.join(missing)}.")
+        missing = [name for name in self.names if name not in (trace.names or ())]
+        if trace.power is None or trace.names is None or missing:
+            raise DataError(f"the readings have no column of watts for {', '.join(missing)}.")
         power = trace.power[:, [trace.names.index(name) for name in self.names]]
         return trace.with_truth(power > self.powers / 2, power, self.names)
 
@@ -158,12 +156,21 @@ class Home:
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the home as TOML; an existing file is kept unless `force`."""
-        import tomli_w
-
         target = Path(path)
         if target.exists() and not force:
             raise DataError(f"{target} exists; pass force to overwrite it.")
-        target.write_text(tomli_w.dumps(_to_table(self)), encoding="utf-8")
+        target.write_text(self.to_toml(), encoding="utf-8")
+
+    def to_toml(self) -> str:
+        """The home as TOML text."""
+        import tomli_w
+
+        return tomli_w.dumps(_to_table(self))
+
+    @classmethod
+    def from_toml(cls, text: str) -> Home:
+        """The home behind TOML text; raises `InputError` or `tomllib.TOMLDecodeError`."""
+        return _from_table(tomllib.loads(text))
 
 
 def read_home(path: str | Path) -> Home:
@@ -176,8 +183,7 @@ def read_home(path: str | Path) -> Home:
     """
     source = Path(path)
     try:
-        table = tomllib.loads(source.read_text(encoding="utf-8"))
-        return _from_table(table)
+        return Home.from_toml(source.read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(f"{source} cannot be read: {error.strerror}.") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

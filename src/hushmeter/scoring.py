@@ -173,6 +173,60 @@ def score(
     )
 
 
+@dataclass(frozen=True)
+class ShareScore:
+    """How well the share of time on was told on a release of means over longer intervals.
+
+    Attributes
+    ----------
+    error : float
+        Mean absolute error of the on-share over intervals and appliances.
+    off_error : float
+        The same for "everything off": the mean share of time on.
+    per_appliance : array, shape (N,)
+        Mean absolute error of each appliance.
+    """
+
+    error: float
+    off_error: float
+    per_appliance: FloatArray
+
+
+def on_shares(trace: Trace, every: float | str) -> FloatArray:
+    """True share of time on of every appliance in each interval of `trace.coarsen(every)`."""
+    shares = Trace(
+        trace.readings,
+        trace.interval_s,
+        trace.start,
+        power=trace.truth().astype(np.float64),
+        steps=trace.steps,
+    ).coarsen(every)
+    assert shares.power is not None
+    return shares.power
+
+
+def score_shares(shares: ArrayLike, truth: Trace, every: float | str) -> ShareScore:
+    """Compare predicted shares of time on with the truth.
+
+    Parameters
+    ----------
+    shares : array_like, shape (T', N)
+        Predicted share of time on in each coarse interval: probabilities, or states.
+    truth : Trace with states
+        Before it was coarsened. Against the majority state, use `score` with
+        `truth.coarsen(every)`.
+    every : float or str
+        Length of a coarse interval, as given to `Trace.coarsen`.
+    """
+    guessed, actual = np.asarray(shares, np.float64), on_shares(truth, every)
+    if guessed.shape != actual.shape:
+        raise InputError(f"shares have shape {guessed.shape}, the truth {actual.shape}.")
+    if not ((guessed >= 0) & (guessed <= 1)).all():
+        raise InputError("shares must lie between 0 and 1.")
+    errors: FloatArray = np.abs(guessed - actual).mean(axis=0)
+    return ShareScore(float(errors.mean()), float(actual.mean()), errors)
+
+
 def _score_appliance(
     name: str, guessed: BoolArray, actual: BoolArray, kolter: float
 ) -> ApplianceScore:

@@ -84,6 +84,6 @@ def test_advise_by_an_attacker_on_a_trace(tmp_path):
     done = run(*base, "--trace", tmp_path / "sub.csv", "--json")
     assert json.loads(done.stdout)["advice"]["options"][0]["odds"] == 0.5
     bad = run(*base, "--trace", tmp_path / "bare.csv", expect=1)
-    assert "no appliance columns" in bad.stderr
+    assert "no column of watts for" in bad.stderr
     none = run(*base, expect=2)
     assert "need a trace with true states" in none.stderr

@@ -1,4 +1,4 @@
-"""Attackers: from meter readings back to what was on (Sections II and IV of the paper)."""
+"""Attackers: from meter readings back to what was on (Sections II, IV and V-E of the paper)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,45 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hushmeter.attack import base, contract, hierarchical, multi_shot, naive, one_shot, registry
+    from hushmeter.attack import (
+        base,
+        bayes,
+        combinatorial,
+        contract,
+        factorial_hmm,
+        hierarchical,
+        increments,
+        integer_program,
+        levels,
+        multi_shot,
+        naive,
+        nilmtk,
+        one_shot,
+        recurrent_net,
+        registry,
+        storage,
+        super_state_hmm,
+    )
 
-__all__ = ["base", "contract", "hierarchical", "multi_shot", "naive", "one_shot", "registry"]
+__all__ = [
+    "base",
+    "bayes",
+    "combinatorial",
+    "contract",
+    "factorial_hmm",
+    "hierarchical",
+    "increments",
+    "integer_program",
+    "levels",
+    "multi_shot",
+    "naive",
+    "nilmtk",
+    "one_shot",
+    "recurrent_net",
+    "registry",
+    "storage",
+    "super_state_hmm",
+]
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from typing import ClassVar, Self
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hushmeter.checks import BoolArray, FloatArray, finite_vector
-from hushmeter.errors import DataError, InputError
+from hushmeter.errors import DataError, InputError, NotFittedError
 from hushmeter.home import Home
 from hushmeter.trace import Trace, jumps
 
@@ -22,13 +24,14 @@ class Attacker(ABC):
 
     Subclasses say in one phrase each what they `need` and what they `assume`, and with which
     parameters they recover every state exactly from a trace without noise (`recovers_with`, or
-    None): `check_attacker` holds them to it.
+    None): `check_attacker` holds them to it, and makes them with `checked_with` otherwise.
     """
 
     name: ClassVar[str]
     needs: ClassVar[str]
     assumes: ClassVar[str]
     recovers_with: ClassVar[dict[str, str] | None] = None
+    checked_with: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, home: Home) -> None:
         if not isinstance(home, Home):
@@ -64,6 +67,41 @@ class Attacker(ABC):
     ) -> FloatArray:
         """Predicted power of every appliance [W], shape (T, N): states times mean powers."""
         return self.predict(readings, initial_state=initial_state, rng=rng) * self.home.powers
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What the attacker was made with, besides its home.
+
+        A class keeps each parameter of its constructor under the parameter's own name, or keeps
+        what it made of it under the name of another one.
+        """
+        names = list(inspect.signature(type(self)).parameters)[1:]
+        return {name: getattr(self, name) for name in names if hasattr(self, name)}
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the attacker and all it has learnt as one .npz file, without pickles."""
+        from hushmeter.attack.storage import save_attacker
+
+        save_attacker(self, path, force=force)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote; `Attacker.load` takes any attacker of the registry."""
+        from hushmeter.attack.storage import load_attacker
+
+        found = load_attacker(path, None if cls is Attacker else cls)
+        assert isinstance(found, cls)
+        return found
+
+    def _check_learnt(self) -> None:  # noqa: B027
+        """Refuse, with `DataError`, what a damaged file would make compiled code read."""
+
+    def _require_fit(self, attribute: str) -> None:
+        """Refuse to go on if `fit` has not set `attribute`."""
+        if not hasattr(self, attribute):
+            raise NotFittedError(
+                f"the {self.name} attacker learns from sub-metered data: call fit(trace) first."
+            )
 
     def _observe(self, readings: Observed) -> tuple[FloatArray, BoolArray]:
         """Readings [W] and where their contiguous runs start."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -22,27 +24,38 @@ def check_attacker(cls: type[Attacker]) -> None:
     """Hold an attacker class to the contract; raises `ContractError` at the first breach.
 
     Shapes and types, input left untouched, the same answer for the same seed, one reading and
-    one appliance, an order of appliances that does not matter, pickling, refusal of bad input,
-    and exact recovery of a trace without noise where the class promises it.
+    one appliance, an order of appliances that does not matter, gaps, appliances that never
+    switch, pickling, saving and loading, refusal of bad input, and exact recovery of a trace
+    without noise where the class promises it.
+
+    Raises
+    ------
+    ContractError
+    MissingExtraError
+        If the attacker needs an optional dependency that is absent.
     """
     for clause in _CLAUSES:
         clause(cls)
 
 
 def single_switch_trace(home: Home, length: int, seed: int) -> Trace:
-    """A noise-free trace with exactly one switch at every step."""
+    """A noise-free trace with exactly one switch at every step; all run at their lowest level."""
     rng = np.random.default_rng(seed)
     flips = np.zeros((length, len(home)), np.bool_)
     flips[0] = rng.random(len(home)) < 0.5
     flips[np.arange(1, length), rng.integers(0, len(home), length - 1)] = True
     states = np.logical_xor.accumulate(flips, axis=0)
-    power = states * home.powers
+    power = states * np.array([appliance.on_levels[0] for appliance in home.appliances])
     return Trace(home.base_load + power.sum(axis=1), 6.0, "2024-01-01T00:00Z", states, power)
 
 
 def _example() -> tuple[Home, Trace]:
     home = synth.ready_home("similar8")
     return home, synth.trace(home, 400, 0.97, seed=3)
+
+
+def _make(cls: type[Attacker], home: Home) -> Attacker:
+    return cls(home, **cls.checked_with)
 
 
 def _require(holds: bool, cls: type[Attacker], clause: str) -> None:
@@ -58,7 +71,7 @@ def _has_metadata(cls: type[Attacker]) -> None:
 def _keeps_shapes_and_input(cls: type[Attacker]) -> None:
     home, trace = _example()
     readings = np.array(trace.readings)
-    attacker = cls(home).fit(trace)
+    attacker = _make(cls, home).fit(trace)
     states = attacker.predict(readings, initial_state=trace.truth()[0], rng=0)
     _require(states.shape == trace.truth().shape, cls, "predict must give shape (T, N)")
     _require(states.dtype == np.bool_, cls, "predict must give booleans")
@@ -74,19 +87,19 @@ def _keeps_shapes_and_input(cls: type[Attacker]) -> None:
 
 def _is_deterministic(cls: type[Attacker]) -> None:
     home, trace = _example()
-    once, again = (cls(home).fit(trace).predict(trace, rng=11) for _ in range(2))
+    once, again = (_make(cls, home).fit(trace).predict(trace, rng=11) for _ in range(2))
     _require(bool((once == again).all()), cls, "the same seed must give the same answer")
-    bare = cls(home).fit(trace).predict(trace.readings, rng=11)
+    bare = _make(cls, home).fit(trace).predict(trace.readings, rng=11)
     _require(bool((once == bare).all()), cls, "a trace without gaps must count as its readings")
 
 
 def _serves_the_smallest(cls: type[Attacker]) -> None:
     home, trace = _example()
-    one_reading = cls(home).fit(trace).predict(trace.readings[:1], rng=0)
+    one_reading = _make(cls, home).fit(trace).predict(trace.readings[:1], rng=0)
     _require(one_reading.shape == (1, len(home)), cls, "must serve a single reading")
     lone = Home([Appliance("kettle", 2000.0)], tolerance=20.0)
     short = synth.trace(lone, 60, 0.9, seed=1)
-    states = cls(lone).fit(short).predict(short, rng=0)
+    states = _make(cls, lone).fit(short).predict(short, rng=0)
     _require(states.shape == (60, 1), cls, "must serve a single appliance")
 
 
@@ -102,8 +115,8 @@ def _ignores_the_order(cls: type[Attacker]) -> None:
         truth[:, order],
         None if power is None else power[:, order],
     )
-    plain = cls(home).fit(trace).predict(trace, initial_state=truth[0], rng=2)
-    moved = cls(other).fit(shuffled).predict(shuffled, initial_state=truth[0][order], rng=2)
+    plain = _make(cls, home).fit(trace).predict(trace, initial_state=truth[0], rng=2)
+    moved = _make(cls, other).fit(shuffled).predict(shuffled, initial_state=truth[0][order], rng=2)
     _require(
         bool((plain[:, order] == moved).all()),
         cls,
@@ -113,15 +126,40 @@ def _ignores_the_order(cls: type[Attacker]) -> None:
 
 def _pickles(cls: type[Attacker]) -> None:
     home, trace = _example()
-    attacker = cls(home).fit(trace)
+    attacker = _make(cls, home).fit(trace)
     before = attacker.predict(trace, rng=4)
     after = pickle.loads(pickle.dumps(attacker)).predict(trace, rng=4)
     _require(bool((before == after).all()), cls, "a pickled copy must answer alike")
 
 
+def _saves_and_loads(cls: type[Attacker]) -> None:
+    home, trace = _example()
+    attacker = _make(cls, home).fit(trace)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "attacker.npz"
+        attacker.save(path)
+        copy = cls.load(path)
+    states, power = copy.predict(trace, rng=4), copy.predict_power(trace, rng=4)
+    alike = bool((states == attacker.predict(trace, rng=4)).all())
+    alike = alike and bool((power == attacker.predict_power(trace, rng=4)).all())
+    _require(alike, cls, "a saved and loaded copy must answer alike")
+
+
+def _serves_gaps_and_idle_appliances(cls: type[Attacker]) -> None:
+    home, trace = _example()
+    steps = np.arange(len(trace)) + 50 * (np.arange(len(trace)) >= 200)
+    truth, power = np.array(trace.truth()), np.array(trace.power)
+    power[truth[:, 0], 0] = 0.0
+    truth[:, 0], truth[:, 1] = False, True
+    readings = home.base_load + power.sum(axis=1)
+    gapped = Trace(readings, 6.0, trace.start, truth, power, home.names, steps)
+    states = _make(cls, home).fit(gapped).predict(gapped, rng=0)
+    _require(states.shape == truth.shape, cls, "must serve gaps and appliances that never switch")
+
+
 def _refuses_nonsense(cls: type[Attacker]) -> None:
     home, trace = _example()
-    attacker = cls(home).fit(trace)
+    attacker = _make(cls, home).fit(trace)
     bad_states = ([True], np.ones(len(home) + 1), np.full(len(home), 2))
     calls: list[Callable[[], object]] = [
         lambda: attacker.predict([]),
@@ -164,6 +202,8 @@ _CLAUSES: tuple[Callable[[type[Attacker]], None], ...] = (
     _serves_the_smallest,
     _ignores_the_order,
     _pickles,
+    _saves_and_loads,
+    _serves_gaps_and_idle_appliances,
     _refuses_nonsense,
     _recovers_what_it_promises,
 )

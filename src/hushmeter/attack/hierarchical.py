@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hushmeter.assumptions import concentration_margin
-from hushmeter.attack.base import Attacker, Observed, RngLike
+from hushmeter.attack.base import Observed, RngLike
+from hushmeter.attack.increments import IncrementAttacker
 from hushmeter.attack.multi_shot import MultiShot, NoiseLaw
 from hushmeter.checks import BoolArray, IntArray, positive, power_vector
 from hushmeter.home import Home
@@ -61,7 +62,7 @@ def split(powers: ArrayLike, tolerance: float) -> list[IntArray]:
     return ordered if hidden.size == 0 else [*ordered, hidden]
 
 
-class Hierarchical(Attacker):
+class Hierarchical(IncrementAttacker):
     """Algorithm 2 of the paper: Algorithm 1 on each group, largest powers first.
 
     The power of the groups decoded so far is subtracted from the readings; the groups still to
@@ -76,6 +77,7 @@ class Hierarchical(Attacker):
     Notes
     -----
     Appliances of at most twice the tolerance keep their initial state; `unresolvable` names them.
+    Where appliances have several levels, `groups` are groups of their increments.
     """
 
     name: ClassVar[str] = "hierarchical"
@@ -95,10 +97,13 @@ class Hierarchical(Attacker):
         mechanism: NoiseLaw | None = None,
     ) -> None:
         super().__init__(home)
-        self.groups = split(home.powers, home.tolerance)
+        self.solver, self.direction, self.correction = solver, direction, correction
+        self.rounding, self.dead_band, self.mechanism = rounding, dead_band, mechanism
+        parts = self._parts
+        self.groups = split(parts.powers, parts.tolerance)
         self._levels = [
             MultiShot(
-                Home([home.appliances[i] for i in group], home.tolerance),
+                Home([parts.appliances[i] for i in group], parts.tolerance),
                 solver=solver,
                 direction=direction,
                 correction=correction,
@@ -113,23 +118,23 @@ class Hierarchical(Attacker):
 
     @cached_property
     def unresolvable(self) -> tuple[str, ...]:
-        """Names of the appliances that hide in the tolerance."""
-        hidden = find_unresolvable(self.home.powers, self.home.tolerance)
-        return tuple(self.home.names[i] for i in hidden)
+        """Names of the appliances, or of their increments, that hide in the tolerance."""
+        hidden = find_unresolvable(self._parts.powers, self._parts.tolerance)
+        return tuple(self._parts.names[i] for i in hidden)
 
     @property
     def _resolvable_groups(self) -> list[IntArray]:
         return self.groups[:-1] if self.unresolvable else self.groups
 
-    def predict(
-        self, readings: Observed, *, initial_state: ArrayLike | None = None, rng: RngLike = None
+    def _predict_increments(
+        self, readings: Observed, initial_state: ArrayLike | None, rng: RngLike
     ) -> BoolArray:
-        """States (T, N); a given initial state is row 0 as it is."""
+        """A given initial state is row 0 as it is."""
         values, _ = self._observe(readings)
         generator = np.random.default_rng(rng)
-        start = self._initial_state(initial_state)
+        start = self.increments.expand(self._initial_state(initial_state))
         states = np.tile(start, (values.size, 1))
-        remaining = values - self.home.base_load
+        remaining = values - self._parts.base_load
         for group, attacker, below in zip(
             self._resolvable_groups, self._levels, self._power_below(), strict=True
         ):
@@ -139,10 +144,15 @@ class Hierarchical(Attacker):
             states[:, group] = attacker.decode(seen, start[group], generator, below)
             if initial_state is not None:
                 states[0] = start
-            remaining = remaining - states[:, group] @ self.home.powers[group]
+            remaining = remaining - states[:, group] @ self._parts.powers[group]
         return states
 
     def _power_below(self) -> list[float]:
         """Total power of all groups decoded after each group [W]."""
-        totals = np.array([self.home.powers[group].sum() for group in self.groups])
+        totals = np.array([self._parts.powers[group].sum() for group in self.groups])
         return [float(totals[i + 1 :].sum()) for i in range(len(self._resolvable_groups))]
+
+    @property
+    def _parts(self) -> Home:
+        """What switches: the appliances, or their increments."""
+        return self.increments.home

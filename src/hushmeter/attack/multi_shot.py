@@ -8,7 +8,8 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.attack.base import Attacker, Observed, RngLike
+from hushmeter.attack.base import Observed, RngLike
+from hushmeter.attack.increments import IncrementAttacker
 from hushmeter.attack.one_shot import OneShot, round_switches
 from hushmeter.checks import BoolArray, FloatArray, IntArray, non_negative, one_of
 from hushmeter.home import Home
@@ -21,7 +22,7 @@ class NoiseLaw(Protocol):
         """|noise| stays below this [W] with probability p."""
 
 
-class MultiShot(Attacker):
+class MultiShot(IncrementAttacker):
     """Algorithm 1 of the paper.
 
     The switch probabilities Δ_t of (P3) move the state probabilities,
@@ -87,17 +88,18 @@ class MultiShot(Attacker):
     ) -> FloatArray:
         """X_t: the probability that each appliance is on, before rounding, shape (T, N)."""
         order = self._ranking()
-        ranked = self._track(readings, self._initial_state(initial_state), order, rng)
+        start = self.increments.expand(self._initial_state(initial_state))
+        ranked = self._track(readings, start, order, rng)
         probabilities = np.empty_like(ranked)
         probabilities[:, order] = ranked
-        return probabilities
+        return self.increments.collapse_chances(probabilities)
 
-    def predict(
-        self, readings: Observed, *, initial_state: ArrayLike | None = None, rng: RngLike = None
+    def _predict_increments(
+        self, readings: Observed, initial_state: ArrayLike | None, rng: RngLike
     ) -> BoolArray:
-        """States (T, N); a given initial state is row 0 as it is."""
+        """A given initial state is row 0 as it is."""
         generator = np.random.default_rng(rng)
-        start = self._initial_state(initial_state)
+        start = self.increments.expand(self._initial_state(initial_state))
         states = self.decode(readings, start, generator)
         if initial_state is not None:
             states[0] = start
@@ -106,7 +108,7 @@ class MultiShot(Attacker):
     def decode(
         self, readings: Observed, start: BoolArray, rng: np.random.Generator, below: float = 0.0
     ) -> BoolArray:
-        """`predict` with row 0 corrected too, where up to `below` watts are someone else's.
+        """`predict`, by increments and with row 0 corrected, where `below` watts are not theirs.
 
         Algorithm 2 runs this on each of its groups, with the power of the groups still to be
         decoded as `below`.
@@ -114,8 +116,8 @@ class MultiShot(Attacker):
         order = self._ranking()
         ranked = self._track(readings, start, order, rng)
         rounded = round_switches(ranked, rounding=self.rounding, rng=rng)
-        powers = self.home.powers[order]
-        load = self._observe(readings)[0] - self.home.base_load
+        powers = self._parts.powers[order]
+        load = self._observe(readings)[0] - self._parts.base_load
         if self.correction == "paper":
             _correct_as_printed(rounded, powers, load)
         elif self.correction == "dead-band":
@@ -126,7 +128,7 @@ class MultiShot(Attacker):
 
     def _ranking(self) -> IntArray:
         """Largest first. All work is done in this order, so that no other order matters."""
-        return np.argsort(-self.home.powers, kind="stable")
+        return np.argsort(-self._parts.powers, kind="stable")
 
     def _track(
         self, readings: Observed, start: BoolArray, order: IntArray, rng: RngLike
@@ -134,7 +136,7 @@ class MultiShot(Attacker):
         """State probabilities with columns in rank order."""
         if self.solver == "exact":
             exact = OneShot(
-                self.home,
+                self._parts,
                 solver="exact",
                 direction=self.direction,
                 unexplained=self.unexplained,
@@ -144,8 +146,13 @@ class MultiShot(Attacker):
         jumps = self._jumps(readings, signed=signed)
         track = np.empty((jumps.size, order.size))
         state = start[order].astype(np.float64)
-        _follow(jumps, self.home.tolerance, self.home.powers[order], signed, state, track)
+        _follow(jumps, self._parts.tolerance, self._parts.powers[order], signed, state, track)
         return track
+
+    @property
+    def _parts(self) -> Home:
+        """What switches: the appliances, or their increments."""
+        return self.increments.home
 
 
 @numba.njit(cache=True, error_model="numpy")

@@ -14,7 +14,8 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.attack.base import Attacker, Observed, RngLike
+from hushmeter.attack.base import Observed, RngLike
+from hushmeter.attack.increments import IncrementAttacker
 from hushmeter.attack.subset_sums import NANOWATTS, SubsetSearch, unpack
 from hushmeter.checks import (
     BoolArray,
@@ -158,7 +159,7 @@ def round_switches(
     return np.random.default_rng(rng).random(probabilities.shape) < probabilities
 
 
-class OneShot(Attacker):
+class OneShot(IncrementAttacker):
     """One-shot attacker: each jump on its own, the state of the reading before taken as known.
 
     Parameters
@@ -178,7 +179,8 @@ class OneShot(Attacker):
     Notes
     -----
     The paper gives this attacker X_{t−1}: pass `known_states` to `predict_switches` for that.
-    `predict` has no truth and goes on from its own last answer.
+    `predict` has no truth and goes on from its own last answer. An appliance with several levels
+    is attacked as its increments (`Increments`).
     """
 
     name: ClassVar[str] = "one-shot"
@@ -213,22 +215,30 @@ class OneShot(Attacker):
 
         `known_states` (T, N) are the true states; row t − 1 is what is known at reading t.
         """
+        start = self.increments.expand(self._initial_state(initial_state))
+        known = None if known_states is None else self.increments.expand(known_states)
+        return self.increments.collapse(self._switch(readings, known, start, rng))
+
+    def _predict_increments(
+        self, readings: Observed, initial_state: ArrayLike | None, rng: RngLike
+    ) -> BoolArray:
+        """The initial state, flipped by every predicted switch since."""
+        start = self.increments.expand(self._initial_state(initial_state))
+        switches = self._switch(readings, None, start, rng)
+        switches[0] = start
+        return np.logical_xor.accumulate(switches, axis=0)
+
+    def _switch(
+        self, readings: Observed, known: BoolArray | None, start: BoolArray, rng: RngLike
+    ) -> BoolArray:
+        """Switches of the increments, shape (T, M)."""
         jumps = self._jumps(readings, signed=self.direction == "signed")
         if self.direction == "absolute":
             return self._solve(jumps, None, rng)
-        if known_states is not None:
-            before = np.vstack([known_states[:1], known_states[:-1]])
+        if known is not None:
+            before = np.vstack([known[:1], known[:-1]])
             return self._solve(jumps, before ^ (jumps > 0)[:, None], rng)
-        return self._follow(jumps, self._initial_state(initial_state), rng)
-
-    def predict(
-        self, readings: Observed, *, initial_state: ArrayLike | None = None, rng: RngLike = None
-    ) -> BoolArray:
-        """States (T, N): the initial state, flipped by every predicted switch since."""
-        start = self._initial_state(initial_state)
-        switches = self.predict_switches(readings, initial_state=start, rng=rng)
-        switches[0] = start
-        return np.logical_xor.accumulate(switches, axis=0)
+        return self._follow(jumps, start, rng)
 
     def _solve(self, jumps: FloatArray, available: BoolArray | None, rng: RngLike) -> BoolArray:
         """Switches for jumps whose available appliances are known beforehand."""
@@ -236,15 +246,15 @@ class OneShot(Attacker):
         if self.solver == "exact":
             answers = self._search.search(sizes, available)
             kept = (answers.ties > 0) | (self.unexplained == "nearest")
-            return unpack(np.where(kept, answers.masks, 0), len(self.home))
+            return unpack(np.where(kept, answers.masks, 0), len(self._parts))
         # Rounded in rank order, so that the order of the appliances does not matter.
-        order = np.argsort(-self.home.powers, kind="stable")
-        powers = self.home.powers[order]
+        order = np.argsort(-self._parts.powers, kind="stable")
+        powers = self._parts.powers[order]
         if available is None:
-            shares = solve_relaxed(powers, sizes, self.home.tolerance)
+            shares = solve_relaxed(powers, sizes, self._parts.tolerance)
         else:
             shares = np.empty((jumps.size, powers.size))
-            _fill_available(sizes, self.home.tolerance, powers, available[:, order], shares)
+            _fill_available(sizes, self._parts.tolerance, powers, available[:, order], shares)
         switches = np.empty(shares.shape, np.bool_)
         switches[:, order] = round_switches(shares, rounding=self.rounding, rng=rng)
         return switches
@@ -252,9 +262,9 @@ class OneShot(Attacker):
     def _follow(self, jumps: FloatArray, state: BoolArray, rng: RngLike) -> BoolArray:
         """Switches when each answer decides what is available to the next jump."""
         generator = np.random.default_rng(rng)
-        switches = np.zeros((jumps.size, len(self.home)), np.bool_)
+        switches = np.zeros((jumps.size, len(self._parts)), np.bool_)
         state = state.copy()
-        for t in np.flatnonzero(np.abs(jumps) > self.home.tolerance):
+        for t in np.flatnonzero(np.abs(jumps) > self._parts.tolerance):
             available = state ^ (jumps[t] > 0)
             switches[t] = self._solve(jumps[t : t + 1], available[None, :], generator)[0]
             state ^= switches[t]
@@ -262,7 +272,12 @@ class OneShot(Attacker):
 
     @cached_property
     def _search(self) -> SubsetSearch:
-        return SubsetSearch(self.home.powers, self.home.tolerance)
+        return SubsetSearch(self._parts.powers, self._parts.tolerance)
+
+    @property
+    def _parts(self) -> Home:
+        """What switches: the appliances, or their increments."""
+        return self.increments.home
 
 
 def _check_problem(

@@ -12,6 +12,13 @@ _HOMES = {
     "one-shot": "one_shot:OneShot",
     "multi-shot": "multi_shot:MultiShot",
     "hierarchical": "hierarchical:Hierarchical",
+    "co": "combinatorial:CombinatorialOptimisation",
+    "fhmm": "factorial_hmm:FactorialHmm",
+    "sparse-hmm": "super_state_hmm:SuperStateHmm",
+    "ip": "integer_program:IntegerProgram",
+    "alip": "integer_program:AidedIntegerProgram",
+    "rnn": "recurrent_net:RecurrentNet",
+    "bayes": "bayes:Bayes",
     "all-off": "naive:AllOff",
     "hold": "naive:Hold",
 }

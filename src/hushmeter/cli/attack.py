@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hushmeter.cli.output import print_json, print_table
+from hushmeter.errors import InputError, NotFittedError, UnknownNameError
 
 if TYPE_CHECKING:
+    from hushmeter.attack.base import Attacker
     from hushmeter.checks import BoolArray
     from hushmeter.home import Home
     from hushmeter.scoring import Score
@@ -21,6 +25,13 @@ def attack(
     home: Annotated[Path, typer.Option("--home", help="The home, as TOML.")],
     attacker: Annotated[str, typer.Option("--attacker", "-a", help="See `hushmeter attackers`.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="States, .csv or .parquet.")],
+    train: Annotated[
+        Path | None, typer.Option("--train", help="Sub-metered data the attacker learns from.")
+    ] = None,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option("--parameter", "-p", help="name=value of the attacker; may be repeated."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the attacker's rounding.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -28,9 +39,14 @@ def attack(
     """Run an attacker on a file of readings and write what it thinks was on.
 
     If the file also has a column of watts per appliance, the answer is scored against it: an
-    appliance counts as on above half of its power in the home.
+    appliance counts as on above half of its power in the home. A training file has the same
+    columns. Values of parameters are JSON or plain text; the noise that an attacker knows is
+    -p 'mechanism={"laplace": {"epsilon": 1, "sensitivity": 10}}'.
 
     Example: hushmeter attack meter.csv --home home.toml --attacker multi-shot -o states.csv
+
+    Example: hushmeter attack meter.csv --home home.toml -a sparse-hmm --train sub.csv
+    -p decoder=full -o states.csv
     """
     from hushmeter.attack.registry import attackers
     from hushmeter.files import refuse_overwrite, table_format, write_table
@@ -42,7 +58,10 @@ def attack(
     refuse_overwrite(output, force)
     known = read_home(home)
     trace = read_meter(file)
-    states = chosen(known).predict(trace, rng=seed)
+    made = _make(chosen, known, _read_parameters(parameter or (), chosen), quiet=json)
+    if train is not None:
+        made.fit(known.label(read_meter(train)))
+    states = _predict(made, trace, seed)
     columns = {name: states[:, i].astype("int8") for i, name in enumerate(known.names)}
     write_table(output, {"timestamp": trace.times, **columns}, force=force)
     summary = _summarise(attacker, known, trace, states)
@@ -71,6 +90,51 @@ def list_attackers(
         print_table("Attackers", ("name", "needs", "assumes"), [tuple(r.values()) for r in rows])
 
 
+def _read_parameters(given: Sequence[str], chosen: type[Attacker]) -> dict[str, Any]:
+    """Each name=value; a value is JSON, and text where it is not."""
+    import json
+    from inspect import signature
+
+    from hushmeter.attack.storage import make_mechanism
+
+    known = list(signature(chosen).parameters)[1:]
+    values: dict[str, Any] = {}
+    for entry in given:
+        name, separator, text = entry.partition("=")
+        if not separator:
+            raise InputError(f"--parameter takes name=value, got {entry!r}.")
+        if name not in known:
+            raise UnknownNameError(f"parameter of {chosen.name}", name, known)
+        try:
+            values[name] = json.loads(text)
+        except ValueError:
+            values[name] = text
+        if name == "mechanism":
+            values[name] = make_mechanism(values[name])
+    return values
+
+
+def _make(chosen: type[Attacker], home: Home, values: dict[str, Any], *, quiet: bool) -> Attacker:
+    from inspect import signature
+
+    if "progress" in signature(chosen).parameters and sys.stderr.isatty() and not quiet:
+        values = {"progress": True, **values}
+    try:
+        return chosen(home, **values)
+    except TypeError as error:
+        raise InputError(f"the parameters of {chosen.name} cannot be used: {error}.") from None
+
+
+def _predict(attacker: Attacker, trace: Trace, seed: int) -> BoolArray:
+    try:
+        return attacker.predict(trace, rng=seed)
+    except NotFittedError:
+        raise InputError(
+            f"the {attacker.name} attacker learns from sub-metered data: add --train FILE, "
+            "with a column of watts per appliance."
+        ) from None
+
+
 def _summarise(attacker: str, home: Home, trace: Trace, states: BoolArray) -> dict[str, Any]:
     from hushmeter.trace import iso
 
@@ -95,14 +159,7 @@ def _score(home: Home, trace: Trace, states: BoolArray) -> Score | None:
 
     if trace.power is None or trace.names is None or not set(home.names) <= set(trace.names):
         return None
-    power = trace.power[:, [trace.names.index(name) for name in home.names]]
-    return score(
-        states,
-        power > home.powers / 2,
-        power=states * home.powers,
-        true_power=power,
-        names=home.names,
-    )
+    return score(states, home.label(trace), power=states * home.powers)
 
 
 def _print_summary(summary: dict[str, Any], output: Path) -> None:

@@ -28,7 +28,7 @@ def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]
         table.add_column(name, justify="left" if i == 0 else "right")
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    Console(markup=False, highlight=False).print(table)
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,189 @@
+"""Attackers on disk: one .npz file with a JSON header and arrays, never a pickle.
+
+The header names the attacker, its home (as TOML), the parameters it was made with and what it
+has learnt; every array in them is replaced by its key in the archive. Nothing in a file is
+executed: values are numbers, text, lists, arrays, level tables and mechanisms of this package.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import tomllib
+import zipfile
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushmeter.errors import DataError, InputError, UnknownNameError
+from hushmeter.files import atomic
+from hushmeter.home import Home
+
+if TYPE_CHECKING:
+    from hushmeter.attack.base import Attacker
+
+FORMAT = "hushmeter attacker"
+VERSION = 1
+HEADER = "header"
+MECHANISMS = ("laplace", "staircase", "gaussian")
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def save_attacker(attacker: Attacker, path: str | Path, *, force: bool = False) -> None:
+    """Write an attacker, fitted or not; an existing file is kept unless `force`.
+
+    Raises
+    ------
+    InputError
+        If the name does not end in .npz or a parameter cannot be written as plain data.
+    """
+    target = Path(path)
+    if target.suffix != ".npz":
+        raise InputError(f"{target} must end in .npz.")
+    arrays: Arrays = {}
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "attacker": attacker.name,
+        "home": attacker.home.to_toml(),
+        "parameters": _encode(attacker.parameters, arrays),
+        "learnt": _encode(learnt(attacker), arrays),
+    }
+    text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    with atomic(target, force=force) as temporary, temporary.open("wb") as file:
+        np.savez(file, **{HEADER: text}, **arrays)  # type: ignore[arg-type]
+
+
+def load_attacker(path: str | Path, cls: type[Attacker] | None = None) -> Attacker:
+    """Read an attacker that `save_attacker` wrote; `cls` where it is not in the registry.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, is no saved attacker, or holds another one than `cls`.
+    """
+    source = Path(path)
+    header, arrays = _open(source)
+    try:
+        found = _class_for(header["attacker"], cls, source)
+        home = Home.from_toml(header["home"])
+        attacker = found(home, **_decode(header["parameters"], arrays))
+        for name, value in _decode(header["learnt"], arrays).items():
+            if not _is_learnt(name):
+                raise DataError(f"{source} sets {name!r}, which is nothing an attacker learns.")
+            setattr(attacker, name, value)
+        attacker._check_learnt()
+    except (KeyError, TypeError, IndexError, InputError, tomllib.TOMLDecodeError) as error:
+        raise DataError(f"{source} holds a damaged attacker: {error}") from None
+    return attacker
+
+
+def learnt(attacker: Attacker) -> dict[str, Any]:
+    """What `fit` left behind: the attributes whose names end in an underscore."""
+    return {name: value for name, value in vars(attacker).items() if _is_learnt(name)}
+
+
+def _is_learnt(name: str) -> bool:
+    return name.endswith("_") and not name.startswith("_")
+
+
+def _class_for(name: str, cls: type[Attacker] | None, source: Path) -> type[Attacker]:
+    from hushmeter.attack.registry import attackers
+
+    if cls is None:
+        return attackers[name]
+    if cls.name != name:
+        raise DataError(f"{source} holds the attacker {name!r}, not {cls.name!r}.")
+    return cls
+
+
+def _open(source: Path) -> tuple[dict[str, Any], Arrays]:
+    try:
+        with np.load(source, allow_pickle=False) as archive:
+            arrays = {key: archive[key] for key in archive.files}
+        header = json.loads(arrays.pop(HEADER).tobytes())
+    except OSError as error:
+        raise DataError(f"{source} cannot be read: {error.strerror or error}.") from None
+    except (ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile):
+        raise DataError(f"{source} is no saved attacker.") from None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise DataError(f"{source} is no saved attacker.")
+    if header.get("version") != VERSION:
+        raise DataError(f"{source} was written by another version of hushmeter.")
+    return header, arrays
+
+
+def _encode(value: Any, arrays: Arrays) -> Any:
+    """`value` as JSON; arrays move into `arrays`, other kinds become one-key objects."""
+    from hushmeter.attack.levels import LevelTable
+    from hushmeter.noise import Mechanism
+
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic):
+        return _encode(value.item(), arrays)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        key = f"array{len(arrays)}"
+        arrays[key] = value
+        return {"array": key}
+    if isinstance(value, list | tuple):
+        return {type(value).__name__: [_encode(entry, arrays) for entry in value]}
+    if isinstance(value, dict):
+        return {"dict": [[_encode(k, arrays), _encode(v, arrays)] for k, v in value.items()]}
+    if isinstance(value, LevelTable):
+        return {"levels": _encode(value.powers, arrays)}
+    if isinstance(value, Mechanism) and value.name in MECHANISMS:
+        return {"mechanism": {value.name: _mechanism_parameters(value)}}
+    raise InputError(f"a {type(value).__name__} cannot be saved with an attacker.")
+
+
+def _decode(value: Any, arrays: Arrays) -> Any:
+    """The inverse of `_encode`."""
+    if not isinstance(value, dict):
+        return value
+    kind, content = next(iter(value.items()))
+    return _decoders(arrays)[kind](content)
+
+
+def _decoders(arrays: Arrays) -> dict[str, Callable[[Any], Any]]:
+    from hushmeter.attack.levels import LevelTable
+
+    def decode(value: Any) -> Any:
+        return _decode(value, arrays)
+
+    return {
+        "array": lambda key: arrays[key],
+        "list": lambda entries: [decode(entry) for entry in entries],
+        "tuple": lambda entries: tuple(decode(entry) for entry in entries),
+        "dict": lambda pairs: {decode(k): decode(v) for k, v in pairs},
+        "levels": lambda powers: LevelTable(decode(powers)),
+        "mechanism": make_mechanism,
+    }
+
+
+def _mechanism_parameters(mechanism: Any) -> dict[str, Any]:
+    """What the constructor of a mechanism takes; exact numbers as text."""
+    given = {}
+    for name in inspect.signature(type(mechanism)).parameters:
+        kept = "_metered_grid" if name == "grid" else f"exact_{name}"
+        value = getattr(mechanism, kept, getattr(mechanism, name, None))
+        if value is not None:
+            given[name] = str(value) if isinstance(value, Fraction) else value
+    return given
+
+
+def make_mechanism(described: Any) -> Any:
+    """The mechanism behind {"laplace": {"epsilon": 1, "sensitivity": 10}}."""
+    from hushmeter import noise
+
+    if not isinstance(described, dict) or len(described) != 1:
+        raise InputError("a mechanism is written as its name with its parameters.")
+    name, given = next(iter(described.items()))
+    if name not in MECHANISMS:
+        raise UnknownNameError("mechanism", name, MECHANISMS)
+    return getattr(noise, name.capitalize())(**given)

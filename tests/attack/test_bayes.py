@@ -1,0 +1,387 @@
+"""The noise-aware Bayes attacker: its laws, its recursions and awkward data."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import laplace, norm
+
+from hushmeter import Appliance, Gaussian, Home, Laplace, Staircase, Trace, score, synth
+from hushmeter.attack import state_laws
+from hushmeter.attack.bayes import Bayes
+from hushmeter.attack.contract import check_attacker
+from hushmeter.attack.emission import (
+    NoisyEmission,
+    convolved,
+    gaussian_log_densities,
+    laplace_log_density,
+    noisy_log_density,
+)
+from hushmeter.attack.state_laws import cut_ranges, learn_slack, learn_states
+from hushmeter.errors import DataError, InputError, NotFittedError
+
+MECHANISMS = [
+    Laplace(epsilon=0.5, sensitivity=10.0),
+    Staircase(epsilon=1.0, sensitivity=10.0),
+    Gaussian(epsilon=1.0, delta=1e-6, sensitivity=10.0),
+    Laplace(epsilon=20.0, sensitivity=10.0, grid=10.0),
+]
+
+
+@pytest.fixture(scope="module")
+def evening() -> tuple[Home, Trace, Trace]:
+    home = synth.ready_home("evening")
+    return home, synth.trace(home, 4000, 0.98, seed=1), synth.trace(home, 2000, 0.98, seed=2)
+
+
+def test_contract():
+    check_attacker(Bayes)
+
+
+def test_closed_form_is_the_convolution():
+    residuals = np.array([0.0, 1.0, 5.0, 30.0, 120.0, 400.0])
+    for spread, scale in ((3.0, 20.0), (10.0, 5.0), (0.2, 50.0)):
+        direct = [
+            quad(
+                lambda x, r=r, spread=spread, scale=scale: (
+                    norm.pdf(x, 0, spread) * laplace.pdf(r - x, 0, scale)
+                ),
+                -12 * spread,
+                12 * spread,
+                points=sorted({0.0, min(r, 11 * spread)}),
+                epsabs=0,
+            )[0]
+            for r in residuals
+        ]
+        closed = np.exp(laplace_log_density(residuals, spread, scale))
+        assert closed == pytest.approx(direct, rel=1e-6)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: f"{m.name}-{m.grid:g}")
+def test_numeric_convolution_is_the_sum_over_the_grid(mechanism):
+    spread, residuals = 7.0, np.array([0.0, 3.0, 11.0, 40.0])
+    steps = np.arange(-4000, 4001)
+    direct = [
+        (mechanism.pmf(steps) * norm.pdf(r - steps * mechanism.grid, 0, spread)).sum()
+        for r in residuals
+    ]
+    masses = mechanism.pmf(np.arange(4001))
+    found = np.exp(convolved(residuals, spread, mechanism.grid, masses))
+    assert found == pytest.approx(direct, rel=0.01)
+
+
+def test_both_ways_agree_for_laplace_noise():
+    mechanism = MECHANISMS[0]
+    residuals, spread = np.linspace(0, 200, 50), np.hypot(4.0, 1 / np.sqrt(12))
+    masses = mechanism.pmf(np.arange(600))
+    numeric = convolved(residuals, spread, mechanism.grid, masses)
+    closed = noisy_log_density(residuals, 4.0, mechanism, masses)
+    assert closed == pytest.approx(numeric, abs=0.01)
+
+
+@pytest.mark.parametrize("mechanism", [None, *MECHANISMS], ids=lambda m: m.name if m else "none")
+def test_densities_integrate_to_one_and_never_vanish(mechanism):
+    emission = NoisyEmission(
+        np.array([0.0, 100.0]), np.array([4.0, 400.0]), mechanism, 1e-3, reach=5000.0
+    )
+    grid = np.linspace(-5000, 5000, 200_001)
+    assert np.trapezoid(emission.densities(grid), grid, axis=0) == pytest.approx(1, abs=0.01)
+    assert (emission.densities(np.array([-9e4, 9e4])) > 0).all()
+
+
+def test_gaussian_log_densities():
+    readings, means = np.array([1.0, 50.0]), np.array([0.0, 40.0, 90.0])
+    expected = norm.logpdf(readings[:, None], means, 3.0)
+    assert gaussian_log_densities(readings, means, 9.0) == pytest.approx(expected)
+    relative = gaussian_log_densities(readings, means, 9.0, relative=True)
+    assert relative == pytest.approx(expected - expected.max(axis=1, keepdims=True))
+
+
+def test_marginals_by_enumeration():
+    """Bayes' rule spelt out over all paths of two appliances and three readings."""
+    home = Home([Appliance("lamp", 60.0), Appliance("fridge", 110.0)], tolerance=5.0)
+    train = synth.trace(home, 600, 0.9, seed=1)
+    mechanism = Laplace(epsilon=0.4, sensitivity=10.0)
+    attacker = Bayes(home, mechanism=mechanism, most_unmetered=1).fit(train)
+    readings = np.array([70.0, 160.0, 95.0])
+    model = attacker._model()
+    density = model.emission(model.reach(readings)).densities(readings)
+    matrix, initial = np.kron(*model.transitions[:2]), model.chains.joint_initial()
+    joint = (
+        (initial * density[0])[:, None, None]
+        * matrix[:, :, None]
+        * (density[1][:, None] * matrix * density[2])[None]
+    )
+    expected = [joint.sum(axis=(1, 2)), joint.sum(axis=(0, 2)), joint.sum(axis=(0, 1))]
+    chance = np.array(expected) / joint.sum()
+    # The fridge, the larger one, is the first digit.
+    assert attacker.predict_proba(readings)[:, 1] == pytest.approx(chance[:, 2:].sum(axis=1))
+    assert attacker.predict_proba(readings)[:, 0] == pytest.approx(chance[:, 1::2].sum(axis=1))
+
+
+@pytest.mark.parametrize("decoder", ["marginal", "viterbi"])
+def test_sees_a_home_without_noise(evening, decoder):
+    home, train, test = evening
+    attacker = Bayes(home, decoder=decoder).fit(train)
+    result = score(attacker.predict(test), test, power=attacker.predict_power(test))
+    assert result.alpha > 0.99
+    assert result.kolter > 0.98
+    assert attacker.base_load_ == pytest.approx(home.base_load, abs=3.0)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS[:3], ids=lambda m: m.name)
+def test_knowing_the_noise_helps(evening, mechanism):
+    home, train, test = evening
+    noisy = mechanism.release(test.readings, rng=4)
+    aware = score(Bayes(home, mechanism=mechanism).fit(train).predict(noisy), test)
+    blind = score(Bayes(home).fit(train).predict(noisy), test)
+    assert aware.f1 > blind.f1
+    assert aware.f1 > 0.85
+
+
+def test_marginals_beat_the_path_in_accuracy(evening):
+    home, train, test = evening
+    mechanism = Laplace(epsilon=0.1, sensitivity=10.0)
+    noisy = mechanism.release(test.readings, rng=4)
+    alphas = [
+        score(Bayes(home, mechanism=mechanism, decoder=d).fit(train).predict(noisy), test).alpha
+        for d in ("marginal", "viterbi")
+    ]
+    assert alphas[0] > alphas[1] - 0.002
+
+
+def test_the_chances_are_calibrated(evening):
+    home, train, test = evening
+    mechanism = Laplace(epsilon=0.1, sensitivity=10.0)
+    noisy = mechanism.release(test.readings, rng=4)
+    chance = Bayes(home, mechanism=mechanism).fit(train).predict_proba(noisy)
+    for low, high in pairwise((0.0, 0.1, 0.4, 0.6, 0.9, 1.0)):
+        inside = (chance >= low) & (chance <= high)
+        assert abs(test.states[inside].mean() - chance[inside].mean()) < 0.12
+
+
+@pytest.mark.parametrize("decoder", ["marginal", "viterbi"])
+@pytest.mark.parametrize("epsilon", [None, 1.0, 0.3])
+def test_the_beam_comes_close_to_the_exact_answer(epsilon, decoder):
+    home = synth.ready_home("rae13").subset(
+        ["fridge", "lights", "computer", "furnace", "dishwasher", "microwave", "kettle", "oven"]
+    )
+    train, test = (synth.trace(home, t, 0.99, seed=t) for t in (4000, 1000))
+    mechanism = None if epsilon is None else Laplace(epsilon=epsilon, sensitivity=10.0)
+    readings = test.readings if mechanism is None else mechanism.release(test.readings, rng=3)
+    exact = Bayes(home, mechanism=mechanism, decoder=decoder).fit(train)
+    beam = Bayes(home, mechanism=mechanism, decoder=decoder, exact_states=1, width=64).fit(train)
+    assert (exact.approximation_, beam.approximation_) == ("exact", "beam")
+    results = [score(a.predict(readings), test) for a in (exact, beam)]
+    assert results[1].alpha > results[0].alpha - 0.01
+    agree = (exact.predict(readings) == beam.predict(readings)).mean()
+    assert agree > 0.98
+
+
+def test_the_beam_serves_a_crowd_and_its_gaps():
+    home = synth.home(n=24, spread="diverse", seed=4)
+    train = synth.trace(home, 3000, 0.99, seed=1)
+    test = synth.trace(home, 300, 0.99, seed=2)
+    cut = Trace(test.readings, 6.0, steps=np.r_[0:100, 150:350], states=test.states)
+    attacker = Bayes(home, width=256).fit(train)
+    assert attacker.approximation_ == "beam"
+    found = attacker.predict(cut, initial_state=test.states[0])
+    assert (found[0] == test.states[0]).all()
+    assert (found[:100] == test.states[:100]).mean() > 0.99, "after the gap nothing is known"
+    assert attacker.predict_power(cut).shape == (300, 24)
+
+
+def test_a_narrow_beam_of_equal_states_finds_room():
+    """Twins make ties: more states than usual may change in pairs."""
+    home = Home([Appliance(f"lamp {i}", 60.0) for i in range(18)], tolerance=2.0)
+    trace = synth.trace(home, 400, 0.97, seed=1)
+    mechanism = Laplace(epsilon=0.05, sensitivity=10.0)
+    attacker = Bayes(home, mechanism=mechanism, width=40).fit(trace)
+    assert attacker.approximation_ == "beam"
+    noisy = mechanism.release(trace.readings, rng=1)
+    chance = attacker.predict_proba(noisy)
+    assert ((chance >= 0) & (chance <= 1)).all()
+
+
+def test_unmetered_load_becomes_a_chain(rng):
+    home = Home([Appliance("kettle", 2000.0), Appliance("lamp", 60.0)], tolerance=5.0)
+
+    def trace(seed: int) -> Trace:
+        clean = synth.trace(home, 3000, 0.97, seed=seed)
+        heater = np.repeat(np.random.default_rng(seed).integers(0, 2, 60), 50) * 450.0
+        return Trace(clean.readings + heater, 6.0, states=clean.states, power=clean.power)
+
+    train, test = trace(1), trace(2)
+    with_chain = Bayes(home).fit(train)
+    assert with_chain.means_[-1] == pytest.approx([0.0, 450.0], abs=5.0)
+    without = Bayes(home, most_unmetered=1).fit(train)
+    assert score(with_chain.predict(test), test).f1 > 0.99
+    assert score(without.predict(test), test).f1 < 0.9
+
+
+def test_idle_power_is_not_taken_for_running(rng):
+    """A standby of 25 or 55 W must not hide a lamp of 14 W."""
+    home = Home([Appliance("pump", 1800.0), Appliance("lamp", 14.0)], tolerance=5.0)
+
+    def trace(seed: int) -> Trace:
+        states = synth.trace(home, 4000, 0.98, seed=seed).states
+        standby = np.repeat(np.random.default_rng(seed).choice([25.0, 55.0], 80), 50)
+        noise = np.random.default_rng(seed + 9).normal(0, 1, (4000, 2))
+        power = np.where(states, home.powers, np.stack([standby, 0 * standby], axis=1)) + noise
+        return Trace(power.sum(axis=1), 60.0, states=states, power=power)
+
+    attacker = Bayes(home).fit(trace(1))
+    assert attacker.idle_.tolist()[0] == 2
+    assert score(attacker.predict(trace(2)), trace(2)).f1 > 0.97
+
+
+def brute_cut(values: np.ndarray, count: int) -> float:
+    ordered, total = np.sort(values), values.size
+    costs = []
+    for cuts in combinations(range(1, total), count - 1):
+        parts = np.split(ordered, cuts)
+        borders_differ = all(a[-1] < b[0] for a, b in pairwise(parts))
+        if borders_differ and min(part.size for part in parts) >= state_laws.LEAST:
+            cost = count * state_laws.PENALTY * np.log(total)
+            for part in parts:
+                spread = 0.5 * np.log(part.var() + state_laws.FLOOR**2)
+                cost += part.size * (spread - np.log(part.size / total))
+            costs.append(cost)
+    return min(costs, default=np.inf)
+
+
+def test_cuts_are_the_best_ones(rng):
+    for _ in range(10):
+        values = rng.choice([5.0, 60.0, 300.0], 14) + rng.normal(0, 3, 14)
+        costs, borders = cut_ranges(values, 3)
+        for count in range(1, costs.size + 1):
+            assert costs[count - 1] == pytest.approx(brute_cut(values, count))
+            assert borders[count - 1].size == count - 1
+
+
+def test_states_stay_within_the_budget(evening):
+    home, train, _ = evening
+    for budget, sizes in ((256, 2 * np.ones(8)), (384, None)):
+        laws = learn_states(train, home, 6, 2, 8, budget)
+        counts = [means.size for means in laws.means[:-1]]
+        assert np.prod(counts) <= budget
+        assert sizes is None or (counts == sizes).all()
+    assert counts[home.index("washing machine")] == 3
+
+
+def test_slack_is_for_errors_that_last(rng):
+    home = Home([Appliance("lamp", 60.0)], tolerance=5.0)
+    states = synth.trace(home, 8000, 0.98, seed=1).states
+
+    def slack(error: np.ndarray) -> float:
+        power = states * 60.0 + error[:, None]
+        trace = Trace(power.sum(axis=1), 6.0, states=states, power=power)
+        return learn_slack(trace, learn_states(trace, home, 1, 1, 1, 2))
+
+    assert slack(rng.normal(0, 3, 8000)) < 1.0
+    assert slack(np.repeat(rng.normal(0, 3, 400), 20)) > 4.0
+
+
+def test_unfitted(evening):
+    home, _, test = evening
+    for call in ("predict", "predict_power", "predict_proba"):
+        with pytest.raises(NotFittedError, match="fit"):
+            getattr(Bayes(home), call)(test)
+
+
+def test_training_data_without_states(evening):
+    home, train, _ = evening
+    with pytest.raises(DataError, match="no true states"):
+        Bayes(home).fit(Trace(train.readings, 6.0))
+
+
+def test_training_data_without_power(evening):
+    home, train, test = evening
+    bare = Trace(train.readings, 6.0, states=train.states)
+    attacker = Bayes(home).fit(bare)
+    assert attacker.means_[home.index("washing machine")].size == 3, "levels of the home"
+    assert score(attacker.predict(test), test).alpha > 0.98
+
+
+def test_appliances_that_never_switch():
+    home = Home([Appliance("router", 20.0), Appliance("kettle", 2000.0)], tolerance=5.0)
+    states = np.zeros((300, 2), bool)
+    states[:, 0] = True
+    trace = Trace(states @ home.powers, 6.0, states=states, power=states * home.powers)
+    assert (Bayes(home).fit(trace).predict(trace) == states).all()
+
+
+def test_the_shortest_training_data():
+    home = Home([Appliance("kettle", 2000.0)], tolerance=5.0)
+    trace = Trace([2000.0], 6.0, states=[[True]], power=[[2000.0]])
+    assert Bayes(home).fit(trace).predict(trace).shape == (1, 1)
+
+
+def test_a_gap_starts_the_chains_anew(evening):
+    home, train, test = evening
+    cut = Trace(test.readings[:400], 6.0, steps=np.r_[0:150, 500:750])
+    attacker = Bayes(home).fit(train)
+    late = attacker.predict_proba(test.readings[150:400])
+    assert attacker.predict_proba(cut)[150:] == pytest.approx(late, abs=1e-6)
+
+
+@pytest.mark.parametrize("exact_states", [1 << 16, 1])
+def test_initial_state_and_readings_below_the_base_load(evening, exact_states):
+    home, train, _ = evening
+    attacker = Bayes(home, exact_states=exact_states, width=64).fit(train)
+    state = np.arange(len(home)) % 2 == 1
+    chance = attacker.predict_proba(np.full(5, 90.0), initial_state=state)
+    assert chance[0] == pytest.approx(state.astype(float))
+    assert not attacker.predict(np.full(5, -500.0)).any()
+
+
+def test_bad_parameters(evening):
+    home, train, _ = evening
+    for wrong in (
+        {"decoder": "guess"},
+        {"mechanism": 0.3},
+        {"most_levels": 0},
+        {"budget": -1},
+        {"prior": 0.0},
+        {"outlier": 1.0},
+        {"width": 0},
+        {"exact_states": 2.5},
+    ):
+        with pytest.raises(InputError, match=next(iter(wrong))):
+            Bayes(home, **wrong)
+    with pytest.raises(InputError, match="8 appliances, the home 1"):
+        Bayes(Home([Appliance("kettle", 2000.0)], tolerance=5.0)).fit(train)
+    crowd = synth.home(n=70)
+    with pytest.raises(InputError, match="70 bits"):
+        Bayes(crowd).fit(synth.trace(crowd, 100)).predict([100.0])
+
+
+def test_saved_and_read_again(evening, tmp_path):
+    home, train, test = evening
+    mechanism = Laplace(epsilon=1.0, sensitivity=10.0)
+    attacker = Bayes(home, mechanism=mechanism).fit(train)
+    attacker.save(tmp_path / "attacker.npz")
+    again = Bayes.load(tmp_path / "attacker.npz")
+    assert (again.predict(test) == attacker.predict(test)).all()
+    assert again.mechanism.scale == mechanism.scale
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"idle_": np.array([0])},
+        {"means_": ()},
+        {"initial_": (np.ones(1),)},
+        {"means_": "text"},
+    ],
+)
+def test_a_damaged_file_is_refused(evening, tmp_path, damage):
+    home, train, _ = evening
+    attacker = Bayes(home).fit(train)
+    vars(attacker).update(damage)
+    attacker.save(tmp_path / "attacker.npz")
+    with pytest.raises(DataError):
+        Bayes.load(tmp_path / "attacker.npz")

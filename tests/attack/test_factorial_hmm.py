@@ -1,0 +1,164 @@
+"""FHMM: the contract, its two ways of learning, and what it does with awkward data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hushmeter import Appliance, Home, Laplace, Trace, score, synth
+from hushmeter.attack.contract import check_attacker
+from hushmeter.attack.factorial_hmm import FactorialHmm
+from hushmeter.attack.gaussian_chain import fit_chain
+from hushmeter.errors import DataError, InputError, NotFittedError
+
+
+@pytest.fixture(scope="module")
+def evening() -> tuple[Home, Trace, Trace]:
+    home = synth.ready_home("evening")
+    return home, synth.trace(home, 4000, 0.98, seed=1), synth.trace(home, 2000, 0.98, seed=2)
+
+
+def test_contract():
+    check_attacker(FactorialHmm)
+
+
+@pytest.mark.parametrize("chains", ["em", "counted"])
+def test_sees_a_home_without_noise(evening, chains):
+    home, train, test = evening
+    attacker = FactorialHmm(home, chains=chains).fit(train)
+    result = score(attacker.predict(test), test, power=attacker.predict_power(test))
+    assert result.alpha > 0.98
+    assert result.kolter > 0.97
+    assert attacker.base_load_ == pytest.approx(home.base_load, abs=3.0)
+
+
+def test_uses_the_levels_of_the_home(evening):
+    home, train, _ = evening
+    sizes = [len(a.on_levels) + 1 for a in home.appliances]
+    assert [w.size for w in FactorialHmm(home).fit(train).levels_] == sizes
+    washer = FactorialHmm(home, chains="counted").fit(train).levels_[home.index("washing machine")]
+    assert washer == pytest.approx([0.0, 250.0, 1950.0], rel=0.02, abs=1.0)
+
+
+def test_the_known_noise_widens_the_variance(evening):
+    home, train, test = evening
+    mechanism = Laplace(epsilon=0.2, sensitivity=10.0)
+    noisy = mechanism.release(test.readings, rng=5)
+    blind = score(FactorialHmm(home, variance=5.0).fit(train).predict(noisy), test)
+    aware = score(FactorialHmm(home, mechanism=mechanism).fit(train).predict(noisy), test)
+    assert aware.f1 > blind.f1 + 0.05
+
+
+def test_marginals_agree_with_the_path_where_they_are_sure(evening):
+    home, train, test = evening
+    attacker = FactorialHmm(home, chains="counted").fit(train)
+    chance, path = attacker.predict_proba(test), attacker.predict(test)
+    sure = np.abs(chance - 0.5) > 0.4
+    assert (sure.mean(), ((chance > 0.5) == path)[sure].mean()) > (0.95, 0.999)
+
+
+def test_em_finds_two_gaussians(rng):
+    states = np.repeat(rng.integers(0, 2, 80), 25)
+    power = np.where(states == 1, rng.normal(100, 5, 2000), rng.normal(3, 1, 2000))
+    fit = fit_chain(power, 2, np.arange(2000) == 0)
+    assert (fit.states == states).all()
+    assert fit.means == pytest.approx([3, 100], abs=0.5)
+    assert np.sqrt(fit.variances) == pytest.approx([1, 5], rel=0.1)
+    leave = (np.diff(states) == 1).sum() / (states[:-1] == 0).sum()
+    assert fit.transitions[0, 1] == pytest.approx(leave, rel=0.05)
+
+
+def test_em_on_a_constant_power_keeps_a_spare_state():
+    fit = fit_chain(np.zeros(50), 2, np.arange(50) == 0)
+    assert fit.means.size == 2
+    assert (fit.states == 0).all()
+
+
+def test_unfitted(evening):
+    home, _, test = evening
+    for call in ("predict", "predict_power", "predict_proba"):
+        with pytest.raises(NotFittedError, match="fit"):
+            getattr(FactorialHmm(home), call)(test)
+
+
+def test_training_data_without_states(evening):
+    home, train, _ = evening
+    with pytest.raises(DataError, match="no true states"):
+        FactorialHmm(home).fit(Trace(train.readings, 6.0))
+
+
+def test_training_data_without_power(evening):
+    home, train, test = evening
+    bare = Trace(train.readings, 6.0, states=train.states)
+    assert score(FactorialHmm(home).fit(bare).predict(test), test).alpha > 0.97
+
+
+def test_appliances_that_never_switch():
+    home = Home([Appliance("router", 20.0), Appliance("kettle", 2000.0)], tolerance=5.0)
+    states = np.zeros((300, 2), bool)
+    states[:, 0] = True
+    trace = Trace(states @ home.powers, 6.0, states=states, power=states * home.powers)
+    for chains in ("em", "counted"):
+        found = FactorialHmm(home, chains=chains).fit(trace).predict(trace)
+        assert found.shape == (300, 2)
+        assert not found[:, 1].any()
+
+
+def test_a_gap_starts_the_chains_anew(evening):
+    home, train, test = evening
+    cut = Trace(test.readings[:400], 6.0, steps=np.r_[0:150, 500:750])
+    attacker = FactorialHmm(home, chains="counted").fit(train)
+    late = attacker.predict(test.readings[150:400])
+    assert (attacker.predict(cut)[150:] == late).all()
+
+
+def test_initial_state_and_readings_below_the_base_load(evening):
+    home, train, _ = evening
+    attacker = FactorialHmm(home, chains="counted").fit(train)
+    state = np.arange(len(home)) % 2 == 1
+    assert (attacker.predict(np.full(5, 90.0), initial_state=state)[0] == state).all()
+    assert not attacker.predict(np.full(5, -500.0)).any()
+
+
+def test_bad_parameters(evening):
+    home = evening[0]
+    with pytest.raises(InputError, match="variance"):
+        FactorialHmm(home, variance=0.0)
+    with pytest.raises(InputError, match="chains"):
+        FactorialHmm(home, chains="guessed")
+    with pytest.raises(InputError, match="mechanism"):
+        FactorialHmm(home, mechanism=0.3)
+    with pytest.raises(InputError, match="most_levels"):
+        FactorialHmm(home, most_levels=0)
+    crowd = synth.home(n=21)
+    trace = synth.trace(crowd, 200)
+    with pytest.raises(InputError, match="2097152 states"):
+        FactorialHmm(crowd).fit(trace).predict(trace)
+
+
+def test_saved_and_read_again(evening, tmp_path):
+    home, train, test = evening
+    mechanism = Laplace(epsilon=1.0, sensitivity=10.0)
+    attacker = FactorialHmm(home, mechanism=mechanism).fit(train)
+    attacker.save(tmp_path / "attacker.npz")
+    again = FactorialHmm.load(tmp_path / "attacker.npz")
+    assert (again.predict(test) == attacker.predict(test)).all()
+    assert again.mechanism.scale == mechanism.scale
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"idle_": np.array([0])},
+        {"levels_": ()},
+        {"initial_": (np.ones(1),)},
+        {"levels_": "text"},
+    ],
+)
+def test_a_damaged_file_is_refused(evening, tmp_path, damage):
+    home, train, _ = evening
+    attacker = FactorialHmm(home).fit(train)
+    vars(attacker).update(damage)
+    attacker.save(tmp_path / "attacker.npz")
+    with pytest.raises(DataError):
+        FactorialHmm.load(tmp_path / "attacker.npz")

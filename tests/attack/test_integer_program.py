@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from hushmeter.attack.alip_rules import fill_boxes
+from hushmeter.attack.integer_program import AidedIntegerProgram, IntegerProgram
+from hushmeter.errors import InputError, UnknownNameError
+from hushmeter.home import Appliance, Home
+from hushmeter.trace import Trace
+
+HOME = Home([Appliance("fridge", levels=(10.0, 130.0)), Appliance("oven", 2000.0)], 5.0)
+
+
+def levels_of(attacker, readings):
+    return attacker.predict_power(readings).tolist()
+
+
+def test_the_programme_takes_the_nearest_sum():
+    assert levels_of(IntegerProgram(HOME), [0, 8, 128, 2011]) == [
+        [0, 0],
+        [10, 0],
+        [130, 0],
+        [10, 2000],
+    ]
+
+
+def test_of_two_equally_near_sums_the_lower_is_taken():
+    assert levels_of(IntegerProgram(HOME), [5.0, 70.0]) == [[0, 0], [10, 0]]
+
+
+def test_the_first_reading_may_stay_unsolved_as_with_the_authors():
+    trace = Trace([130.0] * 4, 60.0, steps=[0, 1, 7, 8])
+    attacker = IntegerProgram(HOME, solve_first=False)
+    assert attacker.predict(trace)[:, 0].tolist() == [False, True, False, True]
+
+
+def test_given_ratings_replace_those_of_the_home():
+    assert levels_of(IntegerProgram(HOME, ratings=[[50], [900, 1000]]), [940]) == [[50, 900]]
+
+
+def test_always_on_appliances_are_in_one_of_their_states():
+    assert levels_of(AidedIntegerProgram(HOME, always_on=["fridge"]), [0, 2000]) == [
+        [10, 0],
+        [10, 2000],
+    ]
+
+
+def test_exclusive_states_do_not_meet():
+    free, bound = (
+        AidedIntegerProgram(HOME, exclusive=sets)
+        for sets in ([], [[("fridge", 130), ("oven", 2000)]])
+    )
+    assert levels_of(free, [2130.0]) == [[130, 2000]]
+    assert levels_of(bound, [2130.0]) == [[10, 2000]]
+
+
+def test_a_forbidden_transition_is_replaced_and_counts_as_replaced():
+    rules = [("oven", 0, 2000, 0)]
+    trace = Trace([0.0, 2000.0, 2000.0, 2000.0], 60.0, steps=[0, 1, 2, 9])
+    attacker = AidedIntegerProgram(HOME, transitions=rules)
+    assert attacker.predict(trace)[:, 1].tolist() == [False, False, False, True]
+
+
+def test_a_median_rule_removes_short_runs():
+    readings = np.repeat([10.0, 130.0, 10.0, 130.0, 10.0], [6, 2, 6, 9, 6])
+    attacker = AidedIntegerProgram(HOME, median=[("fridge", 130, 5, 10)])
+    power = attacker.predict_power(readings)[:, 0]
+    # A reading keeps 130 W while three of the five readings from it on have it.
+    assert power.tolist() == [10.0] * 14 + [130.0] * 7 + [10.0] * 8
+
+
+def test_boxes_move_ratings_towards_the_reading():
+    attacker = AidedIntegerProgram(
+        HOME, boxes=[("fridge", 130, 127, 150), ("oven", 2000, 1990, 2050)]
+    )
+    assert levels_of(attacker, [140.0, 124.0, 2190.0]) == [[140, 0], [127, 0], [140, 2050]]
+
+
+def test_filling_boxes_is_a_linear_programme(rng):
+    lows, width = rng.uniform(0, 100, (40, 3)), rng.uniform(0, 50, (40, 3))
+    power, load = lows + width / 2, rng.uniform(0, 500, 40)
+    moved = power.copy()
+    fill_boxes(moved, load, lows, lows + width, np.arange(3))
+    assert (moved >= lows).all()
+    assert (moved <= lows + width + 1e-12).all()
+    for t in range(40):
+        best = linprog(
+            [0, 0, 0, 1],
+            A_ub=[[1, 1, 1, -1], [-1, -1, -1, -1]],
+            b_ub=[load[t], -load[t]],
+            bounds=[*zip(lows[t], lows[t] + width[t], strict=True), (0, None)],
+        )
+        assert abs(moved[t].sum() - load[t]) == pytest.approx(best.fun, abs=1e-6)
+
+
+def training():
+    """The fridge always draws; it reaches 400 W only through 130 W and never beside the oven."""
+    fridge = np.tile(np.repeat([10.0, 130.0, 400.0, 130.0], [20, 20, 20, 10]), 12)
+    fridge += np.tile([-2.0, 0.0, 2.0, 0.0, 0.0], fridge.size // 5)
+    oven = np.where(
+        np.isin(np.round(fridge, -1), (10, 130)) & (np.arange(fridge.size) % 140 < 70), 2000.0, 0.0
+    )
+    power = np.column_stack([fridge, oven])
+    return Trace(power.sum(axis=1), 60.0, states=power > (60, 1000), power=power)
+
+
+def test_rules_are_learnt_from_training_data():
+    attacker = AidedIntegerProgram(HOME).fit(training())
+    rules = attacker.rules
+    assert attacker.table.powers[0] == pytest.approx([0, 10, 130, 400], abs=0.5)
+    assert rules.always_on.tolist() == [True, False]
+    assert rules.exclusive == (((0, 3), (1, 1)),)
+    assert rules.instead[0][1, 3] == 2
+    assert rules.boxes[0][2] == pytest.approx([128, 132], abs=0.1)
+    assert attacker.on_[0].tolist() == [False, False, True, True]
+    found = attacker.predict(training())
+    assert (found == training().truth()).mean() > 0.99
+
+
+def test_given_rules_win_over_learnt_ones():
+    attacker = AidedIntegerProgram(HOME, always_on=[], exclusive=[], boxes=[]).fit(training())
+    assert not attacker.rules.always_on.any()
+    assert attacker.rules.exclusive == ()
+    assert (np.diff(attacker.rules.boxes[0], axis=1) == 0).all()
+
+
+def test_idle_training_data_teaches_no_rules():
+    trace = Trace(np.zeros(8), 60.0, states=np.zeros((8, 2)), power=np.zeros((8, 2)))
+    attacker = AidedIntegerProgram(HOME).fit(trace)
+    assert [row.tolist() for row in attacker.table.powers] == [[0, 10, 130], [0, 2000]]
+    assert attacker.rules.exclusive == ()
+    assert levels_of(attacker, [2130.0]) == [[130, 2000]]
+
+
+@pytest.mark.parametrize(
+    ("rules", "error", "message"),
+    [
+        ({"always_on": ["frige"]}, UnknownNameError, "did you mean 'fridge'"),
+        ({"transitions": [("fridge", 10, 999, 10)]}, InputError, "fridge has no rating of 999 W"),
+        ({"boxes": [("oven", 2000, 5, 1)]}, InputError, "0 ≤ low ≤ high"),
+        ({"median": [("oven", 2000, 0, 0)]}, InputError, "window must be a whole number"),
+    ],
+)
+def test_bad_rules_are_refused_at_once(rules, error, message):
+    with pytest.raises(error, match=message):
+        AidedIntegerProgram(HOME, ratings=[[10, 130], [2000]], **rules)
+
+
+def test_exclusive_states_need_a_home_that_can_be_tabulated():
+    home = Home([Appliance(f"a{i}", 10.0 + i) for i in range(25)], 5.0)
+    attacker = AidedIntegerProgram(home, exclusive=[[("a0", 10), ("a1", 11)]])
+    with pytest.raises(InputError, match="too many combinations for exclusive states"):
+        attacker.predict([50.0])

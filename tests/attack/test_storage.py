@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+import hushmeter as hm
+from hushmeter.attack.base import Attacker
+from hushmeter.attack.combinatorial import CombinatorialOptimisation
+from hushmeter.attack.integer_program import AidedIntegerProgram
+from hushmeter.attack.multi_shot import MultiShot
+from hushmeter.attack.storage import HEADER, load_attacker, make_mechanism
+from hushmeter.attack.super_state_hmm import SuperStateHmm
+from hushmeter.errors import DataError, InputError
+from hushmeter.noise import Gaussian, Laplace
+
+HOME = hm.synth.ready_home("evening")
+
+
+@pytest.fixture(scope="module")
+def trace():
+    return hm.synth.trace(HOME, 600, seed=4)
+
+
+def rewrite(path, change):
+    """Change the header or the arrays of a saved attacker."""
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    header = json.loads(arrays[HEADER].tobytes())
+    change(header, arrays)
+    arrays[HEADER] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    np.savez(path, **arrays)
+
+
+def test_home_and_parameters_come_back(tmp_path, trace):
+    attacker = AidedIntegerProgram(HOME, most=2, boxes=[("kettle", 2100.0, 2000.0, 2200.0)])
+    attacker.fit(trace).save(tmp_path / "a.npz")
+    copy = Attacker.load(tmp_path / "a.npz")
+    assert type(copy) is AidedIntegerProgram
+    assert copy.home == HOME
+    assert copy.parameters == attacker.parameters
+    np.testing.assert_array_equal(copy.predict_power(trace), attacker.predict_power(trace))
+
+
+def test_an_attacker_without_fit_is_saved_too(tmp_path):
+    CombinatorialOptimisation(HOME, levels=[[w] for w in HOME.powers]).save(tmp_path / "a.npz")
+    copy = load_attacker(tmp_path / "a.npz")
+    assert not hasattr(copy, "levels_")
+    assert copy.predict([HOME.base_load]).sum() == 0
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [Laplace(0.1, 10), Laplace(1, 30, 2, on_grid=True, clamp=(0, 9000)), Gaussian(1, 1e-6, 10)],
+)
+def test_a_known_mechanism_comes_back(tmp_path, mechanism):
+    attacker = hm.attackers["hierarchical"](HOME, mechanism=mechanism)
+    attacker.save(tmp_path / "a.npz")
+    copy = Attacker.load(tmp_path / "a.npz")
+    assert copy.mechanism.describe() == mechanism.describe()
+
+
+def test_nothing_is_overwritten_unasked(tmp_path):
+    path = tmp_path / "a.npz"
+    MultiShot(HOME).save(path)
+    with pytest.raises(DataError, match="exists"):
+        MultiShot(HOME).save(path)
+    MultiShot(HOME, solver="exact").save(path, force=True)
+    assert MultiShot.load(path).solver == "exact"
+
+
+def test_another_attacker_is_refused(tmp_path):
+    MultiShot(HOME).save(tmp_path / "a.npz")
+    with pytest.raises(DataError, match="holds the attacker 'multi-shot', not 'sparse-hmm'"):
+        SuperStateHmm.load(tmp_path / "a.npz")
+
+
+def test_what_cannot_be_written_is_refused(tmp_path):
+    class Odd:
+        def quantile(self, p):
+            return 1.0
+
+    with pytest.raises(InputError, match="a Odd cannot be saved"):
+        hm.attackers["hierarchical"](HOME, mechanism=Odd()).save(tmp_path / "a.npz")
+    with pytest.raises(InputError, match=r"must end in \.npz"):
+        MultiShot(HOME).save(tmp_path / "a.pkl")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pickle_is_never_opened(tmp_path):
+    class Bomb:
+        def __reduce__(self):
+            return (print, ("boom",))
+
+    path = tmp_path / "a.npz"
+    path.write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(DataError, match="is no saved attacker"):
+        load_attacker(path)
+    np.savez(path, header=np.array([Bomb()], object))
+    with pytest.raises(DataError, match="is no saved attacker"):
+        load_attacker(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda h, a: h.update(format="other"), "is no saved attacker"),
+        (lambda h, a: h.update(version=99), "another version"),
+        (lambda h, a: h.update(attacker="nobody"), "no attacker named 'nobody'"),
+        (lambda h, a: h.update(home="power ="), "damaged"),
+        (lambda h, a: h.pop("learnt"), "damaged"),
+        (lambda h, a: h["learnt"]["dict"].append(["home", 1]), "nothing an attacker learns"),
+        (lambda h, a: h["learnt"]["dict"].append(["x_", {"code": 1}]), "damaged"),
+        (lambda h, a: h["parameters"]["dict"].append(["colour", 1]), "damaged"),
+        (lambda h, a: a.pop(next(iter(set(a) - {HEADER}))), "damaged"),
+    ],
+)
+def test_damaged_files_are_one_sentence(tmp_path, trace, change, message):
+    path = tmp_path / "a.npz"
+    SuperStateHmm(HOME).fit(trace).save(path)
+    rewrite(path, change)
+    with pytest.raises(DataError, match=message):
+        load_attacker(path)
+
+
+@pytest.mark.parametrize("attacker", [SuperStateHmm(HOME), AidedIntegerProgram(HOME)])
+def test_positions_outside_their_arrays_are_refused(tmp_path, trace, attacker):
+    """Compiled code does not check them; a crafted file must not reach it."""
+    path = tmp_path / "a.npz"
+    attacker.fit(trace).save(path)
+
+    def shift(header, arrays):
+        for name in arrays:
+            if name != HEADER and arrays[name].dtype.kind == "i":
+                arrays[name] = arrays[name] + np.array(100, arrays[name].dtype)
+
+    rewrite(path, shift)
+    with pytest.raises(DataError, match="damaged"):
+        load_attacker(path)
+
+
+def test_missing_files_are_one_sentence(tmp_path):
+    with pytest.raises(DataError, match="cannot be read"):
+        load_attacker(tmp_path / "none.npz")
+
+
+def test_mechanisms_are_described_by_name():
+    assert make_mechanism({"laplace": {"epsilon": 1, "sensitivity": 10}}).scale > 0
+    with pytest.raises(InputError, match="did you mean 'laplace'"):
+        make_mechanism({"laplase": {}})
+    with pytest.raises(InputError, match="its name with its parameters"):
+        make_mechanism("laplace")

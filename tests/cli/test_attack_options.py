@@ -1,0 +1,119 @@
+"""`hushmeter attack` with training data and parameters."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import hushmeter as hm
+from hushmeter.files import write_table
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("case")
+    home = hm.Home([hm.Appliance("lamp", 60.0), hm.Appliance("kettle", 2000.0)], 10.0)
+    home.save(folder / "home.toml")
+    for seed, name in enumerate(("train", "test")):
+        trace = hm.synth.trace(home, 800, 0.97, seed=seed)
+        columns = dict(zip(home.names[::-1], trace.power.T[::-1], strict=True))
+        write_table(
+            folder / f"{name}.parquet",
+            {"timestamp": trace.times, "watts": trace.readings, **columns},
+        )
+    write_table(folder / "bare.csv", {"timestamp": trace.times, "watts": trace.readings})
+    return folder
+
+
+def attack(case, output, *more, attacker="co", file="test.parquet", expect=0):
+    command = [
+        sys.executable,
+        "-m",
+        "hushmeter",
+        "attack",
+        case / file,
+        "--home",
+        case / "home.toml",
+    ]
+    command += ["--attacker", attacker, "-o", output, *more]
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
+    assert done.returncode == expect, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+TRAINED = {
+    "co": ["most=1"],
+    "sparse-hmm": ["decoder=full", "unseen=nearest", "precision=0.2"],
+    "ip": ["ratings=[[60], [1990, 2010]]"],
+    "alip": ['always_on=["lamp"]', "most=2"],
+}
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_attackers_are_trained_and_take_parameters(case, tmp_path, name):
+    options = [word for text in TRAINED[name] for word in ("-p", text)]
+    done = attack(
+        case, tmp_path / "s.parquet", "--train", case / "train.parquet", *options, "--json",
+        attacker=name,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["score"]["alpha"] > (0.7 if name == "alip" else 0.97)
+
+
+def test_the_command_equals_the_library(case, tmp_path):
+    attack(
+        case, tmp_path / "s.parquet", "--train", case / "train.parquet",
+        "--parameter", "decoder=full", attacker="sparse-hmm",
+    )  # fmt: skip
+    home = hm.read_home(case / "home.toml")
+    train, test = (hm.read_meter(case / f"{name}.parquet") for name in ("train", "test"))
+    power = train.power[:, [train.names.index(name) for name in home.names]]
+    trace = hm.Trace(
+        train.readings, train.interval_s, train.start, power > home.powers / 2, power, home.names
+    )
+    expected = hm.attackers["sparse-hmm"](home, decoder="full").fit(trace).predict(test)
+    table = pq.read_table(tmp_path / "s.parquet")
+    found = np.column_stack([table.column(name).to_numpy() for name in home.names])
+    np.testing.assert_array_equal(found.astype(bool), expected)
+
+
+def test_a_known_mechanism_is_a_parameter(case, tmp_path):
+    law = '{"laplace": {"epsilon": 1, "sensitivity": 10}}'
+    attack(case, tmp_path / "s.csv", "-p", f"mechanism={law}", attacker="multi-shot")
+
+
+@pytest.mark.parametrize(
+    ("attacker", "options", "code", "message"),
+    [
+        ("sparse-hmm", [], 2, "learns from sub-metered data: add --train FILE"),
+        ("co", ["--train", "bare.csv"], 1, "no column of watts for lamp, kettle"),
+        ("co", ["--train", "none.csv"], 1, "is not a file"),
+        ("co", ["-p", "mots=1"], 2, "no parameter of co named 'mots'; did you mean 'most'?"),
+        ("co", ["-p", "most"], 2, "--parameter takes name=value, got 'most'"),
+        ("co", ["-p", "most=none"], 2, "most must be a whole number"),
+        ("co", ["-p", "levels=5"], 2, "the parameters of co cannot be used"),
+        ("multi-shot", ["-p", 'mechanism={"laplas": {}}'], 2, "did you mean 'laplace'?"),
+    ],
+)
+def test_bad_options_are_one_sentence(case, tmp_path, attacker, options, code, message):
+    words = [case / word if word.endswith(".csv") else word for word in options]
+    done = attack(case, tmp_path / "s.csv", *words, attacker=attacker, expect=code)
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "s.csv").exists()
+
+
+def test_help_imports_neither_numpy_nor_torch():
+    code = (
+        "import sys; sys.argv = ['hushmeter', 'attack', '--help']\n"
+        "from hushmeter.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "assert not {'numpy', 'torch', 'numba'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
