@@ -10,7 +10,7 @@ from importlib import import_module
 
 from benchmarks.harness import Row, save
 
-MODULES = ("attack", "noise", "cli")
+MODULES = ("attack", "baselines", "hmm", "noise", "read", "cli", "battery", "behaviour")
 
 
 def main() -> None:

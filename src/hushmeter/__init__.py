@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from hushmeter.attack.base import Attacker
     from hushmeter.attack.contract import check_attacker
     from hushmeter.attack.registry import attackers
+    from hushmeter.behaviour.kmedians import KMedians
     from hushmeter.home import Appliance, Home, read_home
+    from hushmeter.learn import LearntHome, learn_home
     from hushmeter.noise import Gaussian, Laplace, Mechanism, Staircase
     from hushmeter.noise.audit import audit
     from hushmeter.protect.publish import Release, release
     from hushmeter.protect.receipt import Receipt
     from hushmeter.protect.sensitivity import calibrate, estimate_tolerance, resolve_unit
-    from hushmeter.read import read_meter
+    from hushmeter.read import read_home_data, read_meter
     from hushmeter.scoring import Score, score
     from hushmeter.study.plan import Study, read_study
     from hushmeter.study.sweep import sweep
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from hushmeter.theory.universal import universal_limit
     from hushmeter.trace import Trace
     from hushmeter.wording import explain
+    from hushmeter.write import write_meter
 
 __all__ = [
     "Advice",
@@ -42,7 +45,9 @@ __all__ = [
     "Bounds",
     "Gaussian",
     "Home",
+    "KMedians",
     "Laplace",
+    "LearntHome",
     "Mechanism",
     "Receipt",
     "Release",
@@ -62,9 +67,11 @@ __all__ = [
     "estimate_tolerance",
     "exact_accuracy",
     "explain",
+    "learn_home",
     "noise",
     "protect",
     "read_home",
+    "read_home_data",
     "read_meter",
     "read_study",
     "release",
@@ -75,6 +82,7 @@ __all__ = [
     "synth",
     "theory",
     "universal_limit",
+    "write_meter",
 ]
 
 _MODULES = {"attack", "errors", "noise", "protect", "scoring", "synth", "theory"}
@@ -86,7 +94,9 @@ _ORIGIN = {
     "Bounds": "theory.bounds",
     "Gaussian": "noise",
     "Home": "home",
+    "KMedians": "behaviour",
     "Laplace": "noise",
+    "LearntHome": "learn",
     "Mechanism": "noise",
     "Receipt": "protect.receipt",
     "Release": "protect.publish",
@@ -104,7 +114,9 @@ _ORIGIN = {
     "estimate_tolerance": "protect.sensitivity",
     "exact_accuracy": "theory.exact",
     "explain": "wording",
+    "learn_home": "learn",
     "read_home": "home",
+    "read_home_data": "read",
     "read_meter": "read",
     "read_study": "study.plan",
     "release": "protect.publish",
@@ -112,6 +124,7 @@ _ORIGIN = {
     "score": "scoring",
     "sweep": "study.sweep",
     "universal_limit": "theory.universal",
+    "write_meter": "write",
 }
 
 

@@ -37,6 +37,9 @@ SHARPEST = 0.5
 SLACK_WINDOW = 4
 """Readings over which errors are averaged to see whether they are independent."""
 
+MEDIAN_SQUARE = 0.4549
+"""Median of the square of a standard normal variable."""
+
 FLOOR = 1.0
 """Standard deviation [W] that a range is taken to have at least: finer levels are no gain."""
 
@@ -246,7 +249,8 @@ def learn_slack(trace: Trace, laws: StateLaws) -> float:
 
     In-state fluctuations last for many readings, and a model that takes them as independent is
     too sure of itself. The slack is the smallest one with which the error of the true states,
-    averaged over `SLACK_WINDOW` readings, spreads no more than the model says.
+    averaged over `SLACK_WINDOW` readings, spreads no more than the model says. The spread is
+    taken from the median of its squares, so that a few rough states do not blur all others.
     """
     rows = len(trace) // SLACK_WINDOW
     if rows == 0:
@@ -258,7 +262,7 @@ def learn_slack(trace: Trace, laws: StateLaws) -> float:
 
     def is_too_sure(slack: float) -> bool:
         mean_error = (error / np.sqrt(variance + slack**2)).mean(axis=1)
-        return float((mean_error**2).mean()) * SLACK_WINDOW > 1.0
+        return float(np.median(mean_error**2)) * SLACK_WINDOW > MEDIAN_SQUARE
 
     low, high = 0.0, 2.0 * float(np.abs(error).max())
     for _ in range(30):

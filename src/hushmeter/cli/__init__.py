@@ -8,7 +8,22 @@ from typing import NoReturn
 
 import typer
 
-from hushmeter.cli import advise, attack, audit, bounds, demo, release, sweep
+from hushmeter.cli import (
+    advise,
+    attack,
+    audit,
+    battery,
+    bounds,
+    cluster,
+    data,
+    demo,
+    inspect,
+    learn,
+    price,
+    release,
+    reproduce,
+    sweep,
+)
 from hushmeter.errors import HushmeterError, InputError, MissingExtraError
 
 app = typer.Typer(
@@ -23,10 +38,17 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo.demo)
+app.command("inspect")(inspect.inspect)
+app.command("learn")(learn.learn)
+app.command("data")(data.data)
 app.command("release")(release.release)
 app.command("bounds")(bounds.bounds)
+app.command("cluster")(cluster.cluster)
 app.command("advise")(advise.advise)
+app.command("battery")(battery.battery)
+app.command("price")(price.price)
 app.command("sweep")(sweep.sweep)
+app.command("reproduce")(reproduce.reproduce)
 app.command("audit")(audit.audit)
 app.command("attack")(attack.attack)
 app.command("attackers")(attack.list_attackers)

@@ -5,23 +5,141 @@ from __future__ import annotations
 from pathlib import Path
 
 from hushmeter.errors import DataError
-from hushmeter.read.table import read_table
+from hushmeter.read.options import ReadOptions
+from hushmeter.read.recording import Recording, Series
 from hushmeter.trace import Trace
 
-__all__ = ["read_meter"]
+__all__ = [
+    "ReadOptions",
+    "Recording",
+    "read_home_data",
+    "read_home_recording",
+    "read_meter",
+    "read_recording",
+]
 
 
-def read_meter(path: str | Path) -> Trace:
-    """Read meter readings from a CSV or Parquet file with the columns timestamp and watts.
+def read_meter(
+    path: str | Path,
+    *,
+    time_column: str | None = None,
+    value_column: str | None = None,
+    unit: str | None = None,
+    stamp: str | None = None,
+    tz: str | None = None,
+    building: int | str | None = None,
+) -> Trace:
+    """Read meter readings from a file, recognised by its content, also gzipped.
 
-    Further numeric columns are taken as the true power of the appliances they are named after.
+    Green Button XML, Home Assistant's energy and history exports, half-hourly CSV (Octopus,
+    n3rgy, ESB), DSMR telegrams, NILMTK's HDF5, the CSV files of REDD, UK-DALE, RAE, AMPds, REFIT
+    and Pecan Street, and any CSV or Parquet table with the columns timestamp and watts. Further
+    numeric columns are taken as the true power of the appliances they are named after.
+
+    Parameters
+    ----------
+    path : str or Path
+    time_column, value_column, unit, stamp, tz, building
+        What the file does not say itself; see `ReadOptions`.
+
+    Returns
+    -------
+    Trace
+        Watts, UTC, interval starts; gaps are steps.
 
     Raises
     ------
     DataError
         If the file cannot be read or holds no usable readings; the message says where.
     """
+    options = ReadOptions(time_column, value_column, unit, stamp, tz, building)
+    return read_recording(path, options).trace
+
+
+def read_recording(path: str | Path, options: ReadOptions | None = None) -> Recording:
+    """Like `read_meter`, with what was found on the way: format, unit, repeats, notes."""
     source = Path(path)
     if not source.is_file():
         raise DataError(f"{source} is not a file.")
-    return read_table(source)
+    return _read_file(source, options or ReadOptions(), homes=False)
+
+
+def read_home_data(
+    path: str | Path,
+    building: int | str | None = None,
+    *,
+    time_column: str | None = None,
+    unit: str | None = None,
+    tz: str | None = None,
+) -> Trace:
+    """Read an appliance-level data set: a trace with the power of every circuit.
+
+    Parameters
+    ----------
+    path : str or Path
+        A folder of REDD, UK-DALE or RAE (the data set's or one house's), a NILMTK HDF5 file, or
+        a table with a column per circuit.
+    building : int or str, optional
+        Which home, where there are several.
+    time_column, unit, tz
+        See `ReadOptions`.
+
+    Returns
+    -------
+    Trace
+        `readings` are the metered mains, or the sum of the circuits where there are none;
+        `power` and `names` are the circuits. `learn_home` adds the states.
+    """
+    options = ReadOptions(time_column, unit=unit, tz=tz, building=building)
+    return read_home_recording(path, options).trace
+
+
+def read_home_recording(path: str | Path, options: ReadOptions | None = None) -> Recording:
+    """Like `read_home_data`, with what was found on the way."""
+    source, chosen = Path(path), options or ReadOptions()
+    if source.is_dir():
+        from hushmeter.read.folders import read_folder
+
+        return read_folder(source, chosen)
+    if not source.exists():
+        raise DataError(f"{source} does not exist.")
+    recording = _read_file(source, chosen, homes=True)
+    if recording.trace.power is None:
+        raise DataError(
+            f"{source} ({recording.format}) has only the meter, no column per appliance: "
+            "learning a home needs sub-metered data."
+        )
+    return recording
+
+
+def _read_file(path: Path, options: ReadOptions, *, homes: bool) -> Recording:
+    from hushmeter.read.grid import assemble
+    from hushmeter.read.recognise import recognise
+
+    kind = recognise(path)
+    if kind == "nilmtk":
+        from hushmeter.read.nilmtk import read_nilmtk
+
+        return read_nilmtk(path, options)
+    if kind == "table":
+        from hushmeter.read.table import read_table
+
+        series, mains = read_table(path, options, homes=homes)
+        return assemble(series, path, mains=mains)
+    return assemble(_read_series(kind, path, options), path)
+
+
+def _read_series(kind: str, path: Path, options: ReadOptions) -> Series:
+    if kind == "greenbutton":
+        from hushmeter.read.green_button import read_green_button
+
+        return read_green_button(path, options)
+    if kind == "dsmr":
+        from hushmeter.read.dsmr import read_dsmr
+
+        return read_dsmr(path, options)
+    from hushmeter.read import home_assistant
+
+    if kind == "ha-energy":
+        return home_assistant.read_energy(path, options)
+    return home_assistant.read_history(path, options)

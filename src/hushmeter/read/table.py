@@ -1,4 +1,4 @@
-"""Plain tables: CSV or Parquet with a time column, a power column and maybe appliances."""
+"""Tables: CSV or Parquet with a time column, a power column and maybe appliances."""
 
 from __future__ import annotations
 
@@ -6,129 +6,212 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hushmeter.checks import FloatArray
+from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError
-from hushmeter.trace import Trace, iso
+from hushmeter.read.columns import Plan, numbers, plan_columns
+from hushmeter.read.dialect import Dialect, find_dialect, unique_names
+from hushmeter.read.layouts import Layout, find_layout
+from hushmeter.read.options import ReadOptions, unit_factor
+from hushmeter.read.recording import Series
+from hushmeter.read.source import STREAM_CAP, is_gzip, open_stream, read_head
+from hushmeter.read.times import parse_times
 
-TIME_COLUMNS = ("timestamp", "time", "datetime", "utc", "unix", "unix_ts")
-POWER_COLUMNS = ("watts", "power", "mains", "aggregate", "w")
 PARQUET_MAGIC = b"PAR1"
+NULLS = ["", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "-nan", "#N/A", "#N/A N/A", "n/a"]
 
 
-def read_table(path: Path) -> Trace:
-    """A table with one row per reading; see `read_meter`.
+def read_table(path: Path, options: ReadOptions, *, homes: bool = False) -> tuple[Series, str]:
+    """A table with one row per reading, and where its mains come from; see `read_meter`.
 
     Times carry a zone or are unix seconds. The interval is the median step; every step is
-    rounded to whole intervals, and more than one is a gap.
+    rounded to whole intervals, and more than one is a gap. With `homes`, a table without a
+    power column gets the sum of its appliances.
     """
-    table = _load(path)
-    names = {str(name).strip().lower(): name for name in table.column_names}
-    time_column = _find(names, TIME_COLUMNS, path, "time")
-    power_column = _find(names, POWER_COLUMNS, path, "power")
-    times = _unix_ns(table.column(time_column), path)
-    appliances = [c for c in table.column_names if c not in (time_column, power_column)]
-    steps, interval_s = _steps(times, path)
-    return Trace(
-        _watts(table.column(power_column), power_column, times, path),
-        interval_s,
-        np.datetime64(int(times[0]), "ns"),
-        power=_appliance_powers(table, appliances, times, path),
-        names=[str(name) for name in appliances] or None,
-        steps=steps,
-    )
+    table, dialect = load(path)
+    layout = None if _names_its_columns(options) else find_layout(_lowered(table))
+    notes: list[str] = []
+    table = _one_building(table, layout, options, path)
+    unit = None
+    if layout is not None and layout.prepare is not None:
+        table, unit = _prepare(layout, table, notes, path)
+    if table.num_rows == 0:
+        raise DataError(f"{path} holds no readings of the home or kind that was asked for.")
+    plan = plan_columns(table, layout, options, path, homes=homes, dialect=dialect)
+    return _series(table, plan, layout, options, unit, notes, path)
 
 
-def _load(path: Path) -> Any:
+def load(path: Path) -> tuple[Any, Dialect | None]:
+    """The whole table; a CSV with its dialect."""
     import pyarrow as pa
-    from pyarrow import csv, parquet
+    from pyarrow import parquet
 
+    dialect = None
     try:
-        with path.open("rb") as file:
-            is_parquet = file.read(4) == PARQUET_MAGIC
-        table = parquet.read_table(path) if is_parquet else csv.read_csv(path)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        reason = str(error).split("\n")[0].rstrip(".")
+        if read_head(path, 4) == PARQUET_MAGIC:
+            table = parquet.read_table(path)
+        else:
+            dialect = find_dialect(read_head(path), path)
+            table = _load_csv(path, dialect)
+    except (pa.ArrowException, OSError, UnicodeError, OverflowError, LookupError) as error:
+        reason = str(error).split("\n")[0].rstrip(".")[:200]
         raise DataError(f"{path} is neither a CSV nor a Parquet table: {reason}.") from None
     if table.num_rows == 0:
-        raise DataError(f"{path} holds no readings.")
-    return table
+        raise DataError(
+            f"{path} holds no readings, only the columns {', '.join(table.column_names[:8])}."
+        )
+    return table.rename_columns(list(unique_names(table.column_names))), dialect
 
 
-def _find(names: dict[str, str], wanted: tuple[str, ...], path: Path, kind: str) -> str:
-    for name in wanted:
-        if name in names:
-            return names[name]
-    raise DataError(
-        f"{path} has no {kind} column: name one of its columns {wanted[0]!r} "
-        f"(found: {', '.join(map(str, names.values()))})."
+def _load_csv(path: Path, dialect: Dialect) -> Any:
+    from pyarrow import csv
+
+    reading = csv.ReadOptions(
+        skip_rows=dialect.header_row + dialect.has_header,
+        column_names=list(dialect.columns),
+        encoding="utf8" if dialect.encoding == "utf-8-sig" else dialect.encoding,
     )
+    parsing = csv.ParseOptions(delimiter=dialect.delimiter)
+    converting = csv.ConvertOptions(
+        decimal_point=dialect.decimal, null_values=NULLS, strings_can_be_null=True
+    )
+    settings = {
+        "read_options": reading,
+        "parse_options": parsing,
+        "convert_options": converting,
+    }
+    if not is_gzip(path):
+        return csv.read_csv(path, **settings)
+    with open_stream(path, STREAM_CAP) as stream:
+        return csv.read_csv(stream, **settings)
 
 
-def _unix_ns(column: Any, path: Path) -> NDArray[np.int64]:
-    """Times as nanoseconds since 1970, UTC."""
-    import pyarrow as pa
+def _names_its_columns(options: ReadOptions) -> bool:
+    return options.time_column is not None or options.value_column is not None
+
+
+def _lowered(table: Any) -> frozenset[str]:
+    return frozenset(name.lower() for name in table.column_names)
+
+
+def _one_building(table: Any, layout: Layout | None, options: ReadOptions, path: Path) -> Any:
+    """The rows of one home, where a column tells homes apart."""
     import pyarrow.compute as pc
 
-    if column.null_count:
-        row = pc.index(pc.is_null(column), True).as_py()
-        raise DataError(f"{path} has no time in row {row}.")
-    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-        seconds = column.to_numpy().astype(np.float64)
-        whole: NDArray[np.int64] = np.rint(seconds * 1e9).astype(np.int64)
-        return whole
-    if not pa.types.is_timestamp(column.type):
-        raise DataError(f"{path} has times that cannot be read, such as {column[0].as_py()!r}.")
-    if column.type.tz is None:
+    wanted = None if layout is None else layout.building
+    column = next((name for name in table.column_names if name.lower() == wanted), None)
+    if column is None:
+        return table
+    homes = sorted(str(home) for home in pc.unique(table.column(column)).to_pylist())
+    if options.building is None and len(homes) == 1:
+        return table
+    if str(options.building) not in homes:
         raise DataError(
-            f"{path} has times without a zone, such as {column[0].as_py()}; "
-            "write them as UTC, with a Z at their end."
+            f"{path} holds {len(homes)} homes ({', '.join(homes[:12])}): "
+            "choose one, such as --building " + homes[0] + "."
         )
-    nanoseconds: NDArray[np.int64] = (
-        column.cast(pa.timestamp("ns", tz="UTC")).to_numpy().astype("datetime64[ns]").astype("i8")
-    )
-    return nanoseconds
+    return table.filter(pc.equal(pc.cast(table.column(column), "string"), str(options.building)))
 
 
-def _steps(times: NDArray[np.int64], path: Path) -> tuple[NDArray[np.int64] | None, float]:
-    if times.size == 1:
-        raise DataError(f"{path} holds a single reading; its interval cannot be told.")
-    differences = np.diff(times)
-    if differences.min() <= 0:
-        row = int(np.argmax(differences <= 0)) + 1
-        raise DataError(f"{path}: the time in row {row} repeats or goes back.")
-    interval = float(np.median(differences))
-    whole = np.maximum(np.rint(differences / interval).astype(np.int64), 1)
-    steps = None if int(whole.max()) == 1 else np.concatenate([[0], np.cumsum(whole)])
-    return steps, interval / 1e9
-
-
-def _watts(column: Any, name: str, times: NDArray[np.int64], path: Path) -> FloatArray:
+def _prepare(layout: Layout, table: Any, notes: list[str], path: Path) -> tuple[Any, str | None]:
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        raise DataError(f"{path}: column {name!r} is not numbers.")
-    if column.null_count:
-        row = pc.index(pc.is_null(column), True).as_py()
-        raise DataError(f"{path}: column {name!r} has no value in row {row} ({_at(times, row)}).")
-    values: FloatArray = column.to_numpy().astype(np.float64)
-    if not np.isfinite(values).all():
-        row = int(np.argmin(np.isfinite(values)))
-        raise DataError(
-            f"{path}: column {name!r} is {values[row]} in row {row} ({_at(times, row)})."
-        )
-    return values
+    assert layout.prepare is not None
+    try:
+        prepared = layout.prepare(table, notes)
+    except DataError as error:
+        raise DataError(f"{path} is {error}") from None
+    except pa.ArrowException as error:
+        reason = str(error).split("\n")[0].rstrip(".")
+        raise DataError(f"{path} is no proper {layout.format}: {reason}.") from None
+    metadata = prepared.schema.metadata or {}
+    unit = metadata.get(b"unit")
+    return prepared, None if unit is None else unit.decode()
 
 
-def _appliance_powers(
-    table: Any, names: list[str], times: NDArray[np.int64], path: Path
+def _series(
+    table: Any,
+    plan: Plan,
+    layout: Layout | None,
+    options: ReadOptions,
+    unit: str | None,
+    notes: list[str],
+    path: Path,
+) -> tuple[Series, str]:
+    times, clock = parse_times(
+        table.column(plan.time), path, options.tz or (None if layout is None else layout.tz)
+    )
+    strict = layout is None
+    values, power = _values(table, plan, times, path, strict)
+    chosen = options.unit or unit or plan.unit
+    factor, energy = unit_factor(chosen)
+    series = Series(
+        times,
+        values,
+        "Parquet table" if plan.binary else "CSV table",
+        chosen,
+        factor,
+        energy,
+        plan.appliances,
+        power,
+        _durations(table, plan, times, path, options),
+        stamp=options.stamp or plan.stamp,
+        lenient=(options.repeats or ("refuse" if strict else "last")) == "last",
+        clock_changes=clock,
+        notes=notes,
+    )
+    if layout is not None:
+        series.format = layout.format
+        _drop_missing(series, path)
+    return series, "metered" if plan.value is not None else "sum of sub-meters"
+
+
+def _values(
+    table: Any, plan: Plan, times: IntArray, path: Path, strict: bool
+) -> tuple[FloatArray, FloatArray | None]:
+    """The meter and the appliances, in the file's unit; missing ones are NaN unless strict."""
+    columns = [numbers(table, name, times, path, strict) for name in plan.appliances]
+    power = np.column_stack(columns) if columns else None
+    if plan.value is not None:
+        return numbers(table, plan.value, times, path, strict), power
+    assert power is not None
+    return power.sum(axis=1), power
+
+
+def _durations(
+    table: Any, plan: Plan, times: IntArray, path: Path, options: ReadOptions
 ) -> FloatArray | None:
-    if not names:
+    """Interval lengths [s], where the table gives both ends and they make sense."""
+    if plan.end is None:
         return None
-    return np.column_stack([_watts(table.column(name), name, times, path) for name in names])
+    ends, _ = parse_times(table.column(plan.end), path, options.tz or "UTC")
+    lengths: FloatArray = (ends - times) / 1e9
+    if lengths.size and lengths.min() <= 0:
+        row = int(np.argmin(lengths))
+        raise DataError(f"{path}: the interval in row {row} ends before it starts.")
+    return lengths
 
 
-def _at(times: NDArray[np.int64], row: int) -> str:
-    return iso(np.datetime64(int(times[row]), "ns"))
+def _drop_missing(series: Series, path: Path) -> None:
+    """Rows without a meter reading, or without an appliance's, become gaps."""
+    series.found = series.times.size
+    if series.power is not None:
+        _drop_empty_columns(series)
+    missing: BoolArray = ~np.isfinite(series.values)
+    if series.power is not None:
+        missing = missing | ~np.isfinite(series.power).all(axis=1)
+    if missing.any():
+        series.notes.append(f"{int(missing.sum())} rows have missing values and became gaps.")
+        series.take(np.flatnonzero(~missing))
+    if series.times.size == 0:
+        raise DataError(f"{path} ({series.format}) has no row in which every column has a value.")
+
+
+def _drop_empty_columns(series: Series) -> None:
+    assert series.power is not None
+    seen: BoolArray = np.asarray(np.isfinite(series.power).any(axis=0))
+    if not seen.all():
+        empty = [n for n, there in zip(series.names, seen, strict=True) if not there]
+        series.notes.append(f"Without any value, so left out: {', '.join(empty[:12])}.")
+        series.names = tuple(n for n, there in zip(series.names, seen, strict=True) if there)
+        series.power = series.power[:, seen] if seen.any() else None

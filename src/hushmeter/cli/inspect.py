@@ -1,0 +1,67 @@
+"""`hushmeter inspect`: what a file holds and what it gives away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hushmeter.cli.output import print_json
+from hushmeter.cli.reading import Building, Stamp, TimeColumn, TimeZone, UnitOption, ValueColumn
+
+
+def inspect(
+    file: Annotated[Path, typer.Argument(help="Any file of readings, or a data set's folder.")],
+    time_column: TimeColumn = None,
+    value_column: ValueColumn = None,
+    unit: UnitOption = None,
+    stamp: Stamp = None,
+    tz: TimeZone = None,
+    building: Building = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Folder (or .png) for a picture.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the picture.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say what a file of readings holds: format, span, gaps, energy, and what can be inferred.
+
+    Example: hushmeter inspect meter.xml.gz -o picture
+    """
+    from hushmeter.inspection import inspect_recording, sentences
+    from hushmeter.read import ReadOptions, read_home_recording, read_recording
+
+    if output is not None:
+        _refuse_overwrite(output, force)
+    options = ReadOptions(time_column, value_column, unit, stamp, tz, building, "last")
+    read = read_home_recording if file.is_dir() else read_recording
+    found = inspect_recording(read(file, options))
+    pictures = [] if output is None else _draw(found.recording.trace, file, output, force)
+    if json:
+        print_json({**found.to_dict(), "files": pictures})
+        return
+    for sentence in sentences(found):
+        typer.echo(sentence)
+    for picture in pictures:
+        typer.echo(f"Written: {picture}")
+
+
+def _refuse_overwrite(output: Path, force: bool) -> None:
+    from hushmeter.files import refuse_overwrite
+    from hushmeter.plot import figure_place
+
+    folder, name = figure_place(output, "trace")
+    for suffix in ("png", "svg", "csv"):
+        refuse_overwrite(folder / f"{name}.{suffix}", force)
+
+
+def _draw(trace: object, file: Path, output: Path, force: bool) -> list[str]:
+    from hushmeter import plot, plot_data
+    from hushmeter.trace import Trace
+
+    assert isinstance(trace, Trace)
+    folder, name = plot.figure_place(output, "trace")
+    figure, data = plot_data.draw_trace(trace, file.name)
+    paths = plot.save_figure(figure, folder, name, data, force=force)
+    return [str(path) for path in paths.values()]

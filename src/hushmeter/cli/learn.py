@@ -1,0 +1,148 @@
+"""`hushmeter learn`: a home from sub-metered data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hushmeter.cli.output import print_json, print_table
+from hushmeter.cli.reading import Building, TimeColumn, TimeZone, UnitOption
+
+if TYPE_CHECKING:
+    from hushmeter.learn import LearntHome
+    from hushmeter.read import Recording
+    from hushmeter.trace import Trace
+
+
+def learn(
+    dataset: Annotated[Path, typer.Argument(help="Folder or file with a column per appliance.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The home, as .toml.")],
+    building: Building = None,
+    start: Annotated[str | None, typer.Option("--from", help="First time, ISO 8601.")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Time after the last one.")] = None,
+    denoised: Annotated[
+        bool, typer.Option("--denoised", help="Meter = sum of sub-meters, as in the paper.")
+    ] = False,
+    threshold: Annotated[
+        float | None, typer.Option(help="One threshold for all circuits [W]; else each its own.")
+    ] = None,
+    min_on: Annotated[str, typer.Option(help="Shortest run that counts.")] = "10s",
+    min_off: Annotated[str, typer.Option(help="Shortest pause that counts.")] = "10s",
+    quantile: Annotated[float, typer.Option(help="Quantile of the tolerance.")] = 0.99,
+    appliance: Annotated[
+        list[str] | None, typer.Option(help="Only this circuit; may be repeated.")
+    ] = None,
+    time_column: TimeColumn = None,
+    unit: UnitOption = None,
+    tz: TimeZone = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Learn a home from sub-metered data: powers, levels, habits, base load, tolerance.
+
+    Writes the home and a picture of every circuit's power with its threshold (OUTPUT's name with
+    .png, .svg and .csv).
+
+    Example: hushmeter learn redd/low_freq --building 1 --denoised -o home.toml
+    """
+    from hushmeter.errors import InputError
+    from hushmeter.files import refuse_overwrite
+    from hushmeter.learn import Rule, between, learn_home
+    from hushmeter.read import ReadOptions, read_home_recording
+
+    if output.suffix.lower() != ".toml":
+        raise InputError(f"{output} must end in .toml.")
+    for suffix in (".toml", ".png", ".svg", ".csv"):
+        refuse_overwrite(output.with_suffix(suffix), force)
+    rule = Rule(threshold, _seconds("min-on", min_on), _seconds("min-off", min_off), quantile)
+    options = ReadOptions(time_column, unit=unit, tz=tz, building=building, repeats="last")
+    recording = read_home_recording(dataset, options)
+    trace = between(recording.trace, start, end)
+    learnt = learn_home(
+        trace,
+        denoised=denoised or recording.mains != "metered",
+        rule=rule,
+        appliances=appliance or None,
+        name=output.stem,
+    )
+    learnt.home.save(output, force=force)
+    files = [str(output), *draw(learnt, trace, output, force)]
+    if json:
+        print_json({**describe(learnt, recording), "files": files})
+    else:
+        report(learnt, trace, recording, files)
+
+
+def describe(learnt: LearntHome, recording: Recording) -> dict[str, Any]:
+    """What was learnt, for machines."""
+    return {
+        "format": recording.format,
+        "mains": learnt.mains,
+        "rule": str(learnt.rule),
+        "readings": len(learnt.trace),
+        "interval_s": learnt.trace.interval_s,
+        "sparsity": learnt.sparsity,
+        "tolerance_w": learnt.home.tolerance,
+        "base_load_w": learnt.home.base_load,
+        "circuits": list(learnt.circuits),
+        "assumptions": list(learnt.home.check(learnt.trace).sentences),
+        "notes": [*recording.notes, *learnt.notes],
+    }
+
+
+def report(learnt: LearntHome, trace: Trace, recording: Recording, files: list[str]) -> None:
+    """What was learnt, for people, and how it differs from a flat rule."""
+    from hushmeter.learn import FLAT_RULE, compare_rules, learn_home
+
+    typer.echo(f"{recording.format}; meter: {learnt.mains}; {learnt.rule}.")
+    print_table(
+        f"{len(learnt.home)} appliances from {len(trace)} readings of {trace.interval_s:g} s",
+        ("circuit", "on above", "mean on", "on", "runs", "longest"),
+        [_row(circuit) for circuit in learnt.circuits],
+    )
+    typer.echo(
+        f"Sparsity {learnt.sparsity:.2%}; base load {learnt.home.base_load:g} W; tolerance "
+        f"{learnt.home.tolerance:g} W."
+    )
+    for sentence in (*recording.notes, *learnt.notes):
+        typer.echo(sentence)
+    if learnt.rule != FLAT_RULE:
+        denoised = learnt.mains.startswith("denoised")
+        names = [circuit.name for circuit in learnt.circuits]
+        flat = learn_home(trace, denoised=denoised, rule=FLAT_RULE, appliances=names)
+        for sentence in compare_rules(learnt, flat):
+            typer.echo(sentence)
+    for file in files:
+        typer.echo(f"Written: {file}")
+
+
+def draw(learnt: LearntHome, trace: Trace, output: Path, force: bool) -> list[str]:
+    """The picture of thresholds beside the home."""
+    from hushmeter import plot, plot_data
+
+    assert trace.power is not None
+    assert trace.names is not None
+    columns = [trace.names.index(circuit.name) for circuit in learnt.circuits]
+    figure, data = plot_data.draw_thresholds(learnt, trace.power[:, columns])
+    paths = plot.save_figure(figure, output.parent, output.stem, data, force=force)
+    return [str(path) for path in paths.values()]
+
+
+def _row(circuit: Any) -> list[str]:
+    on = circuit.role == "appliance"
+    return [
+        circuit.name,
+        f"{circuit.threshold:.4g} W" if on else circuit.role,
+        f"{circuit.mean_on:.5g} W" if on else "",
+        f"{circuit.on_share:.2%}",
+        str(circuit.runs),
+        f"{circuit.longest_run_s / 60:.4g} min" if on else "",
+    ]
+
+
+def _seconds(name: str, text: str) -> float:
+    from hushmeter.checks import seconds
+
+    return 0.0 if text.strip() in ("0", "0s") else seconds(name, text)

@@ -1,0 +1,200 @@
+"""Channels that were logged apart, on one grid.
+
+REDD's mains and circuits, UK-DALE's plugs and NILMTK's meters each have times of their own. A
+cell of the grid takes the mean of a channel's samples in it, or its last sample, if that is not
+older than `hold` seconds. A cell where a channel has neither is a gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hushmeter.checks import BoolArray, FloatArray, IntArray
+from hushmeter.errors import DataError
+from hushmeter.read.recording import Recording
+from hushmeter.trace import Trace, iso
+
+MAX_CELLS = 500_000_000
+HOLD_S = 60.0
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One logged circuit: unix seconds, ascending, and watts."""
+
+    name: str
+    seconds: FloatArray
+    watts: FloatArray
+
+
+def align(
+    mains: Sequence[Channel],
+    circuits: Iterable[Channel],
+    *,
+    interval_s: float,
+    path: Path,
+    format_name: str,
+    notes: list[str],
+    hold_s: float = HOLD_S,
+) -> Recording:
+    """Mains (added up) and circuits on one grid of `interval_s` seconds.
+
+    Without mains the readings are the sum of the circuits.
+    """
+    circuits = list(circuits)
+    everything = [*mains, *circuits]
+    if not circuits:
+        raise DataError(f"{path} has no circuit besides the mains.")
+    start, cells = _span(everything, interval_s, path)
+    hold = round(hold_s / interval_s)
+    columns = [_on_grid(channel, start, cells, interval_s, hold) for channel in everything]
+    missing: BoolArray = np.zeros(cells, dtype=np.bool_)
+    for column in columns:
+        missing |= np.isnan(column)
+    keep: IntArray = np.flatnonzero(~missing)
+    if keep.size == 0:
+        raise DataError(_never_together(everything, path))
+    notes.extend(_losses(everything, columns, keep.size))
+    trace = _trace(columns, len(mains), keep, start, interval_s, circuits)
+    return Recording(
+        trace,
+        format_name,
+        "W",
+        sum(channel.seconds.size for channel in everything),
+        0,
+        0,
+        "times are UTC or carry their offset",
+        tuple(notes),
+        "metered" if mains else "sum of sub-meters",
+    )
+
+
+def _trace(
+    columns: Sequence[FloatArray],
+    mains: int,
+    keep: IntArray,
+    start: float,
+    interval_s: float,
+    circuits: Sequence[Channel],
+) -> Trace:
+    """The kept cells; the first `mains` columns are added up to the readings."""
+    power = np.column_stack([column[keep] for column in columns[mains:]])
+    total = sum((column[keep] for column in columns[:mains]), np.zeros(keep.size))
+    return Trace(
+        total if mains else power.sum(axis=1),
+        interval_s,
+        np.datetime64(round((start + keep[0] * interval_s) * 1e9), "ns"),
+        power=power,
+        names=number_repeats([channel.name for channel in circuits]),
+        steps=keep - keep[0],
+    )
+
+
+def clean(name: str, seconds: FloatArray, watts: FloatArray, path: Path) -> Channel:
+    """A channel in ascending order without repeats or missing values."""
+    good = np.isfinite(seconds) & np.isfinite(watts) & (seconds >= 0) & (seconds < 7.3e9)
+    good &= np.abs(np.where(good, watts, 0.0)) <= 1e9
+    seconds, watts = seconds[good], watts[good]
+    if seconds.size == 0:
+        raise DataError(
+            f"{path} ({name}) holds no usable sample: unix seconds and watts are needed."
+        )
+    if np.diff(seconds).min(initial=1.0) <= 0:
+        seconds, rows = np.unique(seconds, return_index=True)
+        watts = watts[rows]
+    return Channel(name, seconds, watts)
+
+
+def usual_interval(channels: Sequence[Channel], finest: float = 1.0) -> float:
+    """The coarsest median step of the channels, in whole seconds."""
+    steps = [float(np.median(np.diff(c.seconds))) for c in channels if c.seconds.size > 1]
+    return max([finest, *(float(round(step)) for step in steps)])
+
+
+def number_repeats(names: Sequence[str]) -> tuple[str, ...]:
+    """Names that occur more than once get a number each."""
+    counts: dict[str, int] = {}
+    result = []
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+        result.append(f"{name}_{counts[name]}" if names.count(name) > 1 else name)
+    return tuple(result)
+
+
+def _span(channels: Sequence[Channel], interval_s: float, path: Path) -> tuple[float, int]:
+    """Where all channels are there: start on a whole multiple of the interval, cells."""
+    first = max(channel.seconds[0] for channel in channels)
+    last = min(channel.seconds[-1] for channel in channels)
+    if last < first:
+        raise DataError(_never_together(channels, path))
+    start = float(np.floor(first / interval_s) * interval_s)
+    cells = int((last - start) // interval_s) + 1
+    if cells > MAX_CELLS:
+        raise DataError(f"{path} spans {cells} intervals of {interval_s:g} s: cut it first.")
+    return start, cells
+
+
+def _on_grid(
+    channel: Channel, start: float, cells: int, interval_s: float, hold: int
+) -> FloatArray:
+    """Means per cell, held over at most `hold` empty cells, NaN elsewhere."""
+    index = np.floor((channel.seconds - start) / interval_s).astype(np.int64)
+    inside = (index >= -hold) & (index < cells)
+    index, watts = index[inside], channel.watts[inside]
+    column = np.full(cells, np.nan)
+    now = index >= 0
+    counts = np.bincount(index[now], minlength=cells)
+    sums = np.bincount(index[now], weights=watts[now], minlength=cells)
+    filled = counts > 0
+    column[filled] = sums[filled] / counts[filled]
+    if not now.all():
+        _lead_in(column, index[~now], watts[~now], hold)
+    return _hold(column, hold)
+
+
+def _lead_in(column: FloatArray, index: IntArray, watts: FloatArray, hold: int) -> None:
+    """A sample shortly before the grid begins still holds at its first cell."""
+    if index.size and np.isnan(column[0]) and -int(index[-1]) <= hold:
+        column[0] = watts[-1]
+
+
+def _hold(column: FloatArray, limit: int) -> FloatArray:
+    there = ~np.isnan(column)
+    if there.all() or not there.any():
+        return column
+    last = np.where(there, np.arange(column.size), -1)
+    np.maximum.accumulate(last, out=last)
+    near = (last >= 0) & (np.arange(column.size) - last <= limit)
+    held = np.full(column.size, np.nan)
+    held[near] = column[last[near]]
+    return held
+
+
+def _losses(channels: Sequence[Channel], columns: Sequence[FloatArray], kept: int) -> list[str]:
+    """Which channels cost the most cells, if any were lost."""
+    cells = columns[0].size
+    if kept == cells:
+        return []
+    lost = {c.name: int(np.isnan(v).sum()) for c, v in zip(channels, columns, strict=True)}
+    worst = sorted(lost, key=lambda name: lost[name], reverse=True)[:3]
+    named = ", ".join(f"{name} ({lost[name] / cells:.1%})" for name in worst if lost[name])
+    return [
+        f"{cells - kept} of {cells} cells are gaps, because a channel was silent: mostly {named}."
+    ]
+
+
+def _never_together(channels: Sequence[Channel], path: Path) -> str:
+    latest = max(channels, key=lambda c: c.seconds[0])
+    earliest = min(channels, key=lambda c: c.seconds[-1])
+    return (
+        f"{path}: no moment has every channel: {latest.name} starts {_when(latest.seconds[0])}, "
+        f"{earliest.name} ends {_when(earliest.seconds[-1])}; leave one of them out."
+    )
+
+
+def _when(seconds: float) -> str:
+    return iso(np.datetime64(round(seconds * 1e9), "ns"))

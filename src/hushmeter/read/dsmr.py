@@ -1,0 +1,130 @@
+"""DSMR P1 telegrams of Dutch and Belgian meters: 1-0:1.7.0 is the power drawn, in kW.
+
+Every telegram starts with a line /XXX, carries its own local time (W winter, S summer) and ends
+with ! and a checksum. Meters send one every 1 or 10 seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import numpy as np
+
+from hushmeter.errors import DataError
+from hushmeter.read.grid import unix_ns
+from hushmeter.read.options import ReadOptions
+from hushmeter.read.recording import Series
+from hushmeter.read.source import open_text
+
+FORMAT = "DSMR P1 telegrams"
+STAMP = re.compile(r"^0-0:1\.0\.0\((\d{12})([WS]?)\)", re.MULTILINE)
+DRAWN = re.compile(r"^1-0:1\.7\.0\((\d+(?:\.\d+)?)\*kW\)", re.MULTILINE)
+RETURNED = re.compile(r"^1-0:2\.7\.0\((\d+(?:\.\d+)?)\*kW\)", re.MULTILINE)
+MAX_TELEGRAM = 1 << 16
+
+
+def read_dsmr(path: Path, options: ReadOptions) -> Series:
+    """Power drawn from the grid; a telegram with a wrong checksum is left out and counted."""
+    seconds: list[float] = []
+    kilowatts: list[float] = []
+    torn = returned = found = 0
+    for telegram in _telegrams(path):
+        found += 1
+        stamp, drawn = STAMP.search(telegram), DRAWN.search(telegram)
+        if drawn is None or not _is_whole(telegram):
+            torn += 1
+            continue
+        if stamp is None:
+            raise DataError(
+                f"{path}: telegram {found} carries no time (0-0:1.0.0), as those of DSMR 2 and 3; "
+                "record the power with a time of your own, as CSV with timestamp and watts."
+            )
+        seconds.append(_utc_seconds(stamp[1], stamp[2], path, found))
+        kilowatts.append(float(drawn[1]))
+        back = RETURNED.search(telegram)
+        returned += back is not None and float(back[1]) > 0
+    if not seconds:
+        raise DataError(
+            f"{path} has {found} telegrams, but none is whole and has the power 1-0:1.7.0."
+        )
+    notes = [f"{torn} telegrams were torn or failed their checksum."] if torn else []
+    if returned:
+        notes.append(f"Power was fed into the grid in {returned} telegrams; it is not counted.")
+    return Series(
+        unix_ns(np.array(seconds), path),
+        np.array(kilowatts),
+        FORMAT,
+        "kW",
+        1000.0,
+        lenient=options.repeats != "refuse",
+        found=found,
+        clock_changes="local times with their season (W, S)",
+        notes=notes,
+    )
+
+
+def _telegrams(path: Path) -> Iterator[str]:
+    """One telegram after another, from its / to its !, without keeping the file."""
+    lines: list[str] = []
+    size = 0
+    with open_text(path) as text:
+        for line in text:
+            plain = line.rstrip("\r\n")
+            if plain.startswith("/"):
+                lines, size = [], 0
+            lines.append(plain)
+            size += len(plain)
+            if size > MAX_TELEGRAM:
+                raise DataError(f"{path}: a telegram is longer than {MAX_TELEGRAM >> 10} kB.")
+            if plain.startswith("!"):
+                yield "\n".join(lines)
+                lines, size = [], 0
+    if any("1-0:1.7.0" in line for line in lines):
+        yield "\n".join(lines)
+
+
+def _is_whole(telegram: str) -> bool:
+    """Starts with /, ends with !, and the checksum holds, where there is one."""
+    body, mark, tail = telegram.rpartition("!")
+    if not mark or not body.startswith("/"):
+        return False
+    checksum = tail.strip()
+    if not re.fullmatch(r"[0-9A-Fa-f]{4}", checksum):
+        return checksum == ""
+    return _crc16((body + "!").replace("\n", "\r\n").encode("latin-1", "replace")) == int(
+        checksum, 16
+    )
+
+
+def _crc16_table() -> list[int]:
+    table = []
+    for byte in range(256):
+        value = byte
+        for _ in range(8):
+            value = (value >> 1) ^ (0xA001 if value & 1 else 0)
+        table.append(value)
+    return table
+
+
+_TABLE = _crc16_table()
+
+
+def _crc16(data: bytes) -> int:
+    """CRC-16 with polynomial x^16 + x^15 + x^2 + 1, least bit first, as the P1 standard says."""
+    crc = 0
+    for byte in data:
+        crc = (crc >> 8) ^ _TABLE[(crc ^ byte) & 0xFF]
+    return crc
+
+
+def _utc_seconds(digits: str, season: str, path: Path, number: int) -> float:
+    """Unix seconds of YYMMDDhhmmss in Central European winter or summer time."""
+    zone = timezone(timedelta(hours=2 if season == "S" else 1))
+    try:
+        moment = datetime.strptime(digits, "%y%m%d%H%M%S").replace(tzinfo=zone)
+    except ValueError:
+        raise DataError(f"{path}: telegram {number} has the impossible time {digits}.") from None
+    return moment.astimezone(UTC).timestamp()

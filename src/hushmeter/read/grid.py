@@ -1,0 +1,192 @@
+"""From raw times and values to a `Trace`: order, repeats, interval, gaps, units."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from hushmeter.checks import FloatArray, IntArray
+from hushmeter.errors import DataError
+from hushmeter.read.recording import Recording, Series
+from hushmeter.trace import Trace, iso
+
+SECOND = 1_000_000_000
+LATEST = 7_258_118_400  # 2200-01-01, in unix seconds
+LARGEST_W = 1e9
+
+
+def assemble(series: Series, path: Path, *, mains: str = "metered") -> Recording:
+    """Put a raw series on its grid; see `Series` and `Recording`."""
+    found = series.times.size if series.found is None else series.found
+    if series.times.size == 0:
+        raise DataError(f"{path} ({series.format}) holds no readings: {_empty_reason(series)}")
+    apart = np.diff(series.times)
+    backward = repeated = 0
+    if apart.size and int(apart.min()) <= 0:
+        backward, repeated = _order(series, apart, path)
+        apart = np.diff(series.times)
+    interval = _interval(series, apart, path)
+    if series.stamp == "end":
+        series.times = series.times - round(interval * SECOND)
+    steps, filled = _steps(series, apart, interval)
+    with np.errstate(over="ignore", invalid="ignore"):
+        watts = series.values * _per_unit(series, interval)
+        power = _power(series, interval)
+    _check_size(watts, power, series, path)
+    if filled is not None:
+        watts, power = watts[filled], None if power is None else power[filled]
+    trace = Trace(
+        watts,
+        interval,
+        np.datetime64(int(series.times[0]), "ns"),
+        power=power,
+        names=series.names or None,
+        steps=steps,
+    )
+    return Recording(
+        trace,
+        series.format,
+        series.unit,
+        int(found),
+        repeated,
+        backward,
+        series.clock_changes,
+        tuple(series.notes),
+        mains,
+    )
+
+
+def unix_ns(seconds: FloatArray, path: Path) -> IntArray:
+    """Unix seconds as nanoseconds, refused outside 1970 … 2200 (the first bad row is named)."""
+    good = (seconds >= 0) & (seconds < LATEST)
+    if not good.all():
+        row = int(np.argmin(good))
+        raise DataError(
+            f"{path} has a time outside 1970 … 2200 in row {row}: {seconds[row]:g} seconds; "
+            "times must be unix seconds or ISO 8601."
+        )
+    whole = np.floor(seconds)
+    fraction = np.rint((seconds - whole) * 1e6).astype(np.int64) * 1000
+    return whole.astype(np.int64) * SECOND + fraction
+
+
+def _empty_reason(series: Series) -> str:
+    return " ".join(series.notes) or "check that the export was complete."
+
+
+def _order(series: Series, steps: IntArray, path: Path) -> tuple[int, int]:
+    """Ascending times without repeats; how many went back and how many repeated."""
+    if not series.lenient:
+        row = int(np.argmax(steps <= 0)) + 1
+        raise DataError(
+            f"{path}: the time in row {row} repeats or goes back; "
+            "sort the file and keep one reading per time."
+        )
+    backward = int((steps < 0).sum())
+    if int(steps.max()) <= 0:
+        series.take(np.arange(series.times.size)[::-1])
+        backward = 0
+        series.notes.append("The newest reading comes first; the order was turned.")
+    order = np.argsort(series.times, kind="stable")
+    series.take(order)
+    return backward, _drop_repeats(series)
+
+
+def _drop_repeats(series: Series) -> int:
+    """Keep the last of every repeated time."""
+    last = np.append(np.diff(series.times) > 0, True)
+    repeated = int((~last).sum())
+    if repeated:
+        first = np.concatenate([[0], np.flatnonzero(last)[:-1] + 1])
+        spread = np.maximum.reduceat(series.values, first) - np.minimum.reduceat(
+            series.values, first
+        )
+        differ = int((spread > 1e-9 * np.abs(series.values[last])).sum())
+        series.notes.append(
+            f"{repeated} readings repeat a start that is already there"
+            + (f" and {differ} starts have values that differ" if differ else " with equal values")
+            + "; the last of each was kept."
+        )
+        series.take(np.flatnonzero(last))
+    return repeated
+
+
+def _interval(series: Series, steps: IntArray, path: Path) -> float:
+    """Declared, or the median step [s]."""
+    if series.interval_s is not None:
+        return series.interval_s
+    if series.times.size == 1:
+        if series.durations is not None:
+            return float(series.durations[0])
+        raise DataError(f"{path} holds a single reading; its interval cannot be told.")
+    if int(steps.min()) == int(steps.max()):
+        return float(steps[0]) / SECOND
+    return float(np.median(steps)) / SECOND
+
+
+def _steps(
+    series: Series, nanoseconds: IntArray, interval: float
+) -> tuple[IntArray | None, IntArray | None]:
+    """Cell of every reading; with jitter, also which reading fills each cell that has one.
+
+    A reading belongs to the nearest cell. A cell that jitter leaves empty, less than 2.5
+    intervals after its reading, repeats that reading; of two readings in a cell the later stays.
+    """
+    length = round(interval * SECOND)
+    if nanoseconds.size == 0 or int(nanoseconds.min()) == int(nanoseconds.max()) == length:
+        return None, None
+    cells = np.rint((series.times - series.times[0]) / (interval * SECOND)).astype(np.int64)
+    apart = np.diff(cells)
+    seconds = nanoseconds / SECOND
+    if int(apart.max()) == int(apart.min()) == 1:
+        return None, None
+    jumped = (apart > 1) & (seconds < 2.5 * interval) & (seconds % interval > 0.02 * interval)
+    if int(apart.min()) >= 1 and not jumped.any():
+        return cells, None
+    last = np.append(apart > 0, True)
+    keep = np.flatnonzero(last)
+    copies = np.ones(keep.size, dtype=np.int64)
+    copies[:-1] += np.where(jumped[keep[:-1]], apart[keep[:-1]] - 1, 0)
+    rows = np.repeat(keep, copies)
+    offset = np.arange(rows.size) - np.repeat(np.cumsum(copies) - copies, copies)
+    series.notes.append(
+        f"Times jitter: put on a grid of {interval:g} s, {int((copies - 1).sum())} cells filled "
+        f"from the reading before, {int((~last).sum())} readings shared a cell."
+    )
+    return cells[rows] + offset, rows
+
+
+def _per_unit(series: Series, interval: float) -> float | FloatArray:
+    if not series.energy:
+        return series.factor
+    if series.durations is not None:
+        return series.factor * 3600 / series.durations
+    return series.factor * 3600 / interval
+
+
+def _power(series: Series, interval: float) -> FloatArray | None:
+    if series.power is None:
+        return None
+    scale = _per_unit(series, interval)
+    column = scale[:, None] if isinstance(scale, np.ndarray) else scale
+    power: FloatArray = series.power * column
+    return power
+
+
+def _check_size(watts: FloatArray, power: FloatArray | None, series: Series, path: Path) -> None:
+    """No home draws a gigawatt: such a number is a fault of the file or of the unit."""
+    if power is not None and not (np.abs(power) <= LARGEST_W).all():
+        row, column = np.argwhere(~(np.abs(power) <= LARGEST_W))[0]
+        raise DataError(
+            f"{path}: {series.names[column]} draws {power[row, column]:.4g} W in reading {row}; "
+            "no appliance does, check the column and its unit."
+        )
+    bad = ~(np.abs(watts) <= LARGEST_W)
+    if bad.any():
+        row = int(np.argmax(bad))
+        when = iso(np.datetime64(int(series.times[row]), "ns"))
+        raise DataError(
+            f"{path}: the reading at {when} is {watts[row]:.4g} W; no meter of a home shows that, "
+            "check the column and its unit."
+        )

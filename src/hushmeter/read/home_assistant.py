@@ -1,0 +1,189 @@
+"""Home Assistant: the download of the energy dashboard, and the history of a sensor.
+
+The energy download is wide: entity_id, type, unit, then one column per period, in kWh; rows of
+grid_consumption are the meter, rows of device_consumption the appliances. The history is long:
+entity_id, state, last_changed; a row only where the state changed, "unavailable" in between.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+
+from hushmeter.checks import FloatArray
+from hushmeter.errors import DataError
+from hushmeter.read.grid import unix_ns
+from hushmeter.read.options import ReadOptions, unit_factor
+from hushmeter.read.recording import Series
+from hushmeter.read.source import open_text
+from hushmeter.read.states import change_series
+
+MAX_FIELD = 1 << 20
+METER, DEVICE = "grid_consumption", "device_consumption"
+
+
+def read_energy(path: Path, options: ReadOptions) -> Series:
+    """The meter and the devices of an energy dashboard's download."""
+    rows = _rows(path)
+    header = next(rows)
+    times = [_seconds(text, path, i) for i, text in enumerate(header[3:])]
+    if not times:
+        raise DataError(f"{path} has no time columns after entity_id, type, unit.")
+    meter = np.full(len(times), np.nan)
+    devices: dict[str, FloatArray] = {}
+    notes: list[str] = []
+    others: set[str] = set()
+    for number, row in enumerate(rows, 2):
+        if len(row) < 3:
+            continue
+        kind = row[1].strip()
+        if kind == METER:
+            values = _energies(row, len(times), path, number)
+            meter = np.where(np.isnan(meter), values, meter + np.nan_to_num(values))
+        elif kind == DEVICE:
+            devices[_device_name(row[0], devices)] = _energies(row, len(times), path, number)
+        else:
+            others.add(kind)
+    if others:
+        notes.append(f"Rows of {', '.join(sorted(others))[:200]} were left out.")
+    return _energy_series(np.array(times), meter, devices, notes, options, path)
+
+
+def _energy_series(
+    seconds: FloatArray,
+    meter: FloatArray,
+    devices: dict[str, FloatArray],
+    notes: list[str],
+    options: ReadOptions,
+    path: Path,
+) -> Series:
+    """Missing periods of the meter are gaps; a device without a value drew nothing."""
+    if not devices and np.isnan(meter).all():
+        raise DataError(f"{path} has no row of {METER} or {DEVICE} with values.")
+    power = np.column_stack(list(devices.values())) if devices else None
+    if power is not None:
+        empty = int(np.isnan(power).sum())
+        if empty:
+            notes.append(f"{empty} empty periods of devices count as nothing drawn.")
+        power = np.nan_to_num(power)
+    if np.isnan(meter).all() and power is not None:
+        notes.append("No grid_consumption: the readings are the sum of the devices.")
+        meter = power.sum(axis=1)
+    there = np.flatnonzero(~np.isnan(meter))
+    if there.size < meter.size:
+        notes.append(f"{meter.size - there.size} periods without a reading became gaps.")
+    series = Series(
+        unix_ns(seconds, path),
+        meter,
+        "Home Assistant energy CSV",
+        options.unit or "kWh",
+        *unit_factor(options.unit or "kWh"),
+        tuple(devices),
+        power,
+        lenient=options.repeats != "refuse",
+        found=int(there.size),
+        notes=notes,
+    )
+    series.take(there)
+    return series
+
+
+def read_history(path: Path, options: ReadOptions) -> Series:
+    """One sensor's changes, held until the next change and averaged over a grid.
+
+    A sensor of power holds each value until the next change, at most 15 minutes. One of energy
+    (a meter that counts up) is interpolated and differenced.
+    """
+    rows = _rows(path)
+    header = [name.strip().lower() for name in next(rows)]
+    entity, state, when = (header.index(n) for n in ("entity_id", "state", "last_changed"))
+    changes: dict[str, list[tuple[float, float]]] = {}
+    for number, row in enumerate(rows, 2):
+        if len(row) <= max(entity, state, when):
+            raise DataError(f"{path}: line {number} has {len(row)} of {len(header)} fields.")
+        moment = _seconds(row[when], path, number)
+        changes.setdefault(row[entity].strip(), []).append((moment, _state(row[state])))
+    chosen = _entity(changes, options, path)
+    return change_series(chosen, np.array(changes[chosen]), options, path)
+
+
+def _rows(path: Path) -> Iterator[list[str]]:
+    csv.field_size_limit(MAX_FIELD)
+    with open_text(path) as text:
+        try:
+            yield from csv.reader(text)
+        except csv.Error as error:
+            raise DataError(f"{path} is no CSV: {error}.") from None
+
+
+def _seconds(text: str, path: Path, place: int) -> float:
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        if moment.tzinfo is None:
+            raise DataError(f"{path}: time {text[:40]!r} carries no zone (field or line {place}).")
+        return moment.timestamp()
+    except (ValueError, OverflowError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path}: {text[:40]!r} is not a time (field or line {place}).") from None
+
+
+def _energies(row: list[str], count: int, path: Path, number: int) -> FloatArray:
+    """The row's energies in kWh; an empty field is missing."""
+    factor = {"wh": 1e-3, "mwh": 1e3}.get(row[2].strip().lower(), 1.0)
+    if row[2].strip().lower() not in ("kwh", "wh", "mwh"):
+        raise DataError(f"{path}: line {number} is in {row[2][:20]!r}, not in kWh.")
+    values = np.full(count, np.nan)
+    for i, text in enumerate(row[3 : 3 + count]):
+        if text.strip():
+            try:
+                values[i] = float(text) * factor
+            except ValueError:
+                raise DataError(
+                    f"{path}: line {number}, field {i + 4} is {text[:20]!r}, not a number."
+                ) from None
+    if np.isinf(values).any():
+        raise DataError(f"{path}: line {number} has an infinite energy.")
+    return values
+
+
+def _device_name(entity: str, taken: dict[str, FloatArray]) -> str:
+    plain = entity.strip().removeprefix("sensor.").removesuffix("_energy") or "device"
+    name, number = plain, 2
+    while name in taken:
+        name, number = f"{plain}_{number}", number + 1
+    return name
+
+
+def _state(text: str) -> float:
+    """A number, or NaN for unavailable, unknown and whatever else is no number."""
+    try:
+        value = float(text)
+    except ValueError:
+        return math.nan
+    return value if math.isfinite(value) else math.nan
+
+
+def _entity(changes: dict[str, list[tuple[float, float]]], options: ReadOptions, path: Path) -> str:
+    """The sensor asked for, the only one, or the only one that is named after power."""
+    numeric = [name for name, rows in changes.items() if any(math.isfinite(v) for _, v in rows)]
+    if options.value_column is not None:
+        if options.value_column in changes:
+            return options.value_column
+        raise DataError(f"{path} has no entity {options.value_column!r}: {', '.join(changes)}.")
+    if not numeric:
+        raise DataError(f"{path} has no entity with numbers, only {', '.join(list(changes)[:8])}.")
+    if len(numeric) == 1:
+        return numeric[0]
+    power = [name for name in numeric if any(w in name for w in ("power", "watt", "verbruik"))]
+    if len(power) == 1:
+        return power[0]
+    raise DataError(
+        f"{path} has {len(numeric)} entities ({', '.join(numeric[:8])}): "
+        "choose the meter's with --value-column."
+    )

@@ -1,0 +1,218 @@
+"""NILMTK's HDF5: /building<i>/elec/meter<j>/table, two-level columns, metadata as attributes.
+
+Attributes are pickles. A pickle from a stranger's file can run any code when it is loaded, so
+while the file is open only plain containers, numbers, text and NumPy scalars are let through.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from hushmeter.errors import DataError, HushmeterError, MissingExtraError
+from hushmeter.read.align import HOLD_S, Channel, align, clean, usual_interval
+from hushmeter.read.options import ReadOptions
+from hushmeter.read.recording import Recording
+
+FORMAT = "NILMTK HDF5"
+WANTED = (("power", "active"), ("power", "apparent"), ("power", "reactive"))
+CHUNK = 1_000_000
+PLAIN = {
+    ("collections", "OrderedDict"),
+    ("datetime", "date"),
+    ("datetime", "datetime"),
+    ("numpy", "dtype"),
+    ("numpy", "ndarray"),
+    ("numpy.core.multiarray", "scalar"),
+    ("numpy._core.multiarray", "scalar"),
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy._core.multiarray", "_reconstruct"),
+    ("_codecs", "encode"),
+}
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Loads data, never code."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in PLAIN:
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"{module}.{name} is not plain data")
+
+
+def _plain_loads(data: bytes, **options: Any) -> Any:
+    return _PlainUnpickler(io.BytesIO(bytes(data)), **options).load()
+
+
+@contextmanager
+def _plain_pickles() -> Iterator[None]:
+    """PyTables loads every attribute with `pickle`; while reading, with `_PlainUnpickler`."""
+    from tables import attributeset
+
+    loud = attributeset.pickle
+    attributeset.pickle = SimpleNamespace(
+        loads=_plain_loads, dumps=pickle.dumps, UnpicklingError=pickle.UnpicklingError
+    )
+    try:
+        yield
+    finally:
+        attributeset.pickle = loud
+
+
+def read_nilmtk(path: Path, options: ReadOptions) -> Recording:
+    """One building of a NILMTK file, its meters on one grid."""
+    try:
+        import tables
+    except ImportError:
+        raise MissingExtraError("reading NILMTK's HDF5", "nilmtk") from None
+    try:
+        with warnings.catch_warnings(), _plain_pickles():
+            # PyTables warns about a damaged node and goes on without it.
+            warnings.simplefilter("error")
+            with tables.open_file(str(path), "r") as file:
+                return _read_building(file, path, options)
+    except HushmeterError:
+        raise
+    except Exception as error:
+        # A damaged file makes HDF5 and PyTables raise whatever they met first.
+        reason = " ".join(str(error).split())[:160].rstrip(".")
+        raise DataError(f"{path} is no readable NILMTK file: {reason}.") from None
+
+
+def _read_building(file: Any, path: Path, options: ReadOptions) -> Recording:
+    group = _building(file, path, options.building)
+    metadata = _metadata(group)
+    notes: list[str] = []
+    mains: list[Channel] = []
+    circuits: list[Channel] = []
+    names = _names(metadata)
+    sites = {int(k) for k, m in metadata.get("elec_meters", {}).items() if m.get("site_meter")}
+    for number, node in _meters(group, path):
+        if number in sites or number in names:
+            channel = _channel(node, names.get(number, "mains"), path, notes)
+            (mains if number in sites else circuits).append(channel)
+        elif not metadata:
+            circuits.append(_channel(node, f"meter{number}", path, notes))
+    if not metadata:
+        notes.append("No metadata: meter 1 is taken as the mains.")
+        mains, circuits = circuits[:1], circuits[1:]
+    if not circuits:
+        raise DataError(f"{path} ({group._v_name}) has no sub-meter with a table.")
+    interval = usual_interval([*mains, *circuits])
+    everything = [*mains, *circuits]
+    together = all(np.array_equal(c.seconds, everything[0].seconds) for c in everything)
+    if not together:
+        notes.append(f"Meters were put on one grid of {interval:g} s.")
+    return align(
+        mains,
+        circuits,
+        interval_s=interval,
+        path=path,
+        format_name=FORMAT,
+        notes=notes,
+        hold_s=0.0 if together else HOLD_S,
+    )
+
+
+def _building(file: Any, path: Path, building: int | str | None) -> Any:
+    found = sorted(n for n in file.root._v_children if re.fullmatch(r"building\d+", n))
+    if not found:
+        raise DataError(
+            f"{path} is HDF5, but has no /building<i>/elec: it is not a NILMTK file "
+            f"(found: {', '.join(list(file.root._v_children)[:8]) or 'nothing'})."
+        )
+    if building is None and len(found) > 1:
+        raise DataError(f"{path} holds {', '.join(found)}: choose one, such as --building 1.")
+    wanted = found[0] if building is None else f"building{building}"
+    if wanted not in found:
+        raise DataError(f"{path} has no {wanted}, only {', '.join(found)}.")
+    return file.root._v_children[wanted]
+
+
+def _attribute(node: Any, name: str) -> Any:
+    attributes = node._v_attrs
+    if name not in attributes:
+        return None
+    return attributes[name]
+
+
+def _metadata(group: Any) -> dict[str, Any]:
+    value = _attribute(group, "metadata")
+    return value if isinstance(value, dict) else {}
+
+
+def _names(metadata: dict[str, Any]) -> dict[int, str]:
+    """Meter number → the appliances it measures."""
+    names: dict[int, str] = {}
+    for appliance in metadata.get("appliances", []):
+        label = str(appliance.get("original_name") or appliance.get("type", "appliance"))
+        for meter in appliance.get("meters", []):
+            number = int(meter)
+            names[number] = f"{names[number]} + {label}" if number in names else label
+    return names
+
+
+def _meters(group: Any, path: Path) -> Iterator[tuple[int, Any]]:
+    if "elec" not in group._v_children:
+        raise DataError(f"{path} ({group._v_name}) has no elec group.")
+    children = group._v_children["elec"]._v_children
+    for name in sorted(children, key=lambda n: int(re.sub(r"\D", "", n) or 0)):
+        match = re.fullmatch(r"meter(\d+)", name)
+        if match:
+            node = children[name]
+            if "table" not in node._v_children:
+                raise DataError(
+                    f"{path}: {name} has no table; write it with format='table', as NILMTK does."
+                )
+            yield int(match[1]), node._v_children["table"]
+
+
+def _channel(table: Any, name: str, path: Path, notes: list[str]) -> Channel:
+    """One meter's power, read in chunks."""
+    block, column, quantity = _power_column(table, path)
+    if quantity[1] != "active":
+        notes.append(f"{name} is {quantity[1]} power; no active power is there.")
+    unit = _index_unit(table)
+    seconds, watts = [], []
+    for start in range(0, table.nrows, CHUNK):
+        rows = table.read(start, start + CHUNK)
+        seconds.append(rows["index"].astype(np.float64) / unit)
+        values = rows[block]
+        watts.append((values[:, column] if values.ndim == 2 else values).astype(np.float64))
+    if not seconds:
+        raise DataError(f"{path}: the table of {name} is empty.")
+    return clean(name, np.concatenate(seconds), np.concatenate(watts), path)
+
+
+def _power_column(table: Any, path: Path) -> tuple[str, int, tuple[str, str]]:
+    """Block and column of active power, or of what there is instead."""
+    found: dict[tuple[str, str], tuple[str, int]] = {}
+    for field in table.colnames:
+        if not field.startswith("values_block"):
+            continue
+        kind = _attribute(table, f"{field}_kind")
+        for i, name in enumerate(kind if isinstance(kind, list) else []):
+            if isinstance(name, tuple | list) and len(name) == 2:
+                found[(str(name[0]), str(name[1]))] = (field, i)
+    for quantity in WANTED:
+        if quantity in found:
+            return *found[quantity], quantity
+    raise DataError(
+        f"{path}: {table._v_parent._v_name} has no power column (found: "
+        f"{', '.join(' '.join(q) for q in found) or 'none that can be read'})."
+    )
+
+
+def _index_unit(table: Any) -> float:
+    """Ticks per second of the index."""
+    match = re.search(r"\[(s|ms|us|ns)\]", str(_attribute(table, "index_kind")))
+    return {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[match[1] if match else "ns"]

@@ -1,0 +1,84 @@
+"""A trace as one building of NILMTK's HDF5: /building1/elec/meter<j>, metadata as attributes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hushmeter.checks import FloatArray
+from hushmeter.errors import MissingExtraError
+from hushmeter.files import atomic
+from hushmeter.trace import Trace, iso
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DEVICE = "hushmeter"
+
+
+def write_nilmtk(path: Path, trace: Trace, *, force: bool = False) -> None:
+    """Meter 1 is the site meter, the meters from 2 on are the appliances, active power in W."""
+    try:
+        import tables  # noqa: F401
+    except ImportError:
+        raise MissingExtraError("writing NILMTK's HDF5", "nilmtk") from None
+    import pandas as pd
+
+    names = () if trace.power is None else trace.names or _numbered(trace)
+    columns: list[FloatArray] = [trace.readings]
+    if trace.power is not None:
+        columns += list(trace.power.T)
+    with (
+        atomic(path, force=force) as temporary,
+        pd.HDFStore(str(temporary), "w", complevel=5, complib="zlib") as store,
+    ):
+        for number, column in enumerate(columns, 1):
+            store.put(
+                f"building1/elec/meter{number}",
+                _frame(trace, column),
+                format="table",
+                track_times=False,
+            )
+        root: Any = store.root
+        root._v_attrs.metadata = _dataset(trace)
+        root.building1._v_attrs.metadata = _building(names)
+
+
+def _frame(trace: Trace, watts: FloatArray) -> pd.DataFrame:
+    import pandas as pd
+
+    header = pd.MultiIndex.from_tuples([("power", "active")], names=["physical_quantity", "type"])
+    times = pd.DatetimeIndex(trace.times.astype("datetime64[ns]")).tz_localize("UTC")
+    return pd.DataFrame(watts[:, None], index=times, columns=header)
+
+
+def _dataset(trace: Trace) -> dict[str, Any]:
+    device = {
+        "model": DEVICE,
+        "sample_period": trace.interval_s,
+        "max_sample_period": 10 * trace.interval_s,
+        "measurements": [{"physical_quantity": "power", "type": "active"}],
+        "wireless": False,
+    }
+    return {
+        "name": "hushmeter",
+        "timezone": "UTC",
+        "timeframe": {"start": iso(trace.times[0]), "end": iso(trace.times[-1])},
+        "meter_devices": {DEVICE: device},
+    }
+
+
+def _building(names: tuple[str, ...]) -> dict[str, Any]:
+    meters: dict[int, dict[str, Any]] = {1: {"site_meter": True, "device_model": DEVICE}}
+    appliances = []
+    for number, name in enumerate(names, 2):
+        meters[number] = {"submeter_of": 0, "device_model": DEVICE}
+        appliances.append(
+            {"type": "unknown", "original_name": name, "instance": number - 1, "meters": [number]}
+        )
+    return {"instance": 1, "elec_meters": meters, "appliances": appliances}
+
+
+def _numbered(trace: Trace) -> tuple[str, ...]:
+    assert trace.power is not None
+    return tuple(f"appliance_{i + 1}" for i in range(trace.power.shape[1]))

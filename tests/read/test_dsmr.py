@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hushmeter.errors import DataError
+from hushmeter.read import read_meter, read_recording
+
+
+def test_power_of_every_telegram(samples, save):
+    found = read_recording(save(samples.dsmr(), "p1.txt"))
+    assert found.format == "DSMR P1 telegrams"
+    assert found.trace.interval_s == 10
+    assert found.trace.start == np.datetime64("2024-01-01T11:00:00")
+    np.testing.assert_allclose(found.trace.readings, 100.0 * np.arange(1, 13))
+
+
+def test_a_wrong_checksum_is_a_gap(samples, save):
+    data = samples.dsmr(4) + samples.telegram("240101120040W", 9.9, good=False)
+    data += samples.telegram("240101120050W", 0.6) + samples.telegram("240101120100W", 0.7)
+    found = read_recording(save(data, "p1.txt"))
+    assert found.readings == 7
+    assert found.gaps == 1
+    assert found.trace.readings.max() == pytest.approx(700)
+    assert "1 telegrams were torn" in found.notes[0]
+
+
+def test_summer_and_winter_are_apart(samples, save):
+    data = samples.telegram("241027025955S", 0.1) + samples.telegram("241027020005W", 0.2)
+    found = read_recording(save(data + samples.telegram("241027020015W", 0.3), "p1.txt"))
+    assert found.reversed == 0
+    assert found.trace.interval_s == 10
+
+
+def test_telegrams_without_time_or_power(samples, save):
+    bare = b"\r\n".join(line for line in samples.dsmr(2).split(b"\r\n") if b"0-0:1.0.0" not in line)
+    bare = b"".join(part + b"!" for part in bare.replace(b"\r\n!", b"\x00").split(b"\x00")[:1])
+    with pytest.raises(DataError, match=r"carries no time|none is whole"):
+        read_meter(save(bare, "p1.txt"))
+    nothing = samples.dsmr(2).replace(b"1-0:1.7.0", b"1-0:9.7.0")
+    with pytest.raises(DataError, match="none is whole and has the power"):
+        read_meter(save(nothing, "p1.txt"))

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import gzip
+import warnings
+
+import numpy as np
+import pytest
+
+from hushmeter.errors import DataError
+from hushmeter.read import ReadOptions, read_meter, read_recording
+
+REAL = {
+    "BulkSCEIntervalBlock.xml": (97, 0, 900.0),
+    "PGEIntervalBlock.xml.gz": (2556, 276, 3600.0),
+    "TestGBDataHourlyNineDaysBinnedDaily.xml": (216, 0, 3600.0),
+    "electric_containerized.xml": (8, 0, 3600.0),
+}
+
+
+@pytest.mark.parametrize("prefix", [False, True])
+def test_values_become_watts_whatever_the_prefix(samples, save, prefix):
+    trace = read_meter(save(samples.green_button(prefix=prefix), "feed.xml"))
+    assert trace.interval_s == 900.0
+    assert len(trace) == 10
+    np.testing.assert_allclose(trace.readings[:5], 4 * np.arange(100, 150, 10))
+    assert trace.start == np.datetime64("2023-11-14T23:00:00")
+
+
+def test_the_power_of_ten_and_power_units(samples, save):
+    milli = read_meter(save(samples.green_button(exponent=-3), "milli.xml"))
+    assert milli.readings[0] == pytest.approx(0.4)
+    watts = read_meter(save(samples.green_button(uom=38), "watts.xml"))
+    assert watts.readings[0] == 100.0
+
+
+def test_gzip_is_told_by_content(samples, save):
+    trace = read_meter(save(samples.zipped(samples.green_button()), "feed.bin"))
+    assert len(trace) == 10
+
+
+def test_the_unit_can_be_told(samples, save):
+    text = samples.green_button().replace(b"ReadingType", b"Nothing")
+    told = read_recording(save(text, "feed.xml"), ReadOptions(unit="milliWh"))
+    assert told.trace.readings[0] == pytest.approx(0.4)
+    assumed = read_recording(save(text, "feed.xml"))
+    assert any("no ReadingType" in note for note in assumed.notes)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"uom": 169}, "no electricity readings.*therms"),
+        ({"kind": 1}, "is a feed of gas"),
+        ({"exponent": 40}, "makes no sense"),
+    ],
+)
+def test_other_feeds_are_refused(samples, save, change, message):
+    with pytest.raises(DataError, match=message):
+        read_meter(save(samples.green_button(**change), "feed.xml"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (b"900</duration>", b"2592000</duration>", "30 days long: bills"),
+        (b"<value>100</value>", b"", "lacks its start or value"),
+        (b"<value>100</value>", b"<value>lots</value>", "is not numbers"),
+        (b"<start>17", b"<start>99917", "outside 1970 … 2200"),
+        (b"IntervalReading", b"Something", "without an IntervalReading"),
+        (b"</feed>", b"", "not well-formed"),
+        (b"accumulationBehaviour>4", b"accumulationBehaviour>3", "running register"),
+        (b"<feed", b"<html", "not well-formed|first element is <html>"),
+    ],
+)
+def test_broken_feeds_say_what_and_where(samples, save, old, new, message):
+    with pytest.raises(DataError, match=message) as caught:
+        read_meter(save(samples.green_button().replace(old, new), "feed.xml"))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_bomb_is_not_read(save):
+    lines = ['<?xml version="1.0"?><!DOCTYPE feed [<!ENTITY a "aaaaaaaaaa">']
+    lines += [
+        f'<!ENTITY {b} "&{a};&{a};&{a};&{a};">' for a, b in zip("abcdef", "bcdefg", strict=True)
+    ]
+    path = save("".join([*lines, "]><feed>&g;</feed>"]).encode(), "bomb.xml")
+    with pytest.raises(DataError, match="XML bombs"):
+        read_meter(path)
+
+
+def test_a_gzip_bomb_is_capped(save, monkeypatch):
+    from hushmeter.read import espi
+
+    monkeypatch.setattr(espi, "TEXT_CAP", 1 << 20)
+    data = gzip.compress(b"<feed>" + b" " * (8 << 20) + b"</feed>")
+    with pytest.raises(DataError, match="more than 1 MB"):
+        read_meter(save(data, "bomb.xml.gz"))
+
+
+def test_days_of_23_hours_keep_their_energy(samples, save):
+    text = samples.green_button().replace(b">900<", b">86400<")
+    for i in range(10):
+        text = text.replace(str(samples.HOUR0 + 900 * i).encode(), str(86_400 * (9 + i)).encode())
+    text = text.replace(b"<duration>86400</duration><start>950400", b"<duration>82800</duration>"
+                        b"<start>950400")  # fmt: skip
+    recording = read_recording(save(text, "days.xml"))
+    assert recording.trace.interval_s == 86_400
+    assert any("23 or 25 hours" in note for note in recording.notes)
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_feeds(shared_data, name):
+    path = shared_data / "greenbutton" / name
+    if not path.is_file():
+        pytest.skip(f"{path} is absent")
+    readings, duplicates, interval = REAL[name]
+    found = read_recording(path)
+    assert (found.readings, found.duplicates) == (readings, duplicates)
+    assert len(found.trace) == readings - duplicates
+    assert found.trace.interval_s == interval
+    assert bool(duplicates) == any("repeat a start" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    "name", ["ngma_gas_provider_2024-07-16.xml", "ESPIReadingTypes.xml", "PGEUsagePoint.xml"]
+)
+def test_real_feeds_without_electricity_are_refused(shared_data, name):
+    path = shared_data / "greenbutton" / name
+    if not path.is_file():
+        pytest.skip(f"{path} is absent")
+    with pytest.raises(DataError, match=r"no electricity readings|without an IntervalReading"):
+        read_meter(path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["TestGBDataHourlyNineDaysBinnedDaily.xml", "electric_containerized.xml",
+     "BulkSCEIntervalBlock.xml"],
+)  # fmt: skip
+def test_an_independent_reader_agrees(shared_data, name):
+    pytest.importorskip("greenbutton_objects", reason="pip install greenbutton-objects")
+    path = shared_data / "greenbutton" / name
+    if not path.is_file():
+        pytest.skip(f"{path} is absent")
+    starts, energies = oracle(path)
+    trace = read_meter(path)
+    np.testing.assert_array_equal(trace.times.astype("datetime64[s]").astype(int), starts)
+    np.testing.assert_allclose(trace.readings * trace.interval_s / 3600, energies, rtol=1e-12)
+
+
+def oracle(path):
+    """Starts [unix s] and energies [Wh] as greenbutton-objects finds them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from greenbutton_objects import parse
+
+        points = parse.parse_feed(str(path))
+    rows = []
+    for point in points:
+        for meter in point.meterReadings:
+            for reading in meter.intervalReadings:
+                start = reading.timePeriod.start
+                rows.append((round(start.timestamp()), float(reading.value)))
+    rows.sort()
+    return [row[0] for row in rows], [row[1] for row in rows]

@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hushmeter as hm
+from hushmeter.errors import DataError
+from hushmeter.read import ReadOptions, read_home_data, read_home_recording, read_meter
+
+
+def test_rae_adds_two_poles(samples, save):
+    found = read_home_recording(save(samples.rae()))
+    trace = found.trace
+    assert found.format == "RAE CSV"
+    assert trace.interval_s == 1
+    dryer = trace.power[:, trace.names.index("clothes dryer")]
+    assert set(dryer) == {0.0, 4400.0}
+    assert "sub5" not in trace.names
+    assert "fridge" in trace.names
+    assert any("Two poles were added" in note for note in found.notes)
+
+
+def test_rae_blocks_of_a_folder_follow_each_other(samples, tmp_path):
+    first = samples.rae()
+    second = first.replace(str(samples.START)[:6].encode(), b"170009")
+    (tmp_path / "house1_power_blk1.csv").write_bytes(first)
+    (tmp_path / "house1_power_blk2.csv").write_bytes(second)
+    found = read_home_recording(tmp_path)
+    assert len(found.trace) == 120
+    assert found.gaps == 1
+    with pytest.raises(DataError, match="no house 2, only 1"):
+        read_home_data(tmp_path, 2)
+
+
+def test_ampds_watts_and_amperes(samples, save):
+    trace = read_home_data(save(samples.ampds()))
+    assert trace.interval_s == 60
+    assert set(trace.names) == {
+        "north bedroom", "clothes dryer", "kitchen fridge", "furnace fan and thermostat",
+        "heat pump",
+    }  # fmt: skip
+    assert trace.power.min() == -1.0
+    lines = samples.ampds().decode().splitlines()
+    amps = [lines[0]] + [",".join([line.split(",")[0], *["1.5"] * 9]) for line in lines[1:]]
+    with pytest.raises(DataError, match="these are amperes"):
+        read_home_data(save("\n".join(amps).encode()))
+
+
+def test_refit_jitter_goes_on_a_grid(samples, save):
+    found = read_home_recording(save(samples.refit()))
+    assert found.format == "REFIT CSV"
+    assert found.trace.interval_s == 7
+    assert found.gaps == 0
+    assert found.trace.names == tuple(f"Appliance{i}" for i in range(1, 10))
+    assert any("exceed the aggregate" in note for note in found.notes)
+
+
+def test_pecan_street_homes_are_told_apart(samples, save):
+    path = save(samples.pecan_street())
+    with pytest.raises(DataError, match=r"holds 2 homes \(26, 59\)"):
+        read_home_data(path)
+    trace = read_home_data(path, 26)
+    assert trace.interval_s == 900
+    assert trace.names == ("air1", "car1")
+    assert trace.start == np.datetime64("2018-01-01T06:00")
+    np.testing.assert_allclose(trace.power[4:, 1], 3300)
+    other = read_home_recording(path, ReadOptions(building=59))
+    assert other.trace.names == ("air1",)
+    assert any("car1" in note for note in other.notes)
+
+
+def test_redd_mains_are_added_and_channels_aligned(samples, tmp_path):
+    samples.channel_folder(tmp_path / "low_freq")
+    found = read_home_recording(tmp_path, ReadOptions(building=1))
+    trace = found.trace
+    assert found.format == "REDD low_freq folder"
+    assert trace.interval_s == 3
+    assert found.gaps == 0
+    assert trace.names == ("refrigerator", "kettle")
+    settled = np.abs(trace.readings - trace.power.sum(axis=1)) < 1
+    assert settled.mean() > 0.9
+    assert set(trace.power[:, 1]) == {0.0, 1500.0}
+
+
+def test_a_silent_channel_is_a_gap(samples, tmp_path):
+    house = samples.channel_folder(tmp_path)
+    rows = (house / "channel_4.dat").read_text().splitlines()
+    (house / "channel_4.dat").write_text("\n".join(rows[:50] + rows[120:]) + "\n")
+    found = read_home_recording(house)
+    assert found.gaps == 1
+    assert any("kettle" in note and "silent" in note for note in found.notes)
+    (house / "channel_4.dat").write_text("5 1\n6 2\n")
+    with pytest.raises(DataError, match=r"no moment has every channel.*kettle"):
+        read_home_data(house)
+
+
+def test_ukdale_prefers_mains_dat(samples, tmp_path):
+    house = samples.channel_folder(tmp_path, redd=False)
+    found = read_home_recording(tmp_path, ReadOptions(building=4))
+    assert found.format == "UK-DALE folder"
+    assert found.trace.interval_s == 6
+    rows = "".join(f"{samples.START + i} 500.0 520.0 240.0\n" for i in range(600))
+    (house / "mains.dat").write_text(rows)
+    best = read_home_recording(house)
+    np.testing.assert_allclose(best.trace.readings, 500.0)
+    with pytest.raises(DataError, match="no house_9"):
+        read_home_data(tmp_path, 9)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("labels.dat", "one mains\n", "line 1 is not a number and a name"),
+        ("labels.dat", "", "names no channel"),
+        ("channel_3.dat", "soon 5\n", "no channel of unix seconds and watts"),
+        ("channel_3.dat", "5\n6\n", "no channel of unix seconds and watts"),
+    ],
+)
+def test_broken_folders_say_which_file(samples, tmp_path, file, text, message):
+    house = samples.channel_folder(tmp_path)
+    (house / file).write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_home_data(house)
+
+
+def test_other_folders_and_files_without_appliances(samples, save, tmp_path):
+    with pytest.raises(DataError, match="holds neither house_"):
+        read_home_data(tmp_path)
+    with pytest.raises(DataError, match="has only the meter"):
+        read_home_data(save(samples.n3rgy()))
+    with pytest.raises(DataError, match="does not exist"):
+        read_home_data(tmp_path / "none")
+
+
+def test_a_table_without_mains_is_summed(save):
+    found = read_home_recording(save(b"timestamp,fridge,kettle\n1,5,0\n2,5,100\n3,5,0\n"))
+    assert found.mains == "sum of sub-meters"
+    assert found.trace.readings.tolist() == [5.0, 105.0, 5.0]
+
+
+def test_nilmtk_with_misaligned_meters(tmp_path):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("tables", reason="pip install 'hushmeter[nilmtk]'")
+    path = tmp_path / "set.h5"
+    with pd.HDFStore(path, "w", complevel=5, complib="blosc") as store:
+        for number, (offset, step) in {1: (0, 1), 2: (1, 6), 3: (3, 6)}.items():
+            times = pd.date_range("2014-01-01", periods=600 // step, freq=f"{step}s", tz="UTC")
+            columns = [("power", "apparent"), ("power", "active")] if number == 1 else [
+                ("power", "active")]  # fmt: skip
+            header = pd.MultiIndex.from_tuples(columns, names=["physical_quantity", "type"])
+            values = np.full((times.size, len(columns)), 100.0 * number, dtype=np.float32)
+            frame = pd.DataFrame(values, times + pd.Timedelta(offset, "s"), header)
+            store.put(f"building1/elec/meter{number}", frame, format="table", track_times=False)
+        store.root.building1._v_attrs.metadata = {
+            "elec_meters": {1: {"site_meter": True}, 2: {}, 3: {}},
+            "appliances": [{"type": "fridge", "instance": 1, "meters": [2]},
+                           {"type": "kettle", "instance": 1, "meters": [3]}],
+        }  # fmt: skip
+    found = read_home_recording(path)
+    assert found.format == "NILMTK HDF5"
+    assert found.trace.names == ("fridge", "kettle")
+    assert found.trace.interval_s == 6
+    np.testing.assert_allclose(found.trace.power, [[200, 300]] * len(found.trace))
+    with pytest.raises(DataError, match="no building3"):
+        read_home_data(path, 3)
+
+
+def test_a_pickle_in_an_attribute_runs_no_code(tmp_path):
+    tables = pytest.importorskip("tables", reason="pip install 'hushmeter[nilmtk]'")
+    path, mark = tmp_path / "evil.h5", tmp_path / "ran"
+    payload = f"cbuiltins\neval\n(S'open({str(mark)!r}, chr(119)).close()'\ntR.".encode()
+    with tables.open_file(str(path), "w") as file:
+        group = file.create_group("/", "building1")
+        file.create_group(group, "elec")
+        group._v_attrs._g_setattr(group, "metadata", np.bytes_(payload))
+    with pytest.raises(DataError):
+        read_meter(path)
+    assert not mark.exists()
+
+
+def test_other_hdf5_is_refused(tmp_path):
+    tables = pytest.importorskip("tables", reason="pip install 'hushmeter[nilmtk]'")
+    path = tmp_path / "other.h5"
+    with tables.open_file(str(path), "w") as file:
+        file.create_array("/", "numbers", np.arange(5))
+    with pytest.raises(DataError, match="not a NILMTK file"):
+        hm.read_meter(path)
+
+
+def test_real_parquet_of_four_homes(shared_data):
+    path = shared_data / "refit" / "refit_houses_2_4_7_19_2015-01-08_8s.parquet"
+    if not path.is_file():
+        pytest.skip(f"{path} is absent")
+    with pytest.raises(DataError, match="holds 4 homes"):
+        read_home_data(path)
+    trace = read_home_data(path, 4)
+    assert trace.power.shape[1] == 9
+    assert 86_000 <= len(trace) * trace.interval_s <= 86_450
