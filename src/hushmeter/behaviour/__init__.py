@@ -1,0 +1,56 @@
+"""Appendix A: what noise does to behaviour analysis, the clusters of daily load profiles.
+
+The names are imported when first used: scikit-learn and numba are heavy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hushmeter.behaviour.kmedians import KMedians
+    from hushmeter.behaviour.levels import NoiseLevel, noise_levels
+    from hushmeter.behaviour.profiles import Profiles, read_profiles, synthetic_profiles
+    from hushmeter.behaviour.stability import Stability, measure_stability
+    from hushmeter.behaviour.staying import Staying, pair_probability, stay_bounds
+
+__all__ = [
+    "KMedians",
+    "NoiseLevel",
+    "Profiles",
+    "Stability",
+    "Staying",
+    "measure_stability",
+    "noise_levels",
+    "pair_probability",
+    "read_profiles",
+    "stay_bounds",
+    "synthetic_profiles",
+]
+
+_ORIGIN = {
+    "KMedians": "kmedians",
+    "NoiseLevel": "levels",
+    "Profiles": "profiles",
+    "Stability": "stability",
+    "Staying": "staying",
+    "measure_stability": "stability",
+    "noise_levels": "levels",
+    "pair_probability": "staying",
+    "read_profiles": "profiles",
+    "stay_bounds": "staying",
+    "synthetic_profiles": "profiles",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ORIGIN:
+        raise AttributeError(f"module 'hushmeter.behaviour' has no attribute {name!r}")
+    value = getattr(import_module(f"hushmeter.behaviour.{_ORIGIN[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

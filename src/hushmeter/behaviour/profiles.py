@@ -1,0 +1,179 @@
+"""Daily load profiles from a table, and synthetic ones.
+
+Three layouts are recognised by their columns: wide rows of 24 values; long rows of identifier, time
+and kWh; and hourly tables with a column `hour` and one column per home.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushmeter.behaviour.days import HOURS, Days, days_of_hours, days_of_times
+from hushmeter.checks import FloatArray, one_of, positive, whole
+from hushmeter.errors import DataError
+from hushmeter.files import table_format
+
+TIMES = ("time", "timestamp", "datetime", "date_time", "start", "interval_start")
+IDS = ("id", "home", "house", "household", "meter", "dataid", "customer", "user", "day", "date")
+ENERGIES = {"kwh": 1.0, "energy_kwh": 1.0, "energy": 1.0, "consumption": 1.0, "use": 1.0,
+            "value": 1.0, "wh": 1e-3, "energy_wh": 1e-3}  # fmt: skip
+CALENDAR = ("hour", "month", "day", "date", "year", "day_type", "weekday")
+MISSING = ("refuse", "drop")
+
+
+@dataclass(frozen=True, eq=False)
+class Profiles:
+    """Daily load profiles.
+
+    Attributes
+    ----------
+    values : (n, 24) [kWh]
+    ids, days : (n,) str
+        Whose profile it is, and of which day.
+    notes : tuple of str
+        What was left out or repaired, one sentence each.
+    """
+
+    values: FloatArray
+    ids: NDArray[np.str_]
+    days: NDArray[np.str_]
+    notes: tuple[str, ...] = ()
+
+
+def read_profiles(
+    path: str | Path, *, missing: str = "refuse", zone: str | None = None
+) -> Profiles:
+    """Daily profiles from CSV or Parquet.
+
+    Parameters
+    ----------
+    path : path
+        Wide: 24 numeric columns, others identify the row. Long: columns such as id, time, kWh;
+        readings within an hour are summed. Hourly: a column `hour` (0–23 or 1–24) in order of
+        time and one column per home.
+    missing : {"refuse", "drop"}
+        What to do with a value that is missing: refuse the file, or leave its day out.
+    zone : str, optional
+        Time zone such as Europe/Berlin, to find local days in times that carry a zone. With it,
+        days of 23 and 25 hours are kept: the missing hour is the mean of its neighbours, the
+        repeated hour the mean of its two values. Without it days run by the clock as written.
+
+    Notes
+    -----
+    Days that do not have every hour are left out and counted in `notes`. A profile that is flat
+    all day is a profile like any other: nothing is divided by its spread.
+    """
+    one_of("missing", missing, MISSING)
+    path = Path(path)
+    table = _load(path)
+    names = {str(name).strip().lower(): name for name in reversed(list(table.columns))}
+    time = next((names[name] for name in TIMES if name in names), None)
+    energy = next((name for name in ENERGIES if name in names), None)
+    if time is not None and energy is not None:
+        owner = next((names[name] for name in IDS[:-2] if name in names), None)
+        values = _numbers(table[names[energy]], path) * ENERGIES[energy]
+        _check_missing(values, missing, path)
+        owners = np.zeros(len(table), dtype=int) if owner is None else table[owner].to_numpy()
+        days = days_of_times(owners, table[time], values, zone)
+    elif "hour" in names:
+        homes = [name for name in table.columns if str(name).lower() not in CALENDAR]
+        matrix = _numbers(table[homes], path)
+        _check_missing(matrix, missing, path)
+        days = days_of_hours(_numbers(table[names["hour"]], path), matrix, homes)
+    else:
+        return _wide(table, missing, path)
+    if days.values.shape[0] == 0:
+        raise DataError(f"{path} has no day with all {HOURS} hours.")
+    return Profiles(days.values, days.ids, days.labels, _notes(days))
+
+
+def synthetic_profiles(
+    n: int = 2000, *, shapes: int = 8, spread: float = 0.15, seed: int = 0
+) -> Profiles:
+    """Made-up days [kWh]: base load, a morning and an evening peak, scattered around `shapes`."""
+    rng = np.random.default_rng(seed)
+    hours = np.arange(HOURS)
+    shapes = whole("shapes", shapes)
+    peaks = np.zeros((shapes, HOURS))
+    for centre, width in ((7.5, 1.5), (19.0, 2.5)):
+        place = rng.normal(centre, 1.5, shapes)[:, None]
+        peaks += rng.gamma(2.0, 0.6, shapes)[:, None] * np.exp(
+            -(((hours - place) / width) ** 2) / 2
+        )
+    base = rng.gamma(3.0, 0.1, shapes)[:, None] + peaks
+    kind = rng.integers(0, shapes, whole("n", n))
+    noise = rng.gamma(1 / positive("spread", spread) ** 2, spread**2, (n, HOURS))
+    ids = np.array([f"shape {label}" for label in kind])
+    return Profiles(base[kind] * noise, ids, np.arange(n).astype(np.str_))
+
+
+def _wide(table: Any, missing: str, path: Path) -> Profiles:
+    from pandas.api.types import is_numeric_dtype
+
+    columns = [
+        name
+        for name in table.columns
+        if str(name).lower() not in IDS and is_numeric_dtype(table[name])
+    ]
+    if len(columns) != HOURS:
+        raise DataError(
+            f"{path} has {len(columns)} columns of numbers; a row must be {HOURS} hourly values, "
+            "or the columns id, time and kWh."
+        )
+    values = table[columns].to_numpy(dtype=np.float64)
+    _check_missing(values, missing, path)
+    whole_day = np.isfinite(values).all(axis=1)
+    if not whole_day.any():
+        raise DataError(f"{path} has no row with all {HOURS} values.")
+    others = [name for name in table.columns if name not in columns]
+    ids = (table[others[0]] if others else table.index.to_series()).astype(str).to_numpy()
+    days = (table[others[1]] if len(others) > 1 else table.index.to_series()).astype(str)
+    lost = int((~whole_day).sum())
+    notes = (f"{lost} of {whole_day.size} rows left out: a value is missing.",) if lost else ()
+    kept = (ids.astype(np.str_)[whole_day], days.to_numpy().astype(np.str_)[whole_day])
+    return Profiles(np.ascontiguousarray(values[whole_day]), *kept, notes)
+
+
+def _load(path: Path) -> Any:
+    import pandas as pd
+
+    kind = table_format(path)
+    if not path.is_file():
+        raise DataError(f"{path} does not exist.")
+    try:
+        return pd.read_csv(path) if kind == "csv" else pd.read_parquet(path)
+    except (ValueError, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise DataError(f"{path} cannot be read as {kind}: {reason}.") from None
+
+
+def _numbers(columns: Any, path: Path) -> FloatArray:
+    try:
+        return np.asarray(columns.to_numpy(dtype=np.float64, na_value=np.nan))
+    except (TypeError, ValueError):
+        raise DataError(f"the readings of {path} must be numbers.") from None
+
+
+def _check_missing(values: FloatArray, missing: str, path: Path) -> None:
+    bad = ~np.isfinite(values)
+    if missing == "refuse" and bad.any():
+        row = int(np.flatnonzero(bad.reshape(bad.shape[0], -1).any(axis=1))[0])
+        raise DataError(
+            f"{path} has {int(bad.sum())} missing values, the first in row {row}; fill them, or "
+            "leave their days out with missing='drop' (--missing drop)."
+        )
+
+
+def _notes(days: Days) -> tuple[str, ...]:
+    notes = []
+    if days.ragged:
+        total = days.ragged + days.values.shape[0]
+        notes.append(f"{days.ragged} of {total} days left out: not every hour has its readings.")
+    if days.repaired:
+        notes.append(f"{days.repaired} days of 23 or 25 hours kept, brought to 24 (clock change).")
+    return tuple(notes)

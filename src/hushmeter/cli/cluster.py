@@ -1,0 +1,210 @@
+"""`hushmeter cluster`: which clusters of daily profiles survive the noise?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hushmeter.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from hushmeter.behaviour.profiles import Profiles
+    from hushmeter.behaviour.stability import Stability
+
+
+def cluster(
+    profiles: Annotated[
+        Path,
+        typer.Argument(help="CSV or Parquet: rows of 24 values, or id, time, kWh, or hourly."),
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the figures.")],
+    k: Annotated[int, typer.Option("-k", "--clusters", help="Number of clusters.")] = 30,
+    scale: Annotated[
+        str | None,
+        typer.Option("--lambda", help="λ in kWh, with commas; 0.01,0.05,0.1,0.5 by default."),
+    ] = None,
+    epsilon: Annotated[
+        str | None, typer.Option("-e", "--epsilon", help="ε instead of λ, with commas.")
+    ] = None,
+    sensitivity: Annotated[
+        float, typer.Option(help="Δ in kWh: the change within one day that ε protects.")
+    ] = 1.0,
+    tariff: Annotated[
+        str | None, typer.Option(help="24 prices per kWh with commas, or a file of them.")
+    ] = None,
+    repeats: Annotated[int, typer.Option(help="Draws of the noise, for the bands.")] = 10,
+    seed: Annotated[int, typer.Option(help="Seed of the clustering and the noise.")] = 0,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Cluster in mini-batches of so many profiles.")
+    ] = None,
+    missing: Annotated[str, typer.Option(help="refuse, or drop days with missing values.")] = (
+        "refuse"
+    ),
+    zone: Annotated[
+        str | None, typer.Option(help="Time zone of the days, such as Europe/Berlin.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the figures.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Cluster daily load profiles, add noise, and see which clusters survive.
+
+    Draws the centres (Fig. 7), the interchanges (Fig. 8), the flows, and the stability against λ,
+    each as PNG, SVG and CSV, and lists the bounds of staying per profile. Simulated noise: nothing
+    here is a release.
+
+    Example: hushmeter cluster days.parquet -k 30 --lambda 0.01,0.1 -o clusters
+    """
+    from hushmeter.behaviour.levels import noise_levels
+    from hushmeter.behaviour.profiles import read_profiles
+    from hushmeter.behaviour.stability import measure_stability
+
+    levels = noise_levels(
+        scales=_numbers("lambda", scale),
+        epsilons=_numbers("epsilon", epsilon),
+        sensitivity=sensitivity,
+    )
+    _check_free(output, force)
+    prices = None if tariff is None else _tariff(tariff)
+    days = read_profiles(profiles, missing=missing, zone=zone)
+    result = measure_stability(
+        days.values,
+        _progress(levels, quiet=json),
+        k=k,
+        repeats=repeats,
+        seed=seed,
+        tariff=prices,
+        batch_size=batch_size,
+    )
+    files = _write(result, days, profiles.stem, output, force)
+    if json:
+        print_json({**_summary(result, days), "files": files})
+    else:
+        _print(result, days, files)
+
+
+FIGURES = ("centres", "interchanges", "flows", "stability")
+
+
+def _numbers(name: str, text: str | None) -> list[float] | None:
+    from hushmeter.errors import InputError
+
+    if text is None:
+        return None
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"{name} must be numbers with commas, got {text!r}.") from None
+
+
+def _tariff(text: str) -> list[float] | None:
+    """Prices written out, or a text file with prices separated by commas, spaces or lines."""
+    path = Path(text)
+    if path.suffix and path.is_file():
+        text = ",".join(path.read_text(encoding="utf-8").replace(",", " ").split())
+    return _numbers("tariff", text)
+
+
+def _check_free(output: Path, force: bool) -> None:
+    """Refuse before the work, not after it."""
+    from hushmeter.files import refuse_overwrite
+
+    for name in FIGURES:
+        for kind in ("png", "svg", "csv"):
+            refuse_overwrite(output / f"{name}.{kind}", force)
+    refuse_overwrite(output / "staying.csv", force)
+
+
+def _progress(levels: Iterable[Any], *, quiet: bool) -> Iterable[Any]:
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    return track(
+        list(levels), "adding noise", console=console, disable=quiet or not console.is_terminal
+    )
+
+
+def _write(result: Stability, days: Profiles, name: str, output: Path, force: bool) -> list[str]:
+    from hushmeter import plot, plot_behaviour
+    from hushmeter.behaviour.stability import staying_columns
+    from hushmeter.files import write_table
+
+    size, k = days.values.shape[0], result.counts.size
+    moves = plot_behaviour.interchanges_columns(result)
+    sheets = {
+        "centres": (
+            plot_behaviour.draw_centres(result, f"{k} clusters of {size} days ({name})"),
+            plot_behaviour.centres_columns(result),
+        ),
+        "interchanges": (
+            plot_behaviour.draw_interchanges(result, f"Where days go under noise ({name})"),
+            moves,
+        ),
+        "flows": (plot_behaviour.draw_flows(result, f"Clusters before and after noise ({name})"),
+                  moves),
+        "stability": (
+            plot_behaviour.draw_stability(result, f"What noise leaves of {k} clusters ({name})"),
+            plot_behaviour.stability_columns(result),
+        ),
+    }  # fmt: skip
+    files: list[str] = []
+    for title, (figure, data) in sheets.items():
+        paths = plot.save_figure(figure, output, title, data, force=force)
+        files += [str(path) for path in paths.values()]
+    write_table(output / "staying.csv", staying_columns(result, days.ids, days.days), force=force)
+    return [*files, str(output / "staying.csv")]
+
+
+def _summary(result: Stability, days: Profiles) -> dict[str, Any]:
+    from hushmeter.plot_behaviour import stability_columns
+
+    columns = {name: values.tolist() for name, values in stability_columns(result).items()}
+    return {
+        "profiles": days.values.shape[0],
+        "clusters": result.counts.size,
+        "loss_kwh": result.model.inertia_,
+        "notes": list(days.notes),
+        "counts": result.counts.tolist(),
+        "costs_per_kwh": None if result.costs is None else result.costs.tolist(),
+        "cluster_stability": [level.cluster_stay.mean(axis=0).tolist() for level in result.levels],
+        **columns,
+    }
+
+
+def _print(result: Stability, days: Profiles, files: list[str]) -> None:
+    from hushmeter.plot_behaviour import stability_columns
+
+    data = stability_columns(result)
+    rows = [
+        (
+            f"{data['scale_kwh'][i]:.3g}",
+            f"{data['epsilon'][i]:.3g}",
+            f"{100 * data['stay'][i]:.1f}",
+            f"{100 * data['bound_lower'][i]:.1f}",
+            f"{100 * data['bound_upper'][i]:.1f}",
+            str(data["stable_clusters"][i]),
+            f"{data['rand_index'][i]:.3f}",
+            f"{data['centre_error_kwh'][i]:.3g}",
+            *([f"{data['rank_correlation'][i]:.3f}"] if result.costs is not None else []),
+        )
+        for i in range(len(result.levels))
+    ]
+    header = ["λ kWh", "ε", "stay %", "≥ %", "≤ %", "stable", "Rand", "centres ± kWh"]
+    if result.costs is not None:
+        header.append("cost τ")
+    for note in days.notes:
+        typer.echo(note)
+    change = result.levels[0].level.sensitivity
+    title = (
+        f"{result.counts.size} clusters of {days.values.shape[0]} days; "
+        f"ε protects a change of {change:g} kWh within one day\n"
+        "stay: days whose cluster is the same after noise, between proved bounds; stable: clusters "
+        "of which 90 % stay;\nRand: adjusted Rand index of clusters made afresh; centres: their "
+        "mean error a day"
+    )
+    print_table(title, header, rows)
+    for file in files:
+        typer.echo(f"Written: {file}")

@@ -1,0 +1,134 @@
+"""Daily profiles from tables: layouts, gaps, clock changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hushmeter.behaviour import read_profiles, synthetic_profiles
+from hushmeter.errors import DataError, InputError
+
+
+def write(frame, path):
+    frame.to_csv(path, index=False) if path.suffix == ".csv" else frame.to_parquet(path)
+    return path
+
+
+def long_rows(start, end, zone=None, every="1h", home="a"):
+    times = pd.date_range(start, end, freq=every, inclusive="left", tz=zone)
+    return pd.DataFrame({"id": home, "time": times, "kWh": np.arange(times.size) % 7 + 1.0})
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_wide_rows(tmp_path, rng, suffix):
+    values = rng.random((5, 24))
+    frame = pd.DataFrame(values, columns=[f"h{i}" for i in range(24)])
+    frame.insert(0, "id", list("abcde"))
+    profiles = read_profiles(write(frame, tmp_path / f"days.{suffix}"))
+    np.testing.assert_allclose(profiles.values, values)
+    assert profiles.ids.tolist() == list("abcde")
+    assert profiles.notes == ()
+
+
+def test_rows_of_another_length_are_refused(tmp_path, rng):
+    path = write(pd.DataFrame(rng.random((3, 23))), tmp_path / "days.csv")
+    with pytest.raises(DataError, match="23 columns of numbers; a row must be 24 hourly values"):
+        read_profiles(path)
+
+
+def test_missing_values_are_refused_or_their_days_left_out(tmp_path, rng):
+    values = rng.random((4, 24))
+    values[2, 5] = np.nan
+    path = write(pd.DataFrame(values), tmp_path / "days.csv")
+    with pytest.raises(DataError, match="1 missing values, the first in row 2; fill them, or"):
+        read_profiles(path)
+    profiles = read_profiles(path, missing="drop")
+    assert profiles.values.shape == (3, 24)
+    assert profiles.notes == ("1 of 4 rows left out: a value is missing.",)
+
+
+def test_long_rows_are_summed_to_hours(tmp_path):
+    frame = long_rows("2024-01-01", "2024-01-03", every="30min")
+    profiles = read_profiles(write(frame, tmp_path / "long.csv"))
+    assert profiles.values.shape == (2, 24)
+    assert profiles.values.sum() == pytest.approx(frame["kWh"].sum())
+    assert profiles.days.tolist() == ["2024-01-01", "2024-01-02"]
+
+
+def test_ragged_days_are_left_out_and_told(tmp_path):
+    frame = long_rows("2024-01-01T05:00", "2024-01-04")
+    profiles = read_profiles(write(frame, tmp_path / "long.parquet"))
+    assert profiles.days.tolist() == ["2024-01-02", "2024-01-03"]
+    assert profiles.notes == ("1 of 3 days left out: not every hour has its readings.",)
+    with pytest.raises(DataError, match="no day with all 24 hours"):
+        read_profiles(write(frame[:10], tmp_path / "short.csv"))
+
+
+@pytest.mark.parametrize(("day", "hours", "hour"), [("2024-03-31", 23, 2), ("2024-10-27", 25, 2)])
+def test_days_of_a_clock_change(tmp_path, day, hours, hour):
+    start = pd.Timestamp(day) - pd.Timedelta(days=1)
+    local = long_rows(start, start + pd.Timedelta(days=3), zone="Europe/Berlin")
+    assert (local["time"].dt.strftime("%Y-%m-%d") == day).sum() == hours
+    local["time"] = local["time"].dt.tz_convert("UTC").dt.strftime("%Y-%m-%dT%H:%M:%SZ")
+    path = write(local, tmp_path / "long.csv")
+    kept = read_profiles(path, zone="Europe/Berlin")
+    assert kept.days.size == 3
+    assert kept.notes == ("1 days of 23 or 25 hours kept, brought to 24 (clock change).",)
+    changed = kept.values[1]
+    if hours == 23:
+        assert changed[hour] == pytest.approx((changed[hour - 1] + changed[hour + 1]) / 2)
+    else:
+        moments = local["kWh"].to_numpy()[24:49]
+        assert changed[hour] == pytest.approx(moments[2:4].mean())
+
+
+def test_days_of_a_clock_change_without_a_zone_are_left_out(tmp_path):
+    local = long_rows("2024-03-30", "2024-04-02", zone="Europe/Berlin")
+    local["time"] = local["time"].map(lambda moment: moment.isoformat())
+    profiles = read_profiles(write(local, tmp_path / "long.csv"))
+    assert profiles.days.tolist() == ["2024-03-30", "2024-04-01"]
+    assert len(profiles.notes) == 1
+
+
+def test_zones_are_checked(tmp_path):
+    path = write(long_rows("2024-01-01", "2024-01-02"), tmp_path / "long.csv")
+    with pytest.raises(InputError, match="the times carry none"):
+        read_profiles(path, zone="Europe/Berlin")
+    aware = long_rows("2024-01-01", "2024-01-02", zone="UTC")
+    with pytest.raises(InputError, match="no time zone named 'Mars'"):
+        read_profiles(write(aware, tmp_path / "aware.parquet"), zone="Mars")
+
+
+def test_hourly_tables(tmp_path, rng):
+    hours = np.r_[24, np.tile(np.arange(1, 25), 3), 1, 2]
+    frame = pd.DataFrame({"month": 1, "hour": hours, "x": rng.random(75), "y": rng.random(75)})
+    profiles = read_profiles(write(frame, tmp_path / "hourly.csv"))
+    assert profiles.values.shape == (6, 24)
+    np.testing.assert_allclose(profiles.values[0], frame["x"][1:25])
+    np.testing.assert_allclose(profiles.values[5], frame["y"][49:73])
+    assert profiles.notes == ("4 of 10 days left out: not every hour has its readings.",)
+
+
+def test_unreadable_files_are_one_sentence(tmp_path):
+    with pytest.raises(DataError, match="does not exist"):
+        read_profiles(tmp_path / "none.csv")
+    with pytest.raises(InputError, match="must end in"):
+        read_profiles(tmp_path / "none.xlsx")
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes(b"nonsense")
+    with pytest.raises(DataError, match="cannot be read as parquet"):
+        read_profiles(broken)
+    words = pd.DataFrame({"time": ["then", "now"], "kwh": [1.0, 2.0]})
+    with pytest.raises(DataError, match="ISO 8601"):
+        read_profiles(write(words, tmp_path / "words.csv"))
+    text = pd.DataFrame({"time": ["2024-01-01"], "kwh": ["much"]})
+    with pytest.raises(DataError, match="must be numbers"):
+        read_profiles(write(text, tmp_path / "text.csv"))
+
+
+def test_synthetic_profiles_are_reproducible():
+    first, second = (synthetic_profiles(50, seed=2).values for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    assert first.shape == (50, 24)
+    assert (first > 0).all()

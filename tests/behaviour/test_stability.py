@@ -1,0 +1,129 @@
+"""Stability, migration, what is kept, and the figures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hushmeter import plot_behaviour
+from hushmeter.behaviour import measure_stability, noise_levels, synthetic_profiles
+from hushmeter.behaviour.kept import checked_tariff, serving_costs
+from hushmeter.behaviour.stability import band, cluster_profiles, staying_columns
+from hushmeter.errors import DataError, InputError
+
+TARIFF = np.r_[np.full(16, 0.1), np.full(5, 0.4), np.full(3, 0.1)]
+
+
+@pytest.fixture(scope="module")
+def profiles():
+    return synthetic_profiles(400, shapes=8, spread=0.2, seed=1)
+
+
+@pytest.fixture(scope="module")
+def result(profiles):
+    levels = noise_levels(scales=[0.02, 0.2, 1.0])
+    return measure_stability(profiles.values, levels, k=6, repeats=4, tariff=TARIFF, bound_rows=80)
+
+
+def test_lambda_and_epsilon_are_two_names_of_one_level():
+    by_scale = noise_levels(scales=[0.5, 0.01], sensitivity=2.0)
+    assert [level.scale for level in by_scale] == pytest.approx([0.01, 0.5])
+    assert by_scale[1].epsilon == pytest.approx(4.0, rel=1e-3)
+    by_epsilon = noise_levels(epsilons=[by_scale[1].epsilon], sensitivity=2.0)
+    assert by_epsilon[0].scale == pytest.approx(0.5)
+    assert len(noise_levels()) == 4
+
+
+def test_bad_levels_are_one_sentence():
+    with pytest.raises(InputError, match="either scales"):
+        noise_levels(scales=[1.0], epsilons=[1.0])
+    with pytest.raises(InputError, match="lambda must be positive"):
+        noise_levels(scales=[-1.0])
+    with pytest.raises(InputError, match="at least one noise level"):
+        noise_levels(epsilons=[])
+
+
+def test_the_noise_has_the_scale_it_says(profiles):
+    level = noise_levels(scales=[0.1])[0]
+    noise = level.add_noise(profiles.values, rng=0) - profiles.values
+    assert np.abs(noise).mean() == pytest.approx(0.1, rel=0.05)
+
+
+def test_migration_rows_add_up(result):
+    for level in result.levels:
+        np.testing.assert_allclose(level.migration.sum(axis=1), result.counts)
+        diagonal = level.migration.diagonal() / result.counts
+        np.testing.assert_allclose(diagonal, level.cluster_stay.mean(axis=0))
+        assert level.frequency.mean() == pytest.approx(level.stay.mean())
+
+
+def test_more_noise_keeps_less(result):
+    for name in ("stay", "rand_index"):
+        means = [getattr(level, name).mean() for level in result.levels]
+        assert (np.diff(means) < 0).all()
+    errors = [level.centre_error.mean() for level in result.levels]
+    assert (np.diff(errors) > 0).all()
+    assert all(level.rank_correlation.max() <= 1 for level in result.levels)
+
+
+def test_shares_lie_between_the_proved_bounds(result):
+    for level in result.levels:
+        lower, upper = level.mean_bounds
+        assert lower - 0.01 <= level.stay.mean() <= upper + 0.01
+
+
+def test_clusters_are_ordered_by_energy(result):
+    assert (np.diff(result.centres.sum(axis=1)) >= 0).all()
+    assert result.counts.sum() == 400
+
+
+def test_costs_are_prices_weighted_by_use():
+    centres = np.zeros((2, 24))
+    centres[0, 17], centres[1, 3] = 2.0, 1.0
+    np.testing.assert_allclose(serving_costs(centres, TARIFF), [0.4, 0.1])
+
+
+def test_tariffs_are_checked():
+    with pytest.raises(InputError, match="must have 24 prices"):
+        checked_tariff([1.0, 2.0], 24)
+    with pytest.raises(DataError, match="the same in every hour"):
+        checked_tariff(np.ones(24), 24)
+
+
+def test_too_few_profiles_are_one_sentence(profiles):
+    with pytest.raises(DataError, match="5 profiles for 6 clusters; give more, or a smaller k"):
+        cluster_profiles(profiles.values[:5], 6)
+    same = np.tile(profiles.values[:2], (10, 1))
+    with pytest.raises(DataError, match="only 2 of 20 profiles differ"):
+        cluster_profiles(same, 6)
+
+
+def test_flat_days_are_days_like_any_other():
+    flat = np.repeat(np.arange(12.0)[:, None], 24, axis=1)
+    model = cluster_profiles(flat, 3)
+    assert np.unique(model.labels_).size == 3
+
+
+def test_bands_cover_the_mean(rng):
+    mean, low, high = band(rng.normal(size=(10, 3)))
+    assert (low < mean).all()
+    assert (mean < high).all()
+
+
+def test_figures_and_their_data(result, profiles):
+    for draw in ("centres", "interchanges", "flows", "stability"):
+        figure = getattr(plot_behaviour, f"draw_{draw}")(result, "A title")
+        figure.canvas.draw()
+    assert len(plot_behaviour.centres_columns(result)["kwh"]) == 6 * 24
+    moves = plot_behaviour.interchanges_columns(result)
+    assert sum(moves["profiles"]) == pytest.approx(3 * 400)
+    rows = staying_columns(result, profiles.ids, profiles.days)
+    assert {len(column) for column in rows.values()} == {3 * 80}
+    assert (rows["lower"] <= rows["upper"]).all()
+
+
+def test_arrows_are_the_largest_moves(result):
+    moves = plot_behaviour.largest_moves(result.levels[-1], 5)
+    flows = [flow for _, _, flow in moves]
+    assert flows == sorted(flows, reverse=True)
+    assert all(source != target for source, target, _ in moves)
