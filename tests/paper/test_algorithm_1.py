@@ -163,9 +163,7 @@ def test_base_load_is_not_an_appliance():
     np.testing.assert_array_equal(MultiShot(based).predict(trace, rng=1), plain)
 
 
-@pytest.mark.parametrize(
-    "option", ["solver", "direction", "correction", "rounding", "unexplained"]
-)
+@pytest.mark.parametrize("option", ["solver", "direction", "correction", "rounding", "unexplained"])
 def test_unknown_options_are_refused(option):
     with pytest.raises(ValueError, match=f"{option} must be one of"):
         MultiShot(synth.ready_home("similar8"), **{option: "sideways"})

@@ -54,9 +54,7 @@ def test_concentration_and_what_is_alike():
 
 
 def test_unresolvable_and_confusable_are_named():
-    home = Home(
-        [Appliance("clock", 4.0), Appliance("lamp", 60.0), Appliance("strip", 66.0)], 5.0
-    )
+    home = Home([Appliance("clock", 4.0), Appliance("lamp", 60.0), Appliance("strip", 66.0)], 5.0)
     check = home.check()
     assert check.unresolvable == ("clock",)
     assert check.confusable == (("lamp", "strip"),)

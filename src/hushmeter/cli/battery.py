@@ -1,0 +1,336 @@
+"""`hushmeter battery`: a battery that makes the noise, what it promises and what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hushmeter.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from hushmeter.home import Home
+    from hushmeter.noise.mechanism import Mechanism
+    from hushmeter.protect.battery import Battery, Control, Operation
+    from hushmeter.protect.battery_guarantee import Guarantee
+    from hushmeter.protect.battery_sizing import Prices, Sizing, Upkeep
+    from hushmeter.protect.sensitivity import Unit
+    from hushmeter.scoring import Score
+    from hushmeter.trace import Trace
+
+HOPELESS = 0.95
+"""From this share of saturated horizons on, ε is not promised at all."""
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What was asked, resolved."""
+
+    home: Home
+    load: Trace
+    unit: Unit
+    mechanism: Mechanism
+    battery: Battery
+    control: Control
+    prices: Prices
+    max_failure: float
+    seed: int
+
+
+def battery(
+    file: Annotated[Path, typer.Argument(help="Readings of the house, without a battery.")],
+    home: Annotated[str, typer.Option("--home", help="A home as TOML, or a ready one.")],
+    epsilon: Annotated[str, typer.Option("-e", "--epsilon", help="ε of the noise.")],
+    capacity: Annotated[float, typer.Option(help="Usable capacity in kWh.")],
+    power: Annotated[float, typer.Option(help="Charging power in kW.")],
+    discharge: Annotated[float | None, typer.Option(help="Discharging power in kW.")] = None,
+    efficiency: Annotated[float, typer.Option(help="Of a round trip, up to 1.")] = 0.9,
+    charge: Annotated[float, typer.Option(help="Share stored at the start.")] = 0.5,
+    controller: Annotated[str, typer.Option(help="direct, reserved or lookahead.")] = "direct",
+    mechanism: Annotated[str, typer.Option(help="laplace, staircase or gaussian.")] = "laplace",
+    appliance: Annotated[str | None, typer.Option(help="Protect this appliance only.")] = None,
+    span: Annotated[str, typer.Option(help="reading, run or day.")] = "reading",
+    every: Annotated[str | None, typer.Option(help="The meter reports 1min, 30min, 1h.")] = None,
+    interval: Annotated[
+        str | None, typer.Option(help="How often the battery acts; must be the meter's interval.")
+    ] = None,
+    horizon: Annotated[str, typer.Option(help="Over which the promise is made.")] = "1d",
+    max_failure: Annotated[float, typer.Option(help="Failure that sizes are made for.")] = 0.01,
+    days: Annotated[int, typer.Option(help="Horizons to simulate.")] = 1000,
+    delta: Annotated[float, typer.Option(help="δ of Gaussian noise and of composition.")] = 1e-6,
+    attacker: Annotated[str, typer.Option(help="Who looks; see `hushmeter attackers`.")] = "co",
+    energy_price: Annotated[float, typer.Option(help="Of a kWh.")] = 0.30,
+    battery_price: Annotated[float, typer.Option(help="Of a kWh of battery.")] = 400.0,
+    seed: Annotated[int, typer.Option(help="Seed of the simulations.")] = 0,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Show it even if it fails.")] = False,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Let a battery put the noise on the meter: the promise (ε, δ̂), sizes, losses and cost.
+
+    The readings are played through a simulated battery. ε holds only while the battery can follow
+    its noise; δ̂ is the probability that it cannot, at some reading of the horizon. With a column
+    of watts per appliance in the file, an attacker looks at the meter with and without it.
+
+    Example: hushmeter battery meter.csv --home evening -e 1 --capacity 10 --power 5
+    --appliance kettle --span run --every 30min -o battery/
+    """
+    from hushmeter.cli.battery_figures import refuse_figures
+    from hushmeter.protect.battery import Battery, choose_control, control_grid, operate
+    from hushmeter.protect.battery_sizing import Prices, expect_year, readings_in
+    from hushmeter.protect.sensitivity import calibrate, resolve_unit
+
+    if output is not None:
+        refuse_figures(output, force)
+    prices = Prices(energy_price, battery_price)
+    acts = _interval(interval)
+    store = Battery(capacity, power, discharge, efficiency, charge, acts or 6.0)
+    known, trace = _load(file, home)
+    unit = resolve_unit(
+        span=span,
+        interval_s=trace.interval_s,
+        home=known,
+        appliance=appliance,
+        every=every,
+        trace=trace,
+    )
+    load = trace if unit.window == 1 else trace.coarsen(unit.window * unit.interval_s)
+    store = _fit_interval(store, acts, load)
+    control = choose_control(controller, readings_in(horizon, load.interval_s))
+    noise = calibrate(mechanism, epsilon, unit, delta=delta, grid=control_grid(control, unit))
+    case = _Case(known, load, unit, noise, store, control, prices, max_failure, seed)
+    found = _guarantee(case, days, delta)
+    if not anyway:
+        _refuse_hopeless(case, found, mechanism, delta)
+    year = expect_year(noise, store, prices)
+    table = _sizes(case, mechanism, delta)
+    done = operate(load, store, noise, control, rng=seed)
+    scores = _attack(case, done, attacker)
+    files = [] if output is None else _write(case, done, scores, table, attacker, output, force)
+    if json:
+        _print_json(case, found, year, table, scores, files)
+    else:
+        _print(case, found, year, table, scores, files)
+
+
+def _interval(text: str | None) -> float | None:
+    from hushmeter.checks import seconds
+
+    return None if text is None else seconds("interval", text)
+
+
+def _fit_interval(store: Battery, acts: float | None, load: Trace) -> Battery:
+    """The battery at the meter's interval; another one that was asked for is refused."""
+    from dataclasses import replace
+
+    from hushmeter.errors import InputError
+
+    if acts is not None and abs(acts - load.interval_s) > 1e-9 * acts:
+        raise InputError(
+            f"the battery acts every {acts:g} s, but the meter reports every "
+            f"{load.interval_s:g} s; leave --interval out or set --every {acts:g}s."
+        )
+    return replace(store, interval_s=load.interval_s)
+
+
+def _load(file: Path, home: str) -> tuple[Home, Trace]:
+    """The home and the trace, with truth where the file has every appliance of the home."""
+    from hushmeter.cli.bounds import load_home
+    from hushmeter.read import read_meter
+    from hushmeter.trace import Trace
+
+    known, trace = load_home(home), read_meter(file)
+    if trace.power is None or trace.names is None or not set(known.names) <= set(trace.names):
+        return known, trace
+    power = trace.power[:, [trace.names.index(name) for name in known.names]]
+    states = power > known.powers / 2
+    full = Trace(
+        trace.readings, trace.interval_s, trace.start, states, power, known.names, trace.steps
+    )
+    return known, full
+
+
+def _guarantee(case: _Case, days: int, delta: float) -> Guarantee:
+    from hushmeter.protect.battery_guarantee import assess_guarantee
+
+    return assess_guarantee(
+        case.mechanism,
+        case.unit,
+        case.battery,
+        case.control,
+        horizons=days,
+        delta=delta,
+        rng=case.seed,
+    )
+
+
+def _refuse_hopeless(case: _Case, found: Guarantee, mechanism: str, delta: float) -> None:
+    """One sentence where the battery cannot keep ε: the size that would, or the ε it serves."""
+    from hushmeter.errors import DataError
+    from hushmeter.protect.battery_sizing import least_epsilon, size_battery
+
+    if found.rate < HOPELESS:
+        return
+    need = size_battery(
+        case.mechanism,
+        case.unit,
+        interval_s=case.battery.interval_s,
+        horizon=found.horizon_s,
+        max_failure=case.max_failure,
+        efficiency=case.battery.efficiency,
+        controller=case.control.name,
+    )
+    least = least_epsilon(
+        case.unit,
+        case.battery,
+        case.control,
+        max_failure=case.max_failure,
+        mechanism=mechanism,
+        delta=delta,
+    )
+    other = "" if least is None else f", and this one serves ε from {least:.3g} on"
+    raise DataError(
+        f"this battery fails its noise of ε = {case.mechanism.epsilon:.3g} in "
+        f"{found.simulation.saturated} of {found.simulation.horizons} horizons; one of "
+        f"{_size(need.capacity_kwh)} kWh and {_size(need.power_kw)} kW would keep failures below "
+        f"{case.max_failure:g}{other} (--anyway shows what happens)."
+    )
+
+
+def _size(value: float) -> str:
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+
+
+def _sizes(case: _Case, mechanism: str, delta: float) -> list[Sizing]:
+    from hushmeter.protect.battery_sizing import size_table
+
+    middle = case.mechanism.epsilon
+    if mechanism == "staircase":
+        middle *= case.unit.touches
+    wanted = [float(f"{middle * factor:.3g}") for factor in (0.25, 0.5, 1.0, 2.0, 4.0)]
+    return size_table(
+        case.unit,
+        [e for e in wanted if e <= 20],
+        mechanism=mechanism,
+        delta=delta,
+        interval_s=case.battery.interval_s,
+        horizon=case.control.readings * case.battery.interval_s,
+        max_failure=case.max_failure,
+        efficiency=case.battery.efficiency,
+        prices=case.prices,
+    )
+
+
+def _attack(case: _Case, done: Operation, attacker: str) -> tuple[Score, Score] | None:
+    from hushmeter.protect.battery_exposure import attack_metered
+
+    if case.load.states is None:
+        return None
+    before = attack_metered(case.load, case.load, case.home, attacker=attacker, seed=case.seed)
+    after = attack_metered(
+        case.load,
+        done.metered,
+        case.home,
+        attacker=attacker,
+        mechanism=case.mechanism,
+        seed=case.seed,
+    )
+    return before, after
+
+
+def _write(
+    case: _Case,
+    done: Operation,
+    scores: tuple[Score, Score] | None,
+    table: list[Sizing],
+    attacker: str,
+    folder: Path,
+    force: bool,
+) -> list[str]:
+    """Every figure with its data, and the operation reading by reading."""
+    from hushmeter.cli.battery_figures import draw_battery
+
+    return draw_battery(
+        folder,
+        case.home,
+        done,
+        case.mechanism,
+        case.control,
+        scores,
+        table,
+        attacker=attacker,
+        seed=case.seed,
+        force=force,
+    )
+
+
+def _print_json(
+    case: _Case,
+    found: Guarantee,
+    year: Upkeep,
+    table: list[Sizing],
+    scores: tuple[Score, Score] | None,
+    files: list[str],
+) -> None:
+    print_json(
+        {
+            "unit": case.unit.sentence,
+            "battery": case.battery,
+            "control": case.control,
+            "mechanism": case.mechanism.describe(),
+            "guarantee": found,
+            "year": year,
+            "prices": case.prices,
+            "sizing": table,
+            "without_battery": None if scores is None else scores[0],
+            "with_battery": None if scores is None else scores[1],
+            "files": files,
+        }
+    )
+
+
+def _print(
+    case: _Case,
+    found: Guarantee,
+    year: Upkeep,
+    table: list[Sizing],
+    scores: tuple[Score, Score] | None,
+    files: list[str],
+) -> None:
+    from hushmeter.protect.battery_exposure import tell_guarantee, tell_visibility
+    from hushmeter.wording import duration, watts
+
+    for sentence in tell_guarantee(found, case.unit, case.battery, case.control, year):
+        typer.echo(sentence)
+    if scores is not None:
+        for sentence in tell_visibility(*scores):
+            typer.echo(sentence)
+    rows: list[tuple[Any, ...]] = [
+        (
+            row.controller,
+            f"{row.epsilon:.3g}",
+            watts(row.scale_w),
+            f"{row.capacity_kwh:.3g}",
+            f"{row.power_kw:.3g}",
+            f"{row.year.loss_kwh:.0f}",
+            f"{row.year.cycles:.0f}",
+            f"{row.year.cost:.0f}",
+        )
+        for row in table
+    ]
+    title = (
+        f"Sizes that fail in at most {case.max_failure:g} of horizons of "
+        f"{duration(found.horizon_s)} (proved)"
+    )
+    head = ("controller", "ε", "noise", "kWh", "kW", "lost kWh/a", "cycles/a", "cost/a")
+    print_table(title, head, rows)
+    p = case.prices
+    typer.echo(
+        f"Assumed: {p.energy:.2f} per kWh, {p.capacity:g} per kWh of battery, {p.cycle_life:g} "
+        f"cycles or {p.calendar_life:g} years."
+    )
+    for file in files:
+        typer.echo(f"Written: {file}")

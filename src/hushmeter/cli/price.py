@@ -1,0 +1,194 @@
+"""`hushmeter price`: what each ε is worth to a buyer and to the household."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hushmeter.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from hushmeter.price import Buyer, Menu
+
+
+def price(
+    home: Annotated[str, typer.Option("--home", help="A home as TOML, or a ready one.")],
+    trace: Annotated[Path, typer.Option("--trace", help="Readings of the household.")],
+    harm: Annotated[
+        list[str] | None,
+        typer.Option(help="appliance=MONEY a year if it lay open; may be repeated."),
+    ] = None,
+    buyer: Annotated[
+        str, typer.Option(help="value=60,use=hourly|forecast|appliances,shape=0.5,handling=0")
+    ] = "",
+    epsilon: Annotated[
+        str | None, typer.Option("-e", "--epsilon", help="Values of ε, with commas.")
+    ] = None,
+    mechanism: Annotated[str, typer.Option(help="laplace, staircase or gaussian.")] = "laplace",
+    span: Annotated[str, typer.Option(help="reading, run or day: what ε protects.")] = "reading",
+    every: Annotated[str | None, typer.Option(help="Sell means over 1min, 30min, 1h.")] = None,
+    delta: Annotated[float, typer.Option(help="δ of Gaussian noise.")] = 1e-6,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder, or PNG.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the figure.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """The menu ε → what the buyer learns, what the household gives up, and what it costs.
+
+    Without --harm every appliance counts 10 a year. Money is in one currency, whichever it is.
+
+    Example: hushmeter price --home evening --trace meter.csv --harm kettle=30 --harm television=5
+    --buyer value=60,use=forecast -o prices/
+    """
+    from hushmeter.cli.bounds import load_home, parse_epsilons
+    from hushmeter.files import refuse_overwrite
+    from hushmeter.plot import figure_place
+    from hushmeter.price import EPSILONS, HARM, price_menu, vary_menu
+    from hushmeter.read import read_meter
+
+    if output is not None:
+        folder, name = figure_place(output, "prices")
+        refuse_overwrite(folder / f"{name}.png", force)
+    menu = price_menu(
+        load_home(home),
+        read_meter(trace),
+        harm=_read_harm(harm) if harm else HARM,
+        buyer=_read_buyer(buyer),
+        epsilons=EPSILONS if epsilon is None else parse_epsilons(epsilon).tolist(),
+        mechanism=mechanism,
+        span=span,
+        every=every,
+        delta=delta,
+        watch=None if json or not sys.stderr.isatty() else _watch,
+    )
+    variations = vary_menu(menu)
+    files = [] if output is None else _draw(menu, variations, output, force)
+    if json:
+        _print_json(menu, variations, files)
+    else:
+        _print(menu, variations, files)
+
+
+def _watch(epsilons: Sequence[float]) -> Any:
+    from rich.console import Console
+    from rich.progress import track
+
+    return track(epsilons, "pricing every ε", console=Console(stderr=True), transient=True)
+
+
+def _read_harm(given: Sequence[str]) -> dict[str, float]:
+    weights = {}
+    for entry in given:
+        name, _, value = entry.rpartition("=")
+        weights[name] = _number("--harm", entry, value)
+    return weights
+
+
+def _read_buyer(text: str) -> Buyer:
+    from hushmeter.errors import UnknownNameError
+    from hushmeter.price import Buyer
+
+    values: dict[str, Any] = {}
+    for entry in filter(None, text.split(",")):
+        name, _, value = entry.partition("=")
+        if name not in Buyer.__dataclass_fields__:
+            raise UnknownNameError("term of a buyer", name, Buyer.__dataclass_fields__)
+        values[name] = value if name == "use" else _number("--buyer", entry, value)
+    return Buyer(**values)
+
+
+def _number(option: str, entry: str, value: str) -> float:
+    from hushmeter.errors import InputError
+
+    try:
+        return float(value)
+    except ValueError:
+        raise InputError(f"{option} takes name=number, got {entry!r}.") from None
+
+
+def _print(menu: Menu, variations: dict[str, Menu], files: list[str]) -> None:
+    from hushmeter.price import tell_menu
+    from hushmeter.wording import times
+
+    step = max(1, len(menu.entries) // 10)
+    shown = sorted({*menu.entries[::step], menu.best}, key=lambda entry: entry.epsilon)
+    rows = [
+        (
+            f"{e.epsilon:.3g}" + ("*" if e is menu.best else ""),
+            f"{e.forecast_w:.0f}",
+            f"{100 * e.fidelity:.1f}",
+            times(max(e.accuracy)),
+            f"{50 * (1 + max(e.visibility)):.1f}",
+            f"{e.compensation:.2f}",
+            f"{e.willingness:.2f}",
+            f"{e.surplus:.2f}",
+        )
+        for e in shown
+    ]
+    head = ("ε", "error W", "hourly %", "reading", "run", "asked", "paid", "surplus")
+    title = (
+        "The menu, money a year (* best): error of the hourly forecast, share of the hourly curve\n"
+        "that is true, how often of 100 the most exposed appliance is told from a reading, a run"
+    )
+    print_table(title, head, rows)
+    print_table(
+        "If an assumption moves",
+        ("", "best ε", "surplus", "from ε", "to ε"),
+        [_variation(name, other) for name, other in variations.items()],
+    )
+    for sentence in tell_menu(menu):
+        typer.echo(sentence)
+    for file in files:
+        typer.echo(f"Written: {file}")
+
+
+def _variation(name: str, menu: Menu) -> tuple[str, ...]:
+    low, high = ("–", "–") if menu.worthwhile is None else (f"{e:.3g}" for e in menu.worthwhile)
+    return name, f"{menu.best.epsilon:.3g}", f"{menu.best.surplus:.2f}", low, high
+
+
+def _print_json(menu: Menu, variations: dict[str, Menu], files: list[str]) -> None:
+    from hushmeter.price import tell_menu
+
+    moved = {
+        name: {
+            "best_epsilon": other.best.epsilon,
+            "surplus": other.best.surplus,
+            "worthwhile": other.worthwhile,
+        }
+        for name, other in variations.items()
+    }
+    answer = {
+        "names": menu.names,
+        "harm": menu.harm,
+        "buyer": menu.buyer,
+        "load": menu.load,
+        "unit": menu.unit.sentence,
+        "mechanism": menu.mechanism,
+        "menu": menu.entries,
+        "best": menu.best,
+        "worthwhile": menu.worthwhile,
+        "sensitivity": moved,
+        "sentences": tell_menu(menu),
+        "assumptions": menu.assumptions,
+        "files": files,
+    }
+    print_json(answer)
+
+
+def _draw(menu: Menu, variations: dict[str, Menu], output: Path, force: bool) -> list[str]:
+    from hushmeter.plot import figure_place, save_figure
+    from hushmeter.plot_adopters import draw_menu
+
+    folder, name = figure_place(output, "prices")
+    columns = ["epsilon", "scale_w", "hourly_noise_w", "forecast_w", "fidelity", "quality"]
+    columns += ["compensation", "willingness", "surplus"]
+    data = {column: [getattr(e, column) for e in menu.entries] for column in columns}
+    for i, appliance in enumerate(menu.names):
+        data[f"visibility {appliance}"] = [e.visibility[i] for e in menu.entries]
+        data[f"accuracy {appliance}"] = [e.accuracy[i] for e in menu.entries]
+    figure = draw_menu(menu, variations, "What each ε is worth, a year and a household")
+    return [str(path) for path in save_figure(figure, folder, name, data, force=force).values()]
