@@ -20,7 +20,7 @@ def test_every_item_has_data_a_picture_and_a_verdict(item, tmp_path):
         "The paper:",
         "Here:",
         "Verdict:",
-        "stand-in" if item != "table1" else "synthetic",
+        "synthetic",
     ):
         assert word in made.caption
     kinds = {path.suffix for path in made.save(tmp_path)}

@@ -11,7 +11,7 @@ from hushmeter.cli.output import print_json
 
 
 def reproduce(
-    item: Annotated[str, typer.Argument(help="fig2, fig3, fig4, fig5, fig6, fig9, table1 or all.")],
+    item: Annotated[str, typer.Argument(help="fig2 … fig9, table1, or all.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the results.")],
     seed: Annotated[int, typer.Option(help="Seed of data and noise.")] = 0,
     seeds: Annotated[int, typer.Option(help="Releases of each kind.")] = 5,

@@ -1,4 +1,4 @@
-"""The figures and tables of Section V and Appendix B, each by its number.
+"""The figures and tables of Section V and the appendices, each by its number.
 
 Without real data each runs on a named synthetic stand-in and says so.
 """
@@ -167,6 +167,18 @@ def _fig6(setting: Setting) -> Artefact:
     )
 
 
+def _fig7(setting: Setting) -> Artefact:
+    from hushmeter.study.behaviour_figures import centres_figure
+
+    return centres_figure(setting.seed, setting.seeds)
+
+
+def _fig8(setting: Setting) -> Artefact:
+    from hushmeter.study.behaviour_figures import interchanges_figure
+
+    return interchanges_figure(setting.seed, setting.seeds)
+
+
 def _fig9(setting: Setting) -> Artefact:
     import pandas as pd
 
@@ -229,6 +241,8 @@ ITEMS: dict[str, Callable[[Setting], Artefact]] = {
     "fig4": _fig4,
     "fig5": _fig5,
     "fig6": _fig6,
+    "fig7": _fig7,
+    "fig8": _fig8,
     "fig9": _fig9,
     "table1": _table1,
 }
