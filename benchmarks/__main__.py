@@ -10,7 +10,17 @@ from importlib import import_module
 
 from benchmarks.harness import Row, save
 
-MODULES = ("attack", "baselines", "hmm", "noise", "read", "cli", "battery", "behaviour")
+MODULES = (
+    "attack",
+    "baselines",
+    "hmm",
+    "noise",
+    "theory",
+    "read",
+    "behaviour",
+    "battery",
+    "cli",
+)
 
 
 def main() -> None:
