@@ -129,7 +129,14 @@ def test_demo_writes_a_page_that_stands_alone(tmp_path):
     assert "data:image/png;base64," in page
     assert "http" not in page.replace("http-equiv", "")
     assert "Right about the kettle in" in page
-    for name in ("attack.png", "attack.svg", "attack.csv", "meter.csv", "home.toml"):
+    for name in (
+        "metered.png",
+        "metered.svg",
+        "released.png",
+        "released.csv",
+        "meter.csv",
+        "home.toml",
+    ):
         assert (tmp_path / "demo" / name).stat().st_size > 100
     again = run("demo", "-o", tmp_path / "demo", expect=1)
     assert "exists; add --force" in again.stderr
@@ -143,7 +150,7 @@ def test_demo_writes_a_page_that_stands_alone(tmp_path):
 def test_the_same_seed_gives_the_same_bytes(tmp_path):
     for name in ("one", "two"):
         run("demo", "-o", tmp_path / name, "--seed", 3)
-    for file in ("index.html", "attack.png", "attack.svg", "attack.csv"):
+    for file in ("index.html", "metered.png", "released.svg", "released.csv"):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
 
 
