@@ -17,7 +17,8 @@ test: $(VENV)/.test
 test-slow: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow
 
-check: $(VENV)/.check
+# Types are checked against the optional parts too, so their extras are installed.
+check: $(VENV)/.test $(VENV)/.check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
