@@ -28,7 +28,7 @@ class Row:
         """Whether the target is met; None without a target."""
         if self.target is None:
             return None
-        return self.ratio <= self.target if self.at_most else self.ratio >= self.target
+        return bool(self.ratio <= self.target if self.at_most else self.ratio >= self.target)
 
     def __str__(self) -> str:
         sign = "≤" if self.at_most else "≥"
@@ -64,6 +64,9 @@ def save(rows: Iterable[Row]) -> None:
     table = {
         "python": platform.python_version(),
         "machine": platform.machine(),
-        "rows": [{**asdict(row), "met": row.met} for row in rows],
+        # Ratios may be numpy numbers, which JSON does not know.
+        "rows": [
+            {**asdict(row), "ratio": float(f"{row.ratio:.4g}"), "met": row.met} for row in rows
+        ],
     }
     RESULTS.write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
