@@ -134,6 +134,24 @@ def test_the_manifest_names_versions_and_inputs(path, tmp_path):
     assert len(manifest["cases"][0]["test"]) == 64
 
 
+def test_only_those_who_are_told_know_the_noise():
+    home = hm.synth.ready_home("similar8").subset(["lamp", "fridge", "hi-fi"])
+    train, test = split_trace(hm.synth.trace(home, 1200, 0.99, seed=2), 0.5)
+    contenders = (
+        Contender("fhmm", "fhmm", {"chains": "counted"}),
+        Contender("fhmm, told", "fhmm", {"chains": "counted"}, told=True),
+        Contender("bayes", "bayes"),
+        Contender("bayes, untold", "bayes", told=False),
+    )
+    assert [one.knows_the_noise for one in contenders] == [False, True, True, False]
+    study = Study("told", (Case("home", home, train, test),), contenders, epsilons=(0.03,), seeds=2)
+    alpha = sweep(study).groupby("attacker").alpha.mean()
+    assert alpha["fhmm, told"] > alpha["fhmm"]
+    assert alpha["bayes"] > alpha["bayes, untold"]
+    with pytest.raises(ValueError, match="has no use for the mechanism"):
+        Study("x", study.cases, (Contender("hold", "hold", told=True),))
+
+
 def test_one_failed_cell_does_not_stop_the_rest():
     home = hm.synth.ready_home("similar8")
     train, test = split_trace(hm.synth.trace(home, 300, 0.98), 0.5)

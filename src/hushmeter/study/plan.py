@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,11 +32,28 @@ class Case:
 
 @dataclass(frozen=True)
 class Contender:
-    """An attacker of the study: a registered name, a label of its own, and parameters."""
+    """An attacker of the study.
+
+    Attributes
+    ----------
+    label : str
+        Its name in the results.
+    name : str
+        A registered attacker.
+    parameters : dict
+    told : bool or None
+        Whether it is told the mechanism of each release; if None, only Bayes is.
+    """
 
     label: str
     name: str
     parameters: dict[str, Any] = field(default_factory=dict)
+    told: bool | None = None
+
+    @property
+    def knows_the_noise(self) -> bool:
+        """Whether it is told the mechanism of each release."""
+        return self.name == "bayes" if self.told is None else self.told
 
 
 @dataclass(frozen=True)
@@ -86,7 +104,9 @@ class Study:
         for epsilon in self.epsilons:
             positive("epsilon", epsilon)
         for one in self.contenders:
-            attackers[one.name]
+            takes = inspect.signature(attackers[one.name]).parameters
+            if one.told and "mechanism" not in takes:
+                raise InputError(f"the attacker {one.name} has no use for the mechanism.")
         whole("seeds", self.seeds)
         one_of("protect", self.protect, PROTECT)
 
@@ -176,9 +196,10 @@ def _home(text: str, folder: Path) -> Home:
 
 
 def _contender(entry: dict[str, Any]) -> Contender:
-    _known_keys(entry, {"name", "label", "parameters"}, "attacker entry")
+    _known_keys(entry, {"name", "label", "parameters", "told"}, "attacker entry")
     name = str(entry.get("name", ""))
-    return Contender(str(entry.get("label", name)), name, dict(entry.get("parameters", {})))
+    parameters = dict(entry.get("parameters", {}))
+    return Contender(str(entry.get("label", name)), name, parameters, entry.get("told"))
 
 
 def _tables(table: dict[str, Any], key: str) -> list[dict[str, Any]]:

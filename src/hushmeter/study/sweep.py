@@ -153,8 +153,8 @@ def _measure(study: Study, cell: Cell, attacker: Attacker) -> dict[str, Any]:
     noise = np.random.default_rng(np.random.SeedSequence(place))
     released = case.test.replace_readings(mechanism.release(case.test.readings, rng=noise))
     told = copy.copy(attacker)
-    if hasattr(told, "mechanism"):
-        told.mechanism = mechanism
+    if study.contenders[cell.contender].knows_the_noise:
+        told.mechanism = mechanism  # type: ignore[attr-defined]
     rounding = np.random.default_rng(np.random.SeedSequence((*place, cell.contender)))
     truth = case.test.truth()
     states = told.predict(released, initial_state=truth[0], rng=rounding)
