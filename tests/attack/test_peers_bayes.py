@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hushmeter import Appliance, Home, Laplace, Score, Trace, score
+from hushmeter import Appliance, Attacker, Home, Laplace, Score, Trace, attackers, score
 from hushmeter.attack.bayes import Bayes
 from hushmeter.attack.factorial_hmm import FactorialHmm
 
@@ -56,12 +56,18 @@ class Case:
         if epsilon is None:
             return score(Bayes(self.home).fit(self.train).predict(self.test), self.test).f1
         mechanism = Laplace(epsilon=epsilon, sensitivity=10.0, on_grid=True)
-        attacker = Bayes(self.home, mechanism=mechanism).fit(self.train)
+        return self.mean_score(Bayes(self.home, mechanism=mechanism).fit(self.train), epsilon)[1]
+
+    def mean_score(self, attacker: Attacker, epsilon: float) -> tuple[float, float]:
+        """Accuracy and macro F1 over three seeds of Laplace noise with scale 10/ε W."""
         scores = []
         for seed in range(3):
             noise = np.random.default_rng(1000 + seed).laplace(0, 10 / epsilon, len(self.test))
-            scores.append(score(attacker.predict(self.test.readings + noise), self.test).f1)
-        return float(np.mean(scores))
+            states = attacker.predict(self.test.readings + noise, rng=seed)
+            found = score(states, self.test)
+            scores.append((found.alpha, found.f1))
+        alpha, f1 = np.mean(scores, axis=0)
+        return float(alpha), float(f1)
 
 
 def home_of(train: Trace) -> Home:
@@ -82,6 +88,20 @@ def test_bayes_sees_through_the_noise(peers, name, targets):
     case = Case(peers / name)
     for epsilon, target in zip((None, 1.0, 0.3, 0.1), targets, strict=True):
         assert case.mean_f1(epsilon) >= target, f"epsilon {epsilon}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["syn5", "syn8", "ampds_min4"])
+def test_no_other_attacker_sees_more_than_bayes(peers, name):
+    """Every registered attacker, three seeds of noise, accuracy and macro F1."""
+    case = Case(peers / name)
+    trained = {other: attackers[other](case.home).fit(case.train) for other in attackers}
+    for epsilon in (3.0, 1.0, 0.3, 0.1):
+        trained["bayes"].mechanism = Laplace(epsilon=epsilon, sensitivity=10.0, on_grid=True)
+        seen = {other: case.mean_score(attacker, epsilon) for other, attacker in trained.items()}
+        for other, (alpha, f1) in seen.items():
+            assert seen["bayes"][0] > alpha - 0.005, f"accuracy of {other} at epsilon {epsilon}"
+            assert seen["bayes"][1] > f1 - 0.005, f"F1 of {other} at epsilon {epsilon}"
 
 
 @pytest.mark.parametrize("name", ["syn5", "syn8", "ampds_min4"])

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import hushmeter as hm
-
-
-def run(*arguments, expect=0):
-    command = [sys.executable, "-m", "hushmeter", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == expect, done.stderr
-    assert "Traceback" not in done.stderr
-    return done
+from tests.cli.test_commands import run
 
 
 @pytest.fixture(scope="module")

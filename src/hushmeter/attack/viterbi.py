@@ -13,6 +13,7 @@ until it is short enough to keep every vector.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -34,7 +35,7 @@ CHECKPOINT_CELLS = 1 << 24
 """Entries of one level of checkpoints (128 MB)."""
 
 
-class _Walk:
+class _Walk(ABC):
     """What both recursions share: the plan of blocks and checkpoints, and the forward walk."""
 
     def __init__(
@@ -62,8 +63,9 @@ class _Walk:
             rows = slice(at, min(at + self.block, stop))
             self.step(rows, vector)
 
+    @abstractmethod
     def step(self, rows: slice, vector: FloatArray) -> None:
-        raise NotImplementedError
+        """Move the vector on over one block of readings, in place."""
 
     def blocks(
         self, begin: int, stop: int, vector: FloatArray

@@ -294,8 +294,9 @@ class Mechanism(GridLaw):
             steps /= float(self.exact_grid.denominator)
         return steps
 
-    def _through_opendp(self, values: FloatArray) -> IntArray:
-        raise NotImplementedError(f"{self.name} of {values.size} readings")
+    def _through_opendp(self, values: FloatArray) -> IntArray:  # noqa: ARG002
+        """Readings through OpenDP's sampler, in grid steps, for the laws that list the engine."""
+        raise InputError(f"engine 'opendp' does not serve {self.name} noise.")
 
 
 def _bits(name: str, value: int, most: int) -> int:
