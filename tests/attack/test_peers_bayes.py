@@ -90,12 +90,12 @@ def test_bayes_sees_through_the_noise(peers, name, targets):
         assert case.mean_f1(epsilon) >= target, f"epsilon {epsilon}"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["syn5", "syn8", "ampds_min4"])
 def test_no_other_attacker_sees_more_than_bayes(peers, name):
-    """Every registered attacker, three seeds of noise, accuracy and macro F1."""
+    """Every attacker but the RNN, which trains for minutes; three seeds, accuracy and F1."""
     case = Case(peers / name)
-    trained = {other: attackers[other](case.home).fit(case.train) for other in attackers}
+    names = [other for other in attackers if other != "rnn"]
+    trained = {other: attackers[other](case.home).fit(case.train) for other in names}
     for epsilon in (3.0, 1.0, 0.3, 0.1):
         trained["bayes"].mechanism = Laplace(epsilon=epsilon, sensitivity=10.0, on_grid=True)
         seen = {other: case.mean_score(attacker, epsilon) for other, attacker in trained.items()}
