@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hushmeter.cli.output import print_json, print_table
+from hushmeter.cli.reading import reads
 
 if TYPE_CHECKING:
     from hushmeter.advice import Advice
+    from hushmeter.read import ReadOptions
 
 FRONT = (0.51, 0.53, 0.56, 0.6, 0.65, 0.7, 0.8, 0.9)
 
 
+@reads()
 def advise(
     home: Annotated[str, typer.Option("--home", help="A home as TOML, or a ready one.")],
     hide: Annotated[str, typer.Option(help="The appliance to hide.")],
+    options: ReadOptions,
     max_odds: Annotated[
         float, typer.Option(help="Right about it at most this often; a coin: 0.5.")
     ] = 0.6,
@@ -50,13 +54,13 @@ def advise(
     from hushmeter.advice import advise as search
     from hushmeter.checks import seconds
     from hushmeter.cli.bounds import load_home
-    from hushmeter.read import read_meter
+    from hushmeter.read import read_recording
 
     known = load_home(home)
-    readings = None if trace is None else read_meter(trace)
+    readings = None if trace is None else read_recording(trace, options).trace
     if readings is not None and attacker is not None:
         readings = known.label(readings)
-    options: dict[str, Any] = {
+    wanted: dict[str, Any] = {
         "span": span,
         "run": run,
         "interval_s": seconds("interval", interval) if readings is None else readings.interval_s,
@@ -66,11 +70,11 @@ def advise(
         "trace": readings if attacker is not None else None,
         "seed": seed,
     }
-    advice = search(known, hide, max_odds=max_odds, **options)
+    advice = search(known, hide, max_odds=max_odds, **wanted)
     files = []
     if output is not None:
-        options |= {"mechanisms": (advice.best.mechanism,), "max_hourly_error": None}
-        front = [search(known, hide, max_odds=odds, **options) for odds in FRONT]
+        wanted |= {"mechanisms": (advice.best.mechanism,), "max_hourly_error": None}
+        front = [search(known, hide, max_odds=odds, **wanted) for odds in FRONT]
         files = _draw(advice, front, output, force)
     if json:
         print_json({"advice": advice, "files": files})

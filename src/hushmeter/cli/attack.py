@@ -10,21 +10,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hushmeter.cli.output import print_json, print_table
+from hushmeter.cli.reading import reads
 from hushmeter.errors import InputError, NotFittedError, UnknownNameError
 
 if TYPE_CHECKING:
     from hushmeter.attack.base import Attacker
     from hushmeter.checks import BoolArray
     from hushmeter.home import Home
+    from hushmeter.read import ReadOptions
     from hushmeter.scoring import Score
     from hushmeter.trace import Trace
 
 
+@reads()
 def attack(
-    file: Annotated[Path, typer.Argument(help="CSV or Parquet with timestamp and watts.")],
+    file: Annotated[Path, typer.Argument(help="Any file of readings.")],
     home: Annotated[Path, typer.Option("--home", help="The home, as TOML.")],
     attacker: Annotated[str, typer.Option("--attacker", "-a", help="See `hushmeter attackers`.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="States, .csv or .parquet.")],
+    options: ReadOptions,
     train: Annotated[
         Path | None, typer.Option("--train", help="Sub-metered data the attacker learns from.")
     ] = None,
@@ -51,16 +55,16 @@ def attack(
     from hushmeter.attack.registry import attackers
     from hushmeter.files import refuse_overwrite, table_format, write_table
     from hushmeter.home import read_home
-    from hushmeter.read import read_meter
+    from hushmeter.read import read_recording
 
     chosen = attackers[attacker]
     table_format(output)
     refuse_overwrite(output, force)
     known = read_home(home)
-    trace = read_meter(file)
+    trace = read_recording(file, options).trace
     made = _make(chosen, known, _read_parameters(parameter or (), chosen), quiet=json)
     if train is not None:
-        made.fit(known.label(read_meter(train)))
+        made.fit(known.label(read_recording(train, options).trace))
     states = _predict(made, trace, seed)
     columns = {name: states[:, i].astype("int8") for i, name in enumerate(known.names)}
     write_table(output, {"timestamp": trace.times, **columns}, force=force)

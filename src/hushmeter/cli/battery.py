@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hushmeter.cli.output import print_json, print_table
+from hushmeter.cli.reading import reads
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from hushmeter.protect.battery_guarantee import Guarantee
     from hushmeter.protect.battery_sizing import Prices, Sizing, Upkeep
     from hushmeter.protect.sensitivity import Unit
+    from hushmeter.read import ReadOptions
     from hushmeter.scoring import Score
     from hushmeter.trace import Trace
 
@@ -39,12 +41,14 @@ class _Case:
     seed: int
 
 
+@reads()
 def battery(
     file: Annotated[Path, typer.Argument(help="Readings of the house, without a battery.")],
     home: Annotated[str, typer.Option("--home", help="A home as TOML, or a ready one.")],
     epsilon: Annotated[str, typer.Option("-e", "--epsilon", help="ε of the noise.")],
     capacity: Annotated[float, typer.Option(help="Usable capacity in kWh.")],
     power: Annotated[float, typer.Option(help="Charging power in kW.")],
+    options: ReadOptions,
     discharge: Annotated[float | None, typer.Option(help="Discharging power in kW.")] = None,
     efficiency: Annotated[float, typer.Option(help="Of a round trip, up to 1.")] = 0.9,
     charge: Annotated[float, typer.Option(help="Share stored at the start.")] = 0.5,
@@ -88,7 +92,7 @@ def battery(
     prices = Prices(energy_price, battery_price)
     acts = _interval(interval)
     store = Battery(capacity, power, discharge, efficiency, charge, acts or 6.0)
-    known, trace = _load(file, home)
+    known, trace = _load(file, home, options)
     unit = resolve_unit(
         span=span,
         interval_s=trace.interval_s,
@@ -136,13 +140,13 @@ def _fit_interval(store: Battery, acts: float | None, load: Trace) -> Battery:
     return replace(store, interval_s=load.interval_s)
 
 
-def _load(file: Path, home: str) -> tuple[Home, Trace]:
+def _load(file: Path, home: str, options: ReadOptions) -> tuple[Home, Trace]:
     """The home and the trace, with truth where the file has every appliance of the home."""
     from hushmeter.cli.bounds import load_home
-    from hushmeter.read import read_meter
+    from hushmeter.read import read_recording
     from hushmeter.trace import Trace
 
-    known, trace = load_home(home), read_meter(file)
+    known, trace = load_home(home), read_recording(file, options).trace
     if trace.power is None or trace.names is None or not set(known.names) <= set(trace.names):
         return known, trace
     power = trace.power[:, [trace.names.index(name) for name in known.names]]

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hushmeter.cli.output import print_json
-from hushmeter.cli.reading import Building, Stamp, TimeColumn, TimeZone, UnitOption, ValueColumn
+from hushmeter.cli.reading import reads
+
+if TYPE_CHECKING:
+    from hushmeter.read import ReadOptions
 
 
+@reads(repeats="last")
 def inspect(
     file: Annotated[Path, typer.Argument(help="Any file of readings, or a data set's folder.")],
-    time_column: TimeColumn = None,
-    value_column: ValueColumn = None,
-    unit: UnitOption = None,
-    stamp: Stamp = None,
-    tz: TimeZone = None,
-    building: Building = None,
+    options: ReadOptions,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Folder (or .png) for a picture.")
     ] = None,
@@ -30,11 +29,10 @@ def inspect(
     Example: hushmeter inspect meter.xml.gz -o picture
     """
     from hushmeter.inspection import inspect_recording, sentences
-    from hushmeter.read import ReadOptions, read_home_recording, read_recording
+    from hushmeter.read import read_home_recording, read_recording
 
     if output is not None:
         _refuse_overwrite(output, force)
-    options = ReadOptions(time_column, value_column, unit, stamp, tz, building, "last")
     read = read_home_recording if file.is_dir() else read_recording
     found = inspect_recording(read(file, options))
     pictures = [] if output is None else _draw(found.recording.trace, file, output, force)

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hushmeter.cli.output import print_json, print_table
-from hushmeter.cli.reading import Building, TimeColumn, TimeZone, UnitOption
+from hushmeter.cli.reading import reads
 
 if TYPE_CHECKING:
     from hushmeter.learn import LearntHome
-    from hushmeter.read import Recording
+    from hushmeter.read import ReadOptions, Recording
     from hushmeter.trace import Trace
 
 
+@reads("time_column", "unit", "tz", "building", repeats="last")
 def learn(
     dataset: Annotated[Path, typer.Argument(help="Folder or file with a column per appliance.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The home, as .toml.")],
-    building: Building = None,
+    options: ReadOptions,
     start: Annotated[str | None, typer.Option("--from", help="First time, ISO 8601.")] = None,
     end: Annotated[str | None, typer.Option("--to", help="Time after the last one.")] = None,
     denoised: Annotated[
@@ -34,9 +35,6 @@ def learn(
     appliance: Annotated[
         list[str] | None, typer.Option(help="Only this circuit; may be repeated.")
     ] = None,
-    time_column: TimeColumn = None,
-    unit: UnitOption = None,
-    tz: TimeZone = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -50,14 +48,13 @@ def learn(
     from hushmeter.errors import InputError
     from hushmeter.files import refuse_overwrite
     from hushmeter.learn import Rule, between, learn_home
-    from hushmeter.read import ReadOptions, read_home_recording
+    from hushmeter.read import read_home_recording
 
     if output.suffix.lower() != ".toml":
         raise InputError(f"{output} must end in .toml.")
     for suffix in (".toml", ".png", ".svg", ".csv"):
         refuse_overwrite(output.with_suffix(suffix), force)
     rule = Rule(threshold, _seconds("min-on", min_on), _seconds("min-off", min_off), quantile)
-    options = ReadOptions(time_column, unit=unit, tz=tz, building=building, repeats="last")
     recording = read_home_recording(dataset, options)
     trace = between(recording.trace, start, end)
     learnt = learn_home(

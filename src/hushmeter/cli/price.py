@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hushmeter.cli.output import print_json, print_table
+from hushmeter.cli.reading import reads
 
 if TYPE_CHECKING:
     from hushmeter.price import Buyer, Menu
+    from hushmeter.read import ReadOptions
 
 
+@reads()
 def price(
     home: Annotated[str, typer.Option("--home", help="A home as TOML, or a ready one.")],
     trace: Annotated[Path, typer.Option("--trace", help="Readings of the household.")],
+    options: ReadOptions,
     harm: Annotated[
         list[str] | None,
         typer.Option(help="appliance=MONEY a year if it lay open; may be repeated."),
@@ -47,14 +51,14 @@ def price(
     from hushmeter.files import refuse_overwrite
     from hushmeter.plot import figure_place
     from hushmeter.price import EPSILONS, HARM, price_menu, vary_menu
-    from hushmeter.read import read_meter
+    from hushmeter.read import read_recording
 
     if output is not None:
         folder, name = figure_place(output, "prices")
         refuse_overwrite(folder / f"{name}.png", force)
     menu = price_menu(
         load_home(home),
-        read_meter(trace),
+        read_recording(trace, options).trace,
         harm=_read_harm(harm) if harm else HARM,
         buyer=_read_buyer(buyer),
         epsilons=EPSILONS if epsilon is None else parse_epsilons(epsilon).tolist(),

@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hushmeter.cli.output import print_json
+from hushmeter.cli.reading import reads
 
 if TYPE_CHECKING:
     from hushmeter.protect.publish import Release
+    from hushmeter.read import ReadOptions
 
 
+@reads()
 def release(
-    file: Annotated[Path, typer.Argument(help="CSV or Parquet with timestamp and watts.")],
+    file: Annotated[Path, typer.Argument(help="Any file of readings.")],
     epsilon: Annotated[str, typer.Option("-e", "--epsilon", help="ε of the unit of protection.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Released .csv or .parquet.")],
+    options: ReadOptions,
     mechanism: Annotated[str, typer.Option(help="laplace, staircase or gaussian.")] = "laplace",
     protect: Annotated[
         str | None,
@@ -51,7 +55,7 @@ def release(
     from hushmeter.home import read_home
     from hushmeter.protect.publish import release_unit
     from hushmeter.protect.sensitivity import calibrate, resolve_unit
-    from hushmeter.read import read_meter
+    from hushmeter.read import read_recording
 
     receipt = output.with_name(output.name + ".receipt.json")
     table_format(output)
@@ -61,7 +65,7 @@ def release(
     bounds = None if clamp is None else _pair(clamp)
     chosen = protect or ("appliance" if sensitivity is None else "change")
     watts = None if sensitivity is None else _number("sensitivity", sensitivity)
-    trace = read_meter(file)
+    trace = read_recording(file, options).trace
     unit = resolve_unit(
         chosen,
         span,
