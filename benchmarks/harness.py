@@ -8,8 +8,11 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 RESULTS = Path(__file__).with_name("results.json")
+README = Path(__file__).parents[1] / "README.md"
+BEGIN, END = "<!-- benchmarks: written by `make bench` -->\n", "<!-- end of benchmarks -->\n"
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,29 @@ def together(*functions: Callable[[], object], repeat: int = 5) -> list[float]:
     return best
 
 
+def markdown_table(results: dict[str, Any]) -> str:
+    """The saved ratios as a table for the README."""
+    lines = ["| what | ratio | against | target | |", "| --- | ---: | --- | ---: | --- |"]
+    for row in results["rows"]:
+        sign = "≤" if row["at_most"] else "≥"
+        target = "" if row["target"] is None else f"{sign} {row['target']:g}"
+        note = "; ".join(filter(None, ["**missed**" if row["met"] is False else "", row["note"]]))
+        ratio = f"{row['ratio']:,.3g}" if row["ratio"] < 1000 else f"{row['ratio']:,.0f}"
+        lines.append(f"| {row['name']} | {ratio} × | {row['versus']} | {target} | {note} |")
+    head = f"Python {results['python']} on {results['machine']}, two cores.\n\n"
+    return head + "\n".join(lines) + "\n"
+
+
+def write_readme() -> None:
+    """Put the saved table between its marks in the README."""
+    text = README.read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN)
+    table = markdown_table(json.loads(RESULTS.read_text(encoding="utf-8")))
+    README.write_text(f"{before}{BEGIN}\n{table}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+
+
 def save(rows: Iterable[Row]) -> None:
-    """Write the table beside the benchmarks."""
+    """Write the table beside the benchmarks and into the README."""
     table = {
         "python": platform.python_version(),
         "machine": platform.machine(),
@@ -70,3 +94,4 @@ def save(rows: Iterable[Row]) -> None:
         ],
     }
     RESULTS.write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_readme()
