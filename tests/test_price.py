@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
+from hushmeter.behaviour.profiles import synthetic_profiles
 from hushmeter.errors import DataError, InputError
 from hushmeter.price import Buyer, price_menu, rescale, tell_menu, vary_menu
 from hushmeter.price_terms import appliance_visibility, describe_load
@@ -16,6 +17,7 @@ from hushmeter.protect.sensitivity import calibrate, resolve_unit
 HOME = hm.synth.ready_home("evening")
 SMALL = HOME.subset(["kettle", "fridge", "television"])
 TRACE = hm.synth.trace(SMALL, 14_400 * 2 + 6000, seed=1)
+PROFILES = synthetic_profiles(300).values
 EPSILONS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
@@ -25,12 +27,18 @@ def menu():
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "staircase", "gaussian"])
-@pytest.mark.parametrize("use", ["hourly", "forecast", "appliances"])
+@pytest.mark.parametrize("use", ["hourly", "forecast", "clusters", "appliances"])
 def test_menus_are_monotone(mechanism, use):
     found = price_menu(
-        SMALL, TRACE, epsilons=EPSILONS, mechanism=mechanism, buyer=Buyer(use=use), refine=0
+        SMALL,
+        TRACE,
+        epsilons=EPSILONS,
+        mechanism=mechanism,
+        buyer=Buyer(use=use),
+        profiles=PROFILES,
+        refine=0,
     )
-    for name in ("compensation", "willingness", "fidelity", "quality"):
+    for name in ("compensation", "willingness", "fidelity", "clusters", "quality"):
         values = [getattr(entry, name) for entry in found.entries]
         assert (np.diff(values) >= 0).all(), name
     assert (np.diff([e.forecast_w for e in found.entries]) <= 0).all()

@@ -190,6 +190,9 @@ def draw_menu(menu: Menu, variations: Mapping[str, Menu], title: str) -> Figure:
     use.semilogx(x, [e.fidelity for e in menu.entries], color=BLUE, label="hourly curve: fidelity")
     forecast = [menu.load.forecast_w / e.forecast_w for e in menu.entries]
     use.semilogx(x, forecast, "--", color=GREEN, label="hourly forecast: e₀/error")
+    if menu.best.clusters is not None:
+        stay = [e.clusters for e in menu.entries]
+        use.semilogx(x, stay, ":", color=BLUE, label="days that stay in their cluster")
     for i, name in enumerate(menu.names):
         if menu.harm[i]:
             seen = [e.visibility[i] for e in menu.entries]

@@ -15,7 +15,8 @@ how his value is curved. Both C and W rise with ε; the trade is worthwhile wher
 Noise is independent of the load, so its share of the buyer's errors is exact: with σ_h the
 standard deviation of the noise of an hourly mean, the forecast "as in the same hour before" errs
 by √(e₀² + σ_h²) where it erred by e₀ on true data, and the noisy hourly curve explains
-Var/(Var + σ_h²) of its own variance.
+Var/(Var + σ_h²) of its own variance. The share of days that stay in their cluster is simulated
+(`price_clusters`).
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hushmeter.checks import non_negative, positive, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
+from hushmeter.price_clusters import DayClusters, cluster_days
 from hushmeter.price_terms import (
     Buyer,
     Entry,
@@ -86,6 +89,7 @@ def price_menu(
     *,
     harm: Mapping[str, float] | float = HARM,
     buyer: Buyer | None = None,
+    profiles: ArrayLike | None = None,
     epsilons: Sequence[float] = EPSILONS,
     mechanism: str = "laplace",
     protect: str = "appliance",
@@ -106,6 +110,8 @@ def price_menu(
         w_i: what a year in which the appliance lies open is worth to the household; appliances
         that are not named cost nothing. One number holds for each of them.
     buyer : Buyer, optional
+    profiles : array, shape (m, 24), optional
+        [kWh]; the days from which the buyer has his clusters, see `cluster_days`.
     epsilons : sequence of float
     mechanism : {"laplace", "staircase", "gaussian"}
     protect, span, every
@@ -122,19 +128,20 @@ def price_menu(
     unit = resolve_unit(
         protect, span, interval_s=trace.interval_s, home=home, every=every, trace=trace
     )
-    load = describe_load(trace)
+    load, days = describe_load(trace), cluster_days(trace, profiles)
     wanted = sorted(positive("epsilon", e) for e in epsilons)
     if len(wanted) < 2:
         raise InputError("a menu needs at least two values of epsilon.")
 
-    def line(epsilon: float, before: tuple[float, ...]) -> Entry:
+    def line(epsilon: float, before: Entry | None) -> Entry:
         noise = calibrate(mechanism, epsilon, unit, delta=delta)
-        return make_entry(noise, epsilon, home, unit, load, weights, buyer, before)
+        return make_entry(
+            noise, epsilon, home, unit, load, weights, buyer, days=days, before=before
+        )
 
     entries: list[Entry] = []
     for epsilon in wanted if watch is None else watch(wanted):
-        before = entries[-1].visibility if entries else (0.0,) * len(home)
-        entries.append(line(epsilon, before))
+        entries.append(line(epsilon, entries[-1] if entries else None))
     for _ in range(whole("refine", refine, least=0)):
         entries = _refine(entries, line)
     best = max(entries, key=lambda entry: entry.surplus)
@@ -148,11 +155,11 @@ def price_menu(
         load,
         unit,
         mechanism,
-        _assumptions(home, weights, buyer, load, unit, mechanism),
+        _assumptions(home, weights, buyer, load, days, unit, mechanism),
     )
 
 
-def _refine(entries: list[Entry], line: Callable[[float, tuple[float, ...]], Entry]) -> list[Entry]:
+def _refine(entries: list[Entry], line: Callable[[float, Entry | None], Entry]) -> list[Entry]:
     """One more line, three digits in ε, in the middle of each gap beside the best one."""
     top = max(range(len(entries)), key=lambda i: entries[i].surplus)
     more = []
@@ -160,7 +167,7 @@ def _refine(entries: list[Entry], line: Callable[[float, tuple[float, ...]], Ent
         low, high = entries[left], entries[left + 1]
         middle = float(f"{(low.epsilon * high.epsilon) ** 0.5:.3g}")
         if low.epsilon < middle < high.epsilon:
-            more.append(line(middle, low.visibility))
+            more.append(line(middle, low))
     return sorted([*entries, *more], key=lambda entry: entry.epsilon)
 
 
@@ -243,6 +250,7 @@ def _assumptions(
     weights: tuple[float, ...],
     buyer: Buyer,
     load: Load,
+    days: DayClusters | None,
     unit: Unit,
     mechanism: str,
 ) -> tuple[str, ...]:
@@ -256,6 +264,9 @@ def _assumptions(
         f"{buyer.shape:g}, {buyer.handling:g} for handling.",
         f"Hourly load: standard deviation {load.hourly_sd_w:.0f} W; forecast from {load.lag_h} h "
         f"before errs by {load.forecast_w:.0f} W on true data.",
+        "Clusters: none, as too few whole days are known."
+        if days is None
+        else f"Clusters: {len(days.centres)}, for {len(days.days)} whole days of this household.",
         "The household is paid to be indifferent, is neutral to risk and sells the same ε all "
         "year; what many runs tell together is not counted.",
     )

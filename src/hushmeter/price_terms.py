@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hushmeter.checks import FloatArray, non_negative, one_of, positive
-from hushmeter.errors import DataError
+from hushmeter.errors import DataError, InputError
 from hushmeter.home import Appliance, Home
+from hushmeter.price_clusters import DayClusters, cluster_fidelity
 from hushmeter.protect.sensitivity import Change, Unit
 from hushmeter.theory.account import compose
 from hushmeter.theory.universal import universal_limit
@@ -20,7 +21,7 @@ from hushmeter.trace import Trace
 if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism
 
-USES = ("hourly", "forecast", "appliances")
+USES = ("hourly", "forecast", "clusters", "appliances")
 HOUR_S = 3600.0
 SHORT = 2e4
 
@@ -33,9 +34,9 @@ class Buyer:
     ----------
     value : float
         V: what a year of perfect data of one household is worth to him.
-    use : {"hourly", "forecast", "appliances"}
-        q: fidelity of the hourly curve, e₀/(error of an hourly forecast), or the mean visibility
-        of the appliances.
+    use : {"hourly", "forecast", "clusters", "appliances"}
+        q: fidelity of the hourly curve, e₀/(error of an hourly forecast), share of days that stay
+        in their cluster, or the mean visibility of the appliances.
     shape : float
         k: below 1 the first bit of quality is worth most, above 1 the last.
     handling : float
@@ -86,6 +87,8 @@ class Entry:
         Root mean square error of the hourly forecast [W].
     fidelity : float
         Share of the variance of the noisy hourly curve that is the household's.
+    clusters : float or None
+        Share of days that stay in their cluster; None where no clusters are known.
     accuracy : tuple of float
         How often the best attacker names one released reading's state rightly, on and off
         equally likely: `universal_limit`.
@@ -102,6 +105,7 @@ class Entry:
     hourly_noise_w: float
     forecast_w: float
     fidelity: float
+    clusters: float | None
     accuracy: tuple[float, ...]
     visibility: tuple[float, ...]
     quality: float
@@ -157,32 +161,46 @@ def make_entry(
     load: Load,
     weights: tuple[float, ...],
     buyer: Buyer,
-    at_least: tuple[float, ...],
+    *,
+    days: DayClusters | None = None,
+    before: Entry | None = None,
 ) -> Entry:
     """The line of the menu for one mechanism.
 
-    `weights` are the household's w_i, `at_least` the visibilities of the line before: they cannot
-    fall as ε rises, except by the last digits of a numerical convolution.
+    `weights` are the household's w_i. What is seen cannot fall as ε rises, except by the last
+    digits of a numerical convolution or of a simulation: it is at least that of the line `before`.
     """
     released_s = unit.interval_s * unit.window
     noise = mechanism.std / math.sqrt(max(1.0, HOUR_S / released_s))
     forecast = math.hypot(load.forecast_w, noise)
     fidelity = load.hourly_sd_w**2 / (load.hourly_sd_w**2 + noise**2)
-    seen = tuple(map(max, appliance_visibility(mechanism, home, unit), at_least))
-    useful = {
+    seen = appliance_visibility(mechanism, home, unit)
+    stay = None if days is None else cluster_fidelity(mechanism, unit, days)
+    if before is not None:
+        seen = tuple(map(max, seen, before.visibility))
+        stay = None if stay is None or before.clusters is None else max(stay, before.clusters)
+    useful: dict[str, float | None] = {
         "hourly": fidelity,
         "forecast": load.forecast_w / forecast,
+        "clusters": stay,
         "appliances": sum(seen) / len(seen),
     }
+    quality = useful[buyer.use]
+    if quality is None:
+        raise InputError(
+            "a buyer of clusters needs eight whole days of readings, or the days of many homes "
+            "(--profiles) and one whole day."
+        )
     entry = Entry(
         epsilon=epsilon,
         scale_w=mechanism.scale,
         hourly_noise_w=noise,
         forecast_w=forecast,
         fidelity=fidelity,
+        clusters=stay,
         accuracy=tuple(float(x) for x in universal_limit(home, mechanism)),
         visibility=seen,
-        quality=useful[buyer.use],
+        quality=quality,
         compensation=0.0,
         willingness=0.0,
         surplus=0.0,

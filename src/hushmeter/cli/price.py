@@ -27,8 +27,12 @@ def price(
         typer.Option(help="appliance=MONEY a year if it lay open; may be repeated."),
     ] = None,
     buyer: Annotated[
-        str, typer.Option(help="value=60,use=hourly|forecast|appliances,shape=0.5,handling=0")
+        str,
+        typer.Option(help="value=60,use=hourly|forecast|clusters|appliances,shape=0.5,handling=0"),
     ] = "",
+    profiles: Annotated[
+        Path | None, typer.Option(help="Days of many homes, for the buyer's clusters.")
+    ] = None,
     epsilon: Annotated[
         str | None, typer.Option("-e", "--epsilon", help="Values of ε, with commas.")
     ] = None,
@@ -47,6 +51,7 @@ def price(
     Example: hushmeter price --home evening --trace meter.csv --harm kettle=30 --harm television=5
     --buyer value=60,use=forecast -o prices/
     """
+    from hushmeter.behaviour.profiles import read_profiles
     from hushmeter.cli.bounds import load_home, parse_epsilons
     from hushmeter.files import refuse_overwrite
     from hushmeter.plot import figure_place
@@ -61,6 +66,7 @@ def price(
         read_recording(trace, options).trace,
         harm=_read_harm(harm) if harm else HARM,
         buyer=_read_buyer(buyer),
+        profiles=None if profiles is None else read_profiles(profiles).values,
         epsilons=EPSILONS if epsilon is None else parse_epsilons(epsilon).tolist(),
         mechanism=mechanism,
         span=span,
@@ -124,6 +130,7 @@ def _print(menu: Menu, variations: dict[str, Menu], files: list[str]) -> None:
             f"{e.epsilon:.3g}" + ("*" if e is menu.best else ""),
             f"{e.forecast_w:.0f}",
             f"{100 * e.fidelity:.1f}",
+            "–" if e.clusters is None else f"{100 * e.clusters:.1f}",
             times(max(e.accuracy)),
             f"{50 * (1 + max(e.visibility)):.1f}",
             f"{e.compensation:.2f}",
@@ -132,10 +139,11 @@ def _print(menu: Menu, variations: dict[str, Menu], files: list[str]) -> None:
         )
         for e in shown
     ]
-    head = ("ε", "error W", "hourly %", "reading", "run", "asked", "paid", "surplus")
+    head = ("ε", "error W", "hourly %", "clusters %", "reading", "run", "asked", "paid", "surplus")
     title = (
         "The menu, money a year (* best): error of the hourly forecast, share of the hourly curve\n"
-        "that is true, how often of 100 the most exposed appliance is told from a reading, a run"
+        "that is true and of days in their cluster, how often of 100 the most exposed appliance\n"
+        "is told from a reading, a run"
     )
     print_table(title, head, rows)
     print_table(
@@ -188,7 +196,15 @@ def _draw(menu: Menu, variations: dict[str, Menu], output: Path, force: bool) ->
     from hushmeter.plot_adopters import draw_menu
 
     folder, name = figure_place(output, "prices")
-    columns = ["epsilon", "scale_w", "hourly_noise_w", "forecast_w", "fidelity", "quality"]
+    columns = [
+        "epsilon",
+        "scale_w",
+        "hourly_noise_w",
+        "forecast_w",
+        "fidelity",
+        "clusters",
+        "quality",
+    ]
     columns += ["compensation", "willingness", "surplus"]
     data = {column: [getattr(e, column) for e in menu.entries] for column in columns}
     for i, appliance in enumerate(menu.names):
