@@ -108,7 +108,7 @@ def test_price_as_json(case):
     answer = json.loads(price(case, "--harm", "kettle=0", "--json").stdout)
     assert all(entry["compensation"] == 0 for entry in answer["menu"])
     assert answer["best"]["epsilon"] == 3
-    assert len(answer["assumptions"]) == 5
+    assert len(answer["assumptions"]) == 6
     assert "as assumed" in answer["sensitivity"]
 
 

@@ -36,7 +36,7 @@ def advise(
         typer.Option(help="Go by this attacker's measured odds; --trace needs appliances then."),
     ] = None,
     max_hourly_error: Annotated[float | None, typer.Option(help="In watts.")] = None,
-    price: Annotated[float, typer.Option(help="Price of a kWh.")] = 0.30,
+    energy_price: Annotated[float, typer.Option(help="Of a kWh.")] = 0.30,
     seed: Annotated[int, typer.Option(help="Seed of the simulations.")] = 0,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Folder, or PNG, for the figure.")
@@ -65,7 +65,7 @@ def advise(
         "run": run,
         "interval_s": seconds("interval", interval) if readings is None else readings.interval_s,
         "max_hourly_error": max_hourly_error,
-        "price_per_kwh": price,
+        "price_per_kwh": energy_price,
         "attacker": attacker,
         "trace": readings if attacker is not None else None,
         "seed": seed,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @reads()
 def attack(
     file: Annotated[Path, typer.Argument(help="Any file of readings.")],
-    home: Annotated[Path, typer.Option("--home", help="The home, as TOML.")],
+    home: Annotated[str, typer.Option("--home", help="A home as TOML, or a ready one.")],
     attacker: Annotated[str, typer.Option("--attacker", "-a", help="See `hushmeter attackers`.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="States, .csv or .parquet.")],
     options: ReadOptions,
@@ -53,14 +53,14 @@ def attack(
     -p decoder=full -o states.csv
     """
     from hushmeter.attack.registry import attackers
+    from hushmeter.cli.bounds import load_home
     from hushmeter.files import refuse_overwrite, table_format, write_table
-    from hushmeter.home import read_home
     from hushmeter.read import read_recording
 
     chosen = attackers[attacker]
     table_format(output)
     refuse_overwrite(output, force)
-    known = read_home(home)
+    known = load_home(home)
     trace = read_recording(file, options).trace
     made = _make(chosen, known, _read_parameters(parameter or (), chosen), quiet=json)
     if train is not None:

@@ -43,7 +43,7 @@ def cluster(
     missing: Annotated[str, typer.Option(help="refuse, or drop days with missing values.")] = (
         "refuse"
     ),
-    zone: Annotated[
+    tz: Annotated[
         str | None, typer.Option(help="Time zone of the days, such as Europe/Berlin.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the figures.")] = False,
@@ -68,7 +68,7 @@ def cluster(
     )
     _check_free(output, force)
     prices = None if tariff is None else _tariff(tariff)
-    days = read_profiles(profiles, missing=missing, zone=zone)
+    days = read_profiles(profiles, missing=missing, zone=tz)
     result = measure_stability(
         days.values,
         _progress(levels, quiet=json),

@@ -139,7 +139,7 @@ def _print(menu: Menu, variations: dict[str, Menu], files: list[str]) -> None:
         )
         for e in shown
     ]
-    head = ("ε", "error W", "hourly %", "clusters %", "reading", "run", "asked", "paid", "surplus")
+    head = ("ε", "± W", "hours %", "days %", "reading", "run", "asked", "paid", "surplus")
     title = (
         "The menu, money a year (* best): error of the hourly forecast, share of the hourly curve\n"
         "that is true and of days in their cluster, how often of 100 the most exposed appliance\n"

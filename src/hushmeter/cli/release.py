@@ -27,7 +27,9 @@ def release(
         typer.Option(help="appliance (default), fluctuation (the paper), range or change."),
     ] = None,
     appliance: Annotated[str | None, typer.Option(help="Protect this appliance only.")] = None,
-    home: Annotated[Path | None, typer.Option("--home", help="The home, as TOML.")] = None,
+    home: Annotated[
+        str | None, typer.Option("--home", help="A home as TOML, or a ready one.")
+    ] = None,
     span: Annotated[str, typer.Option(help="reading (the paper), run or day.")] = "reading",
     every: Annotated[str | None, typer.Option(help="Release means over 1min, 30min, 1h.")] = None,
     sensitivity: Annotated[
@@ -51,8 +53,8 @@ def release(
 
     Example: hushmeter release meter.csv --home home.toml -e 1 --span run --every 30min -o out.csv
     """
+    from hushmeter.cli.bounds import load_home
     from hushmeter.files import refuse_overwrite, table_format, write_table, write_text
-    from hushmeter.home import read_home
     from hushmeter.protect.publish import release_unit
     from hushmeter.protect.sensitivity import calibrate, resolve_unit
     from hushmeter.read import read_recording
@@ -61,7 +63,7 @@ def release(
     table_format(output)
     for path in (output, receipt):
         refuse_overwrite(path, force)
-    known = None if home is None else read_home(home)
+    known = None if home is None else load_home(home)
     bounds = None if clamp is None else _pair(clamp)
     chosen = protect or ("appliance" if sensitivity is None else "change")
     watts = None if sensitivity is None else _number("sensitivity", sensitivity)
