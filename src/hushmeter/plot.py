@@ -73,7 +73,7 @@ def draw_attack(trace: Trace, states: BoolArray, score: Score, title: str) -> Fi
     hours = (trace.times - trace.times[0]) / np.timedelta64(1, "h")
     top.plot(hours, trace.readings / 1000, color=GREY, linewidth=0.8)
     top.set_ylabel("meter [kW]")
-    top.set_ylim(bottom=0)
+    top.set_ylim(bottom=min(0.0, float(trace.readings.min()) / 1000))
     top.set_title(title, loc="left", fontsize=11)
     for row, appliance in enumerate(score.per_appliance):
         _draw_strip(strips, hours, truth[:, row], states[:, row], n - 1 - row)
