@@ -156,10 +156,9 @@ class Home:
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the home as TOML; an existing file is kept unless `force`."""
-        target = Path(path)
-        if target.exists() and not force:
-            raise DataError(f"{target} exists; pass force to overwrite it.")
-        target.write_text(self.to_toml(), encoding="utf-8")
+        from hushmeter.files import write_text
+
+        write_text(Path(path), self.to_toml(), force=force)
 
     def to_toml(self) -> str:
         """The home as TOML text."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism
 
 DELTA = 1e-6
+TINY = 1e-300
 SECONDS_PER_DAY = 86_400
 # Cells of the loss grid per ε_i: the composed ε is then at most 1e-4 of itself too large.
 CELLS = 60
@@ -222,20 +223,27 @@ def _pure(
 
 
 def _epsilon_at(distribution: Any, delta: float, high: float) -> float:
-    """Smallest ε ≤ high with δ(ε) ≤ δ', from above to 1e-9 of itself.
+    """Smallest ε ≤ high with δ(ε) ≤ δ', from above to 1e-8 of `high`.
 
-    By bisection: the closed inversion of dp-accounting divides by masses that may underflow.
+    By Brent's method on ln δ(ε), which is nearly a parabola: the closed inversion of dp-accounting
+    divides by masses that may underflow.
     """
-    low = 0.0
-    if distribution.get_delta_for_epsilon(low) <= delta:
-        return low
-    while high - low > 1e-9 * high:
-        middle = (low + high) / 2
-        if distribution.get_delta_for_epsilon(middle) > delta:
-            low = middle
-        else:
-            high = middle
-    return high
+    from scipy.optimize import brentq
+
+    def excess(epsilon: float) -> float:
+        found = float(distribution.get_delta_for_epsilon(epsilon))
+        return math.log(max(found, TINY)) - math.log(delta)
+
+    if excess(0.0) <= 0:
+        return 0.0
+    if excess(high) > 0:
+        return high
+    step = 1e-9 * high
+    root = float(brentq(excess, 0.0, high, xtol=step))
+    # Brent's root may lie a step too low, where δ' is not kept yet.
+    while excess(root) > 0:
+        root += step
+    return min(root, high)
 
 
 def _gaussian(
