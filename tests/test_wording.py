@@ -57,3 +57,10 @@ def test_odds_are_never_rounded_up_to_certainty(share, words):
 def test_units_are_said_short():
     assert (watts(12.345), watts(60_000)) == ("12.3 W", "60 kW")
     assert (duration(6), duration(90), duration(3600)) == ("6 s", "1.5 min", "1 h")
+
+
+def test_large_energies_have_no_exponent():
+    from hushmeter.wording import _two_digits
+
+    values = {0.0523: "0.052", 8.94: "8.9", 99.6: "100", 223.0: "220", 12_345.0: "12000"}
+    assert {value: _two_digits(value) for value in values} == values

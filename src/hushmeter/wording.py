@@ -54,8 +54,8 @@ def _(result: Cost) -> tuple[str, ...]:
     return (
         f"A released reading ({duration(result.interval_s)}) is off by {watts(result.reading_w)} "
         f"on average, the mean of an hour by {watts(result.hourly_w)}.",
-        f"A day's energy is off by {result.daily_kwh:.2g} kWh, a month's by "
-        f"{result.monthly_kwh:.2g} kWh, which is {result.monthly_bill:.2f} on the bill at "
+        f"A day's energy is off by {_two_digits(result.daily_kwh)} kWh, a month's by "
+        f"{_two_digits(result.monthly_kwh)} kWh, which is {result.monthly_bill:.2f} on the bill at "
         f"{result.price_per_kwh:.2f} per kWh.",
     )
 
@@ -97,6 +97,11 @@ def times(share: float) -> str:
 def watts(value: float) -> str:
     """Watts with three digits, kilowatts from 1000 on."""
     return f"{value / 1000:.3g} kW" if value >= 1000 else f"{value:.3g} W"
+
+
+def _two_digits(value: float) -> str:
+    """Two digits, and never an exponent for what is large."""
+    return f"{value:.2g}" if value < 99.5 else f"{float(f'{value:.2g}'):.0f}"
 
 
 def duration(seconds: float) -> str:
