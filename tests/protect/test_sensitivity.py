@@ -72,7 +72,7 @@ def test_units_of_the_paper_and_of_the_default():
     assert clamped.l1 == 10_000
     change = resolve_unit("change", "day", interval_s=900.0, watts=50.0)
     assert change.changes[0].readings == 96
-    assert change.sentence == "any change of up to 50 W, over one day of up to 1 day"
+    assert change.sentence == "any change of up to 50 W, over one day"
 
 
 def test_worst_changes_differ_between_the_norms():

@@ -1,0 +1,185 @@
+"""`hushmeter fleet`: release a fleet of meters, charged to a ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hushmeter.cli.output import print_json
+
+if TYPE_CHECKING:
+    from hushmeter.protect.fleet import FleetRelease, Schedule
+    from hushmeter.protect.fleet_task import FileReport
+
+
+def fleet(
+    source: Annotated[Path, typer.Argument(help="Folder with Parquet files.", metavar="IN_DIR")],
+    epsilon: Annotated[str, typer.Option("-e", "--epsilon", help="ε of the unit of protection.")],
+    clamp: Annotated[str, typer.Option(help="Bounds of a reading, LO,HI in watts.")],
+    ledger: Annotated[str, typer.Option(help="sqlite:///file.db or postgresql://…")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder, new or empty.")],
+    span: Annotated[str, typer.Option(help="Protect one reading, or one whole day.")] = "reading",
+    mechanism: Annotated[str, typer.Option(help="laplace, staircase or gaussian.")] = "laplace",
+    sensitivity: Annotated[
+        str | None,
+        typer.Option(help="Protect a change of so many watts, not any value within the clamp."),
+    ] = None,
+    grid: Annotated[str, typer.Option(help="Step of the released power in watts.")] = "1",
+    delta: Annotated[float, typer.Option(help="δ of the Gaussian.")] = 1e-6,
+    max_epsilon: Annotated[float, typer.Option(help="Refuse a larger ε.")] = 20.0,
+    period: Annotated[
+        str, typer.Option(help="What the ledger charges: each UTC day, or month.")
+    ] = "day",
+    stream: Annotated[str, typer.Option(help="Which series of the meters this is.")] = "load",
+    interval: Annotated[
+        int | None, typer.Option(help="Seconds of a reading; as in the first file if not given.")
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(help="Other names: meter=…,time=…,value=…,unit=…,interval=…"),
+    ] = None,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", help="Worker processes.")] = 1,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a killed release.")] = False,
+    correct: Annotated[
+        bool, typer.Option("--correct", help="Release again with fresh noise; spends again.")
+    ] = False,
+    spark: Annotated[
+        str | None,
+        typer.Option(
+            help="Work on this Spark cluster: spark://host:7077, or submit under spark-submit.",
+            metavar="MASTER_URL",
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
+) -> None:
+    """Release every Parquet file of a folder under differential privacy.
+
+    Each file needs a meter id, a time with its zone, a value, its unit and its interval_s; other
+    columns are carried through. Every (meter, period) is paid for in the ledger before any of it
+    is written. What cannot be released is left out, costs nothing and is listed in
+    quarantine.csv; the exit code is then 1. The output is the same for any number of workers.
+
+    Example: hushmeter fleet readings/ -e 1 --clamp 0,15000 --ledger sqlite:///ledger.db -o out -j 2
+    """
+    from hushmeter.protect.fleet import release_fleet
+    from hushmeter.protect.fleet_job import FleetTerms, parse_clamp
+    from hushmeter.protect.fleet_schema import parse_columns
+
+    terms = FleetTerms(
+        epsilon=epsilon,
+        clamp=parse_clamp(clamp),
+        mechanism=mechanism,
+        span=span,
+        sensitivity=sensitivity,
+        grid=grid,
+        delta=delta,
+        max_epsilon=max_epsilon,
+        period=period,
+    )
+    with _scheduler(spark, ledger) as schedule, row_progress("releasing") as advance:
+
+        def report(_: FileReport, done: int, total: int) -> None:
+            advance(done, total)
+
+        done = release_fleet(
+            source,
+            output,
+            terms,
+            ledger=ledger,
+            stream=stream,
+            columns=parse_columns(columns),
+            jobs=jobs,
+            resume=resume,
+            correct=correct,
+            interval_s=interval,
+            report=report,
+            schedule=schedule,
+        )
+    _tell(done, output, json)
+
+
+def _scheduler(spark: str | None, ledger: str) -> AbstractContextManager[Schedule | None]:
+    """Who hands out the files: worker processes here (None), or a Spark cluster."""
+    if spark is None:
+        return nullcontext()
+    from hushmeter.protect.spark import cluster_schedule
+
+    return cluster_schedule(spark, ledger)
+
+
+@contextmanager
+def row_progress(verb: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar with rows, rows per second and the time left, on standard error."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    bar = Progress(
+        "[progress.description]{task.description}",
+        BarColumn(),
+        TextColumn("{task.fields[rows]}"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    with bar:
+        task = bar.add_task(verb, total=None, rows="")
+
+        def advance(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+            speed = bar.tasks[0].finished_speed or bar.tasks[0].speed
+            pace = f", {speed / 1e6:.3g} M/s" if speed else ""
+            bar.update(task, rows=f"{done / 1e6:.4g} of {total / 1e6:.4g} M rows{pace}")
+
+        yield advance
+
+
+def _tell(done: FleetRelease, output: Path, json: bool) -> None:
+    facts = done.manifest
+    if json:
+        print_json(facts)
+    else:
+        _summary(facts, output)
+    if not done.complete:
+        typer.echo(f"hushmeter: {_left_out(facts, output)}", err=True)
+        raise typer.Exit(1)
+
+
+def _summary(facts: dict[str, Any], output: Path) -> None:
+    promise, noise = facts["promise"], facts["promise"]["mechanism"]
+    released = sum(file["state"] == "released" for file in facts["files"])
+    price = f"ε = {promise['epsilon']}"
+    if promise["delta"]:
+        price += f", δ = {promise['delta']:g}"
+    typer.echo(
+        f"release {facts['release']}: {facts['released_rows']} of {facts['rows']} readings in "
+        f"{released} of {len(facts['files'])} files"
+    )
+    typer.echo(
+        f"noise: {noise['mechanism']}, scale {noise['scale']:.4g} W, grid {noise['grid']:g} W"
+    )
+    typer.echo(f"protected: {promise['unit']['sentence']}")
+    blocks = count_of(facts["released_blocks"], f"meter-{promise['period']}")
+    typer.echo(f"at {price}, charged for each of {blocks}")
+    typer.echo(f"Written: {output}; ledger at {facts['ledger_head']}")
+
+
+def count_of(number: int, noun: str) -> str:
+    """3 files, 1 file."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _left_out(facts: dict[str, Any], output: Path) -> str:
+    from hushmeter.protect.fleet_manifest import QUARANTINE
+
+    left = facts["quarantine"]
+    blocks = count_of(left["blocks"], f"meter-{facts['promise']['period']}")
+    files = count_of(left["files"], "whole file")
+    parts = " and ".join(p for p, n in ((blocks, left["blocks"]), (files, left["files"])) if n)
+    often = next(iter(left["reasons"]))
+    return f"{parts} left out at no cost; most often: {often}; see {output / QUARANTINE}."

@@ -1,0 +1,94 @@
+"""`hushmeter fleet-stats`: sums of a released fleet and how far to trust them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hushmeter.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from hushmeter.fleet_stats import FleetSummary
+
+_SHOWN = 24
+
+
+def fleet_stats(
+    folder: Annotated[Path, typer.Argument(help="A released folder.", metavar="OUT_DIR")],
+    by: Annotated[str, typer.Option(help="Column to group by: group, meter, …")] = "group",
+    every: Annotated[str, typer.Option(help="hour, day, month (UTC) or all.")] = "month",
+    price: Annotated[
+        float | None, typer.Option(help="Money per kWh, for bills (with --by meter).")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write all rows as .csv or .parquet.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Energy, mean power and bills of groups, each with its standard error.
+
+    The errors follow from the known noise alone: two times out of three the true number lies
+    within one of them, 19 times out of 20 within two.
+
+    Example: hushmeter fleet-stats out --by group --every hour -o feeders.csv
+    """
+    from hushmeter.files import refuse_overwrite, table_format, write_table
+    from hushmeter.fleet_stats import summarise_fleet
+
+    if output is not None:
+        table_format(output)
+        refuse_overwrite(output, force)
+    summary = summarise_fleet(folder, by, every, price_per_kwh=price)
+    if output is not None:
+        columns = {str(name): summary.table[name].to_numpy() for name in summary.table}
+        columns["start"] = summary.table["start"].dt.tz_localize(None).to_numpy()
+        write_table(output, columns, force=force)
+    if json:
+        rows = [
+            {**row, "start": stamp}
+            for row, stamp in zip(summary.table.to_dict("records"), _stamps(summary), strict=True)
+        ]
+        told = {"reading_se_w": summary.reading_se_w, "notes": summary.notes, "rows": rows}
+        print_json(told)
+        return
+    _report(summary, by, every)
+    if output is not None:
+        typer.echo(f"Written: {output}")
+
+
+def _stamps(summary: FleetSummary) -> list[str | None]:
+    """Starts as text; None where all times are taken together."""
+    starts = summary.table["start"]
+    texts = starts.dt.strftime("%Y-%m-%dT%H:%MZ")
+    return [text if there else None for text, there in zip(texts, starts.notna(), strict=True)]
+
+
+def _report(summary: FleetSummary, by: str, every: str) -> None:
+    table = summary.table
+    pairs = [("energy_kwh", "energy_se_kwh", "kWh"), ("mean_w", "mean_se_w", "mean W")]
+    if "bill" in table:
+        pairs.append(("bill", "bill_se", "bill"))
+    rows = []
+    for i, stamp in enumerate(_stamps(summary)[:_SHOWN]):
+        row = [str(table[by].iloc[i]), stamp or "all", str(table["readings"].iloc[i])]
+        for value, error, _ in pairs:
+            row += _with_error(float(table[value].iloc[i]), float(table[error].iloc[i]))
+        rows.append(row)
+    title = f"By {by}, every {every}; a single reading is off by {summary.reading_se_w:.4g} W"
+    header = [by, "from (UTC)", "readings"]
+    print_table(title, [*header, *(cell for *_, unit in pairs for cell in (unit, "±"))], rows)
+    if len(table) > _SHOWN:
+        typer.echo(f"… and {len(table) - _SHOWN} more rows; write them all with -o.")
+    for note in summary.notes:
+        typer.echo(note)
+
+
+def _with_error(value: float, error: float) -> tuple[str, str]:
+    """A number to the place of the second digit of its error."""
+    import math
+
+    places = max(0, 1 - math.floor(math.log10(error))) if error > 0 else 2
+    return f"{value:.{places}f}", f"{error:.{places}f}"

@@ -1,0 +1,370 @@
+"""A fleet of meters from Parquet to Parquet on one machine, with a ledger that cannot be overspent.
+
+One file is one task, one batch of the ledger and one rename. Workers share nothing but the ledger,
+and a file's bytes depend on the file, the terms and the release key alone: they are the same for
+any number of workers and after any number of crashes. The manifest comes last; then the key is
+destroyed, and nobody can take the noise away or draw it again.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hushmeter.checks import whole
+from hushmeter.errors import DataError, InputError
+from hushmeter.protect.fleet_job import FleetJob, FleetTerms, build_mechanism
+from hushmeter.protect.fleet_manifest import MANIFEST, read_manifest, write_manifest
+from hushmeter.protect.fleet_schema import Columns, check_interval
+from hushmeter.protect.fleet_state import STATE, PrivateFolder
+from hushmeter.protect.fleet_task import FileReport, protect_file
+
+Report = Callable[[FileReport, int, int], None]
+"""Called with every finished file, the rows done so far and the rows of all files."""
+
+Schedule = Callable[[FleetJob, Sequence[str]], Iterator[FileReport]]
+"""Has `protect_file` called for every file of a job, wherever."""
+
+
+@dataclass(frozen=True)
+class FleetRelease:
+    """A finished release.
+
+    Attributes
+    ----------
+    job : FleetJob
+        Without its key, which no longer exists.
+    reports : tuple of FileReport
+        Empty if the release was finished before.
+    manifest : dict
+    """
+
+    job: FleetJob
+    reports: tuple[FileReport, ...]
+    manifest: dict[str, Any]
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing was left out."""
+        left = self.manifest["quarantine"]
+        return not (left["files"] or left["blocks"])
+
+
+def release_fleet(
+    source_dir: Path | str,
+    output_dir: Path | str,
+    terms: FleetTerms,
+    *,
+    ledger: str,
+    stream: str = "load",
+    columns: Columns | None = None,
+    jobs: int = 1,
+    resume: bool = False,
+    correct: bool = False,
+    interval_s: int | None = None,
+    report: Report | None = None,
+    schedule: Schedule | None = None,
+    release: str | None = None,
+    key: bytes | None = None,
+) -> FleetRelease:
+    """Release every Parquet file below a folder.
+
+    Parameters
+    ----------
+    source_dir, output_dir : path
+        The output folder is new, empty, or holds an unfinished release to `resume`.
+    terms : FleetTerms
+        Its interval is replaced by `interval_s`, or by what the first file says.
+    ledger : str
+        URL of an existing ledger.
+    stream : str
+        Which series of the meters this is; a (meter, period) is released once per stream.
+    columns : Columns, optional
+    jobs : int
+        Worker processes; 1 works in this process.
+    resume : bool
+        Go on with a release that was interrupted; the same terms must be given.
+    correct : bool
+        Release periods again that were released before, with fresh noise. Spends again.
+    interval_s : int, optional
+        Length of a reading [s].
+    report : callable, optional
+        See `Report`.
+    schedule : callable, optional
+        See `Schedule`; worker processes of this machine if not given.
+    release, key : optional
+        Identity and secret of a replayed release, for tests; drawn afresh otherwise.
+    """
+    whole("jobs", jobs)
+    source, output = Path(source_dir), Path(output_dir)
+    _check_folders(source, output)
+    files = list_files(source)
+    if not files:
+        raise DataError(f"{source} holds no .parquet files.")
+    folder = PrivateFolder(output)
+    value = (columns or Columns()).value
+    footers = {name: read_footer(source / name, value) for name in files}
+    seconds = interval_s if interval_s is not None else _begun_interval(folder, resume)
+    if seconds is None:
+        seconds = find_interval(source, files, columns or Columns())
+    job = FleetJob(
+        replace(terms, interval_s=check_interval(seconds)),
+        str(source),
+        str(output),
+        ledger,
+        release or new_release(),
+        stream,
+        correct,
+        columns or Columns(),
+    )
+    build_mechanism(job.terms)
+    _check_ledger(ledger)
+    _check_output(folder, resume)
+    with folder.locked():
+        # Another job may have come first between the check and the lock.
+        _check_output(folder, resume)
+        if (output / MANIFEST).exists():
+            folder.destroy()
+            return FleetRelease(job, (), read_manifest(output).facts)
+        job = _begin(folder, job, key, footers)
+        protect_all = schedule or partial(_protect_all, jobs=jobs)
+        return _run(folder, job, files, footers, protect_all, report)
+
+
+def list_files(source: Path) -> list[str]:
+    """Names of the Parquet files below a folder, in order; hidden ones are left out."""
+    found = (path.relative_to(source) for path in source.rglob("*.parquet") if path.is_file())
+    return sorted(p.as_posix() for p in found if not any(part[0] == "." for part in p.parts))
+
+
+def new_release() -> str:
+    """A fresh identity: the time, and eight random digits."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+
+
+@dataclass(frozen=True)
+class Footer:
+    """Rows of a file, and the bytes of its columns but for the value."""
+
+    rows: int = 0
+    other_bytes: int = 0
+
+
+def read_footer(path: Path, value: str) -> Footer:
+    """What a file's footer says; nothing for one that cannot be read."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        metadata = parquet.read_metadata(path)
+    except (pa.ArrowException, OSError):
+        return Footer()
+    columns = (
+        metadata.row_group(g).column(c)
+        for g in range(metadata.num_row_groups)
+        for c in range(metadata.num_columns)
+    )
+    size = sum(c.total_compressed_size for c in columns if c.path_in_schema != value)
+    return Footer(metadata.num_rows, size)
+
+
+def find_interval(source: Path, files: Sequence[str], columns: Columns) -> int:
+    """The interval of the first row that has one [s]: it is public, as times are."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    for name in files:
+        try:
+            file = parquet.ParquetFile(source / name)
+            batches = file.iter_batches(1024, columns=[columns.interval], use_threads=False)
+            values = next(batches).column(0).drop_null().to_pylist()
+            return check_interval(values[0])
+        except (pa.ArrowException, OSError, InputError, StopIteration, IndexError, KeyError):
+            continue
+    raise DataError(
+        f"no file of {source} says in its first rows, in column {columns.interval!r}, how many "
+        "seconds a reading lasts; give --interval."
+    )
+
+
+def estimate_bytes(terms: FleetTerms, footers: dict[str, Footer]) -> int:
+    """About what the output takes.
+
+    A value takes the entropy of its noise, at most log2(σ/g·√(2πe)) bits, which packing misses by
+    a tenth.
+    """
+    noise = build_mechanism(terms)
+    bits = math.log2(max(2.0, noise.std / noise.grid * math.sqrt(2 * math.pi * math.e)))
+    return sum(int(f.other_bytes + 1.2 * bits / 8 * f.rows) for f in footers.values())
+
+
+def _check_folders(source: Path, output: Path) -> None:
+    if not source.is_dir():
+        raise DataError(f"{source} is not a folder.")
+    inside, outside = source.resolve(), output.resolve()
+    if inside == outside or inside in outside.parents or outside in inside.parents:
+        raise InputError("the input and the output folder must not lie in one another.")
+
+
+def _check_ledger(url: str) -> None:
+    from hushmeter.protect.ledger import open_ledger
+
+    open_ledger(url).close()
+
+
+def _check_output(folder: PrivateFolder, resume: bool) -> None:
+    """Refuse a folder with anything in it but an unfinished release to resume."""
+    output = folder.output
+    if not output.exists():
+        return
+    if not output.is_dir():
+        raise DataError(f"{output} is not a folder.")
+    if folder.begun_file.exists():
+        if not resume:
+            raise DataError(
+                f"{output} holds an unfinished release; add --resume to go on with it, or name "
+                "another folder."
+            )
+    elif (output / MANIFEST).exists():
+        if not resume:
+            raise DataError(f"{output} holds a finished release; name another folder.")
+    elif any(path.name != STATE for path in output.iterdir()):
+        raise DataError(f"{output} is not empty; name another folder.")
+
+
+def _begun_interval(folder: PrivateFolder, resume: bool) -> int | None:
+    asked = folder.asked if resume else None
+    return None if asked is None else int(asked["terms"]["interval_s"])
+
+
+def _begin(
+    folder: PrivateFolder,
+    job: FleetJob,
+    key: bytes | None,
+    footers: dict[str, Footer],
+) -> FleetJob:
+    """A fresh release with its key, or the interrupted one if it was asked for the same."""
+    asked = folder.asked
+    if asked is None:
+        _check_room(folder.output, job.terms, footers)
+        secret = key or secrets.token_bytes(32)
+        folder.begin(job.to_dict(), secret)
+        return job.with_key(secret)
+    before = FleetJob.from_dict(asked, folder.key())
+    # The folders may have been mounted elsewhere since.
+    before = replace(before, source_dir=job.source_dir, output_dir=job.output_dir)
+    same = replace(job, release=before.release, key=before.key)
+    if same != before:
+        changed = ", ".join(_differences(before.to_dict(), same.to_dict()))
+        raise InputError(
+            f"{folder.output} holds an unfinished release with another {changed}; resume it with "
+            "what it was begun with."
+        )
+    folder.clear_staging()
+    return before
+
+
+def _check_room(output: Path, terms: FleetTerms, footers: dict[str, Footer]) -> None:
+    need, free = estimate_bytes(terms, footers), shutil.disk_usage(output).free
+    if need > free:
+        raise DataError(
+            f"{output} has room for {free / 1e6:.3g} MB and the release takes about "
+            f"{need / 1e6:.3g} MB; nothing was spent."
+        )
+
+
+def _differences(before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
+    for name, value in now.items():
+        if isinstance(value, dict):
+            yield from _differences(before[name], value)
+        elif before[name] != value:
+            yield name
+
+
+def _run(
+    folder: PrivateFolder,
+    job: FleetJob,
+    files: Sequence[str],
+    footers: dict[str, Footer],
+    protect_all: Schedule,
+    report: Report | None,
+) -> FleetRelease:
+    from hushmeter.protect.ledger import open_ledger
+
+    total, done = sum(footer.rows for footer in footers.values()), 0
+    found: dict[str, FileReport] = {}
+    for one in protect_all(job, files):
+        found[one.source] = one
+        done += footers[one.source].rows
+        if report is not None:
+            report(one, done, total)
+    # Files that were released before and have left the input folder since.
+    for plain in folder.reported():
+        found.setdefault(plain["source"], FileReport.from_dict(plain))
+    reports = tuple(found[name] for name in sorted(found))
+    with open_ledger(job.ledger) as ledger:
+        head = str(ledger.head())
+    manifest = write_manifest(folder.output, job, reports, head)
+    folder.destroy()
+    return FleetRelease(job.with_key(b""), reports, manifest)
+
+
+def _protect_all(job: FleetJob, files: Sequence[str], jobs: int) -> Iterator[FileReport]:
+    """Reports in whatever order the files are done."""
+    if jobs == 1 or len(files) == 1:
+        for name in files:
+            yield protect_file(job, name)
+        return
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import get_context
+
+    # Not by fork: the threads of Arrow do not survive it.
+    workers = min(jobs, len(files))
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start_worker)
+    try:
+        tasks = [pool.submit(protect_file, job, name) for name in files]
+        for task in as_completed(tasks):
+            yield task.result()
+    except BrokenProcessPool:
+        raise DataError(
+            "a worker process was killed (too little memory?); what it had paid for is kept, go "
+            "on with --resume."
+        ) from None
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _start_worker() -> None:
+    """One core for each worker, and none that outlives the job."""
+    import signal
+    import threading
+
+    import pyarrow as pa
+
+    pa.set_cpu_count(1)
+    with suppress(NotImplementedError):
+        # It gives memory back sooner than the default allocator, at the same speed.
+        pa.set_memory_pool(pa.jemalloc_memory_pool())
+    # An interrupt at the terminal reaches the job itself, which stops the workers in good order.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_follow_the_job, daemon=True).start()
+
+
+def _follow_the_job() -> None:
+    """End this worker as soon as the job is gone: its queue alone would wait for ever."""
+    from multiprocessing import connection, parent_process
+
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)

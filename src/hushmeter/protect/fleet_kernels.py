@@ -1,0 +1,239 @@
+"""Compiled passes over the rows of a file: which block a row belongs to, and what is wrong.
+
+A block is a (meter, period). Its facts lie in parallel arrays; an open-addressing table finds it.
+One bit per slot, a place on the grid of times, remembers which times have been seen, so that a
+duplicate is found in whatever order the rows come.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+FINE, NO_VALUE, NOT_FINITE, DUPLICATE, OFF_GRID = 0, 1, 2, 3, 4
+WRONG_INTERVAL, NO_UNIT, MIXED_UNITS, NO_TIME, NO_METER = 5, 6, 7, 8, 9
+
+NOT_YET = -2
+"""Unit of a block before its first row."""
+
+_HASH = np.uint64(0x9E3779B97F4A7C15)
+_MIX = np.uint64(0xFF51AFD7ED558CCD)
+_HALF = np.uint64(32)
+
+
+@njit(cache=True, inline="always")
+def _place(meter: Any, period: Any, mask: Any) -> Any:
+    """First cell of the table to look at."""
+    key = (np.uint64(np.int64(meter)) << _HALF) ^ np.uint64(np.int64(period) & 0xFFFFFFFF)
+    key *= _HASH
+    key ^= key >> _HALF
+    key *= _MIX
+    return np.int64(key >> _HALF) & mask
+
+
+@njit(cache=True)
+def find_block(meter: Any, period: Any, table: Any, meters: Any, periods: Any) -> Any:
+    """Cell of the table that holds the block, or the free one where it belongs."""
+    mask = table.size - 1
+    cell = _place(meter, period, mask)
+    while table[cell] >= 0:
+        block = table[cell]
+        if meters[block] == meter and periods[block] == period:
+            break
+        cell = (cell + 1) & mask
+    return cell
+
+
+@njit(cache=True)
+def rebuild(table: Any, meters: Any, periods: Any, count: int) -> None:
+    """Enter all blocks into an empty table."""
+    for block in range(count):
+        table[find_block(meters[block], periods[block], table, meters, periods)] = block
+
+
+@njit(cache=True)
+def even_stretch(start: int, codes: Any, times: Any, step: int, end_tick: Any) -> int:
+    """End of the rows from `start` on that have one meter and rise by one step, before a tick."""
+    end = start + 1
+    code, due = codes[start], times[start] + step
+    while end < codes.size and codes[end] == code and times[end] == due and due < end_tick:
+        due += step
+        end += 1
+    return end
+
+
+@njit(cache=True)
+def all_alike(
+    start: int, end: int, values: Any, intervals: Any, step_s: int, unit_codes: Any
+) -> bool:
+    """Whether rows have finite values, the right interval, and one unit."""
+    unit, odd = unit_codes[start], 0
+    for i in range(start, end):
+        value = values[i]
+        odd += 1 if value - value != 0.0 else 0
+        odd += 1 if intervals[i] != step_s else 0
+        odd += 1 if unit_codes[i] != unit else 0
+    return odd == 0
+
+
+@njit(cache=True)
+def take_slots(bits: Any, first: int, slot: int, count: int) -> bool:
+    """Mark a range of slots as seen, unless one of them was: then nothing is marked."""
+    one, ones = np.uint64(1), ~np.uint64(0)
+    head, tail = slot >> 6, (slot + count - 1) >> 6
+    for phase in range(2):
+        for word in range(head, tail + 1):
+            mask = ones
+            if word == head:
+                mask &= ones << np.uint64(slot & 63)
+            if word == tail:
+                # Shifted in two steps, as a shift by 64 is not defined.
+                mask &= ~((ones << np.uint64((slot + count - 1) & 63)) << one)
+            if phase == 0 and bits[first + word] & mask:
+                return False
+            if phase == 1:
+                bits[first + word] |= mask
+    return True
+
+
+@njit(cache=True)
+def check_row(value: float, interval: int, step_s: int, unit: Any, block: int, units: Any) -> int:
+    """What is wrong with a row whose meter and time are fine; a block takes its first unit."""
+    if value != value:
+        return NO_VALUE
+    if value - value != 0.0:
+        return NOT_FINITE
+    if interval != step_s:
+        return WRONG_INTERVAL
+    if unit < 0:
+        return NO_UNIT
+    if units[block] == NOT_YET:
+        units[block] = unit
+    return FINE if units[block] == unit else MIXED_UNITS
+
+
+@njit(cache=True)
+def check_rows(
+    start: int,
+    first_row: int,
+    columns: Any,
+    maps: Any,
+    calendar: Any,
+    scales: Any,
+    blocks: Any,
+    cursor: Any,
+) -> int:
+    """Enter rows into their blocks; returns the first row that found no room for a new block.
+
+    Rows of one meter at even steps are taken together where nothing is wrong with them; where
+    something is, the rows of that stretch go one by one.
+
+    Parameters
+    ----------
+    start, first_row : int
+        Row of the batch to begin with, and the row of the file at which the batch begins.
+    columns : tuple of arrays
+        Codes of the meters (−1: none), times [ticks], values, codes of the units, intervals [s].
+    maps : tuple of arrays
+        Number of each meter's code in the file, number of each unit's code (−1: unknown).
+    calendar : tuple of arrays
+        Period of each day since 1970, first day and end of each period.
+    scales : (day, step, step_s)
+        Ticks of a day, ticks and seconds of an interval.
+    blocks : tuple of arrays
+        Table, meters, periods, units, problems, rows and ticks of the first problem, row counts,
+        bits; filled up to cursor[0].
+    cursor : array
+        Number of blocks; most that fit.
+    """
+    codes, times, values, unit_codes, intervals = columns
+    meter_map, unit_map = maps
+    period_of_day, starts, ends = calendar
+    day, step, step_s = scales
+    table, meters, periods, units, problems, rows, ticks, counts, bits = blocks
+    words = bits.size // meters.size
+    i = start
+    singly = start
+    while i < codes.size:
+        t = times[i]
+        meter = meter_map[codes[i]] if codes[i] >= 0 else np.int64(-1)
+        period, low, high = np.int64(-1), np.int64(0), np.int64(0)
+        if t >= 0 and t < period_of_day.size * day:
+            period = np.int64(period_of_day[t // day])
+            low, high = starts[period] * day, ends[period] * day
+        cell = find_block(meter, period, table, meters, periods)
+        if table[cell] < 0:
+            if cursor[0] >= cursor[1]:
+                return i
+            table[cell] = cursor[0]
+            meters[cursor[0]], periods[cursor[0]], units[cursor[0]] = meter, period, NOT_YET
+            cursor[0] += 1
+        block = table[cell]
+        fault = FINE
+        if meter < 0 or period < 0:
+            fault = NO_METER if meter < 0 else NO_TIME
+        elif (t - low) % step != 0:
+            fault = OFF_GRID
+        end = i + 1
+        if fault == FINE:
+            slot, first = (t - low) // step, block * words
+            if i >= singly:
+                end = even_stretch(i, codes, times, step, high)
+                if not all_alike(i, end, values, intervals, step_s, unit_codes):
+                    singly, end = end, i + 1
+            if not take_slots(bits, first, slot, end - i):
+                singly, end = max(singly, end), i + 1
+                if not take_slots(bits, first, slot, 1):
+                    fault = DUPLICATE
+        if fault == FINE:
+            unit = unit_map[unit_codes[i]] if unit_codes[i] >= 0 else np.int64(-1)
+            fault = check_row(values[i], intervals[i], step_s, unit, block, units)
+        if fault != FINE and problems[block] == FINE:
+            problems[block], rows[block], ticks[block] = fault, first_row + i, t
+        counts[block] += end - i
+        i = end
+    return i
+
+
+@njit(cache=True)
+def mark_kept(
+    columns: Any, meter_map: Any, calendar: Any, day: int, blocks: Any, dropped: Any, keep: Any
+) -> int:
+    """keep[i]: whether row i lies in a block that is not dropped; returns how many do."""
+    codes, times = columns
+    period_of_day, starts, ends = calendar
+    table, meters, periods = blocks
+    last_meter, low, high, keeps, kept = np.int64(-2), np.int64(1), np.int64(0), False, 0
+    for i in range(codes.size):
+        code, t = codes[i], times[i]
+        meter = meter_map[code] if code >= 0 else np.int64(-1)
+        if meter != last_meter or t < low or t >= high:
+            period, low, high = np.int64(-1), np.int64(1), np.int64(0)
+            if t >= 0 and t < period_of_day.size * day:
+                period = np.int64(period_of_day[t // day])
+                low, high = starts[period] * day, ends[period] * day
+            block = table[find_block(meter, period, table, meters, periods)]
+            keeps = block >= 0 and not dropped[block]
+            last_meter = meter
+        keep[i] = keeps
+        kept += 1 if keeps else 0
+    return kept
+
+
+@njit(cache=True)
+def to_watts(values: Any, codes: Any, factors: Any, low: float, high: float, out: Any) -> None:
+    """Clamped watts; what is no number becomes `low`, and its row is left out anyway."""
+    for i in range(out.size):
+        factor = factors[codes[i]] if codes[i] >= 0 else 1.0
+        watts = values[i] * factor
+        out[i] = min(max(watts, low), high) if watts == watts else low
+
+
+@njit(cache=True)
+def from_watts(watts: Any, codes: Any, factors: Any) -> None:
+    """Watts back to the unit of each row, in place."""
+    for i in range(watts.size):
+        if codes[i] >= 0:
+            watts[i] /= factors[codes[i]]

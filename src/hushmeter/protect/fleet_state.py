@@ -1,0 +1,162 @@
+"""The private folder of an unfinished release, OUT_DIR/.hushmeter: key, terms, staging, reports.
+
+It is readable by its owner only, lies on the file system of the output, so that a rename out of
+it is atomic, and is gone when the release is finished::
+
+    lock           held by the job that works here
+    release.key    32 random bytes, durable before the first spend
+    release.json   what was asked for; its presence says that the release has begun
+    staging/       files being written
+    reports/       what became of each file
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from hushmeter.errors import DataError
+from hushmeter.noise.randomness import KEY_BYTES
+
+STATE = ".hushmeter"
+
+
+class PrivateFolder:
+    """The private folder of an output folder.
+
+    Parameters
+    ----------
+    output : Path
+    """
+
+    def __init__(self, output: Path) -> None:
+        self.output = output
+        self.path = output / STATE
+        self.key_file = self.path / "release.key"
+        self.begun_file = self.path / "release.json"
+        self.staging = self.path / "staging"
+        self.reports = self.path / "reports"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Make the folder and hold it against other jobs; it goes again if nothing began."""
+        new = not self.output.exists()
+        with _plainly(self.output):
+            self.output.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, exist_ok=True)
+            descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            raise DataError(
+                f"another job is working in {self.output}; wait for it, or name another folder."
+            ) from None
+        try:
+            yield
+        finally:
+            os.close(descriptor)
+            if self.path.exists() and not self.begun_file.exists():
+                shutil.rmtree(self.path, ignore_errors=True)
+                with suppress(OSError):
+                    if new:
+                        self.output.rmdir()
+
+    def begin(self, asked: dict[str, Any], key: bytes) -> None:
+        """Start a release: the key first, then the terms that say it has begun."""
+        with _plainly(self.output):
+            for folder in (self.staging, self.reports):
+                folder.mkdir(mode=0o700, exist_ok=True)
+            write_durably(self.key_file, key)
+            write_durably(self.begun_file, json.dumps(asked, indent=2).encode())
+            sync_folder(self.output)
+
+    @property
+    def asked(self) -> dict[str, Any] | None:
+        """What an unfinished release was begun with; None where none has begun."""
+        try:
+            found: dict[str, Any] = json.loads(self.begun_file.read_bytes())
+        except FileNotFoundError:
+            return None
+        return found
+
+    def key(self) -> bytes:
+        """The release key."""
+        try:
+            found = self.key_file.read_bytes()
+        except FileNotFoundError:
+            found = b""
+        if len(found) != KEY_BYTES:
+            raise DataError(
+                f"the key of the unfinished release in {self.output} is lost, so it cannot be "
+                "resumed; release the rest into another folder with --correct, which spends again."
+            )
+        return found
+
+    def report_file(self, source: str) -> Path:
+        """Where the report of a file lies."""
+        return self.reports / f"{quote(source, safe='')}.json"
+
+    def reported(self) -> Iterator[dict[str, Any]]:
+        """Every report."""
+        for path in sorted(self.reports.glob("*.json")):
+            yield json.loads(path.read_bytes())
+
+    def clear_staging(self) -> None:
+        """Remove what a killed job left half written."""
+        for path in self.staging.glob("*"):
+            path.unlink(missing_ok=True)
+
+    def destroy(self) -> None:
+        """Overwrite and remove the key, then remove the folder."""
+        with _plainly(self.output):
+            if self.key_file.exists():
+                with self.key_file.open("r+b") as file:
+                    file.write(secrets.token_bytes(KEY_BYTES))
+                    file.flush()
+                    os.fsync(file.fileno())
+                self.key_file.unlink()
+                sync_folder(self.path)
+            shutil.rmtree(self.path)
+            sync_folder(self.output)
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Write a private file that is whole or absent, also after a power cut."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "wb") as file:  # noqa: PTH123
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _plainly(output: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"{output} cannot be written: {error.strerror}.") from None

@@ -1,0 +1,196 @@
+"""The utility's commands, run as an operator runs them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+
+import pyarrow.parquet as pq
+import pytest
+
+from hushmeter.protect.ledger import open_ledger
+from tests.cli.test_commands import run
+from tests.protect.fleet_cases import digests, new_ledger, published, readings, spends, write
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fleet")
+    done = run("synth-fleet", "--meters", 60, "--days", 3, "--interval", 1800, "--files", 2,
+               "-o", folder / "in")  # fmt: skip
+    assert "8640 readings of 60 meters written to 2 files in" in done.stdout
+    return folder / "in"
+
+
+def command(source, output, ledger, *more):
+    basic = ("-e", 1, "--clamp", "0,15000", "--ledger", ledger, "-o", output)
+    return ("fleet", source, *basic, *more)
+
+
+def table_of(path):
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def released(fleet, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("released")
+    ledger = new_ledger(folder)
+    done = run(*command(fleet, folder / "out", ledger, "-j", 2))
+    return done, folder / "out", ledger
+
+
+def test_fleet_says_what_it_promised(released):
+    done, out, ledger = released
+    assert "8640 of 8640 readings in 2 of 2 files" in done.stdout
+    assert "laplace, scale 1.5e+04 W" in done.stdout
+    assert "any value of a reading (15000 W wide), in one metered reading of 1800 s" in done.stdout
+    assert "at ε = 1, charged for each of 180 meter-days" in done.stdout
+    assert len(digests(out)) == 2
+    assert len(spends(ledger)) == 180
+
+
+def test_a_second_time_the_ledger_says_no(released, fleet, tmp_path):
+    _, out, ledger = released
+    name = json.loads((out / "manifest.json").read_text())["release"]
+    done = run(*command(fleet, tmp_path / "again", ledger, "--json"), expect=1)
+    assert done.stderr.strip() == (
+        "hushmeter: 180 meter-days and 2 whole files left out at no cost; most often: refused by "
+        f"the ledger (already released by release {name}); see {tmp_path}/again/quarantine.csv."
+    )
+    facts = json.loads(done.stdout)
+    assert facts["released_rows"] == 0
+    assert facts["quarantine"]["blocks"] == 180
+    table = table_of(tmp_path / "again/quarantine.csv")
+    assert len(table) == 180
+    assert table[0]["meter"] == "M00000000"
+    done = run(*command(fleet, tmp_path / "fixed", ledger, "--correct"))
+    assert "8640 of 8640" in done.stdout
+    with open_ledger(ledger) as opened:
+        assert opened.total("M00000000") == 6_000_000
+
+
+def test_what_is_left_out_is_told_in_one_sentence(tmp_path):
+    columns = readings()
+    columns["value"][5] = float("nan")
+    write(tmp_path / "in/x.parquet", columns)
+    (tmp_path / "in/y.parquet").write_text("no parquet")
+    ledger = new_ledger(tmp_path)
+    done = run(*command(tmp_path / "in", tmp_path / "out", ledger), expect=1)
+    assert done.stderr.count("\n") == 1
+    assert "1 meter-day and 1 whole file left out at no cost" in done.stderr
+    assert "72 of 96 readings in 1 of 2 files" in done.stdout
+    rows = table_of(tmp_path / "out/quarantine.csv")
+    assert [(r["file"], r["meter"], r["row"]) for r in rows] == [
+        ("x.parquet", "a", "5"),
+        ("y.parquet", "", ""),
+    ]
+    assert run("ledger", "verify", "--ledger", ledger).returncode == 0
+
+
+def test_other_columns_span_and_law(tmp_path):
+    columns = readings()
+    columns["mpan"] = columns.pop("meter")
+    write(tmp_path / "in/x.parquet", columns)
+    done = run(
+        *command(tmp_path / "in", tmp_path / "out", new_ledger(tmp_path), "--json"),
+        *("--columns", "meter=mpan", "--span", "day", "--mechanism", "gaussian"),
+        *("--sensitivity", 500, "--grid", 10, "--delta", "1e-5", "--period", "month"),
+        *("--stream", "pilot"),
+    )
+    facts = json.loads(done.stdout)
+    assert facts["stream"] == "pilot"
+    sentence = facts["promise"]["unit"]["sentence"]
+    assert sentence.startswith("any change of up to 500 W, over one day")
+    assert facts["promise"]["delta"] == 1e-5
+    assert facts["released_blocks"] == 2
+    assert (pq.read_table(tmp_path / "out/x.parquet")["value"].to_numpy() % 10 == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "message"),
+    [
+        (["-e", "0"], 2, "epsilon must be positive"),
+        (["--clamp", "5"], 2, "clamp must be LO,HI"),
+        (["--period", "year"], 2, "period must be one of day, month"),
+        (["--ledger", "sqlite:///missing.db"], 1, "there is no ledger"),
+        (["-o", "/proc/nowhere"], 1, "cannot be written"),
+    ],
+)
+def test_bad_options(fleet, tmp_path, more, code, message):
+    ledger = new_ledger(tmp_path)
+    done = run(*command(fleet, tmp_path / "out", ledger, *more), expect=code)
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert spends(ledger) == []
+    assert not (tmp_path / "out").exists()
+
+
+def test_two_at_once_and_one_wins(tmp_path):
+    """The same period from two processes: one publishes it, the other says why it does not."""
+    meters = [f"m{i:04d}" for i in range(500)]
+    write(tmp_path / "in/x.parquet", readings(meters=meters))
+    ledger = new_ledger(tmp_path)
+    outs = [tmp_path / name for name in ("left", "right")]
+    jobs = [
+        subprocess.Popen(
+            [sys.executable, "-m", "hushmeter", *map(str, command(tmp_path / "in", out, ledger))],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for out in outs
+    ]
+    told = [job.communicate()[1] for job in jobs]
+    codes = [job.returncode for job in jobs]
+    assert sorted(codes) == [0, 1], told
+    loser = codes.index(1)
+    assert told[1 - loser] == ""
+    assert told[loser].startswith("hushmeter: 1000 meter-days and 1 whole file left out")
+    assert "already released by release" in told[loser]
+    assert told[loser].count("\n") == 1
+    assert digests(outs[loser]) == {}
+    assert len(published(outs[1 - loser])) == len(spends(ledger)) == 1000
+    with open_ledger(ledger) as opened:
+        assert opened.verify() == []
+
+
+def test_fleet_stats(released, tmp_path):
+    _, out, _ = released
+    done = run("fleet-stats", out, "--by", "group", "--every", "day", "-o", tmp_path / "s.csv")
+    assert "a single reading is off by 2.121e+04 W" in done.stdout
+    assert "feeder-00001" in done.stdout
+    assert "clamped to 0 … 15000 W" in done.stdout
+    rows = table_of(tmp_path / "s.csv")
+    assert len(rows) == 6
+    assert rows[0]["start"].startswith("2024-01-01")
+    assert float(rows[0]["energy_se_kwh"]) == pytest.approx(21213.2 * 2400**0.5 / 2000, rel=1e-3)
+    again = run("fleet-stats", out, "-o", tmp_path / "s.csv", expect=1)
+    assert "exists; add --force" in again.stderr
+
+
+def test_bills_as_json(released):
+    _, out, _ = released
+    done = run("fleet-stats", out, "--by", "meter", "--every", "all", "--price", 0.3, "--json")
+    result = json.loads(done.stdout)
+    assert len(result["rows"]) == 60
+    row = result["rows"][0]
+    assert row["start"] is None
+    assert row["bill"] == pytest.approx(0.3 * row["energy_kwh"])
+    assert row["bill_se"] == pytest.approx(0.3 * 21213.2 * 144**0.5 / 2000, rel=1e-3)
+    table = run("fleet-stats", out, "--by", "meter", "--every", "day", "--price", 0.3).stdout
+    assert "… and 156 more rows; write them all with -o." in table
+    assert "bill" in table
+
+
+def test_wrong_use_of_the_helpers(released, tmp_path):
+    _, out, _ = released
+    assert "has no manifest.json" in run("fleet-stats", tmp_path, expect=1).stderr
+    assert "has no column" in run("fleet-stats", out, "--by", "feeder", expect=2).stderr
+    assert "must divide a day" in run(
+        "synth-fleet", "--interval", 7, "-o", tmp_path / "x", expect=2
+    ).stderr  # fmt: skip
+    done = run("synth-fleet", "--meters", 2, "--days", 1, "-o", tmp_path / "x", "--json")
+    assert json.loads(done.stdout)["rows"] == 192
