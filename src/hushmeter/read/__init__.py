@@ -12,6 +12,7 @@ from hushmeter.trace import Trace
 __all__ = [
     "ReadOptions",
     "Recording",
+    "read_bytes",
     "read_home_data",
     "read_home_recording",
     "read_meter",
@@ -62,6 +63,26 @@ def read_recording(path: str | Path, options: ReadOptions | None = None) -> Reco
     if not source.is_file():
         raise DataError(f"{source} is not a file.")
     return _read_file(source, options or ReadOptions(), homes=False)
+
+
+def read_bytes(
+    data: bytes, name: str, options: ReadOptions | None = None, *, most_values: int | None = None
+) -> Recording:
+    """Like `read_recording`, of a file that is only in memory; nothing is written to disk.
+
+    Parameters
+    ----------
+    data : bytes
+    name : str
+        What messages call it.
+    options : ReadOptions, optional
+    most_values : int, optional
+        Most values, rows times columns, that a packed table (Parquet, HDF5) may hold.
+    """
+    from hushmeter.read.memory import MemoryFile
+
+    file = MemoryFile(name, data, most_values)
+    return _read_file(file, options or ReadOptions(), homes=False)
 
 
 def read_home_data(

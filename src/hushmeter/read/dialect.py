@@ -37,11 +37,6 @@ class Dialect:
     columns: tuple[str, ...]
     has_header: bool
 
-    @property
-    def lowered(self) -> frozenset[str]:
-        """Names in lower case."""
-        return frozenset(name.lower() for name in self.columns)
-
 
 def find_dialect(head: bytes, path: Path) -> Dialect:
     """The dialect of a text table, from its first bytes."""

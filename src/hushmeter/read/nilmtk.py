@@ -20,6 +20,7 @@ import numpy as np
 
 from hushmeter.errors import DataError, HushmeterError, MissingExtraError
 from hushmeter.read.align import HOLD_S, Channel, align, clean, usual_interval
+from hushmeter.read.memory import hdf5_source, refuse_large
 from hushmeter.read.options import ReadOptions
 from hushmeter.read.recording import Recording
 
@@ -78,7 +79,7 @@ def read_nilmtk(path: Path, options: ReadOptions) -> Recording:
         with warnings.catch_warnings(), _plain_pickles():
             # PyTables warns about a damaged node and goes on without it.
             warnings.simplefilter("error")
-            with tables.open_file(str(path), "r") as file:
+            with tables.open_file(mode="r", **hdf5_source(path)) as file:
                 return _read_building(file, path, options)
     except HushmeterError:
         raise
@@ -96,7 +97,9 @@ def _read_building(file: Any, path: Path, options: ReadOptions) -> Recording:
     circuits: list[Channel] = []
     names = _names(metadata)
     sites = {int(k) for k, m in metadata.get("elec_meters", {}).items() if m.get("site_meter")}
-    for number, node in _meters(group, path):
+    meters = list(_meters(group, path))
+    refuse_large(path, sum(int(node.nrows) for _, node in meters), 2)
+    for number, node in meters:
         if number in sites or number in names:
             channel = _channel(node, names.get(number, "mains"), path, notes)
             (mains if number in sites else circuits).append(channel)

@@ -12,6 +12,7 @@ from hushmeter.errors import DataError
 from hushmeter.read.columns import Plan, numbers, plan_columns
 from hushmeter.read.dialect import Dialect, find_dialect, unique_names
 from hushmeter.read.layouts import Layout, find_layout
+from hushmeter.read.memory import arrow_source, read_parquet
 from hushmeter.read.options import ReadOptions, unit_factor
 from hushmeter.read.recording import Series
 from hushmeter.read.source import STREAM_CAP, is_gzip, open_stream, read_head
@@ -44,12 +45,11 @@ def read_table(path: Path, options: ReadOptions, *, homes: bool = False) -> tupl
 def load(path: Path) -> tuple[Any, Dialect | None]:
     """The whole table; a CSV with its dialect."""
     import pyarrow as pa
-    from pyarrow import parquet
 
     dialect = None
     try:
         if read_head(path, 4) == PARQUET_MAGIC:
-            table = parquet.read_table(path)
+            table = read_parquet(path)
         else:
             dialect = find_dialect(read_head(path), path)
             table = _load_csv(path, dialect)
@@ -81,7 +81,7 @@ def _load_csv(path: Path, dialect: Dialect) -> Any:
         "convert_options": converting,
     }
     if not is_gzip(path):
-        return csv.read_csv(path, **settings)
+        return csv.read_csv(arrow_source(path), **settings)
     with open_stream(path, STREAM_CAP) as stream:
         return csv.read_csv(stream, **settings)
 

@@ -1,0 +1,167 @@
+"""How fast the page answers the slider, and how it stands a hundred clients.
+
+`python -m benchmarks.bench_web 60` keeps the clients on for 60 seconds instead of ten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from benchmarks.harness import Row
+
+GOAL_S = 0.150
+MOVES, CLIENTS, SOAK_S = 120, 100, 10.0
+MEMORY_GOAL = 1.5
+MARK = {"X-Hushmeter": "1"}
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a hundred clients met.
+
+    Attributes
+    ----------
+    answers : int
+        Views answered.
+    errors : tuple of str
+        What went wrong, one entry each.
+    p95_s : float
+        Of the time a client waits for a view [s].
+    before_mb, after_mb : float
+        Memory of the server once warm and at the end [MB]; NaN where it cannot be told.
+    """
+
+    answers: int
+    errors: tuple[str, ...]
+    p95_s: float
+    before_mb: float
+    after_mb: float
+
+
+def rows(soak_s: float = SOAK_S) -> Iterator[Row]:
+    """The slider alone, then a hundred clients."""
+    with server() as (process, url):
+        waited, computed = slide(url)
+        note = f"p50 {1e3 * np.median(computed):.0f} ms; a client waits {1e3 * p95(waited):.0f} ms"
+        name = "slider, 4 h at 6 s, Bayes: p95 of the server's time"
+        yield Row(name, p95(computed) / GOAL_S, "150 ms", 1, note, True)
+        load = soak(process, url, soak_s)
+        name = f"{CLIENTS} clients, {soak_s:g} s: errors of {load.answers} answers"
+        yield Row(name, float(len(load.errors)), "1 error", 0, "; ".join(load.errors[:1]), True)
+        note = f"{load.after_mb:.0f} MB, p95 {load.p95_s:.1f} s, {load.answers / soak_s:.0f}/s"
+        growth = load.after_mb / load.before_mb
+        name = f"{CLIENTS} clients: memory at the end"
+        yield Row(name, growth, "warm server", MEMORY_GOAL, note, True)
+
+
+@contextmanager
+def server() -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A running `hushmeter serve` and its address."""
+    command = [sys.executable, "-m", "hushmeter", "serve", "--port", "0", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        text = ""
+        while not text.rstrip().endswith("}"):
+            line = process.stdout.readline()
+            if not line:
+                raise RuntimeError("the server did not start")
+            text += line
+        yield process, json.loads(text)["url"]
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def slide(url: str, moves: int = MOVES) -> tuple[list[float], list[float]]:
+    """Seconds that one client waits for each move of the slider, and that the server computes."""
+    waited, computed = [], []
+    with httpx.Client(base_url=url, headers=MARK, timeout=60) as client:
+        session = client.post("/api/examples", json={"name": "evening"}).json()
+        client.post("/api/view", json=_request(session, 0))
+        for move in range(moves):
+            start = time.perf_counter()
+            answer = client.post("/api/view", json=_request(session, move))
+            waited.append(time.perf_counter() - start)
+            computed.append(answer.raise_for_status().json()["seconds"])
+    return waited, computed
+
+
+def soak(process: subprocess.Popen[str], url: str, seconds: float, clients: int = CLIENTS) -> Load:
+    """Many clients at once, each with its own trace and slider."""
+    return asyncio.run(_soak(process, url, seconds, clients))
+
+
+async def _soak(process: subprocess.Popen[str], url: str, seconds: float, clients: int) -> Load:
+    waited: list[float] = []
+    errors: list[str] = []
+    limits = httpx.Limits(max_connections=clients, max_keepalive_connections=clients)
+    async with httpx.AsyncClient(base_url=url, headers=MARK, timeout=120, limits=limits) as client:
+        sessions = await asyncio.gather(*(_example(client) for _ in range(clients)))
+        await asyncio.gather(*(_move(client, s, i) for i, s in enumerate(sessions)))
+        before = memory_mb(process.pid)
+        end = time.perf_counter() + seconds
+
+        async def play(number: int, session: dict[str, Any]) -> None:
+            move = number
+            while time.perf_counter() < end:
+                start = time.perf_counter()
+                error = await _move(client, session, move)
+                waited.append(time.perf_counter() - start)
+                errors.extend([error] if error else [])
+                move += 1
+
+        await asyncio.gather(*(play(i, s) for i, s in enumerate(sessions)))
+    return Load(len(waited), tuple(errors), p95(waited), before, memory_mb(process.pid))
+
+
+async def _example(client: httpx.AsyncClient) -> dict[str, Any]:
+    answer = await client.post("/api/examples", json={"name": "evening"})
+    session: dict[str, Any] = answer.raise_for_status().json()
+    return session
+
+
+async def _move(client: httpx.AsyncClient, session: dict[str, Any], move: int) -> str | None:
+    """What went wrong, or None."""
+    try:
+        answer = await client.post("/api/view", json=_request(session, move))
+    except httpx.HTTPError as error:
+        return repr(error)
+    return None if answer.status_code == 200 else f"{answer.status_code} {answer.text[:100]}"
+
+
+def _request(session: dict[str, Any], move: int) -> dict[str, Any]:
+    """The slider at one of 60 places between ε = 0.01 and 20."""
+    epsilon = float(np.geomspace(0.01, 20, 60)[move * 7 % 60])
+    return {"trace": session["id"], "home": session["home"], "epsilon": epsilon, "seed": move}
+
+
+def p95(seconds: list[float]) -> float:
+    """The time that 95 of 100 do not exceed."""
+    return float(np.quantile(seconds, 0.95))
+
+
+def memory_mb(pid: int) -> float:
+    """Memory that a process holds [MB], where the system tells."""
+    status = Path(f"/proc/{pid}/status")
+    if not status.exists():
+        return float("nan")
+    fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
+    return float(fields["VmRSS"].split()[0]) / 1024
+
+
+if __name__ == "__main__":
+    for row in rows(float(sys.argv[1]) if len(sys.argv) > 1 else SOAK_S):
+        print(row, flush=True)

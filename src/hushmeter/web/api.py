@@ -1,0 +1,199 @@
+"""The routes under /api: each takes a request, computes in a thread, and answers a model."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import PlainTextResponse, Response
+
+from hushmeter.errors import DataError, InputError
+from hushmeter.home import Home
+from hushmeter.inspection import sentences
+from hushmeter.learn import learn_home
+from hushmeter.web import schemas
+from hushmeter.web.about import describe_server
+from hushmeter.web.downloads import make_download
+from hushmeter.web.examples import make_example
+from hushmeter.web.homes import to_home, to_model
+from hushmeter.web.planning import find_advice, find_bounds
+from hushmeter.web.sessions import Session, Sessions
+from hushmeter.web.settings import Settings
+from hushmeter.web.training import FitCache
+from hushmeter.web.uploads import OPTIONS, read_options, read_upload, take_form
+from hushmeter.web.views import make_view
+from hushmeter.web.work import Workshop
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    code: {"model": schemas.ErrorAnswer, "description": words}
+    for code, words in {
+        400: "The data says no.",
+        401: "The token is missing or wrong.",
+        403: "Not a request of this server's page, or the header X-Hushmeter is missing.",
+        404: "There is no such trace, or no longer.",
+        413: "Too large.",
+        415: "Neither JSON nor a form.",
+        422: "The request is malformed.",
+        503: "Too many requests wait.",
+        504: "It takes too long.",
+    }.items()
+}
+
+
+class Server:
+    """The memory of one app and its threads."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.sessions = Sessions(settings.sessions, settings.session_bytes, settings.idle_s)
+        self.fits = FitCache()
+        self.workshop = Workshop(settings.workers, settings.waiting)
+        self._examples: dict[str, Session] = {}
+
+    async def compute(self, function: Any, *given: Any) -> Any:
+        """The answer of a function, off the event loop and within the time of a request."""
+        return await self.workshop.run(self.settings.request_s, function, *given)
+
+    def example(self, name: str) -> Session:
+        """An example, made once."""
+        if name not in self._examples:
+            self._examples[name] = make_example(name)
+        return self._examples[name]
+
+
+def make_router(server: Server) -> APIRouter:
+    """All routes of one server."""
+    router = APIRouter(prefix="/api", responses=ERRORS)
+    _add_traces(router, server)
+    _add_homes(router, server)
+    _add_answers(router, server)
+    return router
+
+
+def _add_traces(router: APIRouter, server: Server) -> None:
+    @router.get("/about", summary="What this server offers")
+    async def about() -> schemas.About:
+        return describe_server(server.settings)
+
+    @router.post("/examples", summary="Try an example home")
+    async def examples(request: schemas.ExampleRequest) -> schemas.SessionModel:
+        session = await server.compute(server.example, request.name)
+        return describe_session(server.sessions.add(session), session)
+
+    @router.post("/traces", summary="Load a file of readings", openapi_extra=_form(OPTIONS))
+    async def traces(request: Request) -> schemas.SessionModel:
+        data, name, fields = await take_form(request)
+        options = read_options(fields)
+        session = await server.compute(read_upload, data, name, options, server.settings)
+        return describe_session(server.sessions.add(session), session)
+
+    @router.get("/traces/{trace}", summary="What is known of a loaded trace")
+    async def trace_of(trace: str) -> schemas.SessionModel:
+        return describe_session(trace, server.sessions.get(trace))
+
+    @router.delete("/traces/{trace}", status_code=204, summary="Forget a trace")
+    async def forget(trace: str) -> Response:
+        server.sessions.remove(trace)
+        return Response(status_code=204)
+
+
+def _add_homes(router: APIRouter, server: Server) -> None:
+    @router.post("/homes/read", summary="Read a home from TOML", openapi_extra=_form(()))
+    async def read(request: Request) -> schemas.HomeModel:
+        data, name, _ = await take_form(request)
+        return to_model(_parse_home(data, name, server.settings))
+
+    @router.post(
+        "/homes/write",
+        summary="Write a home as TOML",
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+    )
+    async def write(request: schemas.HomeRequest) -> PlainTextResponse:
+        disposition = {"Content-Disposition": 'attachment; filename="home.toml"'}
+        return PlainTextResponse(to_home(request.home).to_toml(), headers=disposition)
+
+    @router.post("/homes/learn", summary="Learn a home from sub-metered readings")
+    async def learn(request: schemas.TraceRequest) -> schemas.HomeModel:
+        session = server.sessions.get(request.trace)
+        if session.trace.power is None:
+            raise DataError(
+                f"{session.name} has only the meter, no column per appliance: "
+                "learning a home needs sub-metered data."
+            )
+        learnt = await server.compute(learn_home, session.trace)
+        return to_model(learnt.home)
+
+
+def _add_answers(router: APIRouter, server: Server) -> None:
+    @router.post("/view", summary="Release with a seed, attack and score")
+    async def view(request: schemas.ViewRequest) -> schemas.View:
+        session = server.sessions.get(request.trace)
+        answer: schemas.View = await server.compute(
+            make_view, request, session, server.fits, server.settings
+        )
+        return answer
+
+    @router.post("/bounds", summary="Accuracy against ε, with bounds")
+    async def bounds(request: schemas.BoundsRequest) -> schemas.BoundsModel:
+        answer: schemas.BoundsModel = await server.compute(find_bounds, request)
+        return answer
+
+    @router.post("/advise", summary="The ε that hides an appliance, and its price")
+    async def advise(request: schemas.AdviseRequest) -> schemas.AdviceModel:
+        interval = request.interval_s
+        if request.trace is not None:
+            interval = server.sessions.get(request.trace).trace.interval_s
+        answer: schemas.AdviceModel = await server.compute(find_advice, request, interval)
+        return answer
+
+    @router.post("/release", summary="Protected readings and their receipt, to keep")
+    async def release(request: schemas.ReleaseRequest) -> schemas.Download:
+        session = server.sessions.get(request.trace)
+        limit = server.settings.release_s
+        return await server.workshop.run(limit, make_download, request, session)
+
+
+def describe_session(key: str, session: Session) -> schemas.SessionModel:
+    """A session as JSON."""
+    found = session.found.to_dict()
+    return schemas.SessionModel(
+        id=key,
+        name=session.name,
+        regime=schemas.Regime(name=found["regime"], sentence=found["regime_sentence"]),
+        sentences=list(sentences(session.found)),
+        has_truth=session.trace.states is not None,
+        home=None if session.home is None else to_model(session.home),
+        **{k: found[k] for k in _FOUND},
+    )
+
+
+_FOUND = ("format", "readings", "interval_s", "start", "end", "unit", "gaps", "duplicates")
+
+
+def _parse_home(data: bytes, name: str, settings: Settings) -> Home:
+    try:
+        home = Home.from_toml(data.decode("utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise DataError(f"{name} is not a TOML file: {error}.") from None
+    except InputError as error:
+        raise DataError(f"{name} describes no valid home: {error}") from None
+    if len(home) > settings.appliances:
+        raise DataError(f"{name} has {len(home)} appliances; the page takes {settings.appliances}.")
+    return home
+
+
+def _form(fields: tuple[str, ...]) -> dict[str, Any]:
+    """The form of an upload, for the OpenAPI description."""
+    properties: dict[str, Any] = {"file": {"type": "string", "format": "binary"}}
+    properties |= {name: {"type": "string"} for name in fields}
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "required": ["file"],
+        "additionalProperties": False,
+    }
+    return {
+        "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}
+    }

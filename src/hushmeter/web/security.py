@@ -1,0 +1,216 @@
+"""Who may talk to the server, and what a page from it may do.
+
+The server holds readings of a home, so no other page in the same browser may reach them: the
+name it is addressed by is checked (DNS rebinding), a request that changes or computes something
+needs a header that no foreign form or script can set unasked, a request that a foreign page
+started is refused, and no answer allows another origin to read it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from hushmeter.web.settings import Settings
+
+CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data: blob:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
+MARK = "x-hushmeter"
+READING_METHODS = ("GET", "HEAD")
+BODY_TYPES = ("application/json", "multipart/form-data")
+UPLOADS = ("/api/traces",)
+FORM_OVERHEAD = 1 << 16
+FAULT = "the server met a fault of hushmeter while it answered; its log names the kind of error."
+
+log = logging.getLogger("hushmeter.web")
+
+
+class Refusal(Exception):  # noqa: N818
+    """A request that is not answered, with its status and one sentence."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class Guard:
+    """Checks every request before the app sees it, and marks every answer.
+
+    Parameters
+    ----------
+    app : ASGI app
+    settings : Settings
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self.app, self.settings = app, settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, refuse, or pass on."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        marked = _marking(send, private=scope["path"].startswith("/api"))
+        try:
+            limit = self._check(scope)
+        except Refusal as refusal:
+            await refuse(refusal.status, str(refusal))(scope, receive, marked)
+            return
+        await self._answer(scope, _limited(receive, limit), marked)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on; a fault of the app becomes a sentence, and its message stays unsaid."""
+        started = False
+
+        async def noted(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self.app(scope, receive, noted)
+        except Exception as error:
+            # A message may quote a reading, so only the kind of error and its place are logged.
+            log.error("fault: %s at %s", type(error).__name__, _place(error))
+            if not started:
+                await refuse(500, FAULT)(scope, receive, send)
+
+    def _check(self, scope: Scope) -> int:
+        """Refuse what may not pass; the most bytes of the body."""
+        headers, path = Headers(scope=scope), str(scope["path"])
+        check_host(headers.get("host", ""), self.settings.hosts)
+        if not path.startswith("/api"):
+            return 0
+        _check_origin(headers)
+        _check_token(headers, self.settings.token)
+        limit = self.settings.body_bytes
+        if path in UPLOADS:
+            limit = self.settings.upload_bytes + FORM_OVERHEAD
+        if scope["method"] not in READING_METHODS:
+            _check_change(headers, scope["method"])
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > limit:
+            raise Refusal(413, too_large(limit))
+        return limit
+
+
+def check_host(host: str, allowed: Iterable[str]) -> None:
+    """Refuse a request that addresses the server by another name, as DNS rebinding does."""
+    names = tuple(allowed)
+    if not names:
+        return
+    try:
+        name = urlsplit(f"//{host}").hostname
+    except ValueError:
+        name = None
+    if name not in names:
+        raise Refusal(403, f"this server is not called that; use http://{names[0]} and its port.")
+
+
+def refuse(status: int, sentence: str) -> Response:
+    """One sentence as JSON."""
+    extra = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}.get(status)
+    return Response(
+        json.dumps({"error": sentence}, ensure_ascii=False), status, extra, "application/json"
+    )
+
+
+def too_large(limit: int) -> str:
+    """What is said to a body beyond the limit."""
+    size = f"{limit >> 20} MB" if limit >> 20 else f"{limit} bytes"
+    return f"the request is larger than {size}: send a smaller file."
+
+
+def _check_origin(headers: Headers) -> None:
+    """Refuse what a page from elsewhere started."""
+    site = headers.get("sec-fetch-site", "none")
+    origin = headers.get("origin")
+    foreign = origin is not None and urlsplit(origin).netloc != headers.get("host")
+    if site not in ("none", "same-origin") or foreign:
+        raise Refusal(403, "only the page of this server may call it.")
+
+
+def _check_token(headers: Headers, token: str | None) -> None:
+    if token is None:
+        return
+    given = headers.get("authorization", "").encode()
+    if not secrets.compare_digest(given, f"Bearer {token}".encode()):
+        raise Refusal(401, "this server needs its token: open the address it printed at its start.")
+
+
+def _check_change(headers: Headers, method: str) -> None:
+    if headers.get(MARK) != "1":
+        raise Refusal(403, "a request that is not a GET needs the header X-Hushmeter: 1.")
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if method == "POST" and kind not in BODY_TYPES:
+        raise Refusal(415, f"the content type must be {' or '.join(BODY_TYPES)}.")
+
+
+def _limited(receive: Receive, limit: int) -> Receive:
+    """The body, refused where it grows beyond the limit without having said so."""
+    left = limit
+
+    async def counted() -> Message:
+        nonlocal left
+        message = await receive()
+        left -= len(message.get("body", b""))
+        if left < 0:
+            raise HTTPException(413, too_large(limit))
+        return message
+
+    return counted
+
+
+def _marking(send: Send, *, private: bool) -> Send:
+    """The answers with the headers of `HEADERS`; answers of the API are not stored."""
+
+    async def marked(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers[name] = value
+            headers["Cache-Control"] = "no-store" if private else "no-cache"
+        await send(message)
+
+    return marked
+
+
+def _place(error: Exception) -> str:
+    """File and line where an error was raised."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return "an unknown place"
+    return f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"

@@ -1,0 +1,117 @@
+// The one place that talks to the server. Errors come out as sentences for the page.
+
+import { say } from "./texts.js";
+
+/** An error whose message is a sentence for people. */
+export class ApiError extends Error {
+  constructor(sentence, status) {
+    super(sentence);
+    this.status = status;
+  }
+}
+
+/** The token of a server that is bound beyond this computer: from the address, kept for reloads. */
+function takeToken() {
+  const found = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (found) {
+    sessionStorage.setItem("hushmeter-token", found);
+    history.replaceState(null, "", location.pathname);
+  }
+  return found ?? sessionStorage.getItem("hushmeter-token");
+}
+
+const token = takeToken();
+
+async function call(method, path, { json, form, signal } = {}) {
+  const headers = { "X-Hushmeter": "1" };
+  if (token) headers.Authorization = `Bearer ${token}`;
+  if (json !== undefined) headers["Content-Type"] = "application/json";
+  const body = form ?? (json === undefined ? undefined : JSON.stringify(json));
+  let answer;
+  try {
+    answer = await fetch(`/api/${path}`, { method, headers, body, signal, cache: "no-store" });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(say("error.unreachable"), 0);
+  }
+  if (!answer.ok) throw new ApiError(await sentenceOf(answer), answer.status);
+  return answer;
+}
+
+async function sentenceOf(answer) {
+  if (answer.status === 401) return say("error.token");
+  try {
+    return (await answer.json()).error ?? say("error.unknown", { status: answer.status });
+  } catch {
+    return say("error.unknown", { status: answer.status });
+  }
+}
+
+const post = async (path, json, signal) => (await call("POST", path, { json, signal })).json();
+
+function fileForm(file, options = {}) {
+  const form = new FormData();
+  form.append("file", file);
+  for (const [name, value] of Object.entries(options)) if (value) form.append(name, value);
+  return form;
+}
+
+export const api = {
+  about: async () => (await call("GET", "about")).json(),
+  example: (name) => post("examples", { name }),
+  upload: async (file, options) =>
+    (await call("POST", "traces", { form: fileForm(file, options) })).json(),
+  forget: (id) => call("DELETE", `traces/${encodeURIComponent(id)}`),
+  view: (request, signal) => post("view", request, signal),
+  bounds: (request, signal) => post("bounds", request, signal),
+  release: (request) => post("release", request),
+  learnHome: (trace) => post("homes/learn", { trace }),
+  readHome: async (file) => (await call("POST", "homes/read", { form: fileForm(file) })).json(),
+  writeHome: async (home) => (await call("POST", "homes/write", { json: { home } })).text(),
+};
+
+/**
+ * Runs a task for the newest input only: input is gathered for a moment, a newer run aborts the
+ * older one, and what comes too late is dropped.
+ */
+export class Latest {
+  #timer = 0;
+  #first = 0;
+  #run = null;
+  #took = 100;
+
+  constructor(task, { onBusy, onError }) {
+    this.task = task;
+    this.onBusy = onBusy;
+    this.onError = onError;
+  }
+
+  /** Ask for a run soon; while asked again and again, runs start as fast as they are answered. */
+  ask() {
+    const now = performance.now();
+    if (!this.#timer) this.#first = now;
+    clearTimeout(this.#timer);
+    const patience = Math.max(160, 1.5 * this.#took) - (now - this.#first);
+    this.#timer = setTimeout(() => this.#start(), Math.max(0, Math.min(50, patience)));
+  }
+
+  async #start() {
+    this.#timer = 0;
+    this.#run?.abort();
+    const run = new AbortController();
+    const began = performance.now();
+    this.#run = run;
+    this.onBusy(true);
+    try {
+      await this.task(run.signal);
+    } catch (error) {
+      if (!run.signal.aborted) this.onError(error);
+    } finally {
+      if (this.#run === run) {
+        this.#run = null;
+        this.#took = performance.now() - began;
+        this.onBusy(false);
+      }
+    }
+  }
+}

@@ -1,0 +1,245 @@
+// The four charts of the page. Each takes what the server sent and draws it in place.
+
+import { fixed, plain } from "./format.js";
+import { TIME_AXIS, axisName, colours, draw, layout } from "./drawing.js";
+import { margins } from "./strips.js";
+import { say } from "./texts.js";
+
+const HOUR = 3_600_000;
+// An attacker may do far worse than a guess; how much worse says nothing about the household.
+const LEAST_VISIBILITY = -25;
+
+/** ④ The metered readings in grey against the released ones. */
+export function drawTrace(element, view, [start, end]) {
+  const { grey, blue } = colours();
+  const { left, right } = margins(element.clientWidth);
+  const line = (points, name, color, width) => ({
+    ...zigzag(points),
+    name,
+    type: "scatter",
+    mode: "lines",
+    line: { color, width, shape: isThinned(points) ? "linear" : "hv" },
+    hovertemplate: "%{y:.3~f} kW",
+  });
+  const traces = [
+    { ...line(view.released, say("trace.released"), blue, 1), opacity: 0.55 },
+    line(view.metered, say("trace.metered"), grey, 2),
+  ];
+  return draw(
+    element,
+    traces,
+    layout({
+      margin: { l: left, r: right, b: 44 },
+      xaxis: { ...TIME_AXIS, range: [start, end] },
+      annotations: [axisName(say("trace.axis"), 44)],
+    }),
+  );
+}
+
+/** Lowest and highest of each stretch as one line, in kW: spikes stay. */
+function zigzag(points) {
+  const x = [];
+  const y = [];
+  for (const [time, low, high] of points) {
+    x.push(time);
+    y.push(low === null ? null : low / 1000);
+    if (high !== low) {
+      x.push(time);
+      y.push(high / 1000);
+    }
+  }
+  return { x, y };
+}
+
+const isThinned = (points) => points.some(([, low, high]) => low !== high);
+
+/** ⑥ How visible every appliance is, over the guess without data. */
+export function drawVisibility(element, rows) {
+  const { blue, grey, soft, ink } = colours();
+  const wide = element.clientWidth >= 620;
+  const names = rows.map((row) => row.appliance);
+  const shares = rows.map((row) => 100 * (row.visibility ?? 0));
+  const lows = rows.map((row, i) => shares[i] - 100 * (row.low ?? row.visibility ?? 0));
+  const highs = rows.map((row, i) => 100 * (row.high ?? row.visibility ?? 0) - shares[i]);
+  const bars = {
+    type: "bar",
+    orientation: "h",
+    x: shares,
+    y: names,
+    width: 0.55,
+    marker: { color: shares.map((share) => (share > 0 ? blue : grey)) },
+    error_x: { type: "data", array: highs, arrayminus: lows, color: ink, thickness: 1.4, width: 4 },
+    hovertemplate: "%{y}: %{x:.1f}<extra></extra>",
+  };
+  const text = rows.map((row) => ({
+    text: say("visibility.text", { right: odds(row, 0), guess: odds(row, 1) }),
+    x: 1,
+    xref: "paper",
+    xanchor: "left",
+    xshift: 12,
+    y: row.appliance,
+    showarrow: false,
+    font: { color: soft },
+  }));
+  const worst = Math.min(0, ...rows.map((row, i) => shares[i] - lows[i]));
+  element.style.height = `${64 + 34 * rows.length}px`;
+  return draw(
+    element,
+    [bars],
+    layout({
+      hovermode: "closest",
+      margin: { l: 12, r: wide ? 266 : 12, t: 6, b: 44 },
+      xaxis: {
+        range: [Math.max(LEAST_VISIBILITY, worst - 4), 104],
+        showgrid: true,
+        zeroline: true,
+        zerolinecolor: ink,
+        title: { text: say("visibility.axis"), standoff: 8, font: { size: 13 } },
+      },
+      yaxis: { autorange: "reversed", automargin: true, showgrid: false, ticklabelstandoff: 8 },
+      annotations: wide ? text : [],
+    }),
+  );
+}
+
+const odds = (row, which) => plain(row.odds[which], 4);
+
+/** ⑧ The mean power of every hour. */
+export function drawHourly(element, hours) {
+  const { grey, blue } = colours();
+  const x = [...hours.map(([time]) => time), hours.at(-1)[0] + HOUR];
+  const line = (column, name, color, width) => ({
+    x,
+    y: [...hours, hours.at(-1)].map((hour) => hour[column] / 1000),
+    name,
+    type: "scatter",
+    mode: "lines",
+    line: { color, width, shape: "hv" },
+    hovertemplate: "%{y:.3~f} kW",
+  });
+  return draw(
+    element,
+    [
+      { ...line(1, say("cost.metered"), grey, 6), opacity: 0.5 },
+      line(2, say("cost.released"), blue, 2),
+    ],
+    layout({ xaxis: TIME_AXIS, annotations: [axisName(say("cost.axis"), 44)] }),
+  );
+}
+
+/** ⑨ Accuracy against ln(1/ε), every bound in the same panel, and where the slider stands. */
+export function drawBounds(element, curves, epsilon) {
+  const { blue, green, grey, red, ink } = colours();
+  const x = curves.ln_inverse;
+  const here = -Math.log(epsilon);
+  const line = (y, name, style, more = {}) => ({
+    x,
+    y,
+    name,
+    type: "scatter",
+    mode: "lines",
+    line: style,
+    hovertemplate: "%{y:.3f}",
+    ...more,
+  });
+  const quiet = { hoverinfo: "skip", hovertemplate: undefined };
+  const proved = curves.lower === null ? [] : [
+    line(curves.lower, say("bounds.lower"), { color: blue, width: 1, dash: "dot" }),
+    line(curves.upper, say("bounds.upper"), { color: blue, width: 1, dash: "dash" }, {
+      fill: "tonexty",
+      fillcolor: `${blue}22`,
+    }),
+  ];
+  const traces = [
+    ...proved,
+    line(curves.universal, say("bounds.universal"), { color: green, width: 2 }),
+    line(x.map(() => curves.floor), say("bounds.floor"), { color: grey, width: 1.6, dash: "dot" }, quiet),
+  ];
+  if (curves.exact) traces.push(line(curves.exact, say("bounds.curve"), { color: blue, width: 2.6 }));
+  const empty = emptyBounds(curves);
+  if (empty.x.length) {
+    traces.push({
+      ...empty,
+      name: say("bounds.vacuous"),
+      mode: "markers",
+      marker: { symbol: "x-thin", size: 6, line: { color: red, width: 1.4 } },
+      ...quiet,
+    });
+  }
+  const narrow = element.clientWidth < 560;
+  return draw(
+    element,
+    traces,
+    layout({
+      showlegend: true,
+      legend: { orientation: "h", y: narrow ? -0.34 : -0.24, yanchor: "top", x: 0, font: { color: ink } },
+      margin: { l: 44, r: 12, t: 30, b: narrow ? 150 : 110 },
+      xaxis: {
+        range: [Math.max(...x, here), Math.min(...x, here)],
+        title: { text: say("bounds.axis"), standoff: 10, font: { size: 13 } },
+      },
+      yaxis: { range: [-0.02, 1.04], tickformat: ".1f" },
+      annotations: [axisName(say("bounds.accuracy"), 44), hereLabel(here, ink), ...directions()],
+      shapes: [{ type: "line", x0: here, x1: here, y0: 0, y1: 1, yref: "paper", line: { color: ink, width: 2 } }],
+    }),
+  );
+}
+
+/** Some crosses on each bound where it says nothing. */
+function emptyBounds(curves) {
+  const points = ["lower", "upper"].flatMap((bound) =>
+    curves.ln_inverse
+      .map((x, i) => [x, curves[bound]?.[i], curves[`${bound}_vacuous`]?.[i]])
+      .filter(([, , vacuous], i) => vacuous && i % 3 === 0),
+  );
+  return { x: points.map(([x]) => x), y: points.map(([, y]) => y) };
+}
+
+/** Which way is more private, below the two ends of the axis. */
+function directions() {
+  const end = (key, x, xanchor) => ({
+    text: say(key),
+    x,
+    xanchor,
+    xref: "paper",
+    y: 0,
+    yref: "paper",
+    yanchor: "top",
+    yshift: -26,
+    showarrow: false,
+  });
+  return [end("bounds.private", 0, "left"), end("bounds.exact", 1, "right")];
+}
+
+function hereLabel(x, color) {
+  return {
+    text: say("bounds.here"),
+    x,
+    y: 1,
+    yref: "paper",
+    yanchor: "bottom",
+    yshift: 4,
+    showarrow: false,
+    font: { color },
+  };
+}
+
+/** The rows behind a chart, for the tables. */
+export const rowsOf = {
+  visibility: (rows) =>
+    rows.map((row) => [
+      row.appliance,
+      odds(row, 0),
+      odds(row, 1),
+      row.visibility === null ? "–" : fixed(100 * row.visibility, 1),
+      row.low === null ? "–" : `${fixed(100 * row.low, 1)} … ${fixed(100 * row.high, 1)}`,
+    ]),
+  bounds: (curves) =>
+    curves.epsilon.map((epsilon, i) => [
+      plain(epsilon),
+      fixed(curves.ln_inverse[i], 2),
+      ...["exact", "lower", "upper", "universal"].map((name) =>
+        curves[name]?.[i] == null ? "–" : fixed(curves[name][i], 3),
+      ),
+    ]),
+};

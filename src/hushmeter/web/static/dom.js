@@ -1,0 +1,52 @@
+// Small helpers for the page's elements.
+
+/** The element with an id. */
+export const find = (id) => document.getElementById(id);
+
+/** A new element with properties and children. */
+export function create(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name in element) element[name] = value;
+    else element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+/** Show an element, or hide it. */
+export function show(element, visible = true) {
+  element.hidden = !visible;
+}
+
+/** Fill a list, touching only the entries that changed: a screen reader then speaks only those. */
+export function fillList(list, sentences) {
+  while (list.children.length > sentences.length) list.lastElementChild.remove();
+  sentences.forEach((sentence, index) => {
+    const entry = list.children[index] ?? list.appendChild(document.createElement("li"));
+    if (entry.textContent !== sentence) entry.textContent = sentence;
+  });
+}
+
+/** Fill a select with [value, label] pairs and choose one. */
+export function fillSelect(select, choices, chosen) {
+  select.replaceChildren(...choices.map(([value, label]) => create("option", { value }, label)));
+  select.value = chosen;
+}
+
+/** Fill a fieldset with radio buttons; calls back with the chosen value. */
+export function fillRadios(fieldset, name, choices, chosen, onChange) {
+  fieldset.querySelectorAll("label").forEach((label) => label.remove());
+  for (const [value, text] of choices) {
+    const input = create("input", { type: "radio", name, value, checked: value === chosen });
+    input.addEventListener("change", () => onChange(value));
+    fieldset.append(create("label", {}, input, create("span", {}, text)));
+  }
+}
+
+/** Hand a file to the browser's downloads. */
+export function saveFile(name, content, type) {
+  const url = URL.createObjectURL(new Blob([content], { type }));
+  create("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}

@@ -1,0 +1,105 @@
+// Loads plotly.js from the installed package, and gives all charts one look.
+
+import { say } from "./texts.js";
+
+const DAY_MS = 86_400_000;
+
+/** An axis of times, with dates in figures: plotly.js knows the months in English only. */
+export const TIME_AXIS = {
+  type: "date",
+  hoverformat: "%Y-%m-%d %H:%M:%S",
+  tickformatstops: [
+    { dtickrange: [null, DAY_MS - 1], value: "%H:%M\n%Y-%m-%d" },
+    { dtickrange: [DAY_MS, null], value: "%m-%d\n%Y" },
+  ],
+};
+
+let loading = null;
+
+/** The Plotly object; the script is fetched once. */
+export function loadPlotly() {
+  loading ??= new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    const restore = keepMapStylesOut();
+    script.src = "/plotly.min.js";
+    script.onload = () => {
+      restore();
+      resolve(globalThis.Plotly);
+    };
+    script.onerror = () => {
+      restore();
+      loading = null;
+      reject(new Error(say("error.charts")));
+    };
+    document.head.append(script);
+  });
+  return loading;
+}
+
+/**
+ * plotly.js adds the inline style sheet of its maps unless an element with its digest as id is
+ * there. The page draws no map, and its policy refuses inline styles: say that it is there.
+ */
+function keepMapStylesOut() {
+  const find = document.getElementById;
+  document.getElementById = (id) =>
+    /^[0-9a-f]{64}$/.test(id) ? document.head : find.call(document, id);
+  return () => delete document.getElementById;
+}
+
+/** The colours of the style sheet, as they are in light or dark now. */
+export function colours() {
+  const style = getComputedStyle(document.documentElement);
+  const names = ["ink", "soft", "line", "paper", "blue", "green", "red", "orange", "grey"];
+  return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+}
+
+/** A layout that all charts share; `changes` are merged one level deep. */
+export function layout(changes) {
+  const { ink, soft, line, paper } = colours();
+  const axis = {
+    fixedrange: true,
+    gridcolor: line,
+    linecolor: line,
+    zeroline: false,
+    tickfont: { color: soft },
+  };
+  const shared = {
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: "system-ui, sans-serif", size: 13, color: soft },
+    hoverlabel: { bgcolor: paper, bordercolor: line, font: { color: ink } },
+    hovermode: "x",
+    dragmode: false,
+    showlegend: false,
+    margin: { l: 48, r: 12, t: 26, b: 36 },
+    xaxis: { ...axis, showgrid: false },
+    yaxis: { ...axis, rangemode: "tozero" },
+  };
+  const merged = { ...shared, ...changes };
+  for (const key of ["xaxis", "yaxis", "margin"]) merged[key] = { ...shared[key], ...changes[key] };
+  return merged;
+}
+
+/** The name of the y axis, written above it instead of along it; `left` is the chart's margin. */
+export function axisName(text, left) {
+  return {
+    text,
+    showarrow: false,
+    xref: "paper",
+    yref: "paper",
+    x: 0,
+    y: 1,
+    xanchor: "left",
+    xshift: 6 - left,
+    yanchor: "bottom",
+    yshift: 6,
+    font: { color: colours().soft },
+  };
+}
+
+/** Draw or redraw a chart in place. */
+export async function draw(element, traces, shape) {
+  const plotly = await loadPlotly();
+  await plotly.react(element, traces, shape, { displayModeBar: false, responsive: true });
+}

@@ -1,0 +1,169 @@
+// Puts what the server sent into the panels ④ to ⑨.
+
+import { drawBounds, drawHourly, drawTrace, drawVisibility, rowsOf } from "./charts.js";
+import { create, fillList, find, show } from "./dom.js";
+import { kilowattHours, money, moment, ofHundred, plain, stretch, watts } from "./format.js";
+import { drawLegend, drawStrips, stripRows, stripSummary } from "./strips.js";
+import { ChartTable } from "./tables.js";
+import { say } from "./texts.js";
+import { extent } from "./window.js";
+
+/** The panels; they remember what they show, to redraw it in other colours or widths. */
+export class Panels {
+  #view = null;
+  #bounds = null;
+  #context = null;
+
+  constructor() {
+    this.tables = {};
+    for (const details of document.querySelectorAll("[data-table]")) {
+      this.tables[details.dataset.table] = new ChartTable(details);
+    }
+  }
+
+  /** Show the answer to /api/view; `context` holds the settings, the unit and the attacker's name. */
+  async showView(view, context) {
+    this.#view = view;
+    this.#context = context;
+    this.#showSentences();
+    this.#showStrips();
+    this.#showCost();
+    await Promise.all([this.#showTrace(), this.#showVisibility()]);
+  }
+
+  /** Show the answer to /api/bounds. */
+  async showBounds(bounds, context) {
+    this.#bounds = bounds;
+    this.#context = context;
+    await this.moveMarker(context);
+  }
+
+  /** Draw everything again, after a change of colours or width. */
+  async redraw() {
+    if (this.#view) await this.showView(this.#view, this.#context);
+    if (this.#bounds) await this.moveMarker(this.#context);
+  }
+
+  /** ⑦ */
+  #showSentences() {
+    const { epsilon, unit, attacker } = this.#context;
+    const key = this.#view.visibility ? "words.attacker" : "words.guesses";
+    find("words-attacker").textContent = say(key, { attacker, unit, epsilon: plain(epsilon) });
+    const list = find("sentences");
+    fillList(list, this.#view.sentences);
+    const count = this.#view.visibility?.length ?? 0;
+    [...list.children].forEach((entry, i) => entry.classList.toggle("odds", i > 0 && i <= count));
+  }
+
+  /** ④ */
+  #showTrace() {
+    const view = this.#view;
+    const [low, high] = range(view.metered);
+    const [released_low, released_high] = range(view.released);
+    const words = { low, high, released_low, released_high };
+    for (const key of Object.keys(words)) words[key] = watts(words[key]);
+    find("trace-summary").textContent = say("trace.summary", words);
+    const rows = () =>
+      view.metered.map(([time, ...metered], i) => [
+        moment(time, { seconds: true }),
+        span(metered),
+        span(view.released[i]?.slice(1) ?? []),
+      ]);
+    this.tables.trace.set(columns("trace", ["time", "metered", "released"]), rows);
+    return drawTrace(find("trace-chart"), view, extent(view));
+  }
+
+  /** ⑤ */
+  #showStrips() {
+    const { strips } = this.#view;
+    find("attacker-trained").textContent = this.#view.trained_on ? say("strips.trained", { data: this.#view.trained_on }) : "";
+    const hasTruth = strips?.some((strip) => strip.truth !== null) ?? false;
+    const empty = find("strips-empty");
+    show(find("strips"), strips !== null);
+    show(find("strips-legend"), strips !== null);
+    show(empty, !hasTruth);
+    empty.textContent = say(strips === null ? "strips.no_home" : "strips.no_truth");
+    if (strips === null) {
+      this.tables.strips.set([], null);
+      return;
+    }
+    drawLegend(find("strips-legend"), hasTruth);
+    drawStrips(find("strips"), strips, extent(this.#view));
+    find("strips-summary").textContent = stripSummary(strips, hasTruth);
+    const names = hasTruth ? ["appliance", "on", "seen", "missed", "alarm"] : ["appliance", "believed"];
+    this.tables.strips.set(columns("strips", names), () => stripRows(strips, hasTruth));
+  }
+
+  /** ⑥ */
+  async #showVisibility() {
+    const rows = this.#view.visibility;
+    const chart = find("visibility-chart");
+    show(chart, rows !== null);
+    show(find("visibility-empty"), rows === null);
+    find("visibility-empty").textContent = say("visibility.no_truth");
+    const names = ["appliance", "right", "guess", "visibility", "interval"];
+    this.tables.visibility.set(columns("visibility", names), rows && (() => rowsOf.visibility(rows)));
+    if (rows !== null) await drawVisibility(chart, rows);
+  }
+
+  /** ⑧ */
+  #showCost() {
+    const { kwh, bill, peak, hourly } = this.#view.cost;
+    const amount = (value) => money(value, bill.currency);
+    find("cost-tiles").replaceChildren(
+      tile("cost.energy", kilowattHours(kwh.released), kilowattHours(kwh.true), kilowattHours(kwh.error_sd)),
+      tile("cost.bill", amount(bill.released), amount(bill.true), amount(bill.error_sd)),
+      tile("cost.peak", watts(peak.released), watts(peak.true)),
+    );
+    find("cost-span").textContent = say("cost.span", { span: stretch(...extent(this.#view)) });
+    const rows = () => hourly.map(([time, metered, released]) => [moment(time), watts(metered), watts(released)]);
+    this.tables.cost.set(columns("cost", ["time", "metered", "released"]), rows);
+    const chart = find("cost-chart");
+    chart.setAttribute("aria-label", say("cost.hourly"));
+    return drawHourly(chart, hourly);
+  }
+
+  /** ⑨ Only the marker follows the slider; the curves do not depend on it. */
+  async moveMarker(context) {
+    this.#context = context;
+    const curves = this.#bounds;
+    if (!curves) return;
+    const { epsilon, unit } = context;
+    const nearest = closest(curves, epsilon);
+    find("bounds-summary").textContent = say("bounds.summary", {
+      epsilon: plain(epsilon),
+      unit,
+      universal: ofHundred(curves.universal[nearest]),
+      floor: ofHundred(curves.floor),
+    });
+    find("bounds-meaning").textContent = curves.sentences[0];
+    find("bounds-note").textContent = curves.lower === null ? say("bounds.only_laplace") : "";
+    const names = ["epsilon", "log", "exact", "lower", "upper", "universal"];
+    this.tables.bounds.set(columns("bounds", names), () => rowsOf.bounds(curves));
+    await drawBounds(find("bounds-chart"), curves, epsilon);
+  }
+}
+
+const columns = (panel, names) => names.map((name) => say(`${panel}.columns.${name}`));
+
+const span = ([low = null, high]) => (low === null ? "–" : low === high ? watts(low) : `${watts(low)} … ${watts(high)}`);
+
+function range(points) {
+  const measured = points.filter(([, low]) => low !== null);
+  const lows = measured.map(([, low]) => low);
+  const highs = measured.map(([, , high]) => high);
+  return [Math.min(...lows), Math.max(...highs)];
+}
+
+function closest(curves, wanted) {
+  const known = (i) => curves.universal[i] !== null;
+  const distance = curves.epsilon.map((value, i) => (known(i) ? Math.abs(Math.log(value / wanted)) : Infinity));
+  return distance.indexOf(Math.min(...distance));
+}
+
+function tile(key, released, metered, error) {
+  const lines = [create("dd", {}, say("cost.instead", { value: metered }))];
+  if (error) lines.push(create("dd", { className: "soft" }, say("cost.error", { value: error })));
+  const big = create("dd", { className: "big" }, released);
+  return create("div", { className: "tile" }, create("dt", {}, say(key)), big, ...lines);
+}

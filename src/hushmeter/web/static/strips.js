@@ -1,0 +1,163 @@
+// ⑤ On/off strips: truth above guess, mistakes hatched. Drawn as SVG, told as a table beside it.
+
+import { duration } from "./format.js";
+import { say } from "./texts.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+const NARROW = 560;
+const BAR = 11;
+const GAP = 3;
+const LONGEST_NAME = 19;
+
+/** Left and right margin [px]: the chart of the readings uses the same, so that times line up. */
+export function margins(width) {
+  return width < NARROW ? { left: 40, right: 10 } : { left: 144, right: 14 };
+}
+
+/** The stretches where both lists of [start, end] hold; both are sorted. */
+export function both(a, b) {
+  const found = [];
+  for (let i = 0, j = 0; i < a.length && j < b.length; ) {
+    const start = Math.max(a[i][0], b[j][0]);
+    const end = Math.min(a[i][1], b[j][1]);
+    if (start < end) found.push([start, end]);
+    if (a[i][1] < b[j][1]) i += 1;
+    else j += 1;
+  }
+  return found;
+}
+
+/** The stretches of `a` without those of `b`. */
+export function without(a, b) {
+  const gaps = [];
+  let from = -Infinity;
+  for (const [start, end] of b) {
+    gaps.push([from, start]);
+    from = end;
+  }
+  gaps.push([from, Infinity]);
+  return both(a, gaps);
+}
+
+/** Length of all stretches together [s]. */
+export const total = (runs) => runs.reduce((sum, [start, end]) => sum + end - start, 0) / 1000;
+
+/** Draw all strips between two times [ms]. */
+export function drawStrips(element, strips, [start, end]) {
+  const width = element.clientWidth;
+  const narrow = width < NARROW;
+  const { left, right } = margins(width);
+  const place = (time) => left + ((time - start) / (end - start)) * (width - left - right);
+  const row = 2 * BAR + GAP + (narrow ? 34 : 16);
+  const svg = make("svg", { width, height: row * strips.length + 4, "aria-hidden": "true" });
+  svg.append(patterns());
+  strips.forEach((strip, index) => {
+    const top = index * row + (narrow ? 24 : 8);
+    const group = make("g", { class: "strip" });
+    group.append(label(strip, narrow ? { x: 0, y: top - 6 } : { x: left - 12, y: top + BAR + 6 }, narrow));
+    group.append(...tracks(strip, top, left, width - right));
+    group.append(...bars(strip, top, place));
+    svg.append(group);
+  });
+  element.replaceChildren(svg);
+}
+
+function label(strip, { x, y }, narrow) {
+  const text = make("text", { x, y, "text-anchor": narrow ? "start" : "end", class: "strip-name" });
+  const title = make("title", {});
+  title.textContent = strip.appliance;
+  text.append(shorten(strip.appliance), title);
+  return text;
+}
+
+function shorten(name) {
+  return name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME - 1)}…` : name;
+}
+
+function tracks(strip, top, left, right) {
+  const lines = strip.truth === null ? [1] : [0, 1];
+  return lines.map((line) =>
+    make("rect", { x: left, y: top + line * (BAR + GAP), width: right - left, height: BAR, class: "track" }),
+  );
+}
+
+function bars(strip, top, place) {
+  const lower = top + BAR + GAP;
+  const { hits, alarms, misses, truth } = split(strip);
+  return [
+    ...truth.map((run) => bar(run, top, "truth", place)),
+    ...hits.map((run) => bar(run, lower, "guess", place)),
+    ...alarms.map((run) => bar(run, lower, "alarm", place)),
+    ...misses.map((run) => bar(run, lower, "missed", place)),
+  ];
+}
+
+/** What was seen rightly, seen though off, and missed. */
+export function split(strip) {
+  if (strip.truth === null) return { truth: [], hits: strip.guess, alarms: [], misses: [] };
+  return {
+    truth: strip.truth,
+    hits: without(strip.guess, strip.wrong),
+    alarms: both(strip.guess, strip.wrong),
+    misses: without(strip.wrong, strip.guess),
+  };
+}
+
+function bar([start, end], y, kind, place) {
+  const x = place(start);
+  // A run of seconds in a view of weeks must stay visible.
+  return make("rect", { x, y, width: Math.max(1, place(end) - x), height: BAR, class: kind });
+}
+
+function patterns() {
+  const definitions = make("defs", {});
+  const hatch = make("pattern", { id: "hatch", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" });
+  hatch.append(make("rect", { width: 5, height: 5, class: "hatch-ground" }), make("rect", { width: 2.2, height: 5, class: "hatch-ink" }));
+  const dots = make("pattern", { id: "dots", width: 4, height: 4, patternUnits: "userSpaceOnUse" });
+  dots.append(make("rect", { width: 4, height: 4, class: "hatch-ground" }), make("circle", { cx: 2, cy: 2, r: 1.05, class: "hatch-ink" }));
+  definitions.append(hatch, dots);
+  return definitions;
+}
+
+/** The legend, with the same patterns. */
+export function drawLegend(element, hasTruth) {
+  const kinds = hasTruth
+    ? [["truth", "strips.truth"], ["guess", "strips.guess"], ["alarm", "strips.false_alarm"], ["missed", "strips.missed"]]
+    : [["guess", "strips.believed"]];
+  element.replaceChildren(
+    ...kinds.map(([kind, key]) => {
+      const item = document.createElement("li");
+      const swatch = make("svg", { width: 22, height: BAR, "aria-hidden": "true" });
+      swatch.append(make("rect", { width: 22, height: BAR, class: kind }));
+      item.append(swatch, say(key));
+      return item;
+    }),
+  );
+}
+
+/** One row per appliance: really on, seen, missed, seen while off. */
+export function stripRows(strips, hasTruth) {
+  return strips.map((strip) => {
+    if (!hasTruth) return [strip.appliance, duration(total(strip.guess))];
+    if (strip.truth === null) return [strip.appliance, "–", "–", "–", "–"];
+    const { truth, hits, alarms, misses } = split(strip);
+    return [strip.appliance, ...[truth, hits, misses, alarms].map((runs) => duration(total(runs)))];
+  });
+}
+
+/** The strips in words, for those who cannot see them. */
+export function stripSummary(strips, hasTruth) {
+  return stripRows(strips, hasTruth)
+    .map(([name, on, seen, , alarm]) =>
+      seen === undefined
+        ? say("strips.summary_guess", { name, on })
+        : say("strips.summary", { name, on, seen, alarm }),
+    )
+    .join(" ");
+}
+
+function make(tag, attributes) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  return element;
+}

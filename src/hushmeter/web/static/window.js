@@ -1,0 +1,87 @@
+// Which stretch of the readings is drawn: everything, or a window that can be moved.
+
+import { create, fillSelect, find, show } from "./dom.js";
+import { say } from "./texts.js";
+
+const LENGTHS = [["hour", 3600], ["hours4", 14_400], ["day", 86_400], ["week", 604_800], ["month", 2_592_000]];
+const LEAST_READINGS = 20;
+
+/** A window of at most `most` readings on a trace; `changed` is called when it moves. */
+export class TraceWindow {
+  start = 0;
+  length = 0;
+
+  constructor(most, changed) {
+    this.most = most;
+    this.changed = changed;
+    this.select = create("select", { id: "window-length" });
+    this.earlier = this.#button("trace.earlier", -1);
+    this.later = this.#button("trace.later", 1);
+    this.select.addEventListener("change", () => this.#choose(Number(this.select.value)));
+    const label = create("label", { htmlFor: "window-length" }, say("trace.window"));
+    find("window").append(create("div", { className: "field inline" }, label, this.select), this.earlier, this.later);
+  }
+
+  #button(key, direction) {
+    const button = create("button", { type: "button", className: "button small" }, say(key));
+    button.addEventListener("click", () => this.#move(direction));
+    return button;
+  }
+
+  /** Start over with new readings: everything, or the longest window that the server attacks. */
+  open({ readings, interval_s }) {
+    this.readings = readings;
+    this.start = 0;
+    const fits = (count) => count >= LEAST_READINGS && count <= Math.min(this.most, readings - 1);
+    const lengths = LENGTHS.map(([name, seconds]) => [Math.round(seconds / interval_s), say(`trace.last.${name}`)]);
+    const choices = lengths.filter(([count]) => fits(count));
+    if (readings <= this.most) choices.push([readings, say("trace.whole")]);
+    if (choices.length === 0) choices.push([this.most, say("trace.first", { count: this.most })]);
+    fillSelect(this.select, choices, choices.at(-1)[0]);
+    show(find("window"), choices.length > 1 || readings > this.most);
+    this.#take(choices.at(-1)[0]);
+  }
+
+  #take(length) {
+    this.length = length;
+    this.start = Math.min(this.start, this.readings - length);
+    show(this.earlier, length < this.readings);
+    show(this.later, length < this.readings);
+    this.#showEnds();
+  }
+
+  #showEnds() {
+    // Not `disabled`: a button that is pressed at the end must keep the focus.
+    this.earlier.setAttribute("aria-disabled", String(this.start === 0));
+    this.later.setAttribute("aria-disabled", String(this.start + this.length >= this.readings));
+  }
+
+  #choose(length) {
+    this.#take(length);
+    this.changed();
+  }
+
+  #move(direction) {
+    const most = this.readings - this.length;
+    const start = Math.min(most, Math.max(0, this.start + direction * this.length));
+    if (start === this.start) return;
+    this.start = start;
+    this.#showEnds();
+    this.changed();
+  }
+
+  /** What a request needs to name the window. */
+  request() {
+    return { start: this.start, length: this.length };
+  }
+}
+
+/** First and last moment [ms] of what the server drew. */
+export function extent({ metered, length, interval_s }) {
+  const first = metered[0][0];
+  const last = metered.at(-1)[0];
+  const unbroken = first + 1000 * interval_s * length;
+  if (unbroken > last) return [first, unbroken];
+  // With gaps in between, the end is known to within one stretch of the thinned readings.
+  return [first, last + Math.max(1000 * interval_s, (last - first) / (metered.length - 1))];
+}

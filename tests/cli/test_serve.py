@@ -1,0 +1,134 @@
+"""`hushmeter serve` as a person starts it: a real server, its address, its end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from hushmeter.cli.serve import address, bind, choose_settings, is_loopback
+from hushmeter.errors import DataError, InputError
+from tests.cli.test_commands import run
+
+MARK = {"X-Hushmeter": "1"}
+READINGS = "timestamp,watts\n" + "".join(f"{1_700_000_000 + 6 * i},{4711 + i}\n" for i in range(50))
+
+
+@contextmanager
+def served(*arguments):
+    """The process and the address it prints as JSON."""
+    command = [sys.executable, "-m", "hushmeter", "serve", "--port", "0", "--json", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        lines = ""
+        while not lines.rstrip().endswith("}"):
+            line = process.stdout.readline()
+            assert line, process.stderr.read()
+            lines += line
+        yield process, json.loads(lines)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="module")
+def log_of_a_session():
+    """Everything a server prints while a file is loaded, viewed and refused, and its exit code."""
+    with served() as (process, found):
+        client = httpx.Client(base_url=found["url"], headers=MARK, timeout=60)
+        page, about = client.get("/"), client.get("/api/about")
+        session = client.post("/api/traces", files={"file": ("secret-name.csv", READINGS)})
+        trace = session.json()["id"]
+        request = {"trace": trace, "epsilon": 1.0, "protect": "change", "watts": 100}
+        view = client.post("/api/view", json=request)
+        refused = client.post("/api/traces", files={"file": ("secret-name.csv", "4711,4712")})
+        client.close()
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    answers = [page, about, session, view, refused]
+    return found, answers, trace, output + errors, process.returncode
+
+
+def test_it_answers_on_this_computer_alone_and_ends_well(log_of_a_session):
+    found, answers, _, _, code = log_of_a_session
+    assert found["url"].startswith("http://127.0.0.1:")
+    assert found["token"] is None
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 200, 400]
+    assert code == 0
+
+
+def test_no_reading_name_or_id_is_logged(log_of_a_session):
+    _, _, trace, printed, _ = log_of_a_session
+    for secret in ("4711", "4712", "secret-name", trace, "GET", "POST", "Traceback"):
+        assert secret not in printed
+
+
+def test_beyond_this_computer_a_token_is_made_and_needed():
+    with served("--host", "0.0.0.0") as (_, found):
+        port = found["url"].rpartition(":")[2].partition("/")[0]
+        assert found["url"].endswith(f"/#token={found['token']}")
+        assert len(found["token"]) == 32
+        about = f"http://127.0.0.1:{port}/api/about"
+        assert httpx.get(about).status_code == 401
+        bearer = {"Authorization": f"Bearer {found['token']}"}
+        assert httpx.get(about, headers=bearer).status_code == 200
+
+
+def test_settings_follow_the_address():
+    assert choose_settings("127.0.0.1", 50).token is None
+    assert "127.0.0.5" in choose_settings("127.0.0.5", 50).hosts
+    assert choose_settings("127.0.0.1", 300).unpacked_bytes == 300 << 20
+    far = [choose_settings("192.168.1.7", 50) for _ in range(2)]
+    assert far[0].hosts[0] == "192.168.1.7"
+    assert far[0].token != far[1].token
+    assert choose_settings("::", 50).hosts == ()
+    assert [is_loopback(h) for h in ("localhost", "::1", "127.9.9.9", "0.0.0.0", "pc.lan")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert address("::1", 80, None) == "http://[::1]:80/"
+    assert address("10.0.0.1", 80, "abc") == "http://10.0.0.1:80/#token=abc"
+
+
+def test_a_taken_port_is_told_in_one_sentence():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run("serve", "--port", port, expect=1)
+    assert done.stderr.startswith(f"hushmeter: 127.0.0.1 port {port} cannot be bound (")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_wrong_addresses_are_refused():
+    with pytest.raises(InputError, match="port must lie between 0 and 65535, got 70000"):
+        bind("127.0.0.1", 70_000)
+    for host in ("no-such-host.invalid", "a" * 300, "\u2014"):
+        with pytest.raises(DataError, match="cannot be bound"):
+            bind(host, 0)
+
+
+def test_help_has_an_example():
+    printed = run("serve", "--help").stdout
+    assert "Example: hushmeter serve --open" in printed
+    assert "--host" in printed
+
+
+@pytest.mark.parametrize("missing", ["fastapi", "plotly"])
+def test_without_the_extra_the_pip_command_is_told(missing):
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None; sys.argv = ['hushmeter', 'serve', "
+        "'--port', '0']; from hushmeter.cli import main; main()"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert "pip install 'hushmeter[web]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

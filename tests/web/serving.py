@@ -1,0 +1,52 @@
+"""A real server in a thread, for tests that call the API."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import uvicorn
+
+from hushmeter.cli.serve import bind, make_config
+from hushmeter.web.app import create_app
+from hushmeter.web.settings import Settings
+
+START_S = 60.0
+
+
+@contextmanager
+def serving(settings: Settings | None = None, app=None) -> Iterator[httpx.Client]:
+    """A client of a server on a free port; the app is at `client.app`."""
+    app = create_app(settings) if app is None else app
+    with bind("127.0.0.1", 0) as listener:
+        server = uvicorn.Server(make_config(app))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        deadline = time.monotonic() + START_S
+        while not server.started and time.monotonic() < deadline:
+            time.sleep(0.01)
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        try:
+            with httpx.Client(
+                base_url=address, headers={"X-Hushmeter": "1"}, timeout=120
+            ) as client:
+                client.app = app
+                yield client
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def example(client: httpx.Client, name: str = "evening") -> dict:
+    """A session of an example."""
+    answer = client.post("/api/examples", json={"name": name})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def upload(client: httpx.Client, data: bytes, name: str = "meter.csv", **fields: str):
+    """The answer to an upload."""
+    return client.post("/api/traces", files={"file": (name, data)}, data=fields)

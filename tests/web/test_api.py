@@ -1,0 +1,447 @@
+"""The JSON API against the Python one: the same numbers for the same seed."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import math
+
+import numpy as np
+import pytest
+
+import hushmeter as hm
+from hushmeter.protect.receipt import digest
+from hushmeter.theory.curves import bound_curves
+from hushmeter.web.examples import LABELS, make_example
+from hushmeter.web.settings import Settings
+from hushmeter.web.thin import runs, thin
+from tests.web.serving import example, serving, upload
+
+
+@pytest.fixture(scope="module")
+def client():
+    with serving() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def evening(client):
+    return example(client)
+
+
+@pytest.fixture(scope="module")
+def sub_metered(tmp_path_factory):
+    """A CSV with a column per appliance, and its trace."""
+    home = hm.synth.ready_home("evening")
+    trace = hm.synth.trace(home, 3000, 0.99, seed=5)
+    path = tmp_path_factory.mktemp("sub") / "sub.csv"
+    hm.write_meter(path, trace)
+    return path, trace
+
+
+def view(client, session, **more):
+    request = {"trace": session["id"], "home": session["home"], "epsilon": 5.0, "seed": 7} | more
+    answer = client.post("/api/view", json=request)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def by_library(epsilon, seed, attacker="bayes", mechanism="laplace", span="reading", every=None):
+    """Release, attack and score the evening with the public functions alone."""
+    case = make_example("evening")
+    unit = hm.resolve_unit("appliance", span, interval_s=6.0, home=case.home, every=every)
+    noise = hm.calibrate(mechanism, epsilon, unit)
+    # The unit only enters the receipt, whose account of a whole home takes seconds.
+    released = hm.release(case.trace, noise, protect="change", every=every, rng=seed).trace
+    seen = case.trace if every is None else case.trace.coarsen(every)
+    training = case.training if every is None else case.training.coarsen(every)
+    known = {"mechanism": noise} if attacker == "bayes" else {}
+    fitted = hm.attackers[attacker](case.home, **known).fit(training)
+    states = fitted.predict(released, initial_state=seen.truth()[0], rng=seed)
+    return seen, released, states, hm.score(states, seen)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"epsilon": 5.0, "seed": 7},
+        {"epsilon": 0.3, "seed": 0, "span": "run"},
+        {"epsilon": 20.0, "seed": 1, "mechanism": "staircase", "attacker": "multi-shot"},
+        {"epsilon": 8.0, "seed": 2, "mechanism": "gaussian", "attacker": "sparse-hmm"},
+        {"epsilon": 1.0, "seed": 3, "span": "run", "every": "5min", "attacker": "co"},
+        {"epsilon": 2.0, "seed": 4, "attacker": "all-off"},
+    ],
+    ids=lambda choice: "-".join(str(value) for value in choice.values()),
+)
+def test_a_view_is_what_the_library_gives_for_the_same_seed(client, evening, choice):
+    found = view(client, evening, **choice)
+    seen, released, states, score = by_library(**choice)
+    assert found["released"] == [list(row) for row in thin(released)]
+    assert found["score"]["alpha"] == score.alpha
+    assert found["score"]["alpha_floor"] == score.alpha_floor
+    assert found["score"]["f1"] == score.f1
+    for i, (row, strip) in enumerate(zip(found["visibility"], found["strips"], strict=True)):
+        one = score.per_appliance[i]
+        assert (row["appliance"], row["accuracy"], row["floor"]) == (one.name, one.alpha, one.floor)
+        if math.isnan(one.visibility):
+            assert row["visibility"] is row["low"] is row["high"] is None
+        else:
+            assert row["visibility"] == one.visibility
+            assert row["low"] is None or row["low"] - 1e-9 <= one.visibility <= row["high"] + 1e-9
+        assert strip["guess"] == [list(run) for run in runs(states[:, i], seen)]
+        assert strip["truth"] == [list(run) for run in runs(seen.truth()[:, i], seen)]
+        wrong = states[:, i] != seen.truth()[:, i]
+        assert strip["wrong"] == [list(run) for run in runs(wrong, seen)]
+    assert found["sentences"][1:-2] == list(hm.explain(score))
+
+
+def test_a_view_repeats_with_its_seed_and_differs_with_another(client, evening):
+    first, again, other = (view(client, evening, seed=seed) for seed in (1, 1, 2))
+    for answer in (first, again):
+        del answer["seconds"]
+    assert first == again
+    assert first["released"] != other["released"]
+    assert first["metered"] == other["metered"]
+
+
+def test_a_view_says_unit_training_and_cost(client, evening):
+    found = view(client, evening, epsilon=1.0, price_per_kwh=0.5, currency="€")
+    case = make_example("evening")
+    unit = hm.resolve_unit(interval_s=6.0, home=case.home)
+    noise = hm.calibrate("laplace", 1.0, unit)
+    released = hm.release(case.trace, noise, protect="change", rng=7)
+    assert found["unit"] == unit.sentence
+    assert found["sentences"][0] == f"Protected at ε = 1: {unit.sentence}."
+    assert found["trained_on"] == "three other days of the same home, sub-metered and without noise"
+    assert found["scale_w"] == noise.scale
+    kwh = found["cost"]["kwh"]
+    assert kwh["true"] == pytest.approx(case.trace.readings.sum() * 6 / 3.6e6)
+    assert kwh["released"] == pytest.approx(released.trace.readings.sum() * 6 / 3.6e6)
+    assert kwh["error_sd"] == pytest.approx(noise.std * math.sqrt(2400) * 6 / 3.6e6)
+    bill = found["cost"]["bill"]
+    assert bill["released"] == pytest.approx(0.5 * kwh["released"])
+    assert (bill["currency"], bill["price_per_kwh"]) == ("€", 0.5)
+    hours = case.trace.coarsen("1h"), released.trace.coarsen("1h")
+    assert [row[0] for row in found["cost"]["hourly"]] == [
+        int(moment) for moment in hours[0].times.astype("datetime64[ms]").astype(int)
+    ]
+    for column, hourly in enumerate(hours, start=1):
+        shown = [row[column] for row in found["cost"]["hourly"]]
+        np.testing.assert_allclose(shown, hourly.readings, atol=0.06)
+    assert found["cost"]["peak"]["true"] == pytest.approx(hours[0].readings.max())
+    assert found["simulation"] is True
+
+
+def test_every_attacker_on_offer_can_follow_the_slider(client, evening):
+    offered = client.get("/api/about").json()["attackers"]
+    assert [one["name"] for one in offered if one["default"]] == ["bayes"]
+    assert {one["name"] for one in offered} == set(hm.attackers) - {"rnn"}
+    for one in offered:
+        found = view(client, evening, attacker=one["name"], length=600)
+        assert found["attacker"] == one["name"]
+        assert 0 < found["score"]["alpha"] <= 1
+
+
+def test_a_part_of_a_trace(client, evening):
+    found = view(client, evening, start=600, length=300)
+    assert (found["start"], found["length"]) == (600, 300)
+    assert found["metered"] == [list(row) for row in thin(make_example("evening").trace[600:900])]
+    assert view(client, evening, start=2300, length=5000)["length"] == 100
+
+
+def test_an_edited_home(client, evening):
+    home = json.loads(json.dumps(evening["home"]))
+    home["appliances"][5]["watts"] = 1800.0
+    found = view(client, evening, home=home)
+    assert "three other days" in found["trained_on"]
+    home["appliances"][5]["name"] = "samovar"
+    found = view(client, evening, home=home)
+    assert found["trained_on"] == "a synthetic day of this home as it is described here"
+    assert found["strips"][5]["truth"] is found["strips"][5]["wrong"] is None
+    assert [row["appliance"] for row in found["visibility"]] == [
+        name for name in hm.synth.ready_home("evening").names if name != "kettle"
+    ]
+    home["appliances"] = home["appliances"][2:4]
+    assert [strip["appliance"] for strip in view(client, evening, home=home)["strips"]] == [
+        "fridge",
+        "washing machine",
+    ]
+
+
+def test_without_a_home_there_is_noise_and_no_attack(client, evening):
+    found = view(client, evening, home=None, protect="change", watts=2000)
+    assert found["strips"] is found["visibility"] is found["score"] is found["trained_on"] is None
+    assert found["unit"] == "any change of up to 2000 W, in one metered reading of 6 s"
+    assert len(found["sentences"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "sentence"),
+    [
+        ({"epsilon": 0}, 422, "epsilon: input should be greater than or equal to 0.000001."),
+        ({"epsilon": 21}, 422, "epsilon: input should be less than or equal to 20."),
+        ({"attacker": "bayez"}, 422, "there is no attacker named 'bayez'; did you mean 'bayes'?"),
+        ({"attacker": "rnn"}, 422, "the rnn attacker trains too long for the page."),
+        ({"home": None}, 422, "protect 'appliance' needs a home."),
+        ({"start": 2400}, 400, "start is 2400, but the trace has 2400 readings."),
+        ({"length": 20_001}, 422, "length must be at most 20000 readings."),
+        ({"every": "7s"}, 422, "every must be a whole multiple of the 6 s interval, got 7 s."),
+        ({"every": "1d"}, 400, "no interval of 86400 s is complete in this trace."),
+        (
+            {"trace": "x"},
+            404,
+            "this server holds no such trace, or no longer: load the file again.",
+        ),
+        ({"sed": 3}, 422, "sed: extra inputs are not permitted."),
+        ({"appliance": "toaster"}, 422, "there is no appliance named 'toaster'; known: "),
+        ({"clamp": [5, 1], "protect": "range"}, 422, "clamp must be finite with low < high"),
+    ],
+)
+def test_a_view_is_refused_in_one_sentence(client, evening, change, status, sentence):
+    request = {"trace": evening["id"], "home": evening["home"], "epsilon": 1.0} | change
+    answer = client.post("/api/view", json=request)
+    assert answer.status_code == status, answer.text
+    assert set(answer.json()) == {"error"}
+    assert answer.json()["error"].startswith(sentence)
+    assert answer.json()["error"].endswith((".", "?"))
+
+
+def test_bounds_are_those_of_the_library(client, evening):
+    request = {"home": evening["home"], "points": 21}
+    found = client.post("/api/bounds", json=request).json()
+    home = hm.synth.ready_home("evening")
+    unit = hm.resolve_unit(interval_s=6.0, home=home)
+    curves = bound_curves(home, np.geomspace(1e-3, 20, 21), sensitivity=unit.l1)
+    for name, values in {
+        "epsilon": curves.epsilon,
+        "ln_inverse": -np.log(curves.epsilon),
+        "exact": curves.exact,
+        "lower": curves.corrected.lower.clipped,
+        "upper": curves.corrected.upper.clipped,
+        "universal": curves.limit,
+        "upper_vacuous": curves.corrected.upper.vacuous,
+        "lower_vacuous": curves.corrected.lower.vacuous,
+    }.items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-12)
+    assert found["floor"] == curves.floor
+    assert found["unit"] == unit.sentence
+
+
+@pytest.mark.parametrize("mechanism", ["staircase", "gaussian"])
+def test_other_noise_has_the_limit_of_any_attacker_alone(client, evening, mechanism):
+    request = {"home": evening["home"], "points": 5, "mechanism": mechanism}
+    found = client.post("/api/bounds", json=request).json()
+    assert found["exact"] is found["lower"] is found["upper"] is None
+    home = hm.synth.ready_home("evening")
+    unit = hm.resolve_unit(interval_s=6.0, home=home)
+    for epsilon, limit, scale in zip(
+        found["epsilon"][2:], found["universal"][2:], found["scale_w"][2:], strict=True
+    ):
+        noise = hm.calibrate(mechanism, epsilon, unit)
+        expected = hm.universal_limit(home, noise, 1 - found["floor"]).mean()
+        assert limit == pytest.approx(expected, abs=1e-4)
+        # A coarser grid rounds the protected change up.
+        assert scale == pytest.approx(noise.scale, rel=1e-2)
+
+
+def test_advice_is_that_of_the_library(client, evening):
+    request = {"home": evening["home"], "appliance": "kettle", "max_odds": 0.7}
+    request |= {"trace": evening["id"], "mechanisms": ["laplace"]}
+    found = client.post("/api/advise", json=request).json()
+    advice = hm.advise(
+        hm.synth.ready_home("evening"), "kettle", max_odds=0.7, mechanisms=("laplace",)
+    )
+    assert found["feasible"] is advice.feasible
+    assert found["options"][0]["epsilon"] == advice.best.epsilon
+    assert found["sentences"] == list(hm.explain(advice))
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_download_is_real_and_opens_with_read_meter(client, evening, tmp_path, kind):
+    home = {**evening["home"], "appliances": evening["home"]["appliances"][5:6]}
+    request = {"trace": evening["id"], "home": home, "epsilon": 1.0, "format": kind}
+    first, second = (client.post("/api/release", json=request).json() for _ in range(2))
+    assert first["data"] != second["data"]
+    assert first["receipt"]["kind"] == "release"
+    path = tmp_path / first["file_name"]
+    path.write_bytes(base64.b64decode(first["data"]))
+    trace = hm.read_meter(path)
+    assert len(trace) == 2400
+    assert digest(trace) == first["receipt"]["output"]["sha256"]
+    assert first["receipt"]["epsilon"] == pytest.approx(1.0)
+    assert first["receipt_name"] == f"{first['file_name']}.receipt.json"
+    assert [entry["name"] for entry in first["receipt"]["appliances"]] == ["kettle"]
+    assert first["sentences"][0].startswith("Protected at ε = 1: whether the kettle is on")
+
+
+def test_a_download_takes_no_seed(client, evening):
+    request = {"trace": evening["id"], "home": evening["home"], "epsilon": 1.0, "seed": 1}
+    answer = client.post("/api/release", json=request)
+    assert (answer.status_code, answer.json()["error"]) == (
+        422,
+        "seed: extra inputs are not permitted.",
+    )
+
+
+def test_a_coarser_download(client, evening, tmp_path):
+    home = {**evening["home"], "appliances": evening["home"]["appliances"][5:6]}
+    request = {"trace": evening["id"], "home": home, "epsilon": 1.0}
+    request |= {"span": "run", "every": "30min"}
+    found = client.post("/api/release", json=request).json()
+    path = tmp_path / found["file_name"]
+    path.write_bytes(base64.b64decode(found["data"]))
+    assert (len(hm.read_meter(path)), hm.read_meter(path).interval_s) == (8, 1800.0)
+
+
+def test_a_sub_metered_file_brings_its_home(client, sub_metered):
+    path, _ = sub_metered
+    answer = upload(client, path.read_bytes(), "sub.csv")
+    assert answer.status_code == 200, answer.text
+    session = answer.json()
+    assert session["has_truth"] is True
+    learnt = hm.learn_home(hm.read_meter(path))
+    assert [a["name"] for a in session["home"]["appliances"]] == list(learnt.home.names)
+    assert session["home"]["tolerance"] == learnt.home.tolerance
+    assert client.post("/api/homes/learn", json={"trace": session["id"]}).status_code == 200
+    same = view(client, session)
+    assert "very readings it attacks" in same["trained_on"]
+    part = view(client, session, start=2000, length=500)
+    assert "outside the stretch" in part["trained_on"]
+    assert part["score"]["alpha"] > 0.5
+
+
+def test_a_meter_without_sub_meters_is_attacked_by_a_home_that_is_typed_in(client, sub_metered):
+    trace = sub_metered[1]
+    lines = [f"{t}Z,{w:.1f}" for t, w in zip(trace.times.astype(str), trace.readings, strict=True)]
+    data = "\n".join(["timestamp,watts", *lines]).encode()
+    session = upload(client, gzip.compress(data), "meter.csv.gz").json()
+    assert (session["has_truth"], session["home"], session["readings"]) == (False, None, 3000)
+    assert session["sentences"][0] == session["regime"]["sentence"]
+    home = {"appliances": [{"name": "kettle", "watts": 2100}, {"name": "fridge", "watts": 160}]}
+    found = view(client, session, home=home)
+    assert found["guesses_only"] is True
+    assert found["score"] is found["visibility"] is None
+    assert all(strip["truth"] is None for strip in found["strips"])
+    assert client.post("/api/homes/learn", json={"trace": session["id"]}).json()["error"] == (
+        "meter.csv.gz has only the meter, no column per appliance: "
+        "learning a home needs sub-metered data."
+    )
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "h5", "xml"])
+def test_every_format_is_read_from_memory_as_from_disk(client, sub_metered, tmp_path, suffix):
+    path = tmp_path / f"home.{suffix}"
+    hm.write_meter(path, sub_metered[1])
+    session = upload(client, path.read_bytes(), path.name).json()
+    trace = hm.read_meter(path)
+    held = client.app.state.server.sessions.get(session["id"]).trace
+    np.testing.assert_array_equal(held.readings, trace.readings)
+    np.testing.assert_array_equal(held.times, trace.times)
+    assert client.get(f"/api/traces/{session['id']}").json() == session
+
+
+def test_reader_options_reach_the_reader(client):
+    rows = "".join(f"2024-01-01 {h:02d}:{m:02d},0.2\n" for h in range(20) for m in (0, 30))
+    data = f"When,Use\n{rows}".encode()
+    answer = upload(client, data, "half.csv")
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith("half.csv has no time column")
+    options = {"time_column": "When", "value_column": "Use", "unit": "kWh", "stamp": "end"}
+    session = upload(client, data, "half.csv", tz="Europe/London", **options).json()
+    assert (session["start"], session["interval_s"]) == ("2023-12-31T23:30:00Z", 1800.0)
+    assert session["regime"]["name"] == "occupancy"
+    wrong = upload(client, data, "half.csv", tz="Nowhere", **options)
+    assert wrong.status_code == 422
+    assert wrong.json()["error"].startswith("tz must be a time zone")
+
+
+def test_a_real_green_button_file(client, shared_data):
+    files = sorted(shared_data.rglob("*.xml"))
+    if not files:
+        pytest.skip(f"no Green Button file in {shared_data}")
+    loaded = [upload(client, path.read_bytes(), path.name) for path in files[:6]]
+    assert any(answer.status_code == 200 for answer in loaded)
+    for path, answer in zip(files, loaded, strict=False):
+        if answer.status_code == 200:
+            assert answer.json()["readings"] >= len(hm.read_meter(path))
+        else:
+            assert answer.json()["error"].startswith(path.name)
+
+
+def test_a_trace_can_be_forgotten(client):
+    session = example(client)
+    assert client.delete(f"/api/traces/{session['id']}").status_code == 204
+    assert client.get(f"/api/traces/{session['id']}").status_code == 404
+    assert client.delete(f"/api/traces/{session['id']}").status_code == 404
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_examples_carry_their_truth(client, name):
+    session = example(client, name)
+    assert (session["readings"], session["interval_s"], session["has_truth"]) == (2400, 6.0, True)
+    case = make_example(name)
+    assert (case.training.switches.sum(axis=0) > 0).all()
+    assert (case.trace.switches.sum(axis=0) > 0).sum() >= 6
+    unknown = client.post("/api/examples", json={"name": "evenin"})
+    assert unknown.json() == {
+        "error": "there is no example named 'evenin'; did you mean 'evening'?"
+    }
+
+
+def test_a_home_is_written_and_read_again(client, evening):
+    written = client.post("/api/homes/write", json={"home": evening["home"]})
+    assert written.headers["content-disposition"] == 'attachment; filename="home.toml"'
+    assert hm.Home.from_toml(written.text) == hm.synth.ready_home("evening")
+    read = client.post("/api/homes/read", files={"file": ("home.toml", written.content)})
+    assert read.json() == evening["home"]
+    for data, sentence in {
+        b"\xff\xfe": "home.toml is not a TOML file",
+        b"tolerance = 1": "home.toml describes no valid home: it has no [[appliance]]",
+    }.items():
+        refused = client.post("/api/homes/read", files={"file": ("home.toml", data)})
+        assert refused.status_code == 400
+        assert refused.json()["error"].startswith(sentence)
+
+
+def test_a_fit_is_made_once_for_equal_requests(client, evening):
+    fits = client.app.state.server.fits
+    view(client, evening, attacker="fhmm", seed=1)
+    before = len(fits._held)
+    view(client, evening, attacker="fhmm", seed=2, epsilon=1.0)
+    view(client, example(client), attacker="fhmm", seed=3)
+    assert len(fits._held) == before
+
+
+def test_what_was_learnt_from_one_file_is_not_used_for_another(client, tmp_path):
+    """Equal homes and stretches, other habits."""
+    home = hm.synth.ready_home("evening")
+    model = {"appliances": [{"name": "kettle", "watts": 2100}, {"name": "oven", "watts": 2600}]}
+    scores = []
+    for seed, sparsity in ((1, 0.9), (2, 0.999)):
+        path = tmp_path / f"{seed}.parquet"
+        hm.write_meter(path, hm.synth.trace(home, 3000, sparsity, seed=seed))
+        session = upload(client, path.read_bytes(), "same.parquet").json()
+        before = len(client.app.state.server.fits._held)
+        scores.append(view(client, session, home=model)["score"])
+        assert len(client.app.state.server.fits._held) == before + 1
+    assert scores[0] != scores[1]
+
+
+def test_busy_and_slow_are_said():
+    with serving(Settings(waiting=0)) as client:
+        answer = client.post("/api/examples", json={"name": "evening"})
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert answer.json()["error"] == (
+            "the server is busy with other requests: try again in a moment."
+        )
+    with serving(Settings(request_s=1e-4)) as client:
+        answer = client.post("/api/examples", json={"name": "evening"})
+        assert answer.status_code == 504
+        assert answer.json()["error"].startswith("this takes too long for the page")
+
+
+def test_numbers_of_json_are_finite(client, evening):
+    request = {"trace": evening["id"], "home": evening["home"], "epsilon": 1.0}
+    text = client.post("/api/view", json=request).text
+    json.loads(text, parse_constant=lambda word: pytest.fail(word))

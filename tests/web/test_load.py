@@ -1,0 +1,24 @@
+"""A hundred clients on one server: no error, and memory that stays."""
+
+from __future__ import annotations
+
+import pytest
+from benchmarks.bench_web import server, slide, soak
+
+
+def test_a_few_clients_for_a_moment():
+    with server() as (process, url):
+        waited, computed = slide(url, 3)
+        assert len(waited) == len(computed) == 3
+        load = soak(process, url, 1.0, clients=10)
+    assert load.errors == ()
+    assert load.answers >= 10
+
+
+@pytest.mark.slow
+def test_a_hundred_clients_for_a_minute():
+    with server() as (process, url):
+        load = soak(process, url, 60.0, clients=100)
+    assert load.errors == ()
+    assert load.answers >= 100
+    assert load.after_mb < 1.5 * load.before_mb

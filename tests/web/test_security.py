@@ -1,0 +1,397 @@
+"""Who may talk to the server: names, origins, tokens, sizes; and what it leaves behind: nothing."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import logging
+import sys
+import zipfile
+import zlib
+
+import httpx
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hushmeter as hm
+from hushmeter.web.app import STATIC, create_app, find_plotly
+from hushmeter.web.security import CONTENT_SECURITY_POLICY, HEADERS
+from hushmeter.web.settings import Settings
+from hushmeter.web.uploads import safe_name
+from tests.web.serving import example, serving, upload
+
+TOKEN = "a-token-of-this-test"
+SMALL = Settings(
+    upload_bytes=1 << 20, unpacked_bytes=4 << 20, values=400_000, readings=30_000, body_bytes=4096
+)
+ROWS = "".join(f"{1_700_000_000 + 6 * i},{i % 7}\n" for i in range(1000))
+
+
+@pytest.fixture(scope="module")
+def client():
+    with serving(SMALL) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def guarded():
+    with serving(Settings(hosts=(), token=TOKEN)) as running:
+        yield running
+
+
+def sentence_of(answer, status):
+    assert answer.status_code == status, answer.text
+    assert set(answer.json()) == {"error"}
+    sentence = answer.json()["error"]
+    assert sentence.endswith((".", "?"))
+    assert "\n" not in sentence
+    return sentence
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/"),
+        ("GET", "/static/main.js"),
+        ("GET", "/plotly.min.js"),
+        ("GET", "/api/about"),
+        ("GET", "/api/nothing"),
+        ("GET", "/static/../app.py"),
+        ("POST", "/api/view"),
+        ("OPTIONS", "/api/view"),
+        ("PUT", "/"),
+    ],
+)
+def test_every_answer_carries_the_headers_and_allows_no_other_origin(client, method, path):
+    answer = client.request(method, path, headers={"Origin": str(client.base_url)})
+    for name, value in HEADERS.items():
+        assert answer.headers[name] == value
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+    assert answer.headers["cache-control"] == ("no-store" if "/api" in path else "no-cache")
+    assert "server" not in answer.headers
+
+
+def test_the_policy_lets_nothing_in_but_the_servers_own(client):
+    rules = dict(rule.split(" ", 1) for rule in CONTENT_SECURITY_POLICY.split("; "))
+    assert rules["default-src"] == "'none'"
+    assert rules["script-src"] == rules["style-src"] == rules["connect-src"] == "'self'"
+    assert "unsafe" not in CONTENT_SECURITY_POLICY
+    assert "http" not in CONTENT_SECURITY_POLICY
+    assert client.get("/plotly.min.js").content == find_plotly().read_bytes()
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "0.0.0.0:80", "", "[", "127.0.0.1@evil"]
+)
+def test_another_name_is_refused(client, host):
+    for path in ("/", "/api/about", "/static/main.js"):
+        sentence = sentence_of(client.get(path, headers={"Host": host}), 403)
+        assert sentence.startswith("this server is not called that")
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:1234", "127.0.0.1", "[::1]:80"])
+def test_names_of_this_computer_are_taken(client, host):
+    assert client.get("/api/about", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+def test_a_page_from_elsewhere_reads_nothing(client, headers):
+    session = example(client)
+    for method, path in (
+        ("GET", f"/api/traces/{session['id']}"),
+        ("GET", "/api/about"),
+        ("POST", "/api/examples"),
+        ("DELETE", f"/api/traces/{session['id']}"),
+        ("OPTIONS", "/api/examples"),
+    ):
+        answer = client.request(method, path, headers=headers)
+        assert sentence_of(answer, 403) == "only the page of this server may call it."
+    assert client.get(f"/api/traces/{session['id']}").status_code == 200
+
+
+def test_what_a_foreign_form_can_send_is_refused(client):
+    """A form needs no permission of the server, but cannot set a header or send JSON."""
+    bare = httpx.Client(base_url=client.base_url)
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
+        answer = bare.post("/api/examples", content="{}", headers={"Content-Type": kind})
+        assert "needs the header X-Hushmeter: 1" in sentence_of(answer, 403)
+    marked = {"X-Hushmeter": "1", "Content-Type": "text/plain"}
+    answer = bare.post("/api/examples", content="{}", headers=marked)
+    assert "content type must be" in sentence_of(answer, 415)
+    preflight = bare.options(
+        "/api/examples",
+        headers={"Access-Control-Request-Method": "POST", "Origin": "http://evil.example"},
+    )
+    assert preflight.status_code == 403
+    bare.close()
+
+
+def test_a_token_guards_the_api_and_not_the_page(guarded):
+    assert guarded.get("/").status_code == 200
+    for given in ({}, {"Authorization": f"Bearer {TOKEN}x"}, {"Authorization": TOKEN}):
+        answer = guarded.get("/api/about", headers=given)
+        assert "needs its token" in sentence_of(answer, 401)
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert TOKEN not in answer.text
+    right = {"Authorization": f"Bearer {TOKEN}"}
+    assert guarded.get("/api/about", headers=right).status_code == 200
+    assert guarded.post("/api/examples", json={}, headers=right).status_code == 200
+    assert guarded.get("/api/openapi.json").status_code == 401
+
+
+def test_an_oversized_request_is_refused_whether_it_says_so_or_not(client):
+    large = ROWS.encode() * 200
+    assert "larger than 1 MB" in sentence_of(upload(client, large), 413)
+
+    def pieces():
+        yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n'
+        for _ in range(200):
+            yield ROWS.encode()
+        yield b"\r\n--b--\r\n"
+
+    headers = {"Content-Type": "multipart/form-data; boundary=b"}
+    answer = client.post("/api/traces", content=pieces(), headers=headers)
+    assert "larger than 1 MB" in sentence_of(answer, 413)
+    text = json.dumps({"name": "x" * 5000})
+    headers = {"Content-Type": "application/json"}
+    answer = client.post("/api/examples", content=text, headers=headers)
+    assert "larger than 4096 bytes" in sentence_of(answer, 413)
+    assert client.get("/api/about").status_code == 200
+
+
+def gzip_bomb(megabytes=64):
+    return gzip.compress(b"0" * (megabytes << 20))
+
+
+def slow_gzip_bomb():
+    """Below the ratio, beyond the size."""
+    digits = np.random.default_rng(1).integers(48, 58, (300, 1000), np.uint8)
+    return gzip.compress(np.repeat(digits, 20, axis=0).tobytes())
+
+
+def zip_bomb():
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("../../etc/meter.csv", b"0" * (64 << 20))
+    return data.getvalue()
+
+
+def parquet_bomb():
+    """Two million rows in a few kilobytes."""
+    data = io.BytesIO()
+    column = np.zeros(2_000_000)
+    pq.write_table(pa.table({"timestamp": column, "watts": column}), data, compression="zstd")
+    return data.getvalue()
+
+
+def parquet_word_bomb(stored_schema=False):
+    """One long word that stands in every row: 10 GB when unpacked."""
+    word = pa.array(["x" * 100_000])
+    column = pa.DictionaryArray.from_arrays(np.zeros(100_000, np.int32), word)
+    data = io.BytesIO()
+    table = pa.table({"timestamp": column})
+    pq.write_table(table, data, compression="zstd", store_schema=stored_schema)
+    return data.getvalue()
+
+
+def xml_bomb():
+    entities = "".join(f'<!ENTITY a{i} "{f"&a{i - 1};" * 10}">' for i in range(1, 10))
+    return f'<!DOCTYPE feed [<!ENTITY a0 "lol">{entities}]><feed>&a9;</feed>'.encode()
+
+
+def many_columns():
+    return b"timestamp," + b",".join(b"a" for _ in range(450_000)) + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (gzip_bomb, "unpacks to more than 4 MB"),
+        (lambda: gzip_bomb(3), "unpacks to more than 200 times its size: not readings."),
+        (slow_gzip_bomb, "unpacks to more than 4 MB"),
+        (zip_bomb, "meter.csv is a zip archive"),
+        (parquet_bomb, "unpacks to 2000000 rows of 2 columns"),
+        (parquet_word_bomb, "at most 400000 values are taken"),
+        (lambda: parquet_word_bomb(True), "at most 400000 values are taken"),
+        (xml_bomb, "meter.csv"),
+        (many_columns, "holds more than 400000 values"),
+        (lambda: b"", "meter.csv is neither a CSV nor a Parquet table: it is empty."),
+        (lambda: b"\x1f\x8b" + b"junk" * 9, "meter.csv is a damaged gzip file"),
+        (lambda: gzip.compress(ROWS.encode())[:-20], "meter.csv is a torn gzip file"),
+        (lambda: b"\x89HDF\r\n\x1a\n" + bytes(500), "meter.csv is no readable NILMTK file"),
+        (lambda: b"PAR1" + bytes(90), "meter.csv"),
+        (lambda: bytes(range(256)) * 9, "meter.csv"),
+        (lambda: b'{"a": 1}', "meter.csv is JSON"),
+    ],
+)
+def test_what_is_no_file_of_readings_is_refused_in_one_sentence(client, make, sentence):
+    data = make()
+    assert len(data) < 1 << 20
+    assert sentence in sentence_of(upload(client, data), 400)
+    assert client.get("/api/about").status_code == 200
+
+
+def test_an_hdf5_file_with_more_rows_than_are_taken(client, tmp_path):
+    home = hm.synth.ready_home("evening")
+    hm.write_meter(tmp_path / "a.h5", hm.synth.trace(home, 25_000, seed=1))
+    data = (tmp_path / "a.h5").read_bytes()
+    with serving(Settings(values=400_000)) as other:
+        assert "at most 400000 values" in sentence_of(upload(other, data, "a.h5"), 400)
+
+
+def test_concatenated_gzip_and_padding_are_read(client):
+    first, second = ROWS[: ROWS.index("\n", 5000) + 1], ROWS[ROWS.index("\n", 5000) + 1 :]
+    head = b"timestamp,watts\n"
+    packed = gzip.compress(head + first.encode()) + gzip.compress(second.encode()) + bytes(512)
+    assert upload(client, packed).json()["readings"] == 1000
+    assert zlib.decompress(packed, 31)  # only the first part, which is why this is tested
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("../../etc/passwd", "passwd"),
+        ("..\\..\\windows\\system.ini", "system.ini"),
+        ("/etc/shadow", "shadow"),
+        ("..", "the file"),
+        ("a\x00b\x1b[31m.csv", "a_b_[31m.csv"),
+        ("x" * 300, "x" * 80),
+    ],
+)
+def test_a_name_is_a_name_and_never_a_path(client, name, shown):
+    assert safe_name(name) == shown
+    answer = upload(client, b"<html>", name.replace("\x00", "").replace("\x1b", ""))
+    assert "/etc" not in sentence_of(answer, 400)
+
+
+def test_a_file_of_the_server_is_not_read_for_an_upload_of_its_name(client, tmp_path):
+    secret = tmp_path / "secret.csv"
+    secret.write_text("timestamp,watts\n" + ROWS)
+    assert "it is empty" in sentence_of(upload(client, b"", str(secret)), 400)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../app.py",
+        "/static/%2e%2e/app.py",
+        "/static/..%2fapp.py",
+        "/static//etc/passwd",
+    ],
+)
+def test_only_the_pages_own_files_are_served(client, path):
+    answer = client.get(path)
+    assert answer.status_code == 404
+    assert "create_app" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"files": {"other": ("a.csv", b"1")}},
+        {"data": {"file": "1"}, "files": {"x": ("", b"")}},
+        {"files": [("file", ("a", b"1")), ("file", ("b", b"1"))]},
+        {"files": {"file": ("a", b"1")}, "data": {"unit": "x" * 5000}},
+        {"files": {"file": ("a", b"1")}, "data": {"surprise": "1"}},
+        {"content": b"junk", "headers": {"Content-Type": "multipart/form-data"}},
+        {"content": b"junk", "headers": {"Content-Type": "multipart/form-data; boundary=b"}},
+        {"json": {}},
+    ],
+)
+def test_a_malformed_form_is_refused(client, form):
+    sentence_of(client.post("/api/traces", **form), 422)
+
+
+class Opened:
+    """Every file opened for writing, from Python's own audit events; they cannot be unhooked."""
+
+    watching = False
+    seen: list[str]
+
+    def __call__(self, event, arguments):
+        if not self.watching:
+            return
+        if event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+"):
+            self.seen.append(str(arguments[0]))
+        if event in ("tempfile.mkstemp", "tempfile.mkdtemp", "os.rename", "os.mkdir"):
+            self.seen.append(event)
+
+
+@pytest.fixture(scope="module")
+def opened():
+    hook = Opened()
+    sys.addaudithook(hook)
+    return hook
+
+
+def test_nothing_is_written_to_disk(opened, tmp_path):
+    """Uploads well beyond the size at which forms are usually spooled to a temporary file."""
+    home = hm.synth.ready_home("evening")
+    trace = hm.synth.trace(home, 45_000, seed=3)
+    for suffix in ("csv", "parquet", "h5"):
+        hm.write_meter(tmp_path / f"big.{suffix}", trace)
+    files = [(path.name, path.read_bytes()) for path in sorted(tmp_path.iterdir())]
+    assert max(len(data) for _, data in files) > 3 << 20
+    before = sorted(path.name for path in tmp_path.iterdir())
+    with serving() as client:
+        view = {"home": example(client)["home"], "epsilon": 1.0, "length": 600}
+        client.post("/api/view", json={"trace": example(client)["id"], **view})  # compiles once
+        opened.seen, opened.watching = [], True
+        try:
+            for name, data in files:
+                session = upload(client, data, name)
+                assert session.status_code == 200, session.text
+                found = {"trace": session.json()["id"], **view}
+                assert client.post("/api/view", json=found).status_code == 200
+            release = {"trace": session.json()["id"], "home": None, "protect": "change"}
+            release |= {"watts": 2000, "epsilon": 1.0, "format": "parquet"}
+            assert client.post("/api/release", json=release).status_code == 200
+        finally:
+            opened.watching = False
+    assert opened.seen == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_the_watch_sees_what_it_must(opened, tmp_path):
+    opened.seen, opened.watching = [], True
+    (tmp_path / "a").write_text("1")
+    opened.watching = False
+    assert opened.seen == [str(tmp_path / "a")]
+
+
+def test_a_fault_is_told_by_kind_and_place_and_nothing_else(caplog, capfd):
+    app = create_app(Settings(token=TOKEN))
+
+    @app.get("/api/fault")
+    async def fault() -> None:
+        raise ValueError("the reading of 4711 W")
+
+    with caplog.at_level(logging.INFO), serving(app=app) as client:
+        answer = client.get("/api/fault", headers={"Authorization": f"Bearer {TOKEN}"})
+        assert "fault of hushmeter" in sentence_of(answer, 500)
+        assert answer.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
+        assert client.get("/api/about").status_code == 401
+    logged = caplog.text + "".join(capfd.readouterr())
+    assert "fault: ValueError at test_security.py:" in logged
+    for secret in ("4711", TOKEN, "Traceback"):
+        assert secret not in logged
+
+
+def test_no_file_of_the_page_names_another_origin():
+    for path in STATIC.rglob("*"):
+        if path.suffix in (".html", ".js", ".css"):
+            text = path.read_text(encoding="utf-8").replace("http://www.w3.org/", "")
+            assert "http://" not in text, path
+            assert "https://" not in text, path
