@@ -122,38 +122,6 @@ def test_attackers_are_listed_with_needs_and_assumptions():
     assert "few switches" in run("attackers").stdout
 
 
-def test_demo_writes_a_page_that_stands_alone(tmp_path):
-    done = run("demo", "-o", tmp_path / "demo")
-    page = (tmp_path / "demo" / "index.html").read_text()
-    assert str(tmp_path / "demo" / "index.html") in done.stdout
-    assert "data:image/png;base64," in page
-    assert "http" not in page.replace("http-equiv", "")
-    assert "Right about the kettle in" in page
-    for name in (
-        "metered.png",
-        "metered.svg",
-        "released.png",
-        "released.csv",
-        "meter.csv",
-        "home.toml",
-    ):
-        assert (tmp_path / "demo" / name).stat().st_size > 100
-    again = run("demo", "-o", tmp_path / "demo", expect=1)
-    assert "exists; add --force" in again.stderr
-    # the demo's own files go on to the next command
-    run(
-        "attack", tmp_path / "demo" / "meter.csv", "--home", tmp_path / "demo" / "home.toml",
-        "--attacker", "one-shot", "-o", tmp_path / "states.csv",
-    )  # fmt: skip
-
-
-def test_the_same_seed_gives_the_same_bytes(tmp_path):
-    for name in ("one", "two"):
-        run("demo", "-o", tmp_path / name, "--seed", 3)
-    for file in ("index.html", "metered.png", "released.svg", "released.csv"):
-        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
-
-
 def test_help_shows_examples_and_version():
     assert "demo" in run("--help").stdout
     assert "Example: hushmeter attack" in " ".join(run("attack", "--help").stdout.split())

@@ -6,6 +6,9 @@ import json
 
 import pandas as pd
 
+import hushmeter as hm
+from hushmeter.cli.sweep import _some
+from hushmeter.study.plan import read_study
 from tests.cli.test_commands import run
 from tests.study.test_sweep import STUDY
 
@@ -27,3 +30,23 @@ def test_failures_are_told_and_the_rest_is_kept(tmp_path):
     assert "rounding must be one of" in done.stderr
     table = pd.read_parquet(tmp_path / "out" / "results.parquet")
     assert table.alpha.notna().sum() == 8
+
+
+def test_the_study_lies_beside_its_results_and_finds_its_files(tmp_path):
+    home = hm.synth.ready_home("evening").subset(["kettle", "fridge"])
+    home.save(tmp_path / "plans" / "home.toml")
+    text = STUDY.replace('home = "similar8"', 'home = "home.toml"')
+    (tmp_path / "plans" / "study.toml").write_text(text)
+    run("sweep", tmp_path / "plans" / "study.toml", "-o", tmp_path / "out")
+    kept = read_study(tmp_path / "out" / "study.toml")
+    asked = read_study(tmp_path / "plans" / "study.toml")
+    assert kept.name == asked.name
+    assert kept.cases[0].home == home
+    assert (kept.cases[0].test.readings == asked.cases[0].test.readings).all()
+    page = run("report", tmp_path / "out", "-o", tmp_path / "report.html")
+    assert "study.toml" not in page.stdout
+
+
+def test_a_table_shows_a_few_of_many_values():
+    assert _some([3.0, 2.0]) == [3.0, 2.0]
+    assert _some([float(i) for i in range(9)]) == [0, 2, 4, 6, 8]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hushmeter.cli.output import print_json, print_table
+from hushmeter.cli.output import json_text, print_json, print_table
 from hushmeter.cli.reading import reads
 
 if TYPE_CHECKING:
@@ -113,9 +113,12 @@ def battery(
     table = _sizes(case, mechanism, delta)
     done = operate(load, store, noise, control, rng=seed)
     scores = _attack(case, done, attacker)
+    answer = _answer(case, found, year, table, scores)
     files = [] if output is None else _write(case, done, scores, table, attacker, output, force)
+    if output is not None:
+        files.append(_save(answer, output / "battery.json", force))
     if json:
-        _print_json(case, found, year, table, scores, files)
+        print_json({**answer, "files": files})
     else:
         _print(case, found, year, table, scores, files)
 
@@ -271,28 +274,46 @@ def _write(
     )
 
 
-def _print_json(
+def _answer(
     case: _Case,
     found: Guarantee,
     year: Upkeep,
     table: list[Sizing],
     scores: tuple[Score, Score] | None,
-    files: list[str],
-) -> None:
-    print_json(
-        {
-            "unit": case.unit.sentence,
-            "battery": case.battery,
-            "control": case.control,
-            "mechanism": case.mechanism.describe(),
-            "guarantee": found,
-            "year": year,
-            "prices": case.prices,
-            "sizing": table,
-            "without_battery": None if scores is None else scores[0],
-            "with_battery": None if scores is None else scores[1],
-            "files": files,
-        }
+) -> dict[str, Any]:
+    """Everything, for machines and for the report."""
+    from hushmeter.protect.battery_exposure import tell_guarantee, tell_visibility
+    from hushmeter.report import BATTERY
+
+    sentences = tell_guarantee(found, case.unit, case.battery, case.control, year)
+    return {
+        "schema": BATTERY,
+        "unit": case.unit.sentence,
+        "battery": case.battery,
+        "control": case.control,
+        "mechanism": case.mechanism.describe(),
+        "guarantee": found,
+        "year": year,
+        "prices": case.prices,
+        "sizing": table,
+        "without_battery": None if scores is None else scores[0],
+        "with_battery": None if scores is None else scores[1],
+        "sentences": sentences if scores is None else (*sentences, *tell_visibility(*scores)),
+        "assumptions": (_assumed(case.prices),),
+    }
+
+
+def _save(answer: dict[str, Any], path: Path, force: bool) -> str:
+    from hushmeter.files import write_text
+
+    write_text(path, json_text(answer), force=force)
+    return str(path)
+
+
+def _assumed(prices: Prices) -> str:
+    return (
+        f"{prices.energy:.2f} per kWh, {prices.capacity:g} per kWh of battery, "
+        f"{prices.cycle_life:g} cycles or {prices.calendar_life:g} years."
     )
 
 
@@ -331,10 +352,6 @@ def _print(
     )
     head = ("controller", "ε", "noise", "kWh", "kW", "lost kWh/a", "cycles/a", "cost/a")
     print_table(title, head, rows)
-    p = case.prices
-    typer.echo(
-        f"Assumed: {p.energy:.2f} per kWh, {p.capacity:g} per kWh of battery, {p.cycle_life:g} "
-        f"cycles or {p.calendar_life:g} years."
-    )
+    typer.echo(f"Assumed: {_assumed(case.prices)}")
     for file in files:
         typer.echo(f"Written: {file}")

@@ -1,57 +1,25 @@
-"""`hushmeter demo`: one synthetic day, attacked as metered and as released."""
+"""`hushmeter demo`: one synthetic day, released at four ε, attacked, explained on a page."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hushmeter.cli import demo_files as files
+from hushmeter.cli.demo_files import ATTACKERS, EPSILONS, HOME, READINGS_PER_DAY
 from hushmeter.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from hushmeter.checks import BoolArray
-    from hushmeter.home import Home
+    import pandas as pd
+
+    from hushmeter.advice import Advice
     from hushmeter.protect.publish import Release
-    from hushmeter.scoring import Score
-    from hushmeter.trace import Trace
-
-HOME = "evening"
-READINGS_PER_DAY = 14_400
-EPSILON = 1.0
-ATTACKERS: tuple[tuple[str, str, dict[str, str]], ...] = (
-    ("everything off", "all-off", {}),
-    ("as at the first reading", "hold", {}),
-    ("one-shot (P3)", "one-shot", {}),
-    ("multi-shot (Algorithm 1)", "multi-shot", {}),
-    ("hierarchical (Algorithm 2)", "hierarchical", {}),
-    (
-        "hierarchical, exact (P1), signed",
-        "hierarchical",
-        {"solver": "exact", "direction": "signed"},
-    ),
-    ("combinatorial optimisation", "co", {}),
-    ("factorial HMM", "fhmm", {}),
-    ("Sparse-HMM", "sparse-hmm", {}),
-    ("Bayes, told the noise", "bayes", {}),
-)
-REMARK = (
-    "α alone misleads: a home is mostly off, so saying “everything off” already scores high. The "
-    "paper’s relaxation (P3) always names the largest appliances, whichever switched, and falls "
-    "below that floor even without noise. Attackers that ignore the noise look blind where one "
-    "that knows it still sees: noise drawn anew for every reading averages out over a run."
-)
-
-
-@dataclass(frozen=True)
-class Row:
-    """One attacker of the demo, on the day as metered and as released."""
-
-    label: str
-    floor: bool
-    metered: Score
-    released: Score
+    from hushmeter.report.collect import Results
 
 
 def demo(
@@ -59,142 +27,113 @@ def demo(
         "hushmeter-demo"
     ),
     seed: Annotated[int, typer.Option(help="Seed of the synthetic day.")] = 1,
+    readings: Annotated[
+        int, typer.Option(help="Readings of 6 s to attack; a day has 14400.")
+    ] = READINGS_PER_DAY,
+    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier demo.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Attack one day of a synthetic home, as metered and as released; write pictures and a page.
+    """Release one day of a synthetic home at four ε, attack it, and tell it on a page.
 
-    Example: hushmeter demo -o demo-report
+    The attackers learn from the day before. All that the page rests on is in the folder:
+    the study and its results, the readings, the home, a release with its receipt, pictures.
+
+    Example: hushmeter demo -o demo-report --open
     """
-    from hushmeter import synth
+    import webbrowser
+
     from hushmeter.files import refuse_overwrite
-    from hushmeter.protect.publish import release_unit
-    from hushmeter.protect.sensitivity import calibrate, resolve_unit
+    from hushmeter.report.collect import collect_results
+    from hushmeter.report.page import write_report
+    from hushmeter.study.plan import read_study
 
     page = output / "index.html"
-    refuse_overwrite(page, force)
-    home = synth.ready_home(HOME)
-    trace = synth.trace(home, READINGS_PER_DAY, seed=seed)
-    unit = resolve_unit(interval_s=trace.interval_s, home=home)
-    mechanism = calibrate("laplace", EPSILON, unit)
-    released = release_unit(trace, mechanism, unit, home=home, rng=seed)
-    rows, guesses = _attack_all(home, trace, released.trace, mechanism, seed)
-    pictures = _draw(trace, released, rows[-1], guesses, output, force)
-    _write_inputs(home, trace, output, force)
-    _write_page(page, home, trace, released, rows, pictures, seed, force)
-    _report(rows, page, json)
+    for name in ("index.html", *files.FOR_THE_PAGE, *files.OTHERS):
+        refuse_overwrite(output / name, force)
+    files.clear_sweep(output)
+    files.write_study(output, seed, readings)
+    with _working(json) as say:
+        case = read_study(output / "study.toml").cases[0]
+        files.write_inputs(case, output)
+        say("attacking the day at four ε")
+        files.sweep_day(output)
+        say("looking at the day as metered and as released")
+        released = files.look_at_day(case, seed, output)
+        say("searching for the cheapest way to hide the kettle")
+        advice = files.advise_household(case.home, case.test, output)
+        say("writing the page")
+        found = collect_results([output / name for name in files.FOR_THE_PAGE])
+        write_report(found, page, force=True)
+    if json:
+        _print_json(found, advice, page)
+    else:
+        _print(found, released, advice, page)
+    if show:
+        webbrowser.open(page.resolve().as_uri())
 
 
-def _attack_all(
-    home: Home, trace: Trace, released: Trace, mechanism: Any, seed: int
-) -> tuple[list[Row], list[BoolArray]]:
-    """Every attacker, trained on another day; and what the last one, Bayes, saw."""
-    from hushmeter import synth
-    from hushmeter.attack.registry import attackers
-    from hushmeter.scoring import score
+@contextmanager
+def _working(quiet: bool) -> Iterator[Any]:
+    """Say what is being done, on a terminal."""
+    from rich.console import Console
 
-    rows: list[Row] = []
-    guesses: list[BoolArray] = []
-    other_day = synth.trace(home, READINGS_PER_DAY, seed=seed + 1000)
-    for label, name, parameters in ATTACKERS:
-        attacker = attackers[name](home, **parameters).fit(other_day)
-        guesses = []
-        for seen, told in ((trace, None), (released, mechanism)):
-            if name == "bayes":
-                attacker.mechanism = told  # type: ignore[attr-defined]
-            guesses.append(attacker.predict(seen, initial_state=trace.truth()[0], rng=seed))
-        scores = [score(states, trace) for states in guesses]
-        rows.append(Row(label, name in ("all-off", "hold"), *scores))
-    return rows, guesses
+    if quiet or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    with Console(stderr=True).status("making a day") as status:
+        yield status.update
 
 
-def _draw(
-    trace: Trace, released: Release, bayes: Row, guesses: list[BoolArray], output: Path, force: bool
-) -> list[Path]:
-    """The day as metered and as released, each with what Bayes saw of it."""
-    from hushmeter import plot
-
-    noisy = trace.replace_readings(released.trace.readings)
-    sheets = (
-        ("metered", trace, guesses[0], bayes.metered, "as metered"),
-        ("released", noisy, guesses[1], bayes.released, f"released at ε = {EPSILON:g} a reading"),
+def _print_json(found: Results, advice: Advice, page: Path) -> None:
+    table = found.sweeps[0].table
+    means = _means(table)
+    print_json(
+        {
+            "home": HOME,
+            "attackers": means.reset_index().to_dict("records"),
+            "days": [day.content for day in found.days],
+            "advice": advice,
+            "page": str(page),
+        }
     )
-    paths = []
-    for name, shown, states, score, words in sheets:
-        data = {"timestamp": shown.times, "watts": shown.readings}
-        for i, appliance in enumerate(shown.names or ()):
-            data[f"{appliance} true"] = shown.truth()[:, i].astype("int8")
-            data[f"{appliance} guess"] = states[:, i].astype("int8")
-        figure = plot.draw_attack(
-            shown, states, score, f"A day of “{HOME}” {words}: what the Bayes attacker sees"
-        )
-        paths.append(plot.save_figure(figure, output, name, data, force=force)["png"])
-    return paths
 
 
-def _write_inputs(home: Home, trace: Trace, output: Path, force: bool) -> None:
-    """The home and its readings, for the next commands."""
-    from hushmeter.files import write_table
-
-    appliances = {} if trace.power is None else dict(zip(home.names, trace.power.T, strict=True))
-    meter = {"timestamp": trace.times, "watts": trace.readings, **appliances}
-    write_table(output / "meter.csv", meter, force=force)
-    home.save(output / "home.toml", force=force)
+def _means(table: pd.DataFrame) -> pd.DataFrame:
+    columns = ["alpha", "alpha_floor", "f1", "monthly_bill_error"]
+    return table.groupby(["attacker", "epsilon"], sort=False)[columns].mean()
 
 
-def _write_page(
-    page: Path,
-    home: Home,
-    trace: Trace,
-    released: Release,
-    rows: list[Row],
-    pictures: list[Path],
-    seed: int,
-    force: bool,
-) -> None:
-    from hushmeter import __version__
-    from hushmeter.report import embed_png, write_page
+def _print(found: Results, released: Release, advice: Advice, page: Path) -> None:
+    """Who is followed at which ε, what it costs, and where the page is."""
+    from hushmeter.report.cost import mean_utility
+    from hushmeter.report.sights import look
     from hushmeter.wording import explain
 
-    context = {
-        "version": __version__,
-        "seed": seed,
-        "home": HOME,
-        "epsilon": f"{EPSILON:g}",
-        "pictures": [embed_png(path) for path in pictures],
-        "lead": _lead(rows[-1].metered),
-        "metered": explain(rows[-1].metered),
-        "released": explain(rows[-1].released),
-        "promise": explain(released)[0],
-        "receipt": str(released.receipt),
-        "attackers": rows,
-        "remark": REMARK,
-        "assumptions": home.check(trace).sentences,
-    }
-    write_page("demo.html", page, context, force=force)
-
-
-def _lead(score: Score) -> str:
-    seen = [a.name for a in score.per_appliance if a.visibility > 0.5]
-    return (
-        f"From the total alone, an attacker who knows this home names the state of its "
-        f"{len(score.per_appliance)} appliances rightly in {100 * score.alpha:.0f} of 100 moments "
-        f"and follows {len(seen)} of them: {', '.join(seen)}."
-    )
-
-
-def _report(rows: list[Row], page: Path, json: bool) -> None:
-    if json:
-        print_json({"attackers": rows, "page": str(page)})
-        return
-    table = [
+    sweep = found.sweeps[0]
+    metered = next(day.content["score"] for day in found.days if day.content["epsilon"] is None)
+    seen = {a["name"]: a["alpha"] for a in metered["per_appliance"]}
+    rows = [
         (
-            row.label,
-            *(f"{score.alpha:.3f} / {score.f1:.2f}" for score in (row.metered, row.released)),
+            row.name,
+            _times(row.guess),
+            _times(seen[row.name]),
+            *(_times(row.sights[epsilon].right) for epsilon in EPSILONS),
         )
-        for row in rows
+        for row in look(sweep, HOME, "laplace", found.guesses)
     ]
-    head = ("attacker", "as metered", f"released, ε = {EPSILON:g} a reading")
-    print_table(f"One day of “{HOME}”: α / macro F1", head, table)
-    typer.echo(_lead(rows[-1].metered))
+    costs = mean_utility(sweep.table, HOME, "laplace")
+    bills = (f"{costs[epsilon].monthly_bill_error:.2f}" for epsilon in EPSILONS)
+    rows.append(("bill a month off by", "", "0", *bills))
+    head = ("right about the …", "no data", "metered", *(f"ε = {e:g}" for e in EPSILONS))
+    title = f"“{HOME}”: the best of {len(ATTACKERS)} attackers, right of 100 moments"
+    print_table(title, head, rows)
+    typer.echo(f"ε protects {released.receipt.unit['sentence']}.")
+    typer.echo(explain(advice)[0])
     typer.echo(f"The page: {page.resolve()}")
+
+
+def _times(share: float) -> str:
+    from hushmeter.wording import times
+
+    return times(share).replace("over ", ">")

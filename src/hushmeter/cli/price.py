@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hushmeter.cli.output import print_json, print_table
+from hushmeter.cli.output import json_text, print_json, print_table
 from hushmeter.cli.reading import reads
 
 if TYPE_CHECKING:
@@ -75,9 +75,10 @@ def price(
         watch=None if json or not sys.stderr.isatty() else _watch,
     )
     variations = vary_menu(menu)
-    files = [] if output is None else _draw(menu, variations, output, force)
+    answer = _answer(menu, variations)
+    files = [] if output is None else _write(menu, variations, answer, output, force)
     if json:
-        _print_json(menu, variations, files)
+        print_json({**answer, "files": files})
     else:
         _print(menu, variations, files)
 
@@ -162,8 +163,10 @@ def _variation(name: str, menu: Menu) -> tuple[str, ...]:
     return name, f"{menu.best.epsilon:.3g}", f"{menu.best.surplus:.2f}", low, high
 
 
-def _print_json(menu: Menu, variations: dict[str, Menu], files: list[str]) -> None:
+def _answer(menu: Menu, variations: dict[str, Menu]) -> dict[str, Any]:
+    """Everything, for machines and for the report."""
     from hushmeter.price import tell_menu
+    from hushmeter.report import PRICE
 
     moved = {
         name: {
@@ -173,7 +176,8 @@ def _print_json(menu: Menu, variations: dict[str, Menu], files: list[str]) -> No
         }
         for name, other in variations.items()
     }
-    answer = {
+    return {
+        "schema": PRICE,
         "names": menu.names,
         "harm": menu.harm,
         "buyer": menu.buyer,
@@ -186,12 +190,14 @@ def _print_json(menu: Menu, variations: dict[str, Menu], files: list[str]) -> No
         "sensitivity": moved,
         "sentences": tell_menu(menu),
         "assumptions": menu.assumptions,
-        "files": files,
     }
-    print_json(answer)
 
 
-def _draw(menu: Menu, variations: dict[str, Menu], output: Path, force: bool) -> list[str]:
+def _write(
+    menu: Menu, variations: dict[str, Menu], answer: dict[str, Any], output: Path, force: bool
+) -> list[str]:
+    """The figure with its data, and the answer as JSON beside it."""
+    from hushmeter.files import write_text
     from hushmeter.plot import figure_place, save_figure
     from hushmeter.plot_adopters import draw_menu
 
@@ -211,4 +217,6 @@ def _draw(menu: Menu, variations: dict[str, Menu], output: Path, force: bool) ->
         data[f"visibility {appliance}"] = [e.visibility[i] for e in menu.entries]
         data[f"accuracy {appliance}"] = [e.accuracy[i] for e in menu.entries]
     figure = draw_menu(menu, variations, "What each ε is worth, a year and a household")
-    return [str(path) for path in save_figure(figure, folder, name, data, force=force).values()]
+    files = [*save_figure(figure, folder, name, data, force=force).values()]
+    write_text(folder / f"{name}.json", json_text(answer), force=force)
+    return [str(path) for path in (*files, folder / f"{name}.json")]

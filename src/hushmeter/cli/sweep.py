@@ -30,6 +30,8 @@ def sweep(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
+    from hushmeter.files import write_text
+    from hushmeter.study.plan import move_study
     from hushmeter.study.sweep import run_study
 
     bar = Progress(
@@ -50,6 +52,7 @@ def sweep(
             bar.update(task, description="attacking", completed=done, total=done + left)
 
         table = run_study(study, output, jobs=jobs, resume=resume, report=advance)
+    write_text(output / "study.toml", move_study(study, output), force=True)
     _report(table, output, json)
 
 
@@ -73,7 +76,7 @@ def _print(table: pd.DataFrame) -> None:
         ["alpha", "alpha_floor", "f1"]
     ].mean()
     for (home, mechanism), part in means.groupby(level=[0, 1], sort=False):
-        epsilons = sorted(part.index.unique(level="epsilon"), reverse=True)
+        epsilons = _some(sorted(part.index.unique(level="epsilon"), reverse=True))
         rows = []
         for attacker in part.index.unique(level="attacker"):
             found = part.xs((home, mechanism, attacker))
@@ -86,3 +89,10 @@ def _print(table: pd.DataFrame) -> None:
         floor = float(part["alpha_floor"].mean())
         title = f"{home}, {mechanism}: α/F1 against ε (everything off: α {floor:.3f})"
         print_table(title, ("attacker", *(f"{e:g}" for e in epsilons)), rows)
+
+
+def _some(values: list[float], most: int = 5) -> list[float]:
+    """A few of many values, first and last among them: what fits beside each other."""
+    if len(values) <= most:
+        return values
+    return [values[round(i * (len(values) - 1) / (most - 1))] for i in range(most)]

@@ -131,6 +131,22 @@ def read_study(path: str | Path) -> Study:
         raise DataError(f"{source} makes no study: {error}") from None
 
 
+def move_study(source: Path, folder: Path) -> str:
+    """The TOML of a study that is to lie in another folder and name the same files."""
+    import os
+
+    import tomli_w
+
+    table = tomllib.loads(source.read_text(encoding="utf-8"))
+    table.setdefault("name", source.stem)
+    for entry in _tables(table, "case"):
+        for key in ("home", "data"):
+            if key in entry and entry[key] not in synth.READY_HOMES:
+                named = (source.parent / str(entry[key])).resolve()
+                entry[key] = Path(os.path.relpath(named, folder.resolve())).as_posix()
+    return tomli_w.dumps(table)
+
+
 def study_from(table: dict[str, Any], folder: Path, name: str = "study") -> Study:
     """A study from the tables of its TOML."""
     known = {"case", "attacker", "mechanism", "epsilon", "seeds", "seed", "protect"}

@@ -1,0 +1,48 @@
+"""`hushmeter report`: one page of all results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hushmeter.cli.output import print_json
+
+
+def report(
+    results: Annotated[
+        list[Path], typer.Argument(help="Folders with results; the TOML of a study beside them.")
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The page, .html.")],
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the page.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Tell what sweeps, figures, releases, batteries and prices found, on one page.
+
+    The page is one HTML file that needs no network: for the household, for the analyst, for the
+    reader of the paper. What is not among the results is left out and named at the end.
+
+    Example: hushmeter report results figures study.toml -o report.html
+    """
+    from hushmeter.errors import InputError
+    from hushmeter.files import refuse_overwrite
+    from hushmeter.report.collect import collect_results
+    from hushmeter.report.page import missing_results, write_report
+
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{output} must end in .html.")
+    refuse_overwrite(output, force)
+    found = collect_results(results)
+    sections = write_report(found, output, force=force)
+    missing = missing_results(found)
+    if json:
+        counts = {name: len(entries) for name, entries in vars(found).items()}
+        titles = [section.title for section in sections]
+        print_json({"page": str(output), "sections": titles, "found": counts, "missing": missing})
+        return
+    for section in sections:
+        typer.echo(f"  {section.title}")
+    for what, command in missing:
+        typer.echo(f"Left out: {what} ({command})")
+    typer.echo(f"The page: {output.resolve()}")

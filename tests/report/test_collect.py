@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import json
+import shutil
+
+import pandas as pd
+import pytest
+
+from hushmeter.errors import DataError
+from hushmeter.report.collect import collect_results, reading
+
+CAPTION = (
+    "fig5 on the synthetic stand-in “similar8”.\nThe paper: this; and that.\n"
+    "Here: other. At ε = 1: 2.\nVerdict: in part: why\n"
+)
+
+
+@pytest.fixture
+def folder(swept, tmp_path):
+    return shutil.copytree(swept, tmp_path / "swept")
+
+
+def test_a_sweep_is_found_with_its_study(swept):
+    found = collect_results([swept])
+    (sweep,) = found.sweeps
+    assert sweep.study.name == "small"
+    assert sweep.case("three & more").home.names[0] == "kettle"
+    assert sweep.case("nobody") is None
+    assert sweep.failed == ()
+    assert not found.items
+
+
+def test_the_study_may_be_named_apart_or_be_missing(swept):
+    assert collect_results([swept / "results"]).sweeps[0].study is None
+    both = collect_results([swept / "results", swept / "study.toml"])
+    assert both.sweeps[0].study is not None
+    assert len(collect_results([swept, swept / "results"]).sweeps) == 1
+
+
+def test_a_study_with_other_readings_is_not_taken(folder):
+    study = folder / "study.toml"
+    study.write_text(study.read_text().replace("seed = 3", "seed = 4"))
+    assert collect_results([folder]).sweeps[0].study is None
+    study.write_text(study.read_text().replace("seed = 4", "seed = 3").replace("300", "301"))
+    assert collect_results([folder]).sweeps[0].study is None
+    study.write_text("not = [toml")
+    assert collect_results([folder]).sweeps[0].study is None
+
+
+def test_captions_and_answers_are_recognised_by_what_they_hold(tmp_path):
+    (tmp_path / "inner").mkdir()
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / "inner" / "fig5.txt").write_text(CAPTION, encoding="utf-8")
+    (tmp_path / ".hidden" / "fig5.txt").write_text(CAPTION, encoding="utf-8")
+    (tmp_path / "notes.txt").write_text("nothing of ours")
+    (tmp_path / "other.json").write_text("[1, 2]")
+    (tmp_path / "b.json").write_text('{"schema": "hushmeter-battery-1"}')
+    (tmp_path / "r.json").write_text('{"schema": "hushmeter-receipt-1"}')
+    found = collect_results([tmp_path])
+    (item,) = found.items
+    assert str(item.words) == CAPTION
+    assert item.words.verdict == "in part"
+    assert (len(found.batteries), len(found.receipts), len(found.prices)) == (1, 1, 0)
+
+
+def damage(folder, kind):
+    results = folder / "results" / "results.parquet"
+    if kind == "torn":
+        results.write_bytes(results.read_bytes()[:900])
+    elif kind == "foreign":
+        pd.DataFrame({"a": [1]}).to_parquet(results)
+    elif kind == "failed":
+        pd.DataFrame({"home": ["x"], "error": ["ValueError: no."]}).to_parquet(results)
+    elif kind == "no manifest":
+        (folder / "results" / "manifest.json").unlink()
+    elif kind == "bad manifest":
+        (folder / "results" / "manifest.json").write_text("{")
+    elif kind == "short manifest":
+        (folder / "results" / "manifest.json").write_text("{}")
+    elif kind == "unfinished":
+        results.unlink()
+    elif kind == "later":
+        (folder / "b.json").write_text('{"schema": "hushmeter-battery-7"}')
+    elif kind == "no caption":
+        (folder / "fig5.txt").write_text(CAPTION.replace("Verdict", "V"), encoding="utf-8")
+    else:
+        (folder / "b.json").write_text("not json")
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("torn", "results.parquet cannot be read: .*run the sweep again"),
+        ("foreign", "is no result of a sweep: it has no column 'home'"),
+        ("failed", "every cell of .* failed: ValueError: no"),
+        ("no manifest", "has no manifest.json beside it"),
+        ("bad manifest", "manifest.json is not JSON"),
+        ("short manifest", "manifest.json is damaged or incomplete"),
+        ("unfinished", "is not finished; go on with --resume"),
+        ("later", "is a hushmeter-battery-7, which this version does not know"),
+        ("no caption", "fig5.txt is no caption of `hushmeter reproduce`; make it again"),
+        ("not json", "b.json is not JSON; write it again"),
+    ],
+)
+def test_damage_is_told_in_one_sentence(folder, kind, message):
+    damage(folder, kind)
+    with pytest.raises(DataError, match=message) as caught:
+        collect_results([folder])
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_at_all(tmp_path):
+    with pytest.raises(DataError, match="there are no results in"):
+        collect_results([tmp_path])
+    with pytest.raises(DataError, match="is neither a folder nor a file"):
+        collect_results([tmp_path / "none"])
+
+
+def test_an_incomplete_answer_is_told_with_its_name(tmp_path):
+    told = r"b.json is damaged or incomplete \(KeyError: 'unit'\)"
+    with pytest.raises(DataError, match=told), reading(tmp_path / "b.json"):
+        json.loads("{}")["unit"]
+    with pytest.raises(DataError, match="my own words"), reading(tmp_path):
+        raise DataError("my own words")

@@ -1,0 +1,179 @@
+"""The page of real results: what it says is what the files say."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hushmeter as hm
+from hushmeter.study.artefact import Artefact, Caption
+from hushmeter.study.breakpoints import fit_breakpoints
+from hushmeter.study.figures import Setting, reproduce
+from hushmeter.wording import times, watts
+from tests.report.pages import make_page
+
+NAME = "three & more"
+OLD = 'the "old" fridge & co'
+
+
+@pytest.fixture(scope="module")
+def page(swept, tmp_path_factory):
+    return make_page([swept], tmp_path_factory.mktemp("page"))
+
+
+@pytest.fixture(scope="module")
+def table(swept):
+    return pd.read_parquet(swept / "results" / "results.parquet")
+
+
+def test_every_reader_has_a_section(page):
+    titles = [text for level, text in page.headings if level == 2]
+    assert titles == ["For the household", "For the analyst", "Where the numbers come from"]
+    unit = "whether any one appliance is on (up to 2000 W), in one metered reading of 60 s"
+    assert f"Every ε in this part protects {unit}." in page.prose
+
+
+def test_the_odds_of_the_household_are_those_of_the_table(page, table, swept):
+    rows = page.table(f"“{NAME}”: right in")
+    epsilons = sorted(table.epsilon.unique(), reverse=True)
+    assert rows[0] == [
+        "appliance",
+        "without your data",
+        *(f"ε = {e:.3g}|one reading" for e in epsilons),
+        "followed down to",
+    ]
+    seeing = table[(table.mechanism == "laplace") & table.attacker.isin(["co", "bayes"])]
+    assert [row[0] for row in rows[1:]] == ["kettle", "<script>", OLD]
+    for row in rows[1:]:
+        best = seeing.groupby(["epsilon", "attacker"])[f"alpha {row[0]}"].mean().groupby("epsilon")
+        assert row[2:-1] == [times(best.max()[e]) for e in epsilons]
+
+
+def test_the_scores_of_the_analyst_are_those_of_the_table(page, table):
+    rows = page.table(f"“{NAME}”, gaussian: accuracy α")
+    epsilons = sorted(table.epsilon.unique(), reverse=True)
+    for row in rows[1:5]:
+        for cell, epsilon in zip(row[1:], epsilons, strict=True):
+            own = table.query("mechanism == 'gaussian' and attacker == @row[0]")
+            own = own[own.epsilon == epsilon]
+            half = 1.96 * own.alpha.std() / np.sqrt(len(own))
+            assert cell == f"{own.alpha.mean():.3f} ± {half:.3f}|F1 {own.f1.mean():.2f}"
+    floors = table.query("mechanism == 'gaussian'")[["alpha_floor", "hold_floor"]].mean()
+    assert {row[1] for row in rows[5:]} == {f"{value:.3f}" for value in floors}
+
+
+def test_costs_are_means_over_releases_and_near_the_law(page, table):
+    rows = page.table(f"“{NAME}”, laplace: mean absolute errors")
+    releases = table.query("mechanism == 'laplace' and attacker == 'co'")
+    means = releases.groupby("epsilon").mean(numeric_only=True)
+    for row, epsilon in zip(rows[1:], sorted(means.index, reverse=True), strict=True):
+        reading, law = row[1].split("|law ")
+        assert reading == watts(means.reading_error_w[epsilon])
+        mechanism = hm.Laplace(epsilon, 2000.0)
+        assert law == watts(mechanism.mean_abs)
+        assert row[-1].split("|")[0] == f"{means.monthly_bill_error[epsilon]:.2f}"
+    household = page.table("What it costs")
+    assert [row[1] for row in household[1:]] == [row[1].split("|")[0] for row in rows[1:]]
+
+
+def test_break_points_are_fitted_to_the_rows(page, table):
+    rows = page.table(f"“{NAME}”, laplace: continuous piecewise-linear")
+    assert {row[0] for row in rows[1:]} == {"co", "bayes"}
+    own = table.query("mechanism == 'laplace' and attacker == 'co'")
+    epsilons = sorted(own.epsilon.unique())
+    grid = own.pivot(index="seed", columns="epsilon", values="alpha")[epsilons]
+    fit = fit_breakpoints(epsilons, grid)
+    (found,) = (row for row in rows if row[0] == "co")
+    assert found[3].startswith(f"{fit.steepest.value:+.3f}".replace("-", "−"))
+
+
+def test_proofs_are_those_of_the_library(page):
+    home = hm.Home([hm.Appliance("k", 2000.0)], 10.0)
+    mechanism = hm.Laplace(10.0, 2000.0)
+    reading = page.table(f"“{NAME}”, laplace: how often of 100 any")
+    assert reading[1][:2] == ["kettle", times(float(hm.universal_limit(home, mechanism)[0]))]
+    composed = page.table(f"“{NAME}”, laplace: the same from one run")
+    (account,) = hm.account(mechanism, hm.Home([hm.Appliance("k", 2000.0, run_s=180)], 10.0), 1440)
+    assert composed[1][1].startswith(times(min(account.run.odds, 1 - 1e-12)))
+    assert composed[3][1] == "–|length unknown"
+    bounds = page.table(f"One jump of “{NAME}”")
+    assert len(bounds) == 7
+    assert "The paper’s assumptions, checked on" in page.prose
+
+
+def test_names_are_escaped_everywhere(page):
+    assert "<script" not in page.text
+    assert "&lt;script&gt;" in page.text
+    assert "Right about the <script> in" in page.prose
+    assert f"Right about the {OLD} in" in page.prose
+    assert "three &amp; more" in page.text
+
+
+def test_where_the_numbers_come_from(page, swept):
+    manifest = json.loads((swept / "results" / "manifest.json").read_text())
+    rows = page.table("Readings, by the first digits")
+    assert rows[1] == [NAME, manifest["cases"][0]["train"][:16], manifest["cases"][0]["test"][:16]]
+    assert f"hushmeter {hm.__version__}" in page.prose
+    assert "seed 3, 2 releases of each kind" in page.prose
+
+
+def test_what_is_missing_is_named_with_its_command(page):
+    for command in ("hushmeter reproduce all -o DIR", "hushmeter battery FILE", "hushmeter price"):
+        assert command in page.prose.split("Not in these results:")[1]
+    assert "hushmeter sweep" not in page.prose.split("Not in these results:")[1]
+
+
+def test_without_the_study_there_are_scores_but_no_proofs(swept, tmp_path):
+    page = make_page([swept / "results"], tmp_path)
+    assert not any(caption.startswith("One jump") for caption in page.tables)
+    assert "add the study’s TOML to the results" in page.prose
+    assert "protects whether any one appliance is on, in one metered reading." in page.prose
+    assert page.table(f"“{NAME}”: right in")
+
+
+def test_failed_cells_are_told(swept, tmp_path):
+    folder = shutil.copytree(swept / "results", tmp_path / "results")
+    table = pd.read_parquet(folder / "results.parquet")
+    alone = (table.epsilon == 10) & (table.mechanism == "laplace")
+    lost = table.index[alone & table.attacker.isin(["co", "bayes"])]
+    table["error"] = None
+    table.loc[lost, "error"] = "ValueError: <no>."
+    table.loc[lost, [c for c in table if c.startswith(("alpha", "visib", "f1"))]] = None
+    table.to_parquet(folder / "results.parquet")
+    page = make_page([folder], tmp_path)
+    assert f"4 of {len(table)} cells failed and are left out; the first: ValueError: <no>." in (
+        page.prose
+    )
+    assert {row[2] for row in page.table(f"“{NAME}”: right in")[1:]} == {"–"}
+
+
+def test_items_of_the_paper(tmp_path):
+    made = [reproduce(item, Setting(readings=200, seeds=2)) for item in ("fig2", "table1")]
+    words = Caption("fig11", "nothing", "a < b.", "b & a.", "differs", "because.")
+    made.insert(1, Artefact(words, pd.DataFrame({"x": [1.0]})))
+    for artefact in made:
+        artefact.save(tmp_path / "items")
+    page = make_page([tmp_path / "items"], tmp_path)
+    rows = page.table("Item by item")
+    assert [row[0] for row in rows[1:]] == ["Fig. 2", "Fig. 11", "Table I"]
+    assert [row[1].lower() for row in rows[1:]] == [one.words.verdict for one in made]
+    for artefact in made:
+        assert artefact.words.claim[1:] in page.prose
+        assert artefact.words.finding[1:] in page.prose
+        assert artefact.words.reason[1:] in page.prose
+    assert "A < b." in page.prose
+    assert 'class="verdict differs"' in page.text
+    assert page.table("Table I, the data")[0] == list(made[2].table)
+    saved = (tmp_path / "items" / "fig2.svg").read_bytes()
+    assert any(base64.b64decode(i["src"].split(",")[1]) == saved for i in page.images)
+    titles = [text for level, text in page.headings if level == 2]
+    assert titles[0] == "For the reader of the paper"
+
+
+def test_the_same_results_give_the_same_page(page, swept, tmp_path):
+    assert make_page([swept], tmp_path).text == page.text
