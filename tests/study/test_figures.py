@@ -5,32 +5,66 @@ import pandas as pd
 import pytest
 
 import hushmeter as hm
-from hushmeter.plot_study import draw_sweep, summarise
+from hushmeter.plot_study import VACUOUS, draw_sweep, summarise
+from hushmeter.study import figure_attackers
 from hushmeter.study.figures import ITEMS, Setting, reproduce
+from hushmeter.theory.bounds import bounds
 
 SMALL = Setting(seeds=2, readings=240)
-QUICK = [item for item in ITEMS if item != "fig6"]
 
 
-@pytest.mark.parametrize("item", QUICK)
+@pytest.fixture
+def without_rnn(monkeypatch):
+    """Fig. 6 with all but the network, which trains for minutes."""
+    every = figure_attackers.contenders
+
+    def fewer(**options):
+        return tuple(one for one in every(**options) if one.label != "RNN")
+
+    monkeypatch.setattr(figure_attackers, "contenders", fewer)
+
+
+@pytest.mark.usefixtures("without_rnn")
+@pytest.mark.parametrize("item", ITEMS)
 def test_every_item_has_data_a_picture_and_a_verdict(item, tmp_path):
     made = reproduce(item, SMALL)
     assert len(made.table) > 2
-    for word in (
-        "The paper:",
-        "Here:",
-        "Verdict:",
-        "synthetic",
-    ):
+    assert "seconds" not in made.table
+    for word in ("The paper:", "Here:", "Verdict:", "synthetic"):
         assert word in made.caption
     kinds = {path.suffix for path in made.save(tmp_path)}
     assert kinds == ({".csv", ".txt"} if item == "table1" else {".png", ".svg", ".csv", ".txt"})
 
 
-def test_a_second_run_writes_the_same_bytes(tmp_path):
-    for name in ("one", "two"):
-        for item in ("fig3", "fig9"):
-            reproduce(item, SMALL).save(tmp_path / name)
+def test_a_second_run_writes_the_same_bytes_with_any_number_of_workers(tmp_path):
+    for name, jobs in (("one", 1), ("again", 1), ("two", 2)):
+        for item in ("fig3", "fig9", "table1"):
+            reproduce(item, Setting(seeds=2, readings=240, jobs=jobs)).save(tmp_path / name)
+    for path in (tmp_path / "one").iterdir():
+        for other in ("again", "two"):
+            assert path.read_bytes() == (tmp_path / other / path.name).read_bytes(), path.name
+
+
+def test_fig6_checks_the_statements_of_the_paper_one_by_one(without_rnn):
+    made = reproduce("fig6", SMALL)
+    assert set(made.table.attacker) == {
+        "Sparse-HMM", "ALIP", "IP", "CO", "FHMM", "multi-shot", figure_attackers.BAYES,
+        "all-off", "hold",
+    }  # fmt: skip
+    assert made.table.epsilon.nunique() >= 8
+    for name in ("Sparse-HMM is best", "ALIP beats IP", "piecewise linear"):
+        assert name in made.words.reason
+    off = made.table[made.table.attacker == "all-off"]
+    np.testing.assert_allclose(off.alpha, off.alpha_floor)
+    assert f"everything off {off.alpha.mean():.3f}" in made.words.finding
+
+
+@pytest.mark.slow
+def test_fig6_with_all_seven_gives_the_same_bytes_twice(tmp_path):
+    for name, jobs in (("one", 1), ("two", 2)):
+        made = reproduce("fig6", Setting(seeds=2, readings=240, jobs=jobs))
+        assert set(figure_attackers.PAPER) <= set(made.table.attacker)
+        made.save(tmp_path / name)
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
 
@@ -56,15 +90,45 @@ def test_bands_are_95_percent_of_the_mean():
     np.testing.assert_allclose(half, 1.96 * np.std([0.5, 0.6, 0.7, 0.8], ddof=1) / 2)
 
 
-def test_every_attacker_has_a_line_and_the_floor_is_drawn():
-    rows = [
-        {"attacker": a, "epsilon": e, "alpha": 0.9, "alpha_floor": 0.8, "f1": 0.5}
-        for a in "abcdefghi"
-        for e in (1.0, 0.1)
-    ]
-    figure = draw_sweep(pd.DataFrame(rows), "title")
-    labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert labels == [*"abcdefghi", "everything off"]
+def rows_of(names, **more):
+    return pd.DataFrame(
+        [
+            {"attacker": a, "epsilon": e, "alpha": 0.9, "alpha_floor": 0.8, "f1": 0.5, **more}
+            for a in names
+            for e in (1.0, 0.1)
+        ]
+    )
+
+
+def legend_of(figure):
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_every_attacker_has_a_line_and_the_floors_are_drawn():
+    assert legend_of(draw_sweep(rows_of("abcdefghi"), "title")) == [*"abcdefghi", "everything off"]
+    both = draw_sweep(rows_of(["a", "all-off", "hold"], hold_floor=0.7), "title")
+    assert legend_of(both) == ["a", "everything off", "as at the first reading"]
+    alpha, f1 = both.axes[:2]
+    assert {float(line.get_ydata()[0]) for line in alpha.lines} == {0.9, 0.8, 0.7}
+    assert len(f1.lines) == 3
+
+
+def test_a_vacuous_bound_is_drawn_as_such():
+    home = hm.synth.ready_home("similar8")
+    found = bounds(home, np.array([1.0, 0.1]), readings=10**6, form="printed")
+    assert np.asarray(found.lower.vacuous).all()
+    figure = draw_sweep(rows_of("a"), "title", bounds={"Theorem 5": found})
+    assert VACUOUS in legend_of(figure)
+    crosses = [line for line in figure.axes[0].lines if line.get_marker() == "x"]
+    assert all(y in (0.0, 1.0) for line in crosses for y in line.get_ydata())
+
+
+def test_epsilon_stands_above_its_logarithm():
+    figure = draw_sweep(rows_of("a"), "title")
+    top = figure.axes[0].child_axes[0]
+    ticks = dict(zip([t.get_text() for t in top.get_xticklabels()], top.get_xticks(), strict=True))
+    assert ticks["1"] == 0.0
+    assert ticks["0.1"] == pytest.approx(np.log(10))
 
 
 def test_an_unknown_figure_is_answered_with_the_nearest():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,16 +15,25 @@ from hushmeter.cli.output import print_json
 def reproduce(
     item: Annotated[str, typer.Argument(help="fig2 … fig9, table1, or all.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the results.")],
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Folder of real data sets, instead of stand-ins.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of data and noise.")] = 0,
-    seeds: Annotated[int, typer.Option(help="Releases of each kind.")] = 5,
-    readings: Annotated[int, typer.Option(help="Readings that are attacked.")] = 3000,
+    seeds: Annotated[int, typer.Option(help="Releases of each kind, at least 2.")] = 5,
+    readings: Annotated[
+        int | None,
+        typer.Option(help="Readings that are attacked; else 3000 of a stand-in, all of a set."),
+    ] = None,
     jobs: Annotated[int, typer.Option("-j", "--jobs", help="Workers.")] = 1,
     force: Annotated[bool, typer.Option("--force", help="Overwrite earlier results.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Reproduce a figure or table on its synthetic stand-in: picture, data and caption.
+    """Reproduce a figure or table: picture, data behind it and caption.
 
-    Each caption says what the paper claims, what was found and whether they agree.
+    Without --data each item runs on its synthetic stand-in; with it on the real sets found there,
+    as folders redd, ukdale, rae, refit, tracebase and homes, and on the stand-in for a set that is
+    not. Each caption says what was used, what the paper claims, what was found and whether they
+    agree.
 
     Example: hushmeter reproduce fig2 -o figures
     """
@@ -33,10 +44,11 @@ def reproduce(
     wanted = list(ITEMS) if item == "all" else [item]
     for name in wanted:
         refuse_overwrite(output / f"{name}.txt", force)
-    setting = Setting(seed=seed, seeds=seeds, readings=readings, jobs=jobs)
     made = []
     for name in wanted:
-        artefact = make(name, setting)
+        with _progress(name, quiet=json) as report:
+            setting = Setting(seed, seeds, readings, jobs, data, report)
+            artefact = make(name, setting)
         files = artefact.save(output, force=force)
         made.append({"item": name, "caption": artefact.caption, "files": list(map(str, files))})
         if not json:
@@ -45,3 +57,30 @@ def reproduce(
         print_json(made)
     else:
         typer.echo(f"Written to {output}")
+
+
+@contextmanager
+def _progress(item: str, *, quiet: bool) -> Iterator[Callable[[dict[str, Any], int], None]]:
+    """A bar over the cells of the item's sweep, on a terminal only."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    bar = Progress(
+        "[progress.description]{task.description}",
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=quiet or not console.is_terminal,
+    )
+    with bar:
+        task, done = bar.add_task(item, total=None), 0
+
+        def advance(_: dict[str, Any], left: int) -> None:
+            nonlocal done
+            done += 1
+            bar.update(task, completed=done, total=done + left)
+
+        yield advance

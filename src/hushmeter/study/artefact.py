@@ -2,53 +2,79 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hushmeter.checks import one_of
+from hushmeter.errors import DataError
 from hushmeter.files import write_table, write_text
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+VERDICTS = ("agrees", "in part", "differs")
+CAPTION = re.compile(
+    r"(?P<item>\w+) on (?P<source>.+)\.\nThe paper: (?P<claim>.+)\nHere: (?P<finding>.+)\n"
+    r"Verdict: (?P<verdict>agrees|in part|differs): (?P<reason>.+)\n"
+)
+
 
 @dataclass(frozen=True)
-class Artefact:
-    """One reproduced item.
+class Caption:
+    """What a reproduced item says, in words.
 
     Attributes
     ----------
     item : str
         "fig2" … "table1".
-    table : DataFrame
-        The data behind the picture.
-    figure : Figure or None
+    source : str
+        The data: a data set, or the synthetic stand-in.
     claim : str
         What the paper says.
     finding : str
         What was found here.
-    agrees : str
-        "agrees", "differs" or "in part", and why.
-    source : str
-        The data: a data set, or the synthetic stand-in.
+    verdict : {"agrees", "in part", "differs"}
+    reason : str
+        Why.
     """
 
     item: str
-    table: pd.DataFrame
-    figure: Figure | None
+    source: str
     claim: str
     finding: str
-    agrees: str
-    source: str
+    verdict: str
+    reason: str
+
+    def __post_init__(self) -> None:
+        one_of("verdict", self.verdict, VERDICTS)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.item} on {self.source}.\nThe paper: {self.claim}\nHere: {self.finding}\n"
+            f"Verdict: {self.verdict}: {self.reason}\n"
+        )
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """One reproduced item: its words, the data behind the picture, and the picture if any."""
+
+    words: Caption
+    table: pd.DataFrame
+    figure: Figure | None = None
+
+    @property
+    def item(self) -> str:
+        """Its name: "fig2" … "table1"."""
+        return self.words.item
 
     @property
     def caption(self) -> str:
         """Source, claim, finding and verdict as one text."""
-        return (
-            f"{self.item} on {self.source}.\n"
-            f"The paper: {self.claim}\nHere: {self.finding}\nVerdict: {self.agrees}\n"
-        )
+        return str(self.words)
 
     def save(self, folder: Path, *, force: bool = False) -> list[Path]:
         """Write item.png, item.svg, item.csv and item.txt into a folder."""
@@ -63,3 +89,15 @@ class Artefact:
             paths = list(saved.values())
         write_text(folder / f"{self.item}.txt", self.caption, force=force)
         return [*paths, folder / f"{self.item}.txt"]
+
+
+def read_caption(path: Path) -> Caption:
+    """The words that `Artefact.save` wrote."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
+    told = CAPTION.fullmatch(text)
+    if told is None:
+        raise DataError(f"{path} is no caption of `hushmeter reproduce`; make it again.")
+    return Caption(**told.groupdict())

@@ -8,7 +8,9 @@ import copy
 import json
 import platform
 import time
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,10 +91,11 @@ def sweep(
     size = CELLS_PER_WORKER * joblib.effective_n_jobs(jobs)
     left = len(cells)
     for start in range(0, len(cells), size):
-        batch = joblib.Parallel(n_jobs=jobs)(
-            joblib.delayed(run_cell)(plan, cell, trained[cell.case, cell.contender])
-            for cell in cells[start : start + size]
-        )
+        with _quiet_workers():
+            batch = joblib.Parallel(n_jobs=jobs)(
+                joblib.delayed(run_cell)(plan, cell, trained[cell.case, cell.contender])
+                for cell in cells[start : start + size]
+            )
         for row in batch:
             left -= 1
             rows[tuple(row[key] for key in KEYS)] = row
@@ -185,10 +188,19 @@ def _train(
     import joblib
 
     order = sorted(pairs)
-    fitted = joblib.Parallel(n_jobs=jobs)(
-        joblib.delayed(_fit)(study, case, contender) for case, contender in order
-    )
+    with _quiet_workers():
+        fitted = joblib.Parallel(n_jobs=jobs)(
+            joblib.delayed(_fit)(study, case, contender) for case, contender in order
+        )
     return dict(zip(order, fitted, strict=True))
+
+
+@contextmanager
+def _quiet_workers() -> Iterator[None]:
+    """That joblib replaces a worker whose memory has grown is no news to a user."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
+        yield
 
 
 def _fit(study: Study, case: int, contender: int) -> Attacker | str:
