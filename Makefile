@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 WORKERS ?= auto
 
-.PHONY: demo test test-slow check bench docs clean
+.PHONY: demo test test-slow check bench docs dist clean
 
 demo: $(VENV)/.core
 	$(BIN)/hushmeter demo --force -o demo-report
@@ -28,6 +28,12 @@ bench: $(VENV)/.bench
 
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python docs/extensions/offline_check.py docs/_build/html
+
+dist: $(VENV)/.dist
+	rm -rf dist
+	$(BIN)/python -m build --quiet --outdir dist
+	@ls dist
 
 clean:
 	rm -rf $(VENV) demo-report docs/_build build dist

@@ -19,6 +19,10 @@ MODULES = (
     "read",
     "behaviour",
     "battery",
+    "fleet",
+    "ledger",
+    "study",
+    "web",
     "cli",
 )
 

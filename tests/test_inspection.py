@@ -73,7 +73,9 @@ def test_a_picture_of_a_trace_leaves_gaps_blank(tmp_path):
 
 
 def test_one_reading_can_be_drawn():
-    plot_data.draw_trace(hm.Trace([5.0], 6.0), "one")
+    figure, data = plot_data.draw_trace(hm.Trace([5.0], 6.0), "one")
+    assert len(figure.axes) >= 1
+    assert {len(column) for column in data.values()} == {1}
 
 
 def test_thresholds_are_drawn_for_every_circuit():

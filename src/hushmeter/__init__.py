@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hushmeter.learn import LearntHome, learn_home
     from hushmeter.noise import Gaussian, Laplace, Mechanism, Staircase
     from hushmeter.noise.audit import audit
+    from hushmeter.protect.ledger import Ledger, open_ledger
     from hushmeter.protect.publish import Release, release
     from hushmeter.protect.receipt import Receipt
     from hushmeter.protect.sensitivity import calibrate, estimate_tolerance, resolve_unit
@@ -48,6 +49,7 @@ __all__ = [
     "KMedians",
     "Laplace",
     "LearntHome",
+    "Ledger",
     "Mechanism",
     "Receipt",
     "Release",
@@ -69,6 +71,7 @@ __all__ = [
     "explain",
     "learn_home",
     "noise",
+    "open_ledger",
     "protect",
     "read_home",
     "read_home_data",
@@ -97,6 +100,7 @@ _ORIGIN = {
     "KMedians": "behaviour",
     "Laplace": "noise",
     "LearntHome": "learn",
+    "Ledger": "protect.ledger",
     "Mechanism": "noise",
     "Receipt": "protect.receipt",
     "Release": "protect.publish",
@@ -115,6 +119,7 @@ _ORIGIN = {
     "exact_accuracy": "theory.exact",
     "explain": "wording",
     "learn_home": "learn",
+    "open_ledger": "protect.ledger",
     "read_home": "home",
     "read_home_data": "read",
     "read_meter": "read",

@@ -49,20 +49,25 @@ def table_format(path: Path) -> str:
 
 def write_table(path: Path, columns: Mapping[str, Any], *, force: bool = False) -> None:
     """Write columns of equal length as CSV or Parquet; times are UTC."""
-    import pyarrow as pa
     from pyarrow import csv, parquet
 
-    kind = table_format(path)
-    arrays = {}
-    for name, values in columns.items():
-        array = pa.array(values)
-        arrays[name] = _utc(array) if pa.types.is_timestamp(array.type) else array
-    table = pa.table(arrays)
+    kind, table = table_format(path), arrow_table(columns)
     with atomic(path, force=force) as temporary:
         if kind == "csv":
             csv.write_csv(table, temporary)
         else:
             parquet.write_table(table, temporary, compression="zstd")
+
+
+def arrow_table(columns: Mapping[str, Any]) -> Any:
+    """Columns of equal length as a pyarrow table; times are UTC."""
+    import pyarrow as pa
+
+    arrays = {}
+    for name, values in columns.items():
+        array = pa.array(values)
+        arrays[name] = _utc(array) if pa.types.is_timestamp(array.type) else array
+    return pa.table(arrays)
 
 
 def _utc(times: Any) -> Any:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.files import atomic
 from hushmeter.home import Home
+from hushmeter.protect.sensitivity import MECHANISMS
 
 if TYPE_CHECKING:
     from hushmeter.attack.base import Attacker
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 FORMAT = "hushmeter attacker"
 VERSION = 1
 HEADER = "header"
-MECHANISMS = ("laplace", "staircase", "gaussian")
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -56,8 +56,10 @@ class SuperStateHmm(Attacker):
     ----------
     states_ : array of int8, shape (K + 1, N)
         Appliance states of every super-state seen; the last row, all off, stands for no path.
-    on_ : array of bool, peaks_ : array [W], shape (K + 1, N)
-        Whether these states mean on, and their power.
+    on_ : array of bool, shape (K + 1, N)
+        Whether these states mean on.
+    peaks_ : array, shape (K + 1, N)
+        Their power [W].
 
     Notes
     -----

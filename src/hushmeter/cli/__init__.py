@@ -17,13 +17,20 @@ from hushmeter.cli import (
     cluster,
     data,
     demo,
+    fleet,
+    fleet_stats,
     inspect,
     learn,
+    ledger,
     price,
     release,
+    report,
     reproduce,
+    serve,
     sweep,
+    synth_fleet,
 )
+from hushmeter.cli.guide import show_guide
 from hushmeter.errors import HushmeterError, InputError, MissingExtraError
 
 app = typer.Typer(
@@ -32,7 +39,7 @@ app = typer.Typer(
         "Release smart-meter readings under differential privacy "
         "and see what an attacker still sees."
     ),
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -49,6 +56,12 @@ app.command("battery")(battery.battery)
 app.command("price")(price.price)
 app.command("sweep")(sweep.sweep)
 app.command("reproduce")(reproduce.reproduce)
+app.command("serve")(serve.serve)
+app.command("report")(report.report)
+app.add_typer(ledger.app, name="ledger")
+app.command("fleet")(fleet.fleet)
+app.command("fleet-stats")(fleet_stats.fleet_stats)
+app.command("synth-fleet")(synth_fleet.synth_fleet)
 app.command("audit")(audit.audit)
 app.command("attack")(attack.attack)
 app.command("attackers")(attack.list_attackers)
@@ -64,11 +77,13 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(
+    context: typer.Context,
+    version: bool = typer.Option(  # noqa: ARG001
         False, "--version", callback=_show_version, is_eager=True, help="Show the version."
     ),
 ) -> None:
     """Nothing leaves this machine; nothing is overwritten without --force."""
+    show_guide(context)
 
 
 def main() -> None:

@@ -33,8 +33,9 @@ def audit(
     from hushmeter.checks import one_of
     from hushmeter.noise import Gaussian, Laplace, Mechanism, Staircase
     from hushmeter.noise.audit import audit as run_audit
+    from hushmeter.protect.sensitivity import MECHANISMS
 
-    one_of("mechanism", mechanism, ("laplace", "staircase", "gaussian"))
+    one_of("mechanism", mechanism, MECHANISMS)
     if mechanism == "gaussian":
         noise: Mechanism = Gaussian(epsilon, delta, sensitivity)
     else:

@@ -126,8 +126,10 @@ class Unit:
             subject = f"whether any one appliance is on (up to {self.largest_watts:g} W)"
         if self.span == "reading":
             return f"{subject}, in one metered reading of {self.interval_s:g} s"
+        if self.span == "day":
+            return f"{subject}, over one day"
         longest = max(change.readings for change in self.changes) * self.interval_s
-        return f"{subject}, {_SPAN_WORDS[self.span]} of up to {_duration(longest)}"
+        return f"{subject}, over one run of up to {_duration(longest)}"
 
     @property
     def window(self) -> int:
@@ -138,9 +140,6 @@ class Unit:
     def largest_watts(self) -> float:
         """Largest change of one metered reading [W]."""
         return max(change.watts for change in self.changes)
-
-
-_SPAN_WORDS = {"run": "over one run", "day": "over one day"}
 
 
 def resolve_unit(

@@ -1,0 +1,38 @@
+"""The public names: a table of all, and whatever the page does not describe by hand."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import hushmeter
+
+
+def list_names(page: str) -> str:  # noqa: ARG001
+    """An autosummary of every class, function and registry of `hushmeter.__all__`."""
+    names = "\n".join(f"   {name}" for name in describable())
+    return f"```{{eval-rst}}\n.. currentmodule:: hushmeter\n\n.. autosummary::\n\n{names}\n```"
+
+
+def describe_rest(page: str) -> str:
+    """A section with the names that no directive of the page describes."""
+    known = set(re.findall(r"^\.\. auto\w+:: (\w+)$", page, flags=re.MULTILINE))
+    rest = [name for name in describable() if name not in known]
+    if not rest:
+        return ""
+    lines = [f".. {_directive(name)}:: {name}" for name in rest]
+    body = "\n".join([".. currentmodule:: hushmeter", *lines])
+    return f"## More\n\n```{{eval-rst}}\n{body}\n```"
+
+
+def describable() -> list[str]:
+    """Public names that are no modules, in the order of `__all__`."""
+    names = hushmeter.__all__
+    return [name for name in names if not inspect.ismodule(getattr(hushmeter, name))]
+
+
+def _directive(name: str) -> str:
+    value = getattr(hushmeter, name)
+    if inspect.isclass(value):
+        return "autoclass"
+    return "autofunction" if callable(value) else "autodata"

@@ -1,0 +1,39 @@
+"""Every block of the README and the book is run, and prints what the page shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.docs.blocks import Block, pages, read_blocks
+from tests.docs.execution import Page, environment, missing_needs
+
+PAGES = {path.name: read_blocks(path) for path in pages()}
+LEFT_OUT = [block for blocks in PAGES.values() for block in blocks if "skip" in block.notes]
+IN_NEED = [block for blocks in PAGES.values() for block in blocks if "needs" in block.notes]
+
+
+# The commands of json.md are run, and looked into, by test_json.py.
+@pytest.mark.parametrize("name", [n for n, blocks in PAGES.items() if blocks and n != "json.md"])
+def test_the_page_does_what_it_says(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for variable, value in environment().items():
+        monkeypatch.setenv(variable, value)
+    page = Page()
+    page.run(PAGES[name])
+
+
+@pytest.mark.parametrize("block", LEFT_OUT, ids=lambda block: block.place)
+def test_a_block_is_left_out_for_a_reason(block: Block):
+    assert len(block.notes["skip"].split()) >= 3
+
+
+@pytest.mark.parametrize("block", IN_NEED, ids=lambda block: block.place)
+def test_a_block_that_needs_something_was_run(block: Block):
+    missing = missing_needs(block)
+    if missing:
+        pytest.skip(f"{block.place} was left out: no {', '.join(missing)} here")
+    assert block.notes["needs"]
+
+
+def test_readme_and_book_are_there():
+    assert {"README.md", "index.md", "household.md", "cli.md"} <= set(PAGES)
