@@ -200,14 +200,14 @@ def apply_medians(levels: LevelArray, starts: BoolArray, rules: AlipRules) -> No
             levels[rare, i] = replacement
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _replace_steps(column: LevelArray, starts: BoolArray, instead: LevelArray) -> None:
     for t in range(1, column.size):
         if not starts[t]:
             column[t] = instead[column[t - 1], column[t]]
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def fill_boxes(
     power: FloatArray, load: FloatArray, lows: FloatArray, highs: FloatArray, order: IntArray
 ) -> None:

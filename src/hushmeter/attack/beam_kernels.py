@@ -29,7 +29,7 @@ from hushmeter.attack.beam_states import (
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def new_table(loads: Loads, width: int) -> tuple[Table, Found]:
     """Room for all states that `width` states may turn into."""
     moves = int((loads.sizes - 1).sum())
@@ -41,7 +41,7 @@ def new_table(loads: Loads, width: int) -> tuple[Table, Found]:
     return table, Found(np.empty(most, np.int64), np.empty(most), np.empty(most, np.int64))
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def offer(
     code: int, weight: float, parent: int, best: bool, table: Table, found: Found, count: int
 ) -> int:
@@ -62,7 +62,7 @@ def offer(
     return count
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def expand(
     loads: Loads, codes: IntArray, weights: FloatArray, best: bool, table: Table, found: Found
 ) -> int:
@@ -97,7 +97,7 @@ def expand(
     return count
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def walk(
     loads: Loads,
     tables: Densities,
@@ -141,7 +141,7 @@ def walk(
     return codes, weights
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def gather(loads: Loads, code: int, pairs: bool, table: Table, values: FloatArray) -> float:
     """Σ over the kept next states of transition probability times value."""
     total = value_of(table, code, values)
@@ -167,7 +167,7 @@ def gather(loads: Loads, code: int, pairs: bool, table: Table, values: FloatArra
     return max(stay_chance(loads, code) * total, 1e-300)
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def smooth(
     loads: Loads,
     starts: BoolArray,

@@ -80,7 +80,7 @@ class Found(NamedTuple):
     parents: IntArray
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def slot_of(keys: IntArray, code: int) -> int:
     """Where a code is, or would be put, in an open hash table of 2^k places."""
     mask = keys.size - 1
@@ -90,14 +90,14 @@ def slot_of(keys: IntArray, code: int) -> int:
     return at
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def value_of(table: Table, code: int, values: FloatArray) -> float:
     """The value of a code, zero where it is not in the table."""
     at = slot_of(table.keys, code)
     return 0.0 if table.keys[at] == EMPTY else values[table.places[at]]
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def density(tables: Densities, away: float, variance: float) -> float:
     """Density of a reading that is `away` watts from the mean of a state."""
     rank = int(np.log(variance / tables.lowest) * tables.per_log + 0.5)
@@ -114,7 +114,7 @@ def density(tables: Densities, away: float, variance: float) -> float:
     return float(tables.weight[c] * decay)
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def keep_best(scores: FloatArray, width: int) -> IntArray:
     """Places of the `width` largest scores that are not negligible."""
     least = scores.max() * NEGLIGIBLE
@@ -123,7 +123,7 @@ def keep_best(scores: FloatArray, width: int) -> IntArray:
     return np.flatnonzero(scores >= least)[:width]
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def pair_bar(weights: FloatArray) -> float:
     """The weight from which on two loads of a state may change at once: that of the PAIRSth."""
     if weights.size <= PAIRS:
@@ -131,7 +131,7 @@ def pair_bar(weights: FloatArray) -> float:
     return float(np.partition(weights, weights.size - PAIRS)[weights.size - PAIRS])
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def stay_chance(loads: Loads, code: int) -> float:
     """Probability that no load changes its state."""
     stay = 1.0
@@ -141,7 +141,7 @@ def stay_chance(loads: Loads, code: int) -> float:
     return stay
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def load_sum(loads: Loads, code: int) -> tuple[float, float]:
     """Mean [W] and variance [W²] of the sum of all loads in a joint state."""
     mean, variance = 0.0, loads.variance
@@ -152,7 +152,7 @@ def load_sum(loads: Loads, code: int) -> tuple[float, float]:
     return mean, variance
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def open_beam(
     loads: Loads, initial: FloatArray, reading: float, width: int
 ) -> tuple[IntArray, FloatArray]:

@@ -16,7 +16,7 @@ from hushmeter.checks import BoolArray, FloatArray, IntArray
 Pointers = NDArray[np.unsignedinteger]
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def best_step(
     vector: FloatArray,
     work: FloatArray,
@@ -48,7 +48,7 @@ def best_step(
     return vector, work, origin, from_work
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _best_of_two(
     vector: FloatArray, out: FloatArray, origin: Pointers, out_from: Pointers, a: FloatArray
 ) -> None:
@@ -66,7 +66,7 @@ def _best_of_two(
         out_from[2 * i + 1] = from_x if rise else from_y
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _best_of_three(
     vector: FloatArray, out: FloatArray, origin: Pointers, out_from: Pointers, a: FloatArray
 ) -> None:
@@ -85,7 +85,7 @@ def _best_of_three(
             out_from[3 * i + to] = from_x if keep else from_z
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _best_of_four(
     vector: FloatArray, out: FloatArray, origin: Pointers, out_from: Pointers, a: FloatArray
 ) -> None:
@@ -109,7 +109,7 @@ def _best_of_four(
             out_from[4 * i + to] = from_w if keep else from_y
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _best_of_many(
     vector: FloatArray,
     out: FloatArray,
@@ -141,7 +141,7 @@ def _best_of_many(
             out[i * size + k], out_from[i * size + k] = spare[k * n + i], from_spare[k * n + i]
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def max_forward(
     likelihood: FloatArray,
     starts: BoolArray,
@@ -179,7 +179,7 @@ def max_forward(
     vector[:] = current
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def trace_back(pointers: Pointers, last: int, path: IntArray) -> int:
     """Follow the pointers of a block from its last state; returns the state before the block."""
     state = last

@@ -190,7 +190,7 @@ def spread_classes(spreads: FloatArray) -> tuple[FloatArray, NDArray[np.int32]]:
     return lowest * RATIO ** used.astype(np.float64), classes.astype(np.int32)
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def _look_up(
     readings: FloatArray,
     means: FloatArray,
@@ -231,7 +231,7 @@ def gaussian_log_densities(
     return out
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def _fill_gaussian(
     readings: FloatArray,
     means: FloatArray,

@@ -95,7 +95,7 @@ def _expect(
     return chances, pairs, float(evidence + peaks.sum())
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _filter(
     likelihood: FloatArray,
     starts: BoolArray,
@@ -120,7 +120,7 @@ def _filter(
     return evidence
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _smooth(
     likelihood: FloatArray,
     starts: BoolArray,

@@ -155,7 +155,7 @@ class MultiShot(IncrementAttacker):
         return self.increments.home
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _follow(
     jumps: FloatArray,
     tolerance: float,
@@ -180,7 +180,7 @@ def _follow(
             track[t, i] = x
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _correct_as_printed(states: BoolArray, powers: FloatArray, load: FloatArray) -> None:
     """Lines 8–20 of Algorithm 1 to the letter, powers in descending order."""
     n = powers.size
@@ -200,7 +200,7 @@ def _correct_as_printed(states: BoolArray, powers: FloatArray, load: FloatArray)
                 states[t, i] = True
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _correct(
     states: BoolArray, powers: FloatArray, load: FloatArray, surplus: float, deficit: float
 ) -> None:

@@ -162,7 +162,7 @@ def _digits(codes: IntArray, counts: IntArray) -> LevelArray:
     return digits
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _write_digits(codes: IntArray, counts: IntArray, digits: LevelArray) -> None:
     for t in range(codes.size):
         rest = codes[t]
@@ -171,7 +171,7 @@ def _write_digits(codes: IntArray, counts: IntArray, digits: LevelArray) -> None
             rest //= counts[i]
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _nearest(borders: IntArray, targets: IntArray) -> IntArray:
     """Number of borders below each target, by a binary search without branches."""
     found = np.empty(targets.size, np.int64)
@@ -186,7 +186,7 @@ def _nearest(borders: IntArray, targets: IntArray) -> IntArray:
     return found
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _meet(
     high: SumTable,
     low: SumTable,

@@ -300,7 +300,7 @@ def _power_before(powers: FloatArray) -> FloatArray:
 
 
 # error_model="numpy": without the check for a zero divisor the inner loop vectorises.
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _fill_largest_first(
     jumps: FloatArray,
     tolerance: float,
@@ -316,7 +316,7 @@ def _fill_largest_first(
             switches[t, i] = share if share < 1.0 else 1.0
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def _fill_available(
     jumps: FloatArray,
     tolerance: float,

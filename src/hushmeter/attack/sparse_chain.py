@@ -78,7 +78,7 @@ def _columns(rows: IntArray, columns: IntArray, count: int, totals: FloatArray) 
     return Columns(starts, row, times / totals[row])
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def decode_pairs(
     chain: SparseChain, symbols: IntArray, starts: BoolArray, fall_back: bool
 ) -> IntArray:
@@ -148,7 +148,7 @@ def decode_path(
     return found
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _forward(
     chain: SparseChain,
     symbols: IntArray,
@@ -191,7 +191,7 @@ def _forward(
     return score, offsets, pointers, breaks
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _step(
     before: Columns,
     states: IntArray,
@@ -213,7 +213,7 @@ def _step(
     return reached
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _clear(emitted: Columns, symbols: IntArray, t: int, score: FloatArray, cut: int) -> None:
     """Forget the scores of reading t; those a block begins with may lie anywhere."""
     if t < cut:
@@ -223,7 +223,7 @@ def _clear(emitted: Columns, symbols: IntArray, t: int, score: FloatArray, cut: 
             score[emitted.rows[e]] = -np.inf
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _trace(
     emitted: Columns,
     symbols: IntArray,

@@ -143,7 +143,7 @@ class SubsetSearch:
             answers.ties[t] = residual <= self.tolerance + MILP_SLACK
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _prefer(
     residual: int, size: int, mask: int, best_residual: int, best_size: int, best_mask: int
 ) -> bool:
@@ -154,7 +154,7 @@ def _prefer(
     return mask > best_mask
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _search_table(
     table: SubsetSums, targets: IntArray, tolerance: int, allowed: IntArray, answers: Answers
 ) -> None:
@@ -180,7 +180,7 @@ def _search_table(
         answers.masks[t], answers.residuals[t], answers.ties[t] = best_mask, best, ties
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _nearest_in_table(table: SubsetSums, target: int, forbidden: int) -> tuple[int, int]:
     best, best_size, best_mask = abs(target), 0, 0
     for size in range(1, table.starts.size - 1):
@@ -199,7 +199,7 @@ def _nearest_in_table(table: SubsetSums, target: int, forbidden: int) -> tuple[i
     return best, best_mask
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _keep_allowed(part: SubsetSums, forbidden: int, kept: SubsetSums) -> None:
     count = 0
     for size in range(part.starts.size - 1):
@@ -211,14 +211,14 @@ def _keep_allowed(part: SubsetSums, forbidden: int, kept: SubsetSums) -> None:
     kept.starts[-1] = count
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _empty_like(part: SubsetSums) -> SubsetSums:
     return SubsetSums(
         np.empty_like(part.sums), np.empty_like(part.masks), np.empty_like(part.starts)
     )
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _search_halves(
     high: SubsetSums,
     low: SubsetSums,
@@ -247,7 +247,7 @@ def _search_halves(
         answers.masks[t], answers.residuals[t], answers.ties[t] = best_mask, best, ties
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _search_pair(
     high: SubsetSums, low: SubsetSums, size_high: int, size_low: int, target: int, tolerance: int
 ) -> tuple[int, int, int]:

@@ -13,7 +13,7 @@ import numpy as np
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def mix(
     vector: FloatArray,
     work: FloatArray,
@@ -43,7 +43,7 @@ def mix(
     return vector, work
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def _mix_two(vector: FloatArray, out: FloatArray, a: FloatArray) -> None:
     n = vector.size // 2
     first, second = vector[:n], vector[n:]
@@ -53,7 +53,7 @@ def _mix_two(vector: FloatArray, out: FloatArray, a: FloatArray) -> None:
         out[2 * i + 1] = x * a[1] + y * a[3]
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def _mix_three(vector: FloatArray, out: FloatArray, a: FloatArray) -> None:
     n = vector.size // 3
     first, second, third = vector[:n], vector[n : 2 * n], vector[2 * n :]
@@ -64,7 +64,7 @@ def _mix_three(vector: FloatArray, out: FloatArray, a: FloatArray) -> None:
         out[3 * i + 2] = x * a[2] + y * a[5] + z * a[8]
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def _mix_four(vector: FloatArray, out: FloatArray, a: FloatArray) -> None:
     n = vector.size // 4
     first, second = vector[:n], vector[n : 2 * n]
@@ -77,7 +77,7 @@ def _mix_four(vector: FloatArray, out: FloatArray, a: FloatArray) -> None:
         out[4 * i + 3] = w * a[3] + x * a[7] + y * a[11] + z * a[15]
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def _mix_many(
     vector: FloatArray, out: FloatArray, spare: FloatArray, matrix: FloatArray, size: int
 ) -> None:
@@ -95,7 +95,7 @@ def _mix_many(
             out[i * size + k] = spare[k * n + i]
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def sum_forward(
     likelihood: FloatArray,
     starts: BoolArray,
@@ -129,7 +129,7 @@ def sum_forward(
     return evidence
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def sum_backward(
     likelihood: FloatArray,
     starts: BoolArray,
@@ -163,7 +163,7 @@ def sum_backward(
     beta[:] = current
 
 
-@numba.njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def _marginalise(joint: FloatArray, sizes: IntArray, scale: float, chances: FloatArray) -> None:
     """Marginals of every chain, folding the joint law over one chain after the other."""
     length, offset = joint.size, 0
