@@ -132,13 +132,12 @@ def draw_feeder(plan: FleetPlan, feeder: int) -> FloatArray:
     watts += (90.0 * size * rng.lognormal(0.0, 0.3, METERS_PER_FEEDER))[:, None, None]
     _charge_cars(plan, rng, watts)
     _shine(plan, rng, watts)
-    whole_watts: FloatArray = np.rint(watts).astype(np.float64)
-    return whole_watts
+    return np.rint(watts, out=watts)
 
 
 def _hours(plan: FleetPlan) -> FloatArray:
     """Middle of every reading of a day [h]."""
-    return (np.arange(plan.slots) + 0.5) * (plan.interval_s / 3600)
+    return (np.arange(plan.slots, dtype=np.float64) + 0.5) * (plan.interval_s / 3600)
 
 
 def _daily_shapes(plan: FleetPlan, habit: FloatArray) -> FloatArray:

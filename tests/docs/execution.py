@@ -95,7 +95,7 @@ def split_script(text: str) -> list[Command]:
 
 
 def matches(shown: str, printed: str) -> bool:
-    """Word by word; `...` stands for anything, a number may be one off in its last place."""
+    """Word by word; `...` stands for any words, a number may be one off in its last place."""
     want, got = shown.split(), printed.split()
     i = j = 0
     star, mark = -1, 0
@@ -114,9 +114,12 @@ def matches(shown: str, printed: str) -> bool:
 
 
 def same_word(want: str, got: str) -> bool:
-    """Equal, or equal but for the last place of their numbers."""
+    """Equal but for the last place of their numbers, or for what `...` stands for."""
     if want == got or (RULE.match(want) and RULE.match(got)):
         return True
+    if "..." in want:
+        pattern = ".*".join(map(re.escape, want.split("...")))
+        return re.fullmatch(pattern, got) is not None
     numbers = list(zip(NUMBER.findall(want), NUMBER.findall(got), strict=False))
     return NUMBER.split(want) == NUMBER.split(got) and all(near(a, b) for a, b in numbers)
 

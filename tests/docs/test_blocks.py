@@ -42,6 +42,8 @@ def in_folder(tmp_path, monkeypatch):
         ("1.0e-05", "1.1e-05", True),
         ("1.0e-05", "1.0e-06", False),
         ("─────", "────────", True),
+        ("head 7:... is", "head 7:b18a2d is", True),
+        ("7:...", "8:b18a2d", False),
     ],
 )
 def test_words_and_numbers_are_compared(shown, printed, same):

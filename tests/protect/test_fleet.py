@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import combinations
 
@@ -28,12 +30,12 @@ from tests.protect.fleet_cases import (
 from hushmeter.errors import DataError, InputError
 from hushmeter.noise.randomness import KEY_BYTES
 from hushmeter.protect import fleet_input, fleet_task
-from hushmeter.protect.fleet import estimate_bytes, list_files, read_footer
 from hushmeter.protect.fleet_job import FleetJob, build_mechanism
 from hushmeter.protect.fleet_keys import file_key, input_digest, stretch_key
 from hushmeter.protect.fleet_manifest import read_manifest
 from hushmeter.protect.fleet_schema import Columns
 from hushmeter.protect.fleet_state import PrivateFolder
+from hushmeter.protect.fleet_survey import estimate_bytes, list_files, read_footer
 from hushmeter.protect.fleet_task import batch_names, protect_file
 from hushmeter.protect.ledger import open_ledger
 
@@ -457,3 +459,25 @@ def test_the_estimate_of_the_room_is_close(tmp_path, ledger):
     size = (tmp_path / "out" / name).stat().st_size
     estimate = estimate_bytes(TERMS, {name: read_footer(fleet / name, "value")})
     assert 0.8 * estimate < size < 1.1 * estimate
+
+
+@pytest.mark.slow
+def test_memory_is_bounded_whatever_the_file(tmp_path, ledger):
+    """Ten million rows in one row group: less than 500 MB, measured in a process of its own."""
+    fleet = small_fleet(tmp_path, meters=3500, days=30, files=1, interval_s=900)
+    name = list_files(fleet)[0]
+    table = pq.read_table(fleet / name)
+    pq.write_table(table, fleet / name, compression="zstd", row_group_size=table.num_rows)
+    script = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from hushmeter.protect.fleet import release_fleet\n"
+        "from hushmeter.protect.fleet_job import FleetTerms\n"
+        "terms = FleetTerms('1', (0.0, 15e3))\n"
+        "done = release_fleet(sys.argv[1], sys.argv[2], terms, ledger=sys.argv[3])\n"
+        "assert done.complete\n"
+        "print(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0])\n"
+    )
+    command = [sys.executable, "-c", script, str(fleet), str(tmp_path / "out"), ledger]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(done.stdout) / 1024 < 500

@@ -24,8 +24,8 @@ from tests.protect.fleet_cases import (
     spends,
 )
 
-from hushmeter.protect.fleet import list_files
 from hushmeter.protect.fleet_state import PrivateFolder
+from hushmeter.protect.fleet_survey import list_files
 from hushmeter.protect.ledger import open_ledger
 
 KILLS = 110

@@ -285,7 +285,7 @@ def test_opening_what_is_not_there(tmp_path):
     (tmp_path / "text.db").write_text("not a database, but long enough to look like a file" * 9)
     with pytest.raises(DataError, match="cannot be used as a ledger: file is not a database"):
         open_ledger(f"sqlite:///{tmp_path / 'text.db'}", create=True)
-    with pytest.raises(DataError, match="cannot hold a ledger: (Not a directory|File exists)"):
+    with pytest.raises(DataError, match=r"cannot hold a ledger: (Not a directory|File exists)"):
         open_ledger(f"sqlite:///{tmp_path / 'text.db' / 'ledger.db'}", create=True)
     with pytest.raises(DataError, match="cannot be used: unable to open database file"):
         open_ledger(f"sqlite:///{tmp_path}", create=True)

@@ -8,12 +8,9 @@ destroyed, and nobody can take the noise away or draw it again.
 
 from __future__ import annotations
 
-import math
-import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -24,9 +21,17 @@ from hushmeter.checks import whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.protect.fleet_job import FleetJob, FleetTerms, build_mechanism
 from hushmeter.protect.fleet_manifest import MANIFEST, read_manifest, write_manifest
+from hushmeter.protect.fleet_pool import protect_in_processes
 from hushmeter.protect.fleet_schema import Columns, check_interval
 from hushmeter.protect.fleet_state import STATE, PrivateFolder
-from hushmeter.protect.fleet_task import FileReport, protect_file
+from hushmeter.protect.fleet_survey import (
+    Footer,
+    estimate_bytes,
+    find_interval,
+    list_files,
+    read_footer,
+)
+from hushmeter.protect.fleet_task import FileReport
 
 Report = Callable[[FileReport, int, int], None]
 """Called with every finished file, the rows done so far and the rows of all files."""
@@ -136,75 +141,13 @@ def release_fleet(
             folder.destroy()
             return FleetRelease(job, (), read_manifest(output).facts)
         job = _begin(folder, job, key, footers)
-        protect_all = schedule or partial(_protect_all, jobs=jobs)
+        protect_all = schedule or partial(protect_in_processes, jobs=jobs)
         return _run(folder, job, files, footers, protect_all, report)
-
-
-def list_files(source: Path) -> list[str]:
-    """Names of the Parquet files below a folder, in order; hidden ones are left out."""
-    found = (path.relative_to(source) for path in source.rglob("*.parquet") if path.is_file())
-    return sorted(p.as_posix() for p in found if not any(part[0] == "." for part in p.parts))
 
 
 def new_release() -> str:
     """A fresh identity: the time, and eight random digits."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
-
-
-@dataclass(frozen=True)
-class Footer:
-    """Rows of a file, and the bytes of its columns but for the value."""
-
-    rows: int = 0
-    other_bytes: int = 0
-
-
-def read_footer(path: Path, value: str) -> Footer:
-    """What a file's footer says; nothing for one that cannot be read."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    try:
-        metadata = parquet.read_metadata(path)
-    except (pa.ArrowException, OSError):
-        return Footer()
-    columns = (
-        metadata.row_group(g).column(c)
-        for g in range(metadata.num_row_groups)
-        for c in range(metadata.num_columns)
-    )
-    size = sum(c.total_compressed_size for c in columns if c.path_in_schema != value)
-    return Footer(metadata.num_rows, size)
-
-
-def find_interval(source: Path, files: Sequence[str], columns: Columns) -> int:
-    """The interval of the first row that has one [s]: it is public, as times are."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    for name in files:
-        try:
-            file = parquet.ParquetFile(source / name)
-            batches = file.iter_batches(1024, columns=[columns.interval], use_threads=False)
-            values = next(batches).column(0).drop_null().to_pylist()
-            return check_interval(values[0])
-        except (pa.ArrowException, OSError, InputError, StopIteration, IndexError, KeyError):
-            continue
-    raise DataError(
-        f"no file of {source} says in its first rows, in column {columns.interval!r}, how many "
-        "seconds a reading lasts; give --interval."
-    )
-
-
-def estimate_bytes(terms: FleetTerms, footers: dict[str, Footer]) -> int:
-    """About what the output takes.
-
-    A value takes the entropy of its noise, at most log2(σ/g·√(2πe)) bits, which packing misses by
-    a tenth.
-    """
-    noise = build_mechanism(terms)
-    bits = math.log2(max(2.0, noise.std / noise.grid * math.sqrt(2 * math.pi * math.e)))
-    return sum(int(f.other_bytes + 1.2 * bits / 8 * f.rows) for f in footers.values())
 
 
 def _check_folders(source: Path, output: Path) -> None:
@@ -302,69 +245,18 @@ def _run(
 
     total, done = sum(footer.rows for footer in footers.values()), 0
     found: dict[str, FileReport] = {}
-    for one in protect_all(job, files):
-        found[one.source] = one
-        done += footers[one.source].rows
-        if report is not None:
-            report(one, done, total)
-    # Files that were released before and have left the input folder since.
-    for plain in folder.reported():
-        found.setdefault(plain["source"], FileReport.from_dict(plain))
-    reports = tuple(found[name] for name in sorted(found))
+    # Held open throughout: the last to leave a SQLite file tidies up, which takes a while.
     with open_ledger(job.ledger) as ledger:
+        for one in protect_all(job, files):
+            found[one.source] = one
+            done += footers[one.source].rows
+            if report is not None:
+                report(one, done, total)
+        # Files that were released before and have left the input folder since.
+        for plain in folder.reported():
+            found.setdefault(plain["source"], FileReport.from_dict(plain))
+        reports = tuple(found[name] for name in sorted(found))
         head = str(ledger.head())
     manifest = write_manifest(folder.output, job, reports, head)
     folder.destroy()
     return FleetRelease(job.with_key(b""), reports, manifest)
-
-
-def _protect_all(job: FleetJob, files: Sequence[str], jobs: int) -> Iterator[FileReport]:
-    """Reports in whatever order the files are done."""
-    if jobs == 1 or len(files) == 1:
-        for name in files:
-            yield protect_file(job, name)
-        return
-    from concurrent.futures import ProcessPoolExecutor, as_completed
-    from concurrent.futures.process import BrokenProcessPool
-    from multiprocessing import get_context
-
-    # Not by fork: the threads of Arrow do not survive it.
-    workers = min(jobs, len(files))
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start_worker)
-    try:
-        tasks = [pool.submit(protect_file, job, name) for name in files]
-        for task in as_completed(tasks):
-            yield task.result()
-    except BrokenProcessPool:
-        raise DataError(
-            "a worker process was killed (too little memory?); what it had paid for is kept, go "
-            "on with --resume."
-        ) from None
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _start_worker() -> None:
-    """One core for each worker, and none that outlives the job."""
-    import signal
-    import threading
-
-    import pyarrow as pa
-
-    pa.set_cpu_count(1)
-    with suppress(NotImplementedError):
-        # It gives memory back sooner than the default allocator, at the same speed.
-        pa.set_memory_pool(pa.jemalloc_memory_pool())
-    # An interrupt at the terminal reaches the job itself, which stops the workers in good order.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_follow_the_job, daemon=True).start()
-
-
-def _follow_the_job() -> None:
-    """End this worker as soon as the job is gone: its queue alone would wait for ever."""
-    from multiprocessing import connection, parent_process
-
-    parent = parent_process()
-    if parent is not None:
-        connection.wait([parent.sentinel])
-        os._exit(1)

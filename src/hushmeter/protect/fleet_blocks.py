@@ -61,6 +61,25 @@ class Batch:
     intervals: IntArray
 
 
+@dataclass(frozen=True)
+class Readings:
+    """The values of a record batch and their units: all that the noise needs.
+
+    Attributes
+    ----------
+    values : array
+        NaN where there is nothing.
+    unit_codes : array
+        −1 where there is nothing.
+    factors : array
+        Watts per unit for every code; 1 for units nobody knows.
+    """
+
+    values: FloatArray
+    unit_codes: NDArray[np.int32]
+    factors: FloatArray
+
+
 @lru_cache(maxsize=2)
 def calendar_of(period: str) -> Calendar:
     """Period of every day from 1970 to 2200, and first and end day of every period."""
@@ -213,10 +232,13 @@ class Blocks:
         )
         return mask, int(kept)
 
-    def factors(self, batch: Batch) -> FloatArray:
-        """Watts per unit for every unit code of a batch; 1 for units nobody knows."""
-        table = np.array([watts_per(unit, self.interval_s) for unit in UNITS] + [1.0])
-        return table[batch.unit_map]
+    def readings(self, record: pa.RecordBatch) -> Readings:
+        """The values of a record batch with what turns them into watts."""
+        codes, units = _codes(record.column(self.columns.unit))
+        factors = [
+            watts_per(unit, self.interval_s) if unit in UNITS else 1.0 for unit in units.to_pylist()
+        ]
+        return Readings(_numbers(record.column(self.columns.value)), codes, np.array(factors))
 
     def _number(self, meters: pa.Array) -> IntArray:
         """Numbers in the file of the meters of a batch; new ones are appended."""

@@ -105,10 +105,23 @@ class PrivateFolder:
         """Where the report of a file lies."""
         return self.reports / f"{quote(source, safe='')}.json"
 
+    def write_report(self, source: str, content: bytes) -> None:
+        """Keep the report of a file; a power cut may lose it, and the file is then done again."""
+        path = self.report_file(source)
+        temporary = path.with_name(f".{secrets.token_hex(8)}")
+        temporary.write_bytes(content)
+        temporary.replace(path)
+
+    def report(self, source: str) -> dict[str, Any] | None:
+        """The report of a file, None if there is none that is whole."""
+        return _whole_json(self.report_file(source))
+
     def reported(self) -> Iterator[dict[str, Any]]:
-        """Every report."""
-        for path in sorted(self.reports.glob("*.json")):
-            yield json.loads(path.read_bytes())
+        """Every report that is whole."""
+        for path in sorted(self.reports.glob("[!.]*.json")):
+            found = _whole_json(path)
+            if found is not None:
+                yield found
 
     def clear_staging(self) -> None:
         """Remove what a killed job left half written."""
@@ -143,6 +156,14 @@ def write_durably(path: Path, content: bytes) -> None:
         with suppress(OSError):
             temporary.unlink()
     sync_folder(path.parent)
+
+
+def _whole_json(path: Path) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    return found
 
 
 def sync_folder(folder: Path) -> None:

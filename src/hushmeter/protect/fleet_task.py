@@ -4,7 +4,7 @@
 same time if they must. Whatever happens, the order of steps is
 
     check all rows → reserve room → spend (durable) → write to staging → fsync
-    → report (durable) → rename → fsync the folder → mark released
+    → report → rename → fsync the folder → mark released
 
 so that nothing appears that was not paid for, and an attempt that died is repeated for nothing
 with the same bytes.
@@ -21,7 +21,7 @@ import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import BudgetError, DataError
-from hushmeter.protect.fleet_blocks import Batch, Blocks, Problem
+from hushmeter.protect.fleet_blocks import Blocks, Problem, Readings
 from hushmeter.protect.fleet_input import (
     FleetFile,
     UnusableFileError,
@@ -32,7 +32,7 @@ from hushmeter.protect.fleet_job import FleetJob, build_mechanism
 from hushmeter.protect.fleet_kernels import from_watts, to_watts
 from hushmeter.protect.fleet_keys import file_key, input_digest, stretch_key
 from hushmeter.protect.fleet_output import StagedFile, open_writer, output_schema, room_for
-from hushmeter.protect.fleet_state import PrivateFolder, write_durably
+from hushmeter.protect.fleet_state import PrivateFolder
 from hushmeter.protect.ledger import Ledger, micro_epsilon, open_ledger
 
 if TYPE_CHECKING:
@@ -125,10 +125,10 @@ def _finished(job: FleetJob, source: str, ledger: Ledger) -> FileReport | None:
     """The report of a file that an earlier attempt has published."""
     if ledger.state_of(job.release, source) != "released":
         return None
-    report = PrivateFolder(Path(job.output_dir)).report_file(source)
-    if not report.exists() or not (Path(job.output_dir) / source).exists():
+    report = PrivateFolder(Path(job.output_dir)).report(source)
+    if report is None or not (Path(job.output_dir) / source).exists():
         return None
-    return FileReport.from_dict(json.loads(report.read_bytes()))
+    return FileReport.from_dict(report)
 
 
 def _release(
@@ -159,7 +159,7 @@ def _release(
         file.check_unchanged()
         staged.settle()
         whole = _with_output(report, staged)
-        write_durably(folder.report_file(source), whole.to_json())
+        folder.write_report(source, whole.to_json())
         staged.publish()
         ledger.mark_released(job.charge, source, staged.digest)
         return whole
@@ -258,26 +258,26 @@ def _noised(
     """
     import pyarrow as pa
 
-    batch = blocks.batch(record)
     place = record.schema.get_field_index(blocks.columns.value)
-    values = pa.array(add_noise(batch, blocks.factors(batch), mechanism, secret))
+    values = pa.array(add_noise(blocks.readings(record), mechanism, secret))
     columns = record.columns
     columns[place] = values.cast(held.field(place).type)
     noised = pa.RecordBatch.from_arrays(columns, schema=held)
     if not dropped.any():
         return noised
-    keep, kept = blocks.keep(batch, dropped)
+    keep, kept = blocks.keep(blocks.batch(record), dropped)
     return noised if kept == noised.num_rows else noised.filter(pa.array(keep))
 
 
-def add_noise(batch: Batch, factors: FloatArray, mechanism: Mechanism, secret: bytes) -> FloatArray:
+def add_noise(readings: Readings, mechanism: Mechanism, secret: bytes) -> FloatArray:
     """Values to clamped watts, noise, and back to the unit of each row."""
     assert mechanism.clamp is not None
-    watts = np.empty(batch.values.size)
-    to_watts(batch.values, batch.unit_codes, factors, *mechanism.clamp, watts)
+    codes, factors = readings.unit_codes, readings.factors
+    watts = np.empty(readings.values.size)
+    to_watts(readings.values, codes, factors, *mechanism.clamp, watts)
     mechanism.release(watts, key=secret, out=watts)
     if (factors != 1.0).any():
-        from_watts(watts, batch.unit_codes, factors)
+        from_watts(watts, codes, factors)
     return watts
 
 

@@ -13,22 +13,22 @@ Where it lies::
     postgresql://…           several machines, writers meet only where they share meters
 
 Modules: `ledger_batch` checks what is asked, `ledger_budget` decides, `ledger_writes` has the
-transactions, `ledger_chain` the hashes, `ledger_verify` replays them, `ledger_schema` has the
-tables, `ledger_store` and `ledger_postgres` speak to the databases.
+transactions, `ledger_views` what is shown, `ledger_chain` the hashes, `ledger_verify` replays them,
+`ledger_schema` has the tables, `ledger_store` the SQL, `ledger_sqlite` and `ledger_postgres` the
+databases.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 
 from hushmeter.checks import whole
-from hushmeter.errors import DataError, InputError
+from hushmeter.errors import InputError
 from hushmeter.protect import ledger_writes as writes
 from hushmeter.protect.ledger_batch import Charge, SpendOutcome, check_batch, check_name
 from hushmeter.protect.ledger_budget import (
@@ -37,13 +37,13 @@ from hushmeter.protect.ledger_budget import (
     merge_caps,
     micro_cap,
     micro_epsilon,
-    ordinal,
     worst_window,
 )
-from hushmeter.protect.ledger_chain import Entry, Head, Row
+from hushmeter.protect.ledger_chain import Head
 from hushmeter.protect.ledger_sqlite import SqliteStore
 from hushmeter.protect.ledger_store import EVERYBODY, Store, absent
 from hushmeter.protect.ledger_verify import find_problems
+from hushmeter.protect.ledger_views import Balance, Spend, by_period, describe_spend
 
 __all__ = [
     "Balance",
@@ -60,52 +60,6 @@ __all__ = [
 
 LIFT = "none"
 """Given to `Ledger.set_cap` in place of an ε, it lifts that cap."""
-
-
-class Spend(TypedDict):
-    """One spend with what the chain knows of it."""
-
-    meter: str
-    period: str
-    stream: str
-    micro_epsilon: int
-    release: str
-    source: str
-    entry: int
-    at: str
-
-
-@dataclass(frozen=True)
-class Balance:
-    """Where a meter stands [micro-ε].
-
-    Attributes
-    ----------
-    meter : str
-    spent : int
-        Over all periods.
-    cap : Cap
-        In force for this meter.
-    window : int or None
-        Most in any w periods in a row, where windows are capped.
-    """
-
-    meter: str
-    spent: int
-    cap: Cap
-    window: int | None = None
-
-    @property
-    def remaining(self) -> int | None:
-        """Left under the cap on the total."""
-        return None if self.cap.total is None else max(0, self.cap.total - self.spent)
-
-    @property
-    def window_remaining(self) -> int | None:
-        """Left in the fullest window."""
-        if self.cap.window is None or self.window is None:
-            return None
-        return max(0, self.cap.window[1] - self.window)
 
 
 def open_ledger(url: str, *, create: bool = False) -> Ledger:
@@ -247,7 +201,7 @@ class Ledger:
         """Most micro-ε of a meter in any `width` periods in a row."""
         whole("width", width)
         with self._store.reading():
-            return worst_window(_by_period(self._store.history(meter)), width)[0]
+            return worst_window(by_period(self._store.history(meter)), width)[0]
 
     def balance(self, meter: str) -> Balance:
         """Where a meter stands; zero for one never seen."""
@@ -283,14 +237,14 @@ class Ledger:
         with self._store.reading():
             rows = self._store.history(meter)
             owners = self._store.owners({row.batch for row in rows})
-        return [_spend(row, owners.get(row.batch)) for row in rows]
+        return [describe_spend(row, owners.get(row.batch)) for row in rows]
 
     def rows(self) -> Iterator[Spend]:
         """Every spend, batch by batch."""
         with self._store.reading():
             entries = {entry.batch: entry for entry in self._store.entries("spend")}
             for row in self._store.rows():
-                yield _spend(row, entries.get(row.batch))
+                yield describe_spend(row, entries.get(row.batch))
 
     def verify(self, head: Head | str | None = None) -> list[str]:
         """Replay the whole ledger: one sentence for everything that does not fit, none if sound.
@@ -309,7 +263,7 @@ class Ledger:
         cap = merge_caps(found.get(meter), found.get(EVERYBODY, Cap()))
         if cap.window is None:
             return Balance(meter, spent, cap)
-        spends = _by_period(self._store.history(meter))
+        spends = by_period(self._store.history(meter))
         return Balance(meter, spent, cap, worst_window(spends, cap.window[0])[0])
 
 
@@ -324,38 +278,12 @@ def _store(url: str, create: bool) -> Store:
     raise InputError(f"a ledger is sqlite:///file.db or postgresql://…, got {_shown(url)!r}.")
 
 
-def _spend(row: Row, entry: Entry | None) -> Spend:
-    if entry is None:
-        raise DataError(
-            f"the spend of meter {row.meter} in {row.period} belongs to no entry; "
-            "see what else is wrong with `hushmeter ledger verify`."
-        )
-    return {
-        "meter": row.meter,
-        "period": row.period,
-        "stream": row.stream,
-        "micro_epsilon": row.micro,
-        "release": entry.release,
-        "source": entry.source,
-        "entry": entry.seq,
-        "at": entry.at,
-    }
-
-
 def _window(window: Any) -> tuple[int, int]:
     try:
         width, epsilon = window
     except (TypeError, ValueError):
         raise InputError(f"window must be (periods, ε), got {window!r}.") from None
     return whole("window", width), micro_cap("window", epsilon)
-
-
-def _by_period(rows: Sequence[Row]) -> dict[int, int]:
-    spends: dict[int, int] = {}
-    for row in rows:
-        number = ordinal(row.period)
-        spends[number] = spends.get(number, 0) + row.micro
-    return spends
 
 
 def _shown(url: str) -> str:
