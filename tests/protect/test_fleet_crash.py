@@ -148,7 +148,8 @@ def test_the_real_command_with_workers_killed_and_resumed(tmp_path):
         assert job.poll() is None, job.stderr.read()
         time.sleep(0.01)
     time.sleep(chance.uniform(0, 0.05))
-    workers = children(job.pid)
+    workers = descendants(job.pid)
+    assert len(workers) >= 3
     job.kill()
     job.communicate()
     wait_until_gone(workers)
@@ -166,8 +167,9 @@ def test_the_real_command_with_workers_killed_and_resumed(tmp_path):
     assert len(before) < len(list_files(source))
 
 
-def children(pid):
-    return [int(text) for text in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+def descendants(pid):
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [found for text in children for found in (int(text), *descendants(text))]
 
 
 def wait_until_gone(pids):
