@@ -39,11 +39,11 @@ def rows() -> Iterator[Row]:
         folder = Path(name)
         plan = FleetPlan(max(4, ROWS // (DAYS * SLOTS)), DAYS)
         write_fleet(plan, folder / "in", files=max(2, ROWS // 2_000_000))
-        yield from throughput(folder, plan.rows, *((2, 1) if ROWS >= MANY else (1, 3)))
+        yield from throughput(folder, plan.rows, 2 if ROWS >= MANY else 1)
         yield memory(folder)
 
 
-def throughput(folder: Path, count: int, workers: int, tries: int) -> Iterator[Row]:
+def throughput(folder: Path, count: int, workers: int) -> Iterator[Row]:
     """Rows per second of the job, charged by day and by month, and of the copy."""
     if workers == 1:
         release(folder, "day", 1)
@@ -51,7 +51,7 @@ def throughput(folder: Path, count: int, workers: int, tries: int) -> Iterator[R
         lambda: release(folder, "day", workers),
         lambda: release(folder, "month", workers),
         lambda: copy_all(folder, workers),
-        repeat=tries,
+        repeat=3,
     )
     copied = f"copy {count / copy / 1e6:.1f} M rows/s; {count:.2g} rows, workers: {workers}"
     # With few rows the fixed cost of a durable release weighs more than any copy.

@@ -173,14 +173,16 @@ def test_fleet_stats(released, tmp_path):
 
 def test_bills_as_json(released):
     _, out, _ = released
-    done = run("fleet-stats", out, "--by", "meter", "--every", "all", "--price", 0.3, "--json")
+    done = run(
+        "fleet-stats", out, "--by", "meter", "--every", "all", "--energy-price", 0.3, "--json"
+    )
     result = json.loads(done.stdout)
     assert len(result["rows"]) == 60
     row = result["rows"][0]
     assert row["start"] is None
     assert row["bill"] == pytest.approx(0.3 * row["energy_kwh"])
     assert row["bill_se"] == pytest.approx(0.3 * 21213.2 * 144**0.5 / 2000, rel=1e-3)
-    table = run("fleet-stats", out, "--by", "meter", "--every", "day", "--price", 0.3).stdout
+    table = run("fleet-stats", out, "--by", "meter", "--every", "day", "--energy-price", 0.3).stdout
     assert "… and 156 more rows; write them all with -o." in table
     assert "bill" in table
 

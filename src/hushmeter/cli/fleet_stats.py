@@ -19,7 +19,7 @@ def fleet_stats(
     folder: Annotated[Path, typer.Argument(help="A released folder.", metavar="OUT_DIR")],
     by: Annotated[str, typer.Option(help="Column to group by: group, meter, …")] = "group",
     every: Annotated[str, typer.Option(help="hour, day, month (UTC) or all.")] = "month",
-    price: Annotated[
+    energy_price: Annotated[
         float | None, typer.Option(help="Money per kWh, for bills (with --by meter).")
     ] = None,
     output: Annotated[
@@ -41,7 +41,7 @@ def fleet_stats(
     if output is not None:
         table_format(output)
         refuse_overwrite(output, force)
-    summary = summarise_fleet(folder, by, every, price_per_kwh=price)
+    summary = summarise_fleet(folder, by, every, price_per_kwh=energy_price)
     if output is not None:
         columns = {str(name): summary.table[name].to_numpy() for name in summary.table}
         columns["start"] = summary.table["start"].dt.tz_localize(None).to_numpy()
