@@ -113,10 +113,10 @@ def _draw_bounds(axes: Axes, table: pd.DataFrame, name: str, found: Bounds, plac
 
 
 def _limits(axes: Axes, *, to_one: bool) -> tuple[float, float]:
-    """Tenths around everything drawn; up to one for an accuracy."""
-    drawn = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.lines])
-    low, high = np.nanmin(drawn), 1.0 if to_one else np.nanmax(drawn)
-    return float(np.floor(10 * low) / 10 - 0.02), float(min(1.0, np.ceil(10 * high) / 10) + 0.02)
+    """Tenths around everything drawn, bands too; up to one for an accuracy."""
+    low, high = axes.dataLim.intervaly
+    top = 1.0 if to_one else min(1.0, np.ceil(10 * high) / 10)
+    return float(max(0.0, np.floor(10 * low) / 10) - 0.02), float(top + 0.02)
 
 
 def dress_epsilon(axes: Axes) -> None:

@@ -65,8 +65,9 @@ def fleet(
 
     Example: hushmeter fleet readings/ -e 1 --clamp 0,15000 --ledger sqlite:///ledger.db -o out -j 2
     """
+    from hushmeter.noise.parameters import parse_clamp
     from hushmeter.protect.fleet import release_fleet
-    from hushmeter.protect.fleet_job import FleetTerms, parse_clamp
+    from hushmeter.protect.fleet_job import FleetTerms
     from hushmeter.protect.fleet_schema import parse_columns
 
     terms = FleetTerms(

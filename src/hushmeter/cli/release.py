@@ -55,6 +55,7 @@ def release(
     """
     from hushmeter.cli.bounds import load_home
     from hushmeter.files import refuse_overwrite, table_format, write_table, write_text
+    from hushmeter.noise.parameters import parse_clamp
     from hushmeter.protect.publish import release_unit
     from hushmeter.protect.sensitivity import calibrate, resolve_unit
     from hushmeter.read import read_recording
@@ -64,7 +65,7 @@ def release(
     for path in (output, receipt):
         refuse_overwrite(path, force)
     known = None if home is None else load_home(home)
-    bounds = None if clamp is None else _pair(clamp)
+    bounds = None if clamp is None else parse_clamp(clamp)
     chosen = protect or ("appliance" if sensitivity is None else "change")
     watts = None if sensitivity is None else _number("sensitivity", sensitivity)
     trace = read_recording(file, options).trace
@@ -93,16 +94,6 @@ def release(
     write_text(receipt, done.receipt.to_json(), force=force)
     write_table(output, {"timestamp": done.trace.times, "watts": done.trace.readings}, force=force)
     _report(done, output, receipt, json)
-
-
-def _pair(text: str) -> tuple[float, float]:
-    from hushmeter.errors import InputError
-
-    try:
-        low, high = (float(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"clamp must be LO,HI in watts, got {text!r}.") from None
-    return low, high
 
 
 def _number(name: str, text: str) -> float:

@@ -42,6 +42,17 @@ def exact(name: str, value: Any) -> Fraction:
     return number
 
 
+def parse_clamp(text: str) -> tuple[float, float]:
+    """Bounds of a reading written as LO,HI in watts."""
+    try:
+        low, high = (float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"clamp must be LO,HI in watts, got {text!r}.") from None
+    bounds = clamp_bounds((low, high))
+    assert bounds is not None
+    return bounds
+
+
 def clamp_bounds(clamp: Any) -> tuple[float, float] | None:
     """(low, high) in watts, refused unless both are finite and in order."""
     if clamp is None:

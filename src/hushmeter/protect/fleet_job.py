@@ -20,19 +20,6 @@ SPANS = ("reading", "day")
 STREAM = "load"
 
 
-def parse_clamp(text: str) -> tuple[float, float]:
-    """Bounds of a reading written as LO,HI in watts."""
-    from hushmeter.noise.parameters import clamp_bounds
-
-    try:
-        low, high = (float(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"clamp must be LO,HI in watts, got {text!r}.") from None
-    bounds = clamp_bounds((low, high))
-    assert bounds is not None
-    return bounds
-
-
 @dataclass(frozen=True)
 class FleetTerms:
     """The promise of a release, as its operator states it.
