@@ -193,7 +193,7 @@ def add_measured(figure: Figure, epsilon: FloatArray, own: FloatArray, dots: Flo
     axes.plot(x, own, color=BLUE, linestyle="-.", linewidth=1.4,
               label="exact, switches as in these readings")  # fmt: skip
     axes.plot(x, dots, color="#000000", marker="o", markersize=5, linestyle="none",
-              label="measured on these readings")  # fmt: skip
+              clip_on=False, label="measured on these readings")  # fmt: skip
     for legend in list(figure.legends):
         legend.remove()
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)

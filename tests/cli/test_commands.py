@@ -1,7 +1,9 @@
-"""The commands, run as a person runs them: in a process of their own."""
+"""The commands, run as a person runs them, and how all tests run them."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import subprocess
 import sys
@@ -14,8 +16,31 @@ from hushmeter.files import write_table
 
 
 def run(*arguments, expect=0):
+    """`main()` as the installed program calls it, without paying for a new process."""
+    from hushmeter.cli import main
+
+    out, err, before = io.StringIO(), io.StringIO(), sys.argv
+    sys.argv = ["hushmeter", *map(str, arguments)]
+    code = 0
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            main()
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    finally:
+        sys.argv = before
+    return _checked(
+        subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue()), expect
+    )
+
+
+def run_process(*arguments, expect=0):
+    """The same in a process of its own."""
     command = [sys.executable, "-m", "hushmeter", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return _checked(subprocess.run(command, capture_output=True, text=True, check=False), expect)
+
+
+def _checked(done, expect):
     assert done.returncode == expect, done.stderr
     assert "Traceback" not in done.stderr
     return done
@@ -45,6 +70,16 @@ def attack(case, *more, file="meter.csv", attacker="hierarchical", expect=0):
         *more,
         expect=expect,
     )
+
+
+def test_a_process_of_its_own_says_the_same(case, tmp_path):
+    words = ["attack", case / "meter.csv", "--home", case / "home.toml", "-a", "hierarchical"]
+    here, there = (
+        way(*words, "-o", tmp_path / f"{way.__name__}.csv", "--json") for way in (run, run_process)
+    )
+    assert json.loads(here.stdout)["appliances"] == json.loads(there.stdout)["appliances"]
+    missing = [way("inspect", "nowhere.csv", expect=1).stderr for way in (run, run_process)]
+    assert missing == ["hushmeter: nowhere.csv is not a file.\n"] * 2
 
 
 def test_attack_writes_states_and_says_where(case, tmp_path):

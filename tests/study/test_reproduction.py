@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.study import figure_attackers
 from hushmeter.study.artefact import Caption, read_caption
-from hushmeter.study.figures import ITEMS, Setting, reproduce
+from hushmeter.study.figures import ITEMS
 from hushmeter.study.reproduction import KINDS, OPENING, collect, main, render, title
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -29,11 +28,11 @@ def test_the_page_tells_claim_result_verdict_and_reason_of_every_item():
             assert words in section
 
 
-@pytest.mark.parametrize("item", ["fig2", "fig9", "table1"])
-def test_the_saved_claims_are_those_of_the_code(item):
-    made = reproduce(item, Setting(seeds=2, readings=240))
+@pytest.mark.parametrize("item", ITEMS)
+def test_the_saved_claims_are_those_of_the_code(item, small_items):
     for kind in KINDS:
-        assert read_caption(DOCS / "figures" / f"{kind}-{item}.txt").claim == made.words.claim
+        saved = read_caption(DOCS / "figures" / f"{kind}-{item}.txt")
+        assert saved.claim == small_items[0][item].words.claim
 
 
 def test_pictures_in_the_docs_are_small():
@@ -42,17 +41,16 @@ def test_pictures_in_the_docs_are_small():
     assert sum(path.stat().st_size for path in pictures) < 1_000_000
 
 
-def test_from_results_to_the_page(tmp_path, monkeypatch):
-    every = figure_attackers.contenders()
-    few = tuple(one for one in every if one.label != "RNN")
-    monkeypatch.setattr(figure_attackers, "contenders", lambda **_: few)
-    for item in ITEMS:
-        reproduce(item, Setting(seeds=2, readings=240)).save(tmp_path / "made")
-    main([str(tmp_path / "made"), str(tmp_path / "made"), str(tmp_path / "docs")])
-    page = (tmp_path / "docs" / "reproduction.md").read_text(encoding="utf-8")
-    saved = read_caption(tmp_path / "made" / "fig4.txt")
+def test_from_results_to_the_page(tmp_path, small_items):
+    made, _, folder = small_items
+    main([str(folder), str(folder), str(tmp_path)])
+    page = (tmp_path / "reproduction.md").read_text(encoding="utf-8")
+    saved = made["fig4"].words
     for words in (saved.claim, saved.finding, saved.source, "figures/fig4.png", "α / F1, rae13"):
         assert words in page
+    rows = made["fig4"].table
+    mean = rows[(rows.attacker == "Algorithm 2") & (rows.epsilon == 10)][["alpha", "f1"]].mean()
+    assert f"| Algorithm 2 | {mean.alpha:.3f} / {mean.f1:.2f} |" in page
     with pytest.raises(InputError, match="give the folders"):
         main(["one"])
 

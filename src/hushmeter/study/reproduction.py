@@ -109,7 +109,7 @@ def _section(item: str, told: dict[str, Caption], figures: Path) -> Iterator[str
         if data.is_file():
             yield from _data(item, data)
     if (figures / f"{item}.png").is_file():
-        alt = f"{title(item)}, {list(told.values())[-1].verdict}."
+        alt = f"{title(item)} on {list(told.values())[-1].source}."
         yield f"```{{image}} figures/{item}.png\n:alt: {alt}\n```\n"
 
 

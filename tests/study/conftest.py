@@ -1,0 +1,28 @@
+"""Small results of every item, made once."""
+
+from __future__ import annotations
+
+import pytest
+
+from hushmeter.study import figure_attackers
+from hushmeter.study.figures import ITEMS, Setting, reproduce
+
+SMALL = Setting(seeds=2, readings=240)
+
+
+@pytest.fixture(scope="session")
+def small_items(tmp_path_factory):
+    """Every item on its stand-in, and the folder they are saved in.
+
+    Fig. 6 has all attackers but the network, which trains for minutes.
+    """
+    every = figure_attackers.contenders
+
+    def fewer(**options):
+        return tuple(one for one in every(**options) if one.label != "RNN")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figure_attackers, "contenders", fewer)
+        made = {item: reproduce(item, SMALL) for item in ITEMS}
+    folder = tmp_path_factory.mktemp("items")
+    return made, {item: one.save(folder) for item, one in made.items()}, folder
