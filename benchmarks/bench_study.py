@@ -23,7 +23,8 @@ CONTENDERS = ("multi-shot", "hierarchical", "co", "sparse-hmm", "fhmm", "bayes")
 
 def make_study(readings: int, epsilons: int, seeds: int, *, interval_s: float = 6.0) -> Study:
     """A study of a synthetic home by the attackers that need no network."""
-    home = synth.ready_home("evening").subset(["lamps", "fridge", "heat pump", "kettle", "oven"])
+    names = ["lamps", "television", "fridge", "heat pump", "kettle", "oven", "car charger"]
+    home = synth.ready_home("evening").subset(names)
     trace = synth.trace(home, readings + 20_000, interval_s=interval_s, seed=0)
     train, test = split_trace(trace, 20_000 / len(trace))
     grid = tuple(10.0 ** (1 - i) for i in range(epsilons))
@@ -41,7 +42,7 @@ def rows() -> Iterator[Row]:
 
 def workers() -> Row:
     """Cells per second with two workers against one, the workers started beforehand."""
-    study = make_study(40_000, epsilons=4, seeds=3)
+    study = make_study(DAY, epsilons=4, seeds=3)
     cells = len(CONTENDERS) * 4 * 3
     sweep(make_study(1000, epsilons=1, seeds=4), jobs=2)
     one, two = together(lambda: sweep(study, jobs=1), lambda: sweep(study, jobs=2), repeat=3)

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,13 +87,15 @@ def sweep(
     rows = dict(done or {})
     cells = [cell for cell in _cells(plan) if cell.key(plan) not in rows]
     trained = _train(plan, {(c.case, c.contender) for c in cells}, jobs)
+    # What the attackers learnt from need not travel to the workers with every cell.
+    lean = replace(plan, cases=tuple(replace(case, train=case.test) for case in plan.cases))
     # In batches: not every joblib backend hands out results as they come.
     size = CELLS_PER_WORKER * joblib.effective_n_jobs(jobs)
     left = len(cells)
     for start in range(0, len(cells), size):
         with _quiet_workers():
             batch = joblib.Parallel(n_jobs=jobs)(
-                joblib.delayed(run_cell)(plan, cell, trained[cell.case, cell.contender])
+                joblib.delayed(run_cell)(lean, cell, trained[cell.case, cell.contender])
                 for cell in cells[start : start + size]
             )
         for row in batch:
