@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +21,7 @@ from hushmeter.protect.ledger_store import Pairs, Store, Values, absent
 T = TypeVar("T")
 BUSY_S = 120.0
 """How long a writer waits for its turn [s]."""
+WAIT_S = 0.02
 
 
 class SqliteStore(Store):
@@ -41,11 +43,25 @@ class SqliteStore(Store):
             )  # fmt: skip
         try:
             with _plain(self.name):
-                for pragma in ("journal_mode=WAL", "synchronous=FULL", "cache_size=-65536"):
+                self._use_wal()
+                for pragma in ("synchronous=FULL", "cache_size=-65536"):
                     self.run(f"PRAGMA {pragma}")
         except BaseException:
             self._connection.close()
             raise
+
+    def _use_wal(self) -> None:
+        """Write ahead; where two open a new file at once, SQLite refuses one without waiting."""
+        last = time.monotonic() + BUSY_S
+        while True:
+            try:
+                self.run("PRAGMA journal_mode=WAL")
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > last:
+                    raise
+                time.sleep(WAIT_S)
+            else:
+                return
 
     def present(self) -> bool:
         """Whether the file holds a ledger."""
