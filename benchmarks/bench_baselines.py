@@ -13,7 +13,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from benchmarks.harness import Row, best_of
 from hushmeter.attack.combinatorial import CombinatorialOptimisation
 from hushmeter.attack.integer_program import IntegerProgram
-from hushmeter.attack.nearest_sum import NearestSum
+from hushmeter.attack.sums.nearest_sum import NearestSum
 from hushmeter.attack.super_state_hmm import SuperStateHmm
 from hushmeter.home import Appliance, Home
 from hushmeter.trace import Trace

@@ -21,8 +21,8 @@ from pyarrow import parquet
 
 from benchmarks.harness import Row, together
 from hushmeter.protect.fleet import release_fleet
-from hushmeter.protect.fleet_job import FleetTerms
-from hushmeter.protect.fleet_survey import list_files
+from hushmeter.protect.fleet.job import FleetTerms
+from hushmeter.protect.fleet.survey import list_files
 from hushmeter.protect.ledger import open_ledger
 from hushmeter.synth_fleet import FleetPlan, write_fleet
 

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.harness import Row, best_of
-from hushmeter import plot, synth
+from hushmeter import synth
 from hushmeter.advice import advise
+from hushmeter.plot.bounds import draw_bounds
 from hushmeter.theory.curves import bound_curves
 
 
@@ -22,7 +23,7 @@ def rows() -> Iterator[Row]:
     home, epsilon = synth.ready_home("rae13"), np.geomspace(1e-3, 10, 200)
     curves = best_of(lambda: bound_curves(home, epsilon, max_switches=3), 3)
     figure = best_of(
-        lambda: plot.draw_bounds(bound_curves(home, epsilon, max_switches=3), "").canvas.draw(), 3
+        lambda: draw_bounds(bound_curves(home, epsilon, max_switches=3), "").canvas.draw(), 3
     )
     name = "bounds figure, 200 ε, N = 13, U = 3: time"
     note = f"{1000 * curves:.0f} ms of it the curves"

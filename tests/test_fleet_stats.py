@@ -16,7 +16,7 @@ from hushmeter import fleet_stats
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet_stats import summarise_fleet
 from hushmeter.noise import Gaussian, Laplace, Staircase
-from tests.protect.fleet_cases import (
+from tests.protect.fleet.cases import (
     TERMS,
     new_ledger,
     readings,

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter import plot, plot_data
 from hushmeter.inspection import find_regime, inspect_file, sentences
 from hushmeter.learn import learn_home
+from hushmeter.plot import data as plot_data
+from hushmeter.plot.canvas import save_figure
 
 NEEDED = {
     "format", "readings", "interval_s", "start", "end", "unit", "gaps", "duplicates", "regime",
@@ -68,7 +69,7 @@ def test_a_picture_of_a_trace_leaves_gaps_blank(tmp_path):
     sizes = {len(column) for column in data.values()}
     assert len(sizes) == 1
     assert max(sizes) <= plot_data.POINTS
-    paths = plot.save_figure(figure, tmp_path, "trace", data)
+    paths = save_figure(figure, tmp_path, "trace", data)
     assert all(path.stat().st_size > 500 for path in paths.values())
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter import plot
+from hushmeter.plot.attack import _stretches, draw_attack
+from hushmeter.plot.canvas import figure_place, save_figure
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def attack():
 
 def test_every_appliance_has_a_strip_and_a_score(attack):
     trace, states, score = attack
-    figure = plot.draw_attack(trace, states, score, "title")
+    figure = draw_attack(trace, states, score, "title")
     top, strips = figure.axes
     labels = [tick.get_text() for tick in strips.get_yticklabels()]
     assert labels == list(reversed(trace.names))
@@ -28,19 +29,19 @@ def test_every_appliance_has_a_strip_and_a_score(attack):
 def test_strips_cover_exactly_what_is_on():
     hours = np.arange(6) / 10
     where = np.array([False, True, True, False, False, True])
-    np.testing.assert_allclose(plot._stretches(hours, where), [(0.1, 0.2), (0.5, 0.1)])
-    assert plot._stretches(hours[:1], where[1:2]) == [(0.0, 1.0)]
+    np.testing.assert_allclose(_stretches(hours, where), [(0.1, 0.2), (0.5, 0.1)])
+    assert _stretches(hours[:1], where[1:2]) == [(0.0, 1.0)]
 
 
 def test_figures_and_their_data_are_saved_and_kept(attack, tmp_path):
     trace, states, score = attack
-    figure = plot.draw_attack(trace, states, score, "title")
-    paths = plot.save_figure(figure, tmp_path, "attack", {"watts": trace.readings})
+    figure = draw_attack(trace, states, score, "title")
+    paths = save_figure(figure, tmp_path, "attack", {"watts": trace.readings})
     assert sorted(path.suffix for path in paths.values()) == [".csv", ".png", ".svg"]
     with pytest.raises(hm.errors.DataError, match="exists"):
-        plot.save_figure(figure, tmp_path, "attack", {"watts": trace.readings})
+        save_figure(figure, tmp_path, "attack", {"watts": trace.readings})
 
 
 def test_the_place_of_a_figure(tmp_path):
-    assert plot.figure_place(tmp_path / "a.png", "b") == (tmp_path, "a")
-    assert plot.figure_place(tmp_path, "b") == (tmp_path, "b")
+    assert figure_place(tmp_path / "a.png", "b") == (tmp_path, "a")
+    assert figure_place(tmp_path, "b") == (tmp_path, "b")

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.protect.fleet_schema import Columns, check_schema
+from hushmeter.protect.fleet.schema import Columns, check_schema
 from hushmeter.synth_fleet import METERS_PER_FEEDER, FleetPlan, draw_feeder, write_fleet
 
 

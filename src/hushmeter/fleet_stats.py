@@ -22,10 +22,10 @@ import numpy as np
 
 from hushmeter.checks import FloatArray, IntArray, non_negative, one_of
 from hushmeter.errors import DataError, InputError
-from hushmeter.protect.fleet_blocks import calendar_of
-from hushmeter.protect.fleet_job import build_mechanism
-from hushmeter.protect.fleet_manifest import Manifest, read_manifest
-from hushmeter.protect.fleet_schema import SECONDS_PER_DAY, TICKS, UNITS, watts_per
+from hushmeter.protect.fleet.blocks import calendar_of
+from hushmeter.protect.fleet.job import build_mechanism
+from hushmeter.protect.fleet.manifest import Manifest, read_manifest
+from hushmeter.protect.fleet.schema import SECONDS_PER_DAY, TICKS, UNITS, watts_per
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hushmeter.checks import FloatArray, IntArray, whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.files import atomic
-from hushmeter.protect.fleet_schema import check_interval, watts_per
+from hushmeter.protect.fleet.schema import check_interval, watts_per
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,17 +10,17 @@ from scipy.integrate import quad
 from scipy.stats import laplace, norm
 
 from hushmeter import Appliance, Gaussian, Home, Laplace, Staircase, Trace, score, synth
-from hushmeter.attack import state_laws
 from hushmeter.attack.bayes import Bayes
-from hushmeter.attack.contract import check_attacker
-from hushmeter.attack.emission import (
+from hushmeter.attack.chains import state_laws
+from hushmeter.attack.chains.emission import (
     NoisyEmission,
     convolved,
     gaussian_log_densities,
     laplace_log_density,
     noisy_log_density,
 )
-from hushmeter.attack.state_laws import cut_ranges, learn_slack, learn_states
+from hushmeter.attack.chains.state_laws import cut_ranges, learn_slack, learn_states
+from hushmeter.attack.contract import check_attacker
 from hushmeter.errors import DataError, InputError, NotFittedError
 
 MECHANISMS = [

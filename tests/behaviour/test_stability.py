@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hushmeter import plot_behaviour
 from hushmeter.behaviour import measure_stability, noise_levels, synthetic_profiles
 from hushmeter.behaviour.kept import checked_tariff, serving_costs
 from hushmeter.behaviour.stability import band, cluster_profiles, staying_columns
 from hushmeter.errors import DataError, InputError
+from hushmeter.plot import behaviour as plot_behaviour
 
 TARIFF = np.r_[np.full(16, 0.1), np.full(5, 0.4), np.full(3, 0.1)]
 

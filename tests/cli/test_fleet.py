@@ -12,7 +12,7 @@ import pytest
 
 from hushmeter.protect.ledger import open_ledger
 from tests.cli.test_commands import run
-from tests.protect.fleet_cases import digests, new_ledger, published, readings, spends, write
+from tests.protect.fleet.cases import digests, new_ledger, published, readings, spends, write
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import json
 import sys
 
 from hushmeter.errors import HushmeterError
-from hushmeter.protect.fleet_job import FleetTerms
+from hushmeter.protect.fleet.job import FleetTerms
 from hushmeter.protect.spark import release_fleet_on_spark, spark_session
 
 

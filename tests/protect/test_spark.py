@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.test_commands import run
-from tests.protect.fleet_cases import KEY, RELEASE, digests, new_ledger, release, small_fleet
+from tests.protect.fleet.cases import KEY, RELEASE, digests, new_ledger, release, small_fleet
 
 from hushmeter.errors import DataError, InputError, MissingExtraError
 from hushmeter.protect import spark, spark_submit

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import hushmeter as hm
-from hushmeter.plot_study import VACUOUS, draw_sweep, summarise
+from hushmeter.plot.study import VACUOUS, draw_sweep, summarise
 from hushmeter.study import figure_attackers
 from hushmeter.study.figures import ITEMS, Setting, reproduce
 from hushmeter.theory.bounds import bounds

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from hushmeter.attack import (
         base,
         bayes,
+        chains,
         combinatorial,
         contract,
         factorial_hmm,
         hierarchical,
         increments,
         integer_program,
-        levels,
         multi_shot,
         naive,
         nilmtk,
@@ -24,19 +24,20 @@ if TYPE_CHECKING:
         recurrent_net,
         registry,
         storage,
+        sums,
         super_state_hmm,
     )
 
 __all__ = [
     "base",
     "bayes",
+    "chains",
     "combinatorial",
     "contract",
     "factorial_hmm",
     "hierarchical",
     "increments",
     "integer_program",
-    "levels",
     "multi_shot",
     "naive",
     "nilmtk",
@@ -44,6 +45,7 @@ __all__ = [
     "recurrent_net",
     "registry",
     "storage",
+    "sums",
     "super_state_hmm",
 ]
 

@@ -10,8 +10,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from hushmeter.attack.levels import LevelTable
-from hushmeter.attack.on_states import LevelArray
+from hushmeter.attack.sums.levels import LevelTable
+from hushmeter.attack.sums.on_states import LevelArray
 from hushmeter.checks import BoolArray, FloatArray, IntArray, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hushmeter.attack.base import Attacker, Observed, RngLike
-from hushmeter.attack.beam import BeamSearch
-from hushmeter.attack.emission import GridNoise
-from hushmeter.attack.load_model import Known, LoadModel
-from hushmeter.attack.state_laws import SHARPEST, learn_slack, learn_states
-from hushmeter.attack.transitions import check_states, count_chain
+from hushmeter.attack.chains.beam import BeamSearch
+from hushmeter.attack.chains.emission import GridNoise
+from hushmeter.attack.chains.load_model import Known, LoadModel
+from hushmeter.attack.chains.state_laws import SHARPEST, learn_slack, learn_states
+from hushmeter.attack.chains.transitions import check_states, count_chain
 from hushmeter.checks import BoolArray, FloatArray, IntArray, non_negative, one_of, positive, whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.home import Home

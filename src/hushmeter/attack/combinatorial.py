@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hushmeter.attack.base import Attacker, Observed, RngLike
-from hushmeter.attack.levels import LevelTable, home_levels, on_levels
-from hushmeter.attack.nearest_sum import NearestSum
-from hushmeter.attack.on_states import (
+from hushmeter.attack.sums.levels import LevelTable, home_levels, on_levels
+from hushmeter.attack.sums.nearest_sum import NearestSum
+from hushmeter.attack.sums.on_states import (
     LevelArray,
     OnFlags,
     above_first,

@@ -8,18 +8,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hushmeter.attack.base import Attacker, Observed, RngLike
-from hushmeter.attack.emission import GridNoise, gaussian_log_densities
-from hushmeter.attack.gaussian_chain import fit_chain
-from hushmeter.attack.levels import assign_levels, learn_levels
-from hushmeter.attack.state_laws import guess_power
-from hushmeter.attack.transitions import (
+from hushmeter.attack.chains.emission import GridNoise, gaussian_log_densities
+from hushmeter.attack.chains.gaussian_chain import fit_chain
+from hushmeter.attack.chains.state_laws import guess_power
+from hushmeter.attack.chains.transitions import (
     ChainSet,
     StateArray,
     check_states,
     count_chain,
     outer_sum,
 )
-from hushmeter.attack.viterbi import best_path, chain_marginals
+from hushmeter.attack.chains.viterbi import best_path, chain_marginals
+from hushmeter.attack.sums.levels import assign_levels, learn_levels
 from hushmeter.checks import BoolArray, FloatArray, IntArray, one_of, positive, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home

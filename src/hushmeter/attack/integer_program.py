@@ -28,9 +28,9 @@ from hushmeter.attack.alip_rules import (
 )
 from hushmeter.attack.base import Observed, RngLike
 from hushmeter.attack.combinatorial import LevelAttacker
-from hushmeter.attack.levels import LevelTable, assign_levels, learn_levels
-from hushmeter.attack.nearest_sum import CHUNK, TABLE_LIMIT, NearestSum
-from hushmeter.attack.on_states import LevelArray, given_levels, look_up, training_power
+from hushmeter.attack.sums.levels import LevelTable, assign_levels, learn_levels
+from hushmeter.attack.sums.nearest_sum import CHUNK, TABLE_LIMIT, NearestSum
+from hushmeter.attack.sums.on_states import LevelArray, given_levels, look_up, training_power
 from hushmeter.checks import BoolArray, FloatArray, IntArray, whole
 from hushmeter.errors import DataError
 from hushmeter.home import Home

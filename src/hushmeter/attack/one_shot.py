@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from hushmeter.attack.base import Observed, RngLike
 from hushmeter.attack.increments import IncrementAttacker
-from hushmeter.attack.subset_sums import NANOWATTS, SubsetSearch, unpack
+from hushmeter.attack.sums.subset_sums import NANOWATTS, SubsetSearch, unpack
 from hushmeter.checks import (
     BoolArray,
     FloatArray,

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hushmeter.attack.base import Attacker, Observed, RngLike
-from hushmeter.attack.on_states import training_power
+from hushmeter.attack.sums.on_states import training_power
 from hushmeter.checks import BoolArray, FloatArray, IntArray, positive, whole
 from hushmeter.errors import InputError, MissingExtraError
 from hushmeter.home import Home

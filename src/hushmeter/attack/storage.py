@@ -120,7 +120,7 @@ def _open(source: Path) -> tuple[dict[str, Any], Arrays]:
 
 def _encode(value: Any, arrays: Arrays) -> Any:
     """`value` as JSON; arrays move into `arrays`, other kinds become one-key objects."""
-    from hushmeter.attack.levels import LevelTable
+    from hushmeter.attack.sums.levels import LevelTable
     from hushmeter.noise import Mechanism
 
     if value is None or isinstance(value, bool | int | float | str):
@@ -151,7 +151,7 @@ def _decode(value: Any, arrays: Arrays) -> Any:
 
 
 def _decoders(arrays: Arrays) -> dict[str, Callable[[Any], Any]]:
-    from hushmeter.attack.levels import LevelTable
+    from hushmeter.attack.sums.levels import LevelTable
 
     def decode(value: Any) -> Any:
         return _decode(value, arrays)

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hushmeter.attack.base import Attacker, Observed, RngLike
-from hushmeter.attack.on_states import learn_on, look_up, training_power
-from hushmeter.attack.peak_states import find_states, quantise
-from hushmeter.attack.sparse_chain import (
+from hushmeter.attack.chains.peak_states import find_states, quantise
+from hushmeter.attack.chains.sparse_chain import (
     NONE,
     Columns,
     SparseChain,
@@ -23,6 +22,7 @@ from hushmeter.attack.sparse_chain import (
     decode_path,
     is_sound,
 )
+from hushmeter.attack.sums.on_states import learn_on, look_up, training_power
 from hushmeter.checks import BoolArray, FloatArray, IntArray, one_of, positive, whole
 from hushmeter.errors import DataError
 from hushmeter.home import Home

@@ -108,11 +108,12 @@ def _print(advice: Advice, files: list[str]) -> None:
 
 
 def _draw(advice: Advice, front: list[Advice], output: Path, force: bool) -> list[str]:
-    from hushmeter import plot
+    from hushmeter.plot.advice import draw_advice
+    from hushmeter.plot.canvas import figure_place, save_figure
 
     goal = advice.goal
     title = f"Hiding the {goal.appliance} over one {goal.span}: what it costs"
-    folder, name = plot.figure_place(output, "advice")
+    folder, name = figure_place(output, "advice")
     data = {
         "mechanism": [o.mechanism for o in advice.options],
         "every_s": [o.every_s for o in advice.options],
@@ -120,6 +121,6 @@ def _draw(advice: Advice, front: list[Advice], output: Path, force: bool) -> lis
         "odds": [o.odds for o in advice.options],
         "hourly_error_w": [o.cost.hourly_w for o in advice.options],
     }
-    figure = plot.draw_advice(advice, front, title)
-    paths = plot.save_figure(figure, folder, name, data, force=force)
+    figure = draw_advice(advice, front, title)
+    paths = save_figure(figure, folder, name, data, force=force)
     return [str(path) for path in paths.values()]

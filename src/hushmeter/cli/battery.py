@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from hushmeter.home import Home
     from hushmeter.noise.mechanism import Mechanism
     from hushmeter.protect.battery import Battery, Control, Operation
-    from hushmeter.protect.battery_guarantee import Guarantee
-    from hushmeter.protect.battery_sizing import Prices, Sizing, Upkeep
+    from hushmeter.protect.battery.guarantee import Guarantee
+    from hushmeter.protect.battery.sizing import Prices, Sizing, Upkeep
     from hushmeter.protect.sensitivity import Unit
     from hushmeter.read import ReadOptions
     from hushmeter.scoring import Score
@@ -84,7 +84,7 @@ def battery(
     """
     from hushmeter.cli.battery_figures import refuse_figures
     from hushmeter.protect.battery import Battery, choose_control, control_grid, operate
-    from hushmeter.protect.battery_sizing import Prices, expect_year, readings_in
+    from hushmeter.protect.battery.sizing import Prices, expect_year, readings_in
     from hushmeter.protect.sensitivity import calibrate, resolve_unit
 
     if output is not None:
@@ -161,7 +161,7 @@ def _load(file: Path, home: str, options: ReadOptions) -> tuple[Home, Trace]:
 
 
 def _guarantee(case: _Case, days: int, delta: float) -> Guarantee:
-    from hushmeter.protect.battery_guarantee import assess_guarantee
+    from hushmeter.protect.battery.guarantee import assess_guarantee
 
     return assess_guarantee(
         case.mechanism,
@@ -177,7 +177,7 @@ def _guarantee(case: _Case, days: int, delta: float) -> Guarantee:
 def _refuse_hopeless(case: _Case, found: Guarantee, mechanism: str, delta: float) -> None:
     """One sentence where the battery cannot keep ε: the size that would, or the ε it serves."""
     from hushmeter.errors import DataError
-    from hushmeter.protect.battery_sizing import least_epsilon, size_battery
+    from hushmeter.protect.battery.sizing import least_epsilon, size_battery
 
     if found.rate < HOPELESS:
         return
@@ -212,7 +212,7 @@ def _size(value: float) -> str:
 
 
 def _sizes(case: _Case, mechanism: str, delta: float) -> list[Sizing]:
-    from hushmeter.protect.battery_sizing import size_table
+    from hushmeter.protect.battery.sizing import size_table
 
     middle = case.mechanism.epsilon
     if mechanism == "staircase":
@@ -232,7 +232,7 @@ def _sizes(case: _Case, mechanism: str, delta: float) -> list[Sizing]:
 
 
 def _attack(case: _Case, done: Operation, attacker: str) -> tuple[Score, Score] | None:
-    from hushmeter.protect.battery_exposure import attack_metered
+    from hushmeter.protect.battery.exposure import attack_metered
 
     if case.load.states is None:
         return None
@@ -282,7 +282,7 @@ def _answer(
     scores: tuple[Score, Score] | None,
 ) -> dict[str, Any]:
     """Everything, for machines and for the report."""
-    from hushmeter.protect.battery_exposure import tell_guarantee, tell_visibility
+    from hushmeter.protect.battery.exposure import tell_guarantee, tell_visibility
     from hushmeter.report import BATTERY
 
     sentences = tell_guarantee(found, case.unit, case.battery, case.control, year)
@@ -325,7 +325,7 @@ def _print(
     scores: tuple[Score, Score] | None,
     files: list[str],
 ) -> None:
-    from hushmeter.protect.battery_exposure import tell_guarantee, tell_visibility
+    from hushmeter.protect.battery.exposure import tell_guarantee, tell_visibility
     from hushmeter.wording import duration, watts
 
     for sentence in tell_guarantee(found, case.unit, case.battery, case.control, year):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hushmeter.home import Home
     from hushmeter.noise.mechanism import Mechanism
     from hushmeter.protect.battery import Control, Operation
-    from hushmeter.protect.battery_sizing import Sizing
+    from hushmeter.protect.battery.sizing import Sizing
     from hushmeter.scoring import Score
 
 NAMES = ("battery", "controllers", "exposure", "sizing")
@@ -43,7 +43,7 @@ def draw_battery(
     force: bool,
 ) -> list[str]:
     """Draw and write the figures; those of attackers need a trace with truth."""
-    from hushmeter.plot import save_figure
+    from hushmeter.plot.canvas import save_figure
 
     pictures = {"battery": _operation(done, scores), "sizing": _sizing(table)}
     if scores is not None:
@@ -56,7 +56,7 @@ def draw_battery(
 
 
 def _operation(done: Operation, scores: tuple[Score, Score] | None) -> Picture:
-    from hushmeter.plot_adopters import draw_operation
+    from hushmeter.plot.adopters import draw_operation
 
     store = done.battery
     title = f"A battery of {store.capacity_kwh:g} kWh and {store.power_kw:g} kW, {done.controller}"
@@ -73,7 +73,7 @@ def _operation(done: Operation, scores: tuple[Score, Score] | None) -> Picture:
 
 
 def _sizing(table: Sequence[Sizing]) -> Picture:
-    from hushmeter.plot_adopters import draw_sizing
+    from hushmeter.plot.adopters import draw_sizing
 
     failure = table[0].max_failure if table else 0.0
     columns = ("controller", "epsilon", "scale_w", "capacity_kwh", "power_kw")
@@ -88,8 +88,8 @@ def _sizing(table: Sequence[Sizing]) -> Picture:
 def _controllers(
     home: Home, done: Operation, mechanism: Mechanism, control: Control, attacker: str, seed: int
 ) -> Picture:
-    from hushmeter.plot_adopters import draw_controllers
-    from hushmeter.protect.battery_exposure import (
+    from hushmeter.plot.adopters import draw_controllers
+    from hushmeter.protect.battery.exposure import (
         attack_metered,
         compare_controllers,
         mean_visibility,
@@ -126,8 +126,8 @@ def _exposure(
 ) -> Picture:
     import numpy as np
 
-    from hushmeter.plot_adopters import draw_exposure
-    from hushmeter.protect.battery_exposure import mean_visibility, sweep_capacity
+    from hushmeter.plot.adopters import draw_exposure
+    from hushmeter.protect.battery.exposure import mean_visibility, sweep_capacity
 
     spread = mechanism.std * done.battery.hours / 1000
     widest = 12 * spread * np.sqrt(control.readings)

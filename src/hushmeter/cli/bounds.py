@@ -118,10 +118,11 @@ def _value(raw: float) -> str:
 
 
 def _draw(curves: BoundCurves, home: str, output: Path, force: bool) -> list[str]:
-    from hushmeter import plot
+    from hushmeter.plot.bounds import draw_bounds
+    from hushmeter.plot.canvas import figure_place, save_figure
 
     title = f"One-shot accuracy on {Path(home).stem}, {_at_most(curves)} a reading"
-    folder, name = plot.figure_place(output, "bounds")
-    figure = plot.draw_bounds(curves, title)
-    paths = plot.save_figure(figure, folder, name, curves.columns(), force=force)
+    folder, name = figure_place(output, "bounds")
+    figure = draw_bounds(curves, title)
+    paths = save_figure(figure, folder, name, curves.columns(), force=force)
     return [str(path) for path in paths.values()]

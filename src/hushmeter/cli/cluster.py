@@ -128,9 +128,10 @@ def _progress(levels: Iterable[Any], *, quiet: bool) -> Iterable[Any]:
 
 
 def _write(result: Stability, days: Profiles, name: str, output: Path, force: bool) -> list[str]:
-    from hushmeter import plot, plot_behaviour
     from hushmeter.behaviour.stability import staying_columns
     from hushmeter.files import write_table
+    from hushmeter.plot import behaviour as plot_behaviour
+    from hushmeter.plot.canvas import save_figure
 
     size, k = days.values.shape[0], result.counts.size
     moves = plot_behaviour.interchanges_columns(result)
@@ -152,14 +153,14 @@ def _write(result: Stability, days: Profiles, name: str, output: Path, force: bo
     }  # fmt: skip
     files: list[str] = []
     for title, (figure, data) in sheets.items():
-        paths = plot.save_figure(figure, output, title, data, force=force)
+        paths = save_figure(figure, output, title, data, force=force)
         files += [str(path) for path in paths.values()]
     write_table(output / "staying.csv", staying_columns(result, days.ids, days.days), force=force)
     return [*files, str(output / "staying.csv")]
 
 
 def _summary(result: Stability, days: Profiles) -> dict[str, Any]:
-    from hushmeter.plot_behaviour import stability_columns
+    from hushmeter.plot.behaviour import stability_columns
 
     columns = {name: values.tolist() for name, values in stability_columns(result).items()}
     return {
@@ -175,7 +176,7 @@ def _summary(result: Stability, days: Profiles) -> dict[str, Any]:
 
 
 def _print(result: Stability, days: Profiles, files: list[str]) -> None:
-    from hushmeter.plot_behaviour import stability_columns
+    from hushmeter.plot.behaviour import stability_columns
 
     data = stability_columns(result)
     rows = [

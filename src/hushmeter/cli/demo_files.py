@@ -146,8 +146,9 @@ def _save_day(
     output: Path,
 ) -> None:
     """name.png, .svg, .csv and name.json: a day and what an attacker saw of it."""
-    from hushmeter import plot
     from hushmeter.files import write_text
+    from hushmeter.plot.attack import draw_attack
+    from hushmeter.plot.canvas import save_figure
     from hushmeter.report import DAY
     from hushmeter.scoring import score
 
@@ -159,7 +160,7 @@ def _save_day(
         data[f"{appliance} guess"] = states[:, i].astype("int8")
     words = "as metered" if epsilon is None else f"released at ε = {epsilon:g} a reading"
     title = f"{_stretch(shown)} of “{HOME}” {words}: what the Bayes attacker sees"
-    plot.save_figure(plot.draw_attack(shown, states, found, title), output, name, data, force=True)
+    save_figure(draw_attack(shown, states, found, title), output, name, data, force=True)
     answer = {
         "schema": DAY,
         "title": f"{_stretch(shown)} of “{HOME}”, {words}",

@@ -13,7 +13,7 @@ from hushmeter.cli.output import print_json
 
 if TYPE_CHECKING:
     from hushmeter.protect.fleet import FleetRelease, Schedule
-    from hushmeter.protect.fleet_task import FileReport
+    from hushmeter.protect.fleet.task import FileReport
 
 
 def fleet(
@@ -67,8 +67,8 @@ def fleet(
     """
     from hushmeter.noise.parameters import parse_clamp
     from hushmeter.protect.fleet import release_fleet
-    from hushmeter.protect.fleet_job import FleetTerms
-    from hushmeter.protect.fleet_schema import parse_columns
+    from hushmeter.protect.fleet.job import FleetTerms
+    from hushmeter.protect.fleet.schema import parse_columns
 
     terms = FleetTerms(
         epsilon=epsilon,
@@ -176,7 +176,7 @@ def count_of(number: int, noun: str) -> str:
 
 
 def _left_out(facts: dict[str, Any], output: Path) -> str:
-    from hushmeter.protect.fleet_manifest import QUARANTINE
+    from hushmeter.protect.fleet.manifest import QUARANTINE
 
     left = facts["quarantine"]
     blocks = count_of(left["blocks"], f"meter-{facts['promise']['period']}")

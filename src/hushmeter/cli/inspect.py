@@ -47,7 +47,7 @@ def inspect(
 
 def _refuse_overwrite(output: Path, force: bool) -> None:
     from hushmeter.files import refuse_overwrite
-    from hushmeter.plot import figure_place
+    from hushmeter.plot.canvas import figure_place
 
     folder, name = figure_place(output, "trace")
     for suffix in ("png", "svg", "csv"):
@@ -55,11 +55,12 @@ def _refuse_overwrite(output: Path, force: bool) -> None:
 
 
 def _draw(trace: object, file: Path, output: Path, force: bool) -> list[str]:
-    from hushmeter import plot, plot_data
+    from hushmeter.plot import data as plot_data
+    from hushmeter.plot.canvas import figure_place, save_figure
     from hushmeter.trace import Trace
 
     assert isinstance(trace, Trace)
-    folder, name = plot.figure_place(output, "trace")
+    folder, name = figure_place(output, "trace")
     figure, data = plot_data.draw_trace(trace, file.name)
-    paths = plot.save_figure(figure, folder, name, data, force=force)
+    paths = save_figure(figure, folder, name, data, force=force)
     return [str(path) for path in paths.values()]

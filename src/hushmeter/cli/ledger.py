@@ -157,7 +157,7 @@ def export(
     Example: hushmeter ledger export --ledger sqlite:///ledger.db -o spends.parquet
     """
     from hushmeter.protect.ledger import open_ledger
-    from hushmeter.protect.ledger_export import export_rows
+    from hushmeter.protect.ledger.export import export_rows
 
     with open_ledger(ledger) as opened:
         head = opened.head()

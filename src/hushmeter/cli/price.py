@@ -54,7 +54,7 @@ def price(
     from hushmeter.behaviour.profiles import read_profiles
     from hushmeter.cli.bounds import load_home, parse_epsilons
     from hushmeter.files import refuse_overwrite
-    from hushmeter.plot import figure_place
+    from hushmeter.plot.canvas import figure_place
     from hushmeter.price import EPSILONS, HARM, price_menu, vary_menu
     from hushmeter.read import read_recording
 
@@ -198,8 +198,8 @@ def _write(
 ) -> list[str]:
     """The figure with its data, and the answer as JSON beside it."""
     from hushmeter.files import write_text
-    from hushmeter.plot import figure_place, save_figure
-    from hushmeter.plot_adopters import draw_menu
+    from hushmeter.plot.adopters import draw_menu
+    from hushmeter.plot.canvas import figure_place, save_figure
 
     folder, name = figure_place(output, "prices")
     columns = [

@@ -25,9 +25,9 @@ from uuid import uuid4
 
 from hushmeter.errors import DataError, HushmeterError, InputError, MissingExtraError
 from hushmeter.protect.fleet import FleetRelease, Schedule, release_fleet
-from hushmeter.protect.fleet_job import FleetJob, FleetTerms
-from hushmeter.protect.fleet_state import PrivateFolder
-from hushmeter.protect.fleet_task import FileReport, protect_file
+from hushmeter.protect.fleet.job import FleetJob, FleetTerms
+from hushmeter.protect.fleet.state import PrivateFolder
+from hushmeter.protect.fleet.task import FileReport, protect_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

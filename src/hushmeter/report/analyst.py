@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from hushmeter.errors import DataError
-from hushmeter.plot_study import draw_sweep, summarise
+from hushmeter.plot.study import draw_sweep, summarise
 from hushmeter.report.blocks import (
     Block,
     Cell,

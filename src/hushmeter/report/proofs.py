@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hushmeter.home import Appliance
-from hushmeter.plot import draw_bounds
+from hushmeter.plot.bounds import draw_bounds
 from hushmeter.protect.sensitivity import Unit, calibrate, resolve_unit
 from hushmeter.report.blocks import (
     Block,

@@ -30,7 +30,7 @@ def centres_figure(setting: Setting) -> Artefact:
     """Fig. 7: the profile of every cluster's centre."""
     import pandas as pd
 
-    from hushmeter.plot_behaviour import centres_columns, draw_centres
+    from hushmeter.plot.behaviour import centres_columns, draw_centres
 
     words, result = _measure(setting.data, setting.seed, setting.seeds)
     counts = result.counts
@@ -51,7 +51,7 @@ def interchanges_figure(setting: Setting) -> Artefact:
     """Fig. 8: where days go under noise, by λ."""
     import pandas as pd
 
-    from hushmeter.plot_behaviour import draw_interchanges, interchanges_columns, stability_columns
+    from hushmeter.plot.behaviour import draw_interchanges, interchanges_columns, stability_columns
 
     words, result = _measure(setting.data, setting.seed, setting.seeds)
     columns = stability_columns(result)

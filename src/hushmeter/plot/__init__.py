@@ -1,0 +1,1 @@
+"""Figures, drawn with matplotlib's object interface: no window, no global state."""

@@ -1,0 +1,283 @@
+"""Figures of the behaviour analysis: centres (Fig. 7), interchanges (Fig. 8), flows, stability.
+
+Every figure comes with the columns of the data behind it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hushmeter.behaviour.stability import STABLE, LevelStability, Stability, band
+from hushmeter.checks import FloatArray
+from hushmeter.plot.canvas import BLUE, GREEN, GREY, ORANGE, RED, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = "cividis"
+ARROWS = 25
+
+
+def draw_centres(result: Stability, title: str) -> Figure:
+    """Fig. 7: the profile of every cluster's centre, from the least energy to the most."""
+    centres, counts = result.centres, result.counts
+    columns = min(6, len(centres))
+    rows = -(-len(centres) // columns)
+    figure = new_figure(1.75 * columns + 0.6, 1.15 * rows + 0.9)
+    panels = np.atleast_1d(figure.subplots(rows, columns, sharex=True, sharey=True)).ravel()
+    hours = np.arange(centres.shape[1] + 1)
+    for axes in panels[len(centres) :]:
+        axes.set_visible(False)
+    for i, axes in enumerate(panels[: len(centres)]):
+        axes.stairs(centres[i], hours, color=BLUE, fill=True, alpha=0.25)
+        axes.stairs(centres[i], hours, color=BLUE, linewidth=1.3)
+        axes.set_title(f"{i + 1}: {counts[i]} days", fontsize=7.5, loc="left", pad=2)
+        axes.set_xticks(np.linspace(0, centres.shape[1], 5)[:-1].round())
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(labelsize=7)
+    figure.supxlabel("hour of the day", fontsize=9)
+    figure.supylabel("kWh in the hour", fontsize=9)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return figure
+
+
+def centres_columns(result: Stability) -> dict[str, Any]:
+    """The data of `draw_centres`: one row per cluster and hour."""
+    k, hours = result.centres.shape
+    columns: dict[str, Any] = {
+        "cluster": np.repeat(np.arange(1, k + 1), hours),
+        "hour": np.tile(np.arange(hours), k),
+        "kwh": result.centres.ravel(),
+        "profiles": np.repeat(result.counts, hours),
+    }
+    if result.costs is not None:
+        columns["cost_per_kwh"] = np.repeat(result.costs, hours)
+    return columns
+
+
+def draw_interchanges(result: Stability, title: str) -> Figure:
+    """Fig. 8: clusters coloured by stability, arrows where profiles go, a panel per λ."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    levels = result.levels
+    columns = min(2, len(levels))
+    rows = -(-len(levels) // columns)
+    figure = new_figure(5.2 * columns + 0.8, 4.3 * rows + 0.4)
+    panels = np.atleast_1d(figure.subplots(rows, columns)).ravel()
+    places = place_centres(result.centres)
+    paint = ScalarMappable(Normalize(0.0, 1.0), COLOURS)
+    for axes in panels[len(levels) :]:
+        axes.set_visible(False)
+    for axes, level in zip(panels, levels, strict=False):
+        _draw_moves(axes, result, level, places, paint)
+    bar = figure.colorbar(paint, ax=list(panels[: len(levels)]), shrink=0.75, pad=0.01)
+    bar.set_label("share of the cluster's days that stay")
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return figure
+
+
+def place_centres(centres: FloatArray) -> FloatArray:
+    """Energy of a day [kWh] and the hour around which it is used, (k, 2)."""
+    energy = centres.sum(axis=1)
+    hours = np.arange(centres.shape[1]) + 0.5
+    weight = np.maximum(centres, 0.0)
+    total = weight.sum(axis=1)
+    middle = np.full(len(centres), centres.shape[1] / 2)
+    np.divide(weight @ hours, total, out=middle, where=total > 0)
+    return np.column_stack([energy, middle])
+
+
+def _draw_moves(
+    axes: Axes, result: Stability, level: LevelStability, places: FloatArray, paint: Any
+) -> None:
+    stay = level.cluster_stay.mean(axis=0)
+    size = 30 + 420 * result.counts / result.counts.max()
+    colours = paint.to_rgba(stay)
+    axes.scatter(
+        places[:, 0], places[:, 1], s=size, c=colours, edgecolors="black", linewidths=0.6, zorder=3
+    )
+    for i, (x, y) in enumerate(places):
+        tone = "white" if stay[i] < 0.55 else "black"
+        axes.text(x, y, str(i + 1), ha="center", va="center", fontsize=6, color=tone, zorder=4)
+    for source, target, flow in largest_moves(level, ARROWS):
+        share = flow / max(result.counts[source], 1)
+        axes.annotate(
+            "",
+            places[target],
+            places[source],
+            arrowprops={
+                "arrowstyle": "-|>",
+                "color": RED,
+                "alpha": 0.25 + 0.6 * min(4 * share, 1.0),
+                "linewidth": 0.5 + 6 * min(share, 0.4),
+                "shrinkA": 5,
+                "shrinkB": 6,
+                "connectionstyle": "arc3,rad=0.15",
+            },
+            zorder=2,
+        )
+    mean, low, high = band(level.stay)
+    epsilon = f"ε = {level.level.epsilon:.3g} per {level.level.sensitivity:g} kWh a day"
+    axes.set_title(
+        f"λ = {level.level.scale:.3g} kWh ({epsilon}): {100 * mean:.1f} % stay "
+        f"[{100 * low:.1f}, {100 * high:.1f}]",
+        fontsize=8.5,
+        loc="left",
+    )
+    axes.set_xlabel("energy of the day [kWh]", fontsize=8)
+    axes.set_ylabel("mean hour of use", fontsize=8)
+    axes.margins(0.08)
+    axes.tick_params(labelsize=7)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def largest_moves(level: LevelStability, most: int) -> list[tuple[int, int, float]]:
+    """(from, to, mean number of profiles), the largest first, of moves that happen at all."""
+    moves = level.migration.copy()
+    np.fill_diagonal(moves, 0.0)
+    order = np.argsort(moves, axis=None)[::-1][:most]
+    pairs = [divmod(int(cell), moves.shape[1]) for cell in order]
+    return [(a, b, float(moves[a, b])) for a, b in pairs if moves[a, b] > 0]
+
+
+def interchanges_columns(result: Stability) -> dict[str, Any]:
+    """The data of `draw_interchanges` and `draw_flows`: the migration matrices, one row a cell."""
+    k = result.counts.size
+    cells = np.arange(k * k)
+    levels = result.levels
+    stay = [level.cluster_stay.mean(axis=0) for level in levels]
+    return {
+        "scale_kwh": np.repeat([level.level.scale for level in levels], k * k),
+        "epsilon": np.repeat([level.level.epsilon for level in levels], k * k),
+        "source": np.tile(cells // k + 1, len(levels)),
+        "target": np.tile(cells % k + 1, len(levels)),
+        "profiles": np.concatenate([level.migration.ravel() for level in levels]),
+        "source_stability": np.concatenate([np.repeat(share, k) for share in stay]),
+    }
+
+
+def draw_flows(result: Stability, title: str) -> Figure:
+    """Sankey-like view: clusters before (left) and after noise (right), a panel per λ."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    levels = result.levels
+    figure = new_figure(3.1 * len(levels) + 0.9, 7.2)
+    panels = np.atleast_1d(figure.subplots(1, len(levels)))
+    paint = ScalarMappable(Normalize(0.0, 1.0), COLOURS)
+    for axes, level in zip(panels, levels, strict=True):
+        _draw_ribbons(axes, level, paint)
+    bar = figure.colorbar(paint, ax=list(panels), shrink=0.6, pad=0.01)
+    bar.set_label("share of the cluster's days that stay")
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return figure
+
+
+def _draw_ribbons(axes: Axes, level: LevelStability, paint: Any) -> None:
+    flows = level.migration
+    gap = 0.01 * flows.sum()
+    left, right = flows.sum(axis=1), flows.sum(axis=0)
+    left_base = np.concatenate([[0.0], np.cumsum(left + gap)[:-1]])
+    right_base = np.concatenate([[0.0], np.cumsum(right + gap)[:-1]])
+    colours = paint.to_rgba(level.cluster_stay.mean(axis=0))
+    left_next, right_next = left_base.copy(), right_base.copy()
+    bend = (1 - np.cos(np.linspace(0, np.pi, 24))) / 2
+    for source, target in np.argwhere(flows > 0):
+        flow = flows[source, target]
+        low = left_next[source] + (right_next[target] - left_next[source]) * bend
+        alpha = 0.28 if source == target else 0.75
+        axes.fill_between(
+            np.linspace(0.05, 0.95, 24), low, low + flow, color=colours[source], alpha=alpha,
+            linewidth=0,
+        )  # fmt: skip
+        left_next[source] += flow
+        right_next[target] += flow
+    axes.bar(0.025, left, 0.05, left_base, color=colours, edgecolor="black", linewidth=0.3)
+    axes.bar(0.975, right, 0.05, right_base, color="#CCCCCC", edgecolor="black", linewidth=0.3)
+    for i in np.flatnonzero(left > 0.6 * gap):
+        axes.text(-0.02, left_base[i] + left[i] / 2, str(i + 1), ha="right", va="center",
+                  fontsize=6)  # fmt: skip
+    axes.set_title(f"λ = {level.level.scale:.3g} kWh", fontsize=9)
+    axes.set_xticks([0.025, 0.975], ["clean", "noisy"], fontsize=8)
+    axes.set_yticks([])
+    axes.set_xlim(-0.12, 1.0)
+    axes.set_ylim(left_base[-1] + left[-1] + gap, -gap)
+    axes.spines[:].set_visible(False)
+
+
+def draw_stability(result: Stability, title: str) -> Figure:
+    """Who stays against λ, with bands and proved bounds; and what the utility keeps."""
+    figure = new_figure(10.5, 4.9)
+    left, right = figure.subplots(1, 2)
+    data = stability_columns(result)
+    scale = data["scale_kwh"]
+    _draw_band(left, data, "stay", BLUE, "o", "days that stay (mean, 95 % band)")
+    left.fill_between(scale, data["bound_lower"], data["bound_upper"], color=GREY, alpha=0.25,
+                      linewidth=0, label="between the proved bounds")  # fmt: skip
+    left.plot(scale, data["bound_upper"], color=GREY, linestyle="--", linewidth=1)
+    left.plot(scale, data["stable_clusters"] / result.counts.size, color=ORANGE, marker="s",
+              linestyle=":", label=f"stable clusters (≥ {STABLE:.0%} stay)")  # fmt: skip
+    _draw_band(right, data, "rand_index", GREEN, "D", "adjusted Rand index")
+    if result.costs is not None:
+        _draw_band(right, data, "rank_correlation", ORANGE, "^", "cost ranking, Kendall's τ")
+    error = right.twinx()
+    _draw_band(error, data, "centre_error_kwh", RED, "v", "error of the centres [kWh a day]")
+    error.set_ylabel("error of the centres [kWh a day]", color=RED)
+    error.set_ylim(bottom=0)
+    for axes in (left, right):
+        _scale_axis(axes, data)
+    left.set_ylabel("share")
+    right.set_ylabel("agreement of noisy with clean clusters")
+    error.spines["top"].set_visible(False)
+    handles = [h for axes in (left, right, error) for h in axes.get_legend_handles_labels()[0]]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return figure
+
+
+def _draw_band(
+    axes: Axes, data: dict[str, Any], name: str, colour: str, marker: str, label: str
+) -> None:
+    x = data["scale_kwh"]
+    axes.plot(x, data[name], color=colour, marker=marker, markersize=5, label=label)
+    axes.fill_between(
+        x, data[f"{name}_low"], data[f"{name}_high"], color=colour, alpha=0.25, linewidth=0
+    )
+
+
+def _scale_axis(axes: Axes, data: dict[str, Any]) -> None:
+    axes.set_xscale("log")
+    ticks = [f"{s:.3g}\n{e:.3g}" for s, e in zip(data["scale_kwh"], data["epsilon"], strict=True)]
+    axes.set_xticks(data["scale_kwh"], ticks)
+    axes.minorticks_off()
+    axes.set_xlabel("λ [kWh], and below it ε   (more private →)")
+    axes.set_ylim(-0.02, 1.04)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def stability_columns(result: Stability) -> dict[str, Any]:
+    """The data of `draw_stability`: one row per noise level."""
+    levels = result.levels
+    columns: dict[str, Any] = {
+        "scale_kwh": np.array([level.level.scale for level in levels]),
+        "epsilon": np.array([level.level.epsilon for level in levels]),
+        "sensitivity_kwh": np.array([level.level.sensitivity for level in levels]),
+    }
+    measures = {
+        "stay": [level.stay for level in levels],
+        "rand_index": [level.rand_index for level in levels],
+        "centre_error_kwh": [level.centre_error for level in levels],
+    }
+    if result.costs is not None:
+        measures["rank_correlation"] = [level.rank_correlation for level in levels]
+    for name, values in measures.items():
+        mean, low, high = band(np.column_stack(values))
+        columns |= {name: mean, f"{name}_low": low, f"{name}_high": high}
+    bounds = np.array([level.mean_bounds for level in levels])
+    columns |= {"bound_lower": bounds[:, 0], "bound_upper": bounds[:, 1]}
+    columns["stable_clusters"] = np.array([level.stable.size for level in levels])
+    return columns

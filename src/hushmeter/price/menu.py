@@ -1,0 +1,251 @@
+"""The menu: one line per ε, told in sentences, and how it moves with its assumptions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hushmeter.checks import non_negative, positive, whole
+from hushmeter.errors import InputError
+from hushmeter.home import Home
+from hushmeter.price.clusters import DayClusters, cluster_days
+from hushmeter.price.terms import (
+    Buyer,
+    Entry,
+    Load,
+    describe_load,
+    make_entry,
+    reprice,
+    worthwhile_range,
+)
+from hushmeter.protect.sensitivity import Unit, calibrate, resolve_unit
+from hushmeter.trace import Trace
+
+HARM = 10.0
+EPSILONS = tuple(float(f"{e:.2g}") for e in np.geomspace(0.01, 10.0, 19))
+
+
+@dataclass(frozen=True)
+class Menu:
+    """Prices for every ε, with all that they rest on.
+
+    Attributes
+    ----------
+    entries : tuple of Entry
+        Ascending in ε.
+    best : Entry
+        Largest surplus.
+    worthwhile : (float, float) or None
+        Smallest and largest ε with S ≥ 0 around the best; None if there is none.
+    names : tuple of str
+    harm : tuple of float
+        w_i.
+    buyer : Buyer
+    load : Load
+    unit : Unit
+    mechanism : str
+    assumptions : tuple of str
+    """
+
+    entries: tuple[Entry, ...]
+    best: Entry
+    worthwhile: tuple[float, float] | None
+    names: tuple[str, ...]
+    harm: tuple[float, ...]
+    buyer: Buyer
+    load: Load
+    unit: Unit
+    mechanism: str
+    assumptions: tuple[str, ...]
+
+
+def price_menu(
+    home: Home,
+    trace: Trace,
+    *,
+    harm: Mapping[str, float] | float = HARM,
+    buyer: Buyer | None = None,
+    profiles: ArrayLike | None = None,
+    epsilons: Sequence[float] = EPSILONS,
+    mechanism: str = "laplace",
+    protect: str = "appliance",
+    span: str = "reading",
+    every: float | str | None = None,
+    delta: float = 1e-6,
+    refine: int = 2,
+    watch: Callable[[Sequence[float]], Iterable[float]] | None = None,
+) -> Menu:
+    """The menu of a household.
+
+    Parameters
+    ----------
+    home : Home
+    trace : Trace
+        Readings, for the hourly curve and its forecast.
+    harm : mapping of name to number, or number
+        w_i: what a year in which the appliance lies open is worth to the household; appliances
+        that are not named cost nothing. One number holds for each of them.
+    buyer : Buyer, optional
+    profiles : array, shape (m, 24), optional
+        [kWh]; the days from which the buyer has his clusters, see `cluster_days`.
+    epsilons : sequence of float
+    mechanism : {"laplace", "staircase", "gaussian"}
+    protect, span, every
+        The unit of protection that ε refers to; see `resolve_unit`.
+    delta : float
+        δ of Gaussian noise.
+    refine : int
+        How often both gaps beside the best line are halved.
+    watch : callable, optional
+        Wraps the sequence of ε, for a progress bar.
+    """
+    buyer = Buyer() if buyer is None else buyer
+    weights = _weights(home, harm)
+    unit = resolve_unit(
+        protect, span, interval_s=trace.interval_s, home=home, every=every, trace=trace
+    )
+    load, days = describe_load(trace), cluster_days(trace, profiles)
+    wanted = sorted(positive("epsilon", e) for e in epsilons)
+    if len(wanted) < 2:
+        raise InputError("a menu needs at least two values of epsilon.")
+
+    def line(epsilon: float, before: Entry | None) -> Entry:
+        noise = calibrate(mechanism, epsilon, unit, delta=delta)
+        return make_entry(
+            noise, epsilon, home, unit, load, weights, buyer, days=days, before=before
+        )
+
+    entries: list[Entry] = []
+    for epsilon in wanted if watch is None else watch(wanted):
+        entries.append(line(epsilon, entries[-1] if entries else None))
+    for _ in range(whole("refine", refine, least=0)):
+        entries = _refine(entries, line)
+    best = max(entries, key=lambda entry: entry.surplus)
+    return Menu(
+        tuple(entries),
+        best,
+        worthwhile_range(entries),
+        home.names,
+        weights,
+        buyer,
+        load,
+        unit,
+        mechanism,
+        _assumptions(home, weights, buyer, load, days, unit, mechanism),
+    )
+
+
+def _refine(entries: list[Entry], line: Callable[[float, Entry | None], Entry]) -> list[Entry]:
+    """One more line, three digits in ε, in the middle of each gap beside the best one."""
+    top = max(range(len(entries)), key=lambda i: entries[i].surplus)
+    more = []
+    for left in range(max(0, top - 1), min(top + 1, len(entries) - 1)):
+        low, high = entries[left], entries[left + 1]
+        middle = float(f"{(low.epsilon * high.epsilon) ** 0.5:.3g}")
+        if low.epsilon < middle < high.epsilon:
+            more.append(line(middle, low))
+    return sorted([*entries, *more], key=lambda entry: entry.epsilon)
+
+
+def rescale(menu: Menu, *, harm: float = 1.0, value: float = 1.0, shape: float = 1.0) -> Menu:
+    """The same menu with harm, the buyer's value and his shape multiplied."""
+    buyer = replace(menu.buyer, value=menu.buyer.value * value, shape=menu.buyer.shape * shape)
+    entries = tuple(reprice(e, e.compensation * harm, buyer) for e in menu.entries)
+    best = max(entries, key=lambda entry: entry.surplus)
+    return replace(
+        menu,
+        entries=entries,
+        best=best,
+        worthwhile=worthwhile_range(entries),
+        harm=tuple(w * harm for w in menu.harm),
+        buyer=buyer,
+    )
+
+
+VARIATIONS: dict[str, dict[str, float]] = {
+    "as assumed": {},
+    "harm × ½": {"harm": 0.5},
+    "harm × 2": {"harm": 2.0},
+    "buyer's value × ½": {"value": 0.5},
+    "buyer's value × 2": {"value": 2.0},
+    "buyer's shape × ½": {"shape": 0.5},
+    "buyer's shape × 2": {"shape": 2.0},
+}
+
+
+def vary_menu(menu: Menu) -> dict[str, Menu]:
+    """How the answer moves with what it rests on."""
+    return {name: rescale(menu, **factors) for name, factors in VARIATIONS.items()}
+
+
+def tell_menu(menu: Menu) -> tuple[str, ...]:
+    """The answer, one sentence each, and then every assumption."""
+    from hushmeter.wording import times, watts
+
+    best, last = menu.best, menu.entries[-1]
+    if menu.worthwhile is None:
+        head = ["At no ε of the menu does the buyer pay what the household asks."]
+    else:
+        low, high = menu.worthwhile
+        less = " or less" if low <= menu.entries[0].epsilon * (1 + 1e-9) else ""
+        more = " or more" if high >= last.epsilon * (1 - 1e-9) else ""
+        head = [
+            f"A trade is worthwhile for ε from {low:.3g}{less} to {high:.3g}{more}; it is best, "
+            f"with {best.surplus:.2f} a year to share, at ε = {best.epsilon:.3g}.",
+            f"There the household asks {best.compensation:.2f} a year and the buyer would pay "
+            f"{best.willingness:.2f}.",
+        ]
+    worst = max(range(len(menu.names)), key=lambda i: best.visibility[i])
+    head += [
+        f"The buyer forecasts an hour to {watts(best.forecast_w)} (true data: "
+        f"{watts(menu.load.forecast_w)}); of his hourly curve {times(best.fidelity)} % is the "
+        "household's, the rest noise.",
+        f"Most exposed is the {menu.names[worst]}: {_odds(best, worst)} of 100 guesses about one "
+        f"run are right; at ε = {last.epsilon:.3g}: {_odds(last, worst)}; a coin: 50.",
+    ]
+    return (*head, *(f"Assumed: {line}" for line in menu.assumptions))
+
+
+def _odds(entry: Entry, i: int) -> str:
+    """Odds of 100 about one run; proved odds stay below certainty, however near."""
+    from hushmeter.wording import times
+
+    return times(min((1 + entry.visibility[i]) / 2, 1 - 1e-12))
+
+
+def _weights(home: Home, harm: Mapping[str, float] | float) -> tuple[float, ...]:
+    if not isinstance(harm, Mapping):
+        return (non_negative("harm", harm),) * len(home)
+    for name in harm:
+        home.index(name)
+    return tuple(non_negative(f"harm of {n}", harm.get(n, 0.0)) for n in home.names)
+
+
+def _assumptions(
+    home: Home,
+    weights: tuple[float, ...],
+    buyer: Buyer,
+    load: Load,
+    days: DayClusters | None,
+    unit: Unit,
+    mechanism: str,
+) -> tuple[str, ...]:
+    asked = ", ".join(f"{n} {w:g}" for n, w in zip(home.names, weights, strict=True) if w)
+    every = unit.window * unit.interval_s
+    return (
+        f"Noise: {mechanism}, on readings of {every:g} s; ε protects {unit.sentence}.",
+        f"Harm a year if an appliance lay open: {asked or 'none'}; in proportion to 2·odds − 1 of "
+        "the best attacker about one run, who knows the rest of the house.",
+        f"Buyer: {buyer.value:g} a year for perfect data, quality “{buyer.use}” to the power "
+        f"{buyer.shape:g}, {buyer.handling:g} for handling.",
+        f"Hourly load: standard deviation {load.hourly_sd_w:.0f} W; forecast from {load.lag_h} h "
+        f"before errs by {load.forecast_w:.0f} W on true data.",
+        "Clusters: none, as too few whole days are known."
+        if days is None
+        else f"Clusters: {len(days.centres)}, for {len(days.days)} whole days of this household.",
+        "The household is paid to be indifferent, is neutral to risk and sells the same ε all "
+        "year; what many runs tell together is not counted.",
+    )

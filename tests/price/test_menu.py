@@ -1,0 +1,148 @@
+"""The menu: monotone, zero for no harm, and equal to a closed form."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import hushmeter as hm
+from hushmeter.behaviour.profiles import synthetic_profiles
+from hushmeter.errors import DataError, InputError
+from hushmeter.price import Buyer, price_menu, rescale, tell_menu, vary_menu
+from hushmeter.price.terms import appliance_visibility, describe_load
+from hushmeter.protect.sensitivity import calibrate, resolve_unit
+
+HOME = hm.synth.ready_home("evening")
+SMALL = HOME.subset(["kettle", "fridge", "television"])
+TRACE = hm.synth.trace(SMALL, 14_400 * 2 + 6000, seed=1)
+PROFILES = synthetic_profiles(300).values
+EPSILONS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+
+
+@pytest.fixture(scope="module")
+def menu():
+    return price_menu(SMALL, TRACE, epsilons=EPSILONS)
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "staircase", "gaussian"])
+@pytest.mark.parametrize("use", ["hourly", "forecast", "clusters", "appliances"])
+def test_menus_are_monotone(mechanism, use):
+    found = price_menu(
+        SMALL,
+        TRACE,
+        epsilons=EPSILONS,
+        mechanism=mechanism,
+        buyer=Buyer(use=use),
+        profiles=PROFILES,
+        refine=0,
+    )
+    for name in ("compensation", "willingness", "fidelity", "clusters", "quality"):
+        values = [getattr(entry, name) for entry in found.entries]
+        assert (np.diff(values) >= 0).all(), name
+    assert (np.diff([e.forecast_w for e in found.entries]) <= 0).all()
+    assert (np.diff([e.visibility for e in found.entries], axis=0) >= 0).all()
+    assert (np.diff([e.accuracy for e in found.entries], axis=0) >= 0).all()
+
+
+def test_no_harm_costs_nothing():
+    found = price_menu(SMALL, TRACE, harm=0.0, epsilons=EPSILONS)
+    assert all(entry.compensation == 0 for entry in found.entries)
+    assert found.best.epsilon == 10.0
+    assert found.worthwhile == pytest.approx((0.03, 10.0))
+    partly = price_menu(SMALL, TRACE, harm={"kettle": 7.0}, epsilons=EPSILONS, refine=0)
+    for entry in partly.entries:
+        assert entry.compensation == pytest.approx(7 * entry.visibility[0])
+
+
+def test_a_closed_form_example():
+    """One appliance, one reading, W = V√v and C = wv with v = 1 − e^(−ε/2).
+
+    The surplus V√v − wv is largest at v* = (V/2w)², where it is V²/4w, and ends at v = (V/w)².
+    """
+    home = hm.Home([hm.Appliance("kettle", 2000.0)], 20.0)
+    buyer = Buyer(value=10.0, use="appliances", shape=0.5)
+    epsilons = np.geomspace(0.05, 8, 60).round(4).tolist()
+    found = price_menu(home, TRACE, harm=12.0, buyer=buyer, epsilons=epsilons, refine=4)
+    for entry in found.entries:
+        assert entry.visibility[0] == pytest.approx(1 - math.exp(-entry.epsilon / 2), abs=2e-3)
+    best_v, last_v = (10 / 24) ** 2, (10 / 12) ** 2
+    assert found.best.epsilon == pytest.approx(-2 * math.log(1 - best_v), rel=0.03)
+    assert found.best.surplus == pytest.approx(100 / 48, rel=1e-3)
+    assert found.worthwhile[0] == pytest.approx(0.05)
+    assert found.worthwhile[1] == pytest.approx(-2 * math.log(1 - last_v), rel=0.01)
+
+
+def test_errors_of_the_buyer_are_those_of_a_simulation(menu):
+    entry = next(e for e in menu.entries if e.epsilon == 1.0)
+    noise = calibrate("laplace", 1.0, menu.unit)
+    hourly, errors = TRACE.coarsen("1h").readings, []
+    for seed in range(20):
+        noisy = TRACE.replace_readings(noise.release(TRACE.readings, rng=seed))
+        guess = noisy.coarsen("1h").readings
+        errors.append(((guess[:-24] - hourly[24:]) ** 2).mean())
+    assert math.sqrt(np.mean(errors)) == pytest.approx(entry.forecast_w, rel=0.05)
+
+
+def test_visibility_is_over_one_run():
+    unit = resolve_unit(home=SMALL, interval_s=6.0)
+    noise = calibrate("laplace", 1.0, unit)
+    run = appliance_visibility(noise, SMALL, unit)[0]
+    reading = 2 * hm.universal_limit(SMALL, noise)[0] - 1
+    assert run > 2 * reading
+    assert run == pytest.approx(2 * hm.universal_limit(SMALL, noise, readings=30)[0] - 1, abs=1e-3)
+
+
+def test_the_answer_moves_as_it_must(menu):
+    moved = vary_menu(menu)
+    assert moved["as assumed"].best == menu.best
+    assert moved["harm × 2"].best.surplus < menu.best.surplus < moved["harm × ½"].best.surplus
+    assert moved["buyer's value × 2"].best.surplus > menu.best.surplus
+    hopeless = rescale(menu, harm=100.0)
+    assert hopeless.worthwhile is None
+    assert "At no ε" in tell_menu(hopeless)[0]
+
+
+def test_every_assumption_is_told(menu):
+    told = tell_menu(menu)
+    assert all(f"Assumed: {line}" in told for line in menu.assumptions)
+    text = " ".join(told)
+    for part in ("kettle 10", "60 a year for perfect data", "24 h", "in one metered reading"):
+        assert part in text
+
+
+def test_the_load_is_described():
+    hours = np.tile(np.arange(24.0) * 100, 3)
+    load = describe_load(hm.Trace(hours, 3600.0))
+    assert load.lag_h == 24
+    assert load.forecast_w == 0
+    assert load.hourly_sd_w == pytest.approx(hours.std())
+    short = describe_load(hm.Trace([100.0, 300.0, 100.0, 300.0], 3600.0))
+    assert (short.lag_h, short.forecast_w) == (1, 200.0)
+
+
+@pytest.mark.parametrize(
+    ("readings", "interval", "message"),
+    [
+        ([1.0, 2.0, 3.0], 7200.0, "an hour or less"),
+        ([1.0, 2.0], 3600.0, "three whole hours"),
+        ([5.0] * 10, 3600.0, "never changes"),
+    ],
+)
+def test_loads_that_say_nothing(readings, interval, message):
+    with pytest.raises(DataError, match=message):
+        describe_load(hm.Trace(readings, interval))
+
+
+def test_bad_terms_are_refused():
+    with pytest.raises(InputError, match="no appliance named 'ketle'"):
+        price_menu(SMALL, TRACE, harm={"ketle": 1.0})
+    with pytest.raises(InputError, match="harm must be finite"):
+        price_menu(SMALL, TRACE, harm=-1.0)
+    with pytest.raises(InputError, match="at least two values"):
+        price_menu(SMALL, TRACE, epsilons=[1.0])
+    with pytest.raises(InputError, match="use must be one of"):
+        Buyer(use="spying")
+    with pytest.raises(InputError, match="shape must be positive"):
+        Buyer(shape=0.0)
