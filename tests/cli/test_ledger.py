@@ -107,7 +107,9 @@ def test_export(url, tmp_path):
         rows = list(csv.DictReader(file))
     assert sum(int(row["micro_epsilon"]) for row in rows) == 2_000_000
     assert "exists; add --force" in ask("export", "--ledger", url, "-o", out, expect=1).stderr
-    assert "4 spends written to" in ask("export", "--ledger", url, "-o", out, "--force").stdout
+    assert (
+        "4 spends; high-water mark" in ask("export", "--ledger", url, "-o", out, "--force").stdout
+    )
 
 
 @pytest.mark.parametrize(

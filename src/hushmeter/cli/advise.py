@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hushmeter.cli.output import print_json, print_table
+from hushmeter.cli.output import print_files, print_json, print_table
 from hushmeter.cli.reading import reads
 
 if TYPE_CHECKING:
@@ -53,10 +53,10 @@ def advise(
     """
     from hushmeter.advice import advise as search
     from hushmeter.checks import seconds
-    from hushmeter.cli.bounds import load_home
+    from hushmeter.cli.parsing import parse_home
     from hushmeter.read import read_recording
 
-    known = load_home(home)
+    known = parse_home(home)
     readings = None if trace is None else read_recording(trace, options).trace
     if readings is not None and attacker is not None:
         readings = known.label(readings)
@@ -103,8 +103,7 @@ def _print(advice: Advice, files: list[str]) -> None:
     print_table(title, head, rows)
     for sentence in explain(advice):
         typer.echo(sentence)
-    for file in files:
-        typer.echo(f"Written: {file}")
+    print_files(files)
 
 
 def _draw(advice: Advice, front: list[Advice], output: Path, force: bool) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hushmeter.cli.output import print_json, print_table
+from hushmeter.cli.output import print_files, print_json, print_table
 from hushmeter.cli.reading import reads
 from hushmeter.errors import InputError, NotFittedError, UnknownNameError
 
@@ -53,14 +53,14 @@ def attack(
     -p decoder=full -o states.csv
     """
     from hushmeter.attack.registry import attackers
-    from hushmeter.cli.bounds import load_home
+    from hushmeter.cli.parsing import parse_home
     from hushmeter.files import refuse_overwrite, table_format, write_table
     from hushmeter.read import read_recording
 
     chosen = attackers[attacker]
     table_format(output)
     refuse_overwrite(output, force)
-    known = load_home(home)
+    known = parse_home(home)
     trace = read_recording(file, options).trace
     made = _make(chosen, known, _read_parameters(parameter or (), chosen), quiet=json)
     if train is not None:
@@ -70,7 +70,7 @@ def attack(
     write_table(output, {"timestamp": trace.times, **columns}, force=force)
     summary = _summarise(attacker, known, trace, states)
     if json:
-        print_json({**summary, "output": str(output)})
+        print_json({**summary, "files": [output]})
     else:
         _print_summary(summary, output)
 
@@ -181,4 +181,4 @@ def _print_summary(summary: dict[str, Any], output: Path) -> None:
             f"Accuracy α {found.alpha:.3f} (everything off: {found.alpha_floor:.3f}), "
             f"macro F1 {found.f1:.3f}."
         )
-    typer.echo(f"States written to {output}.")
+    print_files([output])

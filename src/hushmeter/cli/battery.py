@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hushmeter.cli.output import json_text, print_json, print_table
+from hushmeter.cli.output import json_text, print_files, print_json, print_table
 from hushmeter.cli.reading import reads
 
 if TYPE_CHECKING:
-    from hushmeter.home import Home
-    from hushmeter.noise.mechanism import Mechanism
-    from hushmeter.protect.battery import Battery, Control, Operation
+    from hushmeter.cli.battery_case import BatteryCase
+    from hushmeter.protect.battery import Operation
     from hushmeter.protect.battery.guarantee import Guarantee
     from hushmeter.protect.battery.sizing import Prices, Sizing, Upkeep
-    from hushmeter.protect.sensitivity import Unit
     from hushmeter.read import ReadOptions
     from hushmeter.scoring import Score
-    from hushmeter.trace import Trace
-
-HOPELESS = 0.95
-"""From this share of saturated horizons on, ε is not promised at all."""
-
-
-@dataclass(frozen=True)
-class _Case:
-    """What was asked, resolved."""
-
-    home: Home
-    load: Trace
-    unit: Unit
-    mechanism: Mechanism
-    battery: Battery
-    control: Control
-    prices: Prices
-    max_failure: float
-    seed: int
 
 
 @reads()
@@ -82,6 +60,7 @@ def battery(
     Example: hushmeter battery meter.csv --home evening -e 1 --capacity 10 --power 5
     --appliance kettle --span run --every 30min -o battery/
     """
+    from hushmeter.cli.battery_case import BatteryCase, fit_interval, load_house
     from hushmeter.cli.battery_figures import refuse_figures
     from hushmeter.protect.battery import Battery, choose_control, control_grid, operate
     from hushmeter.protect.battery.sizing import Prices, expect_year, readings_in
@@ -92,7 +71,7 @@ def battery(
     prices = Prices(energy_price, battery_price)
     acts = _interval(interval)
     store = Battery(capacity, power, discharge, efficiency, charge, acts or 6.0)
-    known, trace = _load(file, home, options)
+    known, trace = load_house(file, home, options)
     unit = resolve_unit(
         span=span,
         interval_s=trace.interval_s,
@@ -102,17 +81,17 @@ def battery(
         trace=trace,
     )
     load = trace if unit.window == 1 else trace.coarsen(unit.window * unit.interval_s)
-    store = _fit_interval(store, acts, load)
+    store = fit_interval(store, acts, load)
     control = choose_control(controller, readings_in(horizon, load.interval_s))
     noise = calibrate(mechanism, epsilon, unit, delta=delta, grid=control_grid(control, unit))
-    case = _Case(known, load, unit, noise, store, control, prices, max_failure, seed)
-    found = _guarantee(case, days, delta)
+    case = BatteryCase(known, load, unit, noise, store, control, prices, max_failure, seed)
+    found = case.guarantee(days, delta)
     if not anyway:
-        _refuse_hopeless(case, found, mechanism, delta)
+        case.refuse_hopeless(found, mechanism, delta)
     year = expect_year(noise, store, prices)
-    table = _sizes(case, mechanism, delta)
+    table = case.sizes(mechanism, delta)
     done = operate(load, store, noise, control, rng=seed)
-    scores = _attack(case, done, attacker)
+    scores = case.attack(done, attacker)
     answer = _answer(case, found, year, table, scores)
     files = [] if output is None else _write(case, done, scores, table, attacker, output, force)
     if output is not None:
@@ -129,127 +108,8 @@ def _interval(text: str | None) -> float | None:
     return None if text is None else seconds("interval", text)
 
 
-def _fit_interval(store: Battery, acts: float | None, load: Trace) -> Battery:
-    """The battery at the meter's interval; another one that was asked for is refused."""
-    from dataclasses import replace
-
-    from hushmeter.errors import InputError
-
-    if acts is not None and abs(acts - load.interval_s) > 1e-9 * acts:
-        raise InputError(
-            f"the battery acts every {acts:g} s, but the meter reports every "
-            f"{load.interval_s:g} s; leave --interval out or set --every {acts:g}s."
-        )
-    return replace(store, interval_s=load.interval_s)
-
-
-def _load(file: Path, home: str, options: ReadOptions) -> tuple[Home, Trace]:
-    """The home and the trace, with truth where the file has every appliance of the home."""
-    from hushmeter.cli.bounds import load_home
-    from hushmeter.read import read_recording
-    from hushmeter.trace import Trace
-
-    known, trace = load_home(home), read_recording(file, options).trace
-    if trace.power is None or trace.names is None or not set(known.names) <= set(trace.names):
-        return known, trace
-    power = trace.power[:, [trace.names.index(name) for name in known.names]]
-    states = power > known.powers / 2
-    full = Trace(
-        trace.readings, trace.interval_s, trace.start, states, power, known.names, trace.steps
-    )
-    return known, full
-
-
-def _guarantee(case: _Case, days: int, delta: float) -> Guarantee:
-    from hushmeter.protect.battery.guarantee import assess_guarantee
-
-    return assess_guarantee(
-        case.mechanism,
-        case.unit,
-        case.battery,
-        case.control,
-        horizons=days,
-        delta=delta,
-        rng=case.seed,
-    )
-
-
-def _refuse_hopeless(case: _Case, found: Guarantee, mechanism: str, delta: float) -> None:
-    """One sentence where the battery cannot keep ε: the size that would, or the ε it serves."""
-    from hushmeter.errors import DataError
-    from hushmeter.protect.battery.sizing import least_epsilon, size_battery
-
-    if found.rate < HOPELESS:
-        return
-    need = size_battery(
-        case.mechanism,
-        case.unit,
-        interval_s=case.battery.interval_s,
-        horizon=found.horizon_s,
-        max_failure=case.max_failure,
-        efficiency=case.battery.efficiency,
-        controller=case.control.name,
-    )
-    least = least_epsilon(
-        case.unit,
-        case.battery,
-        case.control,
-        max_failure=case.max_failure,
-        mechanism=mechanism,
-        delta=delta,
-    )
-    other = "" if least is None else f", and this one serves ε from {least:.3g} on"
-    raise DataError(
-        f"this battery fails its noise of ε = {case.mechanism.epsilon:.3g} in "
-        f"{found.simulation.saturated} of {found.simulation.horizons} horizons; one of "
-        f"{_size(need.capacity_kwh)} kWh and {_size(need.power_kw)} kW would keep failures below "
-        f"{case.max_failure:g}{other} (--anyway shows what happens)."
-    )
-
-
-def _size(value: float) -> str:
-    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
-
-
-def _sizes(case: _Case, mechanism: str, delta: float) -> list[Sizing]:
-    from hushmeter.protect.battery.sizing import size_table
-
-    middle = case.mechanism.epsilon
-    if mechanism == "staircase":
-        middle *= case.unit.touches
-    wanted = [float(f"{middle * factor:.3g}") for factor in (0.25, 0.5, 1.0, 2.0, 4.0)]
-    return size_table(
-        case.unit,
-        [e for e in wanted if e <= 20],
-        mechanism=mechanism,
-        delta=delta,
-        interval_s=case.battery.interval_s,
-        horizon=case.control.readings * case.battery.interval_s,
-        max_failure=case.max_failure,
-        efficiency=case.battery.efficiency,
-        prices=case.prices,
-    )
-
-
-def _attack(case: _Case, done: Operation, attacker: str) -> tuple[Score, Score] | None:
-    from hushmeter.protect.battery.exposure import attack_metered
-
-    if case.load.states is None:
-        return None
-    before = attack_metered(case.load, case.load, case.home, attacker=attacker, seed=case.seed)
-    after = attack_metered(
-        case.load,
-        done.metered,
-        case.home,
-        attacker=attacker,
-        mechanism=case.mechanism,
-        seed=case.seed,
-    )
-    return before, after
-
-
 def _write(
-    case: _Case,
+    case: BatteryCase,
     done: Operation,
     scores: tuple[Score, Score] | None,
     table: list[Sizing],
@@ -275,7 +135,7 @@ def _write(
 
 
 def _answer(
-    case: _Case,
+    case: BatteryCase,
     found: Guarantee,
     year: Upkeep,
     table: list[Sizing],
@@ -318,7 +178,7 @@ def _assumed(prices: Prices) -> str:
 
 
 def _print(
-    case: _Case,
+    case: BatteryCase,
     found: Guarantee,
     year: Upkeep,
     table: list[Sizing],
@@ -353,5 +213,4 @@ def _print(
     head = ("controller", "ε", "noise", "kWh", "kW", "lost kWh/a", "cycles/a", "cost/a")
     print_table(title, head, rows)
     typer.echo(f"Assumed: {_assumed(case.prices)}")
-    for file in files:
-        typer.echo(f"Written: {file}")
+    print_files(files)

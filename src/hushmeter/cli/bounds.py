@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hushmeter.cli.output import print_json, print_table
+from hushmeter.cli.output import print_files, print_json, print_table
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from hushmeter.theory.curves import BoundCurves
 
 
@@ -39,12 +36,16 @@ def bounds(
     Example: hushmeter bounds similar8 -e 0.001:10 -o bounds.png
     """
     from hushmeter.checks import one_of
+    from hushmeter.cli.parsing import parse_epsilons, parse_home
     from hushmeter.theory.bounds import FORMS
     from hushmeter.theory.curves import bound_curves
 
     one_of("form", form, FORMS)
     curves = bound_curves(
-        load_home(home), parse_epsilons(epsilon), sensitivity=sensitivity, max_switches=max_switches
+        parse_home(home),
+        parse_epsilons(epsilon),
+        sensitivity=sensitivity,
+        max_switches=max_switches,
     )
     files = [] if output is None else _draw(curves, home, output, force)
     if json:
@@ -52,35 +53,7 @@ def bounds(
         print_json({"home": home, "max_switches": max_switches, **columns, "files": files})
         return
     _print(curves, home, form)
-    for file in files:
-        typer.echo(f"Written: {file}")
-
-
-def load_home(text: str) -> Any:
-    """A home from a TOML file, or a ready one by its name."""
-    from hushmeter.home import read_home
-    from hushmeter.synth import READY_HOMES, ready_home
-
-    return ready_home(text) if text in READY_HOMES else read_home(text)
-
-
-def parse_epsilons(text: str) -> NDArray[np.float64]:
-    """ε from LO:HI (200 values, evenly spaced in ln ε) or a list with commas."""
-    import numpy as np
-
-    from hushmeter.errors import InputError
-    from hushmeter.theory.exact import positive_array
-
-    try:
-        values = [float(part) for part in text.replace(":", ",").split(",")]
-    except ValueError:
-        raise InputError(f"epsilon must be LO:HI or numbers with commas, got {text!r}.") from None
-    checked = positive_array("epsilon", values)
-    if ":" not in text:
-        return checked
-    if len(values) != 2 or values[0] >= values[1]:
-        raise InputError(f"epsilon must be LO:HI with LO below HI, got {text!r}.")
-    return np.geomspace(checked[0], checked[1], 200)
+    print_files(files)
 
 
 def _print(curves: BoundCurves, home: str, form: str) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hushmeter.cli.output import print_json, print_table
+from hushmeter.cli.output import print_files, print_json, print_table
 
 if TYPE_CHECKING:
     from hushmeter.behaviour.profiles import Profiles
@@ -60,10 +59,12 @@ def cluster(
     from hushmeter.behaviour.levels import noise_levels
     from hushmeter.behaviour.profiles import read_profiles
     from hushmeter.behaviour.stability import measure_stability
+    from hushmeter.cli.parsing import parse_numbers
+    from hushmeter.cli.progress import watch
 
     levels = noise_levels(
-        scales=_numbers("lambda", scale),
-        epsilons=_numbers("epsilon", epsilon),
+        scales=None if scale is None else parse_numbers("lambda", scale),
+        epsilons=None if epsilon is None else parse_numbers("epsilon", epsilon),
         sensitivity=sensitivity,
     )
     _check_free(output, force)
@@ -71,7 +72,7 @@ def cluster(
     days = read_profiles(profiles, missing=missing, zone=tz)
     result = measure_stability(
         days.values,
-        _progress(levels, quiet=json),
+        watch(levels, "adding noise", quiet=json),
         k=k,
         repeats=repeats,
         seed=seed,
@@ -88,23 +89,14 @@ def cluster(
 FIGURES = ("centres", "interchanges", "flows", "stability")
 
 
-def _numbers(name: str, text: str | None) -> list[float] | None:
-    from hushmeter.errors import InputError
-
-    if text is None:
-        return None
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"{name} must be numbers with commas, got {text!r}.") from None
-
-
-def _tariff(text: str) -> list[float] | None:
+def _tariff(text: str) -> list[float]:
     """Prices written out, or a text file with prices separated by commas, spaces or lines."""
+    from hushmeter.cli.parsing import parse_numbers
+
     path = Path(text)
     if path.suffix and path.is_file():
         text = ",".join(path.read_text(encoding="utf-8").replace(",", " ").split())
-    return _numbers("tariff", text)
+    return parse_numbers("tariff", text)
 
 
 def _check_free(output: Path, force: bool) -> None:
@@ -115,16 +107,6 @@ def _check_free(output: Path, force: bool) -> None:
         for kind in ("png", "svg", "csv"):
             refuse_overwrite(output / f"{name}.{kind}", force)
     refuse_overwrite(output / "staying.csv", force)
-
-
-def _progress(levels: Iterable[Any], *, quiet: bool) -> Iterable[Any]:
-    from rich.console import Console
-    from rich.progress import track
-
-    console = Console(stderr=True)
-    return track(
-        list(levels), "adding noise", console=console, disable=quiet or not console.is_terminal
-    )
 
 
 def _write(result: Stability, days: Profiles, name: str, output: Path, force: bool) -> list[str]:
@@ -207,5 +189,4 @@ def _print(result: Stability, days: Profiles, files: list[str]) -> None:
         "mean error a day"
     )
     print_table(title, header, rows)
-    for file in files:
-        typer.echo(f"Written: {file}")
+    print_files(files)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hushmeter.cli.output import print_json
+from hushmeter.cli.output import print_files, print_json
 
 
 def data(
@@ -51,5 +51,4 @@ def data(
     typer.echo(f"{segment}: {result.recording.format}; meter: {result.learnt.mains}.")
     for sentence in (*result.findings, *result.recording.notes, *result.learnt.notes):
         typer.echo(sentence)
-    for file in files:
-        typer.echo(f"Written: {file}")
+    print_files(files)

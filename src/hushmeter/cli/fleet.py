@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,8 +11,7 @@ import typer
 from hushmeter.cli.output import print_json
 
 if TYPE_CHECKING:
-    from hushmeter.protect.fleet import FleetRelease, Schedule
-    from hushmeter.protect.fleet.task import FileReport
+    from hushmeter.protect.fleet import FileReport, FleetRelease, Schedule
 
 
 def fleet(
@@ -65,9 +63,9 @@ def fleet(
 
     Example: hushmeter fleet readings/ -e 1 --clamp 0,15000 --ledger sqlite:///ledger.db -o out -j 2
     """
+    from hushmeter.cli.progress import row_progress
     from hushmeter.noise.parameters import parse_clamp
-    from hushmeter.protect.fleet import release_fleet
-    from hushmeter.protect.fleet.job import FleetTerms
+    from hushmeter.protect.fleet import FleetTerms, release_fleet
     from hushmeter.protect.fleet.schema import parse_columns
 
     terms = FleetTerms(
@@ -110,34 +108,6 @@ def _scheduler(spark: str | None, ledger: str) -> AbstractContextManager[Schedul
     from hushmeter.protect.spark import cluster_schedule
 
     return cluster_schedule(spark, ledger)
-
-
-@contextmanager
-def row_progress(verb: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar with rows, rows per second and the time left, on standard error."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    bar = Progress(
-        "[progress.description]{task.description}",
-        BarColumn(),
-        TextColumn("{task.fields[rows]}"),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-    with bar:
-        task = bar.add_task(verb, total=None, rows="")
-
-        def advance(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-            speed = bar.tasks[0].finished_speed or bar.tasks[0].speed
-            pace = f", {speed / 1e6:.3g} M/s" if speed else ""
-            bar.update(task, rows=f"{done / 1e6:.4g} of {total / 1e6:.4g} M rows{pace}")
-
-        yield advance
 
 
 def _tell(done: FleetRelease, output: Path, json: bool) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hushmeter.cli.output import print_json
+from hushmeter.cli.output import print_files, print_json
 from hushmeter.cli.reading import reads
 
 if TYPE_CHECKING:
@@ -41,8 +41,7 @@ def inspect(
         return
     for sentence in sentences(found):
         typer.echo(sentence)
-    for picture in pictures:
-        typer.echo(f"Written: {picture}")
+    print_files(pictures)
 
 
 def _refuse_overwrite(output: Path, force: bool) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hushmeter.cli.output import print_json, print_table
+from hushmeter.cli.output import print_files, print_json, print_table
 from hushmeter.cli.reading import reads
 
 if TYPE_CHECKING:
@@ -111,8 +111,7 @@ def report(learnt: LearntHome, trace: Trace, recording: Recording, files: list[s
         flat = learn_home(trace, denoised=denoised, rule=FLAT_RULE, appliances=names)
         for sentence in compare_rules(learnt, flat):
             typer.echo(sentence)
-    for file in files:
-        typer.echo(f"Written: {file}")
+    print_files(files)
 
 
 def draw(learnt: LearntHome, trace: Trace, output: Path, force: bool) -> list[str]:

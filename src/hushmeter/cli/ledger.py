@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hushmeter.cli.output import print_json, print_table
+from hushmeter.cli.output import print_files, print_json, print_table
 
 if TYPE_CHECKING:
     from hushmeter.protect.ledger import Balance, Cap, Ledger, Spend
@@ -163,9 +163,10 @@ def export(
         head = opened.head()
         count = export_rows(opened, output, force=force)
     if json:
-        print_json({"spends": count, "output": output, "head": str(head)})
+        print_json({"spends": count, "files": [output], "head": str(head)})
         return
-    typer.echo(f"{count} spends written to {output}. High-water mark: {head}")
+    typer.echo(f"{count} spends; high-water mark: {head}")
+    print_files([output])
 
 
 def _frame(text: str | None) -> tuple[int, str] | str | None:

@@ -36,6 +36,12 @@ def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]
     Console(markup=False, highlight=False).print(table)
 
 
+def print_files(files: Iterable[object]) -> None:
+    """One line for every file a command has written."""
+    for file in files:
+        typer.echo(f"Written: {file}")
+
+
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hushmeter.cli.output import json_text, print_json, print_table
+from hushmeter.cli.output import json_text, print_files, print_json, print_table
 from hushmeter.cli.reading import reads
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def price(
     --buyer value=60,use=forecast -o prices/
     """
     from hushmeter.behaviour.profiles import read_profiles
-    from hushmeter.cli.bounds import load_home, parse_epsilons
+    from hushmeter.cli.parsing import parse_epsilons, parse_home
+    from hushmeter.cli.progress import watch
     from hushmeter.files import refuse_overwrite
     from hushmeter.plot.canvas import figure_place
     from hushmeter.price import EPSILONS, HARM, price_menu, vary_menu
@@ -62,7 +63,7 @@ def price(
         folder, name = figure_place(output, "prices")
         refuse_overwrite(folder / f"{name}.png", force)
     menu = price_menu(
-        load_home(home),
+        parse_home(home),
         read_recording(trace, options).trace,
         harm=_read_harm(harm) if harm else HARM,
         buyer=_read_buyer(buyer),
@@ -72,7 +73,7 @@ def price(
         span=span,
         every=every,
         delta=delta,
-        watch=None if json or not sys.stderr.isatty() else _watch,
+        watch=partial(watch, words="pricing every ε", quiet=json),
     )
     variations = vary_menu(menu)
     answer = _answer(menu, variations)
@@ -81,13 +82,6 @@ def price(
         print_json({**answer, "files": files})
     else:
         _print(menu, variations, files)
-
-
-def _watch(epsilons: Sequence[float]) -> Any:
-    from rich.console import Console
-    from rich.progress import track
-
-    return track(epsilons, "pricing every ε", console=Console(stderr=True), transient=True)
 
 
 def _read_harm(given: Sequence[str]) -> dict[str, float]:
@@ -154,8 +148,7 @@ def _print(menu: Menu, variations: dict[str, Menu], files: list[str]) -> None:
     )
     for sentence in tell_menu(menu):
         typer.echo(sentence)
-    for file in files:
-        typer.echo(f"Written: {file}")
+    print_files(files)
 
 
 def _variation(name: str, menu: Menu) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hushmeter.cli.output import print_json
+from hushmeter.cli.output import print_files, print_json
 from hushmeter.cli.reading import reads
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def release(
 
     Example: hushmeter release meter.csv --home home.toml -e 1 --span run --every 30min -o out.csv
     """
-    from hushmeter.cli.bounds import load_home
+    from hushmeter.cli.parsing import parse_home, parse_watts
     from hushmeter.files import refuse_overwrite, table_format, write_table, write_text
     from hushmeter.noise.parameters import parse_clamp
     from hushmeter.protect.publish import release_unit
@@ -64,10 +64,10 @@ def release(
     table_format(output)
     for path in (output, receipt):
         refuse_overwrite(path, force)
-    known = None if home is None else load_home(home)
+    known = None if home is None else parse_home(home)
     bounds = None if clamp is None else parse_clamp(clamp)
     chosen = protect or ("appliance" if sensitivity is None else "change")
-    watts = None if sensitivity is None else _number("sensitivity", sensitivity)
+    watts = None if sensitivity is None else parse_watts("sensitivity", sensitivity)
     trace = read_recording(file, options).trace
     unit = resolve_unit(
         chosen,
@@ -96,20 +96,11 @@ def release(
     _report(done, output, receipt, json)
 
 
-def _number(name: str, text: str) -> float:
-    from hushmeter.errors import InputError
-
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"{name} must be a number of watts, got {text!r}.") from None
-
-
 def _report(done: Release, output: Path, receipt: Path, json: bool) -> None:
     if json:
         print_json({**done.receipt.to_dict(), "files": [str(output), str(receipt)]})
         return
     typer.echo(str(done.receipt))
-    typer.echo(f"Written: {output} and {receipt}")
+    print_files([output, receipt])
     if done.receipt.kind == "simulation":
         typer.echo("This is a simulation: its noise can be replayed. Do not publish it.")

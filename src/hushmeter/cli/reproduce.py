@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -37,6 +35,7 @@ def reproduce(
 
     Example: hushmeter reproduce fig2 -o figures
     """
+    from hushmeter.cli.progress import cell_progress
     from hushmeter.files import refuse_overwrite
     from hushmeter.study.figures import ITEMS, Setting
     from hushmeter.study.figures import reproduce as make
@@ -46,7 +45,7 @@ def reproduce(
         refuse_overwrite(output / f"{name}.txt", force)
     made = []
     for name in wanted:
-        with _progress(name, quiet=json) as report:
+        with cell_progress(name, quiet=json) as report:
             setting = Setting(seed, seeds, readings, jobs, data, report)
             artefact = make(name, setting)
         files = artefact.save(output, force=force)
@@ -57,30 +56,3 @@ def reproduce(
         print_json(made)
     else:
         typer.echo(f"Written to {output}")
-
-
-@contextmanager
-def _progress(item: str, *, quiet: bool) -> Iterator[Callable[[dict[str, Any], int], None]]:
-    """A bar over the cells of the item's sweep, on a terminal only."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    bar = Progress(
-        "[progress.description]{task.description}",
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=quiet or not console.is_terminal,
-    )
-    with bar:
-        task, done = bar.add_task(item, total=None), 0
-
-        def advance(_: dict[str, Any], left: int) -> None:
-            nonlocal done
-            done += 1
-            bar.update(task, completed=done, total=done + left)
-
-        yield advance

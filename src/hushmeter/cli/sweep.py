@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hushmeter.cli.output import print_json, print_table
+from hushmeter.cli.output import print_files, print_json, print_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,42 +27,25 @@ def sweep(
 
     Example: hushmeter sweep study.toml -j 2 -o results
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
+    from hushmeter.cli.progress import cell_progress
     from hushmeter.files import write_text
     from hushmeter.study.plan import move_study
     from hushmeter.study.sweep import run_study
 
-    bar = Progress(
-        "[progress.description]{task.description}",
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task("training", total=None)
-        done = 0
-
-        def advance(_: dict[str, Any], left: int) -> None:
-            nonlocal done
-            done += 1
-            bar.update(task, description="attacking", completed=done, total=done + left)
-
-        table = run_study(study, output, jobs=jobs, resume=resume, report=advance)
+    with cell_progress("attacking", quiet=json) as report:
+        table = run_study(study, output, jobs=jobs, resume=resume, report=report)
     write_text(output / "study.toml", move_study(study, output), force=True)
     _report(table, output, json)
 
 
 def _report(table: pd.DataFrame, output: Path, json: bool) -> None:
+    files = [output / name for name in ("results.parquet", "manifest.json", "study.toml")]
     failed = [] if "error" not in table else sorted(set(table["error"].dropna()))
     if json:
-        print_json({"rows": len(table), "failed": failed, "output": str(output)})
+        print_json({"rows": len(table), "failed": failed, "files": files})
     else:
         _print(table)
-        typer.echo(f"{len(table)} rows written to {output / 'results.parquet'}")
+        print_files(files)
     for message in failed:
         typer.echo(f"hushmeter: a cell failed: {message}", err=True)
     if failed:

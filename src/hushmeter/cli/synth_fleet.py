@@ -29,7 +29,8 @@ def synth_fleet(
 
     Example: hushmeter synth-fleet --meters 1000 --days 30 -o fleet
     """
-    from hushmeter.cli.fleet import count_of, row_progress
+    from hushmeter.cli.fleet import count_of
+    from hushmeter.cli.progress import row_progress
     from hushmeter.synth_fleet import FleetPlan, write_fleet
 
     plan = FleetPlan(meters, days, interval, seed, unit, start)

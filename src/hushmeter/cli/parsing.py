@@ -1,0 +1,54 @@
+"""From words on the command line to values: homes, numbers, lists and ranges of ε."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hushmeter.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hushmeter.home import Home
+
+RANGE_VALUES = 200
+
+
+def parse_home(text: str) -> Home:
+    """A home from a TOML file, or a ready one by its name."""
+    from hushmeter.home import read_home
+    from hushmeter.synth import READY_HOMES, ready_home
+
+    return ready_home(text) if text in READY_HOMES else read_home(text)
+
+
+def parse_watts(name: str, text: str) -> float:
+    """A number of watts."""
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"{name} must be a number of watts, got {text!r}.") from None
+
+
+def parse_numbers(name: str, text: str, kind: str = "numbers with commas") -> list[float]:
+    """Numbers with commas between them."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"{name} must be {kind}, got {text!r}.") from None
+
+
+def parse_epsilons(text: str) -> NDArray[np.float64]:
+    """ε from LO:HI (200 values, evenly spaced in ln ε) or a list with commas."""
+    import numpy as np
+
+    from hushmeter.theory.exact import positive_array
+
+    values = parse_numbers("epsilon", text.replace(":", ","), "LO:HI or numbers with commas")
+    checked = positive_array("epsilon", values)
+    if ":" not in text:
+        return checked
+    if len(values) != 2 or values[0] >= values[1]:
+        raise InputError(f"epsilon must be LO:HI with LO below HI, got {text!r}.")
+    return np.geomspace(checked[0], checked[1], RANGE_VALUES)
