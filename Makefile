@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 WORKERS ?= auto
 
-.PHONY: demo test test-slow check bench docs dist clean
+.PHONY: demo test test-slow coverage check bench docs dist clean
 
 demo: $(VENV)/.core
 	$(BIN)/hushmeter demo --force -o demo-report
@@ -16,6 +16,9 @@ test: $(VENV)/.test
 
 test-slow: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow
+
+coverage: $(VENV)/.test
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" --cov=hushmeter --cov-report=term
 
 # Types are checked against the optional parts too, so their extras are installed.
 check: $(VENV)/.test $(VENV)/.check

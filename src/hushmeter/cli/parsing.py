@@ -31,12 +31,12 @@ def parse_watts(name: str, text: str) -> float:
         raise InputError(f"{name} must be a number of watts, got {text!r}.") from None
 
 
-def parse_numbers(name: str, text: str, kind: str = "numbers with commas") -> list[float]:
+def parse_numbers(name: str, text: str) -> list[float]:
     """Numbers with commas between them."""
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(f"{name} must be {kind}, got {text!r}.") from None
+        raise InputError(f"{name} must be numbers with commas, got {text!r}.") from None
 
 
 def parse_epsilons(text: str) -> NDArray[np.float64]:
@@ -45,7 +45,10 @@ def parse_epsilons(text: str) -> NDArray[np.float64]:
 
     from hushmeter.theory.exact import positive_array
 
-    values = parse_numbers("epsilon", text.replace(":", ","), "LO:HI or numbers with commas")
+    try:
+        values = [float(part) for part in text.replace(":", ",").split(",")]
+    except ValueError:
+        raise InputError(f"epsilon must be LO:HI or numbers with commas, got {text!r}.") from None
     checked = positive_array("epsilon", values)
     if ":" not in text:
         return checked
