@@ -5,7 +5,6 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.plot.attack import _stretches, draw_attack
-from hushmeter.plot.canvas import figure_place, save_figure
 
 
 @pytest.fixture
@@ -31,17 +30,3 @@ def test_strips_cover_exactly_what_is_on():
     where = np.array([False, True, True, False, False, True])
     np.testing.assert_allclose(_stretches(hours, where), [(0.1, 0.2), (0.5, 0.1)])
     assert _stretches(hours[:1], where[1:2]) == [(0.0, 1.0)]
-
-
-def test_figures_and_their_data_are_saved_and_kept(attack, tmp_path):
-    trace, states, score = attack
-    figure = draw_attack(trace, states, score, "title")
-    paths = save_figure(figure, tmp_path, "attack", {"watts": trace.readings})
-    assert sorted(path.suffix for path in paths.values()) == [".csv", ".png", ".svg"]
-    with pytest.raises(hm.errors.DataError, match="exists"):
-        save_figure(figure, tmp_path, "attack", {"watts": trace.readings})
-
-
-def test_the_place_of_a_figure(tmp_path):
-    assert figure_place(tmp_path / "a.png", "b") == (tmp_path, "a")
-    assert figure_place(tmp_path, "b") == (tmp_path, "b")
