@@ -6,19 +6,22 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 WORKERS ?= auto
 
-.PHONY: demo test test-slow coverage check bench docs dist clean
+.PHONY: demo serve test test-slow coverage check bench docs dist clean
 
 demo: $(VENV)/.core
 	$(BIN)/hushmeter demo --force -o demo-report
 
+serve: $(VENV)/.web
+	$(BIN)/hushmeter serve --open
+
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow"
 
 test-slow: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow
 
 coverage: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" --cov=hushmeter --cov-report=term
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow" --cov=hushmeter --cov-report=term
 
 # Types are checked against the optional parts too, so their extras are installed.
 check: $(VENV)/.test $(VENV)/.check
@@ -47,7 +50,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
-	@echo "Installing hushmeter into $(VENV) (a minute or two, once) ..."
+	@echo "Installing hushmeter into $(VENV) (a few minutes, once) ..."
 	$(PIP_INSTALL) -e .
 	@touch $@
 

@@ -156,6 +156,8 @@ def test_folders_that_are_no_release(case, tmp_path):
         summarise_fleet(tmp_path)
     with pytest.raises(InputError, match=r"has no column 'feeder'; it has meter, time"):
         summarise_fleet(case[1], "feeder")
+    with pytest.raises(InputError, match="'start' is a column of the result"):
+        summarise_fleet(case[1], "start")
     with pytest.raises(InputError, match="every must be one of"):
         summarise_fleet(case[1], every="week")
     for text in ("{", "[]", json.dumps({"schema": "other"})):

@@ -99,6 +99,9 @@ def test_wrong_plans(tmp_path):
         {"interval_s": 7},
         {"unit": "VA"},
         {"start": "soon"},
+        {"start": "20240101"},
+        {"start": "2024-01-01T05"},
+        {"start": "NaT"},
         {"seed": -1},
     ):
         with pytest.raises(InputError):

@@ -32,6 +32,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 EVERY = ("hour", "day", "month", "all")
+RESULTS = (
+    "start",
+    "readings",
+    "energy_kwh",
+    "energy_se_kwh",
+    "mean_w",
+    "mean_se_w",
+    "bill",
+    "bill_se",
+)
+"""Columns of a summary, beside the group."""
+
 JOULES_PER_KWH = 3.6e6
 
 _ROWS = 1 << 20
@@ -82,6 +94,8 @@ def summarise_fleet(
 
     folder = Path(folder)
     one_of("every", every, EVERY)
+    if by in RESULTS:
+        raise InputError(f"{by!r} is a column of the result; group by one with another name.")
     manifest = read_manifest(folder)
     groups: dict[str, int] = {}
     parts = [

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,12 +66,8 @@ class FleetPlan:
         whole("seed", self.seed, least=0)
         check_interval(self.interval_s)
         watts_per(self.unit, self.interval_s)
-        try:
-            np.datetime64(self.start, "D")
-        except ValueError:
-            raise InputError(
-                f"start must be a day such as 2024-01-01, got {self.start!r}."
-            ) from None
+        if not _is_day(self.start):
+            raise InputError(f"start must be a day such as 2024-01-01, got {self.start!r}.")
 
     @property
     def slots(self) -> int:
@@ -133,6 +130,14 @@ def draw_feeder(plan: FleetPlan, feeder: int) -> FloatArray:
     _charge_cars(plan, rng, watts)
     _shine(plan, rng, watts)
     return np.rint(watts, out=watts)
+
+
+def _is_day(text: str) -> bool:
+    """Whether a text is a day spelt as 2024-01-01."""
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except (TypeError, ValueError):
+        return False
 
 
 def _hours(plan: FleetPlan) -> FloatArray:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,9 @@ from hushmeter.errors import DataError, InputError, MissingExtraError
 from hushmeter.protect import spark, spark_submit
 from hushmeter.protect.ledger import open_ledger
 
+# One cluster for all: two of them would share a small machine with difficulty.
+pytestmark = pytest.mark.xdist_group("spark")
+
 DRIVER = Path(__file__).with_name("spark_driver.py")
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {
@@ -28,14 +32,24 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.executor.extraJavaOptions": QUICK,
     "spark.executor.memory": "512m",
+    # A machine that is busy with other tests is slow, not dead.
+    "spark.network.timeout": "600s",
     "spark.task.maxFailures": "2",
     "spark.ui.enabled": "false",
 }
+PATIENCE_S = 600
 CHAIN_LOCK = "SELECT pg_advisory_lock(7480116002)"
 WAITING = (
     "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) "
     "WHERE NOT granted AND locktype = 'advisory' AND application_name = 'hushmeter'"
 )
+
+
+def wait_until(done):
+    end = time.monotonic() + PATIENCE_S
+    while not done():
+        assert time.monotonic() < end, f"nothing for {PATIENCE_S} s"
+        time.sleep(0.05)
 
 
 class Cluster:
@@ -60,46 +74,62 @@ class Cluster:
             "SPARK_HOME": str(self.home),
             "SPARK_LOCAL_DIRS": str(folder / "scratch"),
             "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
+            "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false -Dspark.worker.timeout=600",
         }
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        self.master = f"spark://127.0.0.1:{port}"
-        self.processes = [self.start("master.Master", "--port", str(port))]
-        self.wait_for(port)
-        self.workers = [
+        self.processes: list[subprocess.Popen] = []
+        try:
+            self.begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def begin(self):
+        """A master on a port of its own choice; workers are in before anybody asks for cores.
+
+        A job that came before the second worker would get both its cores on the first.
+        """
+        self.start("master.Master", "--port", "0")
+        (self.master,) = self.told(r"Starting Spark master at (spark://127\.0\.0\.1:\d+)", 1)
+        for number in range(2):
             self.start(
                 # Room for two jobs at once, each on both workers.
                 "worker.Worker", "--cores", "2", "--memory", "1g",
-                "--work-dir", str(folder / f"work{number}"), self.master,
-            )
-            for number in range(2)
-        ]  # fmt: skip
-        self.processes += self.workers
+                "--work-dir", str(self.folder / f"work{number}"), self.master,
+            )  # fmt: skip
+        self.told("Registering worker (127.*) with 2 cores", 2)
 
     def start(self, name, *arguments):
         command = [
             str(self.home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}",
             "--host", "127.0.0.1", "--webui-port", "0", *arguments,
         ]  # fmt: skip
-        with (self.folder / "log").open("a") as log:
-            return subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
+        with (self.folder / f"log{len(self.processes)}").open("w") as log:
+            self.processes.append(
+                subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
+            )
 
-    def wait_for(self, port):
-        for _ in range(600):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    return
-            time.sleep(0.1)
-        raise AssertionError((self.folder / "log").read_text()[-2000:])
+    def told(self, pattern, times):
+        """What the master has said so many times."""
+        log = self.folder / "log0"
+
+        def said():
+            assert all(process.poll() is None for process in self.processes), log.read_text()
+            return len(re.findall(pattern, log.read_text())) == times
+
+        wait_until(said)
+        return re.findall(pattern, log.read_text())
 
     def executors(self):
         """Java processes of the executors, and no other process of the machine."""
         import psutil
 
-        below = [c for worker in self.workers for c in psutil.Process(worker.pid).children()]
-        return [p for p in below if any("CoarseGrainedExecutor" in word for word in p.cmdline())]
+        found = []
+        for worker in self.processes[1:]:
+            for child in psutil.Process(worker.pid).children():
+                with suppress(psutil.NoSuchProcess):
+                    if any("CoarseGrainedExecutor" in word for word in child.cmdline()):
+                        found.append(child)
+        return found
 
     def close(self):
         for process in reversed(self.processes):
@@ -202,8 +232,7 @@ def test_an_executor_killed_mid_job_changes_nothing(
         driver.ask(
             source=fleet, output=tmp_path / "out", ledger=ledger, release=RELEASE, key=KEY.hex()
         )
-        while gate.execute(WAITING).fetchone() != (2,):
-            time.sleep(0.05)
+        wait_until(lambda: gate.execute(WAITING).fetchone() == (2,))
         victim, survivor = cluster.executors()
         victim.kill()
         victim.wait()

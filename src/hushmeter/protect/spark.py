@@ -1,11 +1,11 @@
 """The fleet job on a Spark cluster: Spark hands out the names of files, and nothing else.
 
-A task calls `protect_file` for one file, as a worker process of one machine does; so a file's
-bytes are the same on either. No reading passes through Spark, nor do the release key and the
-ledger's password: a task is told two folders and a name, and finds the rest in the private folder
-of the output. Every worker must see both folders under the same name and have hushmeter
-installed. Tasks may be repeated, run twice at once or be killed with their executor: they spend
-once, write the same bytes and rename them into place.
+A task calls `protect_file` for one file, as a worker process of one machine does; so a file's bytes
+are the same on either. No reading passes through Spark, nor do the release key and the ledger's
+password: a task is told two folders and a name, and finds the rest in the private folder of the
+output. Every worker must see both folders under the same name and have the driver's versions of
+hushmeter and pyarrow; another is refused. Tasks may be repeated, run twice at once or be killed
+with their executor: they spend once, write the same bytes and rename them into place.
 """
 
 from __future__ import annotations
@@ -24,10 +24,16 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from hushmeter.errors import DataError, HushmeterError, InputError, MissingExtraError
-from hushmeter.protect.fleet import FleetRelease, Schedule, release_fleet
-from hushmeter.protect.fleet.job import FleetJob, FleetTerms
+from hushmeter.protect.fleet import (
+    FileReport,
+    FleetJob,
+    FleetRelease,
+    FleetTerms,
+    Schedule,
+    release_fleet,
+)
 from hushmeter.protect.fleet.state import PrivateFolder
-from hushmeter.protect.fleet.task import FileReport, protect_file
+from hushmeter.protect.fleet.task import protect_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import compute
 
 from hushmeter.errors import DataError, InputError
 from hushmeter.protect.fleet import blocks as fleet_blocks
@@ -162,7 +163,13 @@ def test_a_fault_is_named_without_the_reading():
 
 
 def test_a_name_that_cannot_be_printed_counts_as_missing():
-    blocks, _ = gather([("a\nb", START, 1.0, "W", HOUR), ("ä ß", START, 1.0, "W", HOUR)])
+    """Python decides, as it does in the ledger: Arrow takes signs for printable that nobody has."""
+    signs = pa.array([chr(code) for code in range(0x300, 0xD800)])
+    strange = signs.filter(compute.utf8_is_printable(signs)).to_pylist()
+    strange = next(sign for sign in strange if not sign.isprintable())
+    names = ("a\nb", strange, "x" * 401, "ä ß")
+    blocks, _ = gather([(name, START, 1.0, "W", HOUR) for name in names])
+    assert [problem.row for problem in blocks.problems()] == [0]
     assert blocks.bad.tolist() == [True, False]
 
 
@@ -260,6 +267,18 @@ def test_the_schema(change, message):
     else:
         with pytest.raises(DataError, match=message):
             check_schema(schema, Columns())
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.struct([("a", pa.dictionary(pa.int8(), pa.string()))]),
+        pa.list_(pa.struct([("a", pa.string_view())])),
+    ],
+)
+def test_parts_of_a_column_that_lie_aside_are_refused(kind):
+    with pytest.raises(DataError, match="column 'extra' with dictionaries or views within its"):
+        check_schema(pa.schema([*(SCHEMA | {"extra": kind}).items()]), Columns())
 
 
 def test_a_doubled_column_is_refused():

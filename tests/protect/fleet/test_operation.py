@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -30,15 +32,18 @@ from tests.protect.fleet.cases import (
 from hushmeter.errors import DataError, InputError
 from hushmeter.noise.randomness import KEY_BYTES
 from hushmeter.protect.fleet import input as fleet_input
+from hushmeter.protect.fleet import job as fleet_job
+from hushmeter.protect.fleet import state as fleet_state
 from hushmeter.protect.fleet import task as fleet_task
 from hushmeter.protect.fleet.job import FleetJob, build_mechanism
 from hushmeter.protect.fleet.keys import file_key, input_digest, stretch_key
 from hushmeter.protect.fleet.manifest import read_manifest
+from hushmeter.protect.fleet.output import StagedFile
 from hushmeter.protect.fleet.schema import Columns
 from hushmeter.protect.fleet.state import PrivateFolder
 from hushmeter.protect.fleet.survey import estimate_bytes, list_files, read_footer
 from hushmeter.protect.fleet.task import batch_names, protect_file
-from hushmeter.protect.ledger import open_ledger
+from hushmeter.protect.ledger import Ledger, open_ledger
 
 PRICE = 500_000
 """micro-ε of `TERMS`."""
@@ -138,6 +143,7 @@ def test_a_job_travels(tmp_path):
     assert FleetJob.from_dict(json.loads(json.dumps(job.to_dict())), KEY) == job
     assert KEY.hex() not in repr(job)
     assert repr(KEY) not in repr(job)
+    assert "secret" not in repr(replace(job, ledger="postgresql://me:secret@host/db"))
 
 
 @pytest.mark.parametrize("unit", ["W", "kW", "Wh", "kWh"])
@@ -200,6 +206,13 @@ def test_columns_and_row_groups_are_carried_through(tmp_path, ledger):
     assert "DELTA_BINARY_PACKED" in stored["at"].encodings
     assert {column.compression for column in stored.values()} == {"ZSTD"}
     assert spends(ledger)[0] == ("7", "2024-03-01", "load")
+
+
+def test_paths_longer_than_a_name_can_be(tmp_path, ledger):
+    folder = "/".join(f"kreis={letter * 20}" for letter in "äöü")
+    write(tmp_path / "in" / folder / "a.parquet", readings())
+    assert release(tmp_path / "in", tmp_path / "out", ledger).complete
+    assert list(digests(tmp_path / "out")) == [f"{folder}/a.parquet"]
 
 
 @pytest.mark.parametrize("limit", ["GROUP_ROWS", "KEPT_BYTES", "RAW_BYTES"])
@@ -384,6 +397,7 @@ def test_resuming_goes_on_for_nothing(fleet, ledger, tmp_path):
     assert len(spends(ledger)) == 24
     finished = release(fleet, tmp_path / "out", ledger, resume=True)
     assert finished.manifest == done.manifest
+    assert finished.job.release == RELEASE
     with pytest.raises(DataError, match="holds a finished release"):
         release(fleet, tmp_path / "out", ledger)
 
@@ -422,6 +436,145 @@ def test_a_file_that_changed_after_it_was_paid_for(fleet, ledger, tmp_path):
     (problem,) = [p for r in done.reports for p in r.problems]
     assert "was paid for with other content" in problem.sentence
     assert name not in digests(tmp_path / "out")
+
+
+class Crash(BaseException):
+    """The machine dies here."""
+
+
+def dies(*_):
+    raise Crash
+
+
+def cut_short(monkeypatch, owner, name, fleet, ledger, output, **more):
+    """A release that dies where `owner.name` is called first."""
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, dies)
+        with pytest.raises(Crash):
+            release(fleet, output, ledger, **more)
+
+
+@pytest.mark.parametrize("maker", [(fleet_job, "hushmeter 9.9"), (pa, "pyarrow 9.9")])
+def test_another_version_does_not_resume(fleet, ledger, tmp_path, monkeypatch, maker):
+    """Published and paid for but not marked: other noise would be a second release for free."""
+    cut_short(monkeypatch, Ledger, "mark_released", fleet, ledger, tmp_path / "out")
+    before = digests(tmp_path / "out")
+    assert len(before) == 1
+    module, words = maker
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "__version__", "9.9")
+        with pytest.raises(DataError, match=rf"begun with .* and this is .*{words}"):
+            release(fleet, tmp_path / "out", ledger, resume=True)
+    assert digests(tmp_path / "out") == before
+    assert release(fleet, tmp_path / "out", ledger, resume=True).complete
+    assert before.items() <= digests(tmp_path / "out").items()
+
+
+def test_what_is_published_stands_though_its_input_has_changed(
+    fleet, ledger, tmp_path, monkeypatch
+):
+    cut_short(monkeypatch, Ledger, "mark_released", fleet, ledger, tmp_path / "out")
+    (name,) = before = digests(tmp_path / "out")
+    write(fleet / name, readings())
+    done = release(fleet, tmp_path / "out", ledger, resume=True)
+    assert done.complete
+    told = {file["file"]: file["sha256"] for file in done.manifest["files"]}
+    assert told == digests(tmp_path / "out")
+    assert told[name] == before[name]
+    with open_ledger(ledger) as opened:
+        assert opened.state_of(done.job.release, name) == "released"
+
+
+def test_a_published_file_that_was_damaged_is_written_again(fleet, ledger, tmp_path):
+    interrupted(fleet, ledger, tmp_path / "out", count=1)
+    (name,) = before = digests(tmp_path / "out")
+    (tmp_path / "out" / name).write_bytes(b"torn")
+    done = release(fleet, tmp_path / "out", ledger, resume=True)
+    assert done.complete
+    assert digests(tmp_path / "out")[name] == before[name]
+
+
+def test_the_manifest_lists_only_what_is_there(fleet, ledger, tmp_path, monkeypatch):
+    """Dead between report and rename; then the input goes: nothing was published of it."""
+    cut_short(monkeypatch, StagedFile, "publish", fleet, ledger, tmp_path / "out")
+    (fleet / list_files(fleet)[0]).unlink()
+    done = release(fleet, tmp_path / "out", ledger, resume=True)
+    assert {file["file"] for file in done.manifest["files"]} == set(digests(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("stored", [pa.string(), pa.dictionary(pa.int8(), pa.string())])
+def test_what_is_left_out_leaves_no_trace(tmp_path, ledger, stored):
+    """Dictionaries are written whole: nothing that only dropped rows refer to may be in them."""
+    columns = readings(meters=("kept", "refused"))
+    columns["note"] = pa.array(["seen"] * 48 + ["unseen"] * 48).cast(stored)
+    write(tmp_path / "in/a.parquet", columns)
+    with open_ledger(ledger) as opened:
+        opened.set_cap(total="0.000001", meter="refused")
+    release(tmp_path / "in", tmp_path / "out", ledger)
+    texts = ["meter", "note", "unit"]
+    out = pq.ParquetFile(tmp_path / "out/a.parquet", read_dictionary=texts).read()
+    found = [out[name].chunk(0).dictionary.to_pylist() for name in texts]
+    assert found == [["kept"], ["seen"], ["W"]]
+    assert pq.read_table(tmp_path / "out/a.parquet").schema.field("note").type == stored
+
+
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.binary_view()])
+def test_views_are_carried_through_where_rows_are_left_out(tmp_path, ledger, kind):
+    columns = readings()
+    columns["value"][3] = None
+    columns["note"] = pa.array(["x", None, "yy"] * 32, pa.string()).cast(kind)
+    write(tmp_path / "in/a.parquet", columns)
+    assert release(tmp_path / "in", tmp_path / "out", ledger).manifest["released_rows"] == 72
+    true, out = (pq.read_table(tmp_path / f / "a.parquet") for f in ("in", "out"))
+    assert out.drop(["value"]).equals(true.drop(["value"]).slice(24))
+
+
+def test_a_late_task_does_not_keep_the_private_folder(fleet, ledger, tmp_path, monkeypatch):
+    folder, rmtree, calls = PrivateFolder(tmp_path / "out"), shutil.rmtree, []
+
+    def disturbed(path, **options):
+        rmtree(path, **options)
+        calls.append(path)
+        if len(calls) == 1:
+            folder.staging.mkdir(parents=True)
+            (folder.staging / "late").write_bytes(b"")
+
+    monkeypatch.setattr(fleet_state.shutil, "rmtree", disturbed)
+    assert release(fleet, tmp_path / "out", ledger).complete
+    assert not folder.path.exists()
+
+
+def test_a_job_that_comes_as_another_ends_does_not_lock_what_is_gone(
+    fleet, ledger, tmp_path, monkeypatch
+):
+    """The other took folder and lock away between the opening of the lock and the locking."""
+    folder = PrivateFolder(tmp_path / "out")
+    flock = fleet_state.fcntl.flock
+
+    def late(descriptor, how):
+        shutil.rmtree(folder.path)
+        flock(descriptor, how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fleet_state.fcntl, "flock", late)
+        with pytest.raises(DataError, match="another job is working in"):
+            release(fleet, tmp_path / "out", ledger)
+    assert release(fleet, tmp_path / "out", ledger).complete
+
+
+def test_a_file_that_cannot_be_read_again(fleet, ledger, tmp_path, monkeypatch):
+    monkeypatch.setattr(fleet_input, "RAW_BYTES", 0)
+    monkeypatch.setattr(fleet_input, "KEPT_BYTES", 0)
+    write_noised = fleet_task.write_noised
+
+    def disturb(job, source, *rest):
+        os.truncate(fleet / source, 200)
+        write_noised(job, source, *rest)
+
+    monkeypatch.setattr(fleet_task, "write_noised", disturb)
+    with pytest.raises(DataError, match=r"^part-0000\.parquet changed while it was read"):
+        release(fleet, tmp_path / "out", ledger)
+    assert digests(tmp_path / "out") == {}
 
 
 def test_a_file_that_changes_while_it_is_read(fleet, ledger, tmp_path, monkeypatch):

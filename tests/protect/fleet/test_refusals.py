@@ -229,6 +229,21 @@ def test_folders_that_will_not_do(tmp_path, ledger):
     assert sorted(path.name for path in taken.iterdir()) == ["precious"]
 
 
+@pytest.mark.parametrize(
+    ("name", "stream", "message"),
+    [
+        ("a\nb.parquet", "load", "'a.*b.parquet', whose name is too long or cannot be"),
+        ("b.parquet", "", "stream must be text that can be printed"),
+    ],
+)
+def test_names_that_the_ledger_cannot_keep(tmp_path, ledger, name, stream, message):
+    fleet = small_fleet(tmp_path)
+    write(fleet / name, readings())
+    with pytest.raises((DataError, InputError), match=message):
+        release(fleet, tmp_path / "out", ledger, stream=stream)
+    untouched(tmp_path, ledger)
+
+
 def test_a_ledger_must_be_there(tmp_path, ledger):
     fleet = small_fleet(tmp_path)
     with pytest.raises(DataError, match="there is no ledger at"):
@@ -253,6 +268,9 @@ def in_a_child(work) -> int:
         try:
             code = work()
         finally:
+            # A measurement of coverage may still have to be written.
+            most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
             os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
@@ -292,7 +310,7 @@ def test_a_full_disk_is_known_before_anything_is_spent(tmp_path, ledger):
     source = small_fleet(tmp_path)
 
     def work():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, resource.RLIM_INFINITY))
         try:
             release(source, tmp_path / "out", ledger)
         except DataError as error:
@@ -334,6 +352,26 @@ def test_a_disk_that_fills_up_while_writing(tmp_path, ledger, mounts):
     assert spends(ledger) == []
     ballast.unlink()
     assert release(source, tiny / "out", ledger, resume=True).complete
+
+
+def test_a_disk_without_room_for_the_manifest(tmp_path, ledger):
+    """All files are out; the sentence is one, and with room again the release is closed."""
+    source = small_fleet(tmp_path)
+
+    def work():
+        def full(_, done, total):
+            if done == total:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+
+        try:
+            release(source, tmp_path / "out", ledger, report=full)
+        except DataError as error:
+            return 0 if "manifest.json cannot be written: File too large" in str(error) else 3
+        return 2
+
+    assert in_a_child(work) == 0
+    assert not (tmp_path / "out/manifest.json").exists()
+    assert release(source, tmp_path / "out", ledger, resume=True).complete
 
 
 def mount_tmpfs(path, size, mounts):

@@ -97,6 +97,14 @@ def test_the_terms_of_a_release_are_fixed_by_its_first_spend(ledger):
     assert ledger.total("m2") == 0
 
 
+def test_a_paid_source_is_not_resumed_with_other_terms(ledger):
+    """Noise depends on the terms: with others the same data would get a second noise for free."""
+    spend(ledger, days("m1", 1))
+    with pytest.raises(InputError, match="begun with other terms"):
+        spend(ledger, days("m1", 1), terms={**TERMS, "version": "2"})
+    assert spend(ledger, days("m1", 1)).resumed
+
+
 def test_states_of_a_source(ledger):
     charge = Charge("r1", "load", TERMS)
     assert ledger.state_of("r1", "a") is None
@@ -187,6 +195,7 @@ def test_nothing_asked_is_nothing_spent(ledger):
         ({"rows": [("", "2024-03-01")]}, "meter must be text that can be printed"),
         ({"rows": [("a\0b", "2024-03-01")]}, "meter must be text that can be printed"),
         ({"rows": [(7, "2024-03-01")]}, "meter must be text"),
+        ({"rows": [("x" * 401, "2024-03-01")]}, "of at most 400 letters"),
         ({"rows": [("m", "2024-02-30")]}, "a period must be a day 2024-03-01 or a month"),
         ({"rows": [("m", "2024-W05")]}, "a period must be"),
         ({"rows": [("m", "٢٠٢٤-03-01")]}, "a period must be"),
@@ -215,6 +224,7 @@ def test_bad_spends_are_refused_before_anything_is_charged(ledger, change, messa
         ({"window": (0, 1)}, "window must be a whole number"),
         ({"window": (1.5, 1)}, "window must be a whole number"),
         ({"window": (7, -1)}, "window must be positive and finite"),
+        ({"window": (36_601, 1)}, "window must be at most 36600 periods"),
         ({"window": "7"}, "window must be \\(periods, ε\\)"),
         ({"meter": "", "total": 1}, "meter must be text"),
     ],
@@ -223,6 +233,12 @@ def test_bad_caps_are_refused(ledger, change, message):
     with pytest.raises(InputError, match=message):
         ledger.set_cap(**change)
     assert ledger.head().count == 1
+
+
+def test_the_widest_window_is_a_century(ledger):
+    ledger.set_cap(window=(36_600, 1))
+    rows = [("m", "1999-12-31"), ("m", "2024-03-01"), ("m", "2099-12-30")]
+    assert spend(ledger, rows).granted.tolist() == [0, 1]
 
 
 def test_names_keep_their_spelling_and_order(ledger):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
-from hushmeter.errors import BudgetError, DataError
+from hushmeter.errors import BudgetError, DataError, InputError
 from hushmeter.protect.ledger import Charge, open_ledger
-from hushmeter.protect.ledger.postgres import COPY_FROM, PostgresStore
+from hushmeter.protect.ledger.postgres import _CHAIN, COPY_FROM, PostgresStore
 
 psycopg = pytest.importorskip("psycopg", reason="the extra [postgres] is not installed")
 
 CHARGE = Charge("r1", "load", {"epsilon": "0.5"})
+DAY = "2024-03-01"
 
 
 @pytest.fixture
@@ -190,6 +192,35 @@ def test_a_role_that_may_only_spend(ledger, owner, postgres_server, postgres_url
             weak.set_cap(total=9)
 
 
+def test_of_two_first_spends_by_day_and_month_one_is_refused(ledger, owner, postgres_url):
+    """Both find an empty ledger; they are held at the end of the chain until both are there."""
+    told = []
+
+    def work(meter, period):
+        try:
+            with open_ledger(postgres_url) as mine:
+                spend(mine, meter, source=meter, periods=[period])
+        except DataError as error:
+            told.append(str(error))
+
+    owner.execute("SELECT pg_advisory_lock(%s)", [_CHAIN])
+    threads = [threading.Thread(target=work, args=case) for case in (("a", "2024-03"), ("b", DAY))]
+    for thread in threads:
+        thread.start()
+    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
+    for _ in range(600):
+        if owner.execute(waiting).fetchone() == (2,):
+            break
+        time.sleep(0.05)
+    owner.execute("SELECT pg_advisory_unlock(%s)", [_CHAIN])
+    for thread in threads:
+        thread.join()
+    assert len(told) == 1
+    assert "the ledger" in told[0]
+    assert "counts by" in told[0]
+    assert ledger.counts() == (1, 1)
+
+
 def test_a_server_that_hangs_up_is_one_sentence(ledger, owner):
     spend(ledger, "a")
     pid = ledger._store.run("SELECT pg_backend_pid()").fetchone()[0]
@@ -208,10 +239,24 @@ def test_names_of_ledgers_keep_their_password():
         open_ledger("postgresql://me:secret@127.0.0.1:9/none?connect_timeout=2")
     assert "cannot be reached" in str(caught.value)
     assert "secret" not in str(caught.value)
-    with pytest.raises(DataError) as caught:
-        open_ledger("postgresql://me:secret@host/db?nonsense=1")
-    assert "URL cannot be read" in str(caught.value)
-    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:secret@host/db?nonsense=1",
+        "postgresql://me:se%zzcret@host/db",
+        "postgresql://me:se/cret@host/db",
+        "postgresql://me:12/cret@host/db",
+        "postgresql://me:se@cret@host/db",
+        "postgresql://me:secret@host:port/db",
+    ],
+)
+def test_a_url_that_cannot_be_read_is_not_repeated(url):
+    """Bare @ : / % in a password move its parts to where they would be shown."""
+    with pytest.raises(InputError, match="URL cannot be read; write @") as caught:
+        open_ledger(url)
+    assert "cret" not in str(caught.value)
 
 
 def test_no_ledger_in_an_empty_database(postgres_url):

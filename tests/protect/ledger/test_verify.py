@@ -8,7 +8,7 @@ import pytest
 
 from hushmeter.errors import DataError, InputError
 from hushmeter.protect.ledger import Charge, Head, open_ledger
-from hushmeter.protect.ledger.chain import Entry, batch_number, canonical, link
+from hushmeter.protect.ledger.chain import Entry, batch_number, canonical, link, rows_hash
 from hushmeter.protect.ledger.schema import TABLES, TRIGGERS
 
 FIRST, SECOND = batch_number("r1", "f1"), batch_number("r1", "f2")
@@ -190,6 +190,61 @@ def test_a_forged_chain_is_found_by_the_high_water_mark(sound):
     tamper(sound, *changes)
     assert problems(sound) == []
     assert len(problems(sound, mark)) == 1
+
+
+def append(path, kind, source, body, *more):
+    """A well-formed entry at the end of the chain, past the unique keys."""
+    connection = sqlite3.connect(path)
+    (sql,) = connection.execute(
+        "SELECT sql FROM sqlite_master WHERE name = 'ledger_entries'"
+    ).fetchone()
+    count, last = connection.execute(
+        "SELECT seq, hash FROM ledger_entries ORDER BY seq DESC"
+    ).fetchone()
+    connection.close()
+    batch = batch_number("r1", source) if kind == "spend" else None
+    entry = link(Head(count, last), kind, "2024", "r1", source, batch, body)
+    values = ", ".join("NULL" if v is None else repr(v) for v in vars(entry).values())
+    tamper(
+        path,
+        "ALTER TABLE ledger_entries RENAME TO before",
+        sql.replace("batch BIGINT UNIQUE", "batch BIGINT"),
+        "INSERT INTO ledger_entries SELECT * FROM before",
+        "DROP TABLE before",
+        f"INSERT INTO ledger_entries VALUES ({values})",
+        *more,
+    )
+
+
+def test_a_batch_cannot_be_rewritten_by_a_later_entry(sound):
+    """All that was there stays, so the mark is met; a second entry takes meter c out of f2."""
+    rows = [("d", f"2024-03-0{day}") for day in (1, 2, 3)]
+    granted = {"rows": 3, "sha256": rows_hash(rows)}
+    with open_ledger(f"sqlite:///{sound}") as ledger:
+        mark = ledger.head()
+    body = canonical({"digest": "d", "stream": "load", "micro": 500_000, "granted": granted})
+    append(
+        sound, "spend", "f2", body,
+        "DELETE FROM ledger_spends WHERE meter = 'c'",
+        "DELETE FROM ledger_balances WHERE meter = 'c'",
+    )  # fmt: skip
+    told = problems(sound, mark)
+    assert "entry 7 (spend) repeats an earlier one of the same release and source." in told
+    assert any("3 spends found where 6 were recorded" in sentence for sentence in told)
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "body", "found"),
+    [
+        ("release", "", '{"terms":{"epsilon":"0.1"}}', "entry 7 (release) repeats an earlier one"),
+        ("released", "f1", '{"output":"tuo"}', "entry 7 (released) repeats an earlier one"),
+        ("released", "f3", '{"output":"out"}', "was released before it was paid for"),
+    ],
+)
+def test_entries_that_contradict_earlier_ones(sound, kind, source, body, found):
+    append(sound, kind, source, body)
+    (told,) = problems(sound)
+    assert found in told
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError
-from hushmeter.protect.fleet import kernels as kernels
+from hushmeter.protect.fleet import kernels
 from hushmeter.protect.fleet.schema import SECONDS_PER_DAY, TICKS, UNITS, Columns, watts_per
+from hushmeter.protect.ledger.batch import is_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +27,7 @@ LAST_DAY = "2200-01-01"
 Calendar = tuple[NDArray[np.int32], IntArray, IntArray]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Problem:
     """Why rows were left out; without the reading itself.
 
@@ -246,13 +247,11 @@ class Blocks:
         from pyarrow import compute
 
         names = meters.cast(pa.string())
-        usable = compute.and_(compute.utf8_is_printable(names), compute.not_equal(names, ""))
-        fresh = names.filter(
-            compute.and_(usable, compute.invert(compute.is_in(names, value_set=self._names)))
-        )
-        if len(fresh):
-            self._names = pa.concat_arrays([self._names, fresh.unique()])
-        # A name that cannot be printed is not found, and counts as missing.
+        fresh = names.filter(compute.invert(compute.is_in(names, value_set=self._names)))
+        usable = list(filter(is_name, fresh.unique().to_pylist()))
+        if usable:
+            self._names = pa.concat_arrays([self._names, pa.array(usable, pa.string())])
+        # What the ledger cannot keep as a name is not found, and counts as missing.
         places = compute.index_in(names, value_set=self._names).fill_null(-1)
         numbers: IntArray = places.to_numpy().astype(np.int64)
         return numbers
@@ -272,7 +271,7 @@ _SENTENCES = {
     kernels.NO_UNIT: "the unit is missing or none of " + ", ".join(UNITS) + ".",
     kernels.MIXED_UNITS: "the unit changes within the period.",
     kernels.NO_TIME: "the time is missing or outside 1970 to 2199.",
-    kernels.NO_METER: "the meter's id is missing or cannot be printed.",
+    kernels.NO_METER: "the meter's id is missing, too long or cannot be printed.",
 }
 
 

@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushmeter.errors import DataError
-from hushmeter.protect.fleet.schema import TICKS, Columns, check_schema, value_type
+from hushmeter.protect.fleet.schema import (
+    TICKS,
+    Columns,
+    check_schema,
+    plain_type,
+    value_type,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +51,7 @@ class FleetFile:
         Of the raw file.
     metadata : FileMetaData
     schema, held_schema : Schema
-        Of the file, and as its rows are held here: repeated text as dictionaries.
+        Of the file, and as its rows are held here: repeated text as dictionaries, none as views.
     leaves : list of str
         Paths of its columns in Parquet's own terms.
     time_unit : {"s", "ms", "us", "ns"}
@@ -69,7 +75,8 @@ class FleetFile:
             pre_buffer=False,
             page_checksum_verification=True,
         )
-        self.held_schema: pa.Schema = self._file.schema_arrow
+        self._read_schema: pa.Schema = self._file.schema_arrow
+        self.held_schema: pa.Schema = _without_views(self._read_schema)
         self.time_unit: str = value_type(self.schema.field(columns.time).type).unit
         assert self.time_unit in TICKS
         self._kept: list[list[pa.RecordBatch]] | None = None
@@ -98,18 +105,20 @@ class FleetFile:
         while self._kept:
             yield iter(self._kept.pop(0))
 
-    def check_unchanged(self) -> None:
-        """Refuse a file that changed on the disk between the two passes."""
+    def unchanged(self) -> bool:
+        """Whether the file on the disk is still what it was at the first pass."""
         import pyarrow as pa
 
-        if isinstance(self._source, pa.BufferReader):
-            return
-        if _sha256(self._source) != self.sha256:
-            raise DataError("the file changed while it was read; restore it and go on.")
+        try:
+            return isinstance(self._source, pa.BufferReader) or _sha256(self._source) == self.sha256
+        except OSError:
+            return False
 
     def _read(self) -> Iterator[Iterator[pa.RecordBatch]]:
         for group in range(self.metadata.num_row_groups):
             records = self._file.iter_batches(RECORD_ROWS, row_groups=[group], use_threads=False)
+            if self.held_schema is not self._read_schema:
+                records = (record.cast(self.held_schema) for record in records)
             if self.metadata.row_group(group).num_rows <= GROUP_ROWS:
                 yield records
                 continue
@@ -147,6 +156,14 @@ def unusable() -> Iterator[None]:
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise UnusableFileError(f"the file cannot be read as Parquet: {reason}.") from None
+
+
+def _without_views(schema: pa.Schema) -> pa.Schema:
+    """The schema itself if it has no views."""
+    for i, field in enumerate(schema):
+        if (kind := plain_type(field.type)) != field.type:
+            schema = schema.set(i, field.with_type(kind))
+    return schema
 
 
 def _sha256(source: Any) -> bytes:

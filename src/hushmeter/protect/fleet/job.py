@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hushmeter import __version__
 from hushmeter.checks import one_of
-from hushmeter.errors import InputError
+from hushmeter.errors import DataError, InputError
 from hushmeter.protect.fleet.schema import PERIODS, Columns, check_interval
 from hushmeter.protect.sensitivity import Unit, calibrate, resolve_unit
 
@@ -127,7 +127,7 @@ class FleetJob:
     source_dir, output_dir : str
         Folders that every worker sees under the same name.
     ledger : str
-        URL.
+        URL; it may hold a password.
     release : str
         Identity of the release.
     stream : str
@@ -142,7 +142,7 @@ class FleetJob:
     terms: FleetTerms
     source_dir: str
     output_dir: str
-    ledger: str
+    ledger: str = field(repr=False)
     release: str
     stream: str = STREAM
     correction: bool = False
@@ -162,20 +162,33 @@ class FleetJob:
         return Charge(self.release, self.ledger_stream, self.terms.describe())
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the secret."""
+        """Everything but the secret, and who made it."""
         plain = asdict(self)
         del plain["key"]
         plain["terms"]["clamp"] = list(self.terms.clamp)
-        return plain
+        return plain | {"made_by": _makers()}
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any], key: bytes) -> FleetJob:
-        """The job that `to_dict` wrote."""
+        """The job that `to_dict` wrote, unless another version did: its noise may differ."""
+        begun, here = (", ".join(map(" ".join, m.items())) for m in (plain["made_by"], _makers()))
+        if begun != here:
+            raise DataError(
+                f"the release was begun with {begun} and this is {here}; finish it with the "
+                "former, as others may draw other noise."
+            )
         terms = dict(plain["terms"])
         terms["clamp"] = tuple(terms["clamp"])
-        rest = {k: v for k, v in plain.items() if k not in ("terms", "columns")}
+        rest = {k: v for k, v in plain.items() if k not in ("terms", "columns", "made_by")}
         return cls(FleetTerms(**terms), columns=Columns(**plain["columns"]), key=key, **rest)
 
     def with_key(self, key: bytes) -> FleetJob:
         """The same job with its secret."""
         return replace(self, key=key)
+
+
+def _makers() -> dict[str, str]:
+    """What decides on the noise of a row: the sampler, and how a file is cut into records."""
+    import pyarrow as pa
+
+    return {"hushmeter": __version__, "pyarrow": pa.__version__}

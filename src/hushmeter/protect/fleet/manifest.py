@@ -11,7 +11,7 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,10 +58,10 @@ def write_manifest(
 ) -> dict[str, Any]:
     """Write quarantine.csv, if there is anything to tell, and then the manifest."""
     if any(report.problems for report in reports):
-        write_durably(folder / QUARANTINE, quarantine_table(reports).encode())
+        write_durably(folder / QUARANTINE, quarantine_table(reports))
     facts = describe(job, reports, ledger_head)
     path = folder / MANIFEST
-    write_durably(path, (json.dumps(facts, indent=2, ensure_ascii=False) + "\n").encode())
+    write_durably(path, [json.dumps(facts, indent=2, ensure_ascii=False).encode(), b"\n"])
     path.chmod(0o644)
     return facts
 
@@ -89,25 +89,26 @@ def describe(job: FleetJob, reports: Sequence[FileReport], ledger_head: str) -> 
 
 def summarise_problems(reports: Sequence[FileReport]) -> dict[str, Any]:
     """How much was left out and why, in numbers."""
-    problems = [problem for report in reports for problem in report.problems]
-    reasons = Counter(_reason(problem.sentence) for problem in problems)
+    reasons: Counter[str] = Counter()
+    blocks = 0
+    for report in reports:
+        reasons.update(_reason(p.sentence) for p in report.problems)
+        blocks += sum(bool(p.meter or p.period or p.row is not None) for p in report.problems)
     return {
         "files": sum(report.state == "quarantined" for report in reports),
-        "blocks": sum(bool(p.meter or p.period or p.row is not None) for p in problems),
+        "blocks": blocks,
         "reasons": dict(reasons.most_common()),
     }
 
 
-def quarantine_table(reports: Sequence[FileReport]) -> str:
-    """One line of CSV per problem."""
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(("file", "meter", "period", "row", "time", "reason"))
+def quarantine_table(reports: Iterable[FileReport]) -> Iterator[bytes]:
+    """One line of CSV per problem, the lines of one file together."""
+    yield _csv([("file", "meter", "period", "row", "time", "reason")])
     for report in reports:
-        for p in report.problems:
-            row = "" if p.row is None else p.row
-            table.writerow((report.source, p.meter, p.period, row, p.time, p.sentence))
-    return text.getvalue()
+        yield _csv(
+            (report.source, p.meter, p.period, "" if p.row is None else p.row, p.time, p.sentence)
+            for p in report.problems
+        )
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -135,6 +136,12 @@ def read_manifest(folder: Path) -> Manifest:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path} is not a manifest of a fleet.") from None
+
+
+def _csv(rows: Iterable[tuple[object, ...]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
 
 
 def _about(report: FileReport) -> dict[str, Any]:

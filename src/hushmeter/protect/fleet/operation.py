@@ -25,7 +25,9 @@ from hushmeter.protect.fleet.survey import (
     list_files,
     read_footer,
 )
-from hushmeter.protect.fleet.task import FileReport
+from hushmeter.protect.fleet.task import FileReport, find_published
+from hushmeter.protect.ledger import open_ledger
+from hushmeter.protect.ledger.batch import check_name
 
 Report = Callable[[FileReport, int, int], None]
 """Called with every finished file, the rows done so far and the rows of all files."""
@@ -104,6 +106,7 @@ def release_fleet(
         Identity and secret of a replayed release, for tests; drawn afresh otherwise.
     """
     whole("jobs", jobs)
+    check_name("stream", stream)
     source, output = Path(source_dir), Path(output_dir)
     _check_folders(source, output)
     files = list_files(source)
@@ -126,14 +129,15 @@ def release_fleet(
         columns or Columns(),
     )
     build_mechanism(job.terms)
-    _check_ledger(ledger)
+    open_ledger(ledger).close()
     _check_output(folder, resume)
     with folder.locked():
         # Another job may have come first between the check and the lock.
         _check_output(folder, resume)
         if (output / MANIFEST).exists():
             folder.destroy()
-            return FleetRelease(job, (), read_manifest(output).facts)
+            manifest = read_manifest(output)
+            return FleetRelease(replace(job, release=manifest.release), (), manifest.facts)
         job = _begin(folder, job, key, footers)
         protect_all = schedule or partial(protect_in_processes, jobs=jobs)
         return _run(folder, job, files, footers, protect_all, report)
@@ -150,12 +154,6 @@ def _check_folders(source: Path, output: Path) -> None:
     inside, outside = source.resolve(), output.resolve()
     if inside == outside or inside in outside.parents or outside in inside.parents:
         raise InputError("the input and the output folder must not lie in one another.")
-
-
-def _check_ledger(url: str) -> None:
-    from hushmeter.protect.ledger import open_ledger
-
-    open_ledger(url).close()
 
 
 def _check_output(folder: PrivateFolder, resume: bool) -> None:
@@ -235,20 +233,20 @@ def _run(
     protect_all: Schedule,
     report: Report | None,
 ) -> FleetRelease:
-    from hushmeter.protect.ledger import open_ledger
-
     total, done = sum(footer.rows for footer in footers.values()), 0
     found: dict[str, FileReport] = {}
     # Held open throughout: the last to leave a SQLite file tidies up, which takes a while.
     with open_ledger(job.ledger) as ledger:
-        for one in protect_all(job, files):
-            found[one.source] = one
-            done += footers[one.source].rows
+        for finished in protect_all(job, files):
+            found[finished.source] = finished
+            done += footers[finished.source].rows
             if report is not None:
-                report(one, done, total)
+                report(finished, done, total)
         # Files that were released before and have left the input folder since.
-        for plain in folder.reported():
-            found.setdefault(plain["source"], FileReport.from_dict(plain))
+        for name in folder.reported():
+            one = None if name in found else find_published(job, name, ledger)
+            if one is not None:
+                found[name] = one
         reports = tuple(found[name] for name in sorted(found))
         head = str(ledger.head())
     manifest = write_manifest(folder.output, job, reports, head)

@@ -111,7 +111,7 @@ class StagedFile(io.RawIOBase):
 
 
 def room_for(metadata: parquet.FileMetaData, value: str) -> int:
-    """Upper bound of the output of a file [bytes]: other columns unpacked, 8 per noised value."""
+    """Room for the output of a file [bytes]: other columns unpacked, 8 per noised value."""
     others = sum(
         metadata.row_group(g).column(c).total_uncompressed_size
         for g in range(metadata.num_row_groups)

@@ -81,6 +81,35 @@ def check_schema(schema: pa.Schema, columns: Columns) -> None:
             problem = f"has no column {name!r}" if count == 0 else f"has {count} columns {name!r}"
             raise DataError(f"{problem} (it has {found}); name it with --columns.")
     _check_kinds(schema, columns)
+    for field in schema:
+        if any(map(_has_parts_aside, _inner(field.type))):
+            raise DataError(
+                f"has a column {field.name!r} with dictionaries or views within its {field.type}; "
+                "store it plainly."
+            )
+
+
+def _inner(kind: pa.DataType) -> list[pa.DataType]:
+    """Types of the parts of a nested type."""
+    return [kind.field(i).type for i in range(kind.num_fields)]
+
+
+def _has_parts_aside(kind: pa.DataType) -> bool:
+    """Whether values lie outside the rows, where those of rows left out would be carried along."""
+    from pyarrow import types
+
+    aside = types.is_dictionary(kind) or types.is_string_view(kind) or types.is_binary_view(kind)
+    return bool(aside or any(map(_has_parts_aside, _inner(kind))))
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Text and bytes as Arrow can filter them: views as what they show."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    if types.is_string_view(kind):
+        return pa.string()
+    return pa.binary() if types.is_binary_view(kind) else kind
 
 
 def _check_kinds(schema: pa.Schema, columns: Columns) -> None:

@@ -13,15 +13,15 @@ it is atomic, and is gone when the release is finished::
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from hushmeter.errors import DataError
 from hushmeter.noise.randomness import KEY_BYTES
@@ -52,9 +52,13 @@ class PrivateFolder:
         with _plainly(self.output):
             self.output.mkdir(parents=True, exist_ok=True)
             self.path.mkdir(mode=0o700, exist_ok=True)
-            descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+            lock = self.path / "lock"
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # A job that ended meanwhile took the file away: nobody else would meet this lock.
+            if os.fstat(descriptor).st_ino != lock.stat().st_ino:
+                raise BlockingIOError
         except OSError:
             os.close(descriptor)
             raise DataError(
@@ -63,20 +67,20 @@ class PrivateFolder:
         try:
             yield
         finally:
-            os.close(descriptor)
             if self.path.exists() and not self.begun_file.exists():
                 shutil.rmtree(self.path, ignore_errors=True)
                 with suppress(OSError):
                     if new:
                         self.output.rmdir()
+            os.close(descriptor)
 
     def begin(self, asked: dict[str, Any], key: bytes) -> None:
         """Start a release: the key first, then the terms that say it has begun."""
         with _plainly(self.output):
             for folder in (self.staging, self.reports):
                 folder.mkdir(mode=0o700, exist_ok=True)
-            write_durably(self.key_file, key)
-            write_durably(self.begun_file, json.dumps(asked, indent=2).encode())
+            write_durably(self.key_file, [key])
+            write_durably(self.begun_file, [json.dumps(asked, indent=2).encode()])
             sync_folder(self.output)
 
     @property
@@ -102,8 +106,8 @@ class PrivateFolder:
         return found
 
     def report_file(self, source: str) -> Path:
-        """Where the report of a file lies."""
-        return self.reports / f"{quote(source, safe='')}.json"
+        """Where the report of a file lies: paths may be longer than a file's name can be."""
+        return self.reports / f"{hashlib.sha256(source.encode()).hexdigest()}.json"
 
     def write_report(self, source: str, content: bytes) -> None:
         """Keep the report of a file; a power cut may lose it, and the file is then done again."""
@@ -116,12 +120,12 @@ class PrivateFolder:
         """The report of a file, None if there is none that is whole."""
         return _whole_json(self.report_file(source))
 
-    def reported(self) -> Iterator[dict[str, Any]]:
-        """Every report that is whole."""
-        for path in sorted(self.reports.glob("[!.]*.json")):
+    def reported(self) -> Iterator[str]:
+        """Names of the files that have a report."""
+        for path in self.reports.glob("[!.]*.json"):
             found = _whole_json(path)
             if found is not None:
-                yield found
+                yield found["source"]
 
     def clear_staging(self) -> None:
         """Remove what a killed job left half written."""
@@ -138,24 +142,28 @@ class PrivateFolder:
                     os.fsync(file.fileno())
                 self.key_file.unlink()
                 sync_folder(self.path)
-            shutil.rmtree(self.path)
+            shutil.rmtree(self.path, ignore_errors=True)
+            if self.path.exists():
+                # A task that was given up for dead has written into it meanwhile.
+                shutil.rmtree(self.path)
             sync_folder(self.output)
 
 
-def write_durably(path: Path, content: bytes) -> None:
+def write_durably(path: Path, parts: Iterable[bytes]) -> None:
     """Write a private file that is whole or absent, also after a power cut."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(descriptor, "wb") as file:  # noqa: PTH123
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
-    sync_folder(path.parent)
+    with _plainly(path):
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(descriptor, "wb") as file:  # noqa: PTH123
+                file.writelines(parts)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
+        sync_folder(path.parent)
 
 
 def _whole_json(path: Path) -> dict[str, Any] | None:
@@ -176,8 +184,8 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _plainly(output: Path) -> Iterator[None]:
+def _plainly(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise DataError(f"{output} cannot be written: {error.strerror}.") from None
+        raise DataError(f"{path} cannot be written: {error.strerror}.") from None

@@ -10,12 +10,20 @@ from pathlib import Path
 from hushmeter.errors import DataError, InputError
 from hushmeter.protect.fleet.job import FleetTerms, build_mechanism
 from hushmeter.protect.fleet.schema import Columns, check_interval
+from hushmeter.protect.ledger.batch import is_name
 
 
 def list_files(source: Path) -> list[str]:
     """Names of the Parquet files below a folder, in order; hidden ones are left out."""
     found = (path.relative_to(source) for path in source.rglob("*.parquet") if path.is_file())
-    return sorted(p.as_posix() for p in found if not any(part[0] == "." for part in p.parts))
+    names = sorted(p.as_posix() for p in found if not any(part[0] == "." for part in p.parts))
+    for name in names:
+        if not is_name(name):
+            raise DataError(
+                f"{source} holds a file {name!r}, whose name is too long or cannot be printed; "
+                "rename it."
+            )
+    return names
 
 
 @dataclass(frozen=True)

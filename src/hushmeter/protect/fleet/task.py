@@ -12,8 +12,9 @@ with the same bytes.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +102,7 @@ def protect_file(job: FleetJob, source: str) -> FileReport:
         Name of the file relative to the input folder.
     """
     with open_ledger(job.ledger) as ledger:
-        done = _finished(job, source, ledger)
+        done = find_published(job, source, ledger)
         if done is not None:
             return done
         try:
@@ -121,19 +122,26 @@ def check_blocks(job: FleetJob, file: FleetFile) -> Blocks:
     return blocks
 
 
-def _finished(job: FleetJob, source: str, ledger: Ledger) -> FileReport | None:
-    """The report of a file that an earlier attempt has published."""
-    if ledger.state_of(job.release, source) != "released":
+def find_published(job: FleetJob, source: str, ledger: Ledger) -> FileReport | None:
+    """The report of a file that an earlier attempt has paid for and published, if it is whole."""
+    plain = PrivateFolder(Path(job.output_dir)).report(source)
+    path = Path(job.output_dir) / source
+    if plain is None or not path.is_file() or ledger.state_of(job.release, source) is None:
         return None
-    report = PrivateFolder(Path(job.output_dir)).report(source)
-    if report is None or not (Path(job.output_dir) / source).exists():
-        return None
-    return FileReport.from_dict(report)
+    report = FileReport.from_dict(plain)
+    with path.open("rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != report.output_sha256:
+            return None
+    # The attempt may have died before it said so.
+    ledger.mark_released(job.charge, source, report.output_sha256)
+    return report
 
 
 def _release(
     job: FleetJob, source: str, file: FleetFile, blocks: Blocks, ledger: Ledger
 ) -> FileReport:
+    import pyarrow as pa
+
     if blocks.rows == 0:
         return FileReport(source, "empty")
     folder = PrivateFolder(Path(job.output_dir))
@@ -156,20 +164,27 @@ def _release(
         if dropped.all():
             return report
         write_noised(job, source, file, blocks, dropped, staged)
-        file.check_unchanged()
+        _check_unchanged(source, file)
         staged.settle()
-        whole = _with_output(report, staged)
+        whole = replace(report, output_sha256=staged.digest, output_bytes=staged.size)
         folder.write_report(source, whole.to_json())
         staged.publish()
         ledger.mark_released(job.charge, source, staged.digest)
         return whole
-    except OSError as error:
+    except (OSError, pa.ArrowException) as error:
+        _check_unchanged(source, file)
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0].rstrip(".")
         raise DataError(
-            f"{source} cannot be written: {error.strerror}; its spend is kept, go on with "
-            "--resume when there is room."
+            f"{source} cannot be written: {reason}; its spend is kept, go on with --resume when "
+            "that is mended."
         ) from None
     finally:
         staged.discard()
+
+
+def _check_unchanged(source: str, file: FleetFile) -> None:
+    if not file.unchanged():
+        raise DataError(f"{source} changed while it was read; restore it and go on with --resume.")
 
 
 def _pay(
@@ -178,6 +193,7 @@ def _pay(
     """Charge the good blocks; which blocks are to be left out, and why the ledger refused some."""
     dropped: BoolArray = np.ones(blocks.count, np.bool_)
     problems: list[Problem] = []
+    said: dict[str, str] = {}
     asked = np.flatnonzero(~blocks.bad)
     for name, part in zip(batch_names(source, asked.size), _split(asked), strict=True):
         meters, periods = blocks.names(part)
@@ -194,7 +210,8 @@ def _pay(
             raise UnusableFileError(str(error)) from None
         dropped[part[outcome.granted]] = False
         for refused in outcome.refused:
-            sentence = f"refused by the ledger ({refused.reason})."
+            # One text for all who share it: the blocks of a whole fleet may be refused.
+            sentence = said.setdefault(refused.reason, f"refused by the ledger ({refused.reason}).")
             problems.append(Problem(refused.meter, refused.period, None, "", sentence))
     return dropped, problems
 
@@ -266,7 +283,18 @@ def _noised(
     if not dropped.any():
         return noised
     keep, kept = blocks.keep(blocks.batch(record), dropped)
-    return noised if kept == noised.num_rows else noised.filter(pa.array(keep))
+    if kept < noised.num_rows:
+        noised = noised.filter(pa.array(keep))
+    return pa.RecordBatch.from_arrays([_in_use(column) for column in noised.columns], schema=held)
+
+
+def _in_use(column: pa.Array) -> pa.Array:
+    """A dictionary is written whole: without what only rows left out refer to."""
+    import pyarrow as pa
+
+    if not isinstance(column, pa.DictionaryArray):
+        return column
+    return column.dictionary_decode().dictionary_encode().cast(column.type)
 
 
 def add_noise(readings: Readings, mechanism: Mechanism, secret: bytes) -> FloatArray:
@@ -279,11 +307,6 @@ def add_noise(readings: Readings, mechanism: Mechanism, secret: bytes) -> FloatA
     if (factors != 1.0).any():
         from_watts(watts, codes, factors)
     return watts
-
-
-def _with_output(report: FileReport, staged: StagedFile) -> FileReport:
-    plain = {**report.__dict__, "output_sha256": staged.digest, "output_bytes": staged.size}
-    return FileReport(**plain)
 
 
 def _about_file(sentence: str) -> Problem:

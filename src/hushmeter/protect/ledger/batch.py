@@ -15,6 +15,9 @@ from hushmeter.errors import BudgetError, InputError
 from hushmeter.protect.ledger.budget import LARGEST, Refusal, period_kind
 from hushmeter.protect.ledger.chain import Entry, canonical, rows_hash
 
+LONGEST = 400
+"""Letters of a name."""
+
 
 @dataclass(frozen=True)
 class Charge:
@@ -162,7 +165,16 @@ def check_batch(
 
 
 def check_name(kind: str, value: Any) -> str:
-    """A name: not empty and printable, so that both databases and a CSV keep it alike."""
-    if not isinstance(value, str) or not value or not value.isprintable():
-        raise InputError(f"{kind} must be text that can be printed, got {value!r}.")
-    return value
+    """The name, refused unless `is_name`."""
+    if not is_name(value):
+        raise InputError(
+            f"{kind} must be text that can be printed, of at most {LONGEST} letters, got {value!r}."
+        )
+    return str(value)
+
+
+def is_name(value: Any) -> bool:
+    """Text that both databases, their indexes and a CSV keep alike: printable, neither empty nor
+    long.
+    """
+    return isinstance(value, str) and 0 < len(value) <= LONGEST and value.isprintable()

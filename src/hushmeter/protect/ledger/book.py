@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,6 +15,7 @@ from hushmeter.errors import InputError
 from hushmeter.protect.ledger import writes
 from hushmeter.protect.ledger.batch import Charge, SpendOutcome, check_batch, check_name
 from hushmeter.protect.ledger.budget import (
+    WIDEST,
     Cap,
     merge_caps,
     micro_cap,
@@ -209,7 +211,9 @@ class Ledger:
     def rows(self) -> Iterator[Spend]:
         """Every spend, batch by batch."""
         with self._store.reading():
-            entries = {entry.batch: entry for entry in self._store.entries("spend")}
+            # Bodies list what was refused, which may be much.
+            spends = self._store.entries("spend")
+            entries = {entry.batch: replace(entry, body="") for entry in spends}
             for row in self._store.rows():
                 yield describe_spend(row, entries.get(row.batch))
 
@@ -250,7 +254,9 @@ def _window(window: Any) -> tuple[int, int]:
         width, epsilon = window
     except (TypeError, ValueError):
         raise InputError(f"window must be (periods, ε), got {window!r}.") from None
-    return whole("window", width), micro_cap("window", epsilon)
+    if whole("window", width) > WIDEST:
+        raise InputError(f"window must be at most {WIDEST} periods, got {width}.")
+    return int(width), micro_cap("window", epsilon)
 
 
 def _shown(url: str) -> str:

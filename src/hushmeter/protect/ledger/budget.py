@@ -24,6 +24,9 @@ MICRO = 1_000_000
 LARGEST = 10**15
 """A spend or a cap above this many micro-ε is refused: sums must fit 64 bits."""
 
+WIDEST = 36_600
+"""Most periods of a window: a century of days."""
+
 _CELLS = 1 << 22
 
 
@@ -43,7 +46,7 @@ class Cap:
     window: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Refusal:
     """A row that may not be released, and why."""
 

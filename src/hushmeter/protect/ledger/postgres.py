@@ -6,11 +6,18 @@ batches of different meters go on side by side and nobody waits in a circle.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from hushmeter.errors import BudgetError, DataError, HushmeterError, MissingExtraError
+from hushmeter.errors import (
+    BudgetError,
+    DataError,
+    HushmeterError,
+    InputError,
+    MissingExtraError,
+)
 from hushmeter.protect.ledger.chain import Head
 from hushmeter.protect.ledger.schema import TRIGGERS, postgres_statements
 from hushmeter.protect.ledger.store import Pairs, Store, Values
@@ -170,12 +177,22 @@ class PostgresStore(Store):
 
 
 def _name(url: str) -> str:
-    """Host and database of a URL, without user and password."""
+    """Host and database of a URL, without user and password.
+
+    A password with a bare @, : or / spills over into the parts that follow it, and the driver's
+    own words quote what they stumble on: of such a URL nothing is told.
+    """
     try:
         parts = conninfo.conninfo_to_dict(url)
-    except psycopg.ProgrammingError as error:
-        raise DataError(f"the ledger's URL cannot be read: {_first_line(error)}.") from None
-    return f"postgresql://{parts.get('host') or 'localhost'}/{parts.get('dbname') or ''}"
+    except psycopg.ProgrammingError:
+        parts = {"host": "@"}
+    host, database = (str(parts.get(part) or "") for part in ("host", "dbname"))
+    if "@" in host + database or not re.fullmatch(r"[\d,]*", str(parts.get("port") or "")):
+        raise InputError(
+            "the ledger's URL cannot be read; write @ : / % within a password as %40 %3A %2F %25, "
+            "or leave the password to ~/.pgpass."
+        )
+    return f"postgresql://{host or 'localhost'}/{database}"
 
 
 def _first_line(error: Exception) -> str:

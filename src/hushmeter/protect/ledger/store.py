@@ -28,7 +28,7 @@ _EFFECTIVE = """
 
 
 class Store(ABC):
-    """A database that holds a ledger; every method runs inside `writing` or `reading`."""
+    """A database that holds a ledger; what it is asked and told stands in `write` or `reading`."""
 
     wanted: str
     """A list parameter as a table `wanted` with one column `value`."""

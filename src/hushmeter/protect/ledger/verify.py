@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
+from typing import Any
 
 from hushmeter.protect.ledger.budget import Cap
 from hushmeter.protect.ledger.chain import START, Entry, Head, Row, batch_number, link, rows_hash
@@ -30,7 +31,7 @@ class Replay:
     def __init__(self) -> None:
         self.spends: dict[int, Recorded] = {}
         self.caps: dict[str, Cap] = {}
-        self.releases: set[str] = set()
+        self.seen: set[tuple[str, str, str]] = set()
         self.problems: list[str] = []
 
     def note(self, entries: Iterable[Entry]) -> Iterator[Entry]:
@@ -44,22 +45,34 @@ class Replay:
 
     def _note(self, entry: Entry) -> None:
         facts = entry.facts
-        if entry.kind == "release":
-            self.releases.add(entry.release)
-        elif entry.kind == "cap":
+        if entry.kind == "cap":
             window = facts["window"]
             self.caps[facts["meter"]] = Cap(facts["total"], window and tuple(window))
-        elif entry.kind == "spend":
-            where = f"entry {entry.seq} ({entry.source} of release {entry.release})"
-            if entry.release not in self.releases:
-                self.problems.append(f"{where}: that release never began.")
-            number = batch_number(entry.release, entry.source)
-            if entry.batch != number:
-                self.problems.append(f"{where} points to the rows of another source.")
-            granted = facts["granted"]
-            self.spends[number] = Recorded(
-                where, granted["rows"], granted["sha256"], facts["stream"], facts["micro"]
+            return
+        key = (entry.kind, entry.release, entry.source)
+        where = f"entry {entry.seq} ({entry.source} of release {entry.release})"
+        if key in self.seen:
+            self.problems.append(
+                f"entry {entry.seq} ({entry.kind}) repeats an earlier one of the same release and "
+                "source."
             )
+            return
+        self.seen.add(key)
+        if entry.kind == "released" and ("spend", *key[1:]) not in self.seen:
+            self.problems.append(f"{where} was released before it was paid for.")
+        elif entry.kind == "spend":
+            self._note_spend(entry, facts, where)
+
+    def _note_spend(self, entry: Entry, facts: dict[str, Any], where: str) -> None:
+        if ("release", entry.release, "") not in self.seen:
+            self.problems.append(f"{where}: that release never began.")
+        number = batch_number(entry.release, entry.source)
+        if entry.batch != number:
+            self.problems.append(f"{where} points to the rows of another source.")
+        granted = facts["granted"]
+        self.spends[number] = Recorded(
+            where, granted["rows"], granted["sha256"], facts["stream"], facts["micro"]
+        )
 
 
 def find_problems(store: Store, head: Head | None = None) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from datetime import UTC, datetime
+from operator import itemgetter
 
 import numpy as np
 
@@ -47,6 +48,7 @@ def spend(store: Store, batch: Batch, all_or_nothing: bool) -> SpendOutcome:
     spent = store.lock(batch.names, everybody.total)
     before = store.entry("spend", batch.charge.release, batch.source)
     if before is not None:
+        _release_began(store, batch.charge)
         return batch.resume(before)
     standing = _standing(store, batch, spent, everybody)
     granted, refused = decide(batch.meters, batch.periods, batch.micro, standing)
@@ -116,6 +118,10 @@ def _standing(store: Store, batch: Batch, spent: dict[str, int], everybody: Cap)
 def _check_kind(store: Store, batch: Batch) -> None:
     """Days and months of one meter would slip past each other's unique key."""
     period = store.some_period()
+    if period is None:
+        # The first spend of a ledger decides, so those who would be first take turns.
+        store.lock_head()
+        period = store.some_period()
     if period is not None and period_kind(period) != batch.kind:
         kind = period_kind(period)
         raise DataError(
@@ -132,7 +138,7 @@ def _charge(store: Store, batch: Batch, granted: list[int], refused: list[Refusa
             f"another release took some (meter, period) of {batch.source} meanwhile; "
             "nothing was charged, run it again."
         )
-    rows = Counter(meter for meter, _ in pairs)
+    rows = Counter(map(itemgetter(0), pairs))
     store.add({meter: count * batch.micro for meter, count in rows.items()})
     body = batch.body(pairs, refused)
     head = _record_release(store, store.lock_head(), batch.charge)
@@ -141,18 +147,26 @@ def _charge(store: Store, batch: Batch, granted: list[int], refused: list[Refusa
 
 def _record_release(store: Store, head: Head, charge: Charge) -> Head:
     """The terms of a release come before its first spend, once."""
-    body = canonical({"terms": dict(charge.terms)})
+    if _release_began(store, charge):
+        return head
+    entry = link(head, "release", _now(), charge.release, "", None, _terms(charge))
+    store.append(entry)
+    return Head(entry.seq, entry.hash)
+
+
+def _release_began(store: Store, charge: Charge) -> bool:
+    """Whether a release has spent before; refused if that was on other terms."""
     before = store.entry("release", charge.release, "")
-    if before is None:
-        entry = link(head, "release", _now(), charge.release, "", None, body)
-        store.append(entry)
-        return Head(entry.seq, entry.hash)
-    if before.body != body:
+    if before is not None and before.body != _terms(charge):
         raise InputError(
             f"release {charge.release} was begun with other terms; "
             "resume it with the same, or begin another."
         )
-    return head
+    return before is not None
+
+
+def _terms(charge: Charge) -> str:
+    return canonical({"terms": dict(charge.terms)})
 
 
 def _now() -> str:
