@@ -124,3 +124,12 @@ def test_a_missing_or_binary_file_is_refused(tmp_path):
 
 def test_powers_keep_their_dtype():
     assert hm.Home([hm.Appliance("x", 5)], 1).powers.dtype == np.float64
+
+
+def test_labelling_needs_the_power_of_every_appliance():
+    home = hm.Home([hm.Appliance("kettle", 2000.0)], tolerance=20.0)
+    states_only = hm.Trace([5.0, 6.0], 6.0, states=[[0], [1]], names=["kettle"])
+    with pytest.raises(hm.errors.DataError, match="no column of watts for kettle"):
+        home.label(states_only)
+    trace = hm.Trace([5.0, 6.0], 6.0, power=[[900.0], [1100.0]], names=["kettle"])
+    assert home.label(trace).states[:, 0].tolist() == [False, True]

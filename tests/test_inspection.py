@@ -87,3 +87,11 @@ def test_thresholds_are_drawn_for_every_circuit():
     assert len(visible) == 8
     assert set(data["circuit"]) == set(trace.names)
     assert sum(data["readings"]) == pytest.approx(8 * 4000, rel=0.01)
+
+
+def test_kilowatts_taken_for_watts_are_noticed(tmp_path):
+    text = "timestamp,power\n" + "".join(f"{1_700_000_000 + 60 * i},0.{i + 1}\n" for i in range(8))
+    lines = sentences(inspect_file(write(tmp_path, text)))
+    assert lines[-1] == "No reading passes 0.8 W: are they kilowatts (--unit kW)?"
+    off = "timestamp,power\n" + "".join(f"{1_700_000_000 + 60 * i},0\n" for i in range(8))
+    assert not inspect_file(write(tmp_path, off)).warnings

@@ -144,7 +144,8 @@ class Home:
         """
         missing = [name for name in self.names if name not in (trace.names or ())]
         if trace.power is None or trace.names is None or missing:
-            raise DataError(f"the readings have no column of watts for {', '.join(missing)}.")
+            lacking = ", ".join(missing or self.names)
+            raise DataError(f"the readings have no column of watts for {lacking}.")
         power = trace.power[:, [trace.names.index(name) for name in self.names]]
         return trace.with_truth(power > self.powers / 2, power, self.names)
 

@@ -46,6 +46,7 @@ REGIMES = (
     ),
 )
 LIKELY_KW = 50.0
+LEAST_W = 20.0
 
 
 @dataclass(frozen=True)
@@ -183,6 +184,9 @@ def _warnings(recording: Recording) -> Sequence[str]:
     mean_kw = float(trace.readings.mean()) / 1000
     if mean_kw > LIKELY_KW:
         return [f"A mean of {mean_kw:.4g} kW is not that of a home: check the unit (--unit)."]
+    largest = float(np.abs(trace.readings).max())
+    if 0 < largest < LEAST_W:
+        return [f"No reading passes {largest:.4g} W: are they kilowatts (--unit kW)?"]
     return []
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushmeter.checks import BoolArray, FloatArray
+from hushmeter.checks import FloatArray
 from hushmeter.circuits import FLAT_RULE, Circuit, Rule, find_circuits, level_changes, near
 from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.home import Appliance, Home
@@ -25,7 +25,6 @@ __all__ = [
     "between",
     "compare_rules",
     "learn_home",
-    "replace_truth",
 ]
 
 
@@ -92,12 +91,12 @@ def learn_home(
     assert chosen.power is not None
     assert chosen.names is not None
     states, circuits = find_circuits(chosen, rule)
-    sparsity = replace_truth(chosen, states, chosen.power, chosen.names).sparsity
+    sparsity = chosen.with_truth(states, chosen.power, chosen.names).sparsity
     members = [i for i, circuit in enumerate(circuits) if circuit.role == "appliance"]
     if not members:
         raise DataError(f"none of the {len(circuits)} circuits switches ({rule}).")
-    learnt = replace_truth(
-        chosen, states[:, members], chosen.power[:, members], [chosen.names[i] for i in members]
+    learnt = chosen.with_truth(
+        states[:, members], chosen.power[:, members], [chosen.names[i] for i in members]
     )
     if denoised:
         learnt = learnt.replace_readings(chosen.power.sum(axis=1))
@@ -119,15 +118,6 @@ def between(trace: Trace, start: str | None, end: str | None) -> Trace:
             f"from {trace.times[0]} to {trace.times[-1]} (UTC)."
         )
     return trace[first:stop]
-
-
-def replace_truth(
-    trace: Trace, states: BoolArray, power: FloatArray, names: Iterable[str]
-) -> Trace:
-    """The same readings with other truth."""
-    return Trace(
-        trace.readings, trace.interval_s, trace.start, states, power, tuple(names), trace.steps
-    )
 
 
 def compare_rules(learnt: LearntHome, flat: LearntHome) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hushmeter.errors import DataError, UnknownNameError
-from hushmeter.learn import LearntHome, Rule, between, learn_home, replace_truth
+from hushmeter.learn import LearntHome, Rule, between, learn_home
 from hushmeter.read import ReadOptions, Recording, read_home_recording
 from hushmeter.trace import Trace
 
@@ -199,7 +199,7 @@ def _flat_rules(segment: Segment, trace: Trace) -> str:
     assert trace.power is not None
     assert trace.names is not None
     found = {
-        watts: replace_truth(trace, trace.power > watts, trace.power, trace.names).sparsity
+        watts: trace.with_truth(trace.power > watts, trace.power, trace.names).sparsity
         for watts in FLAT_WATTS
     }
     nearest = min(found, key=lambda watts: abs(found[watts] - segment.sparsity))

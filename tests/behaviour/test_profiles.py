@@ -95,6 +95,9 @@ def test_zones_are_checked(tmp_path):
     path = write(long_rows("2024-01-01", "2024-01-02"), tmp_path / "long.csv")
     with pytest.raises(InputError, match="the times carry none"):
         read_profiles(path, zone="Europe/Berlin")
+    bare = write(long_rows("2024-01-01", "2024-01-02"), tmp_path / "bare.parquet")
+    with pytest.raises(InputError, match="the times carry none"):
+        read_profiles(bare, zone="Europe/Berlin")
     aware = long_rows("2024-01-01", "2024-01-02", zone="UTC")
     with pytest.raises(InputError, match="no time zone named 'Mars'"):
         read_profiles(write(aware, tmp_path / "aware.parquet"), zone="Mars")
@@ -132,3 +135,57 @@ def test_synthetic_profiles_are_reproducible():
     np.testing.assert_array_equal(first, second)
     assert first.shape == (50, 24)
     assert (first > 0).all()
+
+
+@pytest.mark.parametrize("offset", ["-05", "-05:00", "-0500", "Z", ""])
+def test_days_run_by_the_clock_as_written(tmp_path, offset):
+    rows = [f"a,2015-05-0{1 + h // 24} {h % 24:02d}:00:00{offset},{h}" for h in range(48)]
+    path = tmp_path / "long.csv"
+    path.write_text("id,time,kwh\n" + "\n".join(rows))
+    found = read_profiles(path)
+    assert found.days.tolist() == ["2015-05-01", "2015-05-02"]
+    np.testing.assert_array_equal(found.values[0], np.arange(24.0))
+
+
+def test_short_offsets_are_moments_where_a_zone_is_asked_for(tmp_path):
+    rows = [f"a,2015-05-0{1 + h // 24} {h % 24:02d}:00:00-05,{h}" for h in range(48)]
+    path = tmp_path / "long.csv"
+    path.write_text("id,time,kwh\n" + "\n".join(rows))
+    assert read_profiles(path, zone="America/Chicago").values.shape == (2, 24)
+    assert read_profiles(path, zone="UTC").values[0].tolist() == list(range(19, 43))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("hour,month\n0,1\n1,1\n", "needs a column per home"),
+        ("hour,a\n0,1\n30,1\n", "must count 0 to 23, or 1 to 24"),
+        ("id,time,kwh\na,soon,1\n", "must hold ISO 8601 times"),
+        ("id,time,kwh\na,2024-01-01T00:00Z,\n", "no day with all 24 hours"),
+        (",".join(f"h{i}" for i in range(24)) + "\n" + "1," * 23 + "\n", "no row with all 24"),
+    ],
+)
+def test_tables_without_days(tmp_path, text, message):
+    path = tmp_path / "days.csv"
+    path.write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_profiles(path, missing="drop")
+
+
+def test_a_ragged_day_of_a_clock_change_is_not_repaired(tmp_path):
+    """Two hours are missing besides the one that the clock skips."""
+    local = long_rows("2024-03-30", "2024-04-02", zone="Europe/Berlin")
+    hours = local["time"].dt.hour
+    torn = local[~((local["time"].dt.day == 31) & hours.isin([10, 11]))]
+    found = read_profiles(write(torn, tmp_path / "torn.parquet"), zone="Europe/Berlin")
+    assert found.days.tolist() == ["2024-03-30", "2024-04-01"]
+    assert found.notes == ("1 of 3 days left out: not every hour has its readings.",)
+
+
+def test_a_long_day_with_another_hour_missing_is_not_repaired(tmp_path):
+    """The hour that occurs twice is there once, and noon is not there at all."""
+    local = long_rows("2024-10-26", "2024-10-29", zone="Europe/Berlin")
+    day, hour = local["time"].dt.day == 27, local["time"].dt.hour
+    torn = local.drop([local[day & (hour == 2)].index[1], *local[day & (hour == 12)].index])
+    found = read_profiles(write(torn, tmp_path / "torn.parquet"), zone="Europe/Berlin")
+    assert found.days.tolist() == ["2024-10-26", "2024-10-28"]

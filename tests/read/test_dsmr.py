@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -40,3 +42,34 @@ def test_telegrams_without_time_or_power(samples, save):
     nothing = samples.dsmr(2).replace(b"1-0:1.7.0", b"1-0:9.7.0")
     with pytest.raises(DataError, match="none is whole and has the power"):
         read_meter(save(nothing, "p1.txt"))
+
+
+def test_the_zone_can_be_told(samples, save):
+    data = re.sub(rb"(\d{12})W\)", rb"\1S)", samples.dsmr(4))
+    body = b"".join(part.rsplit(b"!", 1)[0] + b"!\r\n" for part in _telegrams(data))
+    summer = read_meter(save(body, "p1.txt"))
+    assert summer.start == np.datetime64("2024-01-01T10:00:00")
+    finnish = read_meter(save(body, "p1.txt"), tz="Europe/Helsinki")
+    assert finnish.start == np.datetime64("2024-01-01T09:00:00")
+
+
+def _telegrams(data):
+    return [b"/" + part for part in data.split(b"/")[1:]]
+
+
+def test_what_is_fed_in_is_said(samples, save):
+    data = samples.dsmr(4).replace(b"2.7.0(00.000", b"2.7.0(01.500")
+    body = b"".join(part.rsplit(b"!", 1)[0] + b"!\r\n" for part in _telegrams(data))
+    found = read_recording(save(body, "p1.txt"))
+    assert found.notes == ("Power was fed into the grid in 4 telegrams; it is not counted.",)
+
+
+@pytest.mark.parametrize(
+    ("stamp", "message"),
+    [(b"249901120000W", "impossible time 249901120000"), (b"240101120000", "no time and season")],
+)
+def test_times_that_cannot_be(samples, save, stamp, message):
+    telegram = samples.telegram("240101120000W", 0.5).replace(b"240101120000W", stamp)
+    whole = telegram.rsplit(b"!", 1)[0] + b"!\r\n"
+    with pytest.raises(DataError, match=message):
+        read_meter(save(whole, "p1.txt"))

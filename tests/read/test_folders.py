@@ -87,3 +87,18 @@ def test_a_folder_of_something_else_says_what_it_holds(tmp_path):
     (tmp_path / "letter.txt").write_text("dear reader")
     with pytest.raises(DataError, match=r"it holds letter\.txt"):
         read_home_recording(tmp_path)
+
+
+def test_one_of_two_mains_is_not_the_meter(samples, tmp_path):
+    house = samples.channel_folder(tmp_path)
+    (house / "channel_2.dat").unlink()
+    with pytest.raises(DataError, match="only 1 of its 2 mains channels: copy them all"):
+        read_home_recording(house)
+
+
+def test_repeated_samples_are_counted(house):
+    rows = (house / "channel_2.dat").read_text()
+    (house / "channel_2.dat").write_text(rows + rows.splitlines()[-1] + "\n")
+    found = read_home_recording(house)
+    assert "Samples that repeat a time or lack a value were left out: kettle (1)." in found.notes
+    assert found.readings == 2 * len(SECONDS) + 1

@@ -163,3 +163,74 @@ def oracle(path):
                 rows.append((round(start.timestamp()), float(reading.value)))
     rows.sort()
     return [row[0] for row in rows], [row[1] for row in rows]
+
+
+def test_two_meters_of_one_type_are_not_mixed(samples, save):
+    feed = samples.green_button().decode()
+    entries = feed[feed.index("<entry>") : feed.index("</feed>")]
+    second = entries.replace("UsagePoint/1", "UsagePoint/2").replace("value>1", "value>9")
+    found = read_recording(save((feed.replace("</feed>", second + "</feed>")).encode(), "feed.xml"))
+    assert (len(found.trace), found.duplicates) == (10, 0)
+    np.testing.assert_allclose(found.trace.readings[:5], 4 * np.arange(100, 150, 10))
+    assert "Other meters or reading types (1) were left out: MeterReading/1." in found.notes
+
+
+def test_lengths_that_change_keep_their_energy(samples, save):
+    """The first block of five readings is of hours, the second of quarters."""
+    feed = samples.green_button().decode()
+    head, rest = feed.split("IntervalBlock/0", 1)
+    first, second = rest.split("IntervalBlock/1", 1)
+    first = first.replace("<duration>900<", "<duration>3600<")
+    for i in reversed(range(5)):
+        first = first.replace(f">{samples.HOUR0 + 900 * i}<", f">{samples.HOUR0 + 3600 * i}<")
+    for i in reversed(range(5, 10)):
+        moved = samples.HOUR0 + 5 * 3600 + 900 * (i - 5)
+        second = second.replace(f">{samples.HOUR0 + 900 * i}<", f">{moved}<")
+    text = f"{head}IntervalBlock/0{first}IntervalBlock/1{second}"
+    found = read_recording(save(text.encode(), "feed.xml"))
+    assert found.trace.interval_s == 900
+    assert found.gaps == 0
+    assert len(found.trace) == 25
+    assert found.trace.readings.sum() / 4 == pytest.approx(2 * sum(range(100, 150, 10)))
+
+
+def test_what_is_fed_in_and_registers_are_refused(samples, save):
+    text = samples.green_button()
+    fed = text.replace(b"<commodity>", b"<flowDirection>19</flowDirection><commodity>")
+    with pytest.raises(DataError, match="only what was fed into the grid"):
+        read_meter(save(fed, "feed.xml"))
+    for kind in (b"1", b"2", b"3", b"9"):
+        counted = text.replace(b"Behaviour>4<", b"Behaviour>" + kind + b"<")
+        with pytest.raises(DataError, match="running register, so ask the utility"):
+            read_meter(save(counted, "feed.xml"))
+
+
+def test_estimates_are_counted(samples, save):
+    mark = b"<IntervalReading><ReadingQuality><quality>8</quality></ReadingQuality>"
+    text = samples.green_button().replace(b"<IntervalReading>", mark, 3)
+    found = read_recording(save(text, "feed.xml"))
+    assert "3 readings are marked as estimates of the utility." in found.notes
+
+
+def test_a_block_without_a_feed_is_read(samples, save):
+    text = samples.green_button()
+    first = text.index(b"<IntervalBlock")
+    block = text[first : text.index(b"</IntervalBlock>") + len(b"</IntervalBlock>")]
+    trace = read_meter(save(block, "block.xml"))
+    np.testing.assert_allclose(trace.readings, 4 * np.arange(100, 150, 10))
+
+
+def test_an_exponent_that_is_no_number_and_a_missing_length(samples, save):
+    text = samples.green_button()
+    with pytest.raises(DataError, match="powerOfTenMultiplier 'ten' makes no sense"):
+        read_meter(save(text.replace(b"Multiplier>0<", b"Multiplier>ten<"), "feed.xml"))
+    bare = text.replace(b"<duration>900</duration>", b"")
+    assert read_meter(save(bare, "feed.xml")).interval_s == 900
+    with pytest.raises(DataError, match="no reading says how long its interval is"):
+        read_meter(save(bare.replace(b"intervalLength>900<", b"intervalLength><"), "feed.xml"))
+
+
+def test_elements_that_nest_without_end_are_refused(save):
+    deep = b"<feed>" + b"<a>" * 80 + b"</a>" * 80 + b"</feed>"
+    with pytest.raises(DataError, match="nests its elements too deeply"):
+        read_meter(save(deep, "feed.xml"))

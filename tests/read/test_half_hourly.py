@@ -95,3 +95,9 @@ def test_milliseconds_and_no_header(save):
     bare = read_meter(save(b"1700000000 5.5\n1700000006 6.5\n1700000012 7\n", "channel_1.dat"))
     assert bare.interval_s == 6
     assert bare.readings.tolist() == [5.5, 6.5, 7.0]
+
+
+def test_a_file_of_export_only_is_refused(samples, save):
+    text = samples.esb().replace(b"Import", b"Export")
+    with pytest.raises(DataError, match=r"an ESB file without import rows \(read types: Active Ex"):
+        read_meter(save(text))

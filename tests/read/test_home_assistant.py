@@ -80,3 +80,57 @@ def test_several_entities_must_be_told_apart(samples, save):
     words = b"entity_id,state,last_changed\nsensor.x,on,2024-01-01T00:00:00Z\n"
     with pytest.raises(DataError, match="no entity with numbers"):
         read_meter(save(words))
+
+
+@pytest.mark.parametrize(
+    ("entity", "unit"),
+    [
+        ("sensor.energy_meter_power", "W"),
+        ("sensor.power_meter_energy", "kWh"),
+        ("sensor.power_consumption_kw", "kW"),
+        ("sensor.house_kwh", "kWh"),
+        ("sensor.shelly", "W"),
+    ],
+)
+def test_the_unit_is_told_by_the_last_word_that_tells(entity, unit, samples, save):
+    text = samples.ha_history().replace(b"sensor.meter_power", entity.encode())
+    assert read_recording(save(text)).unit == unit
+
+
+def changes(*rows, entity="sensor.meter_power"):
+    lines = [f"{entity},{state},{when}" for when, state in rows]
+    return "\n".join(["entity_id,state,last_changed", *lines]).encode()
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ((("2024-01-01T00:00:00Z", 5),), "has a single change of state"),
+        ((("1960-01-01T00:00:00Z", 5), ("2024-01-01T00:00:00Z", 6)), "outside 1970"),
+        ((("2024-01-01T00:00:00Z", 5), ("2024-01-01T00:01:00Z", 1e13)), "beyond 1e12"),
+        ((("2024-01-01T00:20:00Z", 5), ("2024-01-01T02:20:00Z", 6)), "no stretch of 3600 s"),
+    ],
+)
+def test_histories_that_cannot_be_used(rows, message, save):
+    with pytest.raises(DataError, match=message):
+        read_meter(save(changes(*rows)))
+
+
+def test_a_history_longer_than_memory_is_refused(save, monkeypatch):
+    monkeypatch.setattr("hushmeter.read.states.MAX_CELLS", 10)
+    rows = [(f"2024-01-01T00:00:{s:02d}Z", s) for s in range(30)]
+    with pytest.raises(DataError, match="would give more than 10 cells of 1 s"):
+        read_meter(save(changes(*rows)))
+
+
+def test_an_entity_that_is_not_there_and_a_table_without_times(samples, save):
+    with pytest.raises(DataError, match=r"no entity 'sensor.x': sensor.meter_power"):
+        read_meter(save(samples.ha_history()), value_column="sensor.x")
+    with pytest.raises(DataError, match="no time columns after entity_id, type, unit"):
+        read_meter(save(b"entity_id,type,unit\nsensor.a,grid_consumption,kWh\n"))
+
+
+def test_a_field_without_end_is_refused(samples, save):
+    long = samples.ha_history() + b'"' + b"x" * (1 << 21)
+    with pytest.raises(DataError, match="is no CSV: field larger than field limit"):
+        read_meter(save(long))

@@ -75,3 +75,14 @@ def test_an_hour_that_the_clock_skips_is_counted():
     (found,), words = localise(clock, "Europe/London")
     assert words.endswith("1 in an hour that the clock skips")
     assert found == np.datetime64("2024-03-31T01:00", "ns").astype(np.int64)
+
+
+def test_a_second_pass_at_other_seconds_is_told_apart(rng):
+    """A logger that keeps no round seconds: no time of the hour occurs twice."""
+    utc = np.datetime64("2024-10-27T00:00", "ns").astype(np.int64) + np.cumsum(
+        rng.integers(6, 9, 3000) * 10**9
+    )
+    summer = utc < np.datetime64("2024-10-27T01:00", "ns").astype(np.int64)
+    local = utc + np.where(summer, HOUR, 0)
+    assert localise(local, "Europe/London")[0].tolist() == utc.tolist()
+    assert localise(local[::-1], "Europe/London")[0].tolist() == utc[::-1].tolist()

@@ -102,3 +102,21 @@ def test_names_decide_and_odd_ones_are_refused(tmp_path):
         hm.write_meter(tmp_path / "meter.xlsx", make(10))
     with pytest.raises(InputError, match="whole seconds"):
         hm.write_meter(tmp_path / "meter.xml", hm.Trace([1.0, 2.0], 0.5))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".hdf5"])
+def test_appliances_without_names_are_numbered(tmp_path, suffix):
+    if suffix == ".hdf5":
+        pytest.importorskip("tables", reason="pip install 'hushmeter[nilmtk]'")
+    trace = hm.Trace([5.0, 6.0, 7.0], 6.0, power=[[1.0, 2.0]] * 3)
+    hm.write_meter(tmp_path / f"meter{suffix}", trace)
+    back = hm.read_meter(tmp_path / f"meter{suffix}")
+    assert back.names == ("appliance_1", "appliance_2")
+    np.testing.assert_allclose(back.power, trace.power)
+
+
+def test_an_appliance_cannot_take_the_place_of_the_meter(tmp_path):
+    trace = hm.Trace([5.0, 6.0, 7.0], 6.0, power=[[1.0]] * 3, names=["watts"])
+    with pytest.raises(InputError, match="an appliance named 'watts' would hide the meter"):
+        hm.write_meter(tmp_path / "meter.csv", trace)
+    assert not list(tmp_path.iterdir())

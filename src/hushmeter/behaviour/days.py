@@ -99,7 +99,7 @@ def _parse(text: Any, zone: str | None) -> Any:
     """Text as times: by the clock as written, or as moments where a zone is asked for."""
     import pandas as pd
 
-    offset = r"(?:Z|[+-]\d{2}:?\d{2})$"
+    offset = r"(?<=:\d\d)(?:\.\d+)?\s*(?:Z|[+-]\d\d(?::?\d\d)?)$"
     try:
         if zone is None:
             return pd.to_datetime(text.str.replace(offset, "", regex=True), format="ISO8601")

@@ -14,7 +14,8 @@ q = ½·exp(−distance to where the stretch begins/λ). Its characteristic func
     E exp(iω·min(E, r)) = (1 − iωλz)/(1 − iωλ),  z = exp(−r/λ + iωr).
 
 With u = D/P on a circle of length P > |D|, P(D < 0) = ½ − E[u] + E[ψ(u)], ψ(u) = u − ⌊u⌋ − ½.
-Vaaler's polynomial V of degree K [1]_ is nowhere further from ψ than Fejér's kernel F/(2K + 2), so
+Vaaler's polynomial V of degree K ([1]_, (7.14); also [2]_) is nowhere further from ψ than Fejér's
+kernel F/(2K + 2); at whole numbers, where Vaaler has ψ = 0, both are ½. So
 
     P(D < 0) = ½ − E[u] − Σ_{k ≤ K} J(k/(K + 1))·Im φ(k)/(πk)  ±  E[F(u)]/(2K + 2),
 
@@ -24,7 +25,10 @@ to stay is at most that of the best pair, and at least 1 − Σ_b P(leaves towar
 
 References
 ----------
-.. [1] J. D. Vaaler, Some extremal functions in Fourier analysis, Bull. AMS 12 (1985), Theorem 18.
+.. [1] J. D. Vaaler, Some extremal functions in Fourier analysis, Bull. AMS (N.S.) 12 (1985),
+   183–216, Theorem 18.
+.. [2] H. L. Montgomery, Ten lectures on the interface between analytic number theory and harmonic
+   analysis, CBMS 84 (1994), chapter 1, (18) and (20).
 """
 
 from __future__ import annotations

@@ -33,9 +33,10 @@ def read_meter(
     """Read meter readings from a file, recognised by its content, also gzipped.
 
     Green Button XML, Home Assistant's energy and history exports, half-hourly CSV (Octopus,
-    n3rgy, ESB), DSMR telegrams, NILMTK's HDF5, the CSV files of REDD, UK-DALE, RAE, AMPds, REFIT
-    and Pecan Street, and any CSV or Parquet table with the columns timestamp and watts. Further
-    numeric columns are taken as the true power of the appliances they are named after.
+    n3rgy, ESB), DSMR telegrams, HomeWizard's P1 export, NILMTK's HDF5, the CSV files of REDD,
+    UK-DALE, RAE, AMPds, REFIT and Pecan Street, and any CSV or Parquet table with the columns
+    timestamp and watts. Further columns are taken as the true power of the appliances they are
+    named after and must hold numbers.
 
     Parameters
     ----------

@@ -24,11 +24,12 @@ HOLD_S = 60.0
 
 @dataclass(frozen=True)
 class Channel:
-    """One logged circuit: unix seconds, ascending, and watts."""
+    """One logged circuit: unix seconds, ascending, watts, and how many samples were left out."""
 
     name: str
     seconds: FloatArray
     watts: FloatArray
+    dropped: int = 0
 
 
 def align(
@@ -58,13 +59,14 @@ def align(
     keep: IntArray = np.flatnonzero(~missing)
     if keep.size == 0:
         raise DataError(_never_together(everything, path))
+    notes.extend(_drops(everything))
     notes.extend(_losses(everything, columns, keep.size))
     trace = _trace(columns, len(mains), keep, start, interval_s, circuits)
     return Recording(
         trace,
         format_name,
         "W",
-        sum(channel.seconds.size for channel in everything),
+        sum(channel.seconds.size + channel.dropped for channel in everything),
         0,
         0,
         "times are UTC or carry their offset",
@@ -95,7 +97,8 @@ def _trace(
 
 
 def clean(name: str, seconds: FloatArray, watts: FloatArray, path: Path) -> Channel:
-    """A channel in ascending order without repeats or missing values."""
+    """A channel in ascending order without repeats or missing values; the first repeat stays."""
+    found = seconds.size
     good = np.isfinite(seconds) & np.isfinite(watts) & (seconds >= 0) & (seconds < 7.3e9)
     good &= np.abs(np.where(good, watts, 0.0)) <= 1e9
     seconds, watts = seconds[good], watts[good]
@@ -106,7 +109,7 @@ def clean(name: str, seconds: FloatArray, watts: FloatArray, path: Path) -> Chan
     if np.diff(seconds).min(initial=1.0) <= 0:
         seconds, rows = np.unique(seconds, return_index=True)
         watts = watts[rows]
-    return Channel(name, seconds, watts)
+    return Channel(name, seconds, watts, found - seconds.size)
 
 
 def usual_interval(channels: Sequence[Channel], finest: float = 1.0) -> float:
@@ -172,6 +175,12 @@ def _hold(column: FloatArray, limit: int) -> FloatArray:
     held = np.full(column.size, np.nan)
     held[near] = column[last[near]]
     return held
+
+
+def _drops(channels: Sequence[Channel]) -> list[str]:
+    """Which channels had samples without a value or with a time that was already there."""
+    named = ", ".join(f"{c.name} ({c.dropped})" for c in channels if c.dropped)
+    return [f"Samples that repeat a time or lack a value were left out: {named}."] if named else []
 
 
 def _losses(channels: Sequence[Channel], columns: Sequence[FloatArray], kept: int) -> list[str]:

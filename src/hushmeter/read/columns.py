@@ -11,6 +11,7 @@ import numpy as np
 
 from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import DataError, InputError
+from hushmeter.read.clocks import is_written_time
 from hushmeter.read.dialect import Dialect
 from hushmeter.read.layouts import Layout
 from hushmeter.read.options import ReadOptions
@@ -20,8 +21,12 @@ TIME_COLUMNS = (
     "timestamp", "time", "datetime", "utc", "unix", "unix_ts", "date_time", "date", "start",
     "interval_start", "timestamp (utc)", "ts", "local_15min", "localminute",
 )  # fmt: skip
+NAMELESS = re.compile(r"column_\d+|Unnamed: \d+")
+NUMBER = re.compile(r"\s*[-+]?\d+(?:[.,]\d*)?(?:[eE][-+]?\d+)?\s*")
 POWER_COLUMNS = ("watts", "power", "mains", "aggregate", "w", "whe", "grid")
-NOT_APPLIANCES = frozenset({"sum_of_submeters", "main_house_subtotal", "house", "issues", "index"})
+NOT_APPLIANCES = frozenset(
+    {"sum_of_submeters", "main_house_subtotal", "house", "issues", "index", "cost", "price"}
+)
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,8 @@ class Plan:
     value : str or None
         None: the sum of the appliances.
     appliances : tuple of str
+    left : tuple of str
+        Columns without a name or without any value, which are left out.
     unit, stamp : str
     end : str, optional
     binary : bool
@@ -47,6 +54,7 @@ class Plan:
     stamp: str = "start"
     end: str | None = None
     binary: bool = False
+    left: tuple[str, ...] = ()
 
 
 def plan_columns(
@@ -65,13 +73,15 @@ def plan_columns(
     if dialect is not None and not dialect.has_header and len(names) == 2:
         time, value = table.column_names
         return Plan(time, value, (), options.unit or "W")
-    time = _find(names, options.time_column, TIME_COLUMNS, path, "time")
+    written = [n for n in table.column_names if is_written_time(table.column(n))]
+    usual = TIME_COLUMNS if len(written) != 1 else (*TIME_COLUMNS, written[0].lower())
+    time = _find(names, options.time_column, usual, path, "time")
     value = _find_power(names, options, path, time, homes)
-    appliances = _appliances(table.column_names, time, value, options)
+    appliances, left = _appliances(table, time, value, options)
     if value is None and not appliances:
         raise DataError(f"{path} has neither a power column nor appliance columns.")
     unit = "W" if value is None else unit_of(value) or "W"
-    return Plan(time, value, appliances, unit, binary=dialect is None)
+    return Plan(time, value, appliances, unit, binary=dialect is None, left=left)
 
 
 def unit_of(name: str) -> str | None:
@@ -88,13 +98,19 @@ def numbers(table: Any, name: str, times: IntArray, path: Path, strict: bool) ->
 
     column = table.column(name)
     kind = column.type
-    if pa.types.is_null(kind):
+    if pa.types.is_null(kind) or pa.types.is_decimal(kind):
         column = column.cast(pa.float64())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        raise DataError(f"{path}: column {name!r} is not numbers{_example(column)}.")
+        raise DataError(
+            f"{path}: column {name!r} is not numbers{_example(column)}; write 1234.5, or name only "
+            "the meter's column (--value-column)."
+        )
     if strict and column.null_count:
         row = pc.index(pc.is_null(column), True).as_py()
-        raise DataError(f"{path}: column {name!r} has no value in row {row} ({_at(times, row)}).")
+        raise DataError(
+            f"{path}: column {name!r} has no value in row {row} ({_at(times, row)}); "
+            "delete the row: a missing reading is a gap."
+        )
     values: FloatArray = column.to_numpy().astype(np.float64, copy=False)
     infinite = ~np.isfinite(values) if strict else np.isinf(values)
     if infinite.any():
@@ -118,11 +134,10 @@ def _by_layout(names: dict[str, str], layout: Layout, columns: list[str]) -> Pla
 def _find(
     names: dict[str, str], asked: str | None, usual: tuple[str, ...], path: Path, kind: str
 ) -> str:
+    found = ", ".join(list(names.values())[::-1][:20])
     if asked is not None:
         if asked.strip().lower() not in names:
-            raise InputError(
-                f"{path} has no column {asked!r} (found: {', '.join(list(names.values())[:20])})."
-            )
+            raise InputError(f"{path} has no column {asked!r} (found: {found}).")
         return names[asked.strip().lower()]
     for name in usual:
         if name in names:
@@ -130,7 +145,7 @@ def _find(
     raise DataError(
         f"{path} has no {kind} column: name one of its columns {usual[0]!r}, or say which it is "
         f"with --{'time' if kind == 'time' else 'value'}-column "
-        f"(found: {', '.join(list(names.values())[::-1][:20])})."
+        f"(found: {found})."
     )
 
 
@@ -150,18 +165,29 @@ def _find_power(
 
 
 def _appliances(
-    columns: list[str], time: str, value: str | None, options: ReadOptions
-) -> tuple[str, ...]:
-    """Every other column, unless the meter's was picked by hand."""
+    table: Any, time: str, value: str | None, options: ReadOptions
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Every other column with a name and a value, and those without one.
+
+    None if the meter's column was picked by hand.
+    """
     if options.value_column is not None:
-        return ()
+        return (), ()
     skip = NOT_APPLIANCES | {time.lower(), (value or "").lower()}
-    return tuple(name for name in columns if name.lower() not in skip)
+    others = [name for name in table.column_names if name.lower() not in skip]
+    left = tuple(
+        name
+        for name in others
+        if NAMELESS.fullmatch(name) or table.column(name).null_count == table.num_rows
+    )
+    return tuple(name for name in others if name not in left), left
 
 
 def _example(column: Any) -> str:
-    first = next((v.as_py() for v in column if v.is_valid), None)
-    return "" if first is None else f", but for example {str(first)[:40]!r}"
+    """The first value that is no number, or at least not written as one."""
+    values = [(row, str(value.as_py())) for row, value in enumerate(column) if value.is_valid]
+    odd = next((found for found in values if not NUMBER.fullmatch(found[1])), values[0])
+    return f", but for example {odd[1][:40]!r} in row {odd[0]}"
 
 
 def _at(times: IntArray, row: int) -> str:

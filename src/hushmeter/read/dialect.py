@@ -11,7 +11,7 @@ from pathlib import Path
 from hushmeter.errors import DataError
 from hushmeter.read.source import HEAD_BYTES, find_encoding
 
-DELIMITERS = (",", ";", "\t", "|", " ")
+DELIMITERS = (";", "\t", "|", ",", " ")
 MAX_COLUMNS = 4096
 SAMPLE_LINES = 40
 
@@ -64,7 +64,7 @@ def find_dialect(head: bytes, path: Path) -> Dialect:
     first = _header_row(rows, width)
     has_header = not _is_data(rows[first])
     names = rows[first] if has_header else [f"column_{i}" for i in range(width)]
-    decimal = "," if delimiter == ";" and _has_decimal_commas(rows[first + 1 :]) else "."
+    decimal = "," if delimiter != "," and _has_decimal_commas(rows[first + 1 :]) else "."
     above = _line_number(sample, first)
     return Dialect(encoding, delimiter, decimal, above, unique_names(names), has_header)
 
@@ -92,15 +92,15 @@ def unique_names(names: list[str]) -> tuple[str, ...]:
 
 def _delimiter(lines: list[str]) -> str:
     """The one that splits most lines into the same number of fields, more than one."""
-    best, score = ",", (0, 0)
+    best, most = ",", 0
     for delimiter in DELIMITERS:
         counts = Counter(line.count(delimiter) for line in lines if line.strip())
         counts.pop(0, None)
         if not counts:
             continue
-        count, lines_agreeing = counts.most_common(1)[0]
-        if (lines_agreeing, 0) > score and not (delimiter == " " and score[0]):
-            best, score = delimiter, (lines_agreeing, count)
+        agreeing = counts.most_common(1)[0][1]
+        if agreeing > most and not (delimiter == " " and most):
+            best, most = delimiter, agreeing
     return best
 
 

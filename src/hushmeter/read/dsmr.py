@@ -1,7 +1,8 @@
 """DSMR P1 telegrams of Dutch and Belgian meters: 1-0:1.7.0 is the power drawn, in kW.
 
-Every telegram starts with a line /XXX, carries its own local time (W winter, S summer) and ends
-with ! and a checksum. Meters send one every 1 or 10 seconds.
+Every telegram starts with a line /XXX, carries its own local time (W winter, S summer; Central
+European unless a zone is told) and ends with ! and a checksum. Meters send one every 1 or 10
+seconds.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -20,7 +22,7 @@ from hushmeter.read.recording import Series
 from hushmeter.read.source import open_text
 
 FORMAT = "DSMR P1 telegrams"
-STAMP = re.compile(r"^0-0:1\.0\.0\((\d{12})([WS]?)\)", re.MULTILINE)
+STAMP = re.compile(r"^0-0:1\.0\.0\((\d{12})([WS])\)", re.MULTILINE)
 DRAWN = re.compile(r"^1-0:1\.7\.0\((\d+(?:\.\d+)?)\*kW\)", re.MULTILINE)
 RETURNED = re.compile(r"^1-0:2\.7\.0\((\d+(?:\.\d+)?)\*kW\)", re.MULTILINE)
 MAX_TELEGRAM = 1 << 16
@@ -31,6 +33,7 @@ def read_dsmr(path: Path, options: ReadOptions) -> Series:
     seconds: list[float] = []
     kilowatts: list[float] = []
     torn = returned = found = 0
+    winter = _winter_offset(options.tz or "Europe/Amsterdam")
     for telegram in _telegrams(path):
         found += 1
         stamp, drawn = STAMP.search(telegram), DRAWN.search(telegram)
@@ -39,10 +42,10 @@ def read_dsmr(path: Path, options: ReadOptions) -> Series:
             continue
         if stamp is None:
             raise DataError(
-                f"{path}: telegram {found} carries no time (0-0:1.0.0), as those of DSMR 2 and 3; "
-                "record the power with a time of your own, as CSV with timestamp and watts."
+                f"{path}: telegram {found} carries no time and season (0-0:1.0.0), as in DSMR 2 "
+                "and 3; record the power with a time of your own, as CSV with timestamp and watts."
             )
-        seconds.append(_utc_seconds(stamp[1], stamp[2], path, found))
+        seconds.append(_utc_seconds(stamp[1], stamp[2], winter, path, found))
         kilowatts.append(float(drawn[1]))
         back = RETURNED.search(telegram)
         returned += back is not None and float(back[1]) > 0
@@ -120,9 +123,16 @@ def _crc16(data: bytes) -> int:
     return crc
 
 
-def _utc_seconds(digits: str, season: str, path: Path, number: int) -> float:
-    """Unix seconds of YYMMDDhhmmss in Central European winter or summer time."""
-    zone = timezone(timedelta(hours=2 if season == "S" else 1))
+def _winter_offset(tz: str) -> timedelta:
+    """How far a zone's winter time is ahead of UTC."""
+    offset = datetime(2024, 1, 1, tzinfo=ZoneInfo(tz)).utcoffset()
+    assert offset is not None
+    return offset
+
+
+def _utc_seconds(digits: str, season: str, winter: timedelta, path: Path, number: int) -> float:
+    """Unix seconds of YYMMDDhhmmss in winter time, or in summer time where the season is S."""
+    zone = timezone(winter + timedelta(hours=season == "S"))
     try:
         moment = datetime.strptime(digits, "%y%m%d%H%M%S").replace(tzinfo=zone)
     except ValueError:

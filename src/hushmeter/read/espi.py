@@ -24,6 +24,7 @@ class Block:
     starts: list[float] = field(default_factory=list)
     durations: list[float] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
+    qualities: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -48,6 +49,7 @@ def parse_feed(path: Path) -> Feed:
         with open_stream(path, TEXT_CAP) as stream:
             for event, element in iterparse(stream, ("start", "end"), forbid_dtd=True):
                 walk.step(feed, event, element, path)
+        walk.close(feed)
     except DefusedXmlException:
         raise DataError(
             f"{path} declares entities or a document type, as XML bombs do; "
@@ -89,7 +91,7 @@ class _Walk:
         elif tag == "MeterReading":
             self.content.append((tag, None))
         elif tag == "entry":
-            self._close_entry(feed)
+            self.close(feed)
             element.clear()
 
     def _start(self, tag: str, path: Path) -> None:
@@ -105,7 +107,8 @@ class _Walk:
         if tag == "entry":
             self.links, self.content, self.block = {}, [], Block({})
 
-    def _close_entry(self, feed: Feed) -> None:
+    def close(self, feed: Feed) -> None:
+        """Hand on what an entry held, or a file that is no more than a block."""
         for tag, content in self.content:
             if tag == "MeterReading":
                 feed.meters.append(self.links)
@@ -114,6 +117,7 @@ class _Walk:
         if self.block.starts:
             self.block.links = self.links
             feed.blocks.append(self.block)
+        self.links, self.content, self.block = {}, [], Block({})
 
 
 def _read_interval(element: Element, block: Block, path: Path) -> None:
@@ -124,6 +128,9 @@ def _read_interval(element: Element, block: Block, path: Path) -> None:
         raise DataError(
             f"{path}: IntervalReading {len(block.starts) + 1} lacks its start or value."
         )
+    quality = next((child for child in element if _tag(child) == "ReadingQuality"), None)
+    if quality is not None:
+        block.qualities.append(_child(quality, "quality") or "")
     length = None if period is None else _child(period, "duration")
     try:
         block.starts.append(float(start))

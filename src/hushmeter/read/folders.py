@@ -116,6 +116,10 @@ def _mains(
     files = [house / f"channel_{number}.dat" for number in numbers]
     found = [read_channel(file, labels[n]) for n, file in zip(numbers, files, strict=True)
              if file.is_file() and file.stat().st_size]  # fmt: skip
+    if found and len(found) < len(numbers):
+        raise DataError(
+            f"{house} has only {len(found)} of its {len(numbers)} mains channels: copy them all."
+        )
     if not found:
         notes.append("No mains: the readings are the sum of the circuits.")
     return found

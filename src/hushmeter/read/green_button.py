@@ -8,10 +8,11 @@ blocks overlap, and some feeds leave the ReadingType to another file.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
+from hushmeter.checks import FloatArray
 from hushmeter.errors import DataError
 from hushmeter.read.espi import Block, Feed, last_part, parse_feed
 from hushmeter.read.grid import unix_ns
@@ -26,7 +27,17 @@ OTHER_UNITS = {
 }  # fmt: skip
 ELECTRICITY = {None, "", "0", "1", "2", "3"}
 LONGEST_INTERVAL = 90_000
+RARE = 0.01
 REVERSE = "19"
+REGISTERS = {"1", "2", "3", "9"}
+ESTIMATES = {"8", "9", "12"}
+
+
+class Origin(NamedTuple):
+    """Links to the MeterReading and the ReadingType of a block, empty where there is none."""
+
+    meter: str
+    type: str
 
 
 def read_green_button(path: Path, options: ReadOptions) -> Series:
@@ -39,12 +50,12 @@ def read_green_button(path: Path, options: ReadOptions) -> Series:
             f"{path} is a Green Button feed without an IntervalReading (it holds {_contents(feed)})"
             ": ask the utility for the interval data."
         )
-    groups: dict[str, list[Block]] = {}
+    groups: dict[Origin, list[Block]] = {}
     for block in feed.blocks:
-        groups.setdefault(_type_link(feed, block), []).append(block)
+        groups.setdefault(_origin(feed, block), []).append(block)
     notes: list[str] = []
     chosen = _choose(feed, groups, notes, path)
-    return _series(feed.types.get(chosen), groups[chosen], options, notes, path)
+    return _series(feed.types.get(chosen.type), groups[chosen], options, notes, path)
 
 
 def _refuse_other_services(feed: Feed, path: Path) -> None:
@@ -55,8 +66,8 @@ def _refuse_other_services(feed: Feed, path: Path) -> None:
         raise DataError(f"{path} is a feed of {words}, not of electricity.")
 
 
-def _type_link(feed: Feed, block: Block) -> str:
-    """The ReadingType a block belongs to: through its MeterReading, or the only one there is."""
+def _origin(feed: Feed, block: Block) -> Origin:
+    """What a block belongs to: through its MeterReading, or the only ReadingType there is."""
     parents = {_stem(link) for rel in ("up", "self") for link in block.links.get(rel, [])}
     for links in feed.meters:
         related = links.get("related", [])
@@ -64,30 +75,22 @@ def _type_link(feed: Feed, block: Block) -> str:
         if parents & mine or len(feed.meters) == 1:
             for link in related:
                 if "ReadingType" in link:
-                    return last_part(link)
-    return next(iter(feed.types)) if len(feed.types) == 1 else ""
+                    return Origin(_stem(links.get("self", [""])[0]), last_part(link))
+    return Origin("", next(iter(feed.types)) if len(feed.types) == 1 else "")
 
 
-def _choose(feed: Feed, groups: dict[str, list[Block]], notes: list[str], path: Path) -> str:
-    """The type of delivered electricity with the most readings; what else is there is said."""
-    usable, why = [], []
-    for link in groups:
-        reason = _refusal(feed.types.get(link))
-        if reason is None:
-            usable.append(link)
-        else:
-            why.append(reason)
+def _choose(feed: Feed, groups: dict[Origin, list[Block]], notes: list[str], path: Path) -> Origin:
+    """The meter and type of delivered electricity with the most readings; the rest is said."""
+    reasons = {origin: _refusal(feed.types.get(origin.type)) for origin in groups}
+    usable = [origin for origin, reason in reasons.items() if reason is None]
     if not usable:
-        raise DataError(f"{path} has no electricity readings: {'; '.join(sorted(set(why)))}.")
-
-    def rank(link: str) -> tuple[bool, int]:
-        delivered = feed.types.get(link, {}).get("flowDirection") != REVERSE
-        return delivered, sum(len(block.starts) for block in groups[link])
-
-    chosen = max(usable, key=rank)
-    others = len(groups) - 1
+        why = sorted({reason for reason in reasons.values() if reason is not None})
+        raise DataError(f"{path} has no electricity readings: {'; '.join(why)}.")
+    chosen = max(usable, key=lambda origin: sum(len(block.starts) for block in groups[origin]))
+    others = [origin for origin in groups if origin != chosen]
     if others:
-        notes.append(f"{others} other reading types in the feed were left out.")
+        named = ", ".join(last_part(origin.meter or origin.type) for origin in others[:5])
+        notes.append(f"Other meters or reading types ({len(others)}) were left out: {named}.")
     return chosen
 
 
@@ -102,8 +105,10 @@ def _refusal(kind: dict[str, str] | None) -> str | None:
         return "the ReadingType names no unit, as some gas feeds do"
     if unit not in UNITS:
         return f"unit {unit} ({OTHER_UNITS.get(unit, 'not energy or power')}) is no active energy"
-    if kind.get("accumulationBehaviour") in ("1", "3", "9"):
-        return "the values are a running register, not energy per interval"
+    if kind.get("accumulationBehaviour") in REGISTERS:
+        return "the values are a running register, so ask the utility for energy per interval"
+    if kind.get("flowDirection") == REVERSE:
+        return "only what was fed into the grid (flowDirection 19) is there"
     return None
 
 
@@ -123,6 +128,9 @@ def _series(
     durations = np.where(np.isfinite(durations) & (durations > 0), durations, length)
     if np.unique(durations).size > 1:
         notes.append("Intervals differ in length (days of 23 or 25 hours?); each used its own.")
+    estimates = sum(quality in ESTIMATES for block in blocks for quality in block.qualities)
+    if estimates:
+        notes.append(f"{estimates} readings are marked as estimates of the utility.")
     return Series(
         times,
         values,
@@ -130,7 +138,7 @@ def _series(
         unit,
         factor,
         energy,
-        durations=durations if energy else None,
+        durations=durations,
         interval_s=length,
         stamp=options.stamp or "start",
         lenient=options.repeats != "refuse",
@@ -161,19 +169,27 @@ def _unit(
     return name if exponent == 0 else f"{name} × 10^{exponent}", 10.0**exponent, energy
 
 
-def _length(kind: dict[str, str] | None, durations: Any, path: Path) -> float:
+def _length(kind: dict[str, str] | None, durations: FloatArray, path: Path) -> float:
     """The usual interval [s]; bills (a month long) are refused."""
     known = durations[np.isfinite(durations) & (durations > 0)]
     declared = (kind or {}).get("intervalLength", "")
     if known.size == 0 and not declared.isdigit():
         raise DataError(f"{path}: no reading says how long its interval is.")
-    length = float(np.median(known)) if known.size else float(declared)
+    length = _usual_length(known) if known.size else float(declared)
     if not 0 < length <= LONGEST_INTERVAL:
         raise DataError(
             f"{path}: its readings are {length / 86_400:.3g} days long: bills, not interval data; "
             "ask the utility for hourly or 15-minute readings."
         )
     return length
+
+
+def _usual_length(durations: FloatArray) -> float:
+    """The shortest length [s] that is not rare, if it divides the others, else the median."""
+    lengths, counts = np.unique(durations, return_counts=True)
+    common = lengths[counts >= RARE * durations.size]
+    whole = common.size > 0 and not (common % common[0]).any()
+    return float(common[0] if whole else np.median(durations))
 
 
 def _contents(feed: Feed) -> str:

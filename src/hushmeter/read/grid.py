@@ -9,6 +9,7 @@ import numpy as np
 from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import DataError
 from hushmeter.read.recording import Recording, Series
+from hushmeter.read.registers import counts_up, take_differences
 from hushmeter.trace import Trace, iso
 
 SECOND = 1_000_000_000
@@ -19,13 +20,16 @@ LARGEST_W = 1e9
 def assemble(series: Series, path: Path, *, mains: str = "metered") -> Recording:
     """Put a raw series on its grid; see `Series` and `Recording`."""
     found = series.times.size if series.found is None else series.found
-    if series.times.size == 0:
-        raise DataError(f"{path} ({series.format}) holds no readings: {_empty_reason(series)}")
     apart = np.diff(series.times)
     backward = repeated = 0
     if apart.size and int(apart.min()) <= 0:
         backward, repeated = _order(series, apart, path)
         apart = np.diff(series.times)
+    if series.energy and (counts_up(series.values) if series.register is None else series.register):
+        take_differences(series)
+        apart = np.diff(series.times)
+    if series.times.size == 0:
+        raise DataError(f"{path} ({series.format}) holds no readings: {_empty_reason(series)}")
     interval = _interval(series, apart, path)
     if series.stamp == "end":
         series.times = series.times - round(interval * SECOND)
@@ -113,16 +117,20 @@ def _drop_repeats(series: Series) -> int:
 
 
 def _interval(series: Series, steps: IntArray, path: Path) -> float:
-    """Declared, or the median step [s]."""
+    """Declared, or the median step [s]; of two middle steps far apart the shorter."""
     if series.interval_s is not None:
         return series.interval_s
     if series.times.size == 1:
         if series.durations is not None:
             return float(series.durations[0])
-        raise DataError(f"{path} holds a single reading; its interval cannot be told.")
+        raise DataError(
+            f"{path} holds a single reading, so its interval cannot be told: give at least two."
+        )
     if int(steps.min()) == int(steps.max()):
         return float(steps[0]) / SECOND
-    return float(np.median(steps)) / SECOND
+    middle = [(steps.size - 1) // 2, steps.size // 2]
+    low, high = np.partition(steps, middle)[middle].tolist()
+    return float(low if high > 1.5 * low else (low + high) / 2) / SECOND
 
 
 def _steps(
@@ -130,31 +138,42 @@ def _steps(
 ) -> tuple[IntArray | None, IntArray | None]:
     """Cell of every reading; with jitter, also which reading fills each cell that has one.
 
-    A reading belongs to the nearest cell. A cell that jitter leaves empty, less than 2.5
-    intervals after its reading, repeats that reading; of two readings in a cell the later stays.
+    A reading belongs to the nearest cell; of two readings in a cell the later stays.
     """
     length = round(interval * SECOND)
     if nanoseconds.size == 0 or int(nanoseconds.min()) == int(nanoseconds.max()) == length:
         return None, None
     cells = np.rint((series.times - series.times[0]) / (interval * SECOND)).astype(np.int64)
     apart = np.diff(cells)
-    seconds = nanoseconds / SECOND
-    if int(apart.max()) == int(apart.min()) == 1:
-        return None, None
-    jumped = (apart > 1) & (seconds < 2.5 * interval) & (seconds % interval > 0.02 * interval)
-    if int(apart.min()) >= 1 and not jumped.any():
-        return cells, None
+    extra = _extra_cells(series, apart, nanoseconds / SECOND, interval)
+    if int(apart.min()) >= 1 and not extra.any():
+        return None if int(apart.max()) == 1 else cells, None
     last = np.append(apart > 0, True)
     keep = np.flatnonzero(last)
-    copies = np.ones(keep.size, dtype=np.int64)
-    copies[:-1] += np.where(jumped[keep[:-1]], apart[keep[:-1]] - 1, 0)
+    copies = 1 + extra[keep]
     rows = np.repeat(keep, copies)
     offset = np.arange(rows.size) - np.repeat(np.cumsum(copies) - copies, copies)
     series.notes.append(
-        f"Times jitter: put on a grid of {interval:g} s, {int((copies - 1).sum())} cells filled "
-        f"from the reading before, {int((~last).sum())} readings shared a cell."
+        f"Times are uneven: put on a grid of {interval:g} s, {int((copies - 1).sum())} cells "
+        f"filled from the reading before, {int((~last).sum())} readings shared a cell."
     )
     return cells[rows] + offset, rows
+
+
+def _extra_cells(series: Series, apart: IntArray, seconds: FloatArray, interval: float) -> IntArray:
+    """How many cells after its own a reading fills, shape (T,).
+
+    It fills those that jitter leaves empty, less than 2.5 intervals after it, and all that an
+    interval of several times the usual length covers.
+    """
+    whole = (seconds > 1.5 * interval) & (seconds % interval <= 0.02 * interval)
+    jumped = (apart > 1) & (seconds < 2.5 * interval) & ~whole
+    extra = np.append(np.where(jumped, apart - 1, 0), 0)
+    if series.durations is not None:
+        lengths = np.rint(series.durations / interval).astype(np.int64) - 1
+        room = np.append(apart - 1, lengths[-1])
+        extra = np.maximum(extra, np.minimum(lengths, room))
+    return extra.clip(0).astype(np.int64)
 
 
 def _per_unit(series: Series, interval: float) -> float | FloatArray:

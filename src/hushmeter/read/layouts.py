@@ -22,6 +22,8 @@ class Layout:
         Columns (lower case) of the times and of the meter.
     unit : str
     stamp : {"start", "end"}
+    register : bool
+        Whether the values are what a meter that counts up shows.
     tz : str, optional
         Zone of times that carry none.
     end : str, optional
@@ -40,6 +42,7 @@ class Layout:
     value: str
     unit: str = "W"
     stamp: str = "start"
+    register: bool = False
     tz: str | None = None
     end: str | None = None
     building: str | None = None
@@ -49,9 +52,9 @@ class Layout:
 
 def known_layouts() -> tuple[Layout, ...]:
     """Every layout, the more particular ones first."""
-    from hushmeter.read import ampds, half_hourly, pecan_street, rae, refit
+    from hushmeter.read import ampds, half_hourly, homewizard, pecan_street, rae, refit
 
-    modules = (half_hourly, refit, pecan_street, rae, ampds)
+    modules = (half_hourly, homewizard, refit, pecan_street, rae, ampds)
     return tuple(layout for module in modules for layout in module.LAYOUTS)
 
 

@@ -60,13 +60,13 @@ def read_parquet(path: Path) -> Any:
     """The table of a Parquet file; of one in memory only as much as it may hold."""
     from pyarrow import parquet
 
-    if not isinstance(path, MemoryFile):
-        return parquet.read_table(path)
-    found = parquet.ParquetFile(arrow_source(path))
-    groups = [found.metadata.row_group(i) for i in range(found.metadata.num_row_groups)]
-    refuse_large(path, sum(group.num_rows for group in groups), found.metadata.num_columns)
-    # Packed text stays packed until its length is known: one long word may stand in every row.
-    texts = [name for name in found.schema.names if _is_text(found, name)]
+    texts = None
+    if isinstance(path, MemoryFile):
+        found = parquet.ParquetFile(arrow_source(path))
+        groups = [found.metadata.row_group(i) for i in range(found.metadata.num_row_groups)]
+        refuse_large(path, sum(group.num_rows for group in groups), found.metadata.num_columns)
+        # Packed text stays packed until its length is known: one long word may stand in every row.
+        texts = [name for name in found.schema.names if _is_text(found, name)]
     table = parquet.read_table(arrow_source(path), read_dictionary=texts)
     for i, name in enumerate(table.column_names):
         table = table.set_column(i, name, _unpack_text(path, table.column(i)))
@@ -92,15 +92,13 @@ def _is_text_type(kind: Any) -> bool:
     )
 
 
-def _unpack_text(path: MemoryFile, column: Any) -> Any:
+def _unpack_text(path: Path, column: Any) -> Any:
     """A packed column as plain values, refused where it is too long; others as they are."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if not pa.types.is_dictionary(column.type):
         return column
-    if not _is_text_type(column.type.value_type):
-        return column.cast(column.type.value_type)
     size = 0
     for chunk in column.chunks:
         lengths = pc.binary_length(chunk.dictionary)

@@ -25,7 +25,7 @@ from hushmeter.read.options import ReadOptions
 from hushmeter.read.recording import Recording
 
 FORMAT = "NILMTK HDF5"
-WANTED = (("power", "active"), ("power", "apparent"), ("power", "reactive"))
+WANTED = (("power", "active"), ("power", "apparent"))
 CHUNK = 1_000_000
 PLAIN = {
     ("collections", "OrderedDict"),
@@ -99,6 +99,9 @@ def _read_building(file: Any, path: Path, options: ReadOptions) -> Recording:
     sites = {int(k) for k, m in metadata.get("elec_meters", {}).items() if m.get("site_meter")}
     meters = list(_meters(group, path))
     refuse_large(path, sum(int(node.nrows) for _, node in meters), 2)
+    left = [str(number) for number, _ in meters if number not in sites and number not in names]
+    if metadata and left:
+        notes.append(f"Meters of no appliance, so left out: {', '.join(left)}.")
     for number, node in meters:
         if number in sites or number in names:
             channel = _channel(node, names.get(number, "mains"), path, notes)
@@ -210,7 +213,7 @@ def _power_column(table: Any, path: Path) -> tuple[str, int, tuple[str, str]]:
         if quantity in found:
             return *found[quantity], quantity
     raise DataError(
-        f"{path}: {table._v_parent._v_name} has no power column (found: "
+        f"{path}: {table._v_parent._v_name} has no active or apparent power (found: "
         f"{', '.join(' '.join(q) for q in found) or 'none that can be read'})."
     )
 

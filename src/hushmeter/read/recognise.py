@@ -14,6 +14,9 @@ OTHER = {
     b"%PDF": "a PDF: download the data as CSV or Green Button XML",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook: save the sheet as CSV",
     b"7z\xbc\xaf": "a 7z archive: unpack it",
+    b"BZh": "a bzip2 archive: unpack it",
+    b"\xfd7zXZ": "an xz archive: unpack it",
+    b"\x28\xb5\x2f\xfd": "a zstd archive: unpack it",
     b"SQLite format 3": "an SQLite data base: export the readings as CSV",
 }
 
@@ -34,7 +37,11 @@ def recognise(path: Path) -> str:
     for magic, what in OTHER.items():
         if head.startswith(magic):
             raise DataError(f"{path} is {what}.")
+    if head[257:262] == b"ustar":
+        raise DataError(f"{path} is a tar archive: unpack it.")
     text = head.decode(find_encoding(head), errors="replace").lstrip("\ufeff \t\r\n\x00")
+    if re.match(r"<!doctype html|<html", text, flags=re.IGNORECASE):
+        raise DataError(f"{path} is a web page, maybe a sign-in: download the file itself.")
     if text.startswith("<"):
         return "greenbutton"
     if text.startswith(("{", "[")):

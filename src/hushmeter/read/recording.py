@@ -32,6 +32,8 @@ class Series:
     interval_s : float, optional
         Declared length of every interval [s].
     stamp : {"start", "end"}
+    register : bool or None
+        Whether energies are what a meter that counts up shows; None: its values tell.
     lenient : bool
         Sort reversed times and keep the last of repeated ones, instead of refusing.
     found : int
@@ -52,6 +54,7 @@ class Series:
     durations: FloatArray | None = None
     interval_s: float | None = None
     stamp: str = "start"
+    register: bool | None = False
     lenient: bool = False
     found: int | None = None
     clock_changes: str = "times are UTC or carry their offset"

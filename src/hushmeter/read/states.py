@@ -6,6 +6,7 @@ cell that is not covered whole, because the sensor was away or silent too long, 
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -56,10 +57,10 @@ def change_series(entity: str, rows: FloatArray, options: ReadOptions, path: Pat
 
 
 def _guess_unit(entity: str) -> str:
-    name = entity.lower()
-    if "kwh" in name or "energy" in name:
-        return "kWh"
-    return "kW" if name.endswith("kw") else "W"
+    """By the last word of its name that tells: sensor.energy_meter_power is of power."""
+    words = re.findall(r"kwh|energy|power|watt|kw", entity.lower())
+    last = words[-1] if words else "watt"
+    return {"kwh": "kWh", "energy": "kWh", "kw": "kW"}.get(last, "W")
 
 
 def _ordered(rows: FloatArray, path: Path) -> tuple[FloatArray, FloatArray]:

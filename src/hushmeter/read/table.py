@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError
+from hushmeter.read.clocks import join_clock
 from hushmeter.read.columns import Plan, numbers, plan_columns
 from hushmeter.read.dialect import Dialect, find_dialect, unique_names
 from hushmeter.read.layouts import Layout, find_layout
@@ -31,6 +34,8 @@ def read_table(path: Path, options: ReadOptions, *, homes: bool = False) -> tupl
     """
     table, dialect = load(path)
     layout = None if _names_its_columns(options) else find_layout(_lowered(table))
+    if layout is None and options.time_column is None:
+        table = join_clock(table)
     notes: list[str] = []
     table = _one_building(table, layout, options, path)
     unit = None
@@ -54,13 +59,33 @@ def load(path: Path) -> tuple[Any, Dialect | None]:
             dialect = find_dialect(read_head(path), path)
             table = _load_csv(path, dialect)
     except (pa.ArrowException, OSError, UnicodeError, OverflowError, LookupError) as error:
-        reason = str(error).split("\n")[0].rstrip(".")[:200]
-        raise DataError(f"{path} is neither a CSV nor a Parquet table: {reason}.") from None
+        raise DataError(_refusal(error, path)) from None
+    table = _without_empty_rows(table)
     if table.num_rows == 0:
         raise DataError(
             f"{path} holds no readings, only the columns {', '.join(table.column_names[:8])}."
         )
     return table.rename_columns(list(unique_names(table.column_names))), dialect
+
+
+def _refusal(error: Exception, path: Path) -> str:
+    reason = str(error).split("\n")[0].rstrip(".")[:200]
+    if match := re.search(r"Expected (\d+) columns, got (\d+): ?(.*)", reason):
+        return (
+            f"{path} has a line of {match[2]} instead of {match[1]} columns, {match[3][:60]!r}; "
+            "delete lines that are no readings."
+        )
+    return f"{path} is neither a CSV nor a Parquet table: {reason}."
+
+
+def _without_empty_rows(table: Any) -> Any:
+    """Spreadsheets end with rows that hold nothing but delimiters."""
+    import pyarrow.compute as pc
+
+    if not table.num_columns or not all(column.null_count for column in table.columns):
+        return table
+    filled = functools.reduce(pc.or_, (pc.is_valid(column) for column in table.columns))
+    return table.filter(filled)
 
 
 def _load_csv(path: Path, dialect: Dialect) -> Any:
@@ -142,6 +167,8 @@ def _series(
         table.column(plan.time), path, options.tz or (None if layout is None else layout.tz)
     )
     strict = layout is None
+    if plan.left:
+        notes.append(f"Without a name or any value, so left out: {', '.join(plan.left[:12])}.")
     values, power = _values(table, plan, times, path, strict)
     chosen = options.unit or unit or plan.unit
     factor, energy = unit_factor(chosen)
@@ -156,6 +183,7 @@ def _series(
         power,
         _durations(table, plan, times, path, options),
         stamp=options.stamp or plan.stamp,
+        register=None if layout is None else layout.register,
         lenient=(options.repeats or ("refuse" if strict else "last")) == "last",
         clock_changes=clock,
         notes=notes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,79 +10,80 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushmeter.checks import IntArray
+from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import DataError
+from hushmeter.read.clocks import date_patterns, read_calendar_numbers, read_dates
 from hushmeter.read.grid import LATEST, unix_ns
 
-FORMATS = (
-    "%d-%m-%Y %H:%M",
-    "%d/%m/%Y %H:%M",
-    "%d.%m.%Y %H:%M",
-    "%d-%m-%Y %H:%M:%S",
-    "%d/%m/%Y %H:%M:%S",
-    "%d.%m.%Y %H:%M:%S",
-    "%Y/%m/%d %H:%M",
-    "%Y/%m/%d %H:%M:%S",
-)
+UTC_WORD = re.compile(r"\s*(?:UTC|GMT)$")
+ONE_DAY = 86_400 * 10**9
 UTC_WORDS = "times are UTC or carry their offset"
 
 
 def parse_times(column: Any, path: Path, tz: str | None) -> tuple[IntArray, str]:
     """UTC nanoseconds of an Arrow column, and what was done about local time.
 
-    Numbers are unix seconds (milliseconds where they would be later than 2200). Times with a
-    zone are converted; those without need `tz`.
+    Numbers are unix seconds (milli-, micro- or nanoseconds where they would be later than 2200)
+    or dates written in digits. Times with a zone are converted; those without need `tz`.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if column.null_count:
         row = pc.index(pc.is_null(column), True).as_py()
-        raise DataError(f"{path} has no time in row {row}.")
-    kind = column.type
+        raise DataError(f"{path} has no time in row {row}: write it, or delete the row.")
+    kind, remark = column.type, ""
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return _from_numbers(column, path), UTC_WORDS
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        column = _from_text(column, path)
-        kind = column.type
-    if pa.types.is_date(kind):
+        numbers = _finite(column, path)
+        dates = read_calendar_numbers(numbers)
+        if dates is None:
+            return _from_ticks(numbers, path), UTC_WORDS
+        column, remark = dates
+    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        column, remark = _from_text(column, path)
+    elif pa.types.is_date(kind):
         column = column.cast(pa.timestamp("s"))
-        kind = column.type
-    if not pa.types.is_timestamp(kind):
+    elif not pa.types.is_timestamp(kind):
         raise _unreadable(path, column[0].as_py())
-    if kind.tz is not None:
-        return _nanoseconds(column.cast(pa.timestamp(kind.unit)), path), UTC_WORDS
+    if column.type.tz is not None:
+        return _nanoseconds(column.cast(pa.timestamp(column.type.unit)), path), UTC_WORDS
     if tz is None:
         raise DataError(
             f"{path} has times without a zone, such as {column[0].as_py()}; write them as UTC, "
             "with a Z at their end, or name their zone (tz, such as --tz Europe/London)."
         )
-    return localise(_nanoseconds(column, path), tz)
+    instants, words = localise(_nanoseconds(column, path), tz)
+    return instants, words + remark
 
 
-def _from_numbers(column: Any, path: Path) -> IntArray:
-    numbers: NDArray[np.float64] = column.to_numpy().astype(np.float64)
+def _finite(column: Any, path: Path) -> FloatArray:
+    numbers: FloatArray = column.to_numpy().astype(np.float64)
     if not np.isfinite(numbers).all():
         row = int(np.argmin(np.isfinite(numbers)))
         raise DataError(f"{path} has no time in row {row}, but {numbers[row]}.")
+    return numbers
+
+
+def _from_ticks(numbers: FloatArray, path: Path) -> IntArray:
+    """Unix seconds, or the coarsest thousandths of them that lie before 2200."""
     middle = float(np.median(numbers))
-    if LATEST < middle < 1000 * LATEST:
-        numbers = numbers / 1000
-    return unix_ns(numbers, path)
+    ticks = next((n for n in (1, 10**3, 10**6, 10**9) if middle < n * LATEST), 1)
+    return unix_ns(numbers / ticks, path)
 
 
-def _from_text(column: Any, path: Path) -> Any:
-    """Text as timestamps: the formats of utilities first, then ISO 8601 row by row."""
-    import pyarrow as pa
+def _from_text(column: Any, path: Path) -> tuple[Any, str]:
+    """Text as timestamps: the dates of utilities by their pattern, ISO 8601 row by row."""
     import pyarrow.compute as pc
 
     trimmed = pc.utf8_trim_whitespace(column)
-    for pattern in FORMATS:
-        try:
-            return pc.strptime(trimmed, pattern, "s")
-        except pa.ArrowInvalid:
-            continue
-    return _from_iso(trimmed, path)
+    patterns = date_patterns(trimmed[0].as_py())
+    if not patterns:
+        return _from_iso(trimmed, path), ""
+    times, remark = read_dates(trimmed, patterns)
+    if times.null_count:
+        row = pc.index(pc.is_null(times), True).as_py()
+        raise _unreadable(path, trimmed[row].as_py(), row)
+    return times, remark
 
 
 def _from_iso(column: Any, path: Path) -> Any:
@@ -90,13 +92,15 @@ def _from_iso(column: Any, path: Path) -> Any:
     moments: list[datetime] = []
     for row, text in enumerate(column.to_pylist()):
         try:
-            moments.append(datetime.fromisoformat(text))
+            moments.append(datetime.fromisoformat(UTC_WORD.sub("+00:00", text)))
         except ValueError:
             raise _unreadable(path, text, row) from None
     aware = [moment.tzinfo is not None for moment in moments]
     if any(aware) and not all(aware):
         row = aware.index(not aware[0])
-        raise DataError(f"{path} has times with and without a zone, first in row {row}.")
+        raise DataError(
+            f"{path} has times with and without a zone, first in row {row}: write them all alike."
+        )
     try:
         if aware[0]:
             moments = [moment.astimezone(UTC) for moment in moments]
@@ -109,7 +113,7 @@ def _unreadable(path: Path, value: object, row: int | None = None) -> DataError:
     where = "" if row is None else f" (row {row})"
     return DataError(
         f"{path} has times that cannot be read, such as {str(value)[:60]!r}{where}; "
-        "write them as 2024-01-31T13:30:00Z or as unix seconds."
+        "write them as 2024-01-31T13:30:00Z or as unix seconds, and delete what is no reading."
     )
 
 
@@ -132,8 +136,8 @@ def _nanoseconds(column: Any, path: Path) -> IntArray:
 def localise(local: IntArray, tz: str) -> tuple[IntArray, str]:
     """Local clock readings as UTC; the hour that occurs twice is told apart by the file's order.
 
-    The first time a local time is met (in the order of time) it is summer time, the second time
-    winter time.
+    In the order of time, a local time is summer time when it is first met; it is winter time when
+    it is met again, or once the clock has gone back within that hour.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -163,15 +167,16 @@ def localise(local: IntArray, tz: str) -> tuple[IntArray, str]:
 
 
 def _second_visits(local: IntArray, twice: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """True at the later of two equal ambiguous times, in the order of time."""
+    """True at ambiguous times of the second pass, in the order of time."""
     second = np.zeros(local.size, dtype=np.bool_)
     rows = np.flatnonzero(twice)
-    if rows.size == 0:
-        return second
     descending = local.size > 1 and local[-1] < local[0]
     seen: set[int] = set()
+    last, turned = -ONE_DAY, False
     for row in rows[::-1] if descending else rows:
         value = int(local[row])
-        second[row] = value in seen
+        turned = abs(value - last) < ONE_DAY and (turned or value < last)
+        second[row] = turned or value in seen
         seen.add(value)
+        last = value
     return second

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hushmeter.checks import FloatArray
 from hushmeter.errors import InputError
 from hushmeter.trace import Trace
 
 __all__ = ["write_meter"]
 
-SUFFIXES = (".csv", ".parquet", ".h5", ".xml")
+SUFFIXES = (".csv", ".parquet", ".h5", ".hdf5", ".xml")
 
 
 def write_meter(path: str | Path, trace: Trace, *, force: bool = False) -> None:
@@ -22,7 +23,7 @@ def write_meter(path: str | Path, trace: Trace, *, force: bool = False) -> None:
     Parameters
     ----------
     path : str or Path
-        Ends in .csv, .parquet, .h5 or .xml.
+        Ends in .csv, .parquet, .h5 (or .hdf5) or .xml.
     trace : Trace
     force : bool
         Overwrite an existing file.
@@ -33,8 +34,10 @@ def write_meter(path: str | Path, trace: Trace, *, force: bool = False) -> None:
         from hushmeter.files import write_table
 
         columns = {"timestamp": trace.times, "watts": trace.readings}
-        if trace.power is not None:
-            columns |= dict(zip(_names(trace), trace.power.T, strict=True))
+        for name, power in appliance_columns(trace).items():
+            if name in columns:
+                raise InputError(f"an appliance named {name!r} would hide the meter's column.")
+            columns[name] = power
         write_table(target, columns, force=force)
     elif suffix in (".h5", ".hdf5"):
         from hushmeter.write.nilmtk import write_nilmtk
@@ -48,7 +51,9 @@ def write_meter(path: str | Path, trace: Trace, *, force: bool = False) -> None:
         raise InputError(f"{target} must end in one of {', '.join(SUFFIXES)}.")
 
 
-def _names(trace: Trace) -> tuple[str, ...]:
-    assert trace.power is not None
-    count = trace.power.shape[1]
-    return trace.names or tuple(f"appliance_{i + 1}" for i in range(count))
+def appliance_columns(trace: Trace) -> dict[str, FloatArray]:
+    """Power of each appliance [W] under its name, or its number where there are no names."""
+    if trace.power is None:
+        return {}
+    names = trace.names or [f"appliance_{i + 1}" for i in range(trace.power.shape[1])]
+    return dict(zip(names, trace.power.T, strict=True))

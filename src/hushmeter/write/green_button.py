@@ -1,8 +1,8 @@
 """A trace as a Green Button feed, so that the tools a household uses still open it.
 
 One UsagePoint, one MeterReading, one ReadingType (energy delivered per interval), and an
-IntervalBlock per contiguous day of readings. The feed names nobody. Its identifiers are made
-from its place in the feed, so that the same trace gives the same file.
+IntervalBlock per contiguous run of at most 10 000 readings. The feed names nobody. Its identifiers
+are made from its place in the feed, so that the same trace gives the same file.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from hushmeter.checks import FloatArray
 from hushmeter.errors import MissingExtraError
 from hushmeter.files import atomic
 from hushmeter.trace import Trace, iso
+from hushmeter.write import appliance_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,15 +26,12 @@ def write_nilmtk(path: Path, trace: Trace, *, force: bool = False) -> None:
         raise MissingExtraError("writing NILMTK's HDF5", "nilmtk") from None
     import pandas as pd
 
-    names = () if trace.power is None else trace.names or _numbered(trace)
-    columns: list[FloatArray] = [trace.readings]
-    if trace.power is not None:
-        columns += list(trace.power.T)
+    appliances = appliance_columns(trace)
     with (
         atomic(path, force=force) as temporary,
         pd.HDFStore(str(temporary), "w", complevel=5, complib="zlib") as store,
     ):
-        for number, column in enumerate(columns, 1):
+        for number, column in enumerate((trace.readings, *appliances.values()), 1):
             store.put(
                 f"building1/elec/meter{number}",
                 _frame(trace, column),
@@ -41,7 +40,7 @@ def write_nilmtk(path: Path, trace: Trace, *, force: bool = False) -> None:
             )
         root: Any = store.root
         root._v_attrs.metadata = _dataset(trace)
-        root.building1._v_attrs.metadata = _building(names)
+        root.building1._v_attrs.metadata = _building(appliances)
 
 
 def _frame(trace: Trace, watts: FloatArray) -> pd.DataFrame:
@@ -68,7 +67,7 @@ def _dataset(trace: Trace) -> dict[str, Any]:
     }
 
 
-def _building(names: tuple[str, ...]) -> dict[str, Any]:
+def _building(names: Iterable[str]) -> dict[str, Any]:
     meters: dict[int, dict[str, Any]] = {1: {"site_meter": True, "device_model": DEVICE}}
     appliances = []
     for number, name in enumerate(names, 2):
@@ -77,8 +76,3 @@ def _building(names: tuple[str, ...]) -> dict[str, Any]:
             {"type": "unknown", "original_name": name, "instance": number - 1, "meters": [number]}
         )
     return {"instance": 1, "elec_meters": meters, "appliances": appliances}
-
-
-def _numbered(trace: Trace) -> tuple[str, ...]:
-    assert trace.power is not None
-    return tuple(f"appliance_{i + 1}" for i in range(trace.power.shape[1]))

@@ -1,0 +1,110 @@
+"""NILMTK's HDF5: which meter is what, and what is refused."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from hushmeter.errors import DataError, MissingExtraError
+from hushmeter.read import ReadOptions, read_home_data, read_home_recording
+
+pd = pytest.importorskip("pandas")
+tables = pytest.importorskip("tables", reason="pip install 'hushmeter[nilmtk]'")
+ACTIVE = ("power", "active")
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Write meters of one building; watts are a hundred times their number."""
+
+    def write(meters, metadata=None, *, building=1, name="set.h5", rows=60):
+        path = tmp_path / name
+        times = pd.date_range("2014-01-01", periods=rows, freq="6s", tz="UTC")
+        with pd.HDFStore(path, "a") as file:
+            for number, quantity in meters.items():
+                header = pd.MultiIndex.from_tuples([quantity], names=["physical_quantity", "type"])
+                frame = pd.DataFrame(np.full((rows, 1), 100.0 * number), times, header)
+                file.put(
+                    f"building{building}/elec/meter{number}",
+                    frame,
+                    format="table",
+                    track_times=False,
+                )
+            if metadata is not None:
+                file.root._f_get_child(f"building{building}")._v_attrs.metadata = metadata
+        return path
+
+    return write
+
+
+def test_without_metadata_meter_1_is_the_mains(store):
+    found = read_home_recording(store({1: ACTIVE, 2: ACTIVE, 10: ACTIVE}))
+    assert found.trace.names == ("meter2", "meter10")
+    assert set(found.trace.readings) == {100.0}
+    assert "No metadata: meter 1 is taken as the mains." in found.notes
+
+
+def test_meters_of_no_appliance_are_named(store):
+    metadata = {
+        "elec_meters": {1: {"site_meter": True}},
+        "appliances": [
+            {"type": "fridge", "meters": [2]},
+            {"original_name": "wine fridge", "meters": [2]},
+        ],
+    }
+    found = read_home_recording(store({1: ACTIVE, 2: ACTIVE, 3: ACTIVE}, metadata))
+    assert found.trace.names == ("fridge + wine fridge",)
+    assert "Meters of no appliance, so left out: 3." in found.notes
+
+
+def test_apparent_power_is_said_and_reactive_is_refused(store):
+    found = read_home_recording(store({1: ACTIVE, 2: ("power", "apparent")}))
+    assert "meter2 is apparent power; no active power is there." in found.notes
+    with pytest.raises(DataError, match=r"meter2 has no active or apparent.*power reactive"):
+        read_home_data(store({1: ACTIVE, 2: ("power", "reactive")}, name="other.h5"))
+
+
+def test_the_building_must_be_chosen(store):
+    store({1: ACTIVE, 2: ACTIVE})
+    path = store({1: ACTIVE, 2: ACTIVE}, building=2)
+    with pytest.raises(DataError, match="holds building1, building2: choose one"):
+        read_home_data(path)
+    assert read_home_recording(path, ReadOptions(building=2)).trace.names == ("meter2",)
+
+
+def test_broken_buildings_are_refused(store, tmp_path):
+    only = store({1: ACTIVE})
+    with pytest.raises(DataError, match="no sub-meter with a table"):
+        read_home_data(only)
+    empty = store({1: ACTIVE, 2: ACTIVE}, name="a.h5")
+    with tables.open_file(str(empty), "a") as file:
+        file.root.building1.elec.meter2.table.remove_rows(0)
+    with pytest.raises(DataError, match="the table of meter2 is empty"):
+        read_home_data(empty)
+    with tables.open_file(str(tmp_path / "b.h5"), "w") as file:
+        file.create_group("/", "building1")
+    with pytest.raises(DataError, match="has no elec group"):
+        read_home_data(tmp_path / "b.h5")
+    with tables.open_file(str(tmp_path / "b.h5"), "a") as file:
+        file.create_group("/building1/elec", "meter1", createparents=True)
+    with pytest.raises(DataError, match="meter1 has no table; write it with format='table'"):
+        read_home_data(tmp_path / "b.h5")
+
+
+def test_plain_numpy_metadata_is_let_through(store):
+    metadata = {"elec_meters": {np.int64(1): {"site_meter": np.bool_(True)}}, "appliances": [
+        {"type": "kettle", "meters": np.array([2])}]}  # fmt: skip
+    assert read_home_data(store({1: ACTIVE, 2: ACTIVE}, metadata)).names == ("kettle",)
+
+
+def test_without_the_extra_the_pip_command_is_told(store, tmp_path, monkeypatch):
+    import hushmeter as hm
+
+    path = store({1: ACTIVE, 2: ACTIVE})
+    monkeypatch.setitem(sys.modules, "tables", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'hushmeter\[nilmtk\]'"):
+        read_home_data(path)
+    with pytest.raises(MissingExtraError, match=r"pip install 'hushmeter\[nilmtk\]'"):
+        hm.write_meter(tmp_path / "out.h5", hm.Trace([1.0, 2.0], 6.0))
