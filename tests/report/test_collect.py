@@ -83,6 +83,8 @@ def damage(folder, kind):
         (folder / "b.json").write_text('{"schema": "hushmeter-battery-7"}')
     elif kind == "no caption":
         (folder / "fig5.txt").write_text(CAPTION.replace("Verdict", "V"), encoding="utf-8")
+    elif kind == "no letters":
+        (folder / "fig5.txt").write_bytes(b"fig5 on \xff\xfe.\n")
     else:
         (folder / "b.json").write_text("not json")
 
@@ -99,6 +101,7 @@ def damage(folder, kind):
         ("unfinished", "is not finished; go on with --resume"),
         ("later", "is a hushmeter-battery-7, which this version does not know"),
         ("no caption", "fig5.txt is no caption of `hushmeter reproduce`; make it again"),
+        ("no letters", "fig5.txt is no caption of `hushmeter reproduce`; make it again"),
         ("not json", "b.json is not JSON; write it again"),
     ],
 )

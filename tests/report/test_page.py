@@ -9,6 +9,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import t
 
 import hushmeter as hm
 from hushmeter.study.artefact import Artefact, Caption
@@ -34,7 +35,7 @@ def table(swept):
 def test_every_reader_has_a_section(page):
     titles = [text for level, text in page.headings if level == 2]
     assert titles == ["For the household", "For the analyst", "Where the numbers come from"]
-    unit = "whether any one appliance is on (up to 2000 W), in one metered reading of 60 s"
+    unit = "whether any one appliance is on (up to 2000 W), in one metered reading of 1 minute"
     assert f"Every ε in this part protects {unit}." in page.prose
 
 
@@ -61,7 +62,7 @@ def test_the_scores_of_the_analyst_are_those_of_the_table(page, table):
         for cell, epsilon in zip(row[1:], epsilons, strict=True):
             own = table.query("mechanism == 'gaussian' and attacker == @row[0]")
             own = own[own.epsilon == epsilon]
-            half = 1.96 * own.alpha.std() / np.sqrt(len(own))
+            half = t.ppf(0.975, len(own) - 1) * own.alpha.std() / np.sqrt(len(own))
             assert cell == f"{own.alpha.mean():.3f} ± {half:.3f}|F1 {own.f1.mean():.2f}"
     floors = table.query("mechanism == 'gaussian'")[["alpha_floor", "hold_floor"]].mean()
     assert {row[1] for row in rows[5:]} == {f"{value:.3f}" for value in floors}

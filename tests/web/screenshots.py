@@ -35,8 +35,11 @@ def main() -> None:
 
 def take_for_docs(browser: Any, address: str, folder: Path) -> None:
     """page-desktop.png in light and page-phone.png in dark."""
-    page = show(browser, address, (1360, 1580), "light")
-    page.locator(".board").evaluate("board => scrollTo(0, board.offsetTop - 20)")
+    page = show(browser, address, (1360, 1900), "light")
+    page.select_option("#advice-appliance", "kettle")
+    page.click("#advice-find")
+    page.wait_for_selector("#advice-apply")
+    page.locator(".advice").evaluate("advice => scrollTo(0, advice.offsetTop - 20)")
     take(page, folder / "page-desktop.png")
     page = show(browser, address, (390, 844), "dark", scale=2)
     page.locator("#strips-title").evaluate(

@@ -6,13 +6,14 @@ import base64
 import gzip
 import json
 import math
+import time
 
 import numpy as np
 import pytest
 
 import hushmeter as hm
 from hushmeter.protect.receipt import digest
-from hushmeter.theory.curves import bound_curves
+from hushmeter.theory.curves import bound_curves, switch_limit
 from hushmeter.web.examples import LABELS, make_example
 from hushmeter.web.settings import Settings
 from hushmeter.web.thin import runs, thin
@@ -239,10 +240,29 @@ def test_other_noise_has_the_limit_of_any_attacker_alone(client, evening, mechan
         found["epsilon"][2:], found["universal"][2:], found["scale_w"][2:], strict=True
     ):
         noise = hm.calibrate(mechanism, epsilon, unit)
-        expected = hm.universal_limit(home, noise, 1 - found["floor"]).mean()
-        assert limit == pytest.approx(expected, abs=1e-4)
+        optimum = hm.universal_limit(home, noise).mean()
+        assert limit == pytest.approx(switch_limit(optimum, 1 - found["floor"]), abs=1e-4)
         # A coarser grid rounds the protected change up.
         assert scale == pytest.approx(noise.scale, rel=1e-2)
+
+
+def test_bounds_follow_the_released_interval(client, evening):
+    request = {"home": evening["home"], "points": 5, "every": "15min", "span": "run"}
+    found = client.post("/api/bounds", json=request).json()
+    home = hm.synth.ready_home("evening")
+    unit = hm.resolve_unit(span="run", interval_s=6.0, home=home, every="15min")
+    curves = bound_curves(home, np.geomspace(1e-3, 20, 5), sensitivity=unit.l1)
+    np.testing.assert_allclose(found["universal"], curves.limit, rtol=1e-12)
+    np.testing.assert_allclose(found["scale_w"], curves.scale, rtol=1e-12)
+
+
+@pytest.mark.parametrize("every", ["1min", "1h"])
+def test_every_attacker_takes_longer_readings(client, evening, every):
+    for one in client.get("/api/about").json()["attackers"]:
+        found = view(client, evening, attacker=one["name"], every=every)
+        assert found["interval_s"] == {"1min": 60, "1h": 3600}[every]
+        assert found["reveals"].startswith(f"At {every[0]} {every[1:]} a reading, ")
+        assert 0 < found["score"]["alpha"] <= 1
 
 
 def test_advice_is_that_of_the_library(client, evening):
@@ -346,7 +366,7 @@ def test_reader_options_reach_the_reader(client):
     data = f"When,Use\n{rows}".encode()
     answer = upload(client, data, "half.csv")
     assert answer.status_code == 400
-    assert answer.json()["error"].startswith("half.csv has no time column")
+    assert answer.json()["error"].startswith("half.csv has no power column")
     options = {"time_column": "When", "value_column": "Use", "unit": "kWh", "stamp": "end"}
     session = upload(client, data, "half.csv", tz="Europe/London", **options).json()
     assert (session["start"], session["interval_s"]) == ("2023-12-31T23:30:00Z", 1800.0)
@@ -367,6 +387,42 @@ def test_a_real_green_button_file(client, shared_data):
             assert answer.json()["readings"] >= len(hm.read_meter(path))
         else:
             assert answer.json()["error"].startswith(path.name)
+
+
+def test_readings_that_are_there_twice_are_counted_once(client):
+    """A window is counted in readings that are kept; the last one must lie within the trace."""
+    rows = [f"2024-01-01T00:{m:02d}:00Z,{100 + m}" for m in range(60) for _ in range(1 + m % 2)]
+    session = upload(client, "\n".join(["timestamp,watts", *rows]).encode()).json()
+    assert (session["readings"], session["duplicates"], session["kept"]) == (90, 30, 60)
+    home = {"appliances": [{"name": "kettle", "watts": 50}]}
+    assert view(client, session, home=home, start=session["kept"] - 1, length=1)["length"] == 1
+
+
+def test_what_was_learnt_goes_with_the_readings(client, sub_metered):
+    fits = client.app.state.server.fits
+    session = upload(client, sub_metered[0].read_bytes()).json()
+    source = client.app.state.server.sessions.get(session["id"]).source
+    view(client, session)
+    assert [key for key in fits._held if key[0] == source]
+    client.delete(f"/api/traces/{session['id']}")
+    assert not [key for key in fits._held if key[0] == source]
+
+
+def test_an_example_that_is_forgotten_stays_learnt(client):
+    fits, session = client.app.state.server.fits, example(client)
+    view(client, session)
+    client.delete(f"/api/traces/{session['id']}")
+    assert [key for key in fits._held if key[0] == "example evening"]
+
+
+def test_idle_readings_leave_the_memory_though_nobody_asks():
+    with serving(Settings(idle_s=0.2)) as client:
+        example(client)
+        sessions = client.app.state.server.sessions
+        deadline = time.monotonic() + 30
+        while len(sessions) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert len(sessions) == 0
 
 
 def test_a_trace_can_be_forgotten(client):

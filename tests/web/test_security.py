@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import logging
+import socket
 import sys
 import zipfile
 import zlib
@@ -103,6 +104,7 @@ def test_names_of_this_computer_are_taken(client, host):
         {"Origin": "http://evil.example"},
         {"Origin": "null"},
         {"Origin": "http://127.0.0.1:1"},
+        {"Origin": "http://["},
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site"},
     ],
@@ -169,6 +171,33 @@ def test_an_oversized_request_is_refused_whether_it_says_so_or_not(client):
     answer = client.post("/api/examples", content=text, headers=headers)
     assert "larger than 4096 bytes" in sentence_of(answer, 413)
     assert client.get("/api/about").status_code == 200
+
+
+def test_files_on_their_way_into_memory_are_counted():
+    with serving(Settings(uploads=0)) as client:
+        answer = upload(client, ROWS.encode())
+        assert sentence_of(answer, 503).startswith("the server is busy")
+    with serving(Settings(uploads=1)) as client:
+        for _ in range(3):
+            upload(client, b"<html>")
+        head = "timestamp,watts\n"
+        assert upload(client, (head + ROWS).encode()).status_code == 200
+
+
+def test_a_file_that_drips_is_given_up():
+    with serving(Settings(request_s=0.5)) as client:
+        place = (client.base_url.host, client.base_url.port)
+        head = (
+            "POST /api/traces HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Hushmeter: 1\r\n"
+            "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 999\r\n\r\n--b"
+        )
+        with socket.create_connection(place, timeout=60) as line:
+            line.sendall(head.encode())
+            answer = b""
+            while b"}" not in answer:
+                answer += line.recv(4096)
+    assert answer.startswith(b"HTTP/1.1 504")
+    assert b"this takes too long" in answer
 
 
 def gzip_bomb(megabytes=64):

@@ -59,6 +59,23 @@ def test_idle_traces_are_forgotten():
     held.get(used)
 
 
+def test_whoever_keeps_something_of_a_trace_is_told():
+    clock, told = Clock(), []
+    held = Sessions(most=2, most_bytes=10**9, idle_s=60, clock=clock, forgotten=told.append)
+    first, second, third = session(), session(), session()
+    held.remove(held.add(first))
+    assert told == [first]
+    held.add(second)
+    clock.now = 61
+    held.forget_idle()
+    assert told == [first, second]
+    assert len(held) == 0
+    held.add(third)
+    for _ in range(2):
+        held.add(session())
+    assert told == [first, second, third]
+
+
 def test_ids_cannot_be_guessed_and_are_forgotten_on_demand():
     held = Sessions(most=200, most_bytes=10**9, idle_s=60)
     keys = {held.add(session()) for _ in range(100)}

@@ -2,8 +2,8 @@
 
 Noise is drawn anew for every reading, so an attacker averages it away over a run. The loss of T
 readings in which one appliance is on or off is at most T·ε_i (basic composition), and less with a
-small failure probability δ' (the privacy-loss distribution, PLD, composed by dp-accounting from
-the exact law of the mechanism on its grid).
+small failure probability δ' (the privacy-loss distribution, PLD, composed from the exact law of the
+mechanism on its grid).
 """
 
 from __future__ import annotations
@@ -11,22 +11,25 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import reduce
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hushmeter.checks import FloatArray, positive, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
+from hushmeter.theory.privacy_loss import PrivacyLoss, connect_dots
 
 if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism
 
 DELTA = 1e-6
-TINY = 1e-300
 SECONDS_PER_DAY = 86_400
 # Cells of the loss grid per ε_i: the composed ε is then at most 1e-4 of itself too large.
 CELLS = 60
+# What the Fourier transforms may lose of all mass: no ε is promised at a smaller δ'.
+ROUNDING = 1e-11
 # Beyond this the PLD saves less than 1/50 of T·ε_i, and one reading alone decides.
 HOPELESS = 50.0
 
@@ -40,7 +43,7 @@ class Composition:
     readings : int
         How many released readings the change touches.
     basic : float
-        Sum of their losses.
+        Sum of their losses; for Gaussian noise each at its share of δ'.
     pld : float
         ε of (ε, δ')-differential privacy by the privacy-loss distribution.
     odds : float
@@ -126,7 +129,9 @@ def account(
                 name=appliance.name,
                 watts=watts,
                 reading=compose(mechanism, [(watts, 1)], delta),
-                run=None if length is None else _run(mechanism, watts, length, window, delta),
+                run=None
+                if length is None
+                else compose_run(mechanism, watts, length, window, delta),
                 run_readings=length,
                 day=compose(mechanism, [(watts, per_day)], delta),
             )
@@ -152,15 +157,29 @@ def compose(
     if not changes:
         raise InputError("a composition needs at least one change.")
     count = sum(times for _, times in changes)
-    basic = sum(times * mechanism.epsilon_for(watts) for watts, times in changes)
     if mechanism.delta > 0:
-        pld, odds = _gaussian(mechanism, changes, delta)
-        return Composition(count, basic, pld, odds)
+        return Composition(count, *_gaussian(mechanism, changes, delta))
     losses = [(mechanism.epsilon_for(watts), watts, times) for watts, times in changes]
+    basic = sum(times * loss for loss, _, times in losses)
     if max(loss for loss, _, _ in losses) > HOPELESS:
         return Composition(count, basic, basic, 1.0)
     pld, odds = _pure(mechanism, losses, delta)
     return Composition(count, basic, min(pld, basic), odds)
+
+
+def compose_run(
+    mechanism: Mechanism, watts: float, readings: int, window: int = 1, delta: float = DELTA
+) -> Composition:
+    """The loss of `watts` [W] in L metered `readings` in a row, released as means over windows.
+
+    The run is taken to begin with a window: ⌊L/W⌋ released readings move by its power and one more
+    by the rest.
+    """
+    full, rest = divmod(readings, window)
+    changes = [(watts, full)] if full else []
+    if rest:
+        changes.append((watts * rest / window, 1))
+    return compose(mechanism, changes, delta)
 
 
 def hockey_stick(mechanism: Mechanism, steps: int, epsilons: FloatArray) -> FloatArray:
@@ -178,13 +197,18 @@ def hockey_stick(mechanism: Mechanism, steps: int, epsilons: FloatArray) -> Floa
         everything = epsilons < -rate * steps
         gap = np.where(everything, -np.expm1(epsilons), gap)
         return np.where(inside, np.maximum(gap, 0.0), 0.0)
-    losses, masses = _stairs(mechanism, steps)
+    masses, lowest = stair_losses(mechanism, steps)
+    losses = mechanism.epsilon * (lowest + np.arange(masses.size, dtype=np.float64))
     excess = -np.expm1(np.minimum(epsilons[:, None] - losses[None, :], 0.0))
     return np.asarray(excess @ masses)
 
 
-def _stairs(mechanism: Mechanism, steps: int) -> tuple[FloatArray, FloatArray]:
-    """The losses ln P(i)/P(i − k) of a staircase and the mass of each."""
+def stair_losses(mechanism: Mechanism, steps: int) -> tuple[FloatArray, int]:
+    """Masses of the losses ln P(i)/P(i − k) = ε·(lowest + j), j = 0, 1, …, of a staircase; lowest.
+
+    Beyond `reach` on either side the masses of one period, and of all that follow, are in the
+    proportion e^(−ε), while the losses repeat; so one period stands for the whole tail.
+    """
     period, epsilon = mechanism.steps, mechanism.epsilon
     reach = (-(-steps // period) + 1) * period
     places = np.arange(-reach - period + 1, reach + period)
@@ -194,84 +218,58 @@ def _stairs(mechanism: Mechanism, steps: int) -> tuple[FloatArray, FloatArray]:
     stairs = np.rint(log_ratio / epsilon).astype(np.int64)
     lowest = int(stairs.min())
     sums: FloatArray = np.bincount(stairs - lowest, weights=masses).astype(np.float64)
-    losses: FloatArray = epsilon * (lowest + np.arange(sums.size, dtype=np.float64))
-    return losses, sums
+    return sums, lowest
 
 
 def _pure(
     mechanism: Mechanism, losses: list[tuple[float, float, int]], delta: float
 ) -> tuple[float, float]:
     """ε at δ' and the odds of the composed privacy-loss distribution."""
-    from dp_accounting.pld import pld_pmf
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-
     largest = max(loss for loss, _, _ in losses)
     cell = mechanism.epsilon if mechanism.name == "staircase" else largest / CELLS
-    total: Any = None
+    parts = []
     for loss, watts, times in losses:
         cells = math.ceil(loss / cell - 1e-9)
-        grid = np.arange(-cells, cells + 1)
-        deltas = hockey_stick(mechanism, mechanism.steps_of(watts), cell * grid.astype(float))
+        grid = cell * np.arange(-cells, cells + 1, dtype=float)
+        deltas = hockey_stick(mechanism, mechanism.steps_of(watts), grid)
         deltas[-1] = 0.0
-        pmf = pld_pmf.create_pmf_pessimistic_connect_dots(cell, grid, deltas)
-        part = PrivacyLossDistribution(pmf)
-        part = part.self_compose(times) if times > 1 else part
-        total = part if total is None else total.compose(part)
-    variation = min(max(float(total.get_delta_for_epsilon(0.0)), 0.0), 1.0)
-    basic = sum(loss * times for loss, _, times in losses)
-    return _epsilon_at(total, delta, basic), (1 + variation) / 2
-
-
-def _epsilon_at(distribution: Any, delta: float, high: float) -> float:
-    """Smallest ε ≤ high with δ(ε) ≤ δ', from above to 1e-8 of `high`.
-
-    By Brent's method on ln δ(ε), which is nearly a parabola: the closed inversion of dp-accounting
-    divides by masses that may underflow.
-    """
-    from scipy.optimize import brentq
-
-    def excess(epsilon: float) -> float:
-        found = float(distribution.get_delta_for_epsilon(epsilon))
-        return math.log(max(found, TINY)) - math.log(delta)
-
-    if excess(0.0) <= 0:
-        return 0.0
-    if excess(high) > 0:
-        return high
-    step = 1e-9 * high
-    root = float(brentq(excess, 0.0, high, xtol=step))
-    # Brent's root may lie a step too low, where δ' is not kept yet.
-    while excess(root) > 0:
-        root += step
-    return min(root, high)
+        parts.append(connect_dots(cell, deltas).repeat(times))
+    total = reduce(PrivacyLoss.join, parts)
+    kept = total.epsilon_at(delta - ROUNDING) if delta > ROUNDING else math.inf
+    return kept, (1 + total.delta_at(0.0)) / 2
 
 
 def _gaussian(
     mechanism: Mechanism, changes: list[tuple[float, int]], delta: float
-) -> tuple[float, float]:
-    """Independent Gaussian readings add up to one with the Euclidean length of the change."""
-    from scipy.optimize import brentq
+) -> tuple[float, float, float]:
+    """Basic and composed ε at δ', and the odds, by the law of continuous Gaussian noise.
+
+    Independent readings add up to one with the Euclidean length of the change. A sum of losses
+    gives every reading its share of δ'.
+    """
     from scipy.special import ndtr
+
+    sigma = mechanism.scale / mechanism.grid
+    steps = [(mechanism.steps_of(watts), times) for watts, times in changes]
+    length = math.sqrt(sum(times * step**2 for step, times in steps))
+    share = delta / sum(times for _, times in steps)
+    basic = sum(times * _gaussian_epsilon(sigma, step, share) for step, times in steps)
+    odds = float(ndtr(length / (2 * sigma)))
+    return basic, _gaussian_epsilon(sigma, length, delta), odds
+
+
+def _gaussian_epsilon(sigma: float, length: float, delta: float) -> float:
+    """Smallest ε with δ(ε) ≤ δ' for a shift by `length`, in the unit of σ."""
+    from scipy.optimize import brentq
 
     from hushmeter.noise.gaussian import analytic_delta
 
-    sigma = mechanism.scale / mechanism.grid
-    length = math.sqrt(sum(times * mechanism.steps_of(watts) ** 2 for watts, times in changes))
-    odds = float(ndtr(length / (2 * sigma)))
     if analytic_delta(0.0, sigma, length) <= delta:
-        return 0.0, odds
+        return 0.0
     high = 1.0
     while analytic_delta(high, sigma, length) > delta:
         high *= 2
-    return float(brentq(lambda e: analytic_delta(e, sigma, length) - delta, 0.0, high)), odds
-
-
-def _run(mechanism: Mechanism, watts: float, length: int, window: int, delta: float) -> Composition:
-    full, rest = divmod(length, window)
-    changes = [(watts, full)] if full else []
-    if rest:
-        changes.append((watts * rest / window, 1))
-    return compose(mechanism, changes, delta)
+    return float(brentq(lambda e: analytic_delta(e, sigma, length) - delta, 0.0, high))
 
 
 def _probability(delta: float) -> float:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hushmeter import __version__
+from hushmeter.advice import RESOLUTIONS_S
 from hushmeter.attack.registry import attackers
 from hushmeter.noise.mechanism import MAX_EPSILON
-from hushmeter.web import schemas
+from hushmeter.web import answers
 from hushmeter.web.examples import LABELS
 from hushmeter.web.training import DEFAULT, live_attackers
 
@@ -40,12 +41,12 @@ UNIT_LABELS = {
 }
 
 
-def describe_server(settings: Settings) -> schemas.About:
+def describe_server(settings: Settings) -> answers.About:
     """What can be chosen, and what is accepted."""
-    return schemas.About(
+    return answers.About(
         version=__version__,
         attackers=[
-            schemas.AttackerAbout(
+            answers.AttackerAbout(
                 name=name,
                 label=ATTACKER_LABELS.get(name, name),
                 summary=f"Needs {attackers[name].needs}; assumes {attackers[name].assumes}.",
@@ -53,14 +54,14 @@ def describe_server(settings: Settings) -> schemas.About:
             )
             for name in live_attackers()
         ],
-        mechanisms=[schemas.Named(name=n, label=label) for n, label in MECHANISM_LABELS.items()],
+        mechanisms=[answers.Named(name=n, label=label) for n, label in MECHANISM_LABELS.items()],
         units=[
-            schemas.UnitAbout(protect=protect, span=span, label=label)
+            answers.UnitAbout(protect=protect, span=span, label=label)
             for (protect, span), label in UNIT_LABELS.items()
         ],
-        examples=[schemas.Named(name=name, label=label) for name, label in LABELS.items()],
-        texts_language="en",
-        limits=schemas.Limits(
+        examples=[answers.Named(name=name, label=label) for name, label in LABELS.items()],
+        resolutions_s=[float(every) for every in RESOLUTIONS_S],
+        limits=answers.Limits(
             upload_bytes=settings.upload_bytes,
             unpacked_bytes=settings.unpacked_bytes,
             readings=settings.readings,

@@ -12,21 +12,19 @@ from hushmeter.errors import DataError, InputError
 from hushmeter.home import Home
 from hushmeter.inspection import sentences
 from hushmeter.learn import learn_home
-from hushmeter.web import schemas
+from hushmeter.web import answers, requests
 from hushmeter.web.about import describe_server
 from hushmeter.web.downloads import make_download
-from hushmeter.web.examples import make_example
 from hushmeter.web.homes import to_home, to_model
 from hushmeter.web.planning import find_advice, find_bounds
-from hushmeter.web.sessions import Session, Sessions
+from hushmeter.web.server import Server
+from hushmeter.web.sessions import Session
 from hushmeter.web.settings import Settings
-from hushmeter.web.training import FitCache
 from hushmeter.web.uploads import OPTIONS, read_options, read_upload, take_form
 from hushmeter.web.views import make_view
-from hushmeter.web.work import Workshop
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    code: {"model": schemas.ErrorAnswer, "description": words}
+    code: {"model": answers.ErrorAnswer, "description": words}
     for code, words in {
         400: "The data says no.",
         401: "The token is missing or wrong.",
@@ -41,27 +39,6 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-class Server:
-    """The memory of one app and its threads."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.sessions = Sessions(settings.sessions, settings.session_bytes, settings.idle_s)
-        self.fits = FitCache()
-        self.workshop = Workshop(settings.workers, settings.waiting)
-        self._examples: dict[str, Session] = {}
-
-    async def compute(self, function: Any, *given: Any) -> Any:
-        """The answer of a function, off the event loop and within the time of a request."""
-        return await self.workshop.run(self.settings.request_s, function, *given)
-
-    def example(self, name: str) -> Session:
-        """An example, made once."""
-        if name not in self._examples:
-            self._examples[name] = make_example(name)
-        return self._examples[name]
-
-
 def make_router(server: Server) -> APIRouter:
     """All routes of one server."""
     router = APIRouter(prefix="/api", responses=ERRORS)
@@ -73,23 +50,24 @@ def make_router(server: Server) -> APIRouter:
 
 def _add_traces(router: APIRouter, server: Server) -> None:
     @router.get("/about", summary="What this server offers")
-    async def about() -> schemas.About:
+    async def about() -> answers.About:
         return describe_server(server.settings)
 
     @router.post("/examples", summary="Try an example home")
-    async def examples(request: schemas.ExampleRequest) -> schemas.SessionModel:
+    async def examples(request: requests.ExampleRequest) -> answers.SessionModel:
         session = await server.compute(server.example, request.name)
         return describe_session(server.sessions.add(session), session)
 
     @router.post("/traces", summary="Load a file of readings", openapi_extra=_form(OPTIONS))
-    async def traces(request: Request) -> schemas.SessionModel:
-        data, name, fields = await take_form(request)
-        options = read_options(fields)
-        session = await server.compute(read_upload, data, name, options, server.settings)
+    async def traces(request: Request) -> answers.SessionModel:
+        with server.uploading():
+            data, name, fields = await server.receive(take_form(request))
+            options = read_options(fields)
+            session = await server.compute(read_upload, data, name, options, server.settings)
         return describe_session(server.sessions.add(session), session)
 
     @router.get("/traces/{trace}", summary="What is known of a loaded trace")
-    async def trace_of(trace: str) -> schemas.SessionModel:
+    async def trace_of(trace: str) -> answers.SessionModel:
         return describe_session(trace, server.sessions.get(trace))
 
     @router.delete("/traces/{trace}", status_code=204, summary="Forget a trace")
@@ -100,8 +78,8 @@ def _add_traces(router: APIRouter, server: Server) -> None:
 
 def _add_homes(router: APIRouter, server: Server) -> None:
     @router.post("/homes/read", summary="Read a home from TOML", openapi_extra=_form(()))
-    async def read(request: Request) -> schemas.HomeModel:
-        data, name, _ = await take_form(request)
+    async def read(request: Request) -> requests.HomeModel:
+        data, name, _ = await server.receive(take_form(request))
         return to_model(_parse_home(data, name, server.settings))
 
     @router.post(
@@ -110,12 +88,12 @@ def _add_homes(router: APIRouter, server: Server) -> None:
         response_class=Response,
         responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
     )
-    async def write(request: schemas.HomeRequest) -> PlainTextResponse:
+    async def write(request: requests.HomeRequest) -> PlainTextResponse:
         disposition = {"Content-Disposition": 'attachment; filename="home.toml"'}
         return PlainTextResponse(to_home(request.home).to_toml(), headers=disposition)
 
     @router.post("/homes/learn", summary="Learn a home from sub-metered readings")
-    async def learn(request: schemas.TraceRequest) -> schemas.HomeModel:
+    async def learn(request: requests.TraceRequest) -> requests.HomeModel:
         session = server.sessions.get(request.trace)
         if session.trace.power is None:
             raise DataError(
@@ -128,43 +106,44 @@ def _add_homes(router: APIRouter, server: Server) -> None:
 
 def _add_answers(router: APIRouter, server: Server) -> None:
     @router.post("/view", summary="Release with a seed, attack and score")
-    async def view(request: schemas.ViewRequest) -> schemas.View:
+    async def view(request: requests.ViewRequest) -> answers.View:
         session = server.sessions.get(request.trace)
-        answer: schemas.View = await server.compute(
+        answer: answers.View = await server.compute(
             make_view, request, session, server.fits, server.settings
         )
         return answer
 
     @router.post("/bounds", summary="Accuracy against ε, with bounds")
-    async def bounds(request: schemas.BoundsRequest) -> schemas.BoundsModel:
-        answer: schemas.BoundsModel = await server.compute(find_bounds, request)
+    async def bounds(request: requests.BoundsRequest) -> answers.BoundsModel:
+        answer: answers.BoundsModel = await server.compute(find_bounds, request)
         return answer
 
     @router.post("/advise", summary="The ε that hides an appliance, and its price")
-    async def advise(request: schemas.AdviseRequest) -> schemas.AdviceModel:
+    async def advise(request: requests.AdviseRequest) -> answers.AdviceModel:
         interval = request.interval_s
         if request.trace is not None:
             interval = server.sessions.get(request.trace).trace.interval_s
-        answer: schemas.AdviceModel = await server.compute(find_advice, request, interval)
+        answer: answers.AdviceModel = await server.compute(find_advice, request, interval)
         return answer
 
     @router.post("/release", summary="Protected readings and their receipt, to keep")
-    async def release(request: schemas.ReleaseRequest) -> schemas.Download:
+    async def release(request: requests.ReleaseRequest) -> answers.Download:
         session = server.sessions.get(request.trace)
         limit = server.settings.release_s
         return await server.workshop.run(limit, make_download, request, session)
 
 
-def describe_session(key: str, session: Session) -> schemas.SessionModel:
+def describe_session(key: str, session: Session) -> answers.SessionModel:
     """A session as JSON."""
     found = session.found.to_dict()
-    return schemas.SessionModel(
+    return answers.SessionModel(
         id=key,
         name=session.name,
-        regime=schemas.Regime(name=found["regime"], sentence=found["regime_sentence"]),
+        regime=answers.Regime(name=found["regime"], sentence=found["regime_sentence"]),
         sentences=list(sentences(session.found)),
         has_truth=session.trace.states is not None,
         home=None if session.home is None else to_model(session.home),
+        kept=len(session.trace),
         **{k: found[k] for k in _FOUND},
     )
 

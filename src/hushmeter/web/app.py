@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -41,16 +42,19 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         from fastapi import FastAPI
     except ImportError:
         raise MissingExtraError("the web page", "web") from None
-    from hushmeter.web.api import Server, make_router
+    from hushmeter.web.api import make_router
     from hushmeter.web.problems import add_handlers
     from hushmeter.web.security import Guard
+    from hushmeter.web.server import Server
 
     chosen = settings or Settings()
     server = Server(chosen)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        forgetting = asyncio.create_task(server.forget_idle())
         yield
+        forgetting.cancel()
         server.workshop.close()
 
     app = FastAPI(

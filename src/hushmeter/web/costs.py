@@ -10,7 +10,7 @@ import numpy as np
 
 from hushmeter.checks import FloatArray, IntArray
 from hushmeter.protect.cost import expect_cost
-from hushmeter.web import schemas
+from hushmeter.web import answers
 from hushmeter.web.thin import POINTS, milliseconds
 from hushmeter.wording import explain
 
@@ -24,7 +24,7 @@ JOULES_PER_KWH = 3.6e6
 
 def find_cost(
     trace: Trace, released: Trace, mechanism: Mechanism, price_per_kwh: float, currency: str
-) -> schemas.CostModel:
+) -> answers.CostModel:
     """Energy [kWh], bill and hourly means [W] as metered and as released."""
     expected = expect_cost(mechanism, released.interval_s, price_per_kwh=price_per_kwh)
     seen = trace if len(released) == len(trace) else trace.coarsen(released.interval_s)
@@ -32,17 +32,17 @@ def find_cost(
     spread = mechanism.std * math.sqrt(len(released)) * released.interval_s / JOULES_PER_KWH
     hours, true_w = hourly_means(seen)
     noisy_w = hourly_means(released)[1]
-    return schemas.CostModel(
+    return answers.CostModel(
         hourly=list(zip(hours.tolist(), _rounded(true_w), _rounded(noisy_w), strict=True))[:POINTS],
-        kwh=schemas.Amount(true=true, released=noisy, error_sd=spread),
-        bill=schemas.Bill(
+        kwh=answers.Amount(true=true, released=noisy, error_sd=spread),
+        bill=answers.Bill(
             true=true * price_per_kwh,
             released=noisy * price_per_kwh,
             error_sd=spread * price_per_kwh,
             price_per_kwh=price_per_kwh,
             currency=currency,
         ),
-        peak=schemas.Peak(true=float(true_w.max()), released=float(noisy_w.max())),
+        peak=answers.Peak(true=float(true_w.max()), released=float(noisy_w.max())),
         expected=asdict(expected),
         sentences=list(explain(expected)),
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hushmeter.protect.publish import release_unit
 from hushmeter.protect.sensitivity import calibrate
 from hushmeter.trace import iso
-from hushmeter.web import schemas
+from hushmeter.web import answers, requests
 from hushmeter.web.homes import to_home
 from hushmeter.web.views import find_unit
 from hushmeter.wording import explain
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 MEDIA_TYPES = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
 
 
-def make_download(request: schemas.ReleaseRequest, session: Session) -> schemas.Download:
+def make_download(request: requests.ReleaseRequest, session: Session) -> answers.Download:
     """Release the whole trace with noise from the operating system."""
     home = None if request.home is None else to_home(request.home)
-    unit = find_unit(request, home, session.trace.interval_s, request.every)
+    unit = find_unit(request, home, session.trace.interval_s)
     mechanism = calibrate(request.mechanism, request.epsilon, unit, clamp=request.clamp)
     release = release_unit(session.trace, mechanism, unit, home=home)
     name = f"protected-{iso(release.trace.times[0])[:10]}.{request.format}"
-    return schemas.Download(
+    return answers.Download(
         file_name=name,
         media_type=MEDIA_TYPES[request.format],
         data=base64.b64encode(_write(release.trace, request.format)).decode("ascii"),

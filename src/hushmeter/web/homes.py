@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hushmeter.home import Appliance, Home
-from hushmeter.web.schemas import ApplianceModel, HomeModel
+from hushmeter.web.requests import ApplianceModel, HomeModel
 
 
 def to_home(model: HomeModel) -> Home:

@@ -16,9 +16,9 @@ from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.protect.sensitivity import Unit, calibrate
 from hushmeter.theory.account import DELTA
 from hushmeter.theory.bound import Bound
-from hushmeter.theory.curves import BoundCurves, bound_curves
+from hushmeter.theory.curves import BoundCurves, bound_curves, switch_limit
 from hushmeter.theory.universal import gaussian_limit, mean_limit
-from hushmeter.web import schemas
+from hushmeter.web import answers, requests
 from hushmeter.web.homes import to_home
 from hushmeter.web.views import find_unit, finite
 from hushmeter.wording import explain
@@ -31,7 +31,7 @@ LEAST_EPSILON = 1e-3
 STAIRCASE_POINTS = 25
 
 
-def find_bounds(request: schemas.BoundsRequest) -> schemas.BoundsModel:
+def find_bounds(request: requests.BoundsRequest) -> answers.BoundsModel:
     """Accuracy of telling, at one reading, which appliances switched, against ε.
 
     The paper's bounds and the exact accuracy hold for Laplace noise, λ = Δ1/ε; for other noise
@@ -48,8 +48,9 @@ def find_bounds(request: schemas.BoundsRequest) -> schemas.BoundsModel:
     lower, upper = curves.corrected.lower, curves.corrected.upper
     scale, limit = curves.scale, curves.limit
     if not laplace:
-        scale, limit = _other_noise(request, home, unit, epsilon, 1 - curves.floor)
-    return schemas.BoundsModel(
+        scale, optimum = _other_noise(request, home, unit, epsilon)
+        limit = switch_limit(optimum, 1 - curves.floor)
+    return answers.BoundsModel(
         unit=unit.sentence,
         epsilon=epsilon.tolist(),
         ln_inverse=(-np.log(epsilon)).tolist(),
@@ -67,7 +68,7 @@ def find_bounds(request: schemas.BoundsRequest) -> schemas.BoundsModel:
     )
 
 
-def find_advice(request: schemas.AdviseRequest, interval_s: float) -> schemas.AdviceModel:
+def find_advice(request: requests.AdviseRequest, interval_s: float) -> answers.AdviceModel:
     """The releases that keep an appliance hidden, cheapest first."""
     advice = advise(
         to_home(request.home),
@@ -79,7 +80,7 @@ def find_advice(request: schemas.AdviseRequest, interval_s: float) -> schemas.Ad
         max_hourly_error=request.max_hourly_error,
         price_per_kwh=request.price_per_kwh,
     )
-    return schemas.AdviceModel(
+    return answers.AdviceModel(
         goal=asdict(advice.goal),
         feasible=advice.feasible,
         options=[asdict(option) for option in advice.options],
@@ -88,9 +89,9 @@ def find_advice(request: schemas.AdviseRequest, interval_s: float) -> schemas.Ad
 
 
 def _other_noise(
-    request: schemas.BoundsRequest, home: Home, unit: Unit, epsilon: FloatArray, share: float
+    request: requests.BoundsRequest, home: Home, unit: Unit, epsilon: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Scale [W] and limit of any attacker, mean over the appliances.
+    """Scale [W] and optimum of any attacker for a prior of ½, mean over the appliances.
 
     Gaussian noise is taken as continuous: exact calibration moves σ by less than 1 % and takes a
     third of a second for every ε.
@@ -98,14 +99,14 @@ def _other_noise(
     if request.mechanism == "gaussian":
         sigma = np.array([unit_sigma(e, DELTA, unit.touches > 1) for e in epsilon.tolist()])
         largest = np.array([[max(a.on_levels)] for a in home.appliances])
-        return sigma * unit.l2, gaussian_limit(largest, sigma * unit.l2, share).mean(axis=0)
-    scale, limit = np.full((2, epsilon.size), np.nan)
+        return sigma * unit.l2, gaussian_limit(largest, sigma * unit.l2).mean(axis=0)
+    scale, optimum = np.full((2, epsilon.size), np.nan)
     for i, value in enumerate(epsilon.tolist()):
         # Noise too wide for any grid has no value.
         with suppress(InputError):
             mechanism = calibrate(request.mechanism, value, unit, clamp=request.clamp)
-            scale[i], limit[i] = mechanism.scale, mean_limit(home, mechanism, share)
-    return scale, limit
+            scale[i], optimum[i] = mechanism.scale, mean_limit(home, mechanism)
+    return scale, optimum
 
 
 def _vacuous(*found: Bound) -> list[bool]:

@@ -156,7 +156,7 @@ def _check_origin(headers: Headers) -> None:
     """Refuse what a page from elsewhere started."""
     site = headers.get("sec-fetch-site", "none")
     origin = headers.get("origin")
-    foreign = origin is not None and urlsplit(origin).netloc != headers.get("host")
+    foreign = origin is not None and origin.partition("://")[2] != headers.get("host")
     if site not in ("none", "same-origin") or foreign:
         raise Refusal(403, "only the page of this server may call it.")
 

@@ -72,6 +72,8 @@ class Sessions:
         What nobody asked for in so long is forgotten [s].
     clock : callable
         Seconds that only grow.
+    forgotten : callable
+        Called with every trace that is forgotten.
     """
 
     def __init__(
@@ -80,9 +82,10 @@ class Sessions:
         most_bytes: int,
         idle_s: float,
         clock: Callable[[], float] = time.monotonic,
+        forgotten: Callable[[Session], None] = lambda _: None,
     ) -> None:
         self._most, self._most_bytes, self._idle_s = most, most_bytes, idle_s
-        self._clock = clock
+        self._clock, self._forgotten = clock, forgotten
         self._lock = threading.Lock()
         self._held: OrderedDict[str, tuple[Session, float]] = OrderedDict()
 
@@ -118,8 +121,15 @@ class Sessions:
     def remove(self, key: str) -> None:
         """Forget a trace."""
         with self._lock:
-            if self._held.pop(key, None) is None:
-                raise UnknownTraceError
+            held = self._held.pop(key, None)
+        if held is None:
+            raise UnknownTraceError
+        self._forgotten(held[0])
+
+    def forget_idle(self) -> None:
+        """Drop what nobody asked for in `idle_s`."""
+        with self._lock:
+            self._forget()
 
     def _forget(self) -> None:
         """Drop what is idle, and the least recently used until the rest fits."""
@@ -129,4 +139,5 @@ class Sessions:
             fits = len(self._held) <= self._most and self.bytes <= self._most_bytes
             if fits and used >= oldest:
                 return
-            self._held.popitem(last=False)
+            _, (session, _) = self._held.popitem(last=False)
+            self._forgotten(session)

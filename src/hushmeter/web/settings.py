@@ -41,6 +41,8 @@ class Settings:
         A trace that nobody asked for in so long is forgotten [s].
     workers : int
         Threads that compute.
+    uploads : int
+        Most files on their way into memory at a time.
     waiting : int
         Most requests that compute or wait for a thread.
     request_s : float
@@ -62,6 +64,7 @@ class Settings:
     session_bytes: int = 512 * MEGABYTE
     idle_s: float = 3600.0
     workers: int = field(default_factory=lambda: max(2, min(4, os.cpu_count() or 2)))
+    uploads: int = 8
     waiting: int = 256
     request_s: float = 30.0
     release_s: float = 120.0

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from copy import copy
 from dataclasses import dataclass
 from inspect import signature
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -57,9 +57,9 @@ class FitCache:
     def __init__(self, most: int = 64) -> None:
         self._most = most
         self._lock = threading.Lock()
-        self._held: OrderedDict[object, Future[Trained]] = OrderedDict()
+        self._held: OrderedDict[tuple[Any, ...], Future[Trained]] = OrderedDict()
 
-    def get(self, key: object, fit: Callable[[], Trained]) -> Trained:
+    def get(self, key: tuple[Any, ...], fit: Callable[[], Trained]) -> Trained:
         """The attacker under a key, fitted now if it is not there; a failed fit is forgotten."""
         with self._lock:
             future = self._held.get(key)
@@ -78,6 +78,12 @@ class FitCache:
                 with self._lock:
                     self._held.pop(key, None)
         return future.result()
+
+    def forget(self, source: str) -> None:
+        """Drop what was learnt from a source: the first part of its keys."""
+        with self._lock:
+            for key in [key for key in self._held if key[0] == source]:
+                del self._held[key]
 
 
 def live_attackers() -> list[str]:

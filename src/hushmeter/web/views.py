@@ -11,11 +11,12 @@ import numpy as np
 
 from hushmeter.checks import BoolArray
 from hushmeter.errors import DataError, InputError
+from hushmeter.inspection import find_regime
 from hushmeter.noise.parameters import clamp_bounds
 from hushmeter.protect.publish import release_unit
 from hushmeter.protect.sensitivity import Unit, calibrate, resolve_unit
 from hushmeter.scoring import Score, score
-from hushmeter.web import schemas
+from hushmeter.web import answers, requests
 from hushmeter.web.costs import find_cost
 from hushmeter.web.homes import to_home
 from hushmeter.web.thin import runs, thin
@@ -57,8 +58,8 @@ class Sight:
 
 
 def make_view(
-    request: schemas.ViewRequest, session: Session, fits: FitCache, settings: Settings
-) -> schemas.View:
+    request: requests.ViewRequest, session: Session, fits: FitCache, settings: Settings
+) -> answers.View:
     """Release with a seed, attack, score and explain one stretch of a trace.
 
     The numbers are those of `release`, `attackers[…].predict` and `score` with the same seed.
@@ -67,7 +68,7 @@ def make_view(
     home = None if request.home is None else to_home(request.home)
     first, stop = _stretch(request, len(session.trace), settings)
     trace = session.trace[first:stop]
-    unit = find_unit(request, home, trace.interval_s, request.every)
+    unit = find_unit(request, home, trace.interval_s)
     mechanism = calibrate(request.mechanism, request.epsilon, unit, clamp=request.clamp)
     # Without the home, the receipt has no account of whole days, which takes seconds.
     release = release_unit(trace, mechanism, unit, rng=request.seed)
@@ -77,7 +78,7 @@ def make_view(
         trained = _train(request, home, session, fits, first, stop)
         sight = _attack(trained, home, seen, release, mechanism, request.seed)
     cost = find_cost(trace, release.trace, mechanism, request.price_per_kwh, request.currency)
-    return schemas.View(
+    return answers.View(
         unit=unit.sentence,
         epsilon=request.epsilon,
         delta=mechanism.delta,
@@ -85,6 +86,7 @@ def make_view(
         start=first,
         length=stop - first,
         interval_s=release.trace.interval_s,
+        reveals=find_regime(release.trace.interval_s)[1],
         metered=thin(trace),
         released=thin(release.trace),
         strips=None if sight is None or home is None else _strips(sight, home, seen),
@@ -101,9 +103,7 @@ def make_view(
     )
 
 
-def find_unit(
-    request: schemas.UnitRequest, home: Home | None, interval_s: float, every: str | None = None
-) -> Unit:
+def find_unit(request: requests.UnitRequest, home: Home | None, interval_s: float) -> Unit:
     """The unit of protection that a request names."""
     return resolve_unit(
         request.protect,
@@ -113,11 +113,11 @@ def find_unit(
         appliance=request.appliance,
         clamp=clamp_bounds(request.clamp),
         watts=request.watts,
-        every=every,
+        every=request.every,
     )
 
 
-def _stretch(request: schemas.ViewRequest, count: int, settings: Settings) -> tuple[int, int]:
+def _stretch(request: requests.ViewRequest, count: int, settings: Settings) -> tuple[int, int]:
     """First reading shown and the one after the last."""
     if request.start >= count:
         raise DataError(f"start is {request.start}, but the trace has {count} readings.")
@@ -129,7 +129,7 @@ def _stretch(request: schemas.ViewRequest, count: int, settings: Settings) -> tu
 
 
 def _train(
-    request: schemas.ViewRequest,
+    request: requests.ViewRequest,
     home: Home,
     session: Session,
     fits: FitCache,
@@ -172,13 +172,13 @@ def _named(trace: Trace, name: str) -> bool:
     return name in (trace.names or ())
 
 
-def _strips(sight: Sight, home: Home, seen: Trace) -> list[schemas.Strip]:
+def _strips(sight: Sight, home: Home, seen: Trace) -> list[answers.Strip]:
     strips = []
     for i, name in enumerate(home.names):
         guess = sight.states[:, i]
         truth = sight.truth[:, sight.known.index(i)] if i in sight.known else None
         strips.append(
-            schemas.Strip(
+            answers.Strip(
                 appliance=name,
                 truth=None if truth is None else runs(truth, seen),
                 guess=runs(guess, seen),
@@ -188,14 +188,14 @@ def _strips(sight: Sight, home: Home, seen: Trace) -> list[schemas.Strip]:
     return strips
 
 
-def _visibility(sight: Sight) -> list[schemas.Visibility] | None:
+def _visibility(sight: Sight) -> list[answers.Visibility] | None:
     if sight.score is None:
         return None
     rows = []
     for column, (i, seen) in enumerate(zip(sight.known, sight.score.per_appliance, strict=True)):
         low, high = visibility_interval(sight.states[:, i], sight.truth[:, column])
         rows.append(
-            schemas.Visibility(
+            answers.Visibility(
                 appliance=seen.name,
                 accuracy=seen.alpha,
                 floor=seen.floor,
@@ -208,10 +208,10 @@ def _visibility(sight: Sight) -> list[schemas.Visibility] | None:
     return rows
 
 
-def _score(found: Score | None) -> schemas.ScoreModel | None:
+def _score(found: Score | None) -> answers.ScoreModel | None:
     if found is None:
         return None
-    return schemas.ScoreModel(
+    return answers.ScoreModel(
         alpha=found.alpha,
         alpha_floor=found.alpha_floor,
         f1=finite(found.f1),
@@ -219,7 +219,7 @@ def _score(found: Score | None) -> schemas.ScoreModel | None:
     )
 
 
-def _sentences(release: Release, sight: Sight | None, cost: schemas.CostModel) -> list[str]:
+def _sentences(release: Release, sight: Sight | None, cost: answers.CostModel) -> list[str]:
     """The unit of protection first, then the odds, then the cost."""
     promise = explain(release)[0].removeprefix(SIMULATION_WORDS)
     odds = () if sight is None or sight.score is None else explain(sight.score)

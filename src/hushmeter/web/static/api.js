@@ -64,6 +64,7 @@ export const api = {
   forget: (id) => call("DELETE", `traces/${encodeURIComponent(id)}`),
   view: (request, signal) => post("view", request, signal),
   bounds: (request, signal) => post("bounds", request, signal),
+  advise: (request) => post("advise", request),
   release: (request) => post("release", request),
   learnHome: (trace) => post("homes/learn", { trace }),
   readHome: async (file) => (await call("POST", "homes/read", { form: fileForm(file) })).json(),

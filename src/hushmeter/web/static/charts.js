@@ -1,7 +1,7 @@
 // The four charts of the page. Each takes what the server sent and draws it in place.
 
 import { fixed, plain } from "./format.js";
-import { TIME_AXIS, axisName, colours, draw, layout } from "./drawing.js";
+import { TIME_AXIS, axisName, colours, draw, layout, unmarked } from "./drawing.js";
 import { margins } from "./strips.js";
 import { say } from "./texts.js";
 
@@ -10,27 +10,28 @@ const HOUR = 3_600_000;
 const LEAST_VISIBILITY = -25;
 
 /** ④ The metered readings in grey against the released ones. */
-export function drawTrace(element, view, [start, end]) {
+export function drawTrace(element, view, { metered_s, range }) {
   const { grey, blue } = colours();
   const { left, right } = margins(element.clientWidth);
-  const line = (points, name, color, width) => ({
-    ...zigzag(points),
+  const line = (points, seconds, name, color, width) => ({
+    ...(isThinned(points) ? zigzag(points) : steps(points, 1000 * seconds)),
     name,
     type: "scatter",
     mode: "lines",
     line: { color, width, shape: isThinned(points) ? "linear" : "hv" },
     hovertemplate: "%{y:.3~f} kW",
   });
-  const traces = [
-    { ...line(view.released, say("trace.released"), blue, 1), opacity: 0.55 },
-    line(view.metered, say("trace.metered"), grey, 2),
-  ];
+  // Few released readings are lines among many metered ones: they go above, and strong.
+  const coarser = view.interval_s > metered_s;
+  const released = line(view.released, view.interval_s, say("trace.released"), blue, coarser ? 2.4 : 1);
+  const metered = line(view.metered, metered_s, say("trace.metered"), grey, coarser ? 1 : 2);
+  const traces = coarser ? [metered, released] : [{ ...released, opacity: 0.55 }, metered];
   return draw(
     element,
     traces,
     layout({
       margin: { l: left, r: right, b: 44 },
-      xaxis: { ...TIME_AXIS, range: [start, end] },
+      xaxis: { ...TIME_AXIS, range },
       annotations: [axisName(say("trace.axis"), 44)],
     }),
   );
@@ -51,13 +52,29 @@ function zigzag(points) {
   return { x, y };
 }
 
+/** One point for every reading, in kW; the last before a gap or the end lasts as long as it did. */
+function steps(points, length) {
+  const x = [];
+  const y = [];
+  points.forEach(([time, low], i) => {
+    const next = points[i + 1]?.[1] ?? null;
+    x.push(time);
+    y.push(low === null ? null : low / 1000);
+    if (low !== null && next === null) {
+      x.push(time + length);
+      y.push(low / 1000);
+    }
+  });
+  return { x, y };
+}
+
 const isThinned = (points) => points.some(([, low, high]) => low !== high);
 
 /** ⑥ How visible every appliance is, over the guess without data. */
 export function drawVisibility(element, rows) {
   const { blue, grey, soft, ink } = colours();
   const wide = element.clientWidth >= 620;
-  const names = rows.map((row) => row.appliance);
+  const names = rows.map((row) => unmarked(row.appliance));
   const shares = rows.map((row) => 100 * (row.visibility ?? 0));
   const lows = rows.map((row, i) => shares[i] - 100 * (row.low ?? row.visibility ?? 0));
   const highs = rows.map((row, i) => 100 * (row.high ?? row.visibility ?? 0) - shares[i]);
@@ -71,13 +88,13 @@ export function drawVisibility(element, rows) {
     error_x: { type: "data", array: highs, arrayminus: lows, color: ink, thickness: 1.4, width: 4 },
     hovertemplate: "%{y}: %{x:.1f}<extra></extra>",
   };
-  const text = rows.map((row) => ({
+  const text = rows.map((row, index) => ({
     text: say("visibility.text", { right: odds(row, 0), guess: odds(row, 1) }),
     x: 1,
     xref: "paper",
     xanchor: "left",
     xshift: 12,
-    y: row.appliance,
+    y: index,
     showarrow: false,
     font: { color: soft },
   }));
@@ -96,7 +113,7 @@ export function drawVisibility(element, rows) {
         zerolinecolor: ink,
         title: { text: say("visibility.axis"), standoff: 8, font: { size: 13 } },
       },
-      yaxis: { autorange: "reversed", automargin: true, showgrid: false, ticklabelstandoff: 8 },
+      yaxis: { type: "category", autorange: "reversed", automargin: true, showgrid: false, ticklabelstandoff: 8 },
       annotations: wide ? text : [],
     }),
   );

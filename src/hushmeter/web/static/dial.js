@@ -1,7 +1,7 @@
-// ③ The slider, ε, the unit of protection and the kind of noise.
+// ③ The slider, ε, the released interval, the unit of protection and the kind of noise.
 
-import { fillRadios, fillSelect, find } from "./dom.js";
-import { bare, plain, typedNumber, watts } from "./format.js";
+import { fillRadios, fillSelect, find, show } from "./dom.js";
+import { bare, duration, plain, typedNumber, watts } from "./format.js";
 import { say, sayOr } from "./texts.js";
 
 const LEAST = 0.01;
@@ -66,10 +66,38 @@ export class Dial {
     this.#showEpsilon();
   }
 
+  /** Other readings: other intervals to release them in, of which two at least fit. */
+  setReadings({ interval_s, kept }) {
+    const longest = (interval_s * kept) / 2;
+    const longer = this.about.resolutions_s.filter((every) => isMultiple(every, interval_s) && every <= longest);
+    this.intervals = [null, ...longer];
+    this.metered_s = interval_s;
+    if (!this.intervals.includes(this.settings.every)) this.settings.every = null;
+    this.#fillIntervals();
+    show(find("every-choice"), longer.length > 0);
+  }
+
+  #fillIntervals() {
+    const name = (every) => duration(every ?? this.metered_s);
+    const choices = this.intervals.map((every) => [every, name(every)]);
+    fillRadios(find("every"), "every", choices, this.settings.every, (every) => this.#set({ every }));
+  }
+
+  /** Set everything at once, as advice does; `every_s` is the released interval. */
+  apply({ epsilon, mechanism, span, every_s, appliance }) {
+    const every = every_s === this.metered_s ? null : every_s;
+    Object.assign(this.settings, { epsilon, mechanism, protect: "appliance", span, appliance, every });
+    find("mechanism").value = mechanism;
+    this.#showMechanism();
+    this.#fillUnits();
+    this.#fillIntervals();
+    this.#set({});
+  }
+
   /** The fields of a request that name the noise and its unit of protection. */
   request() {
-    const { epsilon, mechanism, protect, span, appliance } = this.settings;
-    return { epsilon, mechanism, protect, span, ...(appliance && { appliance }) };
+    const { epsilon, mechanism, protect, span, appliance, every } = this.settings;
+    return { epsilon, mechanism, protect, span, ...(appliance && { appliance }), ...(every && { every: `${every}s` }) };
   }
 
   #listen() {
@@ -117,6 +145,7 @@ export class Dial {
     slider.setAttribute("aria-valuetext", say("noise.value", { epsilon: plain(epsilon), unit: this.unit() }));
     find("epsilon").value = bare(epsilon, 3);
     find("unit-sentence").textContent = say("noise.unit", { unit: this.unit() });
+    find("every-now").textContent = this.everyWords();
     find("seed-note").textContent = say("noise.seed", { seed });
   }
 
@@ -132,6 +161,12 @@ export class Dial {
     return sayOr(`noise.units.${protect}.${span}`, found?.label ?? span);
   }
 
+  /** How often a reading is released, where that is not as metered. */
+  everyWords() {
+    const { every } = this.settings;
+    return every ? say("every.now", { every: duration(every) }) : "";
+  }
+
   /** The width of the noise and δ, once the server has told them. */
   showNoise({ scale_w, delta }) {
     const promise = delta ? ` ${say("noise.delta", { delta: delta.toExponential(0) })}` : "";
@@ -140,3 +175,5 @@ export class Dial {
 }
 
 const unique = (values) => [...new Set(values)];
+
+const isMultiple = (every, interval) => every > interval && Math.abs(every / interval - Math.round(every / interval)) < 1e-9;

@@ -19,6 +19,12 @@ export function show(element, visible = true) {
   element.hidden = !visible;
 }
 
+/** Mark a field as wrongly filled in, or no longer. */
+export function markInvalid(input, wrong) {
+  if (wrong) input.setAttribute("aria-invalid", "true");
+  else input.removeAttribute("aria-invalid");
+}
+
 /** Fill a list, touching only the entries that changed: a screen reader then speaks only those. */
 export function fillList(list, sentences) {
   while (list.children.length > sentences.length) list.lastElementChild.remove();

@@ -5,16 +5,16 @@ import { create, fillRadios, find, saveFile } from "./dom.js";
 import { plain } from "./format.js";
 import { say } from "./texts.js";
 
-const TYPES = { csv: "text/csv", parquet: "application/vnd.apache.parquet" };
+const FORMATS = ["csv", "parquet"];
 
-/** Wires the download; `request()` gives the settings and `unit()` their unit in words. */
+/** Wires the download; `request()` gives the settings, and the dial their words. */
 export class Download {
   #format = "csv";
   #spent = [];
 
-  constructor({ request, unit, busy, problem }) {
-    Object.assign(this, { request, unit, busy, problem });
-    const choices = Object.keys(TYPES).map((format) => [format, say(`download.formats.${format}`)]);
+  constructor({ request, dial, busy, problem }) {
+    Object.assign(this, { request, dial, busy, problem });
+    const choices = FORMATS.map((format) => [format, say(`download.formats.${format}`)]);
     fillRadios(find("formats"), "format", choices, this.#format, (format) => {
       this.#format = format;
     });
@@ -29,13 +29,13 @@ export class Download {
 
   /** Name the promise that the next release would make. */
   showStake(epsilon) {
-    const words = { epsilon: plain(epsilon), unit: this.unit() };
-    find("download-stake").textContent = say("download.stake", words);
+    const words = { epsilon: plain(epsilon), unit: this.dial.unit() };
+    find("download-stake").textContent = `${say("download.stake", words)} ${this.dial.everyWords()}`.trim();
   }
 
   async #prepare() {
     const request = { ...this.request(), format: this.#format };
-    const unit = this.unit();
+    const unit = this.dial.unit();
     const button = find("prepare");
     if (button.getAttribute("aria-disabled") === "true") return;
     // Not `disabled`: the button must keep the focus.
@@ -53,12 +53,12 @@ export class Download {
     }
   }
 
-  #show(release, { epsilon, format }, unit) {
+  #show(release, { epsilon }, unit) {
     this.#spent.push({ epsilon, unit });
     const bytes = Uint8Array.from(atob(release.data), (letter) => letter.charCodeAt(0));
     const receipt = `${JSON.stringify(release.receipt, null, 2)}\n`;
     const data = this.#button(say("download.data", { name: release.file_name }), () =>
-      saveFile(release.file_name, bytes, TYPES[format]),
+      saveFile(release.file_name, bytes, release.media_type),
     );
     const paper = this.#button(say("download.receipt", { name: release.receipt_name }), () =>
       saveFile(release.receipt_name, receipt, "application/json"),

@@ -81,6 +81,11 @@ export function layout(changes) {
   return merged;
 }
 
+/** A name as plotly.js shall write it: it takes tags in a text for markup, even links. */
+export function unmarked(name) {
+  return name.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+}
+
 /** The name of the y axis, written above it instead of along it; `left` is the chart's margin. */
 export function axisName(text, left) {
   return {

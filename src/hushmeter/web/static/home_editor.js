@@ -1,7 +1,7 @@
 // The appliances of the home: shown, edited, saved, loaded, learnt.
 
 import { api } from "./api.js";
-import { create, find, saveFile, show } from "./dom.js";
+import { create, find, markInvalid, saveFile, show } from "./dom.js";
 import { bare, typedNumber, watts } from "./format.js";
 import { say } from "./texts.js";
 
@@ -98,8 +98,9 @@ export class HomeEditor {
     }));
     const tolerance = find("home-tolerance");
     const wrong = findProblem(entries, tolerance);
-    for (const { name, power } of entries) for (const input of [name, power]) mark(input, wrong);
-    mark(tolerance, wrong);
+    for (const input of [...entries.flatMap(({ name, power }) => [name, power]), tolerance]) {
+      markInvalid(input, input === wrong?.input);
+    }
     this.#tell(wrong?.sentence ?? "");
     if (wrong) return;
     entries.forEach(({ name, power }, index) => {
@@ -160,9 +161,4 @@ function findProblem(entries, tolerance) {
   }
   if (!(typedNumber(tolerance.value) > 0)) return { input: tolerance, sentence: say("home.problem.tolerance") };
   return null;
-}
-
-function mark(input, wrong) {
-  if (wrong?.input === input) input.setAttribute("aria-invalid", "true");
-  else input.removeAttribute("aria-invalid");
 }

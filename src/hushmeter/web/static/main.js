@@ -1,19 +1,20 @@
 // Ties the page together: readings, home and settings in; panels out.
 
+import { Advisor } from "./advice.js";
 import { Latest, api } from "./api.js";
 import { Dial } from "./dial.js";
-import { create, fillList, fillSelect, find, show } from "./dom.js";
+import { create, fillList, fillSelect, find, markInvalid, show } from "./dom.js";
 import { Download } from "./download.js";
 import { loadPlotly } from "./drawing.js";
 import { duration, plain, stretch, typedNumber } from "./format.js";
 import { HomeEditor } from "./home_editor.js";
 import { Panels } from "./panels.js";
-import { wireSources } from "./sources.js";
+import { inPageWords, wireSources } from "./sources.js";
 import { loadTexts, say } from "./texts.js";
 import { TraceWindow } from "./window.js";
 
 const BUSY_AFTER_MS = 150;
-const DEFAULTS = { epsilon: 1, mechanism: "laplace", protect: "appliance", span: "reading", appliance: null, attacker: "bayes", seed: 1, price_per_kwh: 0.3 };
+const DEFAULTS = { epsilon: 1, mechanism: "laplace", protect: "appliance", span: "reading", every: null, appliance: null, attacker: "bayes", seed: 1, price_per_kwh: 0.3 };
 
 class Page {
   constructor(about) {
@@ -26,11 +27,19 @@ class Page {
     const busy = (on) => this.busy(on);
     const onError = (error) => this.#failed(error);
     this.views = new Latest((signal) => this.#refreshView(signal), { onBusy: busy, onError });
-    this.bounds = new Latest((signal) => this.#refreshBounds(signal), { onBusy: () => {}, onError });
+    this.bounds = new Latest((signal) => this.#refreshBounds(signal), {
+      onBusy: () => {},
+      onError: (error) => {
+        // The same curves may be asked for again.
+        this.boundsKey = null;
+        onError(error);
+      },
+    });
     this.window = new TraceWindow(about.limits.view_readings, () => this.views.ask());
     this.dial = new Dial(this.settings, about, { changed: () => this.#changed(), problem });
     this.editor = new HomeEditor({ changed: (home) => this.#setHome(home), problem });
-    this.download = new Download({ request: () => this.#request(), unit: () => this.dial.unit(), busy, problem });
+    this.advisor = new Advisor({ request: () => this.#goal(), apply: (option) => this.#apply(option), busy, problem });
+    this.download = new Download({ request: () => this.#request(), dial: this.dial, busy, problem });
     wireSources(about, { open: (session, isExample) => this.open(session, isExample), busy, problem });
     this.#wireRest();
   }
@@ -66,7 +75,8 @@ class Page {
     show(find("results"));
     document.body.classList.add("opened");
     this.#showFile(isExample);
-    this.window.open(session);
+    this.dial.setReadings(session);
+    this.window.open(session, this.settings.every);
     this.download.open();
     const source = session.home ? (isExample ? "example" : "file") : "typical";
     this.editor.set(home, source, { trace: session.id, canLearn: session.has_truth && !isExample });
@@ -99,7 +109,7 @@ class Page {
       span: stretch(start, end),
     });
     find("file-reveals").textContent = sentences[0];
-    fillList(find("file-sentences"), sentences.slice(1));
+    fillList(find("file-sentences"), sentences.slice(1).map(inPageWords));
   }
 
   #showAttacker() {
@@ -110,7 +120,7 @@ class Page {
   #setPrice(input) {
     const price = typedNumber(input.value);
     const fine = price >= 0;
-    input.toggleAttribute("aria-invalid", !fine);
+    markInvalid(input, !fine);
     if (!fine) {
       this.tell(say("cost.price_problem"));
       return;
@@ -122,12 +132,14 @@ class Page {
   #setHome(home) {
     this.home = home;
     this.dial.setAppliances(home.appliances.map(({ name }) => name));
+    this.advisor.setHome(home);
     this.#changed();
   }
 
   #changed() {
     this.download.showStake(this.settings.epsilon);
     if (!this.session) return;
+    this.window.fit(this.settings.every);
     this.panels.moveMarker(this.#context());
     this.views.ask();
     this.#askBounds();
@@ -141,6 +153,15 @@ class Page {
     this.boundsKey = key;
     this.boundsRequest = request;
     this.bounds.ask();
+  }
+
+  #goal() {
+    return { home: this.home, trace: this.session.id, price_per_kwh: this.settings.price_per_kwh };
+  }
+
+  #apply(option) {
+    this.dial.apply(option);
+    document.querySelector(".board").scrollIntoView();
   }
 
   #request() {

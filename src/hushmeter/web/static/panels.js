@@ -44,6 +44,11 @@ export class Panels {
     if (this.#bounds) await this.moveMarker(this.#context);
   }
 
+  /** First and last moment that is shown. */
+  #extent() {
+    return extent(this.#view, this.#context.interval_s);
+  }
+
   /** ⑦ */
   #showSentences() {
     const { epsilon, unit, attacker } = this.#context;
@@ -53,6 +58,9 @@ export class Panels {
     fillList(list, this.#view.sentences);
     const count = this.#view.visibility?.length ?? 0;
     [...list.children].forEach((entry, i) => entry.classList.toggle("odds", i > 0 && i <= count));
+    const coarser = this.#view.interval_s > this.#context.interval_s;
+    show(find("released-reveals"), coarser);
+    find("released-reveals").textContent = coarser ? this.#view.reveals : "";
   }
 
   /** ④ */
@@ -63,14 +71,12 @@ export class Panels {
     const words = { low, high, released_low, released_high };
     for (const key of Object.keys(words)) words[key] = watts(words[key]);
     find("trace-summary").textContent = say("trace.summary", words);
-    const rows = () =>
-      view.metered.map(([time, ...metered], i) => [
-        moment(time, { seconds: true }),
-        span(metered),
-        span(view.released[i]?.slice(1) ?? []),
-      ]);
+    const rows = () => {
+      const released = rowAt(view.released, 1000 * view.interval_s);
+      return view.metered.map(([time, ...metered]) => [moment(time, { seconds: true }), span(metered), span(released(time))]);
+    };
     this.tables.trace.set(columns("trace", ["time", "metered", "released"]), rows);
-    return drawTrace(find("trace-chart"), view, extent(view));
+    return drawTrace(find("trace-chart"), view, { metered_s: this.#context.interval_s, range: this.#extent() });
   }
 
   /** ⑤ */
@@ -88,7 +94,7 @@ export class Panels {
       return;
     }
     drawLegend(find("strips-legend"), hasTruth);
-    drawStrips(find("strips"), strips, extent(this.#view));
+    drawStrips(find("strips"), strips, this.#extent());
     find("strips-summary").textContent = stripSummary(strips, hasTruth);
     const names = hasTruth ? ["appliance", "on", "seen", "missed", "alarm"] : ["appliance", "believed"];
     this.tables.strips.set(columns("strips", names), () => stripRows(strips, hasTruth));
@@ -115,7 +121,7 @@ export class Panels {
       tile("cost.bill", amount(bill.released), amount(bill.true), amount(bill.error_sd)),
       tile("cost.peak", watts(peak.released), watts(peak.true)),
     );
-    find("cost-span").textContent = say("cost.span", { span: stretch(...extent(this.#view)) });
+    find("cost-span").textContent = say("cost.span", { span: stretch(...this.#extent()) });
     const rows = () => hourly.map(([time, metered, released]) => [moment(time), watts(metered), watts(released)]);
     this.tables.cost.set(columns("cost", ["time", "metered", "released"]), rows);
     const chart = find("cost-chart");
@@ -147,6 +153,17 @@ export class Panels {
 const columns = (panel, names) => names.map((name) => say(`${panel}.columns.${name}`));
 
 const span = ([low = null, high]) => (low === null ? "–" : low === high ? watts(low) : `${watts(low)} … ${watts(high)}`);
+
+/** Finds the least and most of the row that covers a time; `length` is that of one reading [ms]. */
+function rowAt(points, length) {
+  const stretches = points.length > 1 ? (points.at(-1)[0] - points[0][0]) / (points.length - 1) : 0;
+  const end = points.at(-1)[0] + Math.max(length, stretches);
+  let place = -1;
+  return (time) => {
+    while (place + 1 < points.length && points[place + 1][0] <= time) place += 1;
+    return place < 0 || time >= end ? [] : points[place].slice(1);
+  };
+}
 
 function range(points) {
   const measured = points.filter(([, low]) => low !== null);

@@ -13,7 +13,9 @@ export function wireSources(about, { open, busy, problem }) {
     try {
       await open(await ask(), isExample);
     } catch (error) {
-      problem(error.message);
+      const told = inPageWords(error.message);
+      if (told !== error.message) find("read-options").parentElement.open = true;
+      problem(told);
     } finally {
       busy(false);
     }
@@ -63,6 +65,14 @@ function fillReadOptions() {
       return create("div", { className: "field" }, create("label", { htmlFor: id }, say(`source.field.${field}`)), input);
     }),
   );
+}
+
+/** A sentence of the reader that names options of the command line, with the names of the fields. */
+export function inPageWords(sentence) {
+  return sentence.replace(/--([a-z]+(?:-[a-z]+)*)/g, (option, name) => {
+    const field = name.replaceAll("-", "_");
+    return FIELDS.includes(field) ? say("source.option", { field: say(`source.field.${field}`) }) : option;
+  });
 }
 
 function readOptions() {

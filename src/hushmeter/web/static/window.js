@@ -29,17 +29,35 @@ export class TraceWindow {
   }
 
   /** Start over with new readings: everything, or the longest window that the server attacks. */
-  open({ readings, interval_s }) {
-    this.readings = readings;
-    this.start = 0;
-    const fits = (count) => count >= LEAST_READINGS && count <= Math.min(this.most, readings - 1);
+  open({ kept, interval_s }, every) {
+    Object.assign(this, { readings: kept, interval_s, every, start: 0 });
+    const choices = this.#choices();
+    this.#fill(choices, choices.at(-1)[0]);
+  }
+
+  /** Released in longer intervals, a window must hold two at least: one of them is whole. */
+  fit(every) {
+    if (every === this.every) return;
+    this.every = every;
+    const choices = this.#choices();
+    const same = choices.find(([count]) => count >= this.length) ?? choices.at(-1);
+    this.#fill(choices, same[0]);
+  }
+
+  #choices() {
+    const { readings, most, interval_s, every } = this;
+    const least = Math.max(LEAST_READINGS, (2 * (every ?? 0)) / interval_s);
     const lengths = LENGTHS.map(([name, seconds]) => [Math.round(seconds / interval_s), say(`trace.last.${name}`)]);
-    const choices = lengths.filter(([count]) => fits(count));
-    if (readings <= this.most) choices.push([readings, say("trace.whole")]);
-    if (choices.length === 0) choices.push([this.most, say("trace.first", { count: this.most })]);
-    fillSelect(this.select, choices, choices.at(-1)[0]);
-    show(find("window"), choices.length > 1 || readings > this.most);
-    this.#take(choices.at(-1)[0]);
+    const choices = lengths.filter(([count]) => count >= least && count <= Math.min(most, readings - 1));
+    if (readings <= most) choices.push([readings, say("trace.whole")]);
+    if (choices.length === 0) choices.push([most, say("trace.first", { count: most })]);
+    return choices;
+  }
+
+  #fill(choices, length) {
+    fillSelect(this.select, choices, length);
+    show(find("window"), choices.length > 1 || this.readings > this.most);
+    this.#take(length);
   }
 
   #take(length) {
@@ -76,8 +94,8 @@ export class TraceWindow {
   }
 }
 
-/** First and last moment [ms] of what the server drew. */
-export function extent({ metered, length, interval_s }) {
+/** First and last moment [ms] of what the server drew, of readings of `interval_s`. */
+export function extent({ metered, length }, interval_s) {
   const first = metered[0][0];
   const last = metered.at(-1)[0];
   const unbroken = first + 1000 * interval_s * length;

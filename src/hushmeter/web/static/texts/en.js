@@ -22,6 +22,7 @@ export default {
     choose: "Choose a file",
     examples: { evening: "Try the example home", "redd-like": "Try another home" },
     options: "My file needs a hint",
+    option: "the hint “{field}”",
     field: {
       tz: "Time zone of times without one",
       tz_hint: "Europe/London",
@@ -117,8 +118,25 @@ export default {
       gaussian: "Less noise over runs and days; the promise may fail with a chance of δ.",
     },
     redraw: "Draw anew",
-    seed: "Simulated noise number {seed}",
-    simulation: "What you see is a simulation. A download draws fresh, secret noise.",
+    seed: "Simulated noise number {seed}.",
+    simulation: "A download draws fresh, secret noise.",
+  },
+
+  every: {
+    title: "Release one reading every",
+    hint: "Longer readings hide short runs, and need less noise for the same ε.",
+    now: "One reading every {every}.",
+  },
+
+  advice: {
+    title: "What must stay hidden?",
+    appliance: "Hide the",
+    span: "over",
+    odds: "with nobody right about it more than",
+    at_most: "{odds} times of 100",
+    find: "Find the cheapest way",
+    wait: "Looking through intervals and kinds of noise. This takes some seconds.",
+    apply: "Set the controls to this",
   },
 
   words: {

@@ -1,0 +1,82 @@
+"""Names that try to be markup: of homes, appliances, files and folders, in every section."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+
+import hushmeter as hm
+from hushmeter.plot.canvas import new_figure, save_figure
+from hushmeter.protect.publish import release
+from hushmeter.study.artefact import Artefact, Caption
+from hushmeter.study.sweep import run_study
+from tests.report.conftest import STUDY
+from tests.report.pages import make_page
+
+TAG = "<img src=x onerror=alert(1)>"
+QUOTE = "' onclick='alert(1)\" autofocus=\""
+FORMULA = r"$\frac{ $"
+SHORT = 'epsilon = [1, 5]\nmechanism = ["laplace"]'
+
+
+@pytest.fixture(scope="module")
+def home():
+    appliances = [hm.Appliance(TAG, 900.0, run_s=180), hm.Appliance(QUOTE, 2000.0)]
+    return hm.Home(appliances, tolerance=10.0, name=f"{TAG}{QUOTE}{FORMULA}")
+
+
+@pytest.fixture(scope="module")
+def folder(home, tmp_path_factory):
+    """A sweep, a release, a day, advice and an item whose every name is hostile."""
+    base = tmp_path_factory.mktemp("hostile") / "<b onload=alert(1)>"
+    base.mkdir()
+    study = STUDY.replace('epsilon = "0.05:10:6"\nmechanism = ["laplace", "gaussian"]', SHORT)
+    assert SHORT in study
+    (base / "study.toml").write_text(study.replace('"small"', f"'''{TAG}'''"), encoding="utf-8")
+    home.save(base / "home.toml")
+    run_study(base / "study.toml", base / "results", jobs=1, resume=False)
+    made = release(hm.synth.trace(home, 300, seed=1), hm.Laplace(1.0, 2000.0), home=home, rng=1)
+    (base / f"{QUOTE}.csv.receipt.json").write_text(made.receipt.to_json(), encoding="utf-8")
+    save_answers(base, home)
+    words = Caption("fig5", TAG, QUOTE, TAG, "differs", FORMULA)
+    Artefact(words, pd.DataFrame({TAG: [QUOTE], "x": [1.0]})).save(base)
+    return base
+
+
+def save_answers(base, home):
+    seen = {"name": TAG, "alpha": 0.9, "floor": 0.5, "hold_floor": 0.5}
+    day = {
+        "schema": "hushmeter-day-1", "home": home.name, "epsilon": 1.0, "title": TAG,
+        "unit": QUOTE, "attacker": TAG, "score": {"per_appliance": [seen]},
+    }  # fmt: skip
+    advice = {
+        "schema": "hushmeter-advice-1",
+        "advice": {"goal": {"appliance": TAG}},
+        "sentences": [TAG, QUOTE],
+    }
+    figure = new_figure(2, 2)
+    figure.suptitle(TAG)
+    save_figure(figure, base, "day", {"a": [1.0]})
+    (base / "day.json").write_text(json.dumps(day), encoding="utf-8")
+    (base / "advice.json").write_text(json.dumps(advice), encoding="utf-8")
+
+
+def test_no_name_becomes_markup(folder, tmp_path):
+    """The strict reader refuses unknown tags, attributes given twice and every handler."""
+    page = make_page([folder], tmp_path)
+    assert "<img src=x" not in page.text
+    assert "<b onload" not in page.text
+    titles = [text for level, text in page.headings if level == 2]
+    assert titles[:3] == ["For the household", "For the analyst", "For the reader of the paper"]
+
+
+def test_every_name_is_read_as_it_is(folder, home, tmp_path):
+    page = make_page([folder], tmp_path)
+    odds = page.table(f"“{home.name}”: right in")
+    assert [row[0] for row in odds[1:]] == [TAG, QUOTE]
+    assert f"What the release promises ({QUOTE}.csv)" in [text for _, text in page.headings]
+    assert f"To hide the {TAG}" in [text for _, text in page.headings]
+    assert any(TAG in image["alt"] for image in page.images)
+    assert page.table("Fig. 5, the data") == [[TAG, "x"], [QUOTE, "1"]]

@@ -1,0 +1,242 @@
+"""Longer readings and advice in a real browser: found, chosen, and with the library's numbers."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import hushmeter as hm
+from hushmeter.inspection import find_regime
+from hushmeter.web.examples import make_example
+from tests.web.chromium import open_example, wait_until_drawn
+from tests.web.test_page import save, seed_of, sentences
+from tests.web.test_page_access import PHONE, press_until, scan_all
+from tests.web.test_page_access import axe as axe
+
+QUARTER = "input[name=every][value='900']"
+LEAST_TARGET = 44
+
+
+@pytest.fixture(scope="module")
+def example():
+    return make_example("evening")
+
+
+def follow(page, act):
+    """Do something and wait for the view that answers it."""
+    with page.expect_response("**/api/view") as answer:
+        act()
+    wait_until_drawn(page)
+    assert page.inner_text("#error") == ""
+    return answer.value.json()
+
+
+def attack_coarse(example, epsilon, seed, every):
+    """Release means, attack and score them with the public functions alone."""
+    home, trace = example.home, example.trace
+    unit = hm.resolve_unit("appliance", "reading", interval_s=6.0, home=home, every=every)
+    mechanism = hm.calibrate("laplace", epsilon, unit)
+    coarse = trace.coarsen(every)
+    noisy = mechanism.release(coarse.readings, rng=seed)
+    released = hm.Trace(noisy, coarse.interval_s, coarse.start)
+    attacker = hm.attackers["bayes"](home, mechanism=mechanism).fit(example.training.coarsen(every))
+    states = attacker.predict(released, initial_state=coarse.truth()[0], rng=seed)
+    return coarse, released, hm.score(states, coarse)
+
+
+def test_longer_readings_are_those_of_the_library(page, page_server, example):
+    open_example(page, page_server)
+    shown = page.locator("#every label").all_inner_texts()
+    assert shown == ["6 s", "1 min", "5 min", "15 min", "30 min", "1 h"]
+    before = sentences(page)
+    follow(page, lambda: page.check(QUARTER))
+    coarse, released, found = attack_coarse(example, 1.0, seed_of(page), "15min")
+    assert set(hm.explain(found)) <= set(sentences(page))
+    assert sentences(page) != before
+    assert page.inner_text("#released-reveals") == find_regime(900.0)[1]
+    assert "every 15 min" in page.inner_text("#every-now")
+    assert "every 15 min" in page.inner_text("#download-stake")
+    drawn = page.evaluate("() => document.getElementById('trace-chart').data.at(-1)")
+    times = coarse.times.astype("datetime64[ms]").astype(np.int64)
+    assert drawn["x"] == [*times.tolist(), int(times[-1]) + 900_000]
+    kilowatts = np.append(released.readings, released.readings[-1]) / 1000
+    np.testing.assert_allclose(drawn["y"], kilowatts, atol=6e-5)
+    follow(page, lambda: page.check("input[name=every] >> nth=0"))
+    assert sentences(page) == before
+    assert page.locator("#released-reveals").is_hidden()
+
+
+def test_everything_shown_keeps_to_the_time_of_the_readings(page, page_server, example):
+    """With fewer released readings, the axis, the strips and the table still span the evening."""
+    open_example(page, page_server)
+    before = page.inner_text("#cost-span")
+    follow(page, lambda: page.check(QUARTER))
+    assert page.inner_text("#cost-span") == before
+    first = int(example.trace.times[0].astype("datetime64[ms]").astype(np.int64))
+    axis = page.evaluate("() => document.getElementById('trace-chart').layout.xaxis.range")
+    assert axis == [first, first + 4 * 3_600_000]
+    page.click("[data-table=trace] summary")
+    rows = page.locator("[data-table=trace] tbody tr")
+    cells = [rows.nth(i).locator("td").nth(1).inner_text() for i in (0, 61, 63, 125)]
+    shown = page.evaluate("() => document.getElementById('trace-chart').data.at(-1).y")
+    # The metered readings are drawn in 1000 stretches, 62.5 of them in a quarter of an hour.
+    for cell, value in zip(cells, [shown[0], shown[0], shown[1], shown[2]], strict=True):
+        number, unit = cell.split(" ")
+        assert float(number) * {"W": 1e-3, "kW": 1}[unit] == pytest.approx(value, rel=6e-3)
+
+
+def test_the_window_holds_whole_intervals(page, page_server):
+    open_example(page, page_server)
+    follow(page, lambda: page.select_option("#window-length", label="one hour"))
+    view = follow(page, lambda: page.check("input[name=every][value='3600']"))
+    assert view["length"] == 2400
+    assert page.locator("#window-length option").all_inner_texts() == ["everything"]
+    follow(page, lambda: page.check(QUARTER))
+    options = page.locator("#window-length option").all_inner_texts()
+    assert options == ["one hour", "everything"]
+
+
+def test_hourly_readings_offer_no_longer_ones(page, page_server, tmp_path):
+    rows = "\n".join(f"2024-01-01T{hour:02d}:00:00Z,{100 + hour}" for hour in range(24))
+    (tmp_path / "hourly.csv").write_text(f"time,power [W]\n{rows}\n", encoding="utf-8")
+    open_example(page, page_server)
+    follow(page, lambda: page.check(QUARTER))
+    page.set_input_files("#file", tmp_path / "hourly.csv")
+    page.wait_for_function(
+        "() => document.getElementById('file-title').textContent === 'hourly.csv'"
+    )
+    wait_until_drawn(page)
+    assert page.locator("#every-choice").is_hidden()
+    assert page.inner_text("#every-now") == ""
+    assert page.inner_text("#error") == ""
+
+
+def ask(page, appliance, span, odds):
+    page.select_option("#advice-appliance", appliance)
+    page.select_option("#advice-span", span)
+    page.select_option("#advice-odds", str(odds))
+    page.click("#advice-find")
+    page.wait_for_selector("#advice-apply")
+
+
+def test_advice_is_one_sentence_of_the_library_and_a_button(page, page_server, example, tmp_path):
+    open_example(page, page_server)
+    ask(page, "kettle", "run", 0.7)
+    advice = hm.advise(example.home, "kettle", max_odds=0.7, span="run", interval_s=6.0)
+    told = page.locator("#advice-answer p").all_inner_texts()
+    assert told == [hm.explain(advice)[0], " ".join(hm.explain(advice)[1:])]
+    view = follow(page, lambda: page.click("#advice-apply"))
+    best = advice.best
+    assert view["scale_w"] == pytest.approx(best.scale)
+    assert view["interval_s"] == best.every_s
+    assert view["epsilon"] == best.epsilon
+    assert page.input_value("#epsilon") == f"{best.epsilon:.3g}"
+    assert page.input_value("#mechanism") == best.mechanism
+    assert page.input_value("#protect") == "one kettle"
+    assert page.inner_text("#unit-sentence") == "for one run of the kettle"
+    assert page.is_checked(f"input[name=every][value='{best.every_s:g}']")
+    page.click("#prepare")
+    page.wait_for_selector("#save-receipt")
+    save(page, "#save-receipt", tmp_path / "receipt.json")
+    receipt = json.loads((tmp_path / "receipt.json").read_text(encoding="utf-8"))
+    (kettle,) = (a for a in receipt["appliances"] if a["name"] == "kettle")
+    assert kettle["run"]["odds"] == pytest.approx(best.odds)
+    assert kettle["run"]["odds"] <= 0.7
+
+
+def test_an_answer_to_another_question_goes(page, page_server, example, tmp_path):
+    open_example(page, page_server)
+    ask(page, "lamps", "run", 0.9)
+    page.select_option("#advice-odds", "0.8")
+    assert page.locator("#advice-answer").inner_text() == ""
+    home = hm.Home([hm.Appliance("sauna", 6000.0)], tolerance=20.0)
+    home.save(tmp_path / "home.toml")
+    follow(page, lambda: page.set_input_files("#home-file", tmp_path / "home.toml"))
+    # Nobody knows how long the sauna runs, so that no run of it can be hidden.
+    assert page.locator("#advice-appliance option").all_inner_texts() == ["sauna"]
+    assert page.locator("#advice-span option").all_inner_texts() == ["one day", "one reading"]
+
+
+def test_both_are_reached_with_the_keyboard(page, page_server):
+    open_example(page, page_server)
+    press_until(page, "#advice-odds")
+    page.keyboard.press("ArrowDown")
+    press_until(page, "#advice-find")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#advice-apply")
+    press_until(page, "#advice-apply")
+    follow(page, lambda: page.keyboard.press("Enter"))
+    press_until(page, "input[name=every]")
+    follow(page, lambda: page.keyboard.press("ArrowLeft"))
+    assert "every 30 min" in page.inner_text("#every-now")
+
+
+def test_axe_finds_nothing_serious_with_an_answer(page, page_server, axe):
+    open_example(page, page_server)
+    ask(page, "lamps", "run", 0.9)
+    follow(page, lambda: page.click("#advice-apply"))
+    assert scan_all(page, axe) == {}
+
+
+def test_a_finger_finds_every_control_of_a_phone(open_page, page_server):
+    page = open_page(**PHONE)
+    open_example(page, page_server)
+    ask(page, "lamps", "run", 0.9)
+    page.click("#home-edit")
+    small = page.evaluate(
+        """least => [...document.querySelectorAll("button, select, input, summary, label.button")]
+        .concat(...document.querySelectorAll(".segments label"))
+        .filter((e) => !["radio", "file"].includes(e.type) && e.getClientRects().length)
+        .map((e) => [e.id || e.className || e.textContent, e.getBoundingClientRect().height])
+        .filter(([, height]) => height < least)""",
+        LEAST_TARGET,
+    )
+    assert small == []
+
+
+def test_names_stay_names(page, page_server, example, tmp_path):
+    """A name of a file or of an appliance may look like markup, or like a number."""
+    link, number = '<a href="https://elsewhere.example">oven</a>', "7"
+    names = [link, number, *example.home.names[2:]]
+    trace = example.trace
+    named = hm.Trace(trace.readings, 6.0, trace.start, trace.states, trace.power, names)
+    file = tmp_path / "<img src=x onerror=alert(1)>.parquet"
+    hm.write_meter(file, named)
+    page.goto(page_server)
+    page.set_input_files("#file", file)
+    wait_until_drawn(page)
+    assert page.inner_text("#file-title") == file.name
+    labels = page.locator("#visibility-chart .ytick").all_text_contents()
+    assert sorted(labels) == sorted(page.locator("#strips title").all_text_contents())
+    assert set(labels) >= {link, number}
+    assert page.locator("main a").count() == 0
+
+
+def test_a_reader_that_names_an_option_is_put_into_the_pages_words(page, page_server, tmp_path):
+    (tmp_path / "holiday.csv").write_text("not,a,meter\nat,all,!\n", encoding="utf-8")
+    page.goto(page_server)
+    page.set_input_files("#file", tmp_path / "holiday.csv")
+    page.wait_for_selector("#error p")
+    told = page.inner_text("#error p")
+    assert "--" not in told
+    assert "the hint “Column of the " in told
+    assert page.locator("#read-time_column").is_visible()
+
+
+def test_a_wrong_price_is_marked(page, page_server):
+    open_example(page, page_server)
+    page.fill("#price", "much")
+    page.keyboard.press("Tab")
+    page.wait_for_selector("#error p")
+    assert page.get_attribute("#price", "aria-invalid") == "true"
+    follow(
+        page,
+        lambda: (
+            page.click("#error button"),
+            page.fill("#price", "0.4"),
+            page.keyboard.press("Tab"),
+        ),
+    )
+    assert page.get_attribute("#price", "aria-invalid") is None
