@@ -56,7 +56,7 @@ def split_help(text: str) -> tuple[list[str], list[str]]:
 def _row(parameter: Any) -> str:
     names = " ".join(f"`{option}`" for option in [*parameter.opts, *parameter.secondary_opts])
     if parameter.param_type_name == "argument":
-        names = f"`{parameter.name.upper()}`"
+        names = f"`{parameter.metavar or parameter.name.upper()}`"
     many = " (may be repeated)" if parameter.multiple and "repeated" not in parameter.help else ""
     return f"| {names} | {_escape(parameter.help or '')}{many} | {_default(parameter)} |"
 

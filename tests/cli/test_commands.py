@@ -85,7 +85,8 @@ def test_a_process_of_its_own_says_the_same(case, tmp_path):
 def test_attack_writes_states_and_says_where(case, tmp_path):
     out = tmp_path / "states.csv"
     done = attack(case, "-o", out)
-    assert "hierarchical on 3000 readings, 6 s" in done.stdout
+    assert "hierarchical on 3000 readings of 6 s" in done.stdout
+    assert "Not scored: the file has no column of watts" in done.stdout
     table = np.genfromtxt(out, delimiter=",", names=True, dtype=None, encoding="utf-8")
     assert len(table) == 3000
     assert set(table["kettle"]) <= {0, 1}
@@ -168,7 +169,7 @@ def test_an_unexpected_fault_is_one_sentence(tmp_path):
         "import hushmeter.home, sys; from hushmeter.cli import main\n"
         "def boom(path): raise RuntimeError('boom')\n"
         "hushmeter.home.read_home = boom\n"
-        "sys.argv = ['hushmeter', 'attack', 'f', '--home', 'h', '-a', 'hold', '-o', 'x.csv']\n"
+        "sys.argv = ['hushmeter', 'attack', 'f', '--home', '.', '-a', 'hold', '-o', 'x.csv']\n"
         "main()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

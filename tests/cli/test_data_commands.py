@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import numpy as np
 import pytest
@@ -43,11 +44,22 @@ def test_inspect_json_and_options(folder):
     assert {"format", "readings", "end", "unit", "gaps", "duplicates"} <= set(found)
 
 
+def test_inspect_names_the_next_command_with_what_it_was_told(folder, tmp_path):
+    options = ("--time-column", "When", "--value-column", "Use", "--unit", "kWh", "--stamp", "end",
+               "--tz", "Europe/London")  # fmt: skip
+    said = run("inspect", folder / "half.csv", *options).stdout.splitlines()[-1]
+    assert said.startswith("Next: hushmeter advise --home evening --hide kettle --trace ")
+    assert "Cheapest way" in run(*shlex.split(said)[2:]).stdout
+    said = run("inspect", folder / "home.parquet").stdout.splitlines()[-1]
+    assert said == f"Next: hushmeter learn {folder / 'home.parquet'} -o home.toml"
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (("none.csv",), 1, "is not a file"),
-        (("half.csv",), 1, "has no time column"),
+        (("half.csv",), 1, "has no power column"),
+        (("half.csv", "--value-column", "Use"), 1, "times without a zone"),
         (("half.csv", "--unit", "pints"), 2, "unit must be one of"),
         (("half.csv", "--tz", "Nowhere"), 2, "tz must be a time zone"),
     ],
@@ -89,7 +101,7 @@ def test_learn_json_window_and_rule(folder, tmp_path):
     assert found["readings"] == 3000
     assert [c["name"] for c in found["circuits"]] == ["oven", "kettle"]
     wrong = run("learn", folder / "half.csv", "-o", tmp_path / "x.toml", "--tz", "UTC", expect=1)
-    assert "no time column" in wrong.stderr
+    assert "none of the 1 circuits switches" in wrong.stderr
     assert "must end in .toml" in run(
         "learn", folder / "home.parquet", "-o", tmp_path / "x.csv", expect=2
     ).stderr  # fmt: skip

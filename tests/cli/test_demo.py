@@ -40,7 +40,11 @@ def test_the_page_is_the_report_with_the_household_first(demo, page):
     assert "Right about the kettle in" in page.prose
     assert "A simulation, not to be published." in page.prose
     assert any(caption.startswith("One jump of “evening”") for caption in page.tables)
-    assert f"The page: {folder / 'index.html'}" in done.stdout
+    said = done.stdout.split("The page: ")[1].splitlines()
+    assert said[:2] == [str(folder / "index.html"), "Open it in a browser. What to try next:"]
+    assert said[-1] == "  hushmeter serve --open"
+    for command in (line.split()[1:] for line in said if line.startswith("  hushmeter adv")):
+        assert "Cheapest way" in run(*command).stdout
 
 
 def test_what_is_printed_is_what_the_sweep_found(demo, page):
@@ -89,7 +93,17 @@ def test_nothing_is_overwritten_unasked(demo, tmp_path):
     done = run("demo", "-o", tmp_path, *SMALL, expect=1)
     assert "results.parquet exists; add --force" in done.stderr
     assert precious.read_text() == "precious"
+    wrong = run("demo", "-o", tmp_path, "--readings", 0, expect=2)
+    assert "readings must be a whole number of at least 1" in wrong.stderr
     assert list(tmp_path.iterdir()) == [tmp_path / "sweep"]
+
+
+def test_a_file_in_the_place_of_the_folder_is_one_sentence(tmp_path):
+    (tmp_path / "taken").write_text("precious")
+    done = run("demo", "-o", tmp_path / "taken", *SMALL, expect=1)
+    assert "cannot be used: Not a directory." in done.stderr
+    assert "fault" not in done.stderr
+    assert (tmp_path / "taken").read_text() == "precious"
 
 
 def test_the_same_seed_gives_the_same_bytes_and_the_page_opens(demo, tmp_path):
@@ -111,6 +125,9 @@ def test_the_same_seed_gives_the_same_bytes_and_the_page_opens(demo, tmp_path):
     answer = json.loads(done.stdout)
     assert len(answer["attackers"]) == 11 * 4
     assert answer["advice"]["goal"]["appliance"] == "kettle"
+    assert answer["files"][0] == str(tmp_path / "two" / "index.html")
+    there = {str(path) for path in (tmp_path / "two").rglob("*") if path.is_file()}
+    assert set(answer["files"]) == there
     assert (tmp_path / "opened").read_text() == (tmp_path / "two" / "index.html").as_uri()
     for name in ("index.html", "metered.png", "released.svg", "released.csv", "advice.json"):
         assert (tmp_path / "two" / name).read_bytes() == (folder / name).read_bytes()

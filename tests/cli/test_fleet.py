@@ -45,8 +45,10 @@ def released(fleet, tmp_path_factory):
 def test_fleet_says_what_it_promised(released):
     done, out, ledger = released
     assert "8640 of 8640 readings in 2 of 2 files" in done.stdout
-    assert "laplace, scale 1.5e+04 W" in done.stdout
-    assert "any value of a reading (15000 W wide), in one metered reading of 1800 s" in done.stdout
+    assert "laplace, scale 15 kW" in done.stdout
+    assert (
+        "any value of a reading (15000 W wide), in one metered reading of 30 minutes" in done.stdout
+    )
     assert "at ε = 1, charged for each of 180 meter-days" in done.stdout
     assert len(digests(out)) == 2
     assert len(spends(ledger)) == 180

@@ -3,7 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hushmeter.cli.parsing import parse_epsilons, parse_home, parse_numbers, parse_watts
+from hushmeter.cli.parsing import (
+    parse_epsilons,
+    parse_home,
+    parse_interval,
+    parse_numbers,
+    parse_watts,
+)
 from hushmeter.errors import DataError, InputError
 from hushmeter.synth import ready_home
 
@@ -13,8 +19,10 @@ def test_a_home_is_a_file_or_a_ready_one(tmp_path):
     evening.save(tmp_path / "mine.toml")
     assert parse_home("evening").names == evening.names
     assert parse_home(str(tmp_path / "mine.toml")).names == evening.names
-    with pytest.raises(DataError, match=r"nowhere\.toml"):
+    with pytest.raises(DataError, match=r"nowhere\.toml is not a file, and not a ready home"):
         parse_home(str(tmp_path / "nowhere.toml"))
+    with pytest.raises(DataError, match=r"evning is not a file.*\(evening, "):
+        parse_home("evning")
 
 
 def test_a_range_of_epsilon_is_even_in_its_logarithm():
@@ -39,6 +47,13 @@ def test_bad_epsilons_get_one_sentence(text, says):
     with pytest.raises(InputError) as refused:
         parse_epsilons(text)
     assert says in str(refused.value)
+
+
+def test_an_interval_is_a_time_or_whole_seconds():
+    assert parse_interval("900") == parse_interval("15min") == 900
+    for wrong, says in (("0.5s", "whole seconds"), ("0", "positive"), ("soon", "30s, 15min")):
+        with pytest.raises(InputError, match=says):
+            parse_interval(wrong)
 
 
 def test_numbers_and_watts():

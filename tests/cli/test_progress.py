@@ -2,13 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from hushmeter.cli.progress import cell_progress, row_progress, watch
+from hushmeter.cli.progress import cell_progress, row_progress, watch, working
 
 
 def advance_cells(quiet: bool) -> None:
     with cell_progress("fig4", quiet=quiet) as advance:
         advance({}, 3)
         advance({}, 2)
+
+
+def do_two_things(quiet: bool) -> None:
+    with working("sizing batteries", quiet=quiet) as now:
+        now("drawing")
 
 
 def advance_rows() -> None:
@@ -26,16 +31,18 @@ def terminal(monkeypatch):
 @pytest.mark.usefixtures("terminal")
 def test_bars_show_on_a_terminal_and_on_standard_error_only(capsys):
     assert list(watch("abc", "adding noise")) == ["a", "b", "c"]
+    do_two_things(quiet=False)
     advance_cells(quiet=False)
     advance_rows()
     out, err = capsys.readouterr()
     assert out == ""
-    for words in ("adding noise", "fig4", "2/4", "releasing", "2 of 4 M rows"):
+    for words in ("drawing", "adding noise", "fig4", "2/4", "releasing", "2 of 4 M rows"):
         assert words in err
 
 
 def test_no_bar_where_nobody_looks(capsys):
     assert list(watch("abc", "adding noise")) == ["a", "b", "c"]
+    do_two_things(quiet=False)
     advance_cells(quiet=False)
     advance_rows()
     assert capsys.readouterr() == ("", "")
@@ -44,5 +51,6 @@ def test_no_bar_where_nobody_looks(capsys):
 @pytest.mark.usefixtures("terminal")
 def test_quiet_means_quiet(capsys):
     assert list(watch("abc", "adding noise", quiet=True)) == ["a", "b", "c"]
+    do_two_things(quiet=True)
     advance_cells(quiet=True)
     assert capsys.readouterr() == ("", "")

@@ -50,7 +50,7 @@ def test_a_release_and_its_receipt(case, tmp_path):
         (["--protect", "fluctuation"], "fluctuations of 10 W", 1.0),
         (
             ["--mechanism", "gaussian", "--span", "run", "--every", "30min", "--delta", "1e-5"],
-            "over one run of up to 3 hours",
+            "over one of its own runs (up to 3 hours)",
             1.0,
         ),
         (["--protect", "range", "--clamp", "0,12000"], "any value of a reading (12000 W", 1.0),
@@ -129,6 +129,27 @@ def test_bad_readings_are_refused_before_anything_is_written(tmp_path, rows, mes
     )
     assert message in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["bad.csv"]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ([], "protect 'appliance' needs a home: add --home"),
+        (["--protect", "fluctuation"], "protect 'fluctuation' needs a home: add --home"),
+        (["--home", "evning"], "evning is not a file, and not a ready home either (evening"),
+    ],
+)
+def test_without_a_home_it_says_what_to_do(case, tmp_path, more, message):
+    code = 1 if "--home" in more else 2
+    out = tmp_path / "out.csv"
+    done = run("release", case / "meter.csv", "-e", 1, *more, "-o", out, expect=code)
+    assert message in done.stderr
+    run("release", case / "meter.csv", "-e", 1, "--sensitivity", 2000, "-o", out)
+
+
+def test_a_folder_is_no_place_for_a_table(case):
+    done = run("release", case / "meter.csv", "-e", 1, "--home", "evening", "-o", ".", expect=2)
+    assert done.stderr == "hushmeter: . must end in .csv or .parquet.\n"
 
 
 def test_nothing_is_overwritten(case, tmp_path):

@@ -19,7 +19,7 @@ def test_a_sweep_writes_rows_and_prints_a_table(tmp_path):
     assert "similar8, laplace: α/F1 against ε" in done.stdout
     assert len(pd.read_parquet(tmp_path / "out" / "results.parquet")) == 16
     again = run("sweep", tmp_path / "study.toml", "-o", tmp_path / "out", expect=1)
-    assert "holds an earlier sweep" in again.stderr
+    assert "holds a finished sweep" in again.stderr
 
 
 def test_failures_are_told_and_the_rest_is_kept(tmp_path):
@@ -48,5 +48,5 @@ def test_the_study_lies_beside_its_results_and_finds_its_files(tmp_path):
 
 
 def test_a_table_shows_a_few_of_many_values():
-    assert _some([3.0, 2.0]) == [3.0, 2.0]
-    assert _some([float(i) for i in range(9)]) == [0, 2, 4, 6, 8]
+    assert _some([3.0, 2.0], 5) == [3.0, 2.0]
+    assert _some([float(i) for i in range(9)], 5) == [0, 2, 4, 6, 8]

@@ -22,8 +22,11 @@ def test_every_command_has_words_an_example_and_all_its_options(name):
     assert text.startswith(f"## {name}\n")
     assert f"$ hushmeter {name}" in text
     for parameter in COMMANDS[name].params:
-        for option in parameter.opts:
-            assert f"`{option}`" in text or f"`{option.upper()}`" in text or option == "--help"
+        shown = parameter.opts
+        if parameter.param_type_name == "argument":
+            shown = [parameter.metavar or parameter.name.upper()]
+        for option in shown:
+            assert f"`{option}`" in text or option == "--help"
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -93,5 +93,5 @@ def test_a_missing_key_would_be_noticed():
     assert not look_up({"a": None}, "a.b")
     assert faults("sweep", {"rows": 1, "failed": [], "extra": 0}) == [
         "sweep prints extra",
-        "sweep has no output",
+        "sweep has no files",
     ]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hushmeter.cli.output import print_files, print_json, print_table
+from hushmeter.cli.options import ATTACKER, ENERGY_PRICE, FIGURE, FORCE, HOME, JSON, SPAN
+from hushmeter.cli.output import print_files, print_json, print_table, say, short_times
 from hushmeter.cli.reading import reads
 
 if TYPE_CHECKING:
@@ -19,43 +20,47 @@ FRONT = (0.51, 0.53, 0.56, 0.6, 0.65, 0.7, 0.8, 0.9)
 
 @reads()
 def advise(
-    home: Annotated[str, typer.Option("--home", help="A home as TOML, or a ready one.")],
+    *,
+    home: Annotated[str, HOME],
     hide: Annotated[str, typer.Option(help="The appliance to hide.")],
-    options: ReadOptions,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", help="Any file of readings: its interval is taken.")
+    ] = None,
+    interval: Annotated[
+        str, typer.Option(help="Length of a metered reading, without --trace.")
+    ] = "6s",
     max_odds: Annotated[
         float, typer.Option(help="Right about it at most this often; a coin: 0.5.")
     ] = 0.6,
-    span: Annotated[str | None, typer.Option(help="reading, run or day.")] = None,
+    span: Annotated[str | None, SPAN] = None,
     run: Annotated[int | None, typer.Option(help="Length of a run in metered readings.")] = None,
-    interval: Annotated[str, typer.Option(help="Length of a metered reading.")] = "6s",
-    trace: Annotated[
-        Path | None, typer.Option("--trace", help="Readings: their interval is taken.")
+    max_hourly_error: Annotated[
+        float | None, typer.Option(help="The mean of an hour is off by at most so many watts.")
     ] = None,
-    attacker: Annotated[
-        str | None,
-        typer.Option(help="Go by this attacker's measured odds; --trace needs appliances then."),
-    ] = None,
-    max_hourly_error: Annotated[float | None, typer.Option(help="In watts.")] = None,
-    energy_price: Annotated[float, typer.Option(help="Of a kWh.")] = 0.30,
+    attacker: Annotated[str | None, ATTACKER] = None,
+    energy_price: Annotated[float, ENERGY_PRICE] = 0.30,
     seed: Annotated[int, typer.Option(help="Seed of the simulations.")] = 0,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Folder, or PNG, for the figure.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the figure.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    output: Annotated[Path | None, FIGURE] = None,
+    force: Annotated[bool, FORCE] = False,
+    json: Annotated[bool, JSON] = False,
+    options: ReadOptions,
 ) -> None:
     """Which resolution, noise and ε hide an appliance, and what does it cost?
 
     Searches readings as metered and of 1 to 60 minutes, with Laplace, staircase and Gaussian
-    noise, for the largest ε at which the best attacker keeps within the odds.
+    noise, for the largest ε at which the best attacker keeps within the odds. With --attacker it
+    goes by what that one was measured to see in --trace, which then needs watts per appliance.
+    Without --span it hides one run, or one reading where the home knows no run.
 
     Example: hushmeter advise --home evening --hide kettle --max-odds 0.6 -o advice.png
     """
     from hushmeter.advice import advise as search
     from hushmeter.checks import seconds
-    from hushmeter.cli.parsing import parse_home
+    from hushmeter.cli.parsing import check_seed, parse_home
+    from hushmeter.cli.progress import working
     from hushmeter.read import read_recording
 
+    check_seed(seed)
     known = parse_home(home)
     readings = None if trace is None else read_recording(trace, options).trace
     if readings is not None and attacker is not None:
@@ -70,12 +75,13 @@ def advise(
         "trace": readings if attacker is not None else None,
         "seed": seed,
     }
-    advice = search(known, hide, max_odds=max_odds, **wanted)
     files = []
-    if output is not None:
-        wanted |= {"mechanisms": (advice.best.mechanism,), "max_hourly_error": None}
-        front = [search(known, hide, max_odds=odds, **wanted) for odds in FRONT]
-        files = _draw(advice, front, output, force)
+    with working(f"searching for ways to hide the {hide}", quiet=json):
+        advice = search(known, hide, max_odds=max_odds, **wanted)
+        if output is not None:
+            wanted |= {"mechanisms": (advice.best.mechanism,), "max_hourly_error": None}
+            front = [search(known, hide, max_odds=odds, **wanted) for odds in FRONT]
+            files = _draw(advice, front, output, force)
     if json:
         print_json({"advice": advice, "files": files})
     else:
@@ -83,14 +89,14 @@ def advise(
 
 
 def _print(advice: Advice, files: list[str]) -> None:
-    from hushmeter.wording import duration, explain, times, watts
+    from hushmeter.wording import duration, explain, watts
 
     rows = [
         (
             o.mechanism,
             duration(o.every_s),
             f"{o.epsilon:.3g}",
-            times(o.odds),
+            short_times(o.odds),
             watts(o.cost.reading_w),
             watts(o.cost.hourly_w),
             f"{o.cost.daily_kwh:.2g} kWh",
@@ -98,11 +104,11 @@ def _print(advice: Advice, files: list[str]) -> None:
         )
         for o in advice.options[:8]
     ]
-    head = ("noise", "reading", "ε", "odds of 100", "|error|", "hour", "day", "bill a month")
+    head = ("noise", "every", "ε", "odds", "reading", "hour", "day", "bill")
     title = "What meets the goal, cheapest first" if advice.feasible else "What comes nearest"
-    print_table(title, head, rows)
-    for sentence in explain(advice):
-        typer.echo(sentence)
+    columns = "odds of 100; how far off a reading, an hour, a day and the bill of a month are"
+    print_table(f"{title}: {columns}", head, rows)
+    say(*explain(advice))
     print_files(files)
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hushmeter.cli.output import print_files, print_json, print_table
+from hushmeter.cli.options import ATTACKER, FILE, FORCE, HOME, JSON
+from hushmeter.cli.output import print_files, print_json, print_table, say
 from hushmeter.cli.reading import reads
 from hushmeter.errors import InputError, NotFittedError, UnknownNameError
 
@@ -24,21 +25,22 @@ if TYPE_CHECKING:
 
 @reads()
 def attack(
-    file: Annotated[Path, typer.Argument(help="Any file of readings.")],
-    home: Annotated[str, typer.Option("--home", help="A home as TOML, or a ready one.")],
-    attacker: Annotated[str, typer.Option("--attacker", "-a", help="See `hushmeter attackers`.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="States, .csv or .parquet.")],
-    options: ReadOptions,
+    *,
+    file: Annotated[Path, FILE],
+    home: Annotated[str, HOME],
+    attacker: Annotated[str, ATTACKER],
     train: Annotated[
         Path | None, typer.Option("--train", help="Sub-metered data the attacker learns from.")
     ] = None,
     parameter: Annotated[
         list[str] | None,
-        typer.Option("--parameter", "-p", help="name=value of the attacker; may be repeated."),
+        typer.Option("-p", "--parameter", help="name=value of the attacker; may be repeated."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the attacker's rounding.")] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    output: Annotated[Path, typer.Option("-o", "--output", help="States, .csv or .parquet.")],
+    force: Annotated[bool, FORCE] = False,
+    json: Annotated[bool, JSON] = False,
+    options: ReadOptions,
 ) -> None:
     """Run an attacker on a file of readings and write what it thinks was on.
 
@@ -53,11 +55,12 @@ def attack(
     -p decoder=full -o states.csv
     """
     from hushmeter.attack.registry import attackers
-    from hushmeter.cli.parsing import parse_home
+    from hushmeter.cli.parsing import check_seed, parse_home
     from hushmeter.files import refuse_overwrite, table_format, write_table
     from hushmeter.read import read_recording
 
     chosen = attackers[attacker]
+    check_seed(seed)
     table_format(output)
     refuse_overwrite(output, force)
     known = parse_home(home)
@@ -76,7 +79,7 @@ def attack(
 
 
 def list_attackers(
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Annotated[bool, JSON] = False,
 ) -> None:
     """List the attackers with what each needs and assumes.
 
@@ -91,7 +94,8 @@ def list_attackers(
     if json:
         print_json(rows)
     else:
-        print_table("Attackers", ("name", "needs", "assumes"), [tuple(r.values()) for r in rows])
+        header, told = ("name", "needs", "assumes"), [tuple(r.values()) for r in rows]
+        print_table("Attackers", header, told, words=True)
 
 
 def _read_parameters(given: Sequence[str], chosen: type[Attacker]) -> dict[str, Any]:
@@ -167,6 +171,8 @@ def _score(home: Home, trace: Trace, states: BoolArray) -> Score | None:
 
 
 def _print_summary(summary: dict[str, Any], output: Path) -> None:
+    from hushmeter.wording import duration
+
     found: Score | None = summary["score"]
     header = ["appliance", "on"]
     rows = [[n, f"{a['on_share']:.1%}"] for n, a in summary["appliances"].items()]
@@ -174,10 +180,13 @@ def _print_summary(summary: dict[str, Any], output: Path) -> None:
         header += ["right", "without data", "F1"]
         for row, appliance in zip(rows, found.per_appliance, strict=True):
             row += [f"{appliance.alpha:.1%}", f"{appliance.floor:.1%}", f"{appliance.f1:.2f}"]
-    title = f"{summary['attacker']} on {summary['readings']} readings, {summary['interval_s']:g} s"
+    length = duration(summary["interval_s"])
+    title = f"{summary['attacker']} on {summary['readings']} readings of {length}"
     print_table(title, header, rows)
-    if found is not None:
-        typer.echo(
+    if found is None:
+        say("Not scored: the file has no column of watts for every appliance of the home.")
+    else:
+        say(
             f"Accuracy α {found.alpha:.3f} (everything off: {found.alpha_floor:.3f}), "
             f"macro F1 {found.f1:.3f}."
         )

@@ -6,21 +6,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hushmeter.cli.output import print_json, print_table
+from hushmeter.cli.options import DELTA, EPSILON, JSON, MECHANISM
+from hushmeter.cli.output import print_json, print_table, say
 
 if TYPE_CHECKING:
     from hushmeter.noise.audit import AuditResult, Finding
 
 
 def audit(
-    mechanism: Annotated[str, typer.Option(help="laplace, staircase or gaussian.")] = "laplace",
-    epsilon: Annotated[str, typer.Option("-e", "--epsilon", help="The claimed ε.")] = "1",
+    epsilon: Annotated[str, EPSILON] = "1",
+    mechanism: Annotated[str, MECHANISM] = "laplace",
     sensitivity: Annotated[str, typer.Option(help="The protected change in watts.")] = "10",
-    delta: Annotated[str, typer.Option(help="δ of the Gaussian.")] = "1e-6",
+    delta: Annotated[float, DELTA] = 1e-6,
     samples: Annotated[int, typer.Option(help="Releases of each of two inputs.")] = 8_000_000,
     confidence: Annotated[float, typer.Option(help="Of each bound.")] = 0.999,
     seed: Annotated[int | None, typer.Option(help="Repeat an audit exactly.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Annotated[bool, JSON] = False,
 ) -> None:
     """Release two inputs many times and bound the real ε from below.
 
@@ -31,17 +32,21 @@ def audit(
     Example: hushmeter audit --mechanism staircase -e 0.5
     """
     from hushmeter.checks import one_of
+    from hushmeter.cli.parsing import check_seed
+    from hushmeter.cli.progress import working
     from hushmeter.noise import Gaussian, Laplace, Mechanism, Staircase
     from hushmeter.noise.audit import audit as run_audit
     from hushmeter.protect.sensitivity import MECHANISMS
 
     one_of("mechanism", mechanism, MECHANISMS)
+    check_seed(seed)
     if mechanism == "gaussian":
         noise: Mechanism = Gaussian(epsilon, delta, sensitivity)
     else:
         law = Laplace if mechanism == "laplace" else Staircase
         noise = law(epsilon, sensitivity)
-    result = run_audit(noise, samples, seed, confidence)
+    with working(f"releasing two inputs {samples} times", quiet=json):
+        result = run_audit(noise, samples, seed, confidence)
     if json:
         print_json(result.describe())
     else:
@@ -61,7 +66,7 @@ def _report(result: AuditResult) -> None:
             _row("floating point", result.float_laplace, result.epsilon, broken=True),
         ],
     )
-    typer.echo("The claim stands." if result.passed else "The audit failed.")
+    say("The claim stands." if result.passed else "The audit failed.")
 
 
 def _row(name: str, finding: Finding, epsilon: float, *, broken: bool) -> tuple[str, ...]:

@@ -7,7 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hushmeter.cli.output import json_text, print_files, print_json, print_table
+from hushmeter.cli.options import (
+    APPLIANCE,
+    ATTACKER,
+    ENERGY_PRICE,
+    EPSILON,
+    EVERY,
+    FILE,
+    FORCE,
+    HOME,
+    JSON,
+    MECHANISM,
+    SPAN,
+    SUM_DELTA,
+)
+from hushmeter.cli.output import json_text, print_files, print_json, print_table, say
 from hushmeter.cli.reading import reads
 
 if TYPE_CHECKING:
@@ -21,35 +35,40 @@ if TYPE_CHECKING:
 
 @reads()
 def battery(
-    file: Annotated[Path, typer.Argument(help="Readings of the house, without a battery.")],
-    home: Annotated[str, typer.Option("--home", help="A home as TOML, or a ready one.")],
-    epsilon: Annotated[str, typer.Option("-e", "--epsilon", help="ε of the noise.")],
+    *,
+    file: Annotated[Path, FILE],
+    home: Annotated[str, HOME],
+    epsilon: Annotated[str, EPSILON],
+    mechanism: Annotated[str, MECHANISM] = "laplace",
+    appliance: Annotated[str | None, APPLIANCE] = None,
+    span: Annotated[str, SPAN] = "reading",
+    every: Annotated[str | None, EVERY] = None,
+    delta: Annotated[float, SUM_DELTA] = 1e-6,
     capacity: Annotated[float, typer.Option(help="Usable capacity in kWh.")],
     power: Annotated[float, typer.Option(help="Charging power in kW.")],
-    options: ReadOptions,
-    discharge: Annotated[float | None, typer.Option(help="Discharging power in kW.")] = None,
+    discharge: Annotated[
+        float | None, typer.Option(help="Discharging power in kW; as charging if not given.")
+    ] = None,
     efficiency: Annotated[float, typer.Option(help="Of a round trip, up to 1.")] = 0.9,
     charge: Annotated[float, typer.Option(help="Share stored at the start.")] = 0.5,
     controller: Annotated[str, typer.Option(help="direct, reserved or lookahead.")] = "direct",
-    mechanism: Annotated[str, typer.Option(help="laplace, staircase or gaussian.")] = "laplace",
-    appliance: Annotated[str | None, typer.Option(help="Protect this appliance only.")] = None,
-    span: Annotated[str, typer.Option(help="reading, run or day.")] = "reading",
-    every: Annotated[str | None, typer.Option(help="The meter reports 1min, 30min, 1h.")] = None,
     interval: Annotated[
         str | None, typer.Option(help="How often the battery acts; must be the meter's interval.")
     ] = None,
     horizon: Annotated[str, typer.Option(help="Over which the promise is made.")] = "1d",
     max_failure: Annotated[float, typer.Option(help="Failure that sizes are made for.")] = 0.01,
     days: Annotated[int, typer.Option(help="Horizons to simulate.")] = 1000,
-    delta: Annotated[float, typer.Option(help="δ of Gaussian noise and of composition.")] = 1e-6,
-    attacker: Annotated[str, typer.Option(help="Who looks; see `hushmeter attackers`.")] = "co",
-    energy_price: Annotated[float, typer.Option(help="Of a kWh.")] = 0.30,
-    battery_price: Annotated[float, typer.Option(help="Of a kWh of battery.")] = 400.0,
-    seed: Annotated[int, typer.Option(help="Seed of the simulations.")] = 0,
     anyway: Annotated[bool, typer.Option("--anyway", help="Show it even if it fails.")] = False,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    attacker: Annotated[str, ATTACKER] = "co",
+    energy_price: Annotated[float, ENERGY_PRICE] = 0.30,
+    battery_price: Annotated[float, typer.Option(help="Money per kWh of battery.")] = 400.0,
+    seed: Annotated[int, typer.Option(help="Seed of the simulations.")] = 0,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Folder for the figures.")
+    ] = None,
+    force: Annotated[bool, FORCE] = False,
+    json: Annotated[bool, JSON] = False,
+    options: ReadOptions,
 ) -> None:
     """Let a battery put the noise on the meter: the promise (ε, δ̂), sizes, losses and cost.
 
@@ -62,10 +81,13 @@ def battery(
     """
     from hushmeter.cli.battery_case import BatteryCase, fit_interval, load_house
     from hushmeter.cli.battery_figures import refuse_figures
+    from hushmeter.cli.parsing import check_seed
+    from hushmeter.cli.progress import working
     from hushmeter.protect.battery import Battery, choose_control, control_grid, operate
     from hushmeter.protect.battery.sizing import Prices, expect_year, readings_in
     from hushmeter.protect.sensitivity import calibrate, resolve_unit
 
+    check_seed(seed)
     if output is not None:
         refuse_figures(output, force)
     prices = Prices(energy_price, battery_price)
@@ -85,15 +107,19 @@ def battery(
     control = choose_control(controller, readings_in(horizon, load.interval_s))
     noise = calibrate(mechanism, epsilon, unit, delta=delta, grid=control_grid(control, unit))
     case = BatteryCase(known, load, unit, noise, store, control, prices, max_failure, seed)
-    found = case.guarantee(days, delta)
-    if not anyway:
-        case.refuse_hopeless(found, mechanism, delta)
-    year = expect_year(noise, store, prices)
-    table = case.sizes(mechanism, delta)
-    done = operate(load, store, noise, control, rng=seed)
-    scores = case.attack(done, attacker)
-    answer = _answer(case, found, year, table, scores)
-    files = [] if output is None else _write(case, done, scores, table, attacker, output, force)
+    with working(f"simulating {days} horizons", quiet=json) as now:
+        found = case.guarantee(days, delta)
+        if not anyway:
+            case.refuse_hopeless(found, mechanism, delta)
+        now("sizing batteries")
+        year = expect_year(noise, store, prices)
+        table = case.sizes(mechanism, delta)
+        now("attacking the meter")
+        done = operate(load, store, noise, control, rng=seed)
+        scores = case.attack(done, attacker)
+        answer = _answer(case, found, year, table, scores)
+        now("drawing")
+        files = [] if output is None else _write(case, done, scores, table, attacker, output, force)
     if output is not None:
         files.append(_save(answer, output / "battery.json", force))
     if json:
@@ -188,11 +214,9 @@ def _print(
     from hushmeter.protect.battery.exposure import tell_guarantee, tell_visibility
     from hushmeter.wording import duration, watts
 
-    for sentence in tell_guarantee(found, case.unit, case.battery, case.control, year):
-        typer.echo(sentence)
+    say(*tell_guarantee(found, case.unit, case.battery, case.control, year))
     if scores is not None:
-        for sentence in tell_visibility(*scores):
-            typer.echo(sentence)
+        say(*tell_visibility(*scores))
     rows: list[tuple[Any, ...]] = [
         (
             row.controller,
@@ -212,5 +236,5 @@ def _print(
     )
     head = ("controller", "ε", "noise", "kWh", "kW", "lost kWh/a", "cycles/a", "cost/a")
     print_table(title, head, rows)
-    typer.echo(f"Assumed: {_assumed(case.prices)}")
+    say(f"Assumed: {_assumed(case.prices)}")
     print_files(files)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hushmeter.cli.options import EPSILONS, FIGURE, FORCE, HOME, JSON
 from hushmeter.cli.output import print_files, print_json, print_table
 
 if TYPE_CHECKING:
@@ -14,22 +15,18 @@ if TYPE_CHECKING:
 
 
 def bounds(
-    home: Annotated[str, typer.Argument(help="A home as TOML, or a ready one: similar8, rae13.")],
-    epsilon: Annotated[
-        str, typer.Option("-e", "--epsilon", help="Range LO:HI, or values with commas.")
-    ] = "0.001:10",
-    max_switches: Annotated[int, typer.Option(help="U: the most switches at one reading.")] = 1,
+    home: Annotated[str, typer.Argument(metavar="HOME", help=HOME.help)],
+    epsilon: Annotated[str, EPSILONS] = "0.001:10",
     sensitivity: Annotated[
         float | None, typer.Option(help="Δf in watts; half the home's tolerance by default.")
     ] = None,
+    max_switches: Annotated[int, typer.Option(help="U: the most switches at one reading.")] = 1,
     form: Annotated[str, typer.Option(help="corrected, printed or integral: of the table.")] = (
         "corrected"
     ),
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Folder, or PNG, for the figure.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the figure.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    output: Annotated[Path | None, FIGURE] = None,
+    force: Annotated[bool, FORCE] = False,
+    json: Annotated[bool, JSON] = False,
 ) -> None:
     """Exact accuracy, bounds as printed and as they hold, and the limit of any attacker.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hushmeter.cli.options import FORCE, JSON
 from hushmeter.cli.output import print_files, print_json, print_table
 
 if TYPE_CHECKING:
@@ -15,11 +16,14 @@ if TYPE_CHECKING:
 
 
 def cluster(
+    *,
     profiles: Annotated[
         Path,
-        typer.Argument(help="CSV or Parquet: rows of 24 values, or id, time, kWh, or hourly."),
+        typer.Argument(
+            metavar="DAYS",
+            help="CSV or Parquet: rows of 24 values, or id, time, kWh, or hourly.",
+        ),
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the figures.")],
     k: Annotated[int, typer.Option("-k", "--clusters", help="Number of clusters.")] = 30,
     scale: Annotated[
         str | None,
@@ -42,11 +46,12 @@ def cluster(
     missing: Annotated[str, typer.Option(help="refuse, or drop days with missing values.")] = (
         "refuse"
     ),
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the figures.")],
+    force: Annotated[bool, FORCE] = False,
+    json: Annotated[bool, JSON] = False,
     tz: Annotated[
         str | None, typer.Option(help="Time zone of the days, such as Europe/Berlin.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the figures.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Cluster daily load profiles, add noise, and see which clusters survive.
 
@@ -59,7 +64,7 @@ def cluster(
     from hushmeter.behaviour.levels import noise_levels
     from hushmeter.behaviour.profiles import read_profiles
     from hushmeter.behaviour.stability import measure_stability
-    from hushmeter.cli.parsing import parse_numbers
+    from hushmeter.cli.parsing import check_seed, parse_numbers
     from hushmeter.cli.progress import watch
 
     levels = noise_levels(
@@ -67,6 +72,7 @@ def cluster(
         epsilons=None if epsilon is None else parse_numbers("epsilon", epsilon),
         sensitivity=sensitivity,
     )
+    check_seed(seed)
     _check_free(output, force)
     prices = None if tariff is None else _tariff(tariff)
     days = read_profiles(profiles, missing=missing, zone=tz)

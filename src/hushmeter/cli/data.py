@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
+from hushmeter.cli.options import FORCE, JSON
 from hushmeter.cli.output import print_files, print_json
 
 
 def data(
-    segment: Annotated[str, typer.Argument(help="ukdale4, teald or redd1.")],
+    segment: Annotated[str, typer.Argument(metavar="SEGMENT", help="ukdale4, teald or redd1.")],
     root: Annotated[Path, typer.Option("--root", help="Folder (or file) of the data set.")],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Folder for the home and its readings.")
@@ -19,8 +20,8 @@ def data(
     real_mains: Annotated[
         bool, typer.Option("--real-mains", help="Keep the metered mains, not the sum.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    force: Annotated[bool, FORCE] = False,
+    json: Annotated[bool, JSON] = False,
 ) -> None:
     """Cut a segment of the paper out of a data set, learn its home, compare with the paper.
 
@@ -33,7 +34,7 @@ def data(
     find_segment(segment)
     files: list[str] = []
     if output is not None:
-        for name in ("home.toml", "readings.parquet", "home.png"):
+        for name in ("home.toml", "readings.parquet", "home.png", "home.svg", "home.csv"):
             refuse_overwrite(output / name, force)
     result = cut_segment(segment, root, denoised=not real_mains)
     if output is not None:

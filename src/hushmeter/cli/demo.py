@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hushmeter.cli import demo_files as files
 from hushmeter.cli.demo_files import ATTACKERS, EPSILONS, HOME, READINGS_PER_DAY
-from hushmeter.cli.output import print_json, print_table
+from hushmeter.cli.options import FORCE, JSON, OPEN
+from hushmeter.cli.output import print_json, print_table, say, short_times
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,16 +22,16 @@ if TYPE_CHECKING:
 
 
 def demo(
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write to.")] = Path(
-        "hushmeter-demo"
-    ),
-    seed: Annotated[int, typer.Option(help="Seed of the synthetic day.")] = 1,
     readings: Annotated[
         int, typer.Option(help="Readings of 6 s to attack; a day has 14400.")
     ] = READINGS_PER_DAY,
-    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier demo.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the synthetic day.")] = 1,
+    show: Annotated[bool, OPEN] = False,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Folder for the page and its data.")
+    ] = Path("demo-report"),
+    force: Annotated[bool, FORCE] = False,
+    json: Annotated[bool, JSON] = False,
 ) -> None:
     """Release one day of a synthetic home at four ε, attack it, and tell it on a page.
 
@@ -43,26 +42,31 @@ def demo(
     """
     import webbrowser
 
+    from hushmeter.checks import whole
+    from hushmeter.cli.parsing import check_seed
+    from hushmeter.cli.progress import working
     from hushmeter.files import refuse_overwrite
     from hushmeter.report.collect import collect_results
     from hushmeter.report.page import write_report
     from hushmeter.study.plan import read_study
 
+    whole("readings", readings)
+    check_seed(seed)
     page = output / "index.html"
-    for name in ("index.html", *files.FOR_THE_PAGE, *files.OTHERS):
+    for name in ("index.html", *files.WRITTEN):
         refuse_overwrite(output / name, force)
     files.clear_sweep(output)
     files.write_study(output, seed, readings)
-    with _working(json) as say:
+    with working("making a day", quiet=json) as now:
         case = read_study(output / "study.toml").cases[0]
         files.write_inputs(case, output)
-        say("attacking the day at four ε")
+        now(f"attacking the day at four ε with {len(ATTACKERS)} attackers")
         files.sweep_day(output)
-        say("looking at the day as metered and as released")
+        now("looking at the day as metered and as released")
         released = files.look_at_day(case, seed, output)
-        say("searching for the cheapest way to hide the kettle")
+        now("searching for the cheapest way to hide the kettle")
         advice = files.advise_household(case.home, case.test, output)
-        say("writing the page")
+        now("writing the page")
         found = collect_results([output / name for name in files.FOR_THE_PAGE])
         write_report(found, page, force=True)
     if json:
@@ -71,18 +75,6 @@ def demo(
         _print(found, released, advice, page)
     if show:
         webbrowser.open(page.resolve().as_uri())
-
-
-@contextmanager
-def _working(quiet: bool) -> Iterator[Any]:
-    """Say what is being done, on a terminal."""
-    from rich.console import Console
-
-    if quiet or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    with Console(stderr=True).status("making a day") as status:
-        yield status.update
 
 
 def _print_json(found: Results, advice: Advice, page: Path) -> None:
@@ -94,7 +86,7 @@ def _print_json(found: Results, advice: Advice, page: Path) -> None:
             "attackers": means.reset_index().to_dict("records"),
             "days": [day.content for day in found.days],
             "advice": advice,
-            "page": str(page),
+            "files": [page, *(page.parent / name for name in files.WRITTEN)],
         }
     )
 
@@ -116,9 +108,9 @@ def _print(found: Results, released: Release, advice: Advice, page: Path) -> Non
     rows = [
         (
             row.name,
-            _times(row.guess),
-            _times(seen[row.name]),
-            *(_times(row.sights[epsilon].right) for epsilon in EPSILONS),
+            short_times(row.guess),
+            short_times(seen[row.name]),
+            *(short_times(row.sights[epsilon].right) for epsilon in EPSILONS),
         )
         for row in look(sweep, HOME, "laplace", found.guesses)
     ]
@@ -128,12 +120,23 @@ def _print(found: Results, released: Release, advice: Advice, page: Path) -> Non
     head = ("right about the …", "no data", "metered", *(f"ε = {e:g}" for e in EPSILONS))
     title = f"“{HOME}”: the best of {len(ATTACKERS)} attackers, right of 100 moments"
     print_table(title, head, rows)
-    typer.echo(f"ε protects {released.receipt.unit['sentence']}.")
-    typer.echo(explain(advice)[0])
-    typer.echo(f"The page: {page.resolve()}")
+    say(f"ε protects {released.receipt.unit['sentence']}.", explain(advice)[0])
+    typer.echo(_next(page))
 
 
-def _times(share: float) -> str:
-    from hushmeter.wording import times
+def _next(page: Path) -> str:
+    """Where to look, and what to try with the files that are there now."""
+    from importlib.util import find_spec
+    from shutil import which
 
-    return times(share).replace("over ", ">")
+    lines = ["", f"The page: {page.resolve()}", "Open it in a browser. What to try next:"]
+    if which("hushmeter") is None:
+        lines.append(f"  . {Path(sys.executable).parent / 'activate'}")
+    folder = page.parent
+    lines += [
+        f"  hushmeter inspect {folder / 'meter.csv'}",
+        f"  hushmeter advise --home {folder / 'home.toml'} --hide kettle",
+    ]
+    if find_spec("fastapi") is None:
+        lines.append("  pip install 'hushmeter[web]'")
+    return "\n".join([*lines, "  hushmeter serve --open"])

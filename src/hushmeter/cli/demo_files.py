@@ -51,6 +51,7 @@ OTHERS = (
     "home.toml",
     *(f"{name}.{kind}" for name in ("metered", "released") for kind in ("png", "svg", "csv")),
 )
+WRITTEN = (*FOR_THE_PAGE, *OTHERS)
 STUDY = """\
 # The study of `hushmeter demo`: run it again with `hushmeter sweep study.toml -o results`.
 name = "demo"

@@ -8,6 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hushmeter.cli.options import (
+    CLAMP,
+    DELTA,
+    EPSILON,
+    GRID,
+    JOBS,
+    JSON,
+    MAX_EPSILON,
+    MECHANISM,
+)
 from hushmeter.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -15,33 +25,31 @@ if TYPE_CHECKING:
 
 
 def fleet(
+    *,
     source: Annotated[Path, typer.Argument(help="Folder with Parquet files.", metavar="IN_DIR")],
-    epsilon: Annotated[str, typer.Option("-e", "--epsilon", help="ε of the unit of protection.")],
-    clamp: Annotated[str, typer.Option(help="Bounds of a reading, LO,HI in watts.")],
-    ledger: Annotated[str, typer.Option(help="sqlite:///file.db or postgresql://…")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder, new or empty.")],
-    span: Annotated[str, typer.Option(help="Protect one reading, or one whole day.")] = "reading",
-    mechanism: Annotated[str, typer.Option(help="laplace, staircase or gaussian.")] = "laplace",
+    epsilon: Annotated[str, EPSILON],
+    mechanism: Annotated[str, MECHANISM] = "laplace",
+    span: Annotated[str, typer.Option(help="What ε protects: one reading or day.")] = "reading",
     sensitivity: Annotated[
         str | None,
         typer.Option(help="Protect a change of so many watts, not any value within the clamp."),
     ] = None,
-    grid: Annotated[str, typer.Option(help="Step of the released power in watts.")] = "1",
-    delta: Annotated[float, typer.Option(help="δ of the Gaussian.")] = 1e-6,
-    max_epsilon: Annotated[float, typer.Option(help="Refuse a larger ε.")] = 20.0,
+    clamp: Annotated[str, CLAMP],
+    grid: Annotated[str, GRID] = "1",
+    delta: Annotated[float, DELTA] = 1e-6,
+    max_epsilon: Annotated[float, MAX_EPSILON] = 20.0,
+    ledger: Annotated[str, typer.Option(help="sqlite:///file.db or postgresql://…")],
     period: Annotated[
         str, typer.Option(help="What the ledger charges: each UTC day, or month.")
     ] = "day",
     stream: Annotated[str, typer.Option(help="Which series of the meters this is.")] = "load",
     interval: Annotated[
-        int | None, typer.Option(help="Seconds of a reading; as in the first file if not given.")
+        str | None, typer.Option(help="Length of a reading; as in the first file if not given.")
     ] = None,
     columns: Annotated[
         str | None,
         typer.Option(help="Other names: meter=…,time=…,value=…,unit=…,interval=…"),
     ] = None,
-    jobs: Annotated[int, typer.Option("-j", "--jobs", help="Worker processes.")] = 1,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a killed release.")] = False,
     correct: Annotated[
         bool, typer.Option("--correct", help="Release again with fresh noise; spends again.")
     ] = False,
@@ -52,7 +60,10 @@ def fleet(
             metavar="MASTER_URL",
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
+    jobs: Annotated[int, JOBS] = 1,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a killed release.")] = False,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder, new or empty.")],
+    json: Annotated[bool, JSON] = False,
 ) -> None:
     """Release every Parquet file of a folder under differential privacy.
 
@@ -63,6 +74,7 @@ def fleet(
 
     Example: hushmeter fleet readings/ -e 1 --clamp 0,15000 --ledger sqlite:///ledger.db -o out -j 2
     """
+    from hushmeter.cli.parsing import parse_interval
     from hushmeter.cli.progress import row_progress
     from hushmeter.noise.parameters import parse_clamp
     from hushmeter.protect.fleet import FleetTerms, release_fleet
@@ -94,7 +106,7 @@ def fleet(
             jobs=jobs,
             resume=resume,
             correct=correct,
-            interval_s=interval,
+            interval_s=None if interval is None else parse_interval(interval),
             report=report,
             schedule=schedule,
         )
@@ -122,6 +134,8 @@ def _tell(done: FleetRelease, output: Path, json: bool) -> None:
 
 
 def _summary(facts: dict[str, Any], output: Path) -> None:
+    from hushmeter.wording import watts
+
     promise, noise = facts["promise"], facts["promise"]["mechanism"]
     released = sum(file["state"] == "released" for file in facts["files"])
     price = f"ε = {promise['epsilon']}"
@@ -132,7 +146,7 @@ def _summary(facts: dict[str, Any], output: Path) -> None:
         f"{released} of {len(facts['files'])} files"
     )
     typer.echo(
-        f"noise: {noise['mechanism']}, scale {noise['scale']:.4g} W, grid {noise['grid']:g} W"
+        f"noise: {noise['mechanism']}, scale {watts(noise['scale'])}, grid {watts(noise['grid'])}"
     )
     typer.echo(f"protected: {promise['unit']['sentence']}")
     blocks = count_of(facts["released_blocks"], f"meter-{promise['period']}")

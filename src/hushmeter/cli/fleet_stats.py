@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hushmeter.cli.options import FORCE, JSON
 from hushmeter.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ def fleet_stats(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write all rows as .csv or .parquet.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    force: Annotated[bool, FORCE] = False,
+    json: Annotated[bool, JSON] = False,
 ) -> None:
     """Energy, mean power and bills of groups, each with its standard error.
 

@@ -7,22 +7,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hushmeter.cli.output import print_files, print_json
-from hushmeter.cli.reading import reads
+from hushmeter.cli.options import FIGURE, FORCE, JSON
+from hushmeter.cli.output import print_files, print_json, say
+from hushmeter.cli.reading import OPTIONS, reads
 
 if TYPE_CHECKING:
     from hushmeter.read import ReadOptions
+    from hushmeter.trace import Trace
 
 
 @reads(repeats="last")
 def inspect(
-    file: Annotated[Path, typer.Argument(help="Any file of readings, or a data set's folder.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Any file of readings, or a data set's folder.")
+    ],
     options: ReadOptions,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Folder (or .png) for a picture.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the picture.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    output: Annotated[Path | None, FIGURE] = None,
+    force: Annotated[bool, FORCE] = False,
+    json: Annotated[bool, JSON] = False,
 ) -> None:
     """Say what a file of readings holds: format, span, gaps, energy, and what can be inferred.
 
@@ -39,9 +41,25 @@ def inspect(
     if json:
         print_json({**found.to_dict(), "files": pictures})
         return
-    for sentence in sentences(found):
-        typer.echo(sentence)
+    say(*sentences(found))
     print_files(pictures)
+    say(f"Next: {_next(file, options, bool(found.recording.trace.names))}")
+
+
+def _next(file: Path, options: ReadOptions, sub_metered: bool) -> str:
+    """What to do with the file, told what this command was told."""
+    from shlex import quote
+
+    from hushmeter.cli.learn import TOLD
+
+    command = f"hushmeter advise --home evening --hide kettle --trace {quote(str(file))}"
+    if sub_metered:
+        command = f"hushmeter learn {quote(str(file))} -o home.toml"
+    for name in TOLD if sub_metered else OPTIONS:
+        value = getattr(options, name)
+        if value is not None:
+            command += f" --{name.replace('_', '-')} {quote(str(value))}"
+    return command
 
 
 def _refuse_overwrite(output: Path, force: bool) -> None:
@@ -53,12 +71,10 @@ def _refuse_overwrite(output: Path, force: bool) -> None:
         refuse_overwrite(folder / f"{name}.{suffix}", force)
 
 
-def _draw(trace: object, file: Path, output: Path, force: bool) -> list[str]:
+def _draw(trace: Trace, file: Path, output: Path, force: bool) -> list[str]:
     from hushmeter.plot import data as plot_data
     from hushmeter.plot.canvas import figure_place, save_figure
-    from hushmeter.trace import Trace
 
-    assert isinstance(trace, Trace)
     folder, name = figure_place(output, "trace")
     figure, data = plot_data.draw_trace(trace, file.name)
     paths = save_figure(figure, folder, name, data, force=force)

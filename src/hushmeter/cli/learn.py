@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hushmeter.cli.options import FORCE, JSON
 from hushmeter.cli.output import print_files, print_json, print_table
 from hushmeter.cli.reading import reads
 
@@ -16,11 +17,20 @@ if TYPE_CHECKING:
     from hushmeter.trace import Trace
 
 
-@reads("time_column", "unit", "tz", "building", repeats="last")
+TOLD = ("time_column", "unit", "tz", "building")
+"""What a data set may leave open."""
+
+
+@reads(*TOLD, repeats="last")
 def learn(
-    dataset: Annotated[Path, typer.Argument(help="Folder or file with a column per appliance.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The home, as .toml.")],
-    options: ReadOptions,
+    *,
+    dataset: Annotated[
+        Path,
+        typer.Argument(metavar="DATASET", help="Folder or file with a column per appliance."),
+    ],
+    appliance: Annotated[
+        list[str] | None, typer.Option(help="Only this circuit; may be repeated.")
+    ] = None,
     start: Annotated[str | None, typer.Option("--from", help="First time, ISO 8601.")] = None,
     end: Annotated[str | None, typer.Option("--to", help="Time after the last one.")] = None,
     denoised: Annotated[
@@ -32,11 +42,10 @@ def learn(
     min_on: Annotated[str, typer.Option(help="Shortest run that counts.")] = "10s",
     min_off: Annotated[str, typer.Option(help="Shortest pause that counts.")] = "10s",
     quantile: Annotated[float, typer.Option(help="Quantile of the tolerance.")] = 0.99,
-    appliance: Annotated[
-        list[str] | None, typer.Option(help="Only this circuit; may be repeated.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The home, as .toml.")],
+    force: Annotated[bool, FORCE] = False,
+    json: Annotated[bool, JSON] = False,
+    options: ReadOptions,
 ) -> None:
     """Learn a home from sub-metered data: powers, levels, habits, base load, tolerance.
 

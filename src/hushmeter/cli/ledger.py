@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hushmeter.cli.options import FORCE, JSON
 from hushmeter.cli.output import print_files, print_json, print_table
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ app = typer.Typer(
 )
 
 Url = Annotated[str, typer.Option("--ledger", help="sqlite:///file.db or postgresql://…")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Json = Annotated[bool, JSON]
 
 
 @app.command("init")
@@ -149,7 +150,7 @@ def cap(
 def export(
     ledger: Url,
     output: Annotated[Path, typer.Option("-o", "--output", help="A .csv or .parquet file.")],
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
+    force: Annotated[bool, FORCE] = False,
     json: Json = False,
 ) -> None:
     """Write every spend with its release, source and time.

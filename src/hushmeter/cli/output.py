@@ -1,14 +1,31 @@
-"""What commands print: tables for people, JSON for machines."""
+"""What commands print: sentences and tables for people, JSON for machines."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
+import shutil
+import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import typer
+
+UNBOUND = 10_000
+"""Columns of what is no terminal: a table in a file or a pipe is not cut."""
+
+
+def say(*sentences: str) -> None:
+    """Each sentence on a line of its own; on a terminal, broken between words."""
+    for sentence in sentences:
+        if sys.stdout.isatty():
+            width = shutil.get_terminal_size().columns
+            lines = textwrap.wrap(sentence, width, break_long_words=False, break_on_hyphens=False)
+            typer.echo("\n".join(lines))
+        else:
+            typer.echo(sentence)
 
 
 def print_json(value: Any) -> None:
@@ -21,19 +38,29 @@ def json_text(value: Any) -> str:
     return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table; the first column is text, the others are numbers."""
+def print_table(
+    title: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, words: bool = False
+) -> None:
+    """A table; the first column is text, the others are numbers, or words too."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
-    typer.echo(title)
+    say(title)
     table = Table(box=SIMPLE_HEAD)
     for i, name in enumerate(header):
-        table.add_column(name, justify="left" if i == 0 else "right")
+        table.add_column(name, justify="left" if words or i == 0 else "right", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    Console(markup=False, highlight=False).print(table)
+    width = None if sys.stdout.isatty() else UNBOUND
+    Console(markup=False, highlight=False, width=width).print(table)
+
+
+def short_times(share: float) -> str:
+    """A share as times of 100, as `wording.times` says it, for a narrow column."""
+    from hushmeter.wording import times
+
+    return times(share).replace("over ", ">")
 
 
 def print_files(files: Iterable[object]) -> None:

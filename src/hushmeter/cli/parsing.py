@@ -1,10 +1,11 @@
-"""From words on the command line to values: homes, numbers, lists and ranges of ε."""
+"""From words on the command line to values: homes, seeds, numbers, lists and ranges of ε."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hushmeter.errors import InputError
+from hushmeter.errors import DataError, InputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +21,30 @@ def parse_home(text: str) -> Home:
     from hushmeter.home import read_home
     from hushmeter.synth import READY_HOMES, ready_home
 
-    return ready_home(text) if text in READY_HOMES else read_home(text)
+    if text in READY_HOMES:
+        return ready_home(text)
+    if not Path(text).exists():
+        ready = ", ".join(sorted(READY_HOMES))
+        raise DataError(f"{text} is not a file, and not a ready home either ({ready}).")
+    return read_home(text)
+
+
+def check_seed(seed: int | None) -> None:
+    """Refuse a negative seed before anything is computed."""
+    from hushmeter.checks import whole
+
+    if seed is not None:
+        whole("seed", seed, least=0)
+
+
+def parse_interval(text: str) -> int:
+    """Length of a reading [s]: 15min, or a bare number of seconds."""
+    from hushmeter.checks import seconds
+
+    length = seconds("interval", float(text) if text.isdecimal() else text)
+    if length != int(length):
+        raise InputError(f"interval must be whole seconds, got {text!r}.")
+    return int(length)
 
 
 def parse_watts(name: str, text: str) -> float:

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hushmeter.cli.output import json_text, print_files, print_json, print_table
+from hushmeter.cli.options import (
+    DELTA,
+    EPSILONS,
+    EVERY,
+    FIGURE,
+    FORCE,
+    HOME,
+    JSON,
+    MECHANISM,
+    SPAN,
+)
+from hushmeter.cli.output import json_text, print_files, print_json, print_table, say, short_times
 from hushmeter.cli.reading import reads
 
 if TYPE_CHECKING:
@@ -19,9 +30,14 @@ if TYPE_CHECKING:
 
 @reads()
 def price(
-    home: Annotated[str, typer.Option("--home", help="A home as TOML, or a ready one.")],
-    trace: Annotated[Path, typer.Option("--trace", help="Readings of the household.")],
-    options: ReadOptions,
+    *,
+    home: Annotated[str, HOME],
+    trace: Annotated[Path, typer.Option("--trace", help="Any file of readings.")],
+    epsilon: Annotated[str | None, EPSILONS] = None,
+    mechanism: Annotated[str, MECHANISM] = "laplace",
+    span: Annotated[str, SPAN] = "reading",
+    every: Annotated[str | None, EVERY] = None,
+    delta: Annotated[float, DELTA] = 1e-6,
     harm: Annotated[
         list[str] | None,
         typer.Option(help="appliance=MONEY a year if it lay open; may be repeated."),
@@ -33,16 +49,10 @@ def price(
     profiles: Annotated[
         Path | None, typer.Option(help="Days of many homes, for the buyer's clusters.")
     ] = None,
-    epsilon: Annotated[
-        str | None, typer.Option("-e", "--epsilon", help="Values of ε, with commas.")
-    ] = None,
-    mechanism: Annotated[str, typer.Option(help="laplace, staircase or gaussian.")] = "laplace",
-    span: Annotated[str, typer.Option(help="reading, run or day: what ε protects.")] = "reading",
-    every: Annotated[str | None, typer.Option(help="Sell means over 1min, 30min, 1h.")] = None,
-    delta: Annotated[float, typer.Option(help="δ of Gaussian noise.")] = 1e-6,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder, or PNG.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the figure.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    output: Annotated[Path | None, FIGURE] = None,
+    force: Annotated[bool, FORCE] = False,
+    json: Annotated[bool, JSON] = False,
+    options: ReadOptions,
 ) -> None:
     """The menu ε → what the buyer learns, what the household gives up, and what it costs.
 
@@ -116,7 +126,6 @@ def _number(option: str, entry: str, value: str) -> float:
 
 def _print(menu: Menu, variations: dict[str, Menu], files: list[str]) -> None:
     from hushmeter.price import tell_menu
-    from hushmeter.wording import times
 
     step = max(1, len(menu.entries) // 10)
     shown = sorted({*menu.entries[::step], menu.best}, key=lambda entry: entry.epsilon)
@@ -126,19 +135,19 @@ def _print(menu: Menu, variations: dict[str, Menu], files: list[str]) -> None:
             f"{e.forecast_w:.0f}",
             f"{100 * e.fidelity:.1f}",
             "–" if e.clusters is None else f"{100 * e.clusters:.1f}",
-            times(max(e.accuracy)),
-            f"{50 * (1 + max(e.visibility)):.1f}",
+            _proved(max(e.accuracy)),
+            _proved((1 + max(e.visibility)) / 2),
             f"{e.compensation:.2f}",
             f"{e.willingness:.2f}",
             f"{e.surplus:.2f}",
         )
         for e in shown
     ]
-    head = ("ε", "± W", "hours %", "days %", "reading", "run", "asked", "paid", "surplus")
+    head = ("ε", "± W", "hours", "days", "reading", "run", "asked", "paid", "surplus")
     title = (
-        "The menu, money a year (* best): error of the hourly forecast, share of the hourly curve\n"
-        "that is true and of days in their cluster, how often of 100 the most exposed appliance\n"
-        "is told from a reading, a run"
+        "The menu, money a year (* best): error of the hourly forecast, percent of the hourly "
+        "curve that are true and of days in their cluster, how often of 100 the most exposed "
+        "appliance is told from a reading, a run"
     )
     print_table(title, head, rows)
     print_table(
@@ -146,9 +155,13 @@ def _print(menu: Menu, variations: dict[str, Menu], files: list[str]) -> None:
         ("", "best ε", "surplus", "from ε", "to ε"),
         [_variation(name, other) for name, other in variations.items()],
     )
-    for sentence in tell_menu(menu):
-        typer.echo(sentence)
+    say(*tell_menu(menu))
     print_files(files)
+
+
+def _proved(odds: float) -> str:
+    """Proved odds stay below one, however near."""
+    return short_times(min(odds, 1 - 1e-12))
 
 
 def _variation(name: str, menu: Menu) -> tuple[str, ...]:

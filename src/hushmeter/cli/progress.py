@@ -12,6 +12,19 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 
+@contextmanager
+def working(words: str, *, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """Say what is being done where no end is known; call it with what comes next."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status(words) as status:
+        yield status.update
+
+
 def watch(items: Iterable[Item], words: str, *, quiet: bool = False) -> Iterable[Item]:
     """The items, one by one, with a bar."""
     from rich.console import Console

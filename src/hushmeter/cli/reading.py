@@ -9,13 +9,18 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+
+def _told(name: str, words: str) -> Any:
+    return typer.Option(name, help=words, rich_help_panel="What the file does not say")
+
+
 OPTIONS: dict[str, Any] = {
-    "time_column": typer.Option("--time-column", help="Column of the times."),
-    "value_column": typer.Option("--value-column", help="Column (or entity) of the meter."),
-    "unit": typer.Option("--unit", help="W, kW, Wh, kWh … of the values."),
-    "stamp": typer.Option("--stamp", help="Times name the start or end of a reading."),
-    "tz": typer.Option("--tz", help="Zone of times without one: Europe/London."),
-    "building": typer.Option("--building", help="Which home, where there are several."),
+    "time_column": _told("--time-column", "Column of the times."),
+    "value_column": _told("--value-column", "Column (or entity) of the meter."),
+    "unit": _told("--unit", "W, kW, Wh, kWh … of the values."),
+    "stamp": _told("--stamp", "Times name the start or end of a reading."),
+    "tz": _told("--tz", "Zone of times without one: Europe/London."),
+    "building": _told("--building", "Which home, where there are several."),
 }
 
 

@@ -7,8 +7,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hushmeter.cli.options import (
+    APPLIANCE,
+    CLAMP,
+    EPSILON,
+    EVERY,
+    FILE,
+    FORCE,
+    GRID,
+    HOME,
+    JSON,
+    MAX_EPSILON,
+    MECHANISM,
+    SPAN,
+    SUM_DELTA,
+)
 from hushmeter.cli.output import print_files, print_json
 from hushmeter.cli.reading import reads
+from hushmeter.errors import InputError
 
 if TYPE_CHECKING:
     from hushmeter.protect.publish import Release
@@ -17,34 +33,33 @@ if TYPE_CHECKING:
 
 @reads()
 def release(
-    file: Annotated[Path, typer.Argument(help="Any file of readings.")],
-    epsilon: Annotated[str, typer.Option("-e", "--epsilon", help="ε of the unit of protection.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Released .csv or .parquet.")],
-    options: ReadOptions,
-    mechanism: Annotated[str, typer.Option(help="laplace, staircase or gaussian.")] = "laplace",
+    *,
+    file: Annotated[Path, FILE],
+    home: Annotated[str | None, HOME] = None,
+    epsilon: Annotated[str, EPSILON],
+    mechanism: Annotated[str, MECHANISM] = "laplace",
     protect: Annotated[
         str | None,
         typer.Option(help="appliance (default), fluctuation (the paper), range or change."),
     ] = None,
-    appliance: Annotated[str | None, typer.Option(help="Protect this appliance only.")] = None,
-    home: Annotated[
-        str | None, typer.Option("--home", help="A home as TOML, or a ready one.")
-    ] = None,
-    span: Annotated[str, typer.Option(help="reading (the paper), run or day.")] = "reading",
-    every: Annotated[str | None, typer.Option(help="Release means over 1min, 30min, 1h.")] = None,
+    appliance: Annotated[str | None, APPLIANCE] = None,
+    span: Annotated[str, SPAN] = "reading",
+    every: Annotated[str | None, EVERY] = None,
     sensitivity: Annotated[
-        str | None, typer.Option(help="Protect a change of so many watts (protect = change).")
+        str | None, typer.Option(help="Protect any change of so many watts; needs no home.")
     ] = None,
-    clamp: Annotated[str | None, typer.Option(help="Bounds of a reading, LO,HI in watts.")] = None,
-    grid: Annotated[str, typer.Option(help="Step of the released readings in watts.")] = "1",
-    delta: Annotated[float, typer.Option(help="δ of the Gaussian and of the receipt.")] = 1e-6,
-    max_epsilon: Annotated[float, typer.Option(help="Refuse a larger ε.")] = 20.0,
+    clamp: Annotated[str | None, CLAMP] = None,
+    grid: Annotated[str, GRID] = "1",
+    delta: Annotated[float, SUM_DELTA] = 1e-6,
+    max_epsilon: Annotated[float, MAX_EPSILON] = 20.0,
     engine: Annotated[str, typer.Option(help="table, or opendp for Laplace.")] = "table",
     seed: Annotated[
         int | None, typer.Option(help="Simulate with this seed; never publish the result.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the receipt as JSON.")] = False,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Released .csv or .parquet.")],
+    force: Annotated[bool, FORCE] = False,
+    json: Annotated[bool, JSON] = False,
+    options: ReadOptions,
 ) -> None:
     """Add exact private noise to a file of readings; write it and OUTPUT.receipt.json.
 
@@ -53,20 +68,26 @@ def release(
 
     Example: hushmeter release meter.csv --home home.toml -e 1 --span run --every 30min -o out.csv
     """
-    from hushmeter.cli.parsing import parse_home, parse_watts
+    from hushmeter.cli.parsing import check_seed, parse_home, parse_watts
     from hushmeter.files import refuse_overwrite, table_format, write_table, write_text
     from hushmeter.noise.parameters import parse_clamp
     from hushmeter.protect.publish import release_unit
     from hushmeter.protect.sensitivity import calibrate, resolve_unit
     from hushmeter.read import read_recording
 
-    receipt = output.with_name(output.name + ".receipt.json")
+    check_seed(seed)
     table_format(output)
+    receipt = output.with_name(output.name + ".receipt.json")
     for path in (output, receipt):
         refuse_overwrite(path, force)
+    chosen = protect or ("appliance" if sensitivity is None else "change")
+    if home is None and chosen in ("appliance", "fluctuation"):
+        raise InputError(
+            f"protect {chosen!r} needs a home: add --home, with a file or a ready one such as "
+            "evening, or protect any change of so many watts with --sensitivity."
+        )
     known = None if home is None else parse_home(home)
     bounds = None if clamp is None else parse_clamp(clamp)
-    chosen = protect or ("appliance" if sensitivity is None else "change")
     watts = None if sensitivity is None else parse_watts("sensitivity", sensitivity)
     trace = read_recording(file, options).trace
     unit = resolve_unit(

@@ -7,16 +7,20 @@ from typing import Annotated
 
 import typer
 
-from hushmeter.cli.output import print_json
+from hushmeter.cli.options import FORCE, JSON
+from hushmeter.cli.output import print_json, say
 
 
 def report(
     results: Annotated[
-        list[Path], typer.Argument(help="Folders with results; the TOML of a study beside them.")
+        list[Path],
+        typer.Argument(
+            metavar="RESULTS", help="Folders with results; the TOML of a study beside them."
+        ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The page, .html.")],
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the page.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    force: Annotated[bool, FORCE] = False,
+    json: Annotated[bool, JSON] = False,
 ) -> None:
     """Tell what sweeps, figures, releases, batteries and prices found, on one page.
 
@@ -39,10 +43,11 @@ def report(
     if json:
         counts = {name: len(entries) for name, entries in vars(found).items()}
         titles = [section.title for section in sections]
-        print_json({"page": str(output), "sections": titles, "found": counts, "missing": missing})
+        told = {"sections": titles, "found": counts, "missing": missing, "files": [output]}
+        print_json(told)
         return
     for section in sections:
         typer.echo(f"  {section.title}")
     for what, command in missing:
-        typer.echo(f"Left out: {what} ({command})")
+        say(f"Left out: {what} ({command})")
     typer.echo(f"The page: {output.resolve()}")

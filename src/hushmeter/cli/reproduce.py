@@ -7,24 +7,26 @@ from typing import Annotated
 
 import typer
 
-from hushmeter.cli.output import print_json
+from hushmeter.cli.options import FORCE, JOBS, JSON
+from hushmeter.cli.output import print_files, print_json
 
 
 def reproduce(
-    item: Annotated[str, typer.Argument(help="fig2 … fig9, table1, or all.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the results.")],
+    *,
+    item: Annotated[str, typer.Argument(metavar="ITEM", help="fig2 … fig9, table1, or all.")],
     data: Annotated[
         Path | None, typer.Option("--data", help="Folder of real data sets, instead of stand-ins.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of data and noise.")] = 0,
-    seeds: Annotated[int, typer.Option(help="Releases of each kind, at least 2.")] = 5,
     readings: Annotated[
         int | None,
         typer.Option(help="Readings that are attacked; else 3000 of a stand-in, all of a set."),
     ] = None,
-    jobs: Annotated[int, typer.Option("-j", "--jobs", help="Workers.")] = 1,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite earlier results.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    seeds: Annotated[int, typer.Option(help="Releases of each kind, at least 2.")] = 5,
+    seed: Annotated[int, typer.Option(help="Seed of data and noise.")] = 0,
+    jobs: Annotated[int, JOBS] = 1,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the results.")],
+    force: Annotated[bool, FORCE] = False,
+    json: Annotated[bool, JSON] = False,
 ) -> None:
     """Reproduce a figure or table: picture, data behind it and caption.
 
@@ -35,11 +37,13 @@ def reproduce(
 
     Example: hushmeter reproduce fig2 -o figures
     """
+    from hushmeter.cli.parsing import check_seed
     from hushmeter.cli.progress import cell_progress
     from hushmeter.files import refuse_overwrite
     from hushmeter.study.figures import ITEMS, Setting
     from hushmeter.study.figures import reproduce as make
 
+    check_seed(seed)
     wanted = list(ITEMS) if item == "all" else [item]
     for name in wanted:
         refuse_overwrite(output / f"{name}.txt", force)
@@ -52,7 +56,6 @@ def reproduce(
         made.append({"item": name, "caption": artefact.caption, "files": list(map(str, files))})
         if not json:
             typer.echo(artefact.caption)
+            print_files(files)
     if json:
         print_json(made)
-    else:
-        typer.echo(f"Written to {output}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hushmeter.cli.options import JSON, OPEN
 from hushmeter.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -26,9 +27,9 @@ def serve(
         str, typer.Option(help="Address to bind; beyond this computer, a token is needed.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 takes any free one.")] = PORT,
-    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    open_page: Annotated[bool, OPEN] = False,
     max_upload: Annotated[int, typer.Option(help="Largest file in MB.")] = 50,
-    json: Annotated[bool, typer.Option("--json", help="Print the address as JSON.")] = False,
+    json: Annotated[bool, JSON] = False,
 ) -> None:
     """Serve the page on which a slider shows what an ε protects, until Ctrl+C.
 

@@ -7,18 +7,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hushmeter.cli.options import JOBS, JSON
 from hushmeter.cli.output import print_files, print_json, print_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
+WIDTH, CELL = 76, 13
+"""Columns of a terminal beside the frame, and of one “0.123/0.45”."""
+
 
 def sweep(
-    study: Annotated[Path, typer.Argument(help="The study, as TOML.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the results.")],
-    jobs: Annotated[int, typer.Option("-j", "--jobs", help="Workers.")] = 1,
+    *,
+    study: Annotated[Path, typer.Argument(metavar="STUDY", help="The study, as TOML.")],
+    jobs: Annotated[int, JOBS] = 1,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a killed sweep.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the results.")],
+    json: Annotated[bool, JSON] = False,
 ) -> None:
     """Run attackers × ε × mechanism × homes × seeds and write one row per cell.
 
@@ -59,9 +64,11 @@ def _print(table: pd.DataFrame) -> None:
         ["alpha", "alpha_floor", "f1"]
     ].mean()
     for (home, mechanism), part in means.groupby(level=[0, 1], sort=False):
-        epsilons = _some(sorted(part.index.unique(level="epsilon"), reverse=True))
+        attackers = part.index.unique(level="attacker")
+        room = (WIDTH - max(map(len, attackers))) // CELL
+        epsilons = _some(sorted(part.index.unique(level="epsilon"), reverse=True), max(2, room))
         rows = []
-        for attacker in part.index.unique(level="attacker"):
+        for attacker in attackers:
             found = part.xs((home, mechanism, attacker))
             rows.append(
                 (
@@ -74,7 +81,7 @@ def _print(table: pd.DataFrame) -> None:
         print_table(title, ("attacker", *(f"{e:g}" for e in epsilons)), rows)
 
 
-def _some(values: list[float], most: int = 5) -> list[float]:
+def _some(values: list[float], most: int) -> list[float]:
     """A few of many values, first and last among them: what fits beside each other."""
     if len(values) <= most:
         return values

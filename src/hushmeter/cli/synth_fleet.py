@@ -7,21 +7,23 @@ from typing import Annotated
 
 import typer
 
+from hushmeter.cli.options import JSON
 from hushmeter.cli.output import print_json
 
 
 def synth_fleet(
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder, new or empty.")],
+    *,
     meters: Annotated[int, typer.Option(help="Meters.")] = 10_000,
     days: Annotated[int, typer.Option(help="Days.")] = 30,
-    interval: Annotated[int, typer.Option(help="Seconds of a reading; divides a day.")] = 900,
+    interval: Annotated[str, typer.Option(help="Length of a reading; divides a day.")] = "15min",
     files: Annotated[
         int | None, typer.Option(help="Files; one per two million rows if not given.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same fleet.")] = 0,
-    unit: Annotated[str, typer.Option(help="W, kW, Wh or kWh (per interval).")] = "W",
     start: Annotated[str, typer.Option(help="First day, UTC.")] = "2024-01-01",
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same fleet.")] = 0,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder, new or empty.")],
+    json: Annotated[bool, JSON] = False,
+    unit: Annotated[str, typer.Option(help="W, kW, Wh or kWh (per interval).")] = "W",
 ) -> None:
     """Write a synthetic fleet as Parquet: daily shapes, weekends, some solar roofs and cars.
 
@@ -30,10 +32,11 @@ def synth_fleet(
     Example: hushmeter synth-fleet --meters 1000 --days 30 -o fleet
     """
     from hushmeter.cli.fleet import count_of
+    from hushmeter.cli.parsing import parse_interval
     from hushmeter.cli.progress import row_progress
     from hushmeter.synth_fleet import FleetPlan, write_fleet
 
-    plan = FleetPlan(meters, days, interval, seed, unit, start)
+    plan = FleetPlan(meters, days, parse_interval(interval), seed, unit, start)
     with row_progress("writing") as advance:
         done = 0
 

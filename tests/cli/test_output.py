@@ -1,0 +1,92 @@
+"""What commands print, on a terminal and into a file."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+
+import pytest
+
+import hushmeter as hm
+from hushmeter.cli.output import print_table, say, short_times
+from tests.cli.test_commands import run
+
+LONG = "A sentence that is longer than the forty columns of a very narrow terminal."
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def show(monkeypatch):
+    """What a call prints on a terminal of forty columns."""
+    monkeypatch.setattr("shutil.get_terminal_size", lambda *_: os.terminal_size((40, 24)))
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("TERM", "xterm")
+
+    def call(function, *words):
+        with contextlib.redirect_stdout(Terminal()) as shown:
+            function(*words)
+        return shown.getvalue()
+
+    return call
+
+
+def test_sentences_break_between_words_on_a_terminal(show):
+    lines = show(say, LONG, "Short.").splitlines()
+    assert lines[-1] == "Short."
+    assert max(map(len, lines)) <= 40
+    assert " ".join(lines[:-1]) == LONG
+
+
+def test_sentences_stay_whole_in_a_file(capsys):
+    say(LONG, "Short.")
+    assert capsys.readouterr().out == f"{LONG}\nShort.\n"
+
+
+def test_a_table_loses_nothing(show):
+    shown = show(print_table, "Title", ["noise", "value"], [["staircase " * 3, "7" * 30]])
+    assert "…" not in shown
+    assert shown.count("staircase") == 3
+    assert shown.count("7") == 30
+
+
+def test_a_table_in_a_file_is_as_wide_as_it_must_be(capsys):
+    print_table("Title", ["noise", "value"], [["x" * 90, "1" * 30]])
+    assert f"{'x' * 90}   {'1' * 30}" in capsys.readouterr().out
+
+
+def test_shares_are_short_and_never_rounded_up_to_certainty():
+    assert [short_times(s) for s in (0.5, 0.99999, 1.0)] == ["50", ">99.9", "100"]
+
+
+@pytest.fixture(scope="module")
+def week(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("week")
+    home = hm.synth.ready_home("evening")
+    hm.write_meter(folder / "meter.csv", hm.synth.trace(home, 14_400, seed=1))
+    return folder / "meter.csv"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("advise", "--home", "evening", "--hide", "kettle"),
+        ("bounds", "evening"),
+        ("attack", "METER", "--home", "evening", "-a", "one-shot", "-o", "OUT"),
+        ("price", "--home", "evening", "--trace", "METER", "-e", "0.01,0.1,1,10"),
+        ("release", "METER", "--home", "evening", "-e", 1, "--every", "30min", "-o", "OUT"),
+        ("release", "METER", "--home", "evening", "-e", 0.001, "--span", "day", "-o", "OUT"),
+        ("release", "METER", "--home", "evening", "-e", 20, "--every", "1h", "-o", "OUT"),
+    ],
+    ids=lambda words: " ".join(map(str, words)),
+)
+def test_tables_fit_a_terminal_of_80_columns(words, week, tmp_path):
+    named = {"METER": week, "OUT": tmp_path / "out.csv"}
+    shown = run(*(named.get(word, word) for word in words)).stdout
+    rows = [line.rstrip() for line in shown.splitlines() if line.startswith((" ", "best guess"))]
+    assert len(rows) > 3
+    assert max(map(len, rows)) <= 80
