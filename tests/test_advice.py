@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 
 import hushmeter as hm
@@ -89,6 +91,9 @@ def test_measured_odds_of_an_attacker():
         ({"span": "week"}, "span must be one of"),
         ({"run": 0}, "run must be a whole number"),
         ({"mechanisms": ["uniform"]}, "mechanism must be one of"),
+        ({"mechanisms": []}, "mechanisms must name at least one of laplace"),
+        ({"delta": 2.0}, "delta must lie between 0 and 1"),
+        ({"max_hourly_error": math.nan}, "max_hourly_error must be positive"),
         ({"attacker": "hold"}, "need a trace with true states"),
         ({"interval_s": -1}, "interval_s must be positive"),
     ],
@@ -96,6 +101,11 @@ def test_measured_odds_of_an_attacker():
 def test_bad_goals_are_refused(keywords, message):
     with pytest.raises(ValueError, match=message):
         advise(HOME, **{"hide": "kettle", **keywords})
+
+
+def test_one_mechanism_may_be_named_by_a_word():
+    named, listed = (advise(HOME, "kettle", mechanisms=m) for m in ("laplace", ["laplace"]))
+    assert named == listed
 
 
 def test_an_unknown_run_means_one_reading():

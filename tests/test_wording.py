@@ -56,6 +56,7 @@ def test_odds_are_never_rounded_up_to_certainty(share, words):
 
 def test_units_are_said_short():
     assert (watts(12.345), watts(60_000)) == ("12.3 W", "60 kW")
+    assert (watts(999.7), watts(-10_470), watts(1.234e9)) == ("1 kW", "-10.5 kW", "1230000 kW")
     assert (duration(6), duration(90), duration(3600)) == ("6 s", "1.5 min", "1 h")
 
 

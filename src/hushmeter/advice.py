@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 from hushmeter.attack.registry import attackers
 from hushmeter.checks import one_of, positive, whole
 from hushmeter.errors import InputError
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.protect.cost import PRICE_PER_KWH, Cost, expect_cost
 from hushmeter.protect.sensitivity import MECHANISMS, SPANS, Unit, calibrate, resolve_unit
 from hushmeter.scoring import score
-from hushmeter.theory.account import compose
+from hushmeter.theory.account import compose_run
 from hushmeter.trace import Trace
 
 if TYPE_CHECKING:
@@ -153,33 +153,35 @@ def advise(
     interval_s = positive("interval_s", interval_s)
     member = home.appliances[home.index(hide)]
     if run is not None:
-        member = _with_run(member, whole("run", run) * interval_s)
+        member = replace(member, run_s=whole("run", run) * interval_s)
     span = span or ("reading" if member.run_s is None else "run")
     one_of("span", span, SPANS)
-    goal = Goal(hide, _share(max_odds), span, max_hourly_error)
+    if max_hourly_error is not None:
+        max_hourly_error = positive("max_hourly_error", max_hourly_error)
+    delta, wanted = _share("delta", delta), _names(mechanisms)
+    goal = Goal(hide, _share("max_odds", max_odds), span, max_hourly_error)
     small = Home([member], home.tolerance)
     odds_of = best_odds if attacker is None else measure_with(attacker, home, hide, trace, seed)
     # Nobody can be held below a coin: answer with what comes near it.
     reachable = replace(goal, max_odds=max(goal.max_odds, NEAR_A_COIN))
     options = []
-    for name in mechanisms:
+    for name in wanted:
         for every in _resolutions(interval_s):
             unit = resolve_unit(span=span, interval_s=interval_s, home=small, every=every)
-            build = partial(_build, one_of("mechanism", name, MECHANISMS), unit, delta)
+            build = partial(_build, name, unit, delta)
             options.append(_search(build, odds_of, unit, reachable, price_per_kwh))
-    return _rank(goal, [option for option in options if option is not None])
+    found = [option for option in options if option is not None]
+    if not found:
+        raise InputError(f"the noise that hides the {hide} is too wide for any grid.")
+    return _rank(goal, found)
 
 
 def best_odds(mechanism: Mechanism, unit: Unit) -> float:
     """How often the best attacker is right about a unit's one change."""
     change = unit.changes[0]
-    if unit.span == "reading":
-        return compose(mechanism, [(change.watts, 1)]).odds
-    full, rest = divmod(change.readings, change.window)
-    parts = [(change.watts, full)] if full else []
-    if rest:
-        parts.append((change.watts * rest / change.window, 1))
-    return compose(mechanism, parts).odds
+    # A reading is a released one, in which the appliance is on from beginning to end.
+    length = change.window if unit.span == "reading" else change.readings
+    return compose_run(mechanism, change.watts, length, change.window).odds
 
 
 def measure_with(
@@ -274,13 +276,14 @@ def _resolutions(interval_s: float) -> list[float]:
     ]
 
 
-def _with_run(appliance: Appliance, run_s: float) -> Appliance:
-    return Appliance(
-        appliance.name, appliance.power, appliance.levels, run_s, appliance.runs_per_day
-    )
+def _names(mechanisms: Sequence[str]) -> list[str]:
+    names = [mechanisms] if isinstance(mechanisms, str) else list(mechanisms)
+    if not names:
+        raise InputError(f"mechanisms must name at least one of {', '.join(MECHANISMS)}.")
+    return [one_of("mechanism", name, MECHANISMS) for name in names]
 
 
-def _share(max_odds: float) -> float:
-    if not 0 < positive("max_odds", max_odds) < 1:
-        raise InputError(f"max_odds must lie between 0 and 1, got {max_odds}.")
-    return float(max_odds)
+def _share(name: str, value: float) -> float:
+    if not 0 < positive(name, value) < 1:
+        raise InputError(f"{name} must lie between 0 and 1, got {value}.")
+    return float(value)

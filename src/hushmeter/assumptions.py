@@ -108,6 +108,8 @@ class AssumptionCheck:
         return "\n".join(self.sentences)
 
     def _trace_sentences(self) -> tuple[str, ...]:
+        from hushmeter.wording import watts
+
         if self.trace is None:
             return ("Assumptions 1 and 2 need true states; none were given.",)
         found = self.trace
@@ -118,24 +120,27 @@ class AssumptionCheck:
             f"{found.max_switches} switches per step, none in {quiet:.2%} and one in "
             f"{single:.2%} of {steps} steps; sparsity {found.sparsity:.2%}.",
             f"Assumption 2 (bounded power) {_holds(self.bounded)}: the largest jump without a "
-            f"switch is {found.largest_fluctuation:.4g} W, the tolerance {self.tolerance:g} W.",
+            f"switch is {watts(found.largest_fluctuation)}, the tolerance "
+            f"{watts(self.tolerance)}.",
             f"Unstated: in {found.mixed_steps} steps something went on while something else "
             "went off.",
         )
 
     def _power_sentences(self) -> tuple[str, ...]:
+        from hushmeter.wording import watts
+
+        twice = watts(2 * self.tolerance)
         sentences = [
             f"Assumption 3 (concentrated powers) {_holds(self.concentrated)}: margin "
-            f"{self.margin:.4g} W, needed more than {2 * self.tolerance:g} W."
+            f"{watts(self.margin)}, needed more than {twice}."
         ]
         if self.unresolvable:
             sentences.append(
-                f"Unresolvable at this tolerance (at most {2 * self.tolerance:g} W): "
-                f"{', '.join(self.unresolvable)}."
+                f"Unresolvable at this tolerance (at most {twice}): {', '.join(self.unresolvable)}."
             )
         if self.confusable:
             pairs = ", ".join(f"{a} and {b}" for a, b in self.confusable)
-            sentences.append(f"Alike within {2 * self.tolerance:g} W: {pairs}.")
+            sentences.append(f"Alike within {twice}: {pairs}.")
         return tuple(sentences)
 
 

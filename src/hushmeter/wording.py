@@ -95,8 +95,9 @@ def times(share: float) -> str:
 
 
 def watts(value: float) -> str:
-    """Watts with three digits, kilowatts from 1000 on."""
-    return f"{value / 1000:.3g} kW" if value >= 1000 else f"{value:.3g} W"
+    """Watts with three digits, kilowatts from 1000 on, never an exponent for what is large."""
+    rounded = float(f"{value:.3g}")
+    return f"{rounded / 1000:.12g} kW" if abs(rounded) >= 1000 else f"{rounded:g} W"
 
 
 def _two_digits(value: float) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -80,6 +81,43 @@ def test_a_very_wide_law_is_gathered_into_cells():
     assert np.allclose(generic, mechanism._excess_steps(b), rtol=1e-6)
     k = np.array([0, 10**5, 10**7])
     assert np.allclose(GridLaw.difference_pmf(mechanism, k), mechanism.difference_pmf(k), rtol=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", ["1e-9", "0.5", "20", "800", "1450", "2900", "4000"])
+@pytest.mark.parametrize("name", ["laplace", "staircase", "gaussian"])
+def test_moments_hold_for_every_epsilon_that_is_admitted(name, epsilon):
+    """Against sums in 40 digits; below 1e-300, where floats lose digits, zero is near enough."""
+    if name == "gaussian":
+        mechanism = Gaussian(max(float(epsilon), 0.01), 1e-6, 1, on_grid=True, max_epsilon=4096)
+        law = _gaussian_masses(mechanism)
+    elif name == "staircase":
+        mechanism = Staircase(max(float(epsilon), 0.01), 1, on_grid=True, max_epsilon=4096)
+        law = _geometric_masses(mechanism)
+    else:
+        mechanism = Laplace(epsilon, 1, on_grid=True, max_epsilon=4096)
+        law = _geometric_masses(mechanism)
+    mean, variance = law
+    tiny = 1e-300
+    assert mechanism.mean_abs == pytest.approx(float(mean), rel=1e-9, abs=tiny)
+    assert mechanism.std == pytest.approx(float(mpmath.sqrt(variance)), rel=1e-9, abs=tiny)
+    assert np.isfinite(mechanism.scale)
+
+
+def _geometric_masses(mechanism):
+    """E|n| and E[n²] of (1 − α)/(1 + α)·α^|k|; a staircase of one step is this law too."""
+    with mpmath.workdps(40):
+        a = mpmath.exp(-mpmath.mpf(mechanism.epsilon))
+        return 2 * a / (1 - a**2), 2 * a / (1 - a) ** 2
+
+
+def _gaussian_masses(mechanism):
+    with mpmath.workdps(40):
+        twice = 2 * mpmath.mpf(mechanism.sigma_steps) ** 2
+        reach = int(20 * mechanism.sigma_steps) + 3
+        weights = [mpmath.exp(-(mpmath.mpf(k) ** 2) / twice) for k in range(reach)]
+        total = 2 * sum(weights) - 1
+        first = 2 * sum(k * w for k, w in enumerate(weights)) / total
+        return first, 2 * sum(k * k * w for k, w in enumerate(weights)) / total
 
 
 def test_fine_laplace_differences_have_mean_size_three_halves_of_the_scale():

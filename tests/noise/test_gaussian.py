@@ -76,9 +76,21 @@ def test_smaller_delta_needs_wider_noise():
 
 
 def test_group_privacy_inverts_the_formula():
-    mechanism = Gaussian(1, 1e-6, 10)
-    for shift in (3, 7, 30):
+    mechanism = Gaussian(1, 1e-6, 100)
+    for shift in (30, 70, 300):
         epsilon = mechanism.epsilon_for(shift)
         steps = mechanism.steps_of(shift)
         delta = analytic_delta(epsilon, mechanism.sigma_steps, steps)
         assert delta == pytest.approx(1e-6, rel=1e-6)
+
+
+@pytest.mark.parametrize(("epsilon", "sensitivity"), [(1, 1), (5, 1), (20, 1), (20, 10), (1, 10)])
+def test_group_privacy_on_a_coarse_grid_is_that_of_the_law_itself(epsilon, sensitivity):
+    """At σ = 0.6 steps the continuous formula would promise an ε that has three times the δ."""
+    mechanism = Gaussian(epsilon, 1e-6, sensitivity)
+    for shift in (0.5 * sensitivity, 3 * sensitivity):
+        found, steps = mechanism.epsilon_for(shift), mechanism.steps_of(shift)
+        delta = float_discrete_delta(found, mechanism.sigma_steps, steps)
+        assert delta <= 1e-6 * (1 + 1e-9)
+        least = float_discrete_delta(0.97 * found, mechanism.sigma_steps, steps)
+        assert least > 1e-6

@@ -57,6 +57,7 @@ def test_bad_delta_is_refused(delta):
 def test_epsilon_above_the_cap_needs_an_override(make):
     with pytest.raises(InputError, match="max_epsilon"):
         make(21, 10.0)
+    assert make(0.3, 10.0, max_epsilon=0.3).epsilon == 0.3
     raised = make(21, 10.0, max_epsilon=25)
     assert raised.describe()["max_epsilon"] == 25.0
     assert make(20, 10.0).epsilon == 20
@@ -186,6 +187,50 @@ def test_the_nearest_float_below_a_half_is_covered_by_the_slack():
     assert steps_apart(Fraction(10) - Fraction(1, 10**12), Fraction(1)) == 11
     assert steps_apart(Fraction("9.5"), Fraction(1)) == 10
     assert MAX_STEPS == 2**36
+
+
+def test_the_slack_counts_once_for_every_reading():
+    many = 1 << 14
+    assert steps_apart(Fraction(10**6) - Fraction(1, 2), Fraction(1), many) == 10**6 + many
+    assert steps_apart(Fraction(10**6) - Fraction(1, 2), Fraction(1), 24) == 10**6 - 1 + 24
+
+
+@makers
+def test_a_change_between_the_steps_of_the_meter_counts_as_the_next_step(make):
+    """A meter on whole watts may show 61 W for an appliance of 60.7 W, and 1 W for one of 0.4."""
+    mechanism = make(1, 10, on_grid=True)
+    assert mechanism.steps_of("60.7") == 61
+    assert mechanism.steps_of("0.4") == 1
+    assert mechanism.epsilon_for("0.4") > 0
+    assert Laplace(1, "0.5", on_grid=True, touches=2).steps == 1
+
+
+@makers
+@pytest.mark.parametrize("value", [10**400, "1e-400", "1e-101", 1e300, "1e999999999"])
+def test_numbers_beyond_all_measure_are_refused_in_one_sentence(make, value):
+    for arguments in ((1, value), (1, 10, value)):
+        with pytest.raises(InputError, match="must lie between 1e-100 and 1e100"):
+            make(*arguments)
+    with pytest.raises(InputError, match="epsilon must"):
+        make(value, 10)
+
+
+@makers
+def test_an_epsilon_that_leaves_no_noise_is_refused(make):
+    assert make(4000, 1, on_grid=True, max_epsilon=1e6).sample(3, rng=0).tolist() == [0, 0, 0]
+    with pytest.raises(InputError, match="epsilon 5000 leaves no noise at all on a grid of 1 W"):
+        make(5000, 1, on_grid=True, max_epsilon=1e6)
+
+
+def test_stairs_stay_whole_numbers_however_small_epsilon_is():
+    """Beyond 2^53 a float skips odd numbers, and the last bits would show the reading's."""
+    mechanism = Staircase("1e-9", 2e6)
+    noise = mechanism.sample(4000, rng=1)
+    assert np.abs(noise).max() < 2**53
+    assert mechanism.coarsened
+    assert mechanism.steps / mechanism.epsilon <= 2**45
+    with pytest.raises(InputError, match="too wide for any grid"):
+        Staircase("1e-14", 2e6)
 
 
 def test_parameters_are_exact_decimals():

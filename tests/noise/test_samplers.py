@@ -113,6 +113,17 @@ def test_samplers_are_cached_and_choose_their_form():
     assert isinstance(staircase_sampler(Fraction(1), 100_000, 38_000), StairSampler)
 
 
+@pytest.mark.parametrize("epsilon", [Fraction(1, 100 * 14_400), Fraction(1, 400_000)])
+def test_a_wide_staircase_is_drawn_by_stairs(epsilon):
+    """A kettle hidden over a day at ε = 0.01: no outcome weighs as much as one word of a table."""
+    mechanism = Staircase(epsilon, 2000)
+    assert isinstance(mechanism._sampler(), StairSampler)
+    samples = mechanism.sample(100_000, key=KEY)
+    for p in (0.1, 0.5, 0.9):
+        share = np.mean(np.abs(samples) <= mechanism.quantile(p))
+        assert share == pytest.approx(p, abs=6 * np.sqrt(p * (1 - p) / samples.size))
+
+
 @pytest.mark.parametrize(
     "mechanism",
     [Laplace(1, 5), Laplace(1, 800_000), Staircase(1, 5), Staircase(1, 100_000)],

@@ -90,3 +90,8 @@ def test_a_trace_of_another_home_is_refused():
     trace = Trace([1.0, 2.0], 6.0, states=[[0, 1], [1, 1]])
     with pytest.raises(ValueError, match="the trace has 2 appliances, the home 3"):
         PLAIN.check(trace)
+
+
+def test_watts_are_written_as_people_do():
+    home = Home([Appliance(str(p), p) for p in (5.0, 10.0, 10_480.0, 12_000.0)], 0.5)
+    assert "margin -12 kW, needed more than 1 W." in str(home.check())

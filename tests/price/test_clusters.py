@@ -38,6 +38,8 @@ def test_clusters_need_days_of_24_hours():
     trace = hm.Trace(np.arange(240.0), 3600.0)
     with pytest.raises(InputError, match="days of 24 hours, got the shape"):
         cluster_days(trace, np.ones((5, 7)))
+    with pytest.raises(InputError, match="leave out days with a gap"):
+        cluster_days(trace, np.full((40, 24), np.nan))
     assert cluster_days(trace[:30]) is None
 
 

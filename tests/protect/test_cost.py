@@ -32,6 +32,11 @@ def test_a_reading_of_an_hour_is_the_hour():
     assert expect_cost(MECHANISMS[0], 7200.0).hourly_w == MECHANISMS[0].mean_abs
 
 
+def test_a_reading_of_a_week_tells_a_day_a_seventh_of_its_error():
+    cost = expect_cost(MECHANISMS[0], 7 * 86_400.0)
+    assert cost.daily_kwh == pytest.approx(MECHANISMS[0].mean_abs * 24 / 1000)
+
+
 def test_bad_input_is_refused():
     with pytest.raises(ValueError, match="interval_s must be positive"):
         expect_cost(MECHANISMS[0], 0.0)

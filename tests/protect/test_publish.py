@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
+from hushmeter.errors import InputError
+from hushmeter.protect.publish import release_unit
 from hushmeter.protect.receipt import digest
 
 HOME = hm.synth.ready_home("evening")
@@ -75,7 +77,7 @@ def test_the_receipt_is_json_and_text():
     assert kettle["day"]["pld"] < kettle["day"]["basic"]
     text = str(done.receipt)
     assert "protected: whether any one appliance is on (up to 7200 W)" in text
-    assert "best guess right of 100 times" in text
+    assert "best guess right of 100" in text
     assert "kettle (2100 W)" in text
 
 
@@ -104,3 +106,33 @@ def test_an_attacker_sees_less_at_smaller_epsilon():
         states = attacker.predict(done.trace, initial_state=truth[0], rng=0)
         seen.append(hm.score(states, truth).balanced_accuracy)
     assert seen[0] > seen[1]
+
+
+def test_a_clamp_bounds_metered_readings_before_their_mean():
+    """One reading beyond the clamp must not move a mean of ten by more than a tenth of it."""
+    unit = hm.resolve_unit("range", interval_s=6.0, clamp=(0, 100), every="1min")
+    noise = hm.calibrate("laplace", 1.0, unit, clamp=(0, 100))
+    quiet = np.zeros(40)
+    spike = quiet.copy()
+    spike[0], spike[12] = 1e6, -1e6
+    one, other = (
+        hm.release(
+            hm.Trace(readings, 6.0), noise, protect="range", every="1min", key=bytes(32)
+        ).trace.readings
+        for readings in (quiet, spike)
+    )
+    assert (other - one).tolist() == [10.0, 0.0, 0.0, 0.0]
+
+
+def test_a_unit_for_another_meter_is_refused():
+    unit = hm.resolve_unit("change", interval_s=60.0, watts=10.0)
+    with pytest.raises(InputError, match="for readings of 60 s, but those of the trace are of 6 s"):
+        release_unit(TRACE, hm.Laplace(1, 10), unit)
+
+
+def test_the_composed_epsilon_of_gaussian_noise_is_at_its_own_delta():
+    """δ = 0.001 of the noise must not pass for the δ' = 1e-6 of the table."""
+    done = hm.release(TRACE, hm.Gaussian(1, 1e-3, 7200), home=HOME, rng=0)
+    charger = next(a for a in done.receipt.appliances if a.watts == 7200)
+    assert done.receipt.epsilon == 1.0
+    assert charger.reading.epsilon > 1.4

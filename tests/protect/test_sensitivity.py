@@ -81,7 +81,33 @@ def test_worst_changes_differ_between_the_norms():
     unit = resolve_unit(span="run", interval_s=6.0, home=home)
     assert unit.l1 == 1900.0 * 600
     assert unit.largest == 2000.0
-    assert unit.touches == 600
+    # A run of an hour need not begin with a reading.
+    assert unit.touches == 601
+    assert unit.sentence == (
+        "whether any one appliance is on (up to 2000 W), over one of its own runs (up to 1 hour)"
+    )
+
+
+@given(st.integers(1, 40), st.integers(1, 12), st.floats(0, 0.999))
+def test_a_run_that_begins_within_a_reading_stays_within_its_norms(length, window, start):
+    """Against the energies of a continuous run, `start` readings after a reading begins."""
+    change = Change("x", 100.0, length, window, aligned=False)
+    edges = np.arange((length // window + 4) * window + 1)
+    for offset in range(window):
+        first, last = offset + start, offset + start + length
+        covered = np.diff(np.clip(edges, first, last))
+        means = 100.0 * covered.reshape(-1, window).mean(axis=1)
+        assert means.sum() == pytest.approx(change.l1)
+        assert np.sqrt((means**2).sum()) <= change.l2 + 1e-9
+        assert means.max() <= change.largest + 1e-9
+        assert np.count_nonzero(means) <= change.touches
+
+
+def test_a_half_hour_run_on_a_half_hour_meter_costs_the_staircase_two_readings():
+    home = hm.Home([hm.Appliance("kettle", 2000.0, run_s=1800.0)], tolerance=20.0)
+    unit = resolve_unit(span="run", interval_s=1800.0, home=home)
+    assert unit.touches == 2
+    assert calibrate("staircase", 1, unit).epsilon == 0.5
 
 
 @given(
@@ -171,3 +197,9 @@ def test_unknown_mechanisms_are_refused():
     unit = resolve_unit("change", interval_s=6.0, watts=10)
     with pytest.raises(ValueError, match="mechanism must be one of"):
         calibrate("uniform", 1, unit)
+
+
+@pytest.mark.parametrize("clamp", [(10, 0), (0, math.nan), (0, 1, 2), (0, math.inf), 5])
+def test_a_clamp_that_is_no_range_is_refused(clamp):
+    with pytest.raises(ValueError, match="clamp must be"):
+        resolve_unit("range", interval_s=6.0, clamp=clamp)

@@ -143,3 +143,20 @@ def test_hopeless_losses_are_added_plainly():
 def test_nonsense_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call(Laplace(1.0, 10.0))
+
+
+@pytest.mark.parametrize("mechanism", [Gaussian(1, 1e-3, 1000), Gaussian(1, 1e-9, 1000)])
+@pytest.mark.parametrize("times", [1, 30])
+def test_the_basic_epsilon_of_gaussian_noise_is_at_delta_prime(mechanism, times):
+    found = compose(mechanism, [(1000.0, times)], delta=1e-6)
+    share = 1e-6 / times
+    each, length = found.basic / times, 1001 * mechanism.grid / mechanism.scale
+    at = norm.cdf(length / 2 - each / length)
+    at -= math.exp(each) * norm.cdf(-length / 2 - each / length)
+    assert at == pytest.approx(share, rel=1e-5)
+    assert found.epsilon == found.pld <= found.basic * (1 + 1e-9)
+
+
+def test_no_epsilon_is_promised_below_the_rounding_of_the_transforms():
+    found = compose(Laplace(0.1, 1000, on_grid=True), [(1000.0, 1000)], delta=1e-12)
+    assert found.epsilon == found.basic == pytest.approx(100)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -17,6 +19,29 @@ def test_the_exact_curve_lies_between_the_corrected_bounds_and_below_the_limit()
         assert (curves.exact <= np.asarray(curves.corrected.upper) + 1e-12).all()
         assert (curves.exact <= curves.limit + 1e-12).all()
         assert (curves.limit >= curves.floor - 1e-12).all()
+
+
+def best_accuracy(powers, scale, most):
+    """Of the Bayes attacker who sees one reading and knows the state before, by quadrature."""
+    vectors = [v for v in itertools.product((0, 1), repeat=len(powers)) if sum(v) <= most]
+    x = np.linspace(-30 * scale, sum(powers) + 30 * scale, 400_001)
+    densities = [np.exp(-np.abs(x - np.dot(v, powers)) / scale) / (2 * scale) for v in vectors]
+    right = []
+    for i in range(len(powers)):
+        on = sum(d for v, d in zip(vectors, densities, strict=True) if v[i])
+        right.append(np.maximum(on, sum(densities) - on).sum() * (x[1] - x[0]) / len(vectors))
+    return np.mean(right)
+
+
+@pytest.mark.parametrize("most", [1, 2])
+@pytest.mark.parametrize("scale", [3.0, 10.0, 100.0, 1000.0])
+def test_the_best_attacker_keeps_the_limit(most, scale):
+    """One of 10 W among large ones: a switch of theirs tells that it did not, at any noise."""
+    powers = [10.0, 1000.0, 2100.0, 4300.0]
+    home = hm.Home([hm.Appliance(str(p), p) for p in powers], 2.0)
+    curves = bound_curves(home, [1.0], sensitivity=scale, max_switches=most)
+    assert best_accuracy(powers, scale, most) <= curves.limit[0] + 1e-5
+    assert curves.limit[0] >= curves.floor
 
 
 def test_columns_are_one_table():

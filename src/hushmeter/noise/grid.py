@@ -30,8 +30,10 @@ RESIDUAL_BITS = 64
 MAX_CELL_BITS = 16
 """2^16 cells are 256 KiB: the largest table that stays in a common second-level cache."""
 
+TAIL_BITS = 16
+"""The residual law is listed down to outcomes of 2^−16 words."""
+
 _START_BITS = 192
-_TAIL_BITS = 16
 _CACHED_TABLES = 24
 
 
@@ -116,7 +118,7 @@ def build_residual(
     law: Law, word_bits: int = WORD_BITS, residual_bits: int = RESIDUAL_BITS
 ) -> Residual:
     """Cumulative law of R to `residual_bits` bits, every floor certified."""
-    cut = word_bits + _TAIL_BITS
+    cut = word_bits + TAIL_BITS
     bits = _START_BITS
     floors = floor_masses(law, word_bits)
     unit = (1 << word_bits) - sum(floors)

@@ -81,13 +81,13 @@ class Laplace(Mechanism):
 
     @property
     def mean_abs(self) -> float:
-        """E|n| = 2α/(1 − α²) grid steps = grid/sinh(ε/Δ_g) [W]."""
-        return self.grid / math.sinh(self._rate)
+        """E|n| = 2α/(1 − α²) grid steps [W]."""
+        return self.grid * 2 * math.exp(-self._rate) / -math.expm1(-2 * self._rate)
 
     @property
     def std(self) -> float:
-        """√(2α)/(1 − α) grid steps = grid/(√2·sinh(ε/2Δ_g)) [W]."""
-        return self.grid / (math.sqrt(2.0) * math.sinh(self._rate / 2))
+        """√(2α)/(1 − α) grid steps [W]."""
+        return self.grid * math.sqrt(2.0) * math.exp(-self._rate / 2) / -math.expm1(-self._rate)
 
     def epsilon_for(self, shift: Exact, touches: int = 1) -> float:
         """ε·steps(shift)/Δ_g for a change by `shift` watts in all, over `touches` readings."""

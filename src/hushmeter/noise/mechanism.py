@@ -31,6 +31,8 @@ from hushmeter.noise.samplers import Noise, Sampler
 
 GUARANTEE = "computational (AES-256-CTR)"
 MAX_EPSILON = 20.0
+MOST_DECAY = 4096
+"""Largest fall of the log-mass from one outcome to the next: beyond it nothing but 0 is drawn."""
 
 Rng = int | np.random.Generator | None
 
@@ -87,7 +89,8 @@ class Mechanism(GridLaw):
         self.clamp = clamp_bounds(clamp)
         self.on_grid = bool(on_grid)
         self.touches = whole("touches", touches)
-        self.max_epsilon = float(exact("max_epsilon", max_epsilon))
+        limit = exact("max_epsilon", max_epsilon)
+        self.max_epsilon = float(limit)
         self.engine = one_of("engine", engine, self.engines)
         self._words = (
             _bits("word_bits", word_bits, WORD_BITS),
@@ -95,13 +98,18 @@ class Mechanism(GridLaw):
         )
         self._metered_grid = exact("grid", grid)
         self._check_grid()
-        if self.exact_epsilon > Fraction(self.max_epsilon):
+        if self.exact_epsilon > limit:
             raise InputError(
                 f"epsilon must be at most max_epsilon = {self.max_epsilon:g}, got {epsilon}; "
                 "raise max_epsilon if that little protection is meant."
             )
         self.exact_grid = self._choose_grid()
         self.steps = self._sensitivity_steps(self.exact_grid)
+        if self._decay > MOST_DECAY:
+            raise InputError(
+                f"epsilon {self.epsilon:g} leaves no noise at all on a grid of {self.grid:g} W; "
+                "lower epsilon or take a finer grid."
+            )
 
     @property
     def epsilon(self) -> float:
@@ -135,6 +143,11 @@ class Mechanism(GridLaw):
     @abstractmethod
     def _fits(self, steps: int) -> bool:
         """Whether the noise for a change of so many steps fits the tables."""
+
+    @property
+    def _decay(self) -> Fraction:
+        """How fast the log-mass falls, per grid step where it falls steadily."""
+        return self.exact_epsilon / self.steps
 
     @abstractmethod
     def _sampler(self) -> Sampler:
@@ -244,7 +257,8 @@ class Mechanism(GridLaw):
     def _shift_steps(self, shift: Fraction, grid: Fraction, readings: int) -> int:
         """Largest change in grid steps; no reading changes by more than a clamp is wide."""
         if self.on_grid and grid == self._metered_grid:
-            steps = math.floor(shift / grid)
+            # A change that is no whole number of steps is metered as the next one at most.
+            steps = math.ceil(shift / grid)
         else:
             steps = steps_apart(shift, grid, readings)
         if self.clamp is None or readings > 1:
@@ -287,7 +301,7 @@ class Mechanism(GridLaw):
                 yield start, part
 
     def _to_watts(self, steps: FloatArray) -> FloatArray:
-        """Grid steps to watts in place, correctly rounded: steps·numerator/denominator."""
+        """Grid steps to watts in place, steps·numerator/denominator: one rounding on most grids."""
         if self.exact_grid.numerator != 1:
             steps *= float(self.exact_grid.numerator)
         if self.exact_grid.denominator != 1:

@@ -22,24 +22,37 @@ ROUNDING_SLACK = Fraction(1, 1 << 14)
 by the grid and shifted by 1/2 in float64 (three roundings of at most 2^−17 steps each)."""
 
 _LARGEST_COARSENING = 10**15
+_DIGITS = 1000
+_SMALLEST, _LARGEST = Fraction(1, 10**100), Fraction(10**100)
 
 
 def exact(name: str, value: Any) -> Fraction:
     """`value` as the rational number it is written as, refused unless positive and finite.
 
-    A float is read through its shortest decimal form: 0.1 means 1/10.
+    A float is read through its shortest decimal form: 0.1 means 1/10. What lies beyond 10^±100 is
+    refused as well, so that every product of a few parameters is a float.
     """
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, int | float | str | Fraction | Decimal):
         raise InputError(f"{name} must be a number, got {value!r}.")
     try:
-        number = Fraction(repr(value) if isinstance(value, float) else value)
+        written = repr(value) if isinstance(value, float) else value
+        # An exponent of many digits would make a number of as many.
+        vast = isinstance(written, str | Decimal) and abs(_exponent(str(written))) > _DIGITS
+        number = Fraction(1 if vast else written)
     except (ValueError, ZeroDivisionError, OverflowError):
-        number = Fraction(0)
+        vast, number = False, Fraction(0)
     if number <= 0:
         raise InputError(f"{name} must be positive and finite, got {value}.")
+    if vast or not _SMALLEST <= number <= _LARGEST:
+        raise InputError(f"{name} must lie between 1e-100 and 1e100.")
     return number
+
+
+def _exponent(text: str) -> int:
+    """The power of ten at the end of a number, 0 if there is none."""
+    return int(text.lower().partition("e")[2].strip() or 0)
 
 
 def parse_clamp(text: str) -> tuple[float, float]:
@@ -79,9 +92,10 @@ def per_watt(grid: Fraction) -> float:
 def steps_apart(shift: Fraction, grid: Fraction, readings: int = 1) -> int:
     """Largest sum of grid-step changes when `readings` readings move by `shift` in total.
 
-    Rounding to the nearest step can stretch each reading's change by up to one step.
+    Rounding to the nearest step can stretch each reading's change by up to one step, and the
+    float's own rounding by the slack.
     """
-    return math.floor(shift / grid + ROUNDING_SLACK) + readings
+    return math.floor(shift / grid + readings * ROUNDING_SLACK) + readings
 
 
 def coarser(grid: Fraction) -> Iterator[Fraction]:

@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 
 from hushmeter.checks import IntArray
 from hushmeter.errors import InputError
-from hushmeter.noise.grid import MAX_CELL_BITS, RESIDUAL_BITS, WORD_BITS, TableSampler
+from hushmeter.noise.grid import (
+    MAX_CELL_BITS,
+    RESIDUAL_BITS,
+    TAIL_BITS,
+    WORD_BITS,
+    TableSampler,
+)
 from hushmeter.noise.laws import (
     Digit,
     DiscreteGaussian,
@@ -29,6 +35,9 @@ BASE = (1 << 12) - 1
 MAX_DIGITS = 3
 MAX_STAIR_STEPS = 1 << 21
 """Times a word of 32 bits this stays exact in float64."""
+
+MAX_SCALE = 1 << 45
+"""Noise of this scale [steps] passes 2^53, where float64 skips whole numbers, with e^(−256)."""
 
 
 Noise = NDArray[Any]
@@ -162,7 +171,7 @@ def staircase_sampler(
     residual_bits: int = RESIDUAL_BITS,
 ) -> Sampler:
     """Discrete staircase: one table where its outcomes fit, otherwise stairs and a place."""
-    if _flat_size(float(epsilon), steps, inner) < 1 << MAX_CELL_BITS:
+    if _flat(float(epsilon), steps, inner):
         return OneTable(FlatStaircase(epsilon, steps, inner), word_bits, residual_bits)
     digits = staircase_digits(epsilon)
     law = StairClass(epsilon, steps, inner, BASE ** (digits - 1))
@@ -187,6 +196,12 @@ def staircase_digits(epsilon: Fraction) -> int:
     return _digits(1 / float(epsilon), 4)
 
 
+def staircase_fits(epsilon: Fraction, steps: int) -> bool:
+    """Whether stairs of so many steps, and their noise, stay whole numbers in float64."""
+    narrow = steps <= MAX_STAIR_STEPS and steps <= MAX_SCALE * epsilon
+    return narrow and staircase_digits(epsilon) <= MAX_DIGITS
+
+
 def gaussian_fits(sigma: float) -> bool:
     """Whether a discrete Gaussian of σ grid steps fits one table."""
     if sigma < 1:
@@ -202,12 +217,19 @@ def _digits(scale: float, columns: int) -> int:
     return digits
 
 
-def _flat_size(epsilon: float, steps: int, inner: int) -> int:
-    """Outcomes of a staircase that weigh at least one word, from above."""
-    b = math.exp(-epsilon)
-    highest = (1 - b) / (2 * inner + 2 * b * (steps - inner) - (1 - b))
-    heights = math.floor((WORD_BITS * math.log(2) + math.log(highest)) / epsilon + 0.01)
-    return 2 * max(1, heights + 1) * steps
+def _flat(epsilon: float, steps: int, inner: int) -> bool:
+    """Whether one table holds the outcomes of a staircase, and a short list all that it leaves.
+
+    A wide staircase has few outcomes, or none, that weigh a whole word; nearly everything would
+    then be drawn from a residual law of millions.
+    """
+    b, below = math.exp(-epsilon), -math.expm1(-epsilon)
+    highest = math.log(below / (2 * inner + 2 * b * (steps - inner) - below))
+    held, listed = (
+        2 * steps * (math.floor((bits * math.log(2) + highest) / epsilon + 0.01) + 1)
+        for bits in (WORD_BITS, WORD_BITS + TAIL_BITS)
+    )
+    return 0 < held < 1 << MAX_CELL_BITS and listed < 4 << MAX_CELL_BITS
 
 
 def _table_size(scale: float, columns: int) -> float:

@@ -24,13 +24,7 @@ from hushmeter.errors import InputError
 from hushmeter.noise.grid import RESIDUAL_BITS, WORD_BITS
 from hushmeter.noise.mechanism import MAX_EPSILON, Mechanism
 from hushmeter.noise.parameters import Exact
-from hushmeter.noise.samplers import (
-    MAX_DIGITS,
-    MAX_STAIR_STEPS,
-    Sampler,
-    staircase_digits,
-    staircase_sampler,
-)
+from hushmeter.noise.samplers import Sampler, staircase_fits, staircase_sampler
 
 
 class Staircase(Mechanism):
@@ -89,12 +83,14 @@ class Staircase(Mechanism):
     @property
     def mean_abs(self) -> float:
         """E|n| [W]; Δf·e^(ε/2)/(e^ε − 1) in the limit of a fine grid."""
-        return self.grid * _moment(self.epsilon, self.steps, self.inner, 1)
+        return self.grid * _mean_abs(self.epsilon, self.steps, self.inner)
 
     @property
     def std(self) -> float:
         """Standard deviation [W]."""
-        return self.grid * math.sqrt(_moment(self.epsilon, self.steps, self.inner, 2))
+        near, far = _moment(self.epsilon, self.steps, self.inner, 2)
+        # √b apart, so that it is not lost where b itself underflows.
+        return self.grid * math.hypot(math.sqrt(near), math.exp(-self.epsilon / 2) * math.sqrt(far))
 
     def epsilon_for(self, shift: Exact, touches: int = 1) -> float:
         """ε·⌈steps(shift)/Δ_g⌉ for each of `touches` readings that change by `shift` watts."""
@@ -114,8 +110,12 @@ class Staircase(Mechanism):
         sums: FloatArray = rest + b * period / -math.expm1(-self.epsilon)
         return _unit(self.epsilon, self.steps, r) * np.exp(-self.epsilon * stair) * sums
 
+    @property
+    def _decay(self) -> Fraction:
+        return self.exact_epsilon
+
     def _fits(self, steps: int) -> bool:
-        return steps <= MAX_STAIR_STEPS and staircase_digits(self.exact_epsilon) <= MAX_DIGITS
+        return staircase_fits(self.exact_epsilon, steps)
 
     def _sampler(self) -> Sampler:
         return staircase_sampler(self.exact_epsilon, self.steps, self.inner, *self._words)
@@ -123,9 +123,9 @@ class Staircase(Mechanism):
 
 def best_inner(epsilon: float, steps: int) -> int:
     """Inner width r near Δ_g/(1 + e^(ε/2)) with the smaller E|n|, within 1 … Δ_g."""
-    middle = steps / (1 + math.exp(epsilon / 2))
+    middle = steps * math.exp(-epsilon / 2) / (1 + math.exp(-epsilon / 2))
     choices = {min(steps, max(1, r)) for r in (math.floor(middle), math.ceil(middle))}
-    return min(sorted(choices), key=lambda r: _moment(epsilon, steps, r, 1))
+    return min(sorted(choices), key=lambda r: _mean_abs(epsilon, steps, r))
 
 
 def _unit(epsilon: float, steps: int, inner: int) -> float:
@@ -134,20 +134,32 @@ def _unit(epsilon: float, steps: int, inner: int) -> float:
     return below / (2 * inner + 2 * b * (steps - inner) - below)
 
 
-def _moment(epsilon: float, steps: int, inner: int, order: int) -> float:
-    """E|n|^order in grid steps for order 1 or 2, summed over the stairs in closed form."""
+def _mean_abs(epsilon: float, steps: int, inner: int) -> float:
+    """E|n| in grid steps."""
+    near, far = _moment(epsilon, steps, inner, 1)
+    return near + math.exp(-epsilon) * far
+
+
+def _moment(epsilon: float, steps: int, inner: int, order: int) -> tuple[float, float]:
+    """E|n|^order = near + b·far in grid steps, order 1 or 2, summed over the stairs.
+
+    A stair adds Σ_j (kΔ + j)^order, a polynomial in k; the sums over k of b^k, k·b^k and k²·b^k
+    are 1/(1 − b), b/(1 − b)² and b(1 + b)/(1 − b)³.
+    """
     b, below = math.exp(-epsilon), -math.expm1(-epsilon)
-    sums = (1 / below, b / below**2, b * (1 + b) / below**3)
-    total = 0.0
-    for first, last, weight in ((0, inner, 1.0), (inner, steps, b)):
-        # Σ over a stair of (kΔ + j)^order, as a polynomial in k; j runs over first … last − 1.
+    sums = (1 / below, 1 / below**2, (1 + b) / below**3)
+    twice = 2 * _unit(epsilon, steps, inner)
+    parts = []
+    for first, last in ((0, inner), (inner, steps)):
         powers = [float(_power_sum(last, p) - _power_sum(first, p)) for p in range(order + 1)]
-        terms = (
-            math.comb(order, p) * powers[order - p] * float(steps) ** p * sums[p]
-            for p in range(order + 1)
+        parts.append(
+            [
+                twice * math.comb(order, p) * powers[order - p] * float(steps) ** p * sums[p]
+                for p in range(order + 1)
+            ]
         )
-        total += weight * sum(terms)
-    return 2 * _unit(epsilon, steps, inner) * total
+    inside, outside = parts
+    return inside[0], sum(inside[1:]) + outside[0] + b * sum(outside[1:])
 
 
 def _power_sum(count: int, power: int) -> Fraction:

@@ -39,7 +39,8 @@ def draw_bounds(curves: BoundCurves, title: str) -> Figure:
     axes.set_xlabel("ln(1/ε)   (more private →)")
     axes.set_ylabel("accuracy α")
     axes.set_ylim(-0.03, 1.06)
-    axes.set_xlim(x.min(), x.max())
+    if x.size > 1:
+        axes.set_xlim(x.min(), x.max())
     axes.set_title(title, loc="left", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower center", ncols=2, frameon=False)

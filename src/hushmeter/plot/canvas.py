@@ -5,9 +5,11 @@ Colours are those of Okabe and Ito, safe for colour-blind readers.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hushmeter.errors import InputError
 from hushmeter.files import atomic, write_table
 
 if TYPE_CHECKING:
@@ -16,13 +18,38 @@ if TYPE_CHECKING:
 
 BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#8A8A8A"
 WIDE_AXIS = 300.0
+OTHER_KINDS = (".csv", ".jpeg", ".jpg", ".pdf", ".svg")
+"""Names that ask for a file, not for a folder of figures."""
 
 
 def new_figure(width: float, height: float) -> Figure:
     """A figure of the given size [inch] that belongs to no window."""
-    from matplotlib.figure import Figure
+    return _figure_class()(figsize=(width, height), layout="constrained")
 
-    return Figure(figsize=(width, height), layout="constrained")
+
+@cache
+def _figure_class() -> type[Figure]:
+    from matplotlib.figure import Figure
+    from matplotlib.text import Text
+    from matplotlib.ticker import LogFormatter
+
+    class PlainFigure(Figure):
+        """Names are drawn as they are: a “$” in one starts no formula; powers of ten stay."""
+
+        def draw(self, renderer: Any) -> None:
+            for text in self.findobj(Text):
+                text.set_parse_math(False)
+            for axis in (axis for axes in self.axes for axis in (axes.xaxis, axes.yaxis)):
+                powers = []
+                if isinstance(axis.get_major_formatter(), LogFormatter):
+                    powers += axis.get_majorticklabels()
+                if isinstance(axis.get_minor_formatter(), LogFormatter):
+                    powers += axis.get_minorticklabels()
+                for label in powers:
+                    label.set_parse_math(True)
+            super().draw(renderer)
+
+    return PlainFigure
 
 
 def save_figure(
@@ -48,6 +75,8 @@ def figure_place(output: Path, name: str) -> tuple[Path, str]:
     """Folder and name of a figure: `output` is a folder, or the PNG file itself."""
     if output.suffix.lower() == ".png":
         return output.parent, output.stem
+    if output.suffix.lower() in OTHER_KINDS:
+        raise InputError(f"{output} must be a folder or end in .png; SVG and CSV come with it.")
     return output, name
 
 

@@ -73,6 +73,8 @@ def cluster_days(trace: Trace, profiles: ArrayLike | None = None) -> DayClusters
     known = days if profiles is None else np.asarray(profiles, dtype=np.float64)
     if known.ndim != 2 or known.shape[1] != HOURS:
         raise InputError(f"profiles must be days of 24 hours, got the shape {known.shape}.")
+    if not np.isfinite(known).all():
+        raise InputError("profiles must be finite; leave out days with a gap.")
     most = min(OWN_CLUSTERS, len(known) // 2) if profiles is None else CLUSTERS
     model = KMedians(min(most, len(known)), random_state=SEED).fit(known)
     return DayClusters(days, model.cluster_centers_)

@@ -21,7 +21,7 @@ from hushmeter.price.terms import (
     reprice,
     worthwhile_range,
 )
-from hushmeter.protect.sensitivity import Unit, calibrate, resolve_unit
+from hushmeter.protect.sensitivity import Unit, calibrate, resolve_unit, say_duration
 from hushmeter.trace import Trace
 
 HARM = 10.0
@@ -236,7 +236,7 @@ def _assumptions(
     asked = ", ".join(f"{n} {w:g}" for n, w in zip(home.names, weights, strict=True) if w)
     every = unit.window * unit.interval_s
     return (
-        f"Noise: {mechanism}, on readings of {every:g} s; ε protects {unit.sentence}.",
+        f"Noise: {mechanism}, on readings of {say_duration(every)}; ε protects {unit.sentence}.",
         f"Harm a year if an appliance lay open: {asked or 'none'}; in proportion to 2·odds − 1 of "
         "the best attacker about one run, who knows the rest of the house.",
         f"Buyer: {buyer.value:g} a year for perfect data, quality “{buyer.use}” to the power "

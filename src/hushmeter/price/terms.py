@@ -11,10 +11,10 @@ import numpy as np
 
 from hushmeter.checks import FloatArray, non_negative, one_of, positive
 from hushmeter.errors import DataError, InputError
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.price.clusters import DayClusters, cluster_fidelity
-from hushmeter.protect.sensitivity import Change, Unit
-from hushmeter.theory.account import compose
+from hushmeter.protect.sensitivity import Unit
+from hushmeter.theory.account import compose_run
 from hushmeter.theory.universal import universal_limit
 from hushmeter.trace import Trace
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 USES = ("hourly", "forecast", "clusters", "appliances")
 HOUR_S = 3600.0
-SHORT = 2e4
 
 
 @dataclass(frozen=True)
@@ -229,27 +228,10 @@ def appliance_visibility(mechanism: Mechanism, home: Home, unit: Unit) -> tuple[
         change = unit.changes[i if len(unit.changes) == len(home) else 0]
         length = change.readings
         if appliance.run_s is not None:
-            length = max(1, round(appliance.run_s / unit.interval_s))
-        own = Change(appliance.name, max(appliance.on_levels), length, change.window)
-        seen.append(min(1.0, max(0.0, 2 * _best_odds(mechanism, own) - 1)))
+            length = math.ceil(appliance.run_s / unit.interval_s)
+        odds = compose_run(mechanism, max(appliance.on_levels), length, change.window).odds
+        seen.append(min(1.0, max(0.0, 2 * odds - 1)))
     return tuple(seen)
-
-
-def _best_odds(mechanism: Mechanism, change: Change) -> float:
-    """How often the best attacker is right about one change, on and off equally likely."""
-    full, rest = divmod(change.readings, change.window)
-    # Two roads to the same number: the exact sum for short lattices, the composed privacy loss.
-    if (
-        mechanism.name == "laplace"
-        and not rest
-        and change.watts / mechanism.grid * math.sqrt(full) < SHORT
-    ):
-        alone = Home([Appliance(change.name, change.watts)], 1.0)
-        return float(universal_limit(alone, mechanism, readings=full)[0])
-    parts = [(change.watts, full)] if full else []
-    if rest:
-        parts.append((change.watts * rest / change.window, 1))
-    return compose(mechanism, parts).odds
 
 
 def _edge(logs: FloatArray, surplus: FloatArray, at: int, step: int) -> float:

@@ -79,9 +79,9 @@ def expect_cost(
 
 
 def _mean_abs_of_sum(mechanism: Mechanism, readings: float) -> float:
-    """E|Σ n| [W] of so many independent readings."""
+    """E|Σ n| [W] of so many independent readings; less than one is a part of one."""
     if readings <= 1:
-        return mechanism.mean_abs
+        return mechanism.mean_abs * readings
     return mechanism.std * math.sqrt(2 * readings / math.pi)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hushmeter.errors import DataError
+import numpy as np
+
+from hushmeter.errors import DataError, InputError
 from hushmeter.home import Home
 from hushmeter.noise.mechanism import Mechanism, Rng
 from hushmeter.protect.receipt import Receipt, write_receipt
@@ -44,8 +46,9 @@ def release(
     """Release a trace under differential privacy.
 
     The mechanism decides the noise; `protect` and `span` say which unit of protection the
-    receipt states the ε of. A mechanism from `calibrate` protects its unit at exactly its own ε;
-    with any other, the receipt's ε is what that mechanism is worth for the unit.
+    receipt states the ε of. A mechanism from `calibrate` protects its unit at its own ε or less;
+    with any other, the receipt's ε is what that mechanism is worth for the unit. A clamp bounds
+    every metered reading before means are taken, and so every change of a mean.
 
     Parameters
     ----------
@@ -91,7 +94,16 @@ def release_unit(
     key: bytes | None = None,
 ) -> Release:
     """`release` for a unit of protection that is already resolved."""
-    coarse = trace if unit.window == 1 else trace.coarsen(unit.window * unit.interval_s)
+    if abs(trace.interval_s - unit.interval_s) > 1e-9 * unit.interval_s:
+        raise InputError(
+            f"the unit is for readings of {unit.interval_s:g} s, but those of the trace are of "
+            f"{trace.interval_s:g} s."
+        )
+    coarse = trace
+    if unit.window > 1:
+        if mechanism.clamp is not None:
+            coarse = coarse.replace_readings(np.clip(coarse.readings, *mechanism.clamp))
+        coarse = coarse.coarsen(unit.window * unit.interval_s)
     try:
         readings = mechanism.release(coarse.readings, rng=rng, key=key)
     except DataError as error:

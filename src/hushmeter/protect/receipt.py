@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hushmeter import __version__
-from hushmeter.protect.sensitivity import Unit, unit_epsilon
+from hushmeter.protect.sensitivity import Unit, say_duration, unit_epsilon
 from hushmeter.theory.account import DELTA, SECONDS_PER_DAY, ApplianceAccount, Composition, account
 from hushmeter.trace import Trace, iso
 
@@ -68,9 +69,9 @@ class Receipt:
     def __str__(self) -> str:
         noise = self.mechanism
         lines = [
-            f"{self.kind}: {self.output['readings']} readings of {self.output['interval_s']:g} s "
-            f"from {self.output['start']}",
-            f"noise: {noise['mechanism']}, scale {noise['scale']:.4g} W on a grid of "
+            f"{self.kind}: {self.output['readings']} readings of "
+            f"{say_duration(self.output['interval_s'])} from {self.output['start']}",
+            f"noise: {noise['mechanism']}, scale {_four_digits(noise['scale'])} W on a grid of "
             f"{noise['grid']:g} W" + (" (coarsened)" if noise["coarsened"] else ""),
             f"protected: {self.unit['sentence']}",
             f"at ε = {self.epsilon:.4g}" + (f", δ = {self.delta:g}" if self.delta else ""),
@@ -88,7 +89,7 @@ def write_receipt(
     delta: float = DELTA,
 ) -> Receipt:
     """Draw up the receipt of released readings."""
-    per_day = max(1, round(SECONDS_PER_DAY / unit.interval_s))
+    per_day = math.ceil(SECONDS_PER_DAY / unit.interval_s)
     accounts: tuple[ApplianceAccount, ...] = ()
     if home is not None:
         accounts = account(
@@ -133,9 +134,7 @@ def _appliance_lines(entries: tuple[ApplianceAccount, ...]) -> list[str]:
     """How often the best attacker is right about each appliance, with the ε it faces."""
     if not entries:
         return []
-    rows: list[tuple[str, ...]] = [
-        ("best guess right of 100 times", "one reading", "one run", "one day")
-    ]
+    rows: list[tuple[str, ...]] = [("best guess right of 100", "one reading", "one run", "one day")]
     for entry in entries:
         spans = (entry.reading, entry.run, entry.day)
         rows.append((f"  {entry.name} ({entry.watts:g} W)", *map(_span, spans)))
@@ -147,8 +146,13 @@ def _appliance_lines(entries: tuple[ApplianceAccount, ...]) -> list[str]:
     ]
 
 
+def _four_digits(value: float) -> str:
+    """Four digits, and no exponent below a million."""
+    return f"{float(f'{value:.4g}'):g}"
+
+
 def _span(entry: Composition | None) -> str:
     if entry is None:
         return "length unknown"
-    odds = f"{100 * entry.odds:.1f}" if entry.odds < 0.9995 else "over 99.9"
-    return f"{odds} (ε {entry.epsilon:.3g})"
+    odds = f"{100 * entry.odds:.1f}" if entry.odds < 0.9995 else ">99.9"
+    return f"{odds} (ε {float(f'{entry.epsilon:.3g}'):g})"

@@ -45,17 +45,21 @@ class Change:
         In how many readings in a row, L.
     window : int
         Metered readings per released mean, W.
+    aligned : bool
+        Whether it begins and ends with a metered reading. A run need not: it may take a part of
+        one reading more, though no more energy.
     """
 
     name: str
     watts: float
     readings: int
     window: int = 1
+    aligned: bool = True
 
     @property
     def touches(self) -> int:
         """Most released values that a stretch of L readings can overlap."""
-        return -(-(self.readings - 1) // self.window) + 1
+        return -(-(self.readings - self.aligned) // self.window) + 1
 
     @property
     def largest(self) -> float:
@@ -125,11 +129,13 @@ class Unit:
         if self.protect == "appliance" and len(self.changes) > 1:
             subject = f"whether any one appliance is on (up to {self.largest_watts:g} W)"
         if self.span == "reading":
-            return f"{subject}, in one metered reading of {self.interval_s:g} s"
+            return f"{subject}, in one metered reading of {say_duration(self.interval_s)}"
         if self.span == "day":
             return f"{subject}, over one day"
-        longest = max(change.readings for change in self.changes) * self.interval_s
-        return f"{subject}, over one run of up to {_duration(longest)}"
+        longest = say_duration(max(change.readings for change in self.changes) * self.interval_s)
+        if len(self.changes) > 1:
+            return f"{subject}, over one of its own runs (up to {longest})"
+        return f"{subject}, over one run of up to {longest}"
 
     @property
     def window(self) -> int:
@@ -194,7 +200,7 @@ def resolve_unit(
     else:
         size = _watts(protect, home, clamp, watts)
         rows = [(protect, size, _longest(span, lengths, interval_s))]
-    changes = tuple(Change(name, w, n, window) for name, w, n in rows)
+    changes = tuple(Change(name, w, n, window, span != "run") for name, w, n in rows)
     return Unit(protect, span, changes, interval_s)
 
 
@@ -273,12 +279,15 @@ def _watts(
     protect: str, home: Home | None, clamp: tuple[float, float] | None, watts: float | None
 ) -> float:
     """How much a metered reading may change [W], where no appliance is named."""
+    from hushmeter.noise.parameters import clamp_bounds
+
     if protect == "change":
         return positive("watts", watts)
     if protect == "range":
-        if clamp is None:
+        bounds = clamp_bounds(clamp)
+        if bounds is None:
             raise InputError("protect 'range' needs a clamp: the bounds of a reading [W].")
-        return clamp[1] - clamp[0]
+        return bounds[1] - bounds[0]
     if home is None:
         raise InputError("protect 'fluctuation' needs a home, for its tolerance.")
     return home.tolerance / 2
@@ -311,7 +320,8 @@ def _longest(span: str, lengths: list[int], interval_s: float) -> int:
     return 1 if span == "reading" else math.ceil(SECONDS_PER_DAY / interval_s)
 
 
-def _duration(seconds: float) -> str:
+def say_duration(seconds: float) -> str:
+    """Seconds, minutes, hours or days in words."""
     for size, word in ((SECONDS_PER_DAY, "day"), (3600, "hour"), (60, "minute")):
         if seconds >= size:
             number = seconds / size

@@ -223,7 +223,8 @@ def _noise(
         scale = np.asarray(mechanism.scale) if mechanism.name == "laplace" else None
         return mechanism, scale, 0.0 if mechanism.on_grid else mechanism.grid
     width = home.tolerance / 2 if sensitivity is None else positive("sensitivity", sensitivity)
-    scale = np.asarray(width / positive_array("epsilon", epsilon if epsilon is not None else 0))
+    with np.errstate(over="ignore"):
+        scale = np.asarray(width / positive_array("epsilon", epsilon if epsilon is not None else 0))
     return ContinuousLaplace(scale), scale, 0.0
 
 

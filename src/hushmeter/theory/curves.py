@@ -29,8 +29,7 @@ class BoundCurves:
         E[α] of the relaxed attacker, over all switch vectors of at most `max_switches`.
     corrected, printed, integral : Bounds
     limit : array, shape (E,)
-        What no attacker can beat: the Bayes optimum when each appliance switches with the same
-        share.
+        What no attacker can beat, see `switch_limit`.
     floor : float
         α of “nothing switched”.
     max_switches : int
@@ -63,6 +62,24 @@ class BoundCurves:
         return table
 
 
+def switch_limit(optimum: ArrayLike, share: float) -> FloatArray:
+    """What no attacker of one jump beats: 1 − 2·share·(1 − optimum).
+
+    All switch vectors of at most U switches are equally likely. An attacker who is told the state
+    before and all other switches knows appliance i where U others switched; everywhere else both
+    answers are equally likely, which is twice the share of vectors with i in them. There he is
+    right as often as the `optimum` for a prior of ½; who is told less is not right more often.
+
+    Parameters
+    ----------
+    optimum : array_like
+        How often the best attacker tells on from off by one reading, both equally likely.
+    share : float
+        Of the switch vectors in which an appliance switches.
+    """
+    return np.asarray(1 - 2 * share * (1 - np.asarray(optimum, dtype=np.float64)))
+
+
 def bound_curves(
     home: Home, epsilon: ArrayLike, *, sensitivity: float | None = None, max_switches: int = 1
 ) -> BoundCurves:
@@ -93,7 +110,7 @@ def bound_curves(
         epsilon=values,
         scale=scale,
         exact=exact_curve(home, scale, max_switches=most),
-        limit=laplace_limit(home.powers[:, None], scale[None, :], share).mean(axis=0),
+        limit=switch_limit(laplace_limit(home.powers[:, None], scale), share).mean(axis=0),
         floor=1 - share,
         max_switches=most,
         **forms,

@@ -292,7 +292,8 @@ def largest_sum(powers: FloatArray, count: ArrayLike) -> FloatArray:
 def check_switches(home: Home, max_switches: ArrayLike) -> IntArray:
     """U, refused unless whole numbers from 0 to N."""
     counts = np.asarray(max_switches)
-    if counts.dtype.kind not in "iu" or counts.min() < 0 or counts.max() > len(home):
+    whole_numbers = counts.dtype.kind in "iu" and counts.size > 0
+    if not whole_numbers or counts.min() < 0 or counts.max() > len(home):
         raise InputError(
             f"max_switches must be a whole number from 0 to {len(home)}, got {max_switches!r}."
         )

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from hushmeter.checks import FloatArray, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
+from hushmeter.theory.account import stair_losses
 from hushmeter.theory.exact import positive_array
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def universal_limit(
         if mechanism.name == "laplace":
             masses, unit, lowest = _laplace_ratio(s, s * mechanism.epsilon / mechanism.steps, count)
         elif mechanism.name == "staircase":
-            masses, unit, lowest = _staircase_ratio(mechanism, s)
+            masses, lowest = stair_losses(mechanism, s)
+            unit = mechanism.epsilon
         else:
             raise InputError(f"the optimum under {mechanism.name} noise is not known.")
         optima.append(_ratio_optimum(masses, unit, lowest, float(pi), count))
@@ -207,24 +209,6 @@ def _laplace_ratio(steps: int, loss: float, readings: int) -> tuple[FloatArray, 
     return masses, 2 * rate, -s / 2
 
 
-def _staircase_ratio(mechanism: Mechanism, steps: int) -> tuple[FloatArray, float, float]:
-    """Law of the log-likelihood ratio ln P(n)/P(n + s) under staircase noise, multiples of ε.
-
-    Beyond `reach` on either side the masses of one period, and of all that follow, are in the
-    proportion e^(−ε), while the ratios repeat; so one period stands for the whole tail.
-    """
-    period, epsilon = mechanism.steps, mechanism.epsilon
-    reach = (-(-steps // period) + 1) * period
-    n = np.arange(-reach - period + 1, reach + period)
-    masses = np.array(mechanism.pmf(n))
-    masses[np.abs(n) >= reach] /= -math.expm1(-epsilon)
-    ratio = np.asarray(mechanism.log_pmf(n)) - np.asarray(mechanism.log_pmf(n + steps))
-    stairs = np.rint(ratio / epsilon).astype(np.int64)
-    lowest = int(stairs.min())
-    law = np.bincount(stairs - lowest, weights=masses)
-    return law.astype(np.float64), epsilon, float(lowest)
-
-
 def _gaussian_optima(
     mechanism: Mechanism, steps: FloatArray, priors: FloatArray, readings: int
 ) -> FloatArray:
@@ -272,7 +256,10 @@ def _priors(prior: ArrayLike, n: int) -> FloatArray:
 
 
 def _probabilities(prior: ArrayLike) -> FloatArray:
-    values = np.asarray(prior, dtype=np.float64)
+    try:
+        values = np.asarray(prior, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.asarray(math.nan)
     if not ((values >= 0) & (values <= 1)).all():
         raise InputError(f"prior must lie between 0 and 1, got {prior!r}.")
     return values

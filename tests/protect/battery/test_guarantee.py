@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 import hushmeter as hm
 from hushmeter.errors import InputError
-from hushmeter.protect.battery import Battery, Control, choose_control
+from hushmeter.protect.battery import Battery, Control, choose_control, operate_noise
 from hushmeter.protect.battery.guarantee import (
     _pulled,
     assess_guarantee,
@@ -203,6 +203,40 @@ def test_the_guarantee_puts_it_together():
     assert found.failure == min(found.upper, found.bound)
     assert found.delta == pytest.approx(min(1, (1 + math.e) * found.failure))
     assert found.horizon_s == 14_400
-    ideal = assess_guarantee(mechanism, unit, Battery(math.inf, math.inf), control, horizons=10)
-    assert ideal.rate == 0
-    assert ideal.bound < 1e-12
+    for name in ("direct", "lookahead", "reserved"):
+        same = choose_control(name, 2400)
+        ideal = assess_guarantee(mechanism, unit, Battery(math.inf, math.inf), same, horizons=10)
+        assert ideal.rate == 0
+        assert ideal.bound < 1e-12
+
+
+def test_a_pull_that_rounds_at_every_half_pays_for_the_whole_step():
+    """Without losses and with pull ½ the store lies on halves: 0.5 rounds to 0 and 1.5 to 2."""
+    mechanism = hm.Laplace(1.0, 1.0)
+    unit = resolve_unit("change", interval_s=3600.0, watts=1.0)
+    battery = Battery(100.0, 100.0, efficiency=1.0, interval_s=3600.0)
+    control = Control("reserved", 2, 0.5, 1)
+    (_, _), (later, _) = _pulled(mechanism, unit.changes[0], battery, control)
+    noises = [noise_of([1, 0], load, control, battery, 1.0) for load in ([0, 0], [-2, 0])]
+    assert mechanism.steps == 2
+    assert abs(noises[1] - noises[0])[1] == 2
+    assert mechanism.steps_of(later) == 2
+
+
+def test_a_pull_beyond_the_efficiency_has_no_proof():
+    """Drawn back from above by more than there is, the store falls below its start."""
+    control = Control("reserved", 2, 0.5, 1)
+    for efficiency, proved in ((0.26, True), (0.24, False)):
+        battery = Battery(1e3, 1e3, efficiency=efficiency, interval_s=3600.0)
+        load = hm.Trace([0.0, 0.0], 3600.0)
+        done = operate_noise(load, battery, [1000.0, 0.0], control)
+        assert (done.stored_wh[1] >= 0) == proved
+        assert (bound_saturation(hm.Laplace(1.0, 10.0), battery, control) < 1) == proved
+
+
+def test_a_unit_for_another_interval_is_refused():
+    unit = resolve_unit(home=HOME, appliance="kettle", span="run", every="30min", interval_s=6.0)
+    mechanism = calibrate("laplace", 1.0, unit)
+    control = choose_control("direct", 48)
+    with pytest.raises(InputError, match="readings of 1800 s, but the battery acts every 6 s"):
+        assess_guarantee(mechanism, unit, Battery(10.0, 5.0), control)

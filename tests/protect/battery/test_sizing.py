@@ -90,6 +90,8 @@ def test_bad_wishes_are_refused():
     for bad in (0.0, 1.0, math.nan):
         with pytest.raises(InputError, match="max_failure must"):
             size_battery(mechanism, UNIT, interval_s=EVERY, max_failure=bad)
+    with pytest.raises(InputError, match="1e-15 over 48 readings is too small to size for"):
+        size_battery(mechanism, UNIT, interval_s=EVERY, max_failure=1e-15)
     with pytest.raises(InputError, match="horizon must be a time"):
         readings_in("soon", 6.0)
     with pytest.raises(InputError, match="battery price must be finite"):

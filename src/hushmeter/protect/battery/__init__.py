@@ -22,12 +22,12 @@ is decided by the noise alone, so ε holds but for the probability of that event
 steps. This is not post-processing of a release: noise that must come back reveals sums. For the
 same output a load changed by d_1, d_2, … steps needs the noise n'_t with
 
-    |n'_t − n_t| ≤ |d_t| + ⌈pull/η_d·Σ_{i<t} |d_i|⌉,
+    |n'_t − n_t| ≤ |d_t| + ⌊pull/η_d·Σ_{i<t} |d_i|⌋ + 1,
 
-because e is a function of past b whose slope is at most h/η_d. A change of one reading is paid
-for at full size once and with the share pull/η_d in each later reading of the horizon; its ε is
-the composition of those (`reserved_epsilon`). Gaussian noise adds these up as squares and loses
-little, Laplace noise loses more.
+because e is a function of past b whose slope is at most h/η_d, and two roundings move by less than
+one step more. A change of one reading is paid for at full size once and with the share pull/η_d in
+each later reading of the horizon; its ε is the composition of those (`control_epsilon`). Gaussian
+noise adds these up as squares and loses little, Laplace noise loses more.
 """
 
 from hushmeter.protect.battery.storage import (

@@ -21,10 +21,11 @@ room or falls below the store: three probabilities to add. Lookahead bends the p
 time exactly if the direct path would be cut.
 
 *Reserved.* With ρ = 1 − η_c·pull the part W of the energy above the start obeys
-W_t ≤ max(0, ρ·W_{t−1} + z_t + r), r = g·h/(2η_d) for the rounding of the pull: a walk reflected at
-its start. Unrolled, W_t is at most the largest of the sums Σ_{k<j} ρ^k·(z_k + r), j ≤ t, taken
-backwards in time, and Ville's inequality bounds it by exp(−θa + Σ_{k<t} max(ψ(θρ^k) + θρ^k·r, 0)).
-T of these are added. ψ is convex, so a chord of a table of it is never too small.
+W_t ≤ max(0, ρ·W_{t−1} + z_t + r), r = g·h/(2η_d) for the rounding of the pull, as long as
+pull ≤ η_d: a walk reflected at its start. Unrolled, W_t is at most the largest of the sums
+Σ_{k<j} ρ^k·(z_k + r), j ≤ t, taken backwards in time, and Ville's inequality bounds it by
+exp(−θa + Σ_{k<t} max(ψ(θρ^k) + θρ^k·r, 0)). T of these are added. ψ is convex, so a chord of a
+table of it is never too small.
 """
 
 from __future__ import annotations
@@ -221,8 +222,14 @@ def control_epsilon(
     """ε of the unit under a controller, and the δ' at which it holds.
 
     Direct and lookahead leave the mechanism's ε as it is. Reserved pays for its pull: each of the
-    change's own readings and every later one of the horizon move by ⌈pull/η_d·Σ|d|⌉ steps more.
+    change's own readings and every later one of the horizon move by ⌊pull/η_d·Σ|d|⌋ + 1 steps more.
     """
+    metered_s = unit.window * unit.interval_s
+    if abs(metered_s - battery.interval_s) > 1e-9 * metered_s:
+        raise InputError(
+            f"the unit is for metered readings of {metered_s:g} s, but the battery acts every "
+            f"{battery.interval_s:g} s."
+        )
     if control.name != "reserved":
         return unit_epsilon(mechanism, unit), mechanism.delta
     at = mechanism.delta or delta
@@ -242,7 +249,8 @@ def _pulled(
 ) -> list[tuple[float, int]]:
     """The changes (watts, times) of the noise that hide one change of the load."""
     pull = control.pull / battery.one_way
-    later = math.ceil(pull * (change.l1 / mechanism.grid + change.touches))
+    # Two roundings of numbers that differ by x differ by at most ⌊x⌋ + 1, floats by the last bit.
+    later = math.floor(pull * (change.l1 / mechanism.grid + change.touches) + 1e-9) + 1
     touched = min(change.touches, control.readings)
     own = mechanism.steps_of(change.largest) + later
     # Rounding adds a step to what is not a whole number of them: half a step less gives back it.
@@ -260,6 +268,9 @@ def bound_saturation(mechanism: Mechanism, battery: Battery, control: Control) -
     battery is far too small.
     """
     refuse_unfit(mechanism)
+    if control.pull > battery.one_way:
+        # What is drawn back would then overshoot the start, which the proof leaves out.
+        return 1.0
     law = stored_law(mechanism, battery, control.pull)
     total = control.readings * law.outside
     for room, sign in zip(battery.room_wh, (1.0, -1.0), strict=True):

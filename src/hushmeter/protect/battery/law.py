@@ -127,9 +127,11 @@ def stored_law(mechanism: Mechanism, battery: Battery, pull: float = 0.0) -> Sto
     upkeep = upkeep_power(mechanism, battery)
     places, masses = noise_law(mechanism)
     power = places * mechanism.grid + upkeep
-    half = mechanism.grid / 2 if pull else 0.0
-    most = charge - (pull * below / hours + half if pull else 0.0)
-    least = -discharge + (pull * above / hours + half if pull else 0.0)
+    most, least = charge, -discharge
+    if pull:
+        half = mechanism.grid / 2
+        most = charge - pull * below / hours - half if math.isfinite(charge) else charge
+        least = pull * above / hours + half - discharge if math.isfinite(discharge) else least
     inside = np.flatnonzero((power <= most) & (power >= least))
     if inside.size == 0:
         return StoredLaw(np.zeros(1), np.ones(1), 1.0)

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 HOURS_PER_YEAR = 8760.0
 # Larger than any home's: only its power limits matter.
 PROBE_KWH = 1e9
+# Of a failure, per reading: what 1 − p still tells in a float, to a thousandth.
+SMALLEST_SHARE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,10 @@ def size_battery(
     failure = _share(max_failure)
     control = choose_control(controller, readings_in(horizon, interval_s))
     refuse_unfit(mechanism)
+    if failure / control.readings < SMALLEST_SHARE:
+        raise InputError(
+            f"max_failure = {failure:g} over {control.readings} readings is too small to size for."
+        )
     wide = Battery(PROBE_KWH, PROBE_KWH, efficiency=efficiency, interval_s=interval_s)
     draws = mechanism.quantile(1 - failure / (2 * control.readings))
     power = (draws + mechanism.grid + upkeep_power(mechanism, wide)) / 1000

@@ -231,7 +231,8 @@ def operate(
     rng : int or Generator, optional
         A simulation; without it the noise is fresh and secret.
     key : 32 bytes, optional
-        Keyed replay: the metered readings are then those of `mechanism.release` with that key.
+        Keyed replay: while the battery follows, "direct" and "lookahead" meter what
+        `mechanism.release` gives with that key for the load and the upkeep together.
     """
     _same_interval(trace, battery)
     refuse_unfit(mechanism)
