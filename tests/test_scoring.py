@@ -104,3 +104,12 @@ def test_kolter_of_no_power_is_unknown():
 def test_bad_input_is_one_sentence(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_probabilities_are_not_taken_for_states():
+    truth = np.zeros((4, 2), bool)
+    with pytest.raises(ValueError, match="states must be 0 or 1 everywhere; round probabilities"):
+        score(np.full((4, 2), 0.3), truth)
+    with pytest.raises(ValueError, match="the truth must be 0 or 1"):
+        accuracy(truth, np.full((4, 2), 2))
+    assert accuracy(np.zeros((4, 2)), truth.astype(int)) == 1.0

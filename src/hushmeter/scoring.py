@@ -275,6 +275,9 @@ def _pair(states: ArrayLike, truth: ArrayLike) -> tuple[BoolArray, BoolArray]:
         raise InputError(f"states have shape {guessed.shape}, the truth {actual.shape}.")
     if guessed.size == 0:
         raise DataError("there is nothing to score: no readings or no appliances.")
+    for name, array in (("states", guessed), ("the truth", actual)):
+        if array.dtype != np.bool_ and not ((array == 0) | (array == 1)).all():
+            raise InputError(f"{name} must be 0 or 1 everywhere; round probabilities first.")
     return guessed.astype(np.bool_, copy=False), actual.astype(np.bool_, copy=False)
 
 

@@ -109,6 +109,11 @@ class Lenient(AllOff):
         return super().predict(bare if len(bare) else [0.0], rng=rng)
 
 
+class Careless(AllOff):
+    def fit(self, trace):
+        return self
+
+
 class Boastful(OneShot):
     recovers_with: ClassVar = {}
 
@@ -130,6 +135,7 @@ class Homeless(AllOff):
         (Forgetful, "a saved and loaded copy must answer alike"),
         (Gapless, "must serve gaps"),
         (Lenient, "bad readings or states must be refused"),
+        (Careless, "fit must refuse the truth of another home"),
         (Homeless, "a home is required"),
         (Boastful, "must recover every state"),
     ],

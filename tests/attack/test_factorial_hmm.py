@@ -99,9 +99,24 @@ def test_appliances_that_never_switch():
     states[:, 0] = True
     trace = Trace(states @ home.powers, 6.0, states=states, power=states * home.powers)
     for chains in ("em", "counted"):
-        found = FactorialHmm(home, chains=chains).fit(trace).predict(trace)
-        assert found.shape == (300, 2)
-        assert not found[:, 1].any()
+        attacker = FactorialHmm(home, chains=chains).fit(trace)
+        np.testing.assert_array_equal(attacker.predict(trace), states)
+        np.testing.assert_allclose(attacker.predict_power(trace), trace.power)
+
+
+def test_an_appliance_that_never_stops_is_on_at_all_its_levels():
+    home = Home([Appliance("fridge", levels=(60.0, 100.0)), Appliance("kettle", 500.0)], 5.0)
+    states = np.ones((600, 2), bool)
+    states[:, 1] = np.arange(600) % 97 > 60
+    power = states * np.where(np.arange(600) // 50 % 2, 60.0, 100.0)[:, None]
+    power[:, 1] = states[:, 1] * 500.0
+    trace = Trace(power.sum(axis=1), 6.0, states=states, power=power)
+    for chains in ("em", "counted"):
+        attacker = FactorialHmm(home, chains=chains).fit(trace)
+        np.testing.assert_array_equal(attacker.predict(trace), states)
+        assert attacker.predict_proba(trace)[:, 0].min() > 0.99
+        off = attacker.predict(trace, initial_state=[False, True])
+        assert not off[0, 0], "a given initial state is row 0 as it is"
 
 
 def test_a_gap_starts_the_chains_anew(evening):

@@ -153,3 +153,16 @@ def test_exclusive_states_need_a_home_that_can_be_tabulated():
     attacker = AidedIntegerProgram(home, exclusive=[[("a0", 10), ("a1", 11)]])
     with pytest.raises(InputError, match="too many combinations for exclusive states"):
         attacker.predict([50.0])
+
+
+def test_a_home_too_large_for_exclusive_states_is_attacked_without_them():
+    """Two heaters that take turns teach a rule, among so many appliances as can be listed."""
+    rng = np.random.default_rng(3)
+    for n, rules in ((8, 1), (24, 0)):
+        home = Home([Appliance(f"a{i}", 100.0 + 37 * i) for i in range(n)], 5.0)
+        states = rng.random((400, n)) < 0.5
+        states[:, 1] = ~states[:, 0]
+        trace = Trace(states @ home.powers, 60.0, states=states, power=states * home.powers)
+        attacker = AidedIntegerProgram(home).fit(trace)
+        assert len(attacker.rules.exclusive) == rules
+        assert attacker.predict(trace[:50]).shape == (50, n)

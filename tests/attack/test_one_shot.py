@@ -91,3 +91,19 @@ def test_fit_checks_the_truth():
 def test_power_is_states_times_mean_powers():
     power = OneShot(PAIR, solver="exact").predict_power([0.0, 100.0, 260.0])
     assert power.tolist() == [[0, 0], [100, 0], [100, 160]]
+
+
+@pytest.mark.parametrize("solver", ["exact", "relaxed"])
+@pytest.mark.parametrize("name", ["similar8", "rae13", "evening"])
+def test_following_is_knowing_ones_own_last_answer(solver, name):
+    """Told its own states as the known ones, the attacker switches as it did one by one."""
+    home = synth.ready_home(name)
+    trace = synth.trace(home, 500, 0.97, seed=4)
+    plain = home if name != "evening" else home.subset(["kettle", "oven", "fridge", "lamps"])
+    noisy = trace.readings + np.random.default_rng(1).laplace(0, 60, len(trace))
+    attacker = OneShot(plain, solver=solver, direction="signed", rounding="threshold")
+    states = attacker.predict(noisy)
+    switches = attacker.predict_switches(noisy, known_states=states)
+    assert switches.any()
+    np.testing.assert_array_equal(switches[1:], states[1:] ^ states[:-1])
+    np.testing.assert_array_equal(attacker.predict_switches(noisy), switches)

@@ -10,7 +10,7 @@ import pytest
 
 from hushmeter import synth
 from hushmeter.attack.recurrent_net import RecurrentNet, _Windows
-from hushmeter.errors import InputError, MissingExtraError, NotFittedError
+from hushmeter.errors import DataError, InputError, MissingExtraError, NotFittedError
 from hushmeter.home import Appliance, Home
 from hushmeter.scoring import score
 
@@ -37,12 +37,12 @@ def test_the_same_seed_gives_the_same_network(trace):
     assert (one.predict_power(trace) != other.predict_power(trace)).any()
 
 
-def test_training_leaves_the_global_generator_and_threads_alone(trace):
+def test_the_global_generator_and_threads_are_left_alone(trace):
     torch.manual_seed(1)
     expected = torch.rand(3)
     threads = torch.get_num_threads()
     torch.manual_seed(1)
-    RecurrentNet(HOME, **SMALL).fit(trace[:64])
+    RecurrentNet(HOME, **SMALL).fit(trace[:64]).predict(trace[:8])
     assert torch.equal(torch.rand(3), expected)
     assert torch.get_num_threads() == threads
 
@@ -51,6 +51,13 @@ def test_longer_windows_and_gaps(trace):
     attacker = RecurrentNet(HOME, **SMALL, window=5).fit(trace[:200])
     assert attacker.predict(trace[:20]).shape == (20, 2)
     assert attacker.predict([100.0]).shape == (1, 2)
+
+
+def test_equal_readings_are_answered_alike_and_in_their_place(trace):
+    attacker = RecurrentNet(HOME, **SMALL).fit(trace[:200])
+    readings = np.round(trace.readings[:60], -2)
+    one_by_one = np.vstack([attacker.predict_power([reading]) for reading in readings])
+    np.testing.assert_allclose(attacker.predict_power(readings), one_by_one, rtol=1e-4, atol=1e-3)
 
 
 def test_windows_stay_inside_their_run():
@@ -78,6 +85,15 @@ def test_layers_have_the_published_sizes():
 def test_a_progress_bar_goes_to_standard_error(trace, capsys):
     RecurrentNet(HOME, **SMALL, progress=True).fit(trace[:64])
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("damage", [{"weights_": ()}, {"weights_": ((np.ones(3),), 1)}])
+def test_a_damaged_file_is_refused(trace, tmp_path, damage):
+    attacker = RecurrentNet(HOME, **SMALL).fit(trace[:64])
+    vars(attacker).update(damage)
+    attacker.save(tmp_path / "attacker.npz")
+    with pytest.raises(DataError, match="damaged"):
+        RecurrentNet.load(tmp_path / "attacker.npz")
 
 
 def test_predicting_needs_fit():

@@ -98,9 +98,13 @@ def test_the_dead_band_never_moves_a_total_away(rng):
 def test_a_known_mechanism_widens_the_dead_band():
     home = synth.ready_home("similar8")
     mechanism = Laplace(epsilon=0.5, sensitivity=10.0)
-    attacker = MultiShot(home, mechanism=mechanism)
-    assert attacker.dead_band == pytest.approx(home.tolerance + mechanism.quantile(0.95))
-    assert MultiShot(home, dead_band=7.0).dead_band == 7.0
+    wider = pytest.approx(home.tolerance + mechanism.quantile(0.95))
+    assert MultiShot(home, mechanism=mechanism).band == wider
+    assert MultiShot(home, dead_band=7.0, mechanism=mechanism).band == 7.0
+    told_later = MultiShot(home)
+    assert told_later.band == home.tolerance
+    told_later.mechanism = mechanism
+    assert told_later.band == wider
 
 
 def test_signed_probabilities_fill_only_what_can_switch():

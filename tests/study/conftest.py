@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hushmeter.study import figure_attackers
+from hushmeter.study import behaviour_figures, figure_attackers
 from hushmeter.study.figures import ITEMS, Setting, reproduce
 
 SMALL = Setting(seeds=2, readings=240)
@@ -14,7 +14,8 @@ SMALL = Setting(seeds=2, readings=240)
 def small_items(tmp_path_factory):
     """Every item on its stand-in, and the folder they are saved in.
 
-    Fig. 6 has all attackers but the network, which trains for minutes.
+    Fig. 6 has all attackers but the network, which trains for minutes; Fig. 7 and 8 have few days
+    and clusters, whose thirty panels take long to draw.
     """
     every = figure_attackers.contenders
 
@@ -23,6 +24,9 @@ def small_items(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figure_attackers, "contenders", fewer)
+        patch.setattr(behaviour_figures, "DAYS", 300)
+        patch.setattr(behaviour_figures, "CLUSTERS", 6)
         made = {item: reproduce(item, SMALL) for item in ITEMS}
+        behaviour_figures._measure.cache_clear()
     folder = tmp_path_factory.mktemp("items")
     return made, {item: one.save(folder) for item, one in made.items()}, folder

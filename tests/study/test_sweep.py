@@ -119,10 +119,35 @@ def test_a_killed_sweep_goes_on_where_it_stopped(path, tmp_path):
 def test_an_earlier_sweep_is_not_mixed_with_another(path, tmp_path):
     out = tmp_path / "out"
     run_study(path, out, jobs=1, resume=False)
-    with pytest.raises(hm.errors.DataError, match="holds an earlier sweep"):
-        run_study(path, out, jobs=1, resume=False)
+    for resume in (False, True):
+        with pytest.raises(hm.errors.DataError, match="holds a finished sweep; name another"):
+            run_study(path, out, jobs=1, resume=resume)
     (out / "results.parquet").unlink()
+    with pytest.raises(hm.errors.DataError, match="holds a stopped sweep; add --resume"):
+        run_study(path, out, jobs=1, resume=False)
     path.write_text(STUDY.replace("seed = 3", "seed = 4"))
+    with pytest.raises(hm.errors.DataError, match="cells of another study"):
+        run_study(path, out, jobs=1, resume=True)
+
+
+@pytest.mark.parametrize("what", ["delta", "tolerance"])
+def test_whatever_changes_the_noise_makes_another_study(path, tmp_path, what):
+    """Neither the δ of the Gaussian nor a home's tolerance shows in the readings."""
+    home, out = hm.synth.ready_home("similar8"), tmp_path / "out"
+    home.save(tmp_path / "home.toml")
+    text = STUDY.replace('home = "similar8"', 'home = "home.toml"')
+    trace = hm.synth.trace(home, 400, 0.98, seed=1)
+    columns = {"timestamp": trace.times, "watts": trace.readings}
+    write_table(tmp_path / "m.csv", columns | dict(zip(home.names, trace.power.T, strict=True)))
+    text = text.replace("readings = 200\nsparsity = 0.98", 'data = "m.csv"')
+    path.write_text("delta = 1e-5\n" + text)
+    run_study(path, out, jobs=1, resume=False)
+    (out / "results.parquet").unlink()
+    if what == "delta":
+        path.write_text("delta = 1e-7\n" + text)
+    else:
+        wider = hm.Home(home.appliances, 2 * home.tolerance, name=home.name)
+        wider.save(tmp_path / "home.toml", force=True)
     with pytest.raises(hm.errors.DataError, match="cells of another study"):
         run_study(path, out, jobs=1, resume=True)
 
@@ -150,6 +175,26 @@ def test_only_those_who_are_told_know_the_noise():
     assert alpha["bayes"] > alpha["bayes, untold"]
     with pytest.raises(ValueError, match="has no use for the mechanism"):
         Study("x", study.cases, (Contender("hold", "hold", told=True),))
+
+
+@pytest.mark.parametrize("name", ["multi-shot", "hierarchical"])
+def test_the_papers_attackers_can_be_told_too(name):
+    home = hm.synth.ready_home("evening")
+    train, test = split_trace(hm.synth.trace(home, 1200, 0.99, seed=2), 0.5)
+    contenders = (Contender("told", name, told=True), Contender("untold", name))
+    study = Study("told", (Case("home", home, train, test),), contenders, epsilons=(0.1,), seeds=1)
+    told, untold = sweep(study).set_index("attacker").alpha[["told", "untold"]]
+    unit = hm.resolve_unit("fluctuation", interval_s=6.0, home=home)
+    mechanism = hm.calibrate("laplace", 0.1, unit)
+    place = (0, 0, 0, 0, 0)
+    noise, rounding = (
+        np.random.default_rng(np.random.SeedSequence(p)) for p in (place, (*place, 0))
+    )
+    noisy = test.replace_readings(mechanism.release(test.readings, rng=noise))
+    attacker = hm.attackers[name](home, mechanism=mechanism)
+    states = attacker.predict(noisy, initial_state=test.truth()[0], rng=rounding)
+    assert told == hm.score(states, test).alpha
+    assert told != untold
 
 
 def test_one_failed_cell_does_not_stop_the_rest():
@@ -201,6 +246,7 @@ def test_epsilons_in_all_spellings():
         (('home = "similar8"', 'home = "none.toml"'), "none.toml cannot be read"),
         (('label = "exact"', 'label = "multi-shot"'), "two attackers of the study have the same"),
         (("seeds = 2", "seeds = 0"), "seeds must be a whole number"),
+        (("seed = 3", "seed = -1"), "seed must be a whole number"),
         (("readings = 200", "readings = 0"), "readings must be a whole number"),
         (("readings = 200", "train = 1.5"), "train must be a share"),
         (("[[case]]", "[case]"), "case must be written as"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushmeter.attack.sums.levels import LevelTable
+from hushmeter.attack.sums.nearest_sum import TABLE_LIMIT
 from hushmeter.attack.sums.on_states import LevelArray
 from hushmeter.checks import BoolArray, FloatArray, IntArray, whole
 from hushmeter.errors import InputError
@@ -164,11 +166,16 @@ def learn_boxes(power: FloatArray, levels: LevelArray, table: LevelTable) -> tup
     return bounds
 
 
-def allowed_choices(counts: Sequence[int], rules: AlipRules, limit: int) -> NDArray[np.int8] | None:
+def can_exclude(counts: Sequence[int]) -> bool:
+    """Whether the combinations of so many levels are few enough to be listed."""
+    return math.prod(counts) <= TABLE_LIMIT
+
+
+def allowed_choices(counts: Sequence[int], rules: AlipRules) -> NDArray[np.int8] | None:
     """All choices of levels that keep the exclusive sets, shape (C, N); None if there are none."""
     if not rules.exclusive:
         return None
-    if np.prod(np.array(counts, object)) > limit:
+    if not can_exclude(counts):
         raise InputError("these appliances have too many combinations for exclusive states.")
     first = rules.always_on.astype(int)
     ranges = [np.arange(a, n, dtype=np.int8) for a, n in zip(first, counts, strict=True)]

@@ -97,7 +97,7 @@ class Bayes(Attacker):
         outlier: float = 1e-4,
     ) -> None:
         super().__init__(home)
-        if mechanism is not None and not (hasattr(mechanism, "pmf") and hasattr(mechanism, "grid")):
+        if mechanism is not None and not all(hasattr(mechanism, a) for a in ("pmf", "cdf", "grid")):
             raise InputError(f"mechanism must be a noise mechanism, got {mechanism!r}.")
         self.mechanism = mechanism
         self.decoder = one_of("decoder", decoder, ("marginal", "viterbi"))

@@ -168,16 +168,19 @@ def _refuses_nonsense(cls: type[Attacker]) -> None:
         *(lambda state=state: attacker.predict(trace, initial_state=state) for state in bad_states),
     ]
     for call in calls:
-        try:
-            call()
-        except ValueError:
-            continue
-        raise ContractError(f"{cls.__name__}: bad readings or states must be refused.")
+        _require(_refuses(call, ValueError), cls, "bad readings or states must be refused")
+    stranger = Trace(trace.readings, 6.0, states=trace.truth()[:, 1:])
+    refused = _refuses(lambda: _make(cls, home).fit(stranger), InputError)
+    _require(refused, cls, "fit must refuse the truth of another home")
+    _require(_refuses(lambda: cls(None), InputError), cls, "a home is required")  # type: ignore[arg-type]
+
+
+def _refuses(call: Callable[[], object], kind: type[Exception]) -> bool:
     try:
-        cls(None)  # type: ignore[arg-type]
-    except InputError:
-        return
-    raise ContractError(f"{cls.__name__}: a home is required.")
+        call()
+    except kind:
+        return True
+    return False
 
 
 def _recovers_what_it_promises(cls: type[Attacker]) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from hushmeter.attack.base import Attacker, Observed, RngLike
 from hushmeter.attack.chains.emission import GridNoise, gaussian_log_densities
-from hushmeter.attack.chains.gaussian_chain import fit_chain
+from hushmeter.attack.chains.gaussian_chain import add_idle, fit_chain
 from hushmeter.attack.chains.state_laws import guess_power
 from hushmeter.attack.chains.transitions import (
     ChainSet,
@@ -54,7 +54,7 @@ class FactorialHmm(Attacker):
     levels_ : tuple of arrays
         State powers of each appliance [W], ascending.
     idle_ : array, shape (N,)
-        How many of them count as off.
+        How many of them count as off; an appliance that is on in all of them gets one of 0 W.
     transitions_, initial_ : tuples of arrays
         The chains.
     base_load_, variance_ : float
@@ -170,18 +170,16 @@ class FactorialHmm(Attacker):
         return labels
 
     def _fit_by_em(self, trace: Trace, power: FloatArray) -> list[StateArray]:
-        fits = [
-            fit_chain(power[:, i], most + 1, trace.run_starts)
-            for i, most in enumerate(self._most_levels())
-        ]
+        fits, idle = [], []
+        for i, most in enumerate(self._most_levels()):
+            fit, on = fit_chain(power[:, i], most + 1, trace.run_starts), trace.truth()[:, i]
+            off = sum(_share(on, fit.states == k) <= 0.5 for k in range(fit.means.size))
+            fits.append(fit if off else add_idle(fit))
+            idle.append(max(off, 1))
         self.levels_ = tuple(np.maximum(fit.means, 0.0) for fit in fits)
         self.transitions_ = tuple(fit.transitions for fit in fits)
         self.initial_ = tuple(fit.initial for fit in fits)
-        shares = [
-            [_share(trace.truth()[:, i], fit.states == k) for k in range(fit.means.size)]
-            for i, fit in enumerate(fits)
-        ]
-        self.idle_ = np.array([max(1, sum(s <= 0.5 for s in share)) for share in shares])
+        self.idle_ = np.array(idle)
         return [fit.states for fit in fits]
 
     def _most_levels(self) -> list[int]:

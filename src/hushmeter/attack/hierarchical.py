@@ -101,15 +101,20 @@ class Hierarchical(IncrementAttacker):
         self.rounding, self.dead_band, self.mechanism = rounding, dead_band, mechanism
         parts = self._parts
         self.groups = split(parts.powers, parts.tolerance)
-        self._levels = [
+        self._make_attackers()  # refuses what a group cannot be attacked with
+
+    def _make_attackers(self) -> list[MultiShot]:
+        """Algorithm 1 for every group, with the mechanism that is known by now."""
+        parts = self._parts
+        return [
             MultiShot(
                 Home([parts.appliances[i] for i in group], parts.tolerance),
-                solver=solver,
-                direction=direction,
-                correction=correction,
-                rounding=rounding,
-                dead_band=dead_band,
-                mechanism=mechanism,
+                solver=self.solver,
+                direction=self.direction,
+                correction=self.correction,
+                rounding=self.rounding,
+                dead_band=self.dead_band,
+                mechanism=self.mechanism,
                 # A jump that no subset of the group explains is another group's.
                 unexplained="none",
             )
@@ -136,7 +141,7 @@ class Hierarchical(IncrementAttacker):
         states = np.tile(start, (values.size, 1))
         remaining = values - self._parts.base_load
         for group, attacker, below in zip(
-            self._resolvable_groups, self._levels, self._power_below(), strict=True
+            self._resolvable_groups, self._make_attackers(), self._power_below(), strict=True
         ):
             seen = (
                 readings.replace_readings(remaining) if isinstance(readings, Trace) else remaining

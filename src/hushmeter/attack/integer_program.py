@@ -19,6 +19,7 @@ from hushmeter.attack.alip_rules import (
     allowed_choices,
     apply_medians,
     apply_transitions,
+    can_exclude,
     fill_boxes,
     free_transitions,
     learn_boxes,
@@ -29,7 +30,7 @@ from hushmeter.attack.alip_rules import (
 from hushmeter.attack.base import Observed, RngLike
 from hushmeter.attack.combinatorial import LevelAttacker
 from hushmeter.attack.sums.levels import LevelTable, assign_levels, learn_levels
-from hushmeter.attack.sums.nearest_sum import CHUNK, TABLE_LIMIT, NearestSum
+from hushmeter.attack.sums.nearest_sum import CHUNK, NearestSum
 from hushmeter.attack.sums.on_states import LevelArray, given_levels, look_up, training_power
 from hushmeter.checks import BoolArray, FloatArray, IntArray, whole
 from hushmeter.errors import DataError
@@ -116,7 +117,8 @@ class AidedIntegerProgram(IntegerProgram):
     -----
     Rules that are not given are learnt by `fit`: always on if never below 1 W; states never seen
     together or after each other though chance would have shown them five times; boxes from the
-    5 % and 95 % quantiles. Before `fit` a rule that is not given does not apply.
+    5 % and 95 % quantiles. Before `fit` a rule that is not given does not apply. States exclude
+    each other only in homes of at most 2^20 combinations: in larger ones no such rule is learnt.
     """
 
     name: ClassVar[str] = "alip"
@@ -164,16 +166,17 @@ class AidedIntegerProgram(IntegerProgram):
 
     def fit(self, trace: Trace) -> Self:
         """Learn the ratings and the rules that were not given, and which ratings mean on."""
+        LevelAttacker.fit(self, trace)
         power, truth = training_power(trace, self.home), trace.truth()
         always_on = power.min(axis=0) > ALWAYS_ABOVE
         if self.ratings is None:
             self.levels_ = _learn_ratings(trace, self.home, always_on, self.most)
-        super().fit(trace)
+        self._learn_on(trace)
         table = self.table
         levels = assign_levels(power, truth | always_on, table)
         self.rules_ = (
             always_on,
-            learn_exclusive(levels, table.counts),
+            learn_exclusive(levels, table.counts) if can_exclude(table.counts) else (),
             learn_instead(levels, trace.run_starts, table),
             (),
             learn_boxes(power, levels, table),
@@ -188,7 +191,7 @@ class AidedIntegerProgram(IntegerProgram):
 
     def _choose(self, load: FloatArray, starts: BoolArray) -> LevelArray:
         table, rules = self.table, self.rules
-        choices = allowed_choices(table.counts, rules, TABLE_LIMIT)
+        choices = allowed_choices(table.counts, rules)
         if choices is not None:
             levels = NearestSum(table.powers, allowed=choices).search(load)
         else:

@@ -43,7 +43,7 @@ class MultiShot(IncrementAttacker):
         printed: it has no tolerance and so corrupts states that are right.
     rounding : {"bernoulli", "threshold"}
     dead_band : float, optional
-        [W]; the home's tolerance, plus the 95 % quantile of the noise where `mechanism` is given.
+        [W]; if not given, see `band`.
     mechanism : optional
         The mechanism that made the noise, if the attacker knows it.
     unexplained : {"nearest", "none"}
@@ -79,9 +79,16 @@ class MultiShot(IncrementAttacker):
         self.correction = one_of("correction", correction, ("dead-band", "paper", "none"))
         self.rounding = one_of("rounding", rounding, ("bernoulli", "threshold"))
         self.unexplained = one_of("unexplained", unexplained, ("nearest", "none"))
-        if dead_band is None:
-            dead_band = home.tolerance + (mechanism.quantile(0.95) if mechanism else 0.0)
-        self.dead_band = non_negative("dead_band", dead_band)
+        self.dead_band = None if dead_band is None else non_negative("dead_band", dead_band)
+        self.mechanism = mechanism
+
+    @property
+    def band(self) -> float:
+        """The dead band [W]: given, else the tolerance plus the 95 % quantile of known noise."""
+        if self.dead_band is not None:
+            return self.dead_band
+        noise = 0.0 if self.mechanism is None else self.mechanism.quantile(0.95)
+        return self.home.tolerance + noise
 
     def predict_proba(
         self, readings: Observed, *, initial_state: ArrayLike | None = None, rng: RngLike = None
@@ -121,7 +128,7 @@ class MultiShot(IncrementAttacker):
         if self.correction == "paper":
             _correct_as_printed(rounded, powers, load)
         elif self.correction == "dead-band":
-            _correct(rounded, powers, load, self.dead_band, self.dead_band + below)
+            _correct(rounded, powers, load, self.band, self.band + below)
         states = np.empty_like(rounded)
         states[:, order] = rounded
         return states

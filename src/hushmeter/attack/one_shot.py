@@ -10,13 +10,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hushmeter.attack.base import Observed, RngLike
+from hushmeter.attack.fill_kernels import (
+    fill_available,
+    fill_largest_first,
+    follow_available,
+)
 from hushmeter.attack.increments import IncrementAttacker
-from hushmeter.attack.sums.subset_sums import NANOWATTS, SubsetSearch, unpack
+from hushmeter.attack.sums.subset_sums import SubsetSearch
+from hushmeter.attack.sums.subset_tables import NANOWATTS, unpack
 from hushmeter.checks import (
     BoolArray,
     FloatArray,
@@ -60,7 +65,7 @@ def solve_relaxed(powers: ArrayLike, jumps: ArrayLike, tolerance: float) -> Floa
     """
     watts, steps, tolerance = _check_problem(powers, jumps, tolerance)
     switches = np.empty((steps.size, watts.size))
-    _fill_largest_first(steps, tolerance, watts, _power_before(watts), switches)
+    fill_largest_first(steps, tolerance, watts, _power_before(watts), switches)
     return switches
 
 
@@ -247,28 +252,38 @@ class OneShot(IncrementAttacker):
             answers = self._search.search(sizes, available)
             kept = (answers.ties > 0) | (self.unexplained == "nearest")
             return unpack(np.where(kept, answers.masks, 0), len(self._parts))
-        # Rounded in rank order, so that the order of the appliances does not matter.
-        order = np.argsort(-self._parts.powers, kind="stable")
+        order = self._ranking()
         powers = self._parts.powers[order]
         if available is None:
             shares = solve_relaxed(powers, sizes, self._parts.tolerance)
         else:
             shares = np.empty((jumps.size, powers.size))
-            _fill_available(sizes, self._parts.tolerance, powers, available[:, order], shares)
+            fill_available(sizes, self._parts.tolerance, powers, available[:, order], shares)
         switches = np.empty(shares.shape, np.bool_)
         switches[:, order] = round_switches(shares, rounding=self.rounding, rng=rng)
         return switches
 
     def _follow(self, jumps: FloatArray, state: BoolArray, rng: RngLike) -> BoolArray:
         """Switches when each answer decides what is available to the next jump."""
-        generator = np.random.default_rng(rng)
-        switches = np.zeros((jumps.size, len(self._parts)), np.bool_)
-        state = state.copy()
-        for t in np.flatnonzero(np.abs(jumps) > self._parts.tolerance):
-            available = state ^ (jumps[t] > 0)
-            switches[t] = self._solve(jumps[t : t + 1], available[None, :], generator)[0]
-            state ^= switches[t]
+        if self.solver == "exact":
+            return self._search.follow(jumps, state, nearest=self.unexplained == "nearest")
+        order = self._ranking()
+        shape = (int((np.abs(jumps) > self._parts.tolerance).sum()), order.size)
+        if self.rounding == "bernoulli":
+            draws = np.random.default_rng(rng).random(shape)
+        else:
+            draws = np.full(shape, np.nextafter(0.5, 0.0))
+        ranked = np.zeros((jumps.size, order.size), np.bool_)
+        follow_available(
+            jumps, self._parts.tolerance, self._parts.powers[order], state[order], draws, ranked
+        )
+        switches = np.empty_like(ranked)
+        switches[:, order] = ranked
         return switches
+
+    def _ranking(self) -> IntArray:
+        """Largest first. Rounding is done in this order, so that no other order matters."""
+        return np.argsort(-self._parts.powers, kind="stable")
 
     @cached_property
     def _search(self) -> SubsetSearch:
@@ -297,38 +312,3 @@ def _power_before(powers: FloatArray) -> FloatArray:
     before = np.empty_like(powers)
     before[order] = np.concatenate([[0.0], np.cumsum(powers[order])[:-1]])
     return before
-
-
-# error_model="numpy": without the check for a zero divisor the inner loop vectorises.
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _fill_largest_first(
-    jumps: FloatArray,
-    tolerance: float,
-    powers: FloatArray,
-    before: FloatArray,
-    switches: FloatArray,
-) -> None:
-    for t in range(jumps.size):
-        reach = jumps[t] - tolerance
-        for i in range(powers.size):
-            share = (reach - before[i]) / powers[i]
-            share = share if share > 0.0 else 0.0
-            switches[t, i] = share if share < 1.0 else 1.0
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _fill_available(
-    jumps: FloatArray,
-    tolerance: float,
-    powers: FloatArray,
-    available: BoolArray,
-    switches: FloatArray,
-) -> None:
-    """(P3) over the available appliances only; powers in descending order."""
-    for t in range(jumps.size):
-        missing = jumps[t] - tolerance
-        for i in range(powers.size):
-            switches[t, i] = 0.0
-            if available[t, i] and missing > 0.0:
-                switches[t, i] = min(missing / powers[i], 1.0)
-                missing -= powers[i]

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from hushmeter.attack.base import Attacker, Observed, RngLike
 from hushmeter.attack.sums.on_states import training_power
 from hushmeter.checks import BoolArray, FloatArray, IntArray, positive, whole
-from hushmeter.errors import InputError, MissingExtraError
+from hushmeter.errors import DataError, InputError, MissingExtraError
 from hushmeter.home import Home
 from hushmeter.trace import Trace
 
@@ -125,27 +125,49 @@ class RecurrentNet(Attacker):
         rng: RngLike = None,  # noqa: ARG002
     ) -> FloatArray:
         """Output of the networks [W], shape (T, N), negative values cut to zero."""
-        import torch
-
         self._require_fit("weights_")
         self._initial_state(initial_state)
         values, starts = self._observe(readings)
-        windows = _Windows(values / self.scale_, starts, self.window)
-        power = np.empty((values.size, len(self.home)))
+        if self.window > 1:
+            return self._forward(_Windows(values / self.scale_, starts, self.window))
+        # Readings that are judged on their own, on a grid: equal ones are judged once.
+        distinct, which = np.unique(values, return_inverse=True)
+        alone = np.ones(distinct.size, np.bool_)
+        return self._forward(_Windows(distinct / self.scale_, alone, 1))[which]
+
+    def _forward(self, windows: _Windows) -> FloatArray:
+        """Output of the networks for every window [W], shape (T, N)."""
+        import torch
+
+        size = windows.values.size
+        power = np.empty((size, len(self.home)))
         with _one_thread(), torch.inference_mode():
             for i, weights in enumerate(self.weights_):
                 net = self._build(weights)
-                for first in range(0, values.size, PREDICT_BATCH):
-                    rows = np.arange(first, min(first + PREDICT_BATCH, values.size))
+                for first in range(0, size, PREDICT_BATCH):
+                    rows = np.arange(first, min(first + PREDICT_BATCH, size))
                     power[rows, i] = net(windows[rows]).numpy()
         return np.maximum(power, 0.0) * self.home.powers
 
-    def _build(self, weights: Weights | None = None) -> Net:
+    def _check_learnt(self) -> None:
+        if hasattr(self, "weights_"):
+            positive("scale", self.scale_)
+            try:
+                nets = [self._build(weights) for weights in self.weights_]
+            except (RuntimeError, ValueError, TypeError, AttributeError):
+                nets = []
+            if len(nets) != len(self.home):
+                raise DataError("a saved rnn attacker is damaged.")
+
+    def _build(self, weights: Weights | None = None, seed: int = 0) -> Net:
+        """A network with the given weights, or with random ones; PyTorch's own seed is kept."""
         import torch
 
         from hushmeter.attack.recurrent_layers import Net
 
-        net = Net(self.filters, self.hidden, self.dense)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            net = Net(self.filters, self.hidden, self.dense)
         if weights is not None:
             tensors = [torch.from_numpy(array.copy()) for array in weights]
             net.load_state_dict(dict(zip(net.state_dict(), tensors, strict=True)))
@@ -158,9 +180,7 @@ class RecurrentNet(Attacker):
 
         # Seeded by name: another order of the appliances trains the same networks.
         seed = zlib.crc32(f"{self.seed} {name}".encode())
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            net = self._build()
+        net = self._build(seed=seed)
         optimiser = torch.optim.Adam(net.parameters(), lr=self.rate)
         rng = np.random.default_rng(seed)
         for _ in range(self.epochs):

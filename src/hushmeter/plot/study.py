@@ -27,7 +27,6 @@ VACUOUS = "bound is vacuous (outside 0 … 1)"
 FLOORS = {"all-off": ("everything off", "alpha_floor", ":"),
           "hold": ("as at the first reading", "hold_floor", "-.")}  # fmt: skip
 WORDS = {"alpha": "accuracy α", "f1": "macro F1"}
-Z_95 = 1.96
 
 
 def draw_sweep(
@@ -148,12 +147,16 @@ def _legend_below(figure: Figure, panels: Sequence[Axes] | np.ndarray) -> None:
 
 
 def summarise(part: pd.DataFrame, measure: str) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """ln(1/ε), mean over seeds and half the width of its 95 % interval."""
+    """ln(1/ε), mean over seeds and half the width of its 95 % interval by Student's t."""
+    from scipy.stats import t
+
     groups = part.groupby("epsilon")[measure]
     mean, spread, count = groups.mean(), groups.std().fillna(0.0), groups.count()
     x = -np.log(mean.index.to_numpy(dtype=float))
     order = np.argsort(x)
-    half = Z_95 * spread.to_numpy() / np.sqrt(count.to_numpy())
+    seeds = count.to_numpy()
+    # One seed has no spread, and so no band.
+    half = t.ppf(0.975, np.maximum(seeds - 1, 1)) * spread.to_numpy() / np.sqrt(seeds)
     return x[order], mean.to_numpy()[order], half[order]
 
 

@@ -97,6 +97,8 @@ def read_caption(path: Path) -> Caption:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        text = ""
     told = CAPTION.fullmatch(text)
     if told is None:
         raise DataError(f"{path} is no caption of `hushmeter reproduce`; make it again.")

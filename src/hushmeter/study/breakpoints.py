@@ -115,12 +115,7 @@ def _solve(
     errors = np.einsum("bi,cij,bj->bc", means, residuals, means, optimize=True)
     best = errors.argmin(axis=1)
     chosen = bases[best]
-    coefficients = np.stack(
-        [
-            np.linalg.lstsq(basis, row, rcond=None)[0]
-            for basis, row in zip(chosen, means, strict=True)
-        ]
-    )
+    coefficients = np.einsum("bij,bj->bi", np.linalg.pinv(chosen), means)
     slopes = np.cumsum(coefficients[:, 1:], axis=1)
     values = np.einsum("bij,bj->bi", chosen, coefficients)
     return places[best], slopes, errors[np.arange(len(best)), best], values
@@ -156,11 +151,14 @@ def _sigmoid_error(x: FloatArray, y: FloatArray) -> float:
     from scipy.optimize import minimize
     from scipy.special import expit
 
+    about_mean = y - y.mean()
+
     def error(parameters: FloatArray) -> float:
         middle, log_width = parameters
         fall = expit(-(x - middle) / np.exp(log_width))
-        basis = np.stack([np.ones_like(x), fall], axis=1)
-        rest = y - basis @ np.linalg.lstsq(basis, y, rcond=None)[0]
+        fall -= fall.mean()
+        spread = fall @ fall
+        rest = about_mean - (fall * (fall @ about_mean / spread) if spread > 0 else 0.0)
         return float(rest @ rest)
 
     span = float(np.ptp(x))

@@ -53,12 +53,19 @@ class Comparison:
 
     def fits(self, measure: str = "alpha") -> dict[str, BreakpointFit]:
         """Break points and slopes against ln(1/ε) of all that is compared."""
-        found = {}
-        for name in self.names:
-            part = self.table[self.table[self.by] == name]
-            rows = part.pivot(index="seed", columns="epsilon", values=measure)
-            found[name] = fit_breakpoints(EPSILONS, rows[list(EPSILONS)].to_numpy())
-        return found
+        if measure not in self._fits:
+            self._fits[measure] = {name: self._fit(name, measure) for name in self.names}
+        return self._fits[measure]
+
+    @cached_property
+    def _fits(self) -> dict[str, dict[str, BreakpointFit]]:
+        """By measure, as they are asked for: captions do so several times."""
+        return {}
+
+    def _fit(self, name: str, measure: str) -> BreakpointFit:
+        part = self.table[self.table[self.by] == name]
+        rows = part.pivot(index="seed", columns="epsilon", values=measure)
+        return fit_breakpoints(EPSILONS, rows[list(EPSILONS)].to_numpy())
 
     @property
     def floor(self) -> float:

@@ -108,6 +108,7 @@ class Study:
             if one.told and "mechanism" not in takes:
                 raise InputError(f"the attacker {one.name} has no use for the mechanism.")
         whole("seeds", self.seeds)
+        whole("seed", self.seed, least=0)
         one_of("protect", self.protect, PROTECT)
 
 
@@ -151,7 +152,7 @@ def study_from(table: dict[str, Any], folder: Path, name: str = "study") -> Stud
     """A study from the tables of its TOML."""
     known = {"case", "attacker", "mechanism", "epsilon", "seeds", "seed", "protect"}
     _known_keys(table, known | {"name", "sensitivity", "delta"}, "study entry")
-    seed = int(table.get("seed", 0))
+    seed = whole("seed", table.get("seed", 0), least=0)
     cases = [_case(entry, folder, seed + i) for i, entry in enumerate(_tables(table, "case"))]
     options: dict[str, Any] = {
         key: table[key] for key in ("seeds", "protect", "sensitivity", "delta") if key in table

@@ -117,8 +117,10 @@ def run_study(
     study = read_study(path)
     manifest = _manifest(study)
     log = output / "cells.jsonl"
-    if (output / "results.parquet").exists() or (log.exists() and not resume):
-        raise DataError(f"{output} holds an earlier sweep; add --resume, or name another folder.")
+    if (output / "results.parquet").exists():
+        raise DataError(f"{output} holds a finished sweep; name another folder.")
+    if log.exists() and not resume:
+        raise DataError(f"{output} holds a stopped sweep; add --resume, or name another folder.")
     output.mkdir(parents=True, exist_ok=True)
     done = _finished(log, output / "manifest.json", manifest) if resume else {}
     write_text(output / "manifest.json", json.dumps(manifest, indent=2) + "\n", force=True)
@@ -233,11 +235,18 @@ def _manifest(study: Study) -> dict[str, Any]:
         "seeds": study.seeds,
         "protect": study.protect,
         "sensitivity": study.sensitivity,
+        "delta": study.delta,
         "mechanisms": list(study.mechanisms),
         "epsilons": list(study.epsilons),
         "attackers": [asdict(one) for one in study.contenders],
         "cases": [
-            {"name": c.name, "train": digest(c.train), "test": digest(c.test)} for c in study.cases
+            {
+                "name": c.name,
+                "home": c.home.to_toml(),
+                "train": digest(c.train),
+                "test": digest(c.test),
+            }
+            for c in study.cases
         ],
         "versions": {
             "hushmeter": __version__,

@@ -23,8 +23,8 @@ class Utility:
     reading_error_w : float
         Mean absolute error of a reading [W].
     hourly_error_w : float
-        Mean absolute error of the mean power of a whole hour [W]; of a reading where no hour is
-        complete.
+        Mean absolute error of the mean power of an hour's readings [W], gaps passed over; of a
+        reading where there are fewer.
     peak_error_w : float
         Error of the largest hourly mean [W].
     daily_error_kwh : float

@@ -127,3 +127,9 @@ def test_bad_calls_are_refused(rng):
         learn_levels(trace, HOME, most=0)
     with pytest.raises(InputError, match="1 columns"):
         assign_levels(trace.power, trace.states, home_levels(lone))
+
+
+def test_states_fit_into_their_type():
+    assert LevelTable((np.arange(127.0),)).counts == (127,)
+    with pytest.raises(InputError, match="may have 127 states, got 128"):
+        LevelTable((np.arange(128.0),))

@@ -122,8 +122,8 @@ def walk(
             last = int(weights.argmax()) if weights.size else 0
             opened, chances = open_beam(loads, law, readings[t], width)
             count = opened.size
-            found.codes[:count], found.weights[:count] = opened, chances
-            found.parents[:count] = last
+            for j in range(count):
+                found.codes[j], found.weights[j], found.parents[j] = opened[j], chances[j], last
         else:
             count = expand(loads, codes, weights, best, table, found)
         for j in range(count):
@@ -134,10 +134,11 @@ def walk(
         codes, weights = found.codes[chosen], found.weights[chosen]
         weights = weights / weights.sum()
         if kept.codes.shape[0] == readings.size:
-            size = chosen.size
-            kept.codes[t, size:] = EMPTY
-            kept.codes[t, :size], kept.weights[t, :size] = codes, weights
-            kept.seen[t, :size], kept.parents[t, :size] = seen[chosen], found.parents[chosen]
+            for place in range(width):
+                kept.codes[t, place] = codes[place] if place < codes.size else EMPTY
+            for place, j in enumerate(chosen):
+                kept.weights[t, place], kept.seen[t, place] = weights[place], seen[j]
+                kept.parents[t, place] = found.parents[j]
     return codes, weights
 
 

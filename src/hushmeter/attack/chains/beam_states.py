@@ -115,12 +115,44 @@ def density(tables: Densities, away: float, variance: float) -> float:
 
 
 @numba.njit(cache=True, nogil=True)
+def nth_largest(scores: FloatArray, n: int) -> float:
+    """The n-th largest score, by quickselect: numba's np.partition takes seconds to compile."""
+    values = scores.copy()
+    low, high, place = 0, values.size - 1, n - 1
+    while low < high:
+        pivot, i, j = values[(low + high) // 2], low, high
+        while i <= j:
+            while values[i] > pivot:
+                i += 1
+            while values[j] < pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i, j = i + 1, j - 1
+        if place <= j:
+            high = j
+        elif place >= i:
+            low = i
+        else:
+            break
+    return float(values[place])
+
+
+@numba.njit(cache=True, nogil=True)
 def keep_best(scores: FloatArray, width: int) -> IntArray:
     """Places of the `width` largest scores that are not negligible."""
-    least = scores.max() * NEGLIGIBLE
+    best = 0.0
+    for score in scores:
+        best = max(best, score)
+    least = best * NEGLIGIBLE
     if scores.size > width:
-        least = max(least, np.partition(scores, scores.size - width)[scores.size - width])
-    return np.flatnonzero(scores >= least)[:width]
+        least = max(least, nth_largest(scores, width))
+    places, count = np.empty(min(width, scores.size), np.int64), 0
+    for i in range(scores.size):
+        if scores[i] >= least and count < places.size:
+            places[count] = i
+            count += 1
+    return places[:count]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -128,7 +160,7 @@ def pair_bar(weights: FloatArray) -> float:
     """The weight from which on two loads of a state may change at once: that of the PAIRSth."""
     if weights.size <= PAIRS:
         return 0.0
-    return float(np.partition(weights, weights.size - PAIRS)[weights.size - PAIRS])
+    return nth_largest(weights, PAIRS)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

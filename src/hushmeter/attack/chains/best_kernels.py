@@ -11,6 +11,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from hushmeter.attack.chains.sum_kernels import copy_row
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 
 Pointers = NDArray[np.unsignedinteger]
@@ -164,19 +165,23 @@ def max_forward(
     keep = pointers.shape[0] == starts.size
     for t in range(starts.size):
         if starts[t]:
-            origin[:] = current.argmax()
-            current[:] = first if is_first and t == 0 else initial
+            last = current.argmax()
+            for s in range(origin.size):
+                origin[s] = last
+            copy_row(first if is_first and t == 0 else initial, current)
         else:
             current, work, origin, from_work = best_step(
                 current, work, spare, origin, from_work, from_spare, matrices, sizes
             )
-        row = likelihood[t]
+        row, best = likelihood[t], -np.inf
         for s in range(current.size):
             current[s] += row[s]
-        current -= current.max()
+            best = max(best, current[s])
+        for s in range(current.size):
+            current[s] -= best
         if keep:
-            pointers[t] = origin
-    vector[:] = current
+            copy_row(origin, pointers[t])
+    copy_row(current, vector)
 
 
 @numba.njit(cache=True, nogil=True)

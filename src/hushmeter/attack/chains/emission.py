@@ -55,6 +55,9 @@ class GridNoise(Protocol):
     def pmf(self, k: ArrayLike) -> FloatArray:
         """Probability of a noise of k grid steps."""
 
+    def cdf(self, k: ArrayLike) -> FloatArray:
+        """Probability of a noise of at most k grid steps."""
+
     def quantile(self, p: float) -> float:
         """|noise| stays below this [W] with probability p."""
 
@@ -90,10 +93,7 @@ class NoisyEmission:
         level = np.sqrt(spreads**2 + (noise.std**2 if noise else 0.0))
         tails = np.maximum(8 * level, reach / 400)
         residuals = np.linspace(0.0, ends, CELLS + 2, axis=1)
-        masses = half_masses(noise) if noise else np.empty(0)
-        logs = [
-            noisy_log_density(r, s, noise, masses) for r, s in zip(residuals, spreads, strict=True)
-        ]
+        logs = [noisy_log_density(r, s, noise) for r, s in zip(residuals, spreads, strict=True)]
         far = outlier / (2 * tails[:, None]) * np.exp(-residuals / tails[:, None])
         self.tables = (
             (1 - outlier) * np.exp(logs) + far,
@@ -118,32 +118,18 @@ class NoisyEmission:
         return out
 
 
-def half_masses(noise: GridNoise) -> FloatArray:
-    """P(n = k) for k = 0, 1, … grid steps, as far as the noise counts; empty if it need not."""
-    if _is_smooth_laplace(noise):
-        return np.empty(0)
-    reach = math.ceil(noise.quantile(1 - NEGLIGIBLE) / noise.grid) + 1
-    return np.asarray(noise.pmf(np.arange(reach + 1)), dtype=np.float64)
-
-
-def _is_smooth_laplace(noise: GridNoise) -> bool:
-    return noise.name == "laplace" and noise.scale >= 2 * noise.grid
-
-
-def noisy_log_density(
-    residuals: FloatArray, spread: float, noise: GridNoise | None, masses: FloatArray
-) -> FloatArray:
+def noisy_log_density(residuals: FloatArray, spread: float, noise: GridNoise | None) -> FloatArray:
     """log of (N(0, σ²) ∗ law of the noise) at r ≥ 0 [1/W].
 
-    In closed form for no noise and for Laplace noise on a fine grid, else `convolved` with the
-    noise's `half_masses`. The rounding to the grid adds grid²/12 to σ².
+    In closed form for no noise and for Laplace noise on a fine grid, else `convolved`. The
+    rounding to the grid adds grid²/12 to σ².
     """
     if noise is None:
         return -0.5 * (residuals / spread) ** 2 - math.log(spread * math.sqrt(2 * math.pi))
     spread = math.hypot(spread, noise.grid / math.sqrt(12))
-    if _is_smooth_laplace(noise):
+    if noise.name == "laplace" and noise.scale >= 2 * noise.grid:
         return laplace_log_density(residuals, spread, noise.scale)
-    return convolved(residuals, spread, noise.grid, masses)
+    return convolved(residuals, spread, noise)
 
 
 def laplace_log_density(residuals: FloatArray, spread: float, scale: float) -> FloatArray:
@@ -160,26 +146,32 @@ def laplace_log_density(residuals: FloatArray, spread: float, scale: float) -> F
     return log_density
 
 
-def convolved(residuals: FloatArray, spread: float, grid: float, masses: FloatArray) -> FloatArray:
-    """The same for any law on a grid: Σ_k P(n = k)·φ_σ(r − k·grid), by fast convolution.
+def convolved(residuals: FloatArray, spread: float, noise: GridNoise) -> FloatArray:
+    """The same for any law on a grid: Σ_k P(n = k)·φ_σ(r − k·grid) over what lies within 8σ of r.
 
-    A σ below half a grid step would leave the teeth of the comb standing, which readings that
-    were never rounded fall between: half a step is the least that is used.
+    Where σ is wide on the grid the noise is first gathered into cells of at most σ/16, which moves
+    the density by a few thousandths at most and keeps the sums short, however wide the noise. A σ
+    below half a grid step would leave the teeth of the comb standing, which readings that were
+    never rounded fall between: half a step is the least that is used.
     """
-    from scipy.signal import fftconvolve
-
-    spread = max(spread, grid / 2)
-    parts = math.ceil(4 * grid / spread)
-    step, reach = grid / parts, masses.size - 1
-    comb = np.zeros(2 * reach * parts + 1)
-    comb[::parts] = np.concatenate([masses[:0:-1], masses])
-    half = math.ceil(8 * spread / step)
-    bell = np.exp(-0.5 * (np.arange(-half, half + 1) * (step / spread)) ** 2)
-    bell /= spread * math.sqrt(2 * math.pi)
-    density = np.maximum(fftconvolve(comb, bell)[reach * parts + half :], 1e-300)
-    places = np.arange(density.size) * step
-    log_density: FloatArray = np.interp(residuals, places, np.log(density), right=-690.0)
+    spread = max(spread, noise.grid / 2)
+    half = max(0, int(spread / noise.grid / 16 - 1) // 2)
+    width = (2 * half + 1) * noise.grid
+    reach = math.ceil(8 * spread / width)
+    cells = np.rint(residuals / width)[:, None] + np.arange(-reach, reach + 1)
+    gaps = (residuals[:, None] - cells * width) / spread
+    steps, places = np.unique(np.abs(cells), return_inverse=True)
+    masses = _cell_masses(noise, steps * (2 * half + 1), half)[places.reshape(cells.shape)]
+    density = (masses * np.exp(-0.5 * gaps**2)).sum(axis=1) / (spread * math.sqrt(2 * math.pi))
+    log_density: FloatArray = np.log(np.maximum(density, 1e-300))
     return log_density
+
+
+def _cell_masses(noise: GridNoise, steps: FloatArray, half: int) -> FloatArray:
+    """P(|n − k| ≤ half) for k = `steps` ≥ 0, from the lower tail: there it has all its digits."""
+    if half == 0:
+        return noise.pmf(steps)
+    return noise.cdf(half - steps) - noise.cdf(-half - 1 - steps)
 
 
 def spread_classes(spreads: FloatArray) -> tuple[FloatArray, NDArray[np.int32]]:

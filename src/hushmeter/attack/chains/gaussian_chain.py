@@ -21,6 +21,9 @@ TOLERANCE = 1e-2
 LEAST_VARIANCE = 1e-2
 """Smallest variance of a state [W²], as the usual implementations have it."""
 
+UNSEEN = 1e-3
+"""Times that what training never showed is taken to have occurred."""
+
 
 @dataclass(frozen=True)
 class ChainFit:
@@ -63,7 +66,7 @@ def fit_chain(power: FloatArray, size: int, starts: BoolArray) -> ChainFit:
         means = np.where(weight > 1e-6, chances.T @ power / weight, means)
         squares = np.sum(chances * (power[:, None] - means) ** 2, axis=0)
         variances = np.maximum(squares / weight, LEAST_VARIANCE)
-        matrix = (pairs + 1e-3) / (pairs + 1e-3).sum(axis=1, keepdims=True)
+        matrix = (pairs + UNSEEN) / (pairs + UNSEEN).sum(axis=1, keepdims=True)
         initial = weight / weight.sum()
         if evidence - before < TOLERANCE:
             break
@@ -72,6 +75,22 @@ def fit_chain(power: FloatArray, size: int, starts: BoolArray) -> ChainFit:
     states = chances[:, order].argmax(axis=1).astype(np.int8)
     return ChainFit(
         means[order], variances[order], matrix[np.ix_(order, order)], initial[order], states
+    )
+
+
+def add_idle(fit: ChainFit) -> ChainFit:
+    """The chain with a state of 0 W before the others that training never showed."""
+    size = fit.means.size + 1
+    seen = np.full(size, UNSEEN / fit.states.size)
+    seen[1:] = fit.initial
+    transitions = np.tile(seen, (size, 1))
+    transitions[1:, 1:] = fit.transitions
+    return ChainFit(
+        np.append(0.0, fit.means),
+        np.append(LEAST_VARIANCE, fit.variances),
+        transitions / transitions.sum(axis=1, keepdims=True),
+        seen / seen.sum(),
+        fit.states + np.int8(1),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numba
 import numpy as np
+from numpy.typing import NDArray
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 
@@ -95,6 +96,13 @@ def _mix_many(
             out[i * size + k] = spare[k * n + i]
 
 
+@numba.njit(cache=True, nogil=True)
+def copy_row(source: NDArray[np.generic], target: NDArray[np.generic]) -> None:
+    """target[:] = source, which takes seconds to compile."""
+    for i in range(target.size):
+        target[i] = source[i]
+
+
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 def sum_forward(
     likelihood: FloatArray,
@@ -112,7 +120,7 @@ def sum_forward(
     evidence = 0.0
     for t in range(starts.size):
         if starts[t]:
-            current[:] = first if is_first and t == 0 else initial
+            copy_row(first if is_first and t == 0 else initial, current)
         else:
             current, work = mix(current, work, spare, matrices, steps)
         row, total = likelihood[t], 0.0
@@ -124,8 +132,8 @@ def sum_forward(
             current[s] *= scale
         evidence += np.log(total)
         if kept.size:
-            kept[t] = current
-    vector[:] = current
+            copy_row(current, kept[t])
+    copy_row(current, vector)
     return evidence
 
 
@@ -150,7 +158,8 @@ def sum_backward(
             total += joint[s]
         _marginalise(joint, sizes, 1.0 / total, chances[t])
         if starts[t]:
-            current[:] = 1.0
+            for s in range(current.size):
+                current[s] = 1.0
             continue
         total = 0.0
         for s in range(current.size):
@@ -160,7 +169,7 @@ def sum_backward(
         for s in range(current.size):
             current[s] *= scale
         current, work = mix(current, work, spare, matrices, steps)
-    beta[:] = current
+    copy_row(current, beta)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})

@@ -22,6 +22,9 @@ LevelArray = NDArray[np.int8]
 BINS = 512
 """Cells of the histogram whose optimal partition gives the levels."""
 
+MOST_STATES = 127
+"""Of one appliance, off included: states are stored as int8."""
+
 TAIL = 0.005
 """Share of the on-readings at either end that is pulled in, so that a rare spike is no level."""
 
@@ -44,6 +47,8 @@ class LevelTable:
             row = np.array(watts, dtype=np.float64)
             if row.ndim != 1 or row.size < 2 or not np.isfinite(row).all():
                 raise InputError("an appliance needs two or more finite state powers [W].")
+            if row.size > MOST_STATES:
+                raise InputError(f"an appliance may have {MOST_STATES} states, got {row.size}.")
             if (np.diff(row) < 0).any():
                 raise InputError(f"state powers must ascend, got {row.tolist()}.")
             row.flags.writeable = False

@@ -19,7 +19,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from hushmeter.attack.sums.subset_sums import NANOWATTS, to_nanowatts
+from hushmeter.attack.sums.subset_tables import NANOWATTS, to_nanowatts
 from hushmeter.checks import FloatArray, IntArray, one_of
 from hushmeter.errors import InputError
 
