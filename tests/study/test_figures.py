@@ -11,6 +11,9 @@ from hushmeter.study import figure_attackers
 from hushmeter.study.figures import ITEMS, Setting, reproduce
 from hushmeter.theory.bounds import bounds
 
+# One worker makes the items once for all of them.
+pytestmark = pytest.mark.xdist_group("figures")
+
 SMALL = Setting(seeds=2, readings=240)
 
 

@@ -11,6 +11,8 @@ from hushmeter.study.artefact import Caption, read_caption
 from hushmeter.study.figures import ITEMS
 from hushmeter.study.reproduction import KINDS, OPENING, collect, main, render, title
 
+pytestmark = pytest.mark.xdist_group("figures")
+
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
