@@ -58,7 +58,9 @@ def memory_of_a_day() -> Row:
         "from benchmarks.bench_study import day_peak_mb\n"
         "if __name__ == '__main__':\n    print(day_peak_mb())"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    # A process counts the peak of the one it was forked from: a small shell stands between.
+    command = ["sh", "-c", '"$@"; exit $?', "sh", sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     peak = float(done.stdout.split()[-1])
     note = f"{peak:.0f} MB at most, {DAY} readings, two workers"
     return Row("sweep of a 1-Hz day: memory", peak / LIMIT_MB, f"{LIMIT_MB} MB", 1.0, note, True)

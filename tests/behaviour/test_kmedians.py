@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import check_estimator
 
-from hushmeter.behaviour import KMedians, synthetic_profiles
+from hushmeter.behaviour import KMedians, lloyd, synthetic_profiles
 from hushmeter.behaviour.lloyd import assign_to, descend, sort_columns
 from hushmeter.errors import InputError
 
@@ -166,3 +166,15 @@ def test_one_cluster_is_the_median(rng):
     model = KMedians(1).fit(profiles)
     np.testing.assert_allclose(model.cluster_centers_[0], np.median(profiles, axis=0))
     assert np.isinf(assign_to(profiles, model.cluster_centers_).second).all()
+
+
+def test_the_number_of_threads_changes_nothing(monkeypatch, rng):
+    profiles = rng.gamma(2.0, 0.4, (3000, 24))
+    answers = []
+    for few, cores in ((10**9, 4), (1, 1), (1, 3)):
+        monkeypatch.setattr(lloyd, "FEW_ROWS", few)
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        answers.append(KMedians(7, init=profiles[:7], max_iter=8).fit(profiles))
+    for other in answers[1:]:
+        np.testing.assert_array_equal(other.cluster_centers_, answers[0].cluster_centers_)
+        np.testing.assert_array_equal(other.labels_, answers[0].labels_)

@@ -7,8 +7,12 @@ nearest centre and moving every centre to the medians of its profiles never rais
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +21,11 @@ from hushmeter.behaviour import kernels
 from hushmeter.checks import FloatArray
 
 Labels = NDArray[np.int32]
+
+Found = TypeVar("Found")
+
+FEW_ROWS = 20_000
+"""Below so many rows, threads cost more than they save."""
 
 SEARCH_ROWS = 10_000
 """Good centres are searched on at most so many profiles (or a hundred per cluster)."""
@@ -38,11 +47,29 @@ class Clustering:
         return float(self.first.sum())
 
 
+def in_parts(size: int, rows: int, work: Callable[[slice], Found]) -> list[Found]:
+    """`work` on slices that cover `size`, one per core if there are many `rows`.
+
+    Threads do: sorts and compiled loops let go of the interpreter's lock.
+    """
+    cores = 1 if rows < FEW_ROWS else os.cpu_count() or 1
+    edges = np.linspace(0, size, cores + 1).astype(int).tolist()
+    parts = [slice(a, b) for a, b in pairwise(edges)]
+    if cores == 1:
+        return [work(part) for part in parts]
+    with ThreadPoolExecutor(cores) as pool:
+        return list(pool.map(work, parts))
+
+
 def sort_columns(profiles: FloatArray) -> NDArray[np.int32]:
     """Row numbers that sort each column, (d, n): four bytes per value."""
     order = np.empty(profiles.shape[::-1], dtype=np.int32)
-    for t in range(profiles.shape[1]):
-        order[t] = np.argsort(np.ascontiguousarray(profiles[:, t]))
+
+    def sort(part: slice) -> None:
+        for t in range(part.start, part.stop):
+            order[t] = np.argsort(np.ascontiguousarray(profiles[:, t]))
+
+    in_parts(profiles.shape[1], profiles.shape[0], sort)
     return order
 
 
@@ -59,7 +86,12 @@ def assign_to(profiles: FloatArray, centres: FloatArray) -> Clustering:
     size = profiles.shape[0]
     labels = np.empty(size, dtype=np.int32)
     first, second = np.empty(size), np.empty(size)
-    kernels.assign(profiles, across_hours(centres), labels, first, second)
+    across = across_hours(centres)
+
+    def assign(part: slice) -> None:
+        kernels.assign(profiles[part], across, labels[part], first[part], second[part])
+
+    in_parts(size, size, assign)
     return Clustering(centres, labels, first, second)
 
 
@@ -109,13 +141,27 @@ def descend(
             _fill_empty(profiles, centres, counts)
         shifts = np.abs(centres - before).sum(axis=1)
         kernels.half_gaps(centres, gaps)
-        bounds = (shifts, gaps, state.labels, upper, lower)
-        changed = kernels.reassign(profiles, centres, across_hours(centres), *bounds)
-        if changed == 0:
+        if _reassign(profiles, centres, (shifts, gaps), (state.labels, upper, lower)) == 0:
             break
     done = assign_to(profiles, centres)
     done.n_iter = steps
     return done
+
+
+def _reassign(
+    profiles: FloatArray,
+    centres: FloatArray,
+    moves: tuple[FloatArray, FloatArray],
+    rows: tuple[Labels, FloatArray, FloatArray],
+) -> int:
+    """`kernels.reassign` by parts of the rows; how many labels changed."""
+    across = across_hours(centres)
+
+    def reassign(part: slice) -> int:
+        own = (array[part] for array in rows)
+        return int(kernels.reassign(profiles[part], centres, across, *moves, *own))
+
+    return sum(in_parts(profiles.shape[0], profiles.shape[0], reassign))
 
 
 def _fill_empty(profiles: FloatArray, centres: FloatArray, counts: NDArray[np.int64]) -> None:
