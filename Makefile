@@ -33,7 +33,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
 docs: $(VENV)/.docs
-	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -E -W --keep-going -b html docs docs/_build/html
 	$(BIN)/python docs/extensions/offline_check.py docs/_build/html
 
 dist: $(VENV)/.dist
