@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hushmeter.cli.options import FORCE, JSON
-from hushmeter.cli.output import print_json, print_table
+from hushmeter.cli.output import print_files, print_json, print_table
 
 if TYPE_CHECKING:
     from hushmeter.fleet_stats import FleetSummary
@@ -43,6 +43,7 @@ def fleet_stats(
         table_format(output)
         refuse_overwrite(output, force)
     summary = summarise_fleet(folder, by, every, price_per_kwh=energy_price)
+    files = [] if output is None else [output]
     if output is not None:
         columns = {str(name): summary.table[name].to_numpy() for name in summary.table}
         columns["start"] = summary.table["start"].dt.tz_localize(None).to_numpy()
@@ -53,11 +54,10 @@ def fleet_stats(
             for row, stamp in zip(summary.table.to_dict("records"), _stamps(summary), strict=True)
         ]
         told = {"reading_se_w": summary.reading_se_w, "notes": summary.notes, "rows": rows}
-        print_json(told)
+        print_json({**told, "files": files})
         return
     _report(summary, by, every)
-    if output is not None:
-        typer.echo(f"Written: {output}")
+    print_files(files)
 
 
 def _stamps(summary: FleetSummary) -> list[str | None]:
