@@ -5,7 +5,6 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.protect.cost import expect_cost
-from hushmeter.wording import duration, times, watts
 
 HOME = hm.Home([hm.Appliance("kettle", 2000.0, run_s=180.0)], tolerance=20.0)
 
@@ -44,24 +43,3 @@ def test_costs_in_watts_and_money():
 def test_there_are_no_words_for_anything_else():
     with pytest.raises(TypeError, match="no words for a int"):
         hm.explain(3)
-
-
-@pytest.mark.parametrize(
-    ("share", "words"),
-    [(0.5, "50"), (0.714, "71.4"), (0.9994, "99.9"), (0.99999, "over 99.9"), (1.0, "100")],
-)
-def test_odds_are_never_rounded_up_to_certainty(share, words):
-    assert times(share) == words
-
-
-def test_units_are_said_short():
-    assert (watts(12.345), watts(60_000)) == ("12.3 W", "60 kW")
-    assert (watts(999.7), watts(-10_470), watts(1.234e9)) == ("1 kW", "-10.5 kW", "1230000 kW")
-    assert (duration(6), duration(90), duration(3600)) == ("6 s", "1.5 min", "1 h")
-
-
-def test_large_energies_have_no_exponent():
-    from hushmeter.wording import _two_digits
-
-    values = {0.0523: "0.052", 8.94: "8.9", 99.6: "100", 223.0: "220", 12_345.0: "12000"}
-    assert {value: _two_digits(value) for value in values} == values

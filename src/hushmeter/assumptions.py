@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from hushmeter.checks import IntArray, power_vector
 from hushmeter.errors import InputError
+from hushmeter.quantities import watts
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
@@ -108,7 +109,6 @@ class AssumptionCheck:
         return "\n".join(self.sentences)
 
     def _trace_sentences(self) -> tuple[str, ...]:
-        from hushmeter.wording import watts
 
         if self.trace is None:
             return ("Assumptions 1 and 2 need true states; none were given.",)
@@ -127,7 +127,6 @@ class AssumptionCheck:
         )
 
     def _power_sentences(self) -> tuple[str, ...]:
-        from hushmeter.wording import watts
 
         twice = watts(2 * self.tolerance)
         sentences = [

@@ -11,6 +11,7 @@ import numpy as np
 
 from hushmeter.errors import DataError
 from hushmeter.learn import LearntHome, learn_home
+from hushmeter.quantities import even_duration
 from hushmeter.read import ReadOptions, Recording, read_recording
 from hushmeter.trace import iso
 
@@ -138,7 +139,7 @@ def find_regime(interval_s: float) -> tuple[str, str]:
     """Name and sentence of what readings of this interval [s] give away."""
     for longest, name, sentence in REGIMES:
         if interval_s <= longest:
-            return name, sentence.format(interval=_interval(interval_s))
+            return name, sentence.format(interval=even_duration(interval_s))
     raise AssertionError("the last regime has no end")
 
 
@@ -148,7 +149,7 @@ def sentences(inspection: Inspection) -> Sequence[str]:
     lines = [
         found["regime_sentence"],
         f"{found['format']}, in {found['unit']}: {found['readings']} readings of "
-        f"{_interval(found['interval_s'])} from {found['start']} to {found['end']}.",
+        f"{even_duration(found['interval_s'])} from {found['start']} to {found['end']}.",
         _completeness(found),
         f"{found['energy_kwh']:.6g} kWh; mean {found['mean_w']:.4g} W, from {found['min_w']:.4g} "
         f"to {found['max_w']:.4g} W; {_count(found['negative'], 'negative reading')}.",
@@ -194,10 +195,3 @@ def _count(number: int, word: str, many: str | None = None) -> str:
     if number == 0:
         return f"no {word}"
     return f"{number} {word if number == 1 else many or word + 's'}"
-
-
-def _interval(seconds: float) -> str:
-    for size, word in ((86_400, "day"), (3600, "h"), (60, "min")):
-        if seconds >= size and seconds % size == 0:
-            return f"{seconds / size:g} {word}"
-    return f"{seconds:g} s"

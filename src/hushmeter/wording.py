@@ -11,6 +11,7 @@ from hushmeter.advice import Advice, Option
 from hushmeter.protect.cost import Cost
 from hushmeter.protect.publish import Release
 from hushmeter.protect.receipt import Receipt
+from hushmeter.quantities import duration, times, two_digits, watts
 from hushmeter.scoring import Score
 from hushmeter.theory.account import ApplianceAccount, Composition
 
@@ -54,8 +55,8 @@ def _(result: Cost) -> tuple[str, ...]:
     return (
         f"A released reading ({duration(result.interval_s)}) is off by {watts(result.reading_w)} "
         f"on average, the mean of an hour by {watts(result.hourly_w)}.",
-        f"A day's energy is off by {_two_digits(result.daily_kwh)} kWh, a month's by "
-        f"{_two_digits(result.monthly_kwh)} kWh, which is {result.monthly_bill:.2f} on the bill at "
+        f"A day's energy is off by {two_digits(result.daily_kwh)} kWh, a month's by "
+        f"{two_digits(result.monthly_kwh)} kWh, which is {result.monthly_bill:.2f} on the bill at "
         f"{result.price_per_kwh:.2f} per kWh.",
     )
 
@@ -84,33 +85,6 @@ def describe_option(option: Option) -> str:
         f"{duration(option.every_s)}, ε = {option.epsilon:.3g}, right {times(option.odds)} times "
         "of 100"
     )
-
-
-def times(share: float) -> str:
-    """A share as “so many of 100”, never rounded up to certainty."""
-    if share >= 0.9995:
-        return "100" if share == 1 else "over 99.9"
-    number = f"{100 * share:.1f}"
-    return number.removesuffix(".0")
-
-
-def watts(value: float) -> str:
-    """Watts with three digits, kilowatts from 1000 on, never an exponent for what is large."""
-    rounded = float(f"{value:.3g}")
-    return f"{rounded / 1000:.12g} kW" if abs(rounded) >= 1000 else f"{rounded:g} W"
-
-
-def _two_digits(value: float) -> str:
-    """Two digits, and never an exponent for what is large."""
-    return f"{value:.2g}" if value < 99.5 else f"{float(f'{value:.2g}'):.0f}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds, minutes or hours, whichever is shortest to say."""
-    for size, word in ((3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:g} {word}"
-    return f"{seconds:g} s"
 
 
 def _about(entry: ApplianceAccount) -> str:

@@ -89,7 +89,8 @@ def advise(
 
 
 def _print(advice: Advice, files: list[str]) -> None:
-    from hushmeter.wording import duration, explain, watts
+    from hushmeter.quantities import duration, watts
+    from hushmeter.wording import explain
 
     rows = [
         (

@@ -171,7 +171,7 @@ def _score(home: Home, trace: Trace, states: BoolArray) -> Score | None:
 
 
 def _print_summary(summary: dict[str, Any], output: Path) -> None:
-    from hushmeter.wording import duration
+    from hushmeter.quantities import duration
 
     found: Score | None = summary["score"]
     header = ["appliance", "on"]

@@ -212,7 +212,7 @@ def _print(
     files: list[str],
 ) -> None:
     from hushmeter.protect.battery.exposure import tell_guarantee, tell_visibility
-    from hushmeter.wording import duration, watts
+    from hushmeter.quantities import duration, watts
 
     say(*tell_guarantee(found, case.unit, case.battery, case.control, year))
     if scores is not None:

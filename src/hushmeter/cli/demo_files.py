@@ -175,7 +175,7 @@ def _save_day(
 
 
 def _stretch(trace: Trace) -> str:
-    from hushmeter.wording import duration
+    from hushmeter.quantities import duration
 
     return "A day" if len(trace) == READINGS_PER_DAY else duration(len(trace) * trace.interval_s)
 

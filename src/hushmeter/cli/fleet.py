@@ -134,7 +134,7 @@ def _tell(done: FleetRelease, output: Path, json: bool) -> None:
 
 
 def _summary(facts: dict[str, Any], output: Path) -> None:
-    from hushmeter.wording import watts
+    from hushmeter.quantities import watts
 
     promise, noise = facts["promise"], facts["promise"]["mechanism"]
     released = sum(file["state"] == "released" for file in facts["files"])

@@ -58,7 +58,7 @@ def print_table(
 
 def short_times(share: float) -> str:
     """A share as times of 100, as `wording.times` says it, for a narrow column."""
-    from hushmeter.wording import times
+    from hushmeter.quantities import times
 
     return times(share).replace("over ", ">")
 

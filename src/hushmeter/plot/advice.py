@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hushmeter.plot.canvas import BLUE, GREEN, GREY, ORANGE, new_figure, plain_log_ticks
-from hushmeter.wording import duration
+from hushmeter.quantities import duration
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -21,7 +21,8 @@ from hushmeter.price.terms import (
     reprice,
     worthwhile_range,
 )
-from hushmeter.protect.sensitivity import Unit, calibrate, resolve_unit, say_duration
+from hushmeter.protect.sensitivity import Unit, calibrate, resolve_unit
+from hushmeter.quantities import say_duration, times, watts
 from hushmeter.trace import Trace
 
 HARM = 10.0
@@ -183,8 +184,6 @@ def vary_menu(menu: Menu) -> dict[str, Menu]:
 
 def tell_menu(menu: Menu) -> tuple[str, ...]:
     """The answer, one sentence each, and then every assumption."""
-    from hushmeter.wording import times, watts
-
     best, last = menu.best, menu.entries[-1]
     if menu.worthwhile is None:
         head = ["At no ε of the menu does the buyer pay what the household asks."]
@@ -211,8 +210,6 @@ def tell_menu(menu: Menu) -> tuple[str, ...]:
 
 def _odds(entry: Entry, i: int) -> str:
     """Odds of 100 about one run; proved odds stay below certainty, however near."""
-    from hushmeter.wording import times
-
     return times(min((1 + entry.visibility[i]) / 2, 1 - 1e-12))
 
 

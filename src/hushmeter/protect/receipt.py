@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hushmeter import __version__
-from hushmeter.protect.sensitivity import Unit, say_duration, unit_epsilon
+from hushmeter.protect.sensitivity import Unit, unit_epsilon
+from hushmeter.quantities import say_duration
 from hushmeter.theory.account import DELTA, SECONDS_PER_DAY, ApplianceAccount, Composition, account
 from hushmeter.trace import Trace, iso
 

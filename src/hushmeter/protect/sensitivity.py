@@ -20,6 +20,7 @@ import numpy as np
 from hushmeter.checks import non_negative, one_of, positive
 from hushmeter.errors import DataError, InputError
 from hushmeter.home import Appliance, Home
+from hushmeter.quantities import say_duration
 from hushmeter.trace import Trace, intervals_in
 
 if TYPE_CHECKING:
@@ -318,12 +319,3 @@ def _longest(span: str, lengths: list[int], interval_s: float) -> int:
     if span == "run":
         raise InputError("span 'run' needs a home that says how long its appliances run.")
     return 1 if span == "reading" else math.ceil(SECONDS_PER_DAY / interval_s)
-
-
-def say_duration(seconds: float) -> str:
-    """Seconds, minutes, hours or days in words."""
-    for size, word in ((SECONDS_PER_DAY, "day"), (3600, "hour"), (60, "minute")):
-        if seconds >= size:
-            number = seconds / size
-            return f"{number:.3g} {word}{'s' if round(number, 2) != 1 else ''}"
-    return f"{seconds:g} s"

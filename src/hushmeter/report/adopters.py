@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hushmeter.quantities import duration, times, watts
 from hushmeter.report.blocks import (
     Block,
     Cell,
@@ -17,7 +18,6 @@ from hushmeter.report.blocks import (
 )
 from hushmeter.report.collect import Results, Saved, reading
 from hushmeter.report.pictures import embed_file
-from hushmeter.wording import duration, times, watts
 
 BATTERY_LEAD = (
     "A battery behind the meter draws and returns the noise, so that the utility never holds the "

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from hushmeter.checks import FloatArray
 from hushmeter.protect.cost import DAYS_PER_MONTH, HOURS_PER_DAY, PRICE_PER_KWH, Cost, expect_cost
+from hushmeter.quantities import watts
 from hushmeter.report.blocks import Block, Cell, Picture, make_table, number, spread_out, text
 from hushmeter.report.collect import SweepResult
 from hushmeter.report.pictures import draw_hours, embed_figure
 from hushmeter.report.proofs import make_mechanism
 from hushmeter.study.utility import SECONDS_PER_HOUR, SECONDS_PER_KWH, Utility
-from hushmeter.wording import watts
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hushmeter.protect.sensitivity import resolve_unit
+from hushmeter.quantities import times
 from hushmeter.report.blocks import (
     Block,
     Cell,
@@ -26,7 +27,6 @@ from hushmeter.report.collect import Results, Saved, SweepResult, reading
 from hushmeter.report.cost import tell_cost
 from hushmeter.report.pictures import embed_file
 from hushmeter.report.sights import FOLLOWED, ApplianceSights, epsilons_of, habits_of, look
-from hushmeter.wording import times
 
 if TYPE_CHECKING:
     from hushmeter.study.plan import Case

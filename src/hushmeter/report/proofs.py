@@ -10,6 +10,7 @@ import numpy as np
 from hushmeter.home import Appliance
 from hushmeter.plot.bounds import draw_bounds
 from hushmeter.protect.sensitivity import Unit, calibrate, resolve_unit
+from hushmeter.quantities import times, watts
 from hushmeter.report.blocks import (
     Block,
     Cell,
@@ -33,7 +34,6 @@ from hushmeter.theory.account import (
 from hushmeter.theory.bound import Bound
 from hushmeter.theory.curves import bound_curves
 from hushmeter.theory.universal import universal_limit
-from hushmeter.wording import times, watts
 
 if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism

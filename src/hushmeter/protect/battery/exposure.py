@@ -27,6 +27,7 @@ from hushmeter.protect.battery.storage import (
     operate,
 )
 from hushmeter.protect.sensitivity import Unit
+from hushmeter.quantities import duration, times
 from hushmeter.scoring import Score, score
 from hushmeter.trace import Trace
 
@@ -135,8 +136,6 @@ def tell_guarantee(
     found: Guarantee, unit: Unit, battery: Battery, control: Control, year: Upkeep
 ) -> tuple[str, ...]:
     """What a battery promises and costs, one sentence each."""
-    from hushmeter.wording import duration, times
-
     seen = found.simulation
     promise = f"ε = {found.epsilon:.3g}" + (
         f" (δ′ = {found.noise_delta:g})" if found.noise_delta else ""
@@ -166,8 +165,6 @@ def tell_guarantee(
 
 def tell_visibility(before: Score, after: Score) -> tuple[str, ...]:
     """Odds about every appliance with and without the battery."""
-    from hushmeter.wording import times
-
     return tuple(
         f"Right about the {new.name} in {times(new.alpha)} of 100 moments; without the battery: "
         f"{times(old.alpha)}; without your data: {times(new.floor)}."
