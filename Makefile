@@ -28,6 +28,7 @@ check: $(VENV)/.test $(VENV)/.check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks

@@ -20,11 +20,11 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from benchmarks.harness import Row, together
-from hushmeter.protect.fleet import release_fleet
-from hushmeter.protect.fleet.job import FleetTerms
-from hushmeter.protect.fleet.survey import list_files
-from hushmeter.protect.ledger import open_ledger
-from hushmeter.synth_fleet import FleetPlan, write_fleet
+from hushmeter.fleet import release_fleet
+from hushmeter.fleet.job import FleetTerms
+from hushmeter.fleet.ledger import open_ledger
+from hushmeter.fleet.survey import list_files
+from hushmeter.synth.fleet import FleetPlan, write_fleet
 
 ROWS = int(float(os.environ.get("HUSHMETER_FLEET_ROWS", "4e6")))
 DAYS, SLOTS = 30, 96

@@ -12,7 +12,7 @@ from pyarrow import csv
 
 from benchmarks.harness import Row, best_of, together
 from hushmeter.files import write_table
-from hushmeter.learn import learn_home
+from hushmeter.learn.homes import learn_home
 from hushmeter.read import read_home_data, read_meter
 
 YEAR = 5_256_000

@@ -11,31 +11,31 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from hushmeter import attack, errors, noise, protect, scoring, synth, theory
-    from hushmeter.advice import Advice, advise
+    from hushmeter import attack, errors, noise, privacy, releases, scoring, synth, theory
+    from hushmeter.advice.planner import Advice, advise
+    from hushmeter.advice.sentences import explain
     from hushmeter.assumptions import AssumptionCheck
     from hushmeter.attack.base import Attacker
     from hushmeter.attack.contract import check_attacker
     from hushmeter.attack.registry import attackers
     from hushmeter.behaviour.kmedians import KMedians
+    from hushmeter.fleet.ledger import Ledger, open_ledger
     from hushmeter.home import Appliance, Home, read_home
-    from hushmeter.learn import LearntHome, learn_home
+    from hushmeter.learn.homes import LearntHome, learn_home
     from hushmeter.noise import Gaussian, Laplace, Mechanism, Staircase
     from hushmeter.noise.audit import audit
-    from hushmeter.protect.ledger import Ledger, open_ledger
-    from hushmeter.protect.publish import Release, release
-    from hushmeter.protect.receipt import Receipt
-    from hushmeter.protect.sensitivity import calibrate, estimate_tolerance, resolve_unit
+    from hushmeter.privacy.accounting import account
+    from hushmeter.privacy.units import calibrate, estimate_tolerance, resolve_unit
     from hushmeter.read import read_home_data, read_meter
+    from hushmeter.releases.receipt import Receipt
+    from hushmeter.releases.series import Release, release
     from hushmeter.scoring import Score, score
     from hushmeter.study.plan import Study, read_study
     from hushmeter.study.sweep import sweep
-    from hushmeter.theory.account import account
     from hushmeter.theory.bounds import Bounds, bounds
     from hushmeter.theory.exact import exact_accuracy
     from hushmeter.theory.universal import universal_limit
     from hushmeter.trace import Trace
-    from hushmeter.wording import explain
     from hushmeter.write import write_meter
 
 __all__ = [
@@ -72,12 +72,13 @@ __all__ = [
     "learn_home",
     "noise",
     "open_ledger",
-    "protect",
+    "privacy",
     "read_home",
     "read_home_data",
     "read_meter",
     "read_study",
     "release",
+    "releases",
     "resolve_unit",
     "score",
     "scoring",
@@ -88,9 +89,9 @@ __all__ = [
     "write_meter",
 ]
 
-_MODULES = {"attack", "errors", "noise", "protect", "scoring", "synth", "theory"}
+_MODULES = {"attack", "errors", "noise", "privacy", "releases", "scoring", "synth", "theory"}
 _ORIGIN = {
-    "Advice": "advice",
+    "Advice": "advice.planner",
     "Appliance": "home",
     "AssumptionCheck": "assumptions",
     "Attacker": "attack.base",
@@ -99,33 +100,33 @@ _ORIGIN = {
     "Home": "home",
     "KMedians": "behaviour",
     "Laplace": "noise",
-    "LearntHome": "learn",
-    "Ledger": "protect.ledger",
+    "LearntHome": "learn.homes",
+    "Ledger": "fleet.ledger",
     "Mechanism": "noise",
-    "Receipt": "protect.receipt",
-    "Release": "protect.publish",
+    "Receipt": "releases.receipt",
+    "Release": "releases.series",
     "Score": "scoring",
     "Staircase": "noise",
     "Study": "study.plan",
     "Trace": "trace",
-    "account": "theory.account",
-    "advise": "advice",
+    "account": "privacy.accounting",
+    "advise": "advice.planner",
     "attackers": "attack.registry",
     "audit": "noise.audit",
     "bounds": "theory.bounds",
-    "calibrate": "protect.sensitivity",
+    "calibrate": "privacy.units",
     "check_attacker": "attack.contract",
-    "estimate_tolerance": "protect.sensitivity",
+    "estimate_tolerance": "privacy.units",
     "exact_accuracy": "theory.exact",
-    "explain": "wording",
-    "learn_home": "learn",
-    "open_ledger": "protect.ledger",
+    "explain": "advice.sentences",
+    "learn_home": "learn.homes",
+    "open_ledger": "fleet.ledger",
     "read_home": "home",
     "read_home_data": "read",
     "read_meter": "read",
     "read_study": "study.plan",
-    "release": "protect.publish",
-    "resolve_unit": "protect.sensitivity",
+    "release": "releases.series",
+    "resolve_unit": "privacy.units",
     "score": "scoring",
     "sweep": "study.sweep",
     "universal_limit": "theory.universal",

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from hushmeter.checks import IntArray, power_vector
 from hushmeter.errors import InputError
-from hushmeter.quantities import watts
+from hushmeter.formatting import watts
 
 if TYPE_CHECKING:
     from hushmeter.home import Home

@@ -15,6 +15,8 @@ from hushmeter.errors import DataError, InputError
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
+# Randomness of a simulation: a generator, a seed, or fresh entropy.
+RngLike = np.random.Generator | int | None
 
 
 def positive(name: str, value: Any) -> float:

@@ -14,10 +14,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hushmeter.checks import BoolArray, FloatArray, IntArray, finite_vector, positive, seconds
+from hushmeter.checks import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    finite_vector,
+    positive,
+    seconds,
+    whole,
+)
 from hushmeter.errors import DataError, InputError
 
 TimeArray = NDArray[np.datetime64]
+
+SECONDS_PER_DAY = 86_400
+UNITS = ("W", "kW", "Wh", "kWh")
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,3 +292,20 @@ def _ascending(steps: ArrayLike, length: int) -> IntArray:
         raise DataError(f"steps must ascend, but row {row} repeats or reverses time.")
     view: IntArray = _frozen(array)
     return view
+
+
+def check_interval(interval_s: Any) -> int:
+    """A whole number of seconds that divides a day."""
+    seconds = whole("interval_s", interval_s)
+    if SECONDS_PER_DAY % seconds:
+        raise InputError(f"interval_s must divide a day of 86400 s, got {seconds}.")
+    return seconds
+
+
+def watts_per(unit: str, interval_s: int) -> float:
+    """Watts that one `unit` stands for; Wh and kWh are the energy of one interval."""
+    hours = interval_s / 3600
+    table = {"W": 1.0, "kW": 1000.0, "Wh": 1 / hours, "kWh": 1000.0 / hours}
+    if unit not in table:
+        raise InputError(f"unit must be one of {', '.join(UNITS)}; got {unit!r}.")
+    return table[unit]

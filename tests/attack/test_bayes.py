@@ -13,16 +13,16 @@ from scipy.stats import chi2, laplace, norm
 
 from hushmeter import Appliance, Gaussian, Home, Laplace, Staircase, Trace, score, synth
 from hushmeter.attack.bayes import Bayes
-from hushmeter.attack.chains import state_laws
-from hushmeter.attack.chains.emission import (
+from hushmeter.attack.contract import check_attacker
+from hushmeter.attack.hmm import state_laws
+from hushmeter.attack.hmm.emission import (
     NoisyEmission,
     convolved,
     gaussian_log_densities,
     laplace_log_density,
     noisy_log_density,
 )
-from hushmeter.attack.chains.state_laws import cut_ranges, learn_slack, learn_states
-from hushmeter.attack.contract import check_attacker
+from hushmeter.attack.hmm.state_laws import cut_ranges, learn_slack, learn_states
 from hushmeter.errors import DataError, InputError, NotFittedError
 
 MECHANISMS = [

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from hushmeter import synth
-from hushmeter.attack.chains import sparse_chain
-from hushmeter.attack.chains.peak_states import find_states, quantise
+from hushmeter.attack.hmm import sparse_chain
+from hushmeter.attack.hmm.peak_states import find_states, quantise
 from hushmeter.attack.super_state_hmm import SuperStateHmm
 from hushmeter.errors import NotFittedError
 from hushmeter.home import Appliance, Home

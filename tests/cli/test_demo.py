@@ -10,7 +10,7 @@ import sys
 import pandas as pd
 import pytest
 
-from hushmeter.quantities import times
+from hushmeter.formatting import times
 from tests.cli.test_commands import run
 from tests.report.pages import check_page
 

@@ -10,9 +10,9 @@ import sys
 import pyarrow.parquet as pq
 import pytest
 
-from hushmeter.protect.ledger import open_ledger
+from hushmeter.fleet.ledger import open_ledger
 from tests.cli.test_commands import run
-from tests.protect.fleet.cases import digests, new_ledger, published, readings, spends, write
+from tests.fleet.cases import digests, new_ledger, published, readings, spends, write
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import sqlite3
 
 import pytest
 
-from hushmeter.protect.ledger import Charge, open_ledger
+from hushmeter.fleet.ledger import Charge, open_ledger
 from tests.cli.test_commands import run
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.files import write_table
-from hushmeter.protect.receipt import digest
+from hushmeter.releases.receipt import digest
 from tests.cli.test_commands import run
 
 

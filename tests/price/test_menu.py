@@ -12,7 +12,7 @@ from hushmeter.behaviour.profiles import synthetic_profiles
 from hushmeter.errors import DataError, InputError
 from hushmeter.price import Buyer, price_menu, rescale, tell_menu, vary_menu
 from hushmeter.price.terms import appliance_visibility, describe_load
-from hushmeter.protect.sensitivity import calibrate, resolve_unit
+from hushmeter.privacy.units import calibrate, resolve_unit
 
 HOME = hm.synth.ready_home("evening")
 SMALL = HOME.subset(["kettle", "fridge", "television"])

@@ -10,7 +10,7 @@ import pytest
 import hushmeter as hm
 from hushmeter.errors import DataError
 from hushmeter.files import write_table
-from hushmeter.quantities import times
+from hushmeter.formatting import times
 from hushmeter.report.collect import collect_results
 from hushmeter.report.page import missing_results
 from hushmeter.study.figures import reproduce

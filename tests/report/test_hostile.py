@@ -9,8 +9,8 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.plot.canvas import new_figure, save_figure
-from hushmeter.protect.publish import release
-from hushmeter.study.artefact import Artefact, Caption
+from hushmeter.releases.series import release
+from hushmeter.study.figures.artefact import Artefact, Caption
 from hushmeter.study.sweep import run_study
 from tests.report.conftest import STUDY
 from tests.report.pages import make_page

@@ -12,10 +12,10 @@ import pytest
 from scipy.stats import t
 
 import hushmeter as hm
-from hushmeter.quantities import times, watts
-from hushmeter.study.artefact import Artefact, Caption
+from hushmeter.formatting import times, watts
 from hushmeter.study.breakpoints import fit_breakpoints
 from hushmeter.study.figures import Setting, reproduce
+from hushmeter.study.figures.artefact import Artefact, Caption
 from tests.report.pages import make_page
 
 NAME = "three & more"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hushmeter.study import behaviour_figures, figure_attackers
 from hushmeter.study.figures import ITEMS, Setting, reproduce
+from hushmeter.study.figures import attackers as figure_attackers
+from hushmeter.study.figures import behaviour as behaviour_figures
 
 SMALL = Setting(seeds=2, readings=240)
 

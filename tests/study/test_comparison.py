@@ -5,10 +5,10 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.errors import DataError
-from hushmeter.study.comparison import Comparison, compare
-from hushmeter.study.figure_attackers import check_statements
+from hushmeter.study.figures.attackers import check_statements
+from hushmeter.study.figures.comparison import Comparison, compare
+from hushmeter.study.figures.setting import EPSILONS, Setting
 from hushmeter.study.plan import Case, Contender, split_trace
-from hushmeter.study.setting import EPSILONS, Setting
 
 
 def made_up(levels, falls):

@@ -7,8 +7,8 @@ from scipy.stats import ttest_1samp
 
 import hushmeter as hm
 from hushmeter.plot.study import VACUOUS, draw_sweep, summarise
-from hushmeter.study import figure_attackers
 from hushmeter.study.figures import ITEMS, Setting, reproduce
+from hushmeter.study.figures import attackers as figure_attackers
 from hushmeter.theory.bounds import bounds
 
 # One worker makes the items once for all of them.

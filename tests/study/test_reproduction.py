@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.study.artefact import Caption, read_caption
 from hushmeter.study.figures import ITEMS
-from hushmeter.study.reproduction import KINDS, OPENING, collect, main, render, title
+from hushmeter.study.figures.artefact import Caption, read_caption
+from hushmeter.study.figures.reproduction import KINDS, OPENING, collect, main, render, title
 
 pytestmark = pytest.mark.xdist_group("figures")
 

@@ -8,8 +8,7 @@ import pytest
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError
 from hushmeter.files import write_table
-from hushmeter.study import redd, sources
-from hushmeter.study.figures import Setting, reproduce
+from hushmeter.study.figures import Setting, redd, reproduce, sources
 from hushmeter.study.sweep import sweep
 
 

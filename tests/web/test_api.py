@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.protect.receipt import digest
+from hushmeter.releases.receipt import digest
 from hushmeter.theory.curves import bound_curves, switch_limit
 from hushmeter.web.examples import LABELS, make_example
 from hushmeter.web.settings import Settings

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.protect.cost import expect_cost
+from hushmeter.releases.cost import expect_cost
 from hushmeter.web.examples import make_example
 from tests.web.chromium import open_example, wait_until_drawn
 

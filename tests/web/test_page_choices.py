@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.inspection import find_regime
+from hushmeter.learn.inspection import find_regime
 from hushmeter.web.examples import make_example
 from tests.web.chromium import open_example, wait_until_drawn
 from tests.web.test_page import save, seed_of, sentences

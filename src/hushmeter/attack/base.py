@@ -10,13 +10,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.checks import BoolArray, FloatArray, finite_vector
+from hushmeter.checks import BoolArray, FloatArray, RngLike, finite_vector
 from hushmeter.errors import DataError, InputError, NotFittedError
 from hushmeter.home import Home
 from hushmeter.trace import Trace, jumps
 
 Observed = ArrayLike | Trace
-RngLike = np.random.Generator | int | None
 
 
 class Attacker(ABC):

@@ -7,13 +7,22 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.attack.base import Attacker, Observed, RngLike
-from hushmeter.attack.chains.beam import BeamSearch
-from hushmeter.attack.chains.emission import GridNoise
-from hushmeter.attack.chains.load_model import Known, LoadModel
-from hushmeter.attack.chains.state_laws import SHARPEST, learn_slack, learn_states
-from hushmeter.attack.chains.transitions import check_states, count_chain
-from hushmeter.checks import BoolArray, FloatArray, IntArray, non_negative, one_of, positive, whole
+from hushmeter.attack.base import Attacker, Observed
+from hushmeter.attack.hmm.beam import BeamSearch
+from hushmeter.attack.hmm.emission import GridNoise
+from hushmeter.attack.hmm.load_model import Known, LoadModel
+from hushmeter.attack.hmm.state_laws import SHARPEST, learn_slack, learn_states
+from hushmeter.attack.hmm.transitions import check_states, count_chain
+from hushmeter.checks import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    RngLike,
+    non_negative,
+    one_of,
+    positive,
+    whole,
+)
 from hushmeter.errors import DataError, InputError
 from hushmeter.home import Home
 from hushmeter.trace import Trace

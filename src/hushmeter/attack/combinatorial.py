@@ -13,7 +13,7 @@ from typing import ClassVar, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.attack.base import Attacker, Observed, RngLike
+from hushmeter.attack.base import Attacker, Observed
 from hushmeter.attack.sums.levels import LevelTable, home_levels, on_levels
 from hushmeter.attack.sums.nearest_sum import NearestSum
 from hushmeter.attack.sums.on_states import (
@@ -26,7 +26,7 @@ from hushmeter.attack.sums.on_states import (
     nearest_levels,
     training_power,
 )
-from hushmeter.checks import BoolArray, FloatArray, non_negative, whole
+from hushmeter.checks import BoolArray, FloatArray, RngLike, non_negative, whole
 from hushmeter.home import Home
 from hushmeter.trace import Trace
 

@@ -7,20 +7,20 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.attack.base import Attacker, Observed, RngLike
-from hushmeter.attack.chains.emission import GridNoise, gaussian_log_densities
-from hushmeter.attack.chains.gaussian_chain import add_idle, fit_chain
-from hushmeter.attack.chains.state_laws import guess_power
-from hushmeter.attack.chains.transitions import (
+from hushmeter.attack.base import Attacker, Observed
+from hushmeter.attack.hmm.emission import GridNoise, gaussian_log_densities
+from hushmeter.attack.hmm.gaussian_chain import add_idle, fit_chain
+from hushmeter.attack.hmm.state_laws import guess_power
+from hushmeter.attack.hmm.transitions import (
     ChainSet,
     StateArray,
     check_states,
     count_chain,
     outer_sum,
 )
-from hushmeter.attack.chains.viterbi import best_path, chain_marginals
+from hushmeter.attack.hmm.viterbi import best_path, chain_marginals
 from hushmeter.attack.sums.levels import assign_levels, learn_levels
-from hushmeter.checks import BoolArray, FloatArray, IntArray, one_of, positive, whole
+from hushmeter.checks import BoolArray, FloatArray, IntArray, RngLike, one_of, positive, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
 from hushmeter.trace import Trace

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hushmeter.assumptions import concentration_margin
-from hushmeter.attack.base import Observed, RngLike
+from hushmeter.attack.base import Observed
 from hushmeter.attack.increments import IncrementAttacker
 from hushmeter.attack.multi_shot import MultiShot, NoiseLaw
-from hushmeter.checks import BoolArray, IntArray, positive, power_vector
+from hushmeter.checks import BoolArray, IntArray, RngLike, positive, power_vector
 from hushmeter.home import Home
 from hushmeter.trace import Trace
 

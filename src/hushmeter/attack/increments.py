@@ -12,8 +12,8 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.attack.base import Attacker, Observed, RngLike
-from hushmeter.checks import BoolArray, FloatArray, IntArray
+from hushmeter.attack.base import Attacker, Observed
+from hushmeter.checks import BoolArray, FloatArray, IntArray, RngLike
 from hushmeter.home import Appliance, Home
 
 

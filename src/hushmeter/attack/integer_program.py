@@ -27,12 +27,12 @@ from hushmeter.attack.alip_rules import (
     learn_instead,
     rigid_boxes,
 )
-from hushmeter.attack.base import Observed, RngLike
+from hushmeter.attack.base import Observed
 from hushmeter.attack.combinatorial import LevelAttacker
 from hushmeter.attack.sums.levels import LevelTable, assign_levels, learn_levels
 from hushmeter.attack.sums.nearest_sum import CHUNK, NearestSum
 from hushmeter.attack.sums.on_states import LevelArray, given_levels, look_up, training_power
-from hushmeter.checks import BoolArray, FloatArray, IntArray, whole
+from hushmeter.checks import BoolArray, FloatArray, IntArray, RngLike, whole
 from hushmeter.errors import DataError
 from hushmeter.home import Home
 from hushmeter.trace import Trace

@@ -8,10 +8,10 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.attack.base import Observed, RngLike
+from hushmeter.attack.base import Observed
 from hushmeter.attack.increments import IncrementAttacker
 from hushmeter.attack.one_shot import OneShot, round_switches
-from hushmeter.checks import BoolArray, FloatArray, IntArray, non_negative, one_of
+from hushmeter.checks import BoolArray, FloatArray, IntArray, RngLike, non_negative, one_of
 from hushmeter.home import Home
 
 

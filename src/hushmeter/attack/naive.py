@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.attack.base import Attacker, Observed, RngLike
-from hushmeter.checks import BoolArray
+from hushmeter.attack.base import Attacker, Observed
+from hushmeter.checks import BoolArray, RngLike
 
 
 class AllOff(Attacker):

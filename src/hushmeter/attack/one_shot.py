@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.attack.base import Observed, RngLike
+from hushmeter.attack.base import Observed
 from hushmeter.attack.fill_kernels import (
     fill_available,
     fill_largest_first,
@@ -26,6 +26,7 @@ from hushmeter.checks import (
     BoolArray,
     FloatArray,
     IntArray,
+    RngLike,
     finite_vector,
     one_of,
     positive,

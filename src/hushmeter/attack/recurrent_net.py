@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hushmeter.attack.base import Attacker, Observed, RngLike
+from hushmeter.attack.base import Attacker, Observed
 from hushmeter.attack.sums.on_states import training_power
-from hushmeter.checks import BoolArray, FloatArray, IntArray, positive, whole
+from hushmeter.checks import BoolArray, FloatArray, IntArray, RngLike, positive, whole
 from hushmeter.errors import DataError, InputError, MissingExtraError
 from hushmeter.home import Home
 from hushmeter.trace import Trace

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.files import atomic
 from hushmeter.home import Home
-from hushmeter.protect.sensitivity import MECHANISMS
+from hushmeter.noise.mechanism import MECHANISMS
 
 if TYPE_CHECKING:
     from hushmeter.attack.base import Attacker

@@ -11,9 +11,9 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hushmeter.attack.base import Attacker, Observed, RngLike
-from hushmeter.attack.chains.peak_states import find_states, quantise
-from hushmeter.attack.chains.sparse_chain import (
+from hushmeter.attack.base import Attacker, Observed
+from hushmeter.attack.hmm.peak_states import find_states, quantise
+from hushmeter.attack.hmm.sparse_chain import (
     NONE,
     Columns,
     SparseChain,
@@ -23,7 +23,7 @@ from hushmeter.attack.chains.sparse_chain import (
     is_sound,
 )
 from hushmeter.attack.sums.on_states import learn_on, look_up, training_power
-from hushmeter.checks import BoolArray, FloatArray, IntArray, one_of, positive, whole
+from hushmeter.checks import BoolArray, FloatArray, IntArray, RngLike, one_of, positive, whole
 from hushmeter.errors import DataError
 from hushmeter.home import Home
 from hushmeter.trace import Trace

@@ -12,7 +12,7 @@ from hushmeter.cli.output import print_files, print_json, print_table, say, shor
 from hushmeter.cli.reading import reads
 
 if TYPE_CHECKING:
-    from hushmeter.advice import Advice
+    from hushmeter.advice.planner import Advice
     from hushmeter.read import ReadOptions
 
 FRONT = (0.51, 0.53, 0.56, 0.6, 0.65, 0.7, 0.8, 0.9)
@@ -54,7 +54,7 @@ def advise(
 
     Example: hushmeter advise --home evening --hide kettle --max-odds 0.6 -o advice.png
     """
-    from hushmeter.advice import advise as search
+    from hushmeter.advice.planner import advise as search
     from hushmeter.checks import seconds
     from hushmeter.cli.parsing import check_seed, parse_home
     from hushmeter.cli.progress import working
@@ -89,8 +89,8 @@ def advise(
 
 
 def _print(advice: Advice, files: list[str]) -> None:
-    from hushmeter.quantities import duration, watts
-    from hushmeter.wording import explain
+    from hushmeter.advice.sentences import explain
+    from hushmeter.formatting import duration, watts
 
     rows = [
         (

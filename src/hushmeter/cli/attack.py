@@ -171,7 +171,7 @@ def _score(home: Home, trace: Trace, states: BoolArray) -> Score | None:
 
 
 def _print_summary(summary: dict[str, Any], output: Path) -> None:
-    from hushmeter.quantities import duration
+    from hushmeter.formatting import duration
 
     found: Score | None = summary["score"]
     header = ["appliance", "on"]

@@ -36,7 +36,7 @@ def audit(
     from hushmeter.cli.progress import working
     from hushmeter.noise import Gaussian, Laplace, Mechanism, Staircase
     from hushmeter.noise.audit import audit as run_audit
-    from hushmeter.protect.sensitivity import MECHANISMS
+    from hushmeter.noise.mechanism import MECHANISMS
 
     one_of("mechanism", mechanism, MECHANISMS)
     check_seed(seed)

@@ -25,10 +25,10 @@ from hushmeter.cli.output import json_text, print_files, print_json, print_table
 from hushmeter.cli.reading import reads
 
 if TYPE_CHECKING:
+    from hushmeter.battery import Operation
+    from hushmeter.battery.guarantee import Guarantee
+    from hushmeter.battery.sizing import Prices, Sizing, Upkeep
     from hushmeter.cli.battery_case import BatteryCase
-    from hushmeter.protect.battery import Operation
-    from hushmeter.protect.battery.guarantee import Guarantee
-    from hushmeter.protect.battery.sizing import Prices, Sizing, Upkeep
     from hushmeter.read import ReadOptions
     from hushmeter.scoring import Score
 
@@ -79,13 +79,13 @@ def battery(
     Example: hushmeter battery meter.csv --home evening -e 1 --capacity 10 --power 5
     --appliance kettle --span run --every 30min -o battery/
     """
+    from hushmeter.battery import Battery, choose_control, control_grid, operate
+    from hushmeter.battery.sizing import Prices, expect_year, readings_in
     from hushmeter.cli.battery_case import BatteryCase, fit_interval, load_house
     from hushmeter.cli.battery_figures import refuse_figures
     from hushmeter.cli.parsing import check_seed
     from hushmeter.cli.progress import working
-    from hushmeter.protect.battery import Battery, choose_control, control_grid, operate
-    from hushmeter.protect.battery.sizing import Prices, expect_year, readings_in
-    from hushmeter.protect.sensitivity import calibrate, resolve_unit
+    from hushmeter.privacy.units import calibrate, resolve_unit
 
     check_seed(seed)
     if output is not None:
@@ -168,7 +168,7 @@ def _answer(
     scores: tuple[Score, Score] | None,
 ) -> dict[str, Any]:
     """Everything, for machines and for the report."""
-    from hushmeter.protect.battery.exposure import tell_guarantee, tell_visibility
+    from hushmeter.battery.exposure import tell_guarantee, tell_visibility
     from hushmeter.report import BATTERY
 
     sentences = tell_guarantee(found, case.unit, case.battery, case.control, year)
@@ -211,8 +211,8 @@ def _print(
     scores: tuple[Score, Score] | None,
     files: list[str],
 ) -> None:
-    from hushmeter.protect.battery.exposure import tell_guarantee, tell_visibility
-    from hushmeter.quantities import duration, watts
+    from hushmeter.battery.exposure import tell_guarantee, tell_visibility
+    from hushmeter.formatting import duration, watts
 
     say(*tell_guarantee(found, case.unit, case.battery, case.control, year))
     if scores is not None:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from hushmeter.errors import DataError, InputError
 
 if TYPE_CHECKING:
+    from hushmeter.battery import Battery, Control, Operation
+    from hushmeter.battery.guarantee import Guarantee
+    from hushmeter.battery.sizing import Prices, Sizing
     from hushmeter.home import Home
     from hushmeter.noise.mechanism import Mechanism
-    from hushmeter.protect.battery import Battery, Control, Operation
-    from hushmeter.protect.battery.guarantee import Guarantee
-    from hushmeter.protect.battery.sizing import Prices, Sizing
-    from hushmeter.protect.sensitivity import Unit
+    from hushmeter.privacy.units import Unit
     from hushmeter.read import ReadOptions
     from hushmeter.scoring import Score
     from hushmeter.trace import Trace
@@ -39,7 +39,7 @@ class BatteryCase:
 
     def guarantee(self, days: int, delta: float) -> Guarantee:
         """(ε, δ̂) over the horizon, simulated `days` times and bounded."""
-        from hushmeter.protect.battery.guarantee import assess_guarantee
+        from hushmeter.battery.guarantee import assess_guarantee
 
         return assess_guarantee(
             self.mechanism,
@@ -53,7 +53,7 @@ class BatteryCase:
 
     def refuse_hopeless(self, found: Guarantee, mechanism: str, delta: float) -> None:
         """One sentence where the battery cannot keep ε: the size that would, or the ε it serves."""
-        from hushmeter.protect.battery.sizing import least_epsilon, size_battery
+        from hushmeter.battery.sizing import least_epsilon, size_battery
 
         if found.rate < HOPELESS:
             return
@@ -84,7 +84,7 @@ class BatteryCase:
 
     def sizes(self, mechanism: str, delta: float) -> list[Sizing]:
         """Sizes that keep the promise at ε/4 … 4ε."""
-        from hushmeter.protect.battery.sizing import size_table
+        from hushmeter.battery.sizing import size_table
 
         middle = self.mechanism.epsilon
         if mechanism == "staircase":
@@ -104,7 +104,7 @@ class BatteryCase:
 
     def attack(self, done: Operation, attacker: str) -> tuple[Score, Score] | None:
         """What the attacker sees without and with the battery; None without truth."""
-        from hushmeter.protect.battery.exposure import attack_metered
+        from hushmeter.battery.exposure import attack_metered
 
         if self.load.states is None:
             return None

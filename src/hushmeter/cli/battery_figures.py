@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
+    from hushmeter.battery import Control, Operation
+    from hushmeter.battery.sizing import Sizing
     from hushmeter.home import Home
     from hushmeter.noise.mechanism import Mechanism
-    from hushmeter.protect.battery import Control, Operation
-    from hushmeter.protect.battery.sizing import Sizing
     from hushmeter.scoring import Score
 
 NAMES = ("battery", "controllers", "exposure", "sizing")
@@ -88,12 +88,12 @@ def _sizing(table: Sequence[Sizing]) -> Picture:
 def _controllers(
     home: Home, done: Operation, mechanism: Mechanism, control: Control, attacker: str, seed: int
 ) -> Picture:
-    from hushmeter.plot.adopters import draw_controllers
-    from hushmeter.protect.battery.exposure import (
+    from hushmeter.battery.exposure import (
         attack_metered,
         compare_controllers,
         mean_visibility,
     )
+    from hushmeter.plot.adopters import draw_controllers
 
     runs = compare_controllers(done.load, done.battery, mechanism, control, seed=seed)
     seen = {
@@ -126,8 +126,8 @@ def _exposure(
 ) -> Picture:
     import numpy as np
 
+    from hushmeter.battery.exposure import mean_visibility, sweep_capacity
     from hushmeter.plot.adopters import draw_exposure
-    from hushmeter.protect.battery.exposure import mean_visibility, sweep_capacity
 
     spread = mechanism.std * done.battery.hours / 1000
     widest = 12 * spread * np.sqrt(control.readings)

@@ -29,7 +29,7 @@ def data(
     """
     from hushmeter.cli.learn import describe, draw
     from hushmeter.files import refuse_overwrite
-    from hushmeter.paper_segments import cut_segment, find_segment
+    from hushmeter.learn.segments import cut_segment, find_segment
 
     find_segment(segment)
     files: list[str] = []

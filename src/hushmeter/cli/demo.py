@@ -16,8 +16,8 @@ from hushmeter.cli.output import print_json, print_table, say, short_times
 if TYPE_CHECKING:
     import pandas as pd
 
-    from hushmeter.advice import Advice
-    from hushmeter.protect.publish import Release
+    from hushmeter.advice.planner import Advice
+    from hushmeter.releases.series import Release
     from hushmeter.report.collect import Results
 
 
@@ -98,9 +98,9 @@ def _means(table: pd.DataFrame) -> pd.DataFrame:
 
 def _print(found: Results, released: Release, advice: Advice, page: Path) -> None:
     """Who is followed at which ε, what it costs, and where the page is."""
+    from hushmeter.advice.sentences import explain
     from hushmeter.report.cost import mean_utility
     from hushmeter.report.sights import look
-    from hushmeter.wording import explain
 
     sweep = found.sweeps[0]
     metered = next(day.content["score"] for day in found.days if day.content["epsilon"] is None)

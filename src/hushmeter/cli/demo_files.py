@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from hushmeter.cli.output import json_text
 
 if TYPE_CHECKING:
-    from hushmeter.advice import Advice
+    from hushmeter.advice.planner import Advice
     from hushmeter.home import Home
-    from hushmeter.protect.publish import Release
+    from hushmeter.releases.series import Release
     from hushmeter.study.plan import Case
     from hushmeter.trace import Trace
 
@@ -106,8 +106,8 @@ def look_at_day(case: Case, seed: int, output: Path) -> Release:
     """Pictures of the day as metered and as released, with what Bayes sees, and a receipt."""
     from hushmeter.attack.registry import attackers
     from hushmeter.files import write_text
-    from hushmeter.protect.publish import release_unit
-    from hushmeter.protect.sensitivity import calibrate, resolve_unit
+    from hushmeter.privacy.units import calibrate, resolve_unit
+    from hushmeter.releases.series import release_unit
 
     home, trace = case.home, case.test
     unit = resolve_unit(interval_s=trace.interval_s, home=home)
@@ -175,17 +175,17 @@ def _save_day(
 
 
 def _stretch(trace: Trace) -> str:
-    from hushmeter.quantities import duration
+    from hushmeter.formatting import duration
 
     return "A day" if len(trace) == READINGS_PER_DAY else duration(len(trace) * trace.interval_s)
 
 
 def advise_household(home: Home, trace: Trace, output: Path) -> Advice:
     """The cheapest way to hide one appliance: advice.json."""
-    from hushmeter.advice import advise
+    from hushmeter.advice.planner import advise
+    from hushmeter.advice.sentences import explain
     from hushmeter.files import write_text
     from hushmeter.report import ADVICE
-    from hushmeter.wording import explain
 
     found = advise(home, HIDE, max_odds=MAX_ODDS, interval_s=trace.interval_s)
     answer = {"schema": ADVICE, "advice": found, "sentences": explain(found)}

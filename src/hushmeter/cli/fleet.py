@@ -21,7 +21,7 @@ from hushmeter.cli.options import (
 from hushmeter.cli.output import print_json
 
 if TYPE_CHECKING:
-    from hushmeter.protect.fleet import FileReport, FleetRelease, Schedule
+    from hushmeter.fleet import FileReport, FleetRelease, Schedule
 
 
 def fleet(
@@ -76,9 +76,9 @@ def fleet(
     """
     from hushmeter.cli.parsing import parse_interval
     from hushmeter.cli.progress import row_progress
+    from hushmeter.fleet import FleetTerms, release_fleet
+    from hushmeter.fleet.schema import parse_columns
     from hushmeter.noise.parameters import parse_clamp
-    from hushmeter.protect.fleet import FleetTerms, release_fleet
-    from hushmeter.protect.fleet.schema import parse_columns
 
     terms = FleetTerms(
         epsilon=epsilon,
@@ -117,7 +117,7 @@ def _scheduler(spark: str | None, ledger: str) -> AbstractContextManager[Schedul
     """Who hands out the files: worker processes here (None), or a Spark cluster."""
     if spark is None:
         return nullcontext()
-    from hushmeter.protect.spark import cluster_schedule
+    from hushmeter.fleet.spark import cluster_schedule
 
     return cluster_schedule(spark, ledger)
 
@@ -134,7 +134,7 @@ def _tell(done: FleetRelease, output: Path, json: bool) -> None:
 
 
 def _summary(facts: dict[str, Any], output: Path) -> None:
-    from hushmeter.quantities import watts
+    from hushmeter.formatting import watts
 
     promise, noise = facts["promise"], facts["promise"]["mechanism"]
     released = sum(file["state"] == "released" for file in facts["files"])
@@ -160,7 +160,7 @@ def count_of(number: int, noun: str) -> str:
 
 
 def _left_out(facts: dict[str, Any], output: Path) -> str:
-    from hushmeter.protect.fleet.manifest import QUARANTINE
+    from hushmeter.fleet.manifest import QUARANTINE
 
     left = facts["quarantine"]
     blocks = count_of(left["blocks"], f"meter-{facts['promise']['period']}")

@@ -11,7 +11,7 @@ from hushmeter.cli.options import FORCE, JSON
 from hushmeter.cli.output import print_files, print_json, print_table
 
 if TYPE_CHECKING:
-    from hushmeter.fleet_stats import FleetSummary
+    from hushmeter.fleet.statistics import FleetSummary
 
 _SHOWN = 24
 
@@ -37,7 +37,7 @@ def fleet_stats(
     Example: hushmeter fleet-stats out --by group --every hour -o feeders.csv
     """
     from hushmeter.files import refuse_overwrite, table_format, write_table
-    from hushmeter.fleet_stats import summarise_fleet
+    from hushmeter.fleet.statistics import summarise_fleet
 
     if output is not None:
         table_format(output)

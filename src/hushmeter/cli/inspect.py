@@ -30,7 +30,7 @@ def inspect(
 
     Example: hushmeter inspect meter.xml.gz -o picture
     """
-    from hushmeter.inspection import inspect_recording, sentences
+    from hushmeter.learn.inspection import inspect_recording, sentences
     from hushmeter.read import read_home_recording, read_recording
 
     if output is not None:

@@ -12,7 +12,7 @@ from hushmeter.cli.output import print_files, print_json, print_table
 from hushmeter.cli.reading import reads
 
 if TYPE_CHECKING:
-    from hushmeter.learn import LearntHome
+    from hushmeter.learn.homes import LearntHome
     from hushmeter.read import ReadOptions, Recording
     from hushmeter.trace import Trace
 
@@ -56,7 +56,7 @@ def learn(
     """
     from hushmeter.errors import InputError
     from hushmeter.files import refuse_overwrite
-    from hushmeter.learn import Rule, between, learn_home
+    from hushmeter.learn.homes import Rule, between, learn_home
     from hushmeter.read import read_home_recording
 
     if output.suffix.lower() != ".toml":
@@ -100,7 +100,7 @@ def describe(learnt: LearntHome, recording: Recording) -> dict[str, Any]:
 
 def report(learnt: LearntHome, trace: Trace, recording: Recording, files: list[str]) -> None:
     """What was learnt, for people, and how it differs from a flat rule."""
-    from hushmeter.learn import FLAT_RULE, compare_rules, learn_home
+    from hushmeter.learn.homes import FLAT_RULE, compare_rules, learn_home
 
     typer.echo(f"{recording.format}; meter: {learnt.mains}; {learnt.rule}.")
     print_table(

@@ -11,7 +11,7 @@ from hushmeter.cli.options import FORCE, JSON
 from hushmeter.cli.output import print_files, print_json, print_table
 
 if TYPE_CHECKING:
-    from hushmeter.protect.ledger import Balance, Cap, Ledger, Spend
+    from hushmeter.fleet.ledger import Balance, Cap, Ledger, Spend
 
 app = typer.Typer(
     help="The privacy ledger: what every meter has spent, and what it has left.",
@@ -29,7 +29,7 @@ def init(ledger: Url, json: Json = False) -> None:
     Example: hushmeter ledger init --ledger sqlite:///ledger.db
     """
     from hushmeter.errors import DataError
-    from hushmeter.protect.ledger import open_ledger
+    from hushmeter.fleet.ledger import open_ledger
 
     with open_ledger(ledger, create=True) as opened:
         head = opened.head()
@@ -54,7 +54,7 @@ def show(
 
     Example: hushmeter ledger show --ledger sqlite:///ledger.db --meter 1001
     """
-    from hushmeter.protect.ledger import open_ledger
+    from hushmeter.fleet.ledger import open_ledger
 
     with open_ledger(ledger) as opened:
         told = _describe(opened)
@@ -93,7 +93,7 @@ def verify(
 
     Example: hushmeter ledger verify --ledger sqlite:///ledger.db --head 12:9f…
     """
-    from hushmeter.protect.ledger import open_ledger
+    from hushmeter.fleet.ledger import open_ledger
 
     with open_ledger(ledger) as opened:
         problems = opened.verify(head)
@@ -133,7 +133,7 @@ def cap(
 
     Example: hushmeter ledger cap --ledger sqlite:///ledger.db --total 20 --window 30,5
     """
-    from hushmeter.protect.ledger import open_ledger
+    from hushmeter.fleet.ledger import open_ledger
 
     frame = _frame(window)
     with open_ledger(ledger) as opened:
@@ -157,8 +157,8 @@ def export(
 
     Example: hushmeter ledger export --ledger sqlite:///ledger.db -o spends.parquet
     """
-    from hushmeter.protect.ledger import open_ledger
-    from hushmeter.protect.ledger.export import export_rows
+    from hushmeter.fleet.ledger import open_ledger
+    from hushmeter.fleet.ledger.export import export_rows
 
     with open_ledger(ledger) as opened:
         head = opened.head()

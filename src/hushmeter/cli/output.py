@@ -58,7 +58,7 @@ def print_table(
 
 def short_times(share: float) -> str:
     """A share as times of 100, as `wording.times` says it, for a narrow column."""
-    from hushmeter.quantities import times
+    from hushmeter.formatting import times
 
     return times(share).replace("over ", ">")
 

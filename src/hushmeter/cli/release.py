@@ -27,8 +27,8 @@ from hushmeter.cli.reading import reads
 from hushmeter.errors import InputError
 
 if TYPE_CHECKING:
-    from hushmeter.protect.publish import Release
     from hushmeter.read import ReadOptions
+    from hushmeter.releases.series import Release
 
 
 @reads()
@@ -71,9 +71,9 @@ def release(
     from hushmeter.cli.parsing import check_seed, parse_home, parse_watts
     from hushmeter.files import refuse_overwrite, table_format, write_table, write_text
     from hushmeter.noise.parameters import parse_clamp
-    from hushmeter.protect.publish import release_unit
-    from hushmeter.protect.sensitivity import calibrate, resolve_unit
+    from hushmeter.privacy.units import calibrate, resolve_unit
     from hushmeter.read import read_recording
+    from hushmeter.releases.series import release_unit
 
     check_seed(seed)
     table_format(output)

@@ -34,7 +34,7 @@ def synth_fleet(
     from hushmeter.cli.fleet import count_of
     from hushmeter.cli.parsing import parse_interval
     from hushmeter.cli.progress import row_progress
-    from hushmeter.synth_fleet import FleetPlan, write_fleet
+    from hushmeter.synth.fleet import FleetPlan, write_fleet
 
     plan = FleetPlan(meters, days, parse_interval(interval), seed, unit, start)
     with row_progress("writing") as advance:

@@ -30,6 +30,7 @@ from hushmeter.noise.readings import check_on_grid, checked_readings, output_arr
 from hushmeter.noise.samplers import Noise, Sampler
 
 GUARANTEE = "computational (AES-256-CTR)"
+MECHANISMS = ("laplace", "staircase", "gaussian")
 MAX_EPSILON = 20.0
 MOST_DECAY = 4096
 """Largest fall of the log-mass from one outcome to the next: beyond it nothing but 0 is drawn."""

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hushmeter.battery import Operation
 from hushmeter.plot.canvas import BLUE, GREEN, GREY, ORANGE, RED, new_figure, plain_log_ticks
-from hushmeter.protect.battery import Operation
 from hushmeter.scoring import Score
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from hushmeter.battery.exposure import Exposure
+    from hushmeter.battery.sizing import Sizing
     from hushmeter.price import Menu
-    from hushmeter.protect.battery.exposure import Exposure
-    from hushmeter.protect.battery.sizing import Sizing
 
 PURPLE = "#7B4F94"
 WIDTHS = {"direct": 2.6, "reserved": 1.3, "lookahead": 1.3, "flatten": 0.5, "stepping": 0.6}

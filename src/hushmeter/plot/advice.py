@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hushmeter.formatting import duration
 from hushmeter.plot.canvas import BLUE, GREEN, GREY, ORANGE, new_figure, plain_log_ticks
-from hushmeter.quantities import duration
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from hushmeter.advice import Advice
+    from hushmeter.advice.planner import Advice
 
 MARKERS = {"laplace": ("o", BLUE), "staircase": ("s", ORANGE), "gaussian": ("D", GREEN)}
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hushmeter.checks import FloatArray
-from hushmeter.learn import LearntHome
+from hushmeter.learn.homes import LearntHome
 from hushmeter.plot.canvas import BLUE, GREEN, GREY, RED, new_figure
 from hushmeter.trace import Trace
 

@@ -21,7 +21,7 @@ from hushmeter.trace import Trace
 
 if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism
-    from hushmeter.protect.sensitivity import Unit
+    from hushmeter.privacy.units import Unit
 
 HOURS = 24
 HOUR_S = 3600.0

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from hushmeter.checks import non_negative, positive, whole
 from hushmeter.errors import InputError
+from hushmeter.formatting import say_duration, times, watts
 from hushmeter.home import Home
 from hushmeter.price.clusters import DayClusters, cluster_days
 from hushmeter.price.terms import (
@@ -21,8 +22,7 @@ from hushmeter.price.terms import (
     reprice,
     worthwhile_range,
 )
-from hushmeter.protect.sensitivity import Unit, calibrate, resolve_unit
-from hushmeter.quantities import say_duration, times, watts
+from hushmeter.privacy.units import Unit, calibrate, resolve_unit
 from hushmeter.trace import Trace
 
 HARM = 10.0

@@ -13,8 +13,8 @@ from hushmeter.checks import FloatArray, non_negative, one_of, positive
 from hushmeter.errors import DataError, InputError
 from hushmeter.home import Home
 from hushmeter.price.clusters import DayClusters, cluster_fidelity
-from hushmeter.protect.sensitivity import Unit
-from hushmeter.theory.account import compose_run
+from hushmeter.privacy.accounting import compose_run
+from hushmeter.privacy.units import Unit
 from hushmeter.theory.universal import universal_limit
 from hushmeter.trace import Trace
 

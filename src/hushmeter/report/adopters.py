@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hushmeter.quantities import duration, times, watts
+from hushmeter.formatting import duration, times, watts
 from hushmeter.report.blocks import (
     Block,
     Cell,

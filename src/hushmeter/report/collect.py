@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushmeter.errors import DataError, HushmeterError
-from hushmeter.protect.receipt import SCHEMA as RECEIPT
-from hushmeter.protect.receipt import digest
+from hushmeter.releases.receipt import SCHEMA as RECEIPT
+from hushmeter.releases.receipt import digest
 from hushmeter.report import ADVICE, BATTERY, DAY, GUESS, PRICE
-from hushmeter.study.artefact import Caption, read_caption
+from hushmeter.study.figures.artefact import Caption, read_caption
 from hushmeter.study.sweep import KEYS
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from hushmeter.checks import FloatArray
-from hushmeter.protect.cost import DAYS_PER_MONTH, HOURS_PER_DAY, PRICE_PER_KWH, Cost, expect_cost
-from hushmeter.quantities import watts
+from hushmeter.formatting import watts
+from hushmeter.releases.cost import DAYS_PER_MONTH, HOURS_PER_DAY, PRICE_PER_KWH, Cost, expect_cost
 from hushmeter.report.blocks import Block, Cell, Picture, make_table, number, spread_out, text
 from hushmeter.report.collect import SweepResult
 from hushmeter.report.pictures import draw_hours, embed_figure

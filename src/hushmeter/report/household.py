@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushmeter.protect.sensitivity import resolve_unit
-from hushmeter.quantities import times
+from hushmeter.formatting import times
+from hushmeter.privacy.units import resolve_unit
 from hushmeter.report.blocks import (
     Block,
     Cell,

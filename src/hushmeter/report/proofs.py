@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hushmeter.formatting import times, watts
 from hushmeter.home import Appliance
 from hushmeter.plot.bounds import draw_bounds
-from hushmeter.protect.sensitivity import Unit, calibrate, resolve_unit
-from hushmeter.quantities import times, watts
+from hushmeter.privacy.accounting import (
+    DELTA,
+    SECONDS_PER_DAY,
+    ApplianceAccount,
+    Composition,
+    account,
+    compose,
+)
+from hushmeter.privacy.units import Unit, calibrate, resolve_unit
 from hushmeter.report.blocks import (
     Block,
     Cell,
@@ -23,14 +31,6 @@ from hushmeter.report.blocks import (
 )
 from hushmeter.report.collect import Saved, reading
 from hushmeter.report.pictures import embed_figure
-from hushmeter.theory.account import (
-    DELTA,
-    SECONDS_PER_DAY,
-    ApplianceAccount,
-    Composition,
-    account,
-    compose,
-)
 from hushmeter.theory.bound import Bound
 from hushmeter.theory.curves import bound_curves
 from hushmeter.theory.universal import universal_limit

@@ -15,8 +15,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.attack.base import RngLike
-from hushmeter.checks import FloatArray, one_of, whole
+from hushmeter.checks import FloatArray, RngLike, one_of, whole
 from hushmeter.errors import DataError, InputError
 
 CANDIDATES = 48

@@ -15,7 +15,8 @@ from hushmeter.attack.registry import attackers
 from hushmeter.checks import FloatArray, one_of, positive, seconds, whole
 from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.home import Home, read_home
-from hushmeter.protect.sensitivity import MECHANISMS, PROTECT
+from hushmeter.noise.mechanism import MECHANISMS
+from hushmeter.privacy.units import PROTECT
 from hushmeter.read import read_meter
 from hushmeter.trace import Trace
 

@@ -22,8 +22,8 @@ from hushmeter.attack.base import Attacker
 from hushmeter.attack.registry import attackers
 from hushmeter.errors import DataError
 from hushmeter.files import write_table, write_text
-from hushmeter.protect.receipt import digest
-from hushmeter.protect.sensitivity import calibrate, resolve_unit
+from hushmeter.privacy.units import calibrate, resolve_unit
+from hushmeter.releases.receipt import digest
 from hushmeter.scoring import score
 from hushmeter.study.plan import Case, Study, read_study
 from hushmeter.study.utility import measure_utility

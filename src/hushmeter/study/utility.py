@@ -8,7 +8,7 @@ import numpy as np
 
 from hushmeter.checks import FloatArray
 from hushmeter.errors import InputError
-from hushmeter.protect.cost import DAYS_PER_MONTH, PRICE_PER_KWH
+from hushmeter.releases.cost import DAYS_PER_MONTH, PRICE_PER_KWH
 from hushmeter.trace import Trace
 
 SECONDS_PER_HOUR, SECONDS_PER_DAY, SECONDS_PER_KWH = 3600, 86_400, 3.6e6

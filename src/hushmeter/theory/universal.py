@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from hushmeter.checks import FloatArray, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
-from hushmeter.theory.account import stair_losses
+from hushmeter.privacy.accounting import stair_losses
 from hushmeter.theory.exact import positive_array
 
 if TYPE_CHECKING:

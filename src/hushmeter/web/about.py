@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hushmeter import __version__
-from hushmeter.advice import RESOLUTIONS_S
+from hushmeter.advice.planner import RESOLUTIONS_S
 from hushmeter.attack.registry import attackers
 from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.web import answers

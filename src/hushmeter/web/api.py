@@ -10,8 +10,8 @@ from fastapi.responses import PlainTextResponse, Response
 
 from hushmeter.errors import DataError, InputError
 from hushmeter.home import Home
-from hushmeter.inspection import sentences
-from hushmeter.learn import learn_home
+from hushmeter.learn.homes import learn_home
+from hushmeter.learn.inspection import sentences
 from hushmeter.web import answers, requests
 from hushmeter.web.about import describe_server
 from hushmeter.web.downloads import make_download

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hushmeter.advice.sentences import explain
 from hushmeter.checks import FloatArray, IntArray
-from hushmeter.protect.cost import expect_cost
+from hushmeter.releases.cost import expect_cost
 from hushmeter.web import answers
 from hushmeter.web.thin import POINTS, milliseconds
-from hushmeter.wording import explain
 
 if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism

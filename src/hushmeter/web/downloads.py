@@ -6,13 +6,13 @@ import base64
 import io
 from typing import TYPE_CHECKING
 
-from hushmeter.protect.publish import release_unit
-from hushmeter.protect.sensitivity import calibrate
+from hushmeter.advice.sentences import explain
+from hushmeter.privacy.units import calibrate
+from hushmeter.releases.series import release_unit
 from hushmeter.trace import iso
 from hushmeter.web import answers, requests
 from hushmeter.web.homes import to_home
 from hushmeter.web.views import find_unit
-from hushmeter.wording import explain
 
 if TYPE_CHECKING:
     from hushmeter.trace import Trace

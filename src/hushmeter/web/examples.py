@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hushmeter import synth
 from hushmeter.errors import UnknownNameError
-from hushmeter.inspection import Inspection
+from hushmeter.learn.inspection import Inspection
 from hushmeter.read.recording import Recording
 from hushmeter.web.sessions import Session
 

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hushmeter.advice import advise
+from hushmeter.advice.planner import advise
+from hushmeter.advice.sentences import explain
 from hushmeter.checks import FloatArray
 from hushmeter.errors import InputError
 from hushmeter.noise.gaussian import unit_sigma
 from hushmeter.noise.mechanism import MAX_EPSILON
-from hushmeter.protect.sensitivity import Unit, calibrate
-from hushmeter.theory.account import DELTA
+from hushmeter.privacy.accounting import DELTA
+from hushmeter.privacy.units import Unit, calibrate
 from hushmeter.theory.bound import Bound
 from hushmeter.theory.curves import BoundCurves, bound_curves, switch_limit
 from hushmeter.theory.universal import gaussian_limit, mean_limit
 from hushmeter.web import answers, requests
 from hushmeter.web.homes import to_home
 from hushmeter.web.views import find_unit, finite
-from hushmeter.wording import explain
 
 if TYPE_CHECKING:
     from hushmeter.home import Home

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from hushmeter.noise.mechanism import MAX_EPSILON
-from hushmeter.protect.cost import PRICE_PER_KWH
+from hushmeter.releases.cost import PRICE_PER_KWH
 
 # Beyond these no home goes, and the arithmetic of the library would overflow.
 MIN_WATTS, MAX_WATTS = 1e-2, 1e5

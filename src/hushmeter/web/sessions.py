@@ -14,7 +14,7 @@ from hushmeter.errors import DataError, HushmeterError
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
-    from hushmeter.inspection import Inspection
+    from hushmeter.learn.inspection import Inspection
     from hushmeter.trace import Trace
 
 

@@ -12,7 +12,7 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.inspection import inspect_recording
+from hushmeter.learn.inspection import inspect_recording
 from hushmeter.read import ReadOptions, Recording, read_bytes
 from hushmeter.read.source import GZIP_MAGIC
 from hushmeter.web.sessions import Session

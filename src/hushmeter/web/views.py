@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hushmeter.advice.sentences import explain
 from hushmeter.checks import BoolArray
 from hushmeter.errors import DataError, InputError
-from hushmeter.inspection import find_regime
+from hushmeter.learn.inspection import find_regime
 from hushmeter.noise.parameters import clamp_bounds
-from hushmeter.protect.publish import release_unit
-from hushmeter.protect.sensitivity import Unit, calibrate, resolve_unit
+from hushmeter.privacy.units import Unit, calibrate, resolve_unit
+from hushmeter.releases.series import release_unit
 from hushmeter.scoring import Score, score
 from hushmeter.web import answers, requests
 from hushmeter.web.costs import find_cost
@@ -22,12 +23,11 @@ from hushmeter.web.homes import to_home
 from hushmeter.web.thin import runs, thin
 from hushmeter.web.training import NOT_LIVE, FitCache, Trained, select_truth, train
 from hushmeter.web.visibility import visibility_interval
-from hushmeter.wording import explain
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
     from hushmeter.noise.mechanism import Mechanism
-    from hushmeter.protect.publish import Release
+    from hushmeter.releases.series import Release
     from hushmeter.trace import Trace
     from hushmeter.web.sessions import Session
     from hushmeter.web.settings import Settings

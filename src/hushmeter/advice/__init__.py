@@ -1,0 +1,1 @@
+"""From a privacy goal to a release, and plain sentences about every result."""

@@ -1,0 +1,100 @@
+"""Plain sentences from measured or proved numbers, for people who are not statisticians.
+
+Odds instead of adjectives, the unit of protection beside every ε, the cost beside the protection.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+from hushmeter.advice.planner import Advice, Option
+from hushmeter.formatting import duration, times, two_digits, watts
+from hushmeter.privacy.accounting import ApplianceAccount, Composition
+from hushmeter.releases.cost import Cost
+from hushmeter.releases.receipt import Receipt
+from hushmeter.releases.series import Release
+from hushmeter.scoring import Score
+
+
+@singledispatch
+def explain(result: object) -> tuple[str, ...]:
+    """What a result means, one sentence each.
+
+    Parameters
+    ----------
+    result : Score, Receipt, Release, Cost or Advice
+    """
+    raise TypeError(f"there are no words for a {type(result).__name__}.")
+
+
+@explain.register
+def _(result: Score) -> tuple[str, ...]:
+    return tuple(
+        f"Right about the {a.name} in {times(a.alpha)} of 100 moments; "
+        f"without your data: {times(a.floor)}."
+        for a in result.per_appliance
+    )
+
+
+@explain.register
+def _(result: Receipt) -> tuple[str, ...]:
+    promise = f"ε = {result.epsilon:.3g}" + (f" (δ = {result.delta:g})" if result.delta else "")
+    first = f"Protected at {promise}: {result.unit['sentence']}."
+    if result.kind == "simulation":
+        first = f"A simulation, not to be published. {first}"
+    return (first, *(_about(entry) for entry in result.appliances))
+
+
+@explain.register
+def _(result: Release) -> tuple[str, ...]:
+    return explain(result.receipt)
+
+
+@explain.register
+def _(result: Cost) -> tuple[str, ...]:
+    return (
+        f"A released reading ({duration(result.interval_s)}) is off by {watts(result.reading_w)} "
+        f"on average, the mean of an hour by {watts(result.hourly_w)}.",
+        f"A day's energy is off by {two_digits(result.daily_kwh)} kWh, a month's by "
+        f"{two_digits(result.monthly_kwh)} kWh, which is {result.monthly_bill:.2f} on the bill at "
+        f"{result.price_per_kwh:.2f} per kWh.",
+    )
+
+
+@explain.register
+def _(result: Advice) -> tuple[str, ...]:
+    goal, best = result.goal, result.best
+    where = {"reading": "one reading", "run": "one run", "day": "one day"}[goal.span]
+    wish = (
+        f"the {goal.appliance} hidden over {where}, with nobody right more than "
+        f"{times(goal.max_odds)} times of 100 (a coin: 50)"
+    )
+    if goal.max_hourly_error is not None:
+        wish += f" and the mean of an hour off by at most {watts(goal.max_hourly_error)}"
+    if result.feasible:
+        head = f"Cheapest way to keep {wish}: {describe_option(best)}."
+    else:
+        head = f"There is no way to keep {wish}. The nearest: {describe_option(best)}."
+    return (head, *explain(best.cost))
+
+
+def describe_option(option: Option) -> str:
+    """An option in one phrase."""
+    return (
+        f"{option.mechanism} noise of {watts(option.scale)} on readings of "
+        f"{duration(option.every_s)}, ε = {option.epsilon:.3g}, right {times(option.odds)} times "
+        "of 100"
+    )
+
+
+def _about(entry: ApplianceAccount) -> str:
+    parts = [f"from one reading {_never_certain(entry.reading)}"]
+    if entry.run is not None:
+        parts.append(f"from one run {_never_certain(entry.run)}")
+    parts.append(f"from a whole day {_never_certain(entry.day)}")
+    return f"Best guess about the {entry.name}, right times of 100: {', '.join(parts)}; a coin: 50."
+
+
+def _never_certain(entry: Composition) -> str:
+    """Proved odds stay below one, however near."""
+    return times(min(entry.odds, 1 - 1e-12))

@@ -1,0 +1,228 @@
+"""The fleet job on a Spark cluster: Spark hands out the names of files, and nothing else.
+
+A task calls `protect_file` for one file, as a worker process of one machine does; so a file's bytes
+are the same on either. No reading passes through Spark, nor do the release key and the ledger's
+password: a task is told two folders and a name, and finds the rest in the private folder of the
+output. Every worker must see both folders under the same name and have the driver's versions of
+hushmeter and pyarrow; another is refused. Tasks may be repeated, run twice at once or be killed
+with their executor: they spend once, write the same bytes and rename them into place.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from hushmeter.errors import DataError, HushmeterError, InputError, MissingExtraError
+from hushmeter.fleet import (
+    FileReport,
+    FleetJob,
+    FleetRelease,
+    FleetTerms,
+    Schedule,
+    release_fleet,
+)
+from hushmeter.fleet.state import PrivateFolder
+from hushmeter.fleet.task import protect_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SUBMITTED = "submit"
+"""In place of a master's URL: the cluster that spark-submit or its configuration names."""
+
+POLL_S = 0.2
+
+
+def release_fleet_on_spark(
+    session: SparkSession,
+    source_dir: Path | str,
+    output_dir: Path | str,
+    terms: FleetTerms,
+    *,
+    ledger: str,
+    **options: Any,
+) -> FleetRelease:
+    """Release every Parquet file below a folder, on the executors of a Spark session.
+
+    Parameters
+    ----------
+    session : SparkSession
+        Stays open.
+    source_dir, output_dir : path
+        Seen by every worker under the same name.
+    terms : FleetTerms
+    ledger : str
+        A PostgreSQL URL: a SQLite file cannot be written from several machines.
+    **options
+        As of `release_fleet`; `jobs` has no meaning here.
+    """
+    check_shared_ledger(ledger)
+    return release_fleet(
+        source_dir,
+        output_dir,
+        terms,
+        ledger=ledger,
+        schedule=partial(run_on_executors, session),
+        **options,
+    )
+
+
+def check_shared_ledger(url: str) -> None:
+    """Refuse a ledger that only one machine can write."""
+    if str(url).startswith("sqlite:"):
+        raise InputError(
+            "a job on Spark needs a ledger that all machines can write: postgresql://…, "
+            "not a SQLite file."
+        )
+
+
+@contextmanager
+def cluster_schedule(master: str, ledger: str) -> Iterator[Schedule]:
+    """A `schedule` for `release_fleet` on a cluster, whose session ends with the block."""
+    check_shared_ledger(ledger)
+    with spark_session(master) as session:
+        yield partial(run_on_executors, session)
+
+
+@contextmanager
+def spark_session(master: str) -> Iterator[SparkSession]:
+    """A session on a cluster, ended with the block.
+
+    Parameters
+    ----------
+    master : str
+        Such as spark://host:7077 or local[2]; "submit" for the one that spark-submit names.
+    """
+    # Executors run this interpreter unless the cluster's is named.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with warnings.catch_warnings():
+        # It complains of a pandas newer than itself, which nothing here uses.
+        warnings.simplefilter("ignore", FutureWarning)
+        session = _open_session(master)
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def run_on_executors(
+    session: SparkSession, job: FleetJob, files: Sequence[str]
+) -> Iterator[FileReport]:
+    """One task for each file; reports as soon as they come back."""
+    from pyspark import InheritableThread
+
+    context = session.sparkContext
+    reports = context.accumulator([], _joined())
+    source_dir, output_dir = (str(Path(f).absolute()) for f in (job.source_dir, job.output_dir))
+    task = partial(_protect, source_dir, output_dir, reports)
+    group, failed = f"hushmeter-{uuid4().hex}", list[Exception]()
+
+    def work() -> None:
+        context.setJobGroup(group, f"release {job.release}", interruptOnCancel=True)
+        try:
+            context.parallelize(files, len(files)).foreach(task)
+        except Exception as error:
+            failed.append(error)
+
+    thread = InheritableThread(target=work)
+    thread.start()
+    try:
+        yield from _follow(thread, reports)
+    finally:
+        if thread.is_alive():
+            context.cancelJobGroup(group)
+            thread.join()
+    if failed:
+        raise _sentence(failed[0])
+    if len(reports.value) != len(files):
+        raise DataError(
+            f"Spark reports {len(reports.value)} of {len(files)} files; go on with --resume."
+        )
+
+
+def _protect(source_dir: str, output_dir: str, reports: Any, source: str) -> None:
+    """What an executor does for one file."""
+    import pyarrow as pa
+
+    pa.set_cpu_count(1)
+    folder = PrivateFolder(Path(output_dir))
+    asked = folder.asked
+    if asked is None:
+        raise DataError(
+            f"{output_dir} shows no release in progress on this machine; the input and output "
+            "folders must be shared by all workers."
+        )
+    job = FleetJob.from_dict(asked, folder.key())
+    job = replace(job, source_dir=source_dir, output_dir=output_dir)
+    reports.add([protect_file(job, source)])
+
+
+def _follow(thread: threading.Thread, reports: Any) -> Iterator[FileReport]:
+    """Reports in the order in which their tasks end, until the thread does."""
+    seen = 0
+    while True:
+        running = thread.is_alive()
+        found = list(reports.value)
+        yield from found[seen:]
+        seen = len(found)
+        if not running:
+            return
+        thread.join(POLL_S)
+
+
+def _joined() -> Any:
+    """How Spark adds lists of reports up; a task that succeeds counts once."""
+    from pyspark.accumulators import AccumulatorParam
+
+    class Joined(AccumulatorParam[list[FileReport]]):
+        def zero(self, value: list[FileReport]) -> list[FileReport]:  # noqa: ARG002
+            return []
+
+        def addInPlace(  # noqa: N802
+            self, value1: list[FileReport], value2: list[FileReport]
+        ) -> list[FileReport]:
+            return value1 + value2
+
+    return Joined()
+
+
+def _open_session(master: str) -> SparkSession:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise MissingExtraError("a job on Spark", "spark") from None
+    builder = SparkSession.builder.appName("hushmeter fleet")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
+    if master != SUBMITTED:
+        builder = builder.master(master)
+    try:
+        return builder.getOrCreate()
+    except Exception as error:
+        raise DataError(f"there is no Spark session on {master}: {_first_line(error)}.") from None
+
+
+def _sentence(error: Exception) -> HushmeterError:
+    """The error of a task, out of the Java trace around it."""
+    found = re.findall(r"hushmeter\.errors\.\w+: (.+)", str(error))
+    if found:
+        return DataError(found[-1].strip())
+    return DataError(
+        f"the Spark job failed: {_first_line(error)}; what was paid for is kept, go on with "
+        "--resume."
+    )
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].rstrip(".:") if lines else type(error).__name__

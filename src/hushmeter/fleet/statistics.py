@@ -1,0 +1,263 @@
+"""Sums, means and bills of a released fleet, with the error that the noise causes.
+
+The law of the noise is public and every reading has its own, so the error of a sum is known
+without a look at the data. A sum of n readings has the standard error
+
+    s = √n·√(σ² + g²/12),
+
+σ² the variance of the noise and g the grid: rounding to it adds at most an even spread of g, and
+nothing where the meter reports on the grid already. What the clamp cut off is not in s; nobody can
+tell it from the release.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hushmeter.checks import FloatArray, IntArray, non_negative, one_of
+from hushmeter.errors import DataError, InputError
+from hushmeter.fleet.blocks import calendar_of
+from hushmeter.fleet.job import build_mechanism
+from hushmeter.fleet.manifest import Manifest, read_manifest
+from hushmeter.fleet.schema import TICKS
+from hushmeter.trace import SECONDS_PER_DAY, UNITS, watts_per
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+EVERY = ("hour", "day", "month", "all")
+RESULTS = (
+    "start",
+    "readings",
+    "energy_kwh",
+    "energy_se_kwh",
+    "mean_w",
+    "mean_se_w",
+    "bill",
+    "bill_se",
+)
+"""Columns of a summary, beside the group."""
+
+JOULES_PER_KWH = 3.6e6
+
+_ROWS = 1 << 20
+_CELLS = 1 << 24
+
+
+@dataclass(frozen=True)
+class FleetSummary:
+    """Sums of a release.
+
+    Attributes
+    ----------
+    table : DataFrame
+        The group, `start` (UTC), `readings`, `energy_kwh` ± `energy_se_kwh` of all of them,
+        `mean_w` ± `mean_se_w` of one of them, and with a price `bill` ± `bill_se`.
+    reading_se_w : float
+        Standard error of one released reading [W].
+    notes : tuple of str
+        What the errors do not cover.
+    """
+
+    table: pd.DataFrame
+    reading_se_w: float
+    notes: tuple[str, ...]
+
+
+def summarise_fleet(
+    folder: Path | str,
+    by: str = "group",
+    every: str = "month",
+    *,
+    price_per_kwh: float | None = None,
+) -> FleetSummary:
+    """Add up a released folder.
+
+    Parameters
+    ----------
+    folder : path
+        With its manifest.
+    by : str
+        Column to group by: a feeder, a tariff, or the meter itself for bills.
+    every : {"hour", "day", "month", "all"}
+        UTC.
+    price_per_kwh : float, optional
+        For bills.
+    """
+    import pandas as pd
+
+    folder = Path(folder)
+    one_of("every", every, EVERY)
+    if by in RESULTS:
+        raise InputError(f"{by!r} is a column of the result; group by one with another name.")
+    manifest = read_manifest(folder)
+    groups: dict[str, int] = {}
+    parts = [
+        part
+        for name in manifest.files
+        for part in _parts(folder / name, manifest, by, every, groups)
+    ]
+    columns = ("group", "bin", "readings", "watts")
+    rows: list[Any] = [np.concatenate(found) for found in zip(*parts, strict=True)]
+    rows = rows or [[]] * len(columns)
+    sums = pd.DataFrame(dict(zip(columns, rows, strict=True)))
+    sums = sums.groupby(["group", "bin"], as_index=False).sum()
+    error = reading_error(manifest)
+    table = _finish(sums, list(groups), by, every, manifest, error, price_per_kwh)
+    return FleetSummary(table, error, _notes(manifest))
+
+
+def reading_error(manifest: Manifest) -> float:
+    """√(σ² + g²/12): standard error of one released reading [W]."""
+    noise = build_mechanism(manifest.terms)
+    return math.hypot(noise.std, noise.grid / math.sqrt(12))
+
+
+def _finish(
+    sums: pd.DataFrame,
+    groups: list[str],
+    by: str,
+    every: str,
+    manifest: Manifest,
+    error: float,
+    price: float | None,
+) -> pd.DataFrame:
+    """Sums of watts as energies, means and bills, sorted by name and time."""
+    import pandas as pd
+
+    count = sums["readings"].to_numpy(float)
+    watts = sums["watts"].to_numpy(float)
+    kwh = manifest.terms.interval_s / JOULES_PER_KWH
+    names = np.array(groups, dtype=object)[sums["group"].to_numpy(int)]
+    table = pd.DataFrame(
+        {
+            by: names,
+            "start": _starts(sums["bin"].to_numpy(int), every),
+            "readings": sums["readings"].to_numpy(int),
+            "energy_kwh": watts * kwh,
+            "energy_se_kwh": error * np.sqrt(count) * kwh,
+            "mean_w": watts / count,
+            "mean_se_w": error / np.sqrt(count),
+        }
+    )
+    if price is not None:
+        price = non_negative("price_per_kwh", price)
+        table["bill"] = table["energy_kwh"] * price
+        table["bill_se"] = table["energy_se_kwh"] * price
+    return table.sort_values([by, "start"], ignore_index=True)
+
+
+def _notes(manifest: Manifest) -> tuple[str, ...]:
+    low, high = manifest.terms.clamp
+    notes = [
+        f"Readings were clamped to {low:g} … {high:g} W before the noise: what lay outside was cut "
+        "off, which shifts sums by an amount that the errors do not show.",
+    ]
+    left = manifest.facts["quarantine"]
+    if left["files"] or left["blocks"]:
+        notes.append(
+            f"Left out of the release, and of these sums: {left['blocks']} blocks of a meter and a "
+            f"{manifest.terms.period}, and {left['files']} whole files."
+        )
+    return tuple(notes)
+
+
+def _parts(
+    path: Path, manifest: Manifest, by: str, every: str, groups: dict[str, int]
+) -> Iterator[tuple[IntArray, IntArray, IntArray, FloatArray]]:
+    """Group, bin, count and sum of watts, of one stretch of a file after the other."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    names = manifest.columns
+    wanted = list(dict.fromkeys((by, names.time, names.value, names.unit)))
+    try:
+        known = parquet.read_schema(path).names
+        missing = [name for name in wanted if name not in known]
+        if missing:
+            raise InputError(f"{path} has no column {missing[0]!r}; it has {', '.join(known)}.")
+        file = parquet.ParquetFile(path, read_dictionary=[by, names.unit], pre_buffer=False)
+        for batch in file.iter_batches(_ROWS, columns=wanted, use_threads=False):
+            codes = _group_codes(batch.column(by), groups)
+            ticks = TICKS[file.schema_arrow.field(names.time).type.unit]
+            times = batch.column(names.time).cast(pa.int64()).to_numpy()
+            yield _add_up(codes, _bins(times, ticks, every), _watts(batch, manifest))
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
+
+
+def _group_codes(column: pa.Array, groups: dict[str, int]) -> IntArray:
+    """Numbers of the groups of a column; new names are appended."""
+    encoded = column if hasattr(column, "indices") else column.dictionary_encode()
+    texts = ["" if name is None else str(name) for name in encoded.dictionary.to_pylist()]
+    numbers = np.array([groups.setdefault(text, len(groups)) for text in texts], np.int64)
+    indices = encoded.indices
+    if indices.null_count:
+        numbers = np.append(numbers, groups.setdefault("", len(groups)))
+        indices = indices.fill_null(len(texts))
+    codes: IntArray = numbers[indices.to_numpy()]
+    return codes
+
+
+def _watts(batch: pa.RecordBatch, manifest: Manifest) -> FloatArray:
+    """Released values as watts."""
+    import pyarrow as pa
+
+    values: FloatArray = batch.column(manifest.columns.value).cast(pa.float64()).to_numpy()
+    units = batch.column(manifest.columns.unit)
+    encoded = units if hasattr(units, "indices") else units.dictionary_encode()
+    names = encoded.dictionary.to_pylist()
+    if set(names) == {"W"}:
+        return values
+    factors = np.array(
+        [watts_per(n if n in UNITS else "W", manifest.terms.interval_s) for n in names]
+    )
+    watts: FloatArray = values * factors[encoded.indices.to_numpy()]
+    return watts
+
+
+def _bins(times: IntArray, ticks: int, every: str) -> IntArray:
+    """Number of the hour or day since 1970, of the month in the calendar, or 0."""
+    if every == "all":
+        return np.zeros(times.size, np.int64)
+    if every == "hour":
+        return times // (3600 * ticks)
+    days = times // (SECONDS_PER_DAY * ticks)
+    return days if every == "day" else calendar_of("month")[0][days].astype(np.int64)
+
+
+def _starts(bins: IntArray, every: str) -> Any:
+    """When bins begin, UTC."""
+    import pandas as pd
+
+    if every == "all":
+        return pd.Series([pd.NaT] * bins.size, dtype="datetime64[s, UTC]")
+    if every == "month":
+        bins = calendar_of("month")[1][bins]
+    seconds = bins * (3600 if every == "hour" else SECONDS_PER_DAY)
+    return pd.Series(seconds.astype("datetime64[s]")).dt.tz_localize("UTC")
+
+
+def _add_up(
+    codes: IntArray, bins: IntArray, watts: FloatArray
+) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+    """Count and sum of every (group, bin) that occurs."""
+    first_code, first_bin = int(codes.min()), int(bins.min())
+    width = int(bins.max()) - first_bin + 1
+    keys = (codes - first_code) * width + (bins - first_bin)
+    if (int(codes.max()) - first_code + 1) * width > _CELLS:
+        found, keys = np.unique(keys, return_inverse=True)
+    else:
+        found = np.arange(int(keys.max()) + 1)
+    count: IntArray = np.bincount(keys).astype(np.int64)
+    total: FloatArray = np.bincount(keys, weights=watts).astype(np.float64)
+    seen = count > 0
+    place = found[seen]
+    return place // width + first_code, place % width + first_bin, count[seen], total[seen]

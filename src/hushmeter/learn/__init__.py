@@ -1,0 +1,1 @@
+"""From data to a `Home`: thresholds, levels, circuits, the paper's segments, what a file shows."""

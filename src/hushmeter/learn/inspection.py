@@ -1,0 +1,197 @@
+"""What is in a file of readings, and what could be read off it at its resolution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hushmeter.errors import DataError
+from hushmeter.formatting import even_duration
+from hushmeter.learn.homes import LearntHome, learn_home
+from hushmeter.read import ReadOptions, Recording, read_recording
+from hushmeter.trace import iso
+
+REGIMES = (
+    (
+        10.0,
+        "single appliances",
+        "At {interval} a reading, single appliances can be told apart: almost every switch of the "
+        "kettle, the fridge or the oven shows as a step of its own.",
+    ),
+    (
+        60.0,
+        "large appliances",
+        "At {interval} a reading, most large appliances can be told apart (oven, dryer, washing "
+        "machine, car charger); short runs and small ones blur.",
+    ),
+    (
+        600.0,
+        "long runs",
+        "At {interval} a reading, long runs of large appliances still show (car charger, heating, "
+        "dryer); single switches mostly do not.",
+    ),
+    (
+        3600.0,
+        "occupancy",
+        "At {interval} a reading, mostly occupancy shows: when people get up, leave, come home, "
+        "cook and sleep; single appliances only where they are large and run long.",
+    ),
+    (
+        float("inf"),
+        "habits",
+        "At {interval} a reading, habits and absences of days show, not appliances.",
+    ),
+)
+LIKELY_KW = 50.0
+LEAST_W = 20.0
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """The answer of `hushmeter inspect`.
+
+    Attributes
+    ----------
+    recording : Recording
+    learnt : LearntHome or None
+        Present where the file has the power of appliances that switch.
+    warnings : tuple of str
+    """
+
+    recording: Recording
+    learnt: LearntHome | None
+    warnings: tuple[str, ...]
+
+    @property
+    def regime(self) -> tuple[str, str]:
+        """Name and sentence of what can be inferred at this resolution."""
+        return find_regime(self.recording.trace.interval_s)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything a machine may want, in plain types."""
+        found, trace = self.recording, self.recording.trace
+        gaps = found.gap_seconds
+        name, sentence = self.regime
+        return {
+            "regime": name,
+            "regime_sentence": sentence,
+            "format": found.format,
+            "unit": found.unit,
+            "readings": found.readings,
+            "kept": len(trace),
+            "interval_s": trace.interval_s,
+            "start": iso(trace.times[0]),
+            "end": iso(trace.times[-1] + np.timedelta64(round(trace.interval_s * 1e9), "ns")),
+            "gaps": found.gaps,
+            "missing_s": float(gaps.sum()),
+            "longest_gap_s": float(gaps.max(initial=0.0)),
+            "duplicates": found.duplicates,
+            "reversed": found.reversed,
+            "negative": int((trace.readings < 0).sum()),
+            "clock_changes": found.clock_changes,
+            "mains": found.mains,
+            "energy_kwh": float(trace.readings.sum() * trace.interval_s / 3.6e6),
+            "mean_w": float(trace.readings.mean()),
+            "min_w": float(trace.readings.min()),
+            "max_w": float(trace.readings.max()),
+            "appliances": list(trace.names or ()),
+            "truth": self._truth(),
+            "notes": [*found.notes, *self.warnings],
+        }
+
+    def _truth(self) -> dict[str, Any] | None:
+        """Sparsity and Assumptions 1–3 under the default rule, where appliances are known."""
+        if self.learnt is None:
+            return None
+        learnt = self.learnt
+        return {
+            "rule": str(learnt.rule),
+            "sparsity": learnt.sparsity,
+            "tolerance_w": learnt.home.tolerance,
+            "base_load_w": learnt.home.base_load,
+            "assumptions": list(learnt.home.check(learnt.trace).sentences),
+        }
+
+
+def inspect_file(path: str | Path, options: ReadOptions | None = None) -> Inspection:
+    """Read a file and say what is in it; repeated and reversed times are counted, not refused."""
+    chosen = options or ReadOptions(repeats="last")
+    return inspect_recording(read_recording(path, chosen))
+
+
+def inspect_recording(recording: Recording) -> Inspection:
+    """The same for a recording that is already read."""
+    learnt = None
+    warnings = list(_warnings(recording))
+    if recording.trace.power is not None:
+        try:
+            learnt = learn_home(recording.trace)
+        except DataError as error:
+            warnings.append(f"No truth was learnt: {error}")
+    return Inspection(recording, learnt, tuple(warnings))
+
+
+def find_regime(interval_s: float) -> tuple[str, str]:
+    """Name and sentence of what readings of this interval [s] give away."""
+    for longest, name, sentence in REGIMES:
+        if interval_s <= longest:
+            return name, sentence.format(interval=even_duration(interval_s))
+    raise AssertionError("the last regime has no end")
+
+
+def sentences(inspection: Inspection) -> Sequence[str]:
+    """What `inspect` prints, regime first."""
+    found = inspection.to_dict()
+    lines = [
+        found["regime_sentence"],
+        f"{found['format']}, in {found['unit']}: {found['readings']} readings of "
+        f"{even_duration(found['interval_s'])} from {found['start']} to {found['end']}.",
+        _completeness(found),
+        f"{found['energy_kwh']:.6g} kWh; mean {found['mean_w']:.4g} W, from {found['min_w']:.4g} "
+        f"to {found['max_w']:.4g} W; {_count(found['negative'], 'negative reading')}.",
+        f"Clock: {found['clock_changes']}.",
+    ]
+    if found["appliances"]:
+        lines.append(
+            f"Appliances ({len(found['appliances'])}): {', '.join(found['appliances'])}; "
+            f"mains: {found['mains']}."
+        )
+    truth = found["truth"]
+    if truth is not None:
+        lines.append(f"Truth ({truth['rule']}): sparsity {truth['sparsity']:.2%}.")
+        lines.extend(truth["assumptions"])
+    return [*lines, *found["notes"]]
+
+
+def _completeness(found: dict[str, Any]) -> str:
+    parts = [_count(found["gaps"], "gap")]
+    if found["gaps"]:
+        parts[0] += (
+            f" ({found['missing_s'] / 3600:.4g} h in all, the longest "
+            f"{found['longest_gap_s'] / 3600:.4g} h)"
+        )
+    parts.append(_count(found["duplicates"], "repeated start"))
+    parts.append(_count(found["reversed"], "step back in time", "steps back in time"))
+    listed = ", ".join(parts)
+    return f"{listed[0].upper()}{listed[1:]}; {found['kept']} readings are used."
+
+
+def _warnings(recording: Recording) -> Sequence[str]:
+    trace = recording.trace
+    mean_kw = float(trace.readings.mean()) / 1000
+    if mean_kw > LIKELY_KW:
+        return [f"A mean of {mean_kw:.4g} kW is not that of a home: check the unit (--unit)."]
+    largest = float(np.abs(trace.readings).max())
+    if 0 < largest < LEAST_W:
+        return [f"No reading passes {largest:.4g} W: are they kilowatts (--unit kW)?"]
+    return []
+
+
+def _count(number: int, word: str, many: str | None = None) -> str:
+    if number == 0:
+        return f"no {word}"
+    return f"{number} {word if number == 1 else many or word + 's'}"

@@ -1,0 +1,1 @@
+"""Releasing readings: the protected series, its receipt and what the noise costs."""

@@ -1,0 +1,193 @@
+"""The page docs/reproduction.md, made from saved figures and tables.
+
+    hushmeter reproduce all -o stand-ins
+    hushmeter reproduce all --data DATA -o real
+    python -m hushmeter.study.figures.reproduction stand-ins real docs
+
+The first step (`collect`) keeps of both folders what the page shows, in docs/figures: captions,
+means and small pictures. The second (`render`) makes the page of these alone, so that anyone can
+make it again from what is in the repository.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hushmeter.errors import InputError
+from hushmeter.files import atomic, write_table, write_text
+from hushmeter.study.figures import ITEMS
+from hushmeter.study.figures.artefact import Caption, read_caption
+from hushmeter.study.figures.setting import EPSILONS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KINDS = {"stand-in": "On the stand-in", "real": "On real data"}
+SWEPT = {"fig3": "attacker", "fig4": "attacker", "fig5": "series", "fig6": "attacker"}
+SHOWN = tuple(EPSILONS[i] for i in (0, 3, 5, 7))
+PICTURE_WIDTH, PICTURE_COLOURS = 1000, 96
+OPENING = """\
+# The paper's figures, reproduced
+
+What *Privacy Preserving in Non-Intrusive Load Monitoring: A Differential Privacy Perspective*
+(arXiv 2011.06205) shows in Section V and its appendices, what hushmeter found on synthetic
+stand-ins and on real data, and whether they agree. This page is generated from saved results and
+is not written by hand:
+
+<!-- skip: takes minutes, and the last two need the real data -->
+```console
+$ hushmeter reproduce all -j 2 -o stand-ins
+$ hushmeter reproduce all --data DATA -j 2 -o real
+$ python -m hushmeter.study.figures.reproduction stand-ins real docs
+```
+
+DATA is a folder with the data sets in folders named redd, ukdale, rae, refit, tracebase and homes;
+a set that is not there is replaced by its stand-in, and the caption says so. A second run with the
+same seed writes the same data files, byte for byte, with any number of workers. ε is per reading
+and protects fluctuations of half the tolerance, as in the paper, not switches.
+"""
+
+
+def collect(folders: dict[str, Path], target: Path) -> None:
+    """Keep what the page shows of saved items: captions, means, small pictures."""
+    for kind, folder in folders.items():
+        for item in ITEMS:
+            caption = read_caption(folder / f"{item}.txt")
+            write_text(target / f"{kind}-{item}.txt", str(caption), force=True)
+            if item in SWEPT or item == "table1":
+                _keep_means(item, folder, target / f"{kind}-{item}.csv")
+    last = folders[list(folders)[-1]]
+    for item in ITEMS:
+        if (last / f"{item}.png").is_file():
+            _shrink(last / f"{item}.png", target / f"{item}.png")
+
+
+def render(figures: Path) -> str:
+    """The page, from what `collect` kept."""
+    captions = {
+        item: {
+            kind: read_caption(figures / f"{kind}-{item}.txt")
+            for kind in KINDS
+            if (figures / f"{kind}-{item}.txt").is_file()
+        }
+        for item in ITEMS
+    }
+    parts = [OPENING, _overview(captions)]
+    for item, told in captions.items():
+        parts.append("\n".join(_section(item, told, figures)))
+    return "\n".join(parts)
+
+
+def title(item: str) -> str:
+    """Heading of an item: "fig2" is Fig. 2, "table1" is Table I."""
+    return "Table I" if item == "table1" else f"Fig. {item.removeprefix('fig')}"
+
+
+def _overview(captions: dict[str, dict[str, Caption]]) -> str:
+    rows = []
+    for item, told in captions.items():
+        verdicts = [told[kind].verdict if kind in told else "" for kind in KINDS]
+        claim = next(iter(told.values())).claim
+        rows.append((f"[{title(item)}](#{_anchor(item)})", claim, *verdicts))
+    return _table(("item", "the paper says", "stand-in", "real data"), rows)
+
+
+def _anchor(item: str) -> str:
+    return title(item).lower().replace(". ", "-").replace(" ", "-")
+
+
+def _section(item: str, told: dict[str, Caption], figures: Path) -> Iterator[str]:
+    yield f"## {title(item)}\n"
+    yield f"The paper: {next(iter(told.values())).claim}\n"
+    for kind, caption in told.items():
+        yield f"**{KINDS[kind]}** ({caption.source}): {caption.finding}\n"
+        yield f"*Verdict: {caption.verdict}.* {_sentence(caption.reason)}\n"
+        data = figures / f"{kind}-{item}.csv"
+        if data.is_file():
+            yield from _data(item, data)
+    if (figures / f"{item}.png").is_file():
+        alt = f"{title(item)} on {list(told.values())[-1].source}."
+        yield f"```{{image}} figures/{item}.png\n:alt: {alt}\n```\n"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _data(item: str, file: Path) -> Iterator[str]:
+    import pandas as pd
+
+    table = pd.read_csv(file, keep_default_na=False)
+    if item == "table1":
+        yield _sparsities(table)
+        return
+    for home, part in table.groupby("home", sort=False):
+        epsilons = sorted(part.epsilon.unique(), reverse=True)
+        rows = []
+        for name in part.name.unique():
+            mine = part[part.name == name].set_index("epsilon")
+            cells = (f"{mine.alpha[e]:.3f} / {mine.f1[e]:.2f}" for e in epsilons)
+            rows.append((str(name), *cells))
+        yield _table((f"α / F1, {home}", *(f"ε = {e:.2g}" for e in epsilons)), rows)
+
+
+def _sparsities(table: pd.DataFrame) -> str:
+    """One row per set, one column per rule."""
+    flat = [rule for rule in table.rule.unique() if not rule.startswith("on above the")]
+    own = next(rule for rule in table.rule.unique() if rule not in flat)
+    rows = []
+    for name, part in table.groupby("data", sort=False):
+        value = part.set_index("rule").sparsity.astype(float)
+        first = part.iloc[0]
+        paper = "" if first.paper == "" else f"{float(first.paper):.2%}"
+        found = (f"{value[rule]:.2%}" for rule in (own, *flat))
+        rows.append((str(name), f"{float(first.interval_s):g} s", *found, paper))
+    heads = ("own threshold", *(rule.removeprefix("on above ") for rule in flat))
+    return _table(("set", "interval", *heads, "paper"), rows)
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _keep_means(item: str, folder: Path, target: Path) -> None:
+    """Means over seeds at a few ε; Table I as it is."""
+    import pandas as pd
+
+    table = pd.read_csv(folder / f"{item}.csv")
+    if item in SWEPT:
+        shown = table[table.epsilon.isin(SHOWN)].rename(columns={SWEPT[item]: "name"})
+        means = shown.groupby(["home", "name", "epsilon"], sort=False)[["alpha", "f1"]].mean()
+        table = means.round(4).reset_index()
+    columns = {str(n): table[n].astype(object).where(table[n].notna(), None) for n in table}
+    write_table(target, {name: column.tolist() for name, column in columns.items()}, force=True)
+
+
+def _shrink(source: Path, target: Path) -> None:
+    """A picture small enough for the repository."""
+    from PIL import Image
+
+    with Image.open(source) as image:
+        height = round(image.height * PICTURE_WIDTH / image.width)
+        small = image.convert("RGB").resize((PICTURE_WIDTH, height), Image.Resampling.LANCZOS)
+        with atomic(target, force=True) as temporary:
+            small.quantize(PICTURE_COLOURS, dither=Image.Dither.NONE).save(
+                temporary, format="PNG", optimize=True
+            )
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Make docs/figures and docs/reproduction.md from two folders of results."""
+    if len(arguments) != 3:
+        raise InputError("give the folders of the stand-ins, of the real data, and of the docs.")
+    stand_ins, real, docs = map(Path, arguments)
+    collect({"stand-in": stand_ins, "real": real}, docs / "figures")
+    write_text(docs / "reproduction.md", render(docs / "figures"), force=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,153 @@
+"""Appendix B: Figure 9, accuracy by sparsity, and Table I, the sparsity of data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hushmeter import synth
+from hushmeter.learn.circuits import Rule, find_circuits
+from hushmeter.learn.segments import FLAT_WATTS, SEGMENTS
+from hushmeter.study.figures.artefact import Artefact, Caption
+from hushmeter.study.figures.compressive import simulate_one_shot
+from hushmeter.study.figures.setting import EPSILONS, Setting
+from hushmeter.study.figures.sources import all_sets, find_eight
+from hushmeter.study.plan import Case
+from hushmeter.theory.exact import exact_curve
+from hushmeter.trace import Trace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SPARSITIES = (0.3, 0.5, 0.7, 0.9)
+GRID = np.geomspace(10, 1e-3, 60)
+DAY_READINGS = 14_400
+TABLE_GAP = 0.005
+
+
+def sparsity_figure(setting: Setting) -> Artefact:
+    """Fig. 9: one-shot accuracy at four sparsities, exact, and simulated as dots."""
+    import pandas as pd
+
+    from hushmeter.plot.study import draw_lines
+
+    source = find_eight(setting)
+    home = source.case.home
+    lines, dots, rows = {}, {}, []
+    for sparsity in SPARSITIES:
+        trace = synth.trace(home, setting.stand_in_readings, sparsity, seed=setting.seed)
+        exact = exact_curve(home, home.tolerance / 2 / GRID, trace=trace)
+        label = f"s = {sparsity:g}"
+        lines[label] = (-np.log(GRID), exact)
+        measured = simulate_one_shot(Case(label, home, trace, trace), np.array(EPSILONS), setting)
+        dots[label] = (-np.log(np.array(EPSILONS)), measured)
+        for kind, eps, alpha in (("exact", GRID, exact), ("simulated", EPSILONS, measured)):
+            rows.append(
+                pd.DataFrame({"sparsity": sparsity, "kind": kind, "epsilon": eps, "alpha": alpha})
+            )
+    title = f"Fig. 9: one-shot accuracy by sparsity, {source.name} (dots: simulated)"
+    figure = draw_lines(lines, title, "accuracy α", dots)
+    words = (
+        f"switches drawn at random, {setting.stand_in_readings} readings at each sparsity, for the "
+        f"powers of {source.words}"
+    )
+    curves = {s: curve for s, (_, curve) in zip(SPARSITIES, lines.values(), strict=True)}
+    caption = Caption(
+        "fig9",
+        words,
+        "the trend is the same at every sparsity, and higher sparsity leads to better performance.",
+        *_judge_sparsity(curves),
+    )
+    return Artefact(caption, pd.concat(rows, ignore_index=True), figure)
+
+
+def _judge_sparsity(curves: dict[float, Any]) -> tuple[str, str, str]:
+    calm = {s: float(curve[0]) for s, curve in curves.items()}
+    noisy = {s: float(curve[-1]) for s, curve in curves.items()}
+    rising = [s for s in curves if noisy[s] > calm[s]]
+    ordered = bool((np.diff(list(calm.values())) > 0).all())
+    finding = (
+        "from ε = 10 to 0.001 the accuracy goes "
+        + ", ".join(f"from {calm[s]:.2f} to {noisy[s]:.2f} at s = {s:g}" for s in curves)
+        + "; curves exact, dots simulated."
+    )
+    reason = (
+        f"with little noise higher sparsity is {'better' if ordered else 'not always better'}; "
+        + (
+            f"at s = {', '.join(f'{s:g}' for s in rising)} noise raises the accuracy instead of "
+            "lowering it: where most appliances switch at every reading, naming many of them at "
+            "random is right more often than naming few."
+            if rising
+            else "noise lowers the accuracy at every sparsity."
+        )
+    )
+    return finding, ("agrees" if ordered and not rising else "in part"), reason
+
+
+def sparsity_table(setting: Setting) -> Artefact:
+    """Table I: s of Appendix B under several rules for “on”, beside the paper's numbers."""
+    import pandas as pd
+
+    sets = [] if setting.data is None else list(all_sets(setting.data))
+    real = bool(sets)
+    if not real:
+        sets = [(name, _stand_in(name, setting)) for name in ("redd-like", "evening")]
+    table = pd.DataFrame([row for name, trace in sets for row in _rows(name, trace)])
+    names = ", ".join(f"{name} ({trace.interval_s:g} s)" for name, trace in sets)
+    source = f"every circuit of {names}" if real else f"the synthetic stand-ins {names}"
+    own = table[table.rule == str(Rule())]
+    listed = ", ".join(f"{row.data} {row.sparsity:.2%}" for row in own.itertuples())
+    near = [_nearest(part) for _, part in table[table.paper.notna()].groupby("data", sort=False)]
+    finding = f"{Rule()}: {listed}." + "".join(f" {sentence}" for sentence, _ in near)
+    printed = ", ".join(f"{one.sparsity:.2%} ({one.dataset})" for one in SEGMENTS.values())
+    apart = [gap for _, gap in near]
+    words = Caption("table1", source, f"sparsity is {printed}.", finding, *_judge_rules(apart))
+    return Artefact(words, table)
+
+
+def _stand_in(name: str, setting: Setting) -> Trace:
+    return synth.trace(synth.ready_home(name), DAY_READINGS, seed=setting.seed)
+
+
+def _rows(name: str, trace: Trace) -> Iterator[dict[str, Any]]:
+    """Sparsity of one set under its own thresholds and under flat ones."""
+    assert trace.power is not None
+    paper = next((one.sparsity for one in SEGMENTS.values() if name.startswith(one.dataset)), None)
+    rules = {str(Rule()): find_circuits(trace, Rule())[0]}
+    rules |= {f"on above {watts:g} W": trace.power > watts for watts in FLAT_WATTS}
+    for rule, states in rules.items():
+        yield {
+            "data": name,
+            "interval_s": trace.interval_s,
+            "circuits": trace.power.shape[1],
+            "rule": rule,
+            "sparsity": trace.with_truth(states, trace.power, trace.names).sparsity,
+            "paper": paper,
+        }
+
+
+def _nearest(part: pd.DataFrame) -> tuple[str, float]:
+    """The flat rule that comes nearest to the paper's number, and by how much it misses."""
+    flat = part[part.rule != str(Rule())]
+    best = flat.iloc[int((flat.sparsity - flat.paper).abs().argmin())]
+    sentence = (
+        f"{best.data}: {flat.sparsity.min():.2%} to {flat.sparsity.max():.2%} by one flat rule "
+        f"between {FLAT_WATTS[0]:g} and {FLAT_WATTS[-1]:g} W; nearest to the paper’s "
+        f"{best.paper:.2%} is {best.sparsity:.2%}, {best.rule}."
+    )
+    return sentence, abs(float(best.sparsity - best.paper))
+
+
+def _judge_rules(apart: list[float]) -> tuple[str, str]:
+    rule = (
+        "the rule for “on”, which the paper does not state, and the interval matter more than the "
+        "home; sparsity is high under all of them."
+    )
+    if not apart:
+        return "in part", f"in size alone, for the paper’s sets are not at hand; {rule}"
+    close = sum(gap < TABLE_GAP for gap in apart)
+    verdict = "agrees" if close == len(apart) else "in part" if close else "differs"
+    told = f"{close} of {len(apart)} sets come within {100 * TABLE_GAP:g} points under some rule"
+    return verdict, f"{told}; {rule}"

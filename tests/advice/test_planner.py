@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import hushmeter as hm
+from hushmeter.advice.planner import NEAR_A_COIN, ODDS_SLACK, advise, best_odds
+from hushmeter.privacy.units import calibrate, resolve_unit
+
+HOME = hm.synth.ready_home("evening")
+
+
+def rebuilt(option, hide="kettle", span="run"):
+    """The option's mechanism and unit, made anew from what it says."""
+    unit = resolve_unit(span=span, interval_s=6.0, home=HOME, appliance=hide, every=option.every_s)
+    return calibrate(option.mechanism, option.epsilon, unit), unit
+
+
+def test_every_option_keeps_the_odds_and_wastes_little():
+    advice = advise(HOME, "kettle", max_odds=0.6)
+    assert advice.feasible
+    assert len(advice.options) == 18
+    for option in advice.options:
+        mechanism, unit = rebuilt(option)
+        assert best_odds(mechanism, unit) == pytest.approx(option.odds, abs=1e-9)
+        assert option.odds <= 0.6
+        assert option.odds >= 0.6 - ODDS_SLACK
+        assert mechanism.scale == pytest.approx(option.scale)
+
+
+def test_the_cheapest_comes_first():
+    costs = [option.cost.hourly_w for option in advise(HOME, "kettle").options]
+    assert costs == sorted(costs)
+
+
+def test_a_run_of_a_given_length():
+    short, long = (advise(HOME, "kettle", run=n, mechanisms=["laplace"]) for n in (10, 100))
+    assert long.best.cost.hourly_w > short.best.cost.hourly_w
+
+
+def test_less_odds_cost_more():
+    costs = [
+        advise(HOME, "kettle", max_odds=odds, mechanisms=["gaussian"]).best.cost.hourly_w
+        for odds in (0.52, 0.6, 0.8)
+    ]
+    assert costs == sorted(costs, reverse=True)
+
+
+def test_one_reading_of_laplace_has_a_closed_form():
+    """1 − e^(−s/2)/2 = 0.6 at s = −2 ln 0.8: λ = P/s."""
+    advice = advise(HOME, "kettle", span="reading", mechanisms=["laplace"])
+    metered = next(o for o in advice.options if o.every_s == 6.0)
+    assert metered.scale == pytest.approx(2100 / 0.4463, rel=0.01)
+
+
+def test_nobody_is_held_below_a_coin():
+    advice = advise(HOME, "kettle", max_odds=0.5, mechanisms=["gaussian"])
+    assert not advice.feasible
+    assert advice.best.odds <= NEAR_A_COIN
+    assert "There is no way" in hm.explain(advice)[0]
+
+
+def test_a_cost_cap_can_make_a_goal_infeasible():
+    kept = advise(HOME, "kettle", max_hourly_error=200.0, mechanisms=["gaussian"])
+    assert kept.feasible
+    assert all(option.cost.hourly_w <= 200 for option in kept.options)
+    lost = advise(HOME, "kettle", max_hourly_error=20.0, mechanisms=["gaussian"])
+    assert not lost.feasible
+    assert lost.best.odds <= 0.6
+
+
+def test_measured_odds_of_an_attacker():
+    trace = hm.synth.trace(HOME, 3000, seed=1)
+    advice = advise(HOME, "kettle", attacker="hold", trace=trace, mechanisms=["laplace"])
+    # holding the first state never sees the kettle, so the least noise is enough
+    assert advice.best.odds == 0.5
+    assert advice.best.epsilon > 15
+    seen = advise(
+        HOME, "heat pump", attacker="one-shot", trace=trace, mechanisms=["laplace"], max_odds=0.9
+    )
+    assert seen.options
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"hide": "toaster"}, "no appliance named 'toaster'"),
+        ({"max_odds": 1.0}, "max_odds must lie between 0 and 1"),
+        ({"max_odds": -0.1}, "max_odds must be positive"),
+        ({"span": "week"}, "span must be one of"),
+        ({"run": 0}, "run must be a whole number"),
+        ({"mechanisms": ["uniform"]}, "mechanism must be one of"),
+        ({"mechanisms": []}, "mechanisms must name at least one of laplace"),
+        ({"delta": 2.0}, "delta must lie between 0 and 1"),
+        ({"max_hourly_error": math.nan}, "max_hourly_error must be positive"),
+        ({"attacker": "hold"}, "need a trace with true states"),
+        ({"interval_s": -1}, "interval_s must be positive"),
+    ],
+)
+def test_bad_goals_are_refused(keywords, message):
+    with pytest.raises(ValueError, match=message):
+        advise(HOME, **{"hide": "kettle", **keywords})
+
+
+def test_one_mechanism_may_be_named_by_a_word():
+    named, listed = (advise(HOME, "kettle", mechanisms=m) for m in ("laplace", ["laplace"]))
+    assert named == listed
+
+
+def test_an_unknown_run_means_one_reading():
+    home = hm.Home([hm.Appliance("kettle", 2000.0)], tolerance=20.0)
+    assert advise(home, "kettle", mechanisms=["laplace"]).goal.span == "reading"

@@ -1,0 +1,83 @@
+"""What attackers see behind a battery."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import hushmeter as hm
+from hushmeter.battery import Battery, choose_control, operate
+from hushmeter.battery.exposure import (
+    attack_metered,
+    compare_controllers,
+    mean_visibility,
+    sweep_capacity,
+    tell_guarantee,
+    tell_visibility,
+)
+from hushmeter.battery.guarantee import assess_guarantee
+from hushmeter.battery.sizing import Prices, expect_year
+from hushmeter.privacy.units import calibrate, resolve_unit
+
+HOME = hm.synth.ready_home("evening")
+LOAD = hm.synth.trace(HOME, 7200, seed=1)
+UNIT = resolve_unit(home=HOME, appliance="television", interval_s=6.0)
+NOISE = calibrate("laplace", 1.0, UNIT)
+
+
+def test_visibility_rises_where_the_battery_fails():
+    control = choose_control("direct", 7200)
+    sizes = [0.0002, 0.0005, 0.002, 0.4, 1.0]
+    sweep = sweep_capacity(LOAD, HOME, Battery(1.0, 3.0), NOISE, control, sizes, horizons=50)
+    small, large = sweep[:3], sweep[3:]
+    assert all(point.rate == 1 and point.bound == 1 for point in small)
+    assert all(point.rate == 0 and point.bound < 1e-3 for point in large)
+    assert small[0].cut_share > small[1].cut_share > small[2].cut_share > 0.05
+    assert small[0].visibility > small[1].visibility > small[2].visibility
+    # Where the promise holds, one battery hides as well as any other.
+    assert large[0].visibility == large[1].visibility
+    assert small[2].visibility > large[0].visibility + 0.01
+    assert small[0].visibility > large[0].visibility + 0.1
+
+
+def test_controllers_side_by_side():
+    control = choose_control("reserved", 7200)
+    runs = compare_controllers(LOAD, Battery(0.5, 3.0), NOISE, control)
+    assert list(runs) == ["direct", "reserved", "lookahead", "flatten", "stepping"]
+    seen = {
+        name: mean_visibility(attack_metered(LOAD, run.metered, HOME)) for name, run in runs.items()
+    }
+    assert seen["direct"] == seen["lookahead"]
+    assert all(value < 0.6 for value in seen.values())
+    assert mean_visibility(attack_metered(LOAD, LOAD, HOME)) == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.parametrize("name", ["direct", "reserved"])
+def test_sentences_give_numbers_and_the_unit(name):
+    control, battery = choose_control(name, 2400), Battery(0.5, 3.0)
+    found = assess_guarantee(NOISE, UNIT, battery, control, horizons=100)
+    year = expect_year(NOISE, battery, Prices())
+    told = " ".join(tell_guarantee(found, UNIT, battery, control, year))
+    assert "whether the television is on (110 W), in one metered reading of 6 s" in told
+    assert "0 of 100 simulated horizons of 4 h" in told
+    assert ("reveals sums of readings" in told) == (name == "reserved")
+    before = attack_metered(LOAD, LOAD, HOME)
+    after = attack_metered(LOAD, operate(LOAD, battery, NOISE, rng=0).metered, HOME)
+    lines = tell_visibility(before, after)
+    assert len(lines) == len(HOME)
+    assert "without the battery: over 99.9; without your data" in lines[0]
+
+
+def test_hopeless_batteries_are_told_so():
+    control, battery = choose_control("direct", 7200), Battery(0.001, 3.0)
+    found = assess_guarantee(NOISE, UNIT, battery, control, horizons=50)
+    assert found.delta == 1
+    told = tell_guarantee(found, UNIT, battery, control, expect_year(NOISE, battery, Prices()))
+    assert any("promises next to nothing" in line for line in told)
+
+
+def test_nothing_to_see_is_not_a_number():
+    still = hm.Trace([100.0, 100.0], 6.0, states=[[1], [1]], names=["lamp"])
+    one = hm.Home([hm.Appliance("lamp", 100.0)], 2.0)
+    assert math.isnan(mean_visibility(attack_metered(still, still, one, attacker="hold")))

@@ -1,0 +1,96 @@
+"""A process that forks fleet jobs on request: starting Python costs more than a small job does.
+
+Reads one JSON object per line: the arguments of a job and, optionally, `kill_at`, the number of
+the Python or C function call at which the job kills itself with SIGKILL. Answers with the pid and,
+after another line, with the status of the job and, if it lived, how many calls it made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from hushmeter.errors import HushmeterError
+from hushmeter.fleet import release_fleet
+from hushmeter.fleet.job import FleetTerms
+from hushmeter.fleet.ledger import open_ledger
+from hushmeter.synth.fleet import FleetPlan, write_fleet
+
+TERMS = FleetTerms("0.5", (0.0, 12_000.0), interval_s=3600)
+
+
+def run(order, calls) -> int:
+    kill_at = order.get("kill_at")
+
+    def count(frame, event, argument):
+        if event in ("call", "c_call"):
+            calls[0] += 1
+            if calls[0] == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    if order.get("count"):
+        sys.setprofile(count)
+    try:
+        release_fleet(
+            order["source"],
+            order["output"],
+            TERMS,
+            ledger=order["ledger"],
+            resume=True,
+            release=order["release"],
+            key=bytes.fromhex(order["key"]),
+        )
+    except HushmeterError as error:
+        sys.setprofile(None)
+        os.write(2, f"{error}\n".encode())
+        return 3
+    sys.setprofile(None)
+    return 0
+
+
+def warm_up() -> None:
+    """Load every kernel and table once; the threads that Arrow starts are idle and fork-safe."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        ledger = f"sqlite:///{folder}/l.db"
+        open_ledger(ledger, create=True).close()
+        write_fleet(FleetPlan(2, 1, 3600), folder / "in")
+        release_fleet(folder / "in", folder / "out", TERMS, ledger=ledger)
+    answer(ready=True)
+
+
+def answer(**facts) -> None:
+    sys.stdout.write(json.dumps(facts) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    warm_up()
+    while line := sys.stdin.readline():
+        order = json.loads(line)
+        calls = [0]
+        read, send = os.pipe()
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                code = run(order, calls)
+                os.write(send, str(calls[0]).encode())
+            finally:
+                os._exit(code)
+        os.close(send)
+        answer(pid=child)
+        # Not reaped before the other side has had its chance to kill: the pid stays its own.
+        sys.stdin.readline()
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        told = os.read(read, 100)
+        os.close(read)
+        answer(status=status, calls=int(told or 0))
+
+
+if __name__ == "__main__":
+    main()

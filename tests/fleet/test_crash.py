@@ -1,0 +1,186 @@
+"""Killed at any point and resumed: nothing torn, nothing unpaid, nothing released twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.fleet.cases import (
+    KEY,
+    RELEASE,
+    TERMS,
+    digests,
+    new_ledger,
+    published,
+    release,
+    small_fleet,
+    spends,
+)
+
+from hushmeter.fleet.ledger import open_ledger
+from hushmeter.fleet.state import PrivateFolder
+from hushmeter.fleet.survey import list_files
+
+KILLS = 110
+CHILD = Path(__file__).with_name("child.py")
+
+
+class Jobs:
+    """Fleet jobs in forks of one warm process."""
+
+    def __init__(self):
+        self._process = subprocess.Popen(
+            [sys.executable, str(CHILD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self._answer() == {"ready": True}
+
+    def _answer(self):
+        return json.loads(self._process.stdout.readline())
+
+    def _tell(self, line):
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
+    def run(self, order, *, delay=None):
+        """Status and number of calls; killed from outside after `delay` seconds if given."""
+        self._tell(json.dumps(order))
+        pid = self._answer()["pid"]
+        if delay is not None:
+            time.sleep(delay)
+            os.kill(pid, signal.SIGKILL)
+        self._tell("reap")
+        answer = self._answer()
+        return answer["status"], answer["calls"]
+
+    def close(self):
+        self._process.stdin.close()
+        self._process.stdout.close()
+        assert self._process.wait() == 0
+
+
+@pytest.fixture(scope="module")
+def jobs():
+    running = Jobs()
+    yield running
+    running.close()
+
+
+def check_invariants(output, url, reference):
+    """What must hold at any moment, also between a kill and the resume."""
+    there = digests(output) if output.exists() else {}
+    assert there.items() <= reference.items()
+    paid = spends(url)
+    assert len(set(paid)) == len(paid)
+    assert {(m, p) for m, p, _ in paid} >= (published(output) if there else set())
+    with open_ledger(url) as ledger:
+        assert ledger.verify() == []
+
+
+def check_finished(output, url, reference):
+    check_invariants(output, url, reference)
+    assert digests(output) == reference
+    assert not (output / ".hushmeter").exists()
+    facts = json.loads((output / "manifest.json").read_text())
+    assert {f["file"]: f["sha256"] for f in facts["files"]} == reference
+    assert facts["quarantine"]["blocks"] == 0
+    assert len(spends(url)) == len(published(output)) == facts["released_blocks"]
+
+
+def test_killed_at_many_points(jobs, tmp_path):
+    """Half at a random function call inside the job, half from outside at a random time."""
+    source = small_fleet(tmp_path)
+    undisturbed = tmp_path / "undisturbed"
+    release(source, undisturbed, new_ledger(tmp_path, "undisturbed"), key=KEY, release=RELEASE)
+    reference = digests(undisturbed)
+    chance = random.Random(5)
+    kills, finished, calls, seconds = 0, 0, None, None
+    while kills < KILLS:
+        number = finished
+        url, output = new_ledger(tmp_path, f"ledger-{number}"), tmp_path / f"out-{number}"
+        order = {
+            "source": str(source),
+            "output": str(output),
+            "ledger": url,
+            "release": RELEASE,
+            "key": KEY.hex(),
+        }
+        if calls is None:
+            status, calls = jobs.run({**order, "count": True})
+            assert (status, calls > 1000) == (0, True)
+        elif seconds is None:
+            start = time.perf_counter()
+            assert jobs.run(order)[0] == 0
+            seconds = time.perf_counter() - start
+        else:
+            while True:
+                if chance.random() < 0.5:
+                    point = chance.randrange(1, calls)
+                    status, _ = jobs.run({**order, "count": True, "kill_at": point})
+                else:
+                    status, _ = jobs.run(order, delay=chance.uniform(0, seconds))
+                check_invariants(output, url, reference)
+                assert status in (0, -signal.SIGKILL)
+                if status == 0:
+                    break
+                kills += 1
+        check_finished(output, url, reference)
+        finished += 1
+    assert finished > 5
+
+
+def test_the_real_command_with_workers_killed_and_resumed(tmp_path):
+    """The job process is killed; its workers go with it, and --resume ends as if nothing was."""
+    source = small_fleet(tmp_path, meters=60, days=10, files=24)
+    url, output = new_ledger(tmp_path), tmp_path / "out"
+    command = [sys.executable, "-m", "hushmeter", "fleet", str(source), "-o", str(output)]
+    command += ["-e", TERMS.epsilon, "--clamp", "0,12000", "--ledger", url, "-j", "2", "--resume"]
+    chance = random.Random(6)
+    folder = PrivateFolder(output)
+    job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while len(digests(output) if output.exists() else {}) < 3:
+        assert job.poll() is None, job.stderr.read()
+        time.sleep(0.01)
+    time.sleep(chance.uniform(0, 0.05))
+    workers = descendants(job.pid)
+    assert len(workers) >= 3
+    job.kill()
+    job.communicate()
+    wait_until_gone(workers)
+    with open_ledger(url) as ledger:
+        assert ledger.verify() == []
+    assert {(m, p) for m, p, _ in spends(url)} >= published(output)
+    assert not (output / "manifest.json").exists()
+    before, key, name = digests(output), folder.key(), folder.asked["release"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    undisturbed = tmp_path / "undisturbed"
+    release(source, undisturbed, new_ledger(tmp_path, "other"), key=key, release=name)
+    check_finished(output, url, digests(undisturbed))
+    assert before.items() <= digests(output).items()
+    assert len(before) < len(list_files(source))
+
+
+def descendants(pid):
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [found for text in children for found in (int(text), *descendants(text))]
+
+
+def wait_until_gone(pids):
+    end = time.monotonic() + 60
+    while any(Path(f"/proc/{pid}").exists() and not zombie(pid) for pid in pids):
+        assert time.monotonic() < end, f"workers {pids} outlive their job"
+        time.sleep(0.02)
+
+
+def zombie(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True

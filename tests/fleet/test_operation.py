@@ -1,0 +1,637 @@
+"""The fleet job on one machine: what it writes, what it charges, what it repeats."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.fleet.cases import (
+    KEY,
+    RELEASE,
+    TERMS,
+    digests,
+    new_ledger,
+    published,
+    readings,
+    release,
+    small_fleet,
+    spends,
+    write,
+)
+
+from hushmeter.errors import DataError, InputError
+from hushmeter.fleet import input as fleet_input
+from hushmeter.fleet import job as fleet_job
+from hushmeter.fleet import state as fleet_state
+from hushmeter.fleet import task as fleet_task
+from hushmeter.fleet.job import FleetJob, build_mechanism
+from hushmeter.fleet.keys import file_key, input_digest, stretch_key
+from hushmeter.fleet.ledger import Ledger, open_ledger
+from hushmeter.fleet.manifest import read_manifest
+from hushmeter.fleet.output import StagedFile
+from hushmeter.fleet.schema import Columns
+from hushmeter.fleet.state import PrivateFolder
+from hushmeter.fleet.survey import estimate_bytes, list_files, read_footer
+from hushmeter.fleet.task import batch_names, protect_file
+from hushmeter.noise.randomness import KEY_BYTES
+
+PRICE = 500_000
+"""micro-ε of `TERMS`."""
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return new_ledger(tmp_path)
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    return small_fleet(tmp_path)
+
+
+def noise_of(source, output, name):
+    """Released minus clamped true power [W] of a file in watts."""
+    true, out = (pq.read_table(folder / name)["value"].to_numpy() for folder in (source, output))
+    return out - np.clip(true, *TERMS.clamp)
+
+
+def test_a_release(fleet, ledger, tmp_path):
+    done = release(fleet, tmp_path / "out", ledger)
+    assert done.complete
+    for name in list_files(fleet):
+        true, out = pq.read_table(fleet / name), pq.read_table(tmp_path / "out" / name)
+        assert out.schema.equals(true.schema)
+        assert out.drop(["value"]).equals(true.drop(["value"]))
+        assert (out["value"].to_numpy() % 1 == 0).all()
+    wanted = {(f"M{m:08d}", f"2024-01-0{d}", "load") for m in range(12) for d in (1, 2)}
+    assert set(spends(ledger)) == wanted
+    with open_ledger(ledger) as opened:
+        assert opened.total("M00000003") == 2 * PRICE
+        assert opened.verify() == []
+
+
+def test_the_noise_has_the_law_of_the_mechanism(tmp_path, ledger):
+    fleet = small_fleet(tmp_path, meters=100, days=20, files=2)
+    release(fleet, tmp_path / "out", ledger)
+    noise = np.concatenate([noise_of(fleet, tmp_path / "out", n) for n in list_files(fleet)])
+    law = build_mechanism(TERMS)
+    # Central limits that fail once in a million: |z| < 4.9; kurtosis of Laplace noise is 6.
+    assert noise.size == 48_000
+    assert abs(noise.mean()) < 4.9 * law.std / noise.size**0.5
+    assert abs((noise**2).mean() / law.std**2 - 1) < 4.9 * (5 / noise.size) ** 0.5
+    below = (np.abs(noise) <= law.quantile(0.5)).mean()
+    assert abs(below - 0.5) < 4.9 * 0.5 / noise.size**0.5 + 1e-3
+
+
+def test_the_manifest_says_what_was_promised(fleet, ledger, tmp_path):
+    done = release(fleet, tmp_path / "out", ledger)
+    manifest = read_manifest(tmp_path / "out")
+    facts = manifest.facts
+    assert facts == done.manifest == json.loads((tmp_path / "out/manifest.json").read_text())
+    assert manifest.terms == TERMS
+    assert facts["promise"]["unit"]["sentence"].startswith("any value of a reading (12000 W wide)")
+    assert facts["promise"]["mechanism"]["scale"] == 24_000
+    assert {f["file"]: f["sha256"] for f in facts["files"]} == digests(tmp_path / "out")
+    assert facts["quarantine"] == {"files": 0, "blocks": 0, "reasons": {}}
+    with open_ledger(ledger) as opened:
+        assert facts["ledger_head"] == str(opened.head())
+        assert opened.terms_of(facts["release"]) == json.loads(json.dumps(facts["promise"]))
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        "manifest.json",
+        *list_files(fleet),
+    ]
+
+
+def test_any_number_of_workers_gives_the_same_bytes(fleet, ledger, tmp_path):
+    seen = []
+    release(fleet, tmp_path / "one", ledger, key=KEY, release=RELEASE)
+    release(
+        fleet,
+        tmp_path / "two",
+        new_ledger(tmp_path, "other"),
+        jobs=2,
+        key=KEY,
+        release=RELEASE,
+        report=lambda one, done, total: seen.append((one.source, done, total)),
+    )
+    assert digests(tmp_path / "one") == digests(tmp_path / "two")
+    assert sorted(source for source, *_ in seen) == list_files(fleet)
+    assert seen[-1][1:] == (12 * 2 * 24,) * 2
+
+
+def test_every_release_has_fresh_noise(fleet, ledger, tmp_path):
+    release(fleet, tmp_path / "a", ledger, stream="one")
+    release(fleet, tmp_path / "b", ledger, stream="two")
+    name = list_files(fleet)[0]
+    first, second = (noise_of(fleet, tmp_path / out, name) for out in "ab")
+    assert (first == second).mean() < 0.01
+
+
+def test_a_job_travels(tmp_path):
+    job = FleetJob(TERMS, "in", "out", "sqlite:///x.db", RELEASE, key=KEY)
+    assert pickle.loads(pickle.dumps(job)) == job
+    assert FleetJob.from_dict(json.loads(json.dumps(job.to_dict())), KEY) == job
+    assert KEY.hex() not in repr(job)
+    assert repr(KEY) not in repr(job)
+    assert "secret" not in repr(replace(job, ledger="postgresql://me:secret@host/db"))
+
+
+@pytest.mark.parametrize("unit", ["W", "kW", "Wh", "kWh"])
+def test_units_are_kept(tmp_path, ledger, unit):
+    """Half an hour: 1 kWh is 2000 W for that long."""
+    watts = {"W": 1.0, "kW": 1e3, "Wh": 2.0, "kWh": 2e3}[unit]
+    columns = readings(interval_s=1800, unit=unit)
+    columns["value"] = [v / watts for v in columns["value"]]
+    columns["value"][5], columns["value"][6] = 1e307, -7.0
+    write(tmp_path / "in/a.parquet", columns)
+    # So little noise that the rounding is all there is: ε = 20000 for the whole range.
+    terms = replace(TERMS, epsilon="1e6", max_epsilon=1e7, interval_s=1800)
+    release(tmp_path / "in", tmp_path / "out", ledger, terms)
+    out = pq.read_table(tmp_path / "out/a.parquet")
+    assert set(out["unit"].to_pylist()) == {unit}
+    with np.errstate(over="ignore"):
+        true = np.clip(np.array(columns["value"]) * watts, 0, 12_000)
+    assert out["value"].to_numpy() * watts == pytest.approx(np.floor(true + 0.5), rel=1e-12)
+
+
+def test_units_may_differ_between_blocks(tmp_path, ledger):
+    columns = readings()
+    for row in range(48, 96):
+        columns["unit"][row], columns["value"][row] = "kWh", columns["value"][row] / 1000
+    write(tmp_path / "in/a.parquet", columns)
+    terms = replace(TERMS, epsilon="1e6", max_epsilon=1e7)
+    assert release(tmp_path / "in", tmp_path / "out", ledger, terms).complete
+    out = pq.read_table(tmp_path / "out/a.parquet")["value"].to_numpy()
+    assert out == pytest.approx(columns["value"])
+
+
+def test_columns_and_row_groups_are_carried_through(tmp_path, ledger):
+    columns = readings()
+    table = pa.table(
+        {
+            "mpan": pa.array([7 if m == "a" else 8 for m in columns["meter"]], pa.int64()),
+            "at": pa.array(columns["time"], pa.timestamp("us", tz="Europe/Berlin")),
+            "load": pa.array(columns["value"], pa.float32()),
+            "unit": pa.array(columns["unit"], pa.large_string()),
+            "interval_s": pa.array(columns["interval_s"], pa.uint16()),
+            "tags": pa.array([["x"], None, []] * 32, pa.list_(pa.string())),
+            "note": pa.array([None, "n"] * 48, pa.string()),
+            "flag": pa.array([True, False, None] * 32),
+        },
+    ).replace_schema_metadata({"owner": "grid"})
+    (tmp_path / "in/deep/er").mkdir(parents=True)
+    pq.write_table(table, tmp_path / "in/deep/er/x.parquet", row_group_size=40)
+    names = Columns("mpan", "at", "load")
+    release(tmp_path / "in", tmp_path / "out", ledger, columns=names)
+    file = pq.ParquetFile(tmp_path / "out/deep/er/x.parquet")
+    out = file.read()
+    assert out.schema.remove_metadata().equals(table.schema.remove_metadata())
+    assert out.drop(["load"]).equals(table.drop(["load"]))
+    assert file.metadata.metadata[b"owner"] == b"grid"
+    assert file.metadata.metadata[b"hushmeter.release"]
+    groups = [file.metadata.row_group(g) for g in range(file.num_row_groups)]
+    assert [group.num_rows for group in groups] == [40, 40, 16]
+    stored = {groups[0].column(c).path_in_schema: groups[0].column(c) for c in range(8)}
+    assert "BYTE_STREAM_SPLIT" in stored["load"].encodings
+    assert "DELTA_BINARY_PACKED" in stored["at"].encodings
+    assert {column.compression for column in stored.values()} == {"ZSTD"}
+    assert spends(ledger)[0] == ("7", "2024-03-01", "load")
+
+
+def test_paths_longer_than_a_name_can_be(tmp_path, ledger):
+    folder = "/".join(f"kreis={letter * 20}" for letter in "äöü")
+    write(tmp_path / "in" / folder / "a.parquet", readings())
+    assert release(tmp_path / "in", tmp_path / "out", ledger).complete
+    assert list(digests(tmp_path / "out")) == [f"{folder}/a.parquet"]
+
+
+@pytest.mark.parametrize("limit", ["GROUP_ROWS", "KEPT_BYTES", "RAW_BYTES"])
+def test_large_files_are_read_in_stretches(tmp_path, ledger, monkeypatch, limit):
+    """Whatever a file is too large for, it is released all the same, row by row in order."""
+    write(tmp_path / "in/a.parquet", readings(days=8), row_group_size=300)
+    monkeypatch.setattr(fleet_input, "RECORD_ROWS", 50)
+    monkeypatch.setattr(fleet_input, limit, 100)
+    assert release(tmp_path / "in", tmp_path / "out", ledger).complete
+    true, out = (pq.read_table(tmp_path / f / "a.parquet") for f in ("in", "out"))
+    assert out.drop(["value"]).equals(true.drop(["value"]))
+    groups = pq.ParquetFile(tmp_path / "out/a.parquet").metadata
+    sizes = [groups.row_group(g).num_rows for g in range(groups.num_row_groups)]
+    assert sizes == ([100, 100, 100, 84] if limit == "GROUP_ROWS" else [300, 84])
+    noise = noise_of(tmp_path / "in", tmp_path / "out", "a.parquet")
+    assert np.unique(noise).size > 350
+
+
+def test_many_blocks_are_charged_in_several_batches(fleet, ledger, tmp_path, monkeypatch):
+    monkeypatch.setattr(fleet_task, "BATCH_BLOCKS", 3)
+    assert batch_names("x", 3) == ["x"]
+    assert batch_names("x", 0) == ["x"]
+    assert batch_names("x", 7) == ["x", "x#2", "x#3"]
+    release(fleet, tmp_path / "out", ledger)
+    assert len(spends(ledger)) == 24
+    with open_ledger(ledger) as opened:
+        assert {row["source"] for row in opened.rows()} >= {"part-0000.parquet#2"}
+
+
+def test_by_month(tmp_path, ledger):
+    write(tmp_path / "in/a.parquet", readings(days=40))
+    release(tmp_path / "in", tmp_path / "out", ledger, replace(TERMS, period="month"))
+    assert sorted(spends(ledger)) == [
+        (meter, month, "load") for meter in "ab" for month in ("2024-03", "2024-04")
+    ]
+
+
+def test_the_interval_is_that_of_the_first_file(tmp_path, ledger):
+    write(tmp_path / "in/a.parquet", readings(interval_s=900))
+    write(tmp_path / "in/b.parquet", readings(meters=("c",), interval_s=1800))
+    done = release(tmp_path / "in", tmp_path / "out", ledger, replace(TERMS, span="day"))
+    assert done.job.terms.interval_s == 900
+    assert done.manifest["promise"]["unit"]["touches"] == 96
+    assert {(p.meter, p.sentence) for r in done.reports for p in r.problems} == {
+        ("c", "the interval is not the 900 s of this release.")
+    }
+    done = release(tmp_path / "in", tmp_path / "out2", ledger, interval_s=1800)
+    assert done.manifest["released_rows"] == 96
+
+
+# Keys.
+
+
+def test_any_change_gives_another_key():
+    base = {
+        "release": "r",
+        "stream": "s",
+        "terms": {"epsilon": "1"},
+        "source": "f",
+        "file_sha256": bytes(32),
+    }
+    changes = [
+        {},
+        {"release": "r2"},
+        {"stream": "s2"},
+        {"terms": {"epsilon": "2"}},
+        {"source": "f2"},
+        {"file_sha256": bytes(31) + b"\1"},
+        # The same letters, cut elsewhere.
+        {"release": "rs", "stream": ""},
+        {"release": "", "stream": "rs"},
+    ]
+    keys = [file_key(KEY, **(base | change)) for change in changes]
+    keys += [file_key(bytes(32), **base), stretch_key(keys[0], 0, 12), stretch_key(keys[0], 0, 1)]
+    keys += [stretch_key(keys[0], 1, 2), bytes.fromhex(input_digest(KEY, bytes(32)))]
+    assert {len(key) for key in keys} == {KEY_BYTES}
+    assert all(a != b for a, b in combinations(keys, 2))
+
+
+def test_noise_does_not_depend_on_what_is_left_out(tmp_path):
+    """The same file under the same key: a row keeps its noise when another block is refused."""
+    write(tmp_path / "in/a.parquet", readings())
+    free, capped = new_ledger(tmp_path, "free"), new_ledger(tmp_path, "capped")
+    with open_ledger(capped) as ledger:
+        ledger.set_cap(total="0.5", meter="a")
+    release(tmp_path / "in", tmp_path / "whole", free, key=KEY, release=RELEASE)
+    release(tmp_path / "in", tmp_path / "part", capped, key=KEY, release=RELEASE)
+    whole, part = (pq.read_table(tmp_path / f / "a.parquet") for f in ("whole", "part"))
+    assert part.num_rows == 72
+    assert part.equals(pa.concat_tables([whole.slice(0, 24), whole.slice(48)]))
+
+
+def test_changed_data_get_fresh_noise(tmp_path):
+    columns = readings()
+    write(tmp_path / "a/x.parquet", columns)
+    columns["value"][3] += 1
+    write(tmp_path / "b/x.parquet", columns)
+    for name in "ab":
+        out = tmp_path / f"out-{name}"
+        release(tmp_path / name, out, new_ledger(tmp_path, name), key=KEY, release=RELEASE)
+    noise = [noise_of(tmp_path / n, tmp_path / f"out-{n}", "x.parquet") for n in "ab"]
+    assert (noise[0] == noise[1]).mean() < 0.1
+
+
+def test_the_key_is_private_and_destroyed(fleet, ledger, tmp_path):
+    seen = {}
+
+    def look(*_):
+        folder = PrivateFolder(tmp_path / "out")
+        seen["key"] = folder.key()
+        seen["modes"] = {folder.path.stat().st_mode & 0o777, folder.key_file.stat().st_mode & 0o777}
+
+    release(fleet, tmp_path / "out", ledger, report=look)
+    assert len(seen["key"]) == KEY_BYTES
+    assert seen["modes"] == {0o700, 0o600}
+    assert not (tmp_path / "out/.hushmeter").exists()
+    everything = b"".join(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
+    assert seen["key"] not in everything
+    assert seen["key"].hex().encode() not in everything
+
+
+# Repeating, resuming, correcting.
+
+
+def test_a_period_is_released_once(fleet, ledger, tmp_path):
+    first = release(fleet, tmp_path / "out", ledger)
+    again = release(fleet, tmp_path / "again", ledger)
+    assert not again.complete
+    assert digests(tmp_path / "again") == {}
+    assert again.manifest["quarantine"]["reasons"] == {
+        f"refused by the ledger (already released by release {first.job.release})": 24
+    }
+    with open_ledger(ledger) as opened:
+        assert opened.total("M00000000") == 2 * PRICE
+
+
+def test_a_correction_spends_again_with_fresh_noise(fleet, ledger, tmp_path):
+    release(fleet, tmp_path / "out", ledger)
+    with open_ledger(ledger) as opened:
+        opened.set_cap(total="1.5", meter="M00000000")
+    done = release(fleet, tmp_path / "fixed", ledger, correct=True)
+    assert done.manifest["correction"]
+    problems = [p for r in done.reports for p in r.problems]
+    assert [(p.meter, p.period) for p in problems] == [("M00000000", "2024-01-02")]
+    with open_ledger(ledger) as opened:
+        assert opened.total("M00000000") == 3 * PRICE
+        assert opened.total("M00000001") == 4 * PRICE
+        assert opened.verify() == []
+    name = list_files(fleet)[1]
+    first, second = (noise_of(fleet, tmp_path / out, name) for out in ("out", "fixed"))
+    assert (first == second).mean() < 0.02
+
+
+def stop_after(count):
+    """A report that gives up after so many files."""
+    done = []
+
+    def report(one, *_):
+        done.append(one.source)
+        if len(done) == count:
+            raise KeyboardInterrupt
+
+    return report
+
+
+def interrupted(fleet, ledger, output, count=2, **more):
+    with pytest.raises(KeyboardInterrupt):
+        release(fleet, output, ledger, report=stop_after(count), **more)
+
+
+def test_resuming_goes_on_for_nothing(fleet, ledger, tmp_path):
+    release(fleet, tmp_path / "whole", new_ledger(tmp_path, "other"), key=KEY, release=RELEASE)
+    interrupted(fleet, ledger, tmp_path / "out", key=KEY, release=RELEASE)
+    before = digests(tmp_path / "out")
+    assert len(before) == 2
+    with pytest.raises(DataError, match="unfinished release; add --resume"):
+        release(fleet, tmp_path / "out", ledger)
+    done = release(fleet, tmp_path / "out", ledger, resume=True)
+    assert done.complete
+    assert done.job.release == RELEASE
+    assert digests(tmp_path / "out") == digests(tmp_path / "whole")
+    assert len(spends(ledger)) == 24
+    finished = release(fleet, tmp_path / "out", ledger, resume=True)
+    assert finished.manifest == done.manifest
+    assert finished.job.release == RELEASE
+    with pytest.raises(DataError, match="holds a finished release"):
+        release(fleet, tmp_path / "out", ledger)
+
+
+def test_resuming_needs_the_same_terms(fleet, ledger, tmp_path):
+    interrupted(fleet, ledger, tmp_path / "out")
+    for change in ({"epsilon": "1"}, {"grid": "2"}, {"period": "month"}):
+        name = next(iter(change))
+        with pytest.raises(InputError, match=f"with another {name}"):
+            release(fleet, tmp_path / "out", ledger, replace(TERMS, **change), resume=True)
+    with pytest.raises(InputError, match="with another stream"):
+        release(fleet, tmp_path / "out", ledger, stream="other", resume=True)
+    assert release(fleet, tmp_path / "out", ledger, resume=True).complete
+
+
+def test_without_its_key_a_release_cannot_go_on(fleet, ledger, tmp_path):
+    interrupted(fleet, ledger, tmp_path / "out")
+    PrivateFolder(tmp_path / "out").key_file.unlink()
+    with pytest.raises(DataError, match=r"key of the unfinished release .* is lost.*--correct"):
+        release(fleet, tmp_path / "out", ledger, resume=True)
+    done = release(fleet, tmp_path / "anew", ledger, correct=True)
+    assert done.complete
+
+
+def test_a_file_that_changed_after_it_was_paid_for(fleet, ledger, tmp_path):
+    interrupted(fleet, ledger, tmp_path / "out", count=1)
+    name = list_files(fleet)[1]
+    job = FleetJob.from_dict(
+        PrivateFolder(tmp_path / "out").asked, PrivateFolder(tmp_path / "out").key()
+    )
+    protect_file(job, name)
+    (tmp_path / "out" / name).unlink()
+    table = pq.read_table(fleet / name)
+    pq.write_table(table.slice(0, 24), fleet / name)
+    done = release(fleet, tmp_path / "out", ledger, resume=True)
+    (problem,) = [p for r in done.reports for p in r.problems]
+    assert "was paid for with other content" in problem.sentence
+    assert name not in digests(tmp_path / "out")
+
+
+class Crash(BaseException):
+    """The machine dies here."""
+
+
+def dies(*_):
+    raise Crash
+
+
+def cut_short(monkeypatch, owner, name, fleet, ledger, output, **more):
+    """A release that dies where `owner.name` is called first."""
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, dies)
+        with pytest.raises(Crash):
+            release(fleet, output, ledger, **more)
+
+
+@pytest.mark.parametrize("maker", [(fleet_job, "hushmeter 9.9"), (pa, "pyarrow 9.9")])
+def test_another_version_does_not_resume(fleet, ledger, tmp_path, monkeypatch, maker):
+    """Published and paid for but not marked: other noise would be a second release for free."""
+    cut_short(monkeypatch, Ledger, "mark_released", fleet, ledger, tmp_path / "out")
+    before = digests(tmp_path / "out")
+    assert len(before) == 1
+    module, words = maker
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "__version__", "9.9")
+        with pytest.raises(DataError, match=rf"begun with .* and this is .*{words}"):
+            release(fleet, tmp_path / "out", ledger, resume=True)
+    assert digests(tmp_path / "out") == before
+    assert release(fleet, tmp_path / "out", ledger, resume=True).complete
+    assert before.items() <= digests(tmp_path / "out").items()
+
+
+def test_what_is_published_stands_though_its_input_has_changed(
+    fleet, ledger, tmp_path, monkeypatch
+):
+    cut_short(monkeypatch, Ledger, "mark_released", fleet, ledger, tmp_path / "out")
+    (name,) = before = digests(tmp_path / "out")
+    write(fleet / name, readings())
+    done = release(fleet, tmp_path / "out", ledger, resume=True)
+    assert done.complete
+    told = {file["file"]: file["sha256"] for file in done.manifest["files"]}
+    assert told == digests(tmp_path / "out")
+    assert told[name] == before[name]
+    with open_ledger(ledger) as opened:
+        assert opened.state_of(done.job.release, name) == "released"
+
+
+def test_a_published_file_that_was_damaged_is_written_again(fleet, ledger, tmp_path):
+    interrupted(fleet, ledger, tmp_path / "out", count=1)
+    (name,) = before = digests(tmp_path / "out")
+    (tmp_path / "out" / name).write_bytes(b"torn")
+    done = release(fleet, tmp_path / "out", ledger, resume=True)
+    assert done.complete
+    assert digests(tmp_path / "out")[name] == before[name]
+
+
+def test_the_manifest_lists_only_what_is_there(fleet, ledger, tmp_path, monkeypatch):
+    """Dead between report and rename; then the input goes: nothing was published of it."""
+    cut_short(monkeypatch, StagedFile, "publish", fleet, ledger, tmp_path / "out")
+    (fleet / list_files(fleet)[0]).unlink()
+    done = release(fleet, tmp_path / "out", ledger, resume=True)
+    assert {file["file"] for file in done.manifest["files"]} == set(digests(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("stored", [pa.string(), pa.dictionary(pa.int8(), pa.string())])
+def test_what_is_left_out_leaves_no_trace(tmp_path, ledger, stored):
+    """Dictionaries are written whole: nothing that only dropped rows refer to may be in them."""
+    columns = readings(meters=("kept", "refused"))
+    columns["note"] = pa.array(["seen"] * 48 + ["unseen"] * 48).cast(stored)
+    write(tmp_path / "in/a.parquet", columns)
+    with open_ledger(ledger) as opened:
+        opened.set_cap(total="0.000001", meter="refused")
+    release(tmp_path / "in", tmp_path / "out", ledger)
+    texts = ["meter", "note", "unit"]
+    out = pq.ParquetFile(tmp_path / "out/a.parquet", read_dictionary=texts).read()
+    found = [out[name].chunk(0).dictionary.to_pylist() for name in texts]
+    assert found == [["kept"], ["seen"], ["W"]]
+    assert pq.read_table(tmp_path / "out/a.parquet").schema.field("note").type == stored
+
+
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.binary_view()])
+def test_views_are_carried_through_where_rows_are_left_out(tmp_path, ledger, kind):
+    columns = readings()
+    columns["value"][3] = None
+    columns["note"] = pa.array(["x", None, "yy"] * 32, pa.string()).cast(kind)
+    write(tmp_path / "in/a.parquet", columns)
+    assert release(tmp_path / "in", tmp_path / "out", ledger).manifest["released_rows"] == 72
+    true, out = (pq.read_table(tmp_path / f / "a.parquet") for f in ("in", "out"))
+    assert out.drop(["value"]).equals(true.drop(["value"]).slice(24))
+
+
+def test_a_late_task_does_not_keep_the_private_folder(fleet, ledger, tmp_path, monkeypatch):
+    folder, rmtree, calls = PrivateFolder(tmp_path / "out"), shutil.rmtree, []
+
+    def disturbed(path, **options):
+        rmtree(path, **options)
+        calls.append(path)
+        if len(calls) == 1:
+            folder.staging.mkdir(parents=True)
+            (folder.staging / "late").write_bytes(b"")
+
+    monkeypatch.setattr(fleet_state.shutil, "rmtree", disturbed)
+    assert release(fleet, tmp_path / "out", ledger).complete
+    assert not folder.path.exists()
+
+
+def test_a_job_that_comes_as_another_ends_does_not_lock_what_is_gone(
+    fleet, ledger, tmp_path, monkeypatch
+):
+    """The other took folder and lock away between the opening of the lock and the locking."""
+    folder = PrivateFolder(tmp_path / "out")
+    flock = fleet_state.fcntl.flock
+
+    def late(descriptor, how):
+        shutil.rmtree(folder.path)
+        flock(descriptor, how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fleet_state.fcntl, "flock", late)
+        with pytest.raises(DataError, match="another job is working in"):
+            release(fleet, tmp_path / "out", ledger)
+    assert release(fleet, tmp_path / "out", ledger).complete
+
+
+def test_a_file_that_cannot_be_read_again(fleet, ledger, tmp_path, monkeypatch):
+    monkeypatch.setattr(fleet_input, "RAW_BYTES", 0)
+    monkeypatch.setattr(fleet_input, "KEPT_BYTES", 0)
+    write_noised = fleet_task.write_noised
+
+    def disturb(job, source, *rest):
+        os.truncate(fleet / source, 200)
+        write_noised(job, source, *rest)
+
+    monkeypatch.setattr(fleet_task, "write_noised", disturb)
+    with pytest.raises(DataError, match=r"^part-0000\.parquet changed while it was read"):
+        release(fleet, tmp_path / "out", ledger)
+    assert digests(tmp_path / "out") == {}
+
+
+def test_a_file_that_changes_while_it_is_read(fleet, ledger, tmp_path, monkeypatch):
+    monkeypatch.setattr(fleet_input, "RAW_BYTES", 0)
+    write_noised = fleet_task.write_noised
+
+    def disturb(job, source, *rest):
+        write_noised(job, source, *rest)
+        with (fleet / source).open("r+b") as file:
+            file.seek(100)
+            file.write(b"\0")
+
+    monkeypatch.setattr(fleet_task, "write_noised", disturb)
+    with pytest.raises(DataError, match="changed while it was read"):
+        release(fleet, tmp_path / "out", ledger)
+    assert digests(tmp_path / "out") == {}
+
+
+def test_two_jobs_cannot_share_a_folder(fleet, ledger, tmp_path):
+    def second(*_):
+        with pytest.raises(DataError, match="another job is working in"):
+            release(fleet, tmp_path / "out", ledger, resume=True)
+
+    assert release(fleet, tmp_path / "out", ledger, report=second).complete
+
+
+def test_what_was_published_was_paid_for(fleet, ledger, tmp_path):
+    release(fleet, tmp_path / "out", ledger)
+    assert published(tmp_path / "out") == {(m, p) for m, p, _ in spends(ledger)}
+
+
+def test_the_estimate_of_the_room_is_close(tmp_path, ledger):
+    fleet = small_fleet(tmp_path, meters=300, days=10, files=1)
+    release(fleet, tmp_path / "out", ledger)
+    name = list_files(fleet)[0]
+    size = (tmp_path / "out" / name).stat().st_size
+    estimate = estimate_bytes(TERMS, {name: read_footer(fleet / name, "value")})
+    assert 0.8 * estimate < size < 1.1 * estimate
+
+
+@pytest.mark.slow
+def test_memory_is_bounded_whatever_the_file(tmp_path, ledger):
+    """Ten million rows in one row group: less than 500 MB, measured in a process of its own."""
+    fleet = small_fleet(tmp_path, meters=3500, days=30, files=1, interval_s=900)
+    name = list_files(fleet)[0]
+    table = pq.read_table(fleet / name)
+    pq.write_table(table, fleet / name, compression="zstd", row_group_size=table.num_rows)
+    script = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from hushmeter.fleet import release_fleet\n"
+        "from hushmeter.fleet.job import FleetTerms\n"
+        "terms = FleetTerms('1', (0.0, 15e3))\n"
+        "done = release_fleet(sys.argv[1], sys.argv[2], terms, ledger=sys.argv[3])\n"
+        "assert done.complete\n"
+        "print(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0])\n"
+    )
+    command = [sys.executable, "-c", script, str(fleet), str(tmp_path / "out"), ledger]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(done.stdout) / 1024 < 500

@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+import hushmeter as hm
+from hushmeter.errors import DataError, InputError, UnknownNameError
+from hushmeter.learn.circuits import run_lengths
+from hushmeter.learn.homes import FLAT_RULE, Rule, between, compare_rules, learn_home
+from hushmeter.learn.thresholds import find_levels, on_states
+from hushmeter.read import read_home_data
+
+
+def made(length=20_000):
+    """A fridge that idles at 12 W, a two-level washer, a kettle, a router, a silent circuit."""
+    rng, time_ = np.random.default_rng(3), np.arange(length)
+    fridge = np.where(time_ % 400 < 130, 95.0, 12.0)
+    washer = np.where(time_ % 5000 < 900, np.where(time_ % 100 < 30, 2000.0, 150.0), 0.0)
+    kettle = np.where(time_ % 3000 < 25, 2200.0, 0.0)
+    router, silent = np.full(length, 9.0), np.zeros(length)
+    power = np.column_stack([fridge, washer, kettle, router, silent])
+    power += np.abs(rng.normal(0, 0.5, power.shape)) * (power > 0)
+    mains = power.sum(axis=1) + 60 + rng.normal(0, 2, length)
+    names = ("fridge", "washer", "kettle", "router", "silent")
+    return hm.Trace(mains, 6.0, "2024-01-01T00:00Z", power=power, names=names)
+
+
+@pytest.fixture(scope="module")
+def learnt():
+    return learn_home(made())
+
+
+def test_roles_thresholds_and_levels(learnt):
+    circuits = {c.name: c for c in learnt.circuits}
+    assert {n: c.role for n, c in circuits.items()} == {
+        "fridge": "appliance", "washer": "appliance", "kettle": "appliance",
+        "router": "always on", "silent": "never on",
+    }  # fmt: skip
+    assert circuits["fridge"].idle == pytest.approx(12.4, abs=1)
+    assert circuits["fridge"].threshold == pytest.approx((12 + 95) / 2, abs=2)
+    assert circuits["washer"].levels == pytest.approx((150, 2000), rel=0.02)
+    assert learnt.home.appliances[1].levels == pytest.approx((150, 2000), rel=0.02)
+    assert learnt.home.appliances[2].levels == ()
+
+
+def test_powers_habits_base_and_tolerance(learnt):
+    home = learnt.home
+    assert home.names == ("fridge", "washer", "kettle")
+    assert home.powers[0] == pytest.approx(95.4, abs=1)
+    assert home.appliances[2].run_s == pytest.approx(150, rel=0.05)
+    duty = [a.duty for a in home.appliances]
+    np.testing.assert_allclose(duty, learnt.trace.truth().mean(axis=0), rtol=0.02)
+    assert 4 < home.tolerance < 12
+    assert home.base_load == pytest.approx(9 + 60, abs=5)
+    assert learnt.mains == "real mains"
+    assert "quantile" in learnt.notes[0]
+
+
+def test_denoised_is_the_sum_of_sub_meters():
+    trace = made()
+    learnt = learn_home(trace, denoised=True)
+    np.testing.assert_allclose(learnt.trace.readings, trace.power.sum(axis=1))
+    assert learnt.mains == "denoised (sum of sub-meters)"
+    assert learnt.home.base_load == pytest.approx(12.4 + 9.4, abs=1)
+    assert learnt.home.tolerance < 4
+
+
+def test_a_flat_rule_calls_an_idling_fridge_always_on(learnt):
+    flat = learn_home(made(), rule=FLAT_RULE)
+    assert flat.circuits[0].role == "always on"
+    sentences = compare_rules(learnt, flat)
+    assert "flat rule" in sentences[0]
+    assert any("fridge: appliance instead of always on" in s and "12" in s for s in sentences)
+
+
+def test_sparsity_is_that_of_every_circuit(learnt):
+    states = np.column_stack([
+        on_states(made().power[:, i], c.threshold, made().run_starts)
+        for i, c in enumerate(learnt.circuits)
+    ])  # fmt: skip
+    switches = (states[1:] != states[:-1]).sum()
+    assert learnt.sparsity == pytest.approx(1 - switches / (5 * 19_999), abs=1e-4)
+
+
+def test_short_pauses_are_merged_before_short_runs_are_dropped():
+    power = np.array([0, 9, 0, 9, 9, 0, 0, 0, 9, 0, 0, 0.0])
+    starts = np.zeros(12, bool)
+    starts[0] = True
+    merged = on_states(power, 5, starts, min_on=2, min_off=2)
+    assert merged.astype(int).tolist() == [0, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0]
+    assert on_states(power, 5, starts).sum() == 4
+
+
+def test_nothing_is_merged_or_dropped_at_a_gap():
+    power = np.array([9, 0, 0, 0, 0, 9.0])
+    starts = np.array([1, 0, 0, 1, 0, 0], bool)
+    assert on_states(power, 5, starts, min_on=3, min_off=3).sum() == 2
+    assert run_lengths(power > 5, starts).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("watts", [[0.0] * 50, [21.0] * 50, [5.0]])
+def test_a_single_level_has_no_threshold(watts):
+    levels = find_levels(np.array(watts))
+    assert levels.on == ()
+    assert levels.threshold == float("inf")
+
+
+def test_cuts_by_time():
+    trace = made(1000)
+    part = between(trace, "2024-01-01T00:10:00Z", "2024-01-01T01:00:00+00:00")
+    assert len(part) == 500
+    assert len(between(trace, None, "2024-01-02")) == 1000
+    with pytest.raises(DataError, match="no reading lies between 2025"):
+        between(trace, "2025-01-01", None)
+    with pytest.raises(InputError, match="ISO 8601"):
+        between(trace, "yesterday", None)
+
+
+def test_bad_input():
+    trace = made(500)
+    with pytest.raises(DataError, match="this trace has none"):
+        learn_home(hm.Trace([1.0, 2.0], 6.0))
+    with pytest.raises(UnknownNameError, match="did you mean 'kettle'"):
+        learn_home(trace, appliances=["ketle"])
+    with pytest.raises(DataError, match="none of the 1 circuits switches"):
+        learn_home(trace, appliances=["router"])
+    with pytest.raises(InputError, match="quantile must lie"):
+        Rule(quantile=0)
+    with pytest.raises(InputError, match="threshold must be finite"):
+        Rule(threshold=-1)
+
+
+@pytest.fixture(scope="module")
+def redd(shared_data):
+    path = shared_data / "redd" / "redd_house1_3s.parquet"
+    if not path.is_file():
+        pytest.skip(f"{path} is absent")
+    return read_home_data(path)
+
+
+def test_redd_with_a_flat_rule(redd):
+    flat = learn_home(redd, rule=FLAT_RULE)
+    mean = {c.name: c.mean_on for c in flat.circuits}
+    assert mean["fridge"] == pytest.approx(199, rel=0.03)
+    assert mean["microwave"] == pytest.approx(1179, rel=0.03)
+    assert mean["dishwasher"] == pytest.approx(643, rel=0.03)
+    assert round(100 * flat.sparsity, 2) == 99.93
+    roles = {c.name: c.role for c in flat.circuits}
+    assert roles["kitchen_outlets_1"] == roles["kitchen_outlets_2"] == "always on"
+
+
+def test_redd_with_its_own_thresholds_is_explained(redd):
+    learnt, flat = learn_home(redd), learn_home(redd, rule=FLAT_RULE)
+    sentences = " ".join(compare_rules(learnt, flat))
+    assert "oven: " in sentences
+    assert "bathroom_gfi: " in sentences
+    assert "kitchen_outlets_2: appliance instead of always on" in sentences
+    fridge = next(c for c in learnt.circuits if c.name == "fridge")
+    assert fridge.mean_on == pytest.approx(199, rel=0.03)
+    assert 5 <= learnt.home.tolerance <= 40
+
+
+def test_redd_to_home_in_five_seconds(shared_data, redd):
+    start = time.perf_counter()
+    learn_home(read_home_data(shared_data / "redd" / "redd_house1_3s.parquet"))
+    assert time.perf_counter() - start < 5
+
+
+SETS = [
+    ("redd/redd_house1_3s.parquet", None, 10.0, 0.9993, 0.9993),
+    ("redd/redd_house1_3s.parquet", None, 1.0, 0.9876, 0.9876),
+    ("refit/refit_houses_2_4_7_19_2015-01-08_8s.parquet", 2, 10.0, 0.996, 0.9997),
+    ("refit/refit_houses_2_4_7_19_2015-01-08_8s.parquet", 4, 10.0, 0.996, 0.9997),
+    ("refit/refit_houses_2_4_7_19_2015-01-08_8s.parquet", 7, 10.0, 0.996, 0.9997),
+    ("refit/refit_houses_2_4_7_19_2015-01-08_8s.parquet", 19, 10.0, 0.996, 0.9997),
+    ("tracebase/tracebase_2012-01-21_1hz_virtual_13dev.parquet", None, 10.0, 0.9994, 0.9994),
+    ("ukdale/ukdale_house1_2014-11-09_6s_4app.parquet", None, 10.0, 0.98, 0.9999),
+]
+
+
+@pytest.mark.parametrize(("file", "building", "watts", "low", "high"), SETS)
+def test_sparsity_of_each_set_under_a_stated_rule(shared_data, file, building, watts, low, high):
+    path = shared_data / file
+    if not path.is_file():
+        pytest.skip(f"{path} is absent")
+    trace = read_home_data(path, building, tz="UTC")
+    learnt = learn_home(trace, denoised=True, rule=Rule(watts, 0.0, 0.0))
+    assert low - 5e-5 <= learnt.sparsity <= high + 5e-5

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hushmeter as hm
+from hushmeter.privacy.units import (
+    Change,
+    calibrate,
+    estimate_tolerance,
+    longest_runs,
+    resolve_unit,
+    unit_epsilon,
+)
+
+HOME = hm.Home(
+    [
+        hm.Appliance("kettle", 2000.0, run_s=180.0),
+        hm.Appliance("washer", levels=(200.0, 1900.0), run_s=3600.0),
+        hm.Appliance("lamp", 60.0),
+    ],
+    tolerance=20.0,
+)
+
+
+@given(st.integers(1, 60), st.integers(1, 20), st.integers(0, 19))
+def test_norms_are_the_worst_over_all_alignments(length, window, offset):
+    """Against the moved windows themselves, for every alignment of the run."""
+    change = Change("x", 100.0, length, window)
+    moved = np.zeros((length // window + 3) * window)
+    start = offset % window
+    moved[start : start + length] = 100.0
+    means = moved.reshape(-1, window).mean(axis=1)
+    assert np.abs(means).sum() == pytest.approx(change.l1)
+    assert np.sqrt((means**2).sum()) <= change.l2 + 1e-9
+    assert means.max() <= change.largest + 1e-9
+    assert np.count_nonzero(means) <= change.touches
+    if start == 0:
+        assert np.sqrt((means**2).sum()) == pytest.approx(change.l2)
+
+
+def test_a_kettle_as_metered_and_as_half_hours():
+    """A 2 kW kettle running 3 minutes, ε = 1: 60 kW of noise at 6 s, 200 W as 30-minute means."""
+    metered = resolve_unit("appliance", "run", interval_s=6.0, home=HOME, appliance="kettle")
+    coarse = resolve_unit(
+        "appliance", "run", interval_s=6.0, home=HOME, appliance="kettle", every="30min"
+    )
+    assert metered.l1 == 60_000
+    assert metered.l2 == pytest.approx(2000 * math.sqrt(30))
+    assert coarse.l1 == coarse.l2 == pytest.approx(200)
+    assert calibrate("laplace", 1, metered).scale == pytest.approx(60_000, rel=1e-3)
+    assert calibrate("laplace", 1, coarse).scale == pytest.approx(200, rel=0.02)
+
+
+def test_units_of_the_paper_and_of_the_default():
+    paper = resolve_unit("fluctuation", interval_s=6.0, home=HOME)
+    assert paper.l1 == paper.l2 == 10.0
+    assert "not switches" in paper.sentence
+    everyone = resolve_unit(interval_s=6.0, home=HOME)
+    assert everyone.l1 == 2000.0
+    assert everyone.sentence == (
+        "whether any one appliance is on (up to 2000 W), in one metered reading of 6 s"
+    )
+    one = resolve_unit(interval_s=6.0, home=HOME, appliance="washer", span="run")
+    assert one.changes[0].watts == 1900.0
+    assert one.sentence == "whether the washer is on (1900 W), over one run of up to 1 hour"
+    clamped = resolve_unit("range", interval_s=6.0, clamp=(0, 10_000))
+    assert clamped.l1 == 10_000
+    change = resolve_unit("change", "day", interval_s=900.0, watts=50.0)
+    assert change.changes[0].readings == 96
+    assert change.sentence == "any change of up to 50 W, over one day"
+
+
+def test_worst_changes_differ_between_the_norms():
+    """Over a run, the washer has the larger Δ1, and per reading the kettle the larger change."""
+    home = HOME.subset(["kettle", "washer"])
+    unit = resolve_unit(span="run", interval_s=6.0, home=home)
+    assert unit.l1 == 1900.0 * 600
+    assert unit.largest == 2000.0
+    # A run of an hour need not begin with a reading.
+    assert unit.touches == 601
+    assert unit.sentence == (
+        "whether any one appliance is on (up to 2000 W), over one of its own runs (up to 1 hour)"
+    )
+
+
+@given(st.integers(1, 40), st.integers(1, 12), st.floats(0, 0.999))
+def test_a_run_that_begins_within_a_reading_stays_within_its_norms(length, window, start):
+    """Against the energies of a continuous run, `start` readings after a reading begins."""
+    change = Change("x", 100.0, length, window, aligned=False)
+    edges = np.arange((length // window + 4) * window + 1)
+    for offset in range(window):
+        first, last = offset + start, offset + start + length
+        covered = np.diff(np.clip(edges, first, last))
+        means = 100.0 * covered.reshape(-1, window).mean(axis=1)
+        assert means.sum() == pytest.approx(change.l1)
+        assert np.sqrt((means**2).sum()) <= change.l2 + 1e-9
+        assert means.max() <= change.largest + 1e-9
+        assert np.count_nonzero(means) <= change.touches
+
+
+def test_a_half_hour_run_on_a_half_hour_meter_costs_the_staircase_two_readings():
+    home = hm.Home([hm.Appliance("kettle", 2000.0, run_s=1800.0)], tolerance=20.0)
+    unit = resolve_unit(span="run", interval_s=1800.0, home=home)
+    assert unit.touches == 2
+    assert calibrate("staircase", 1, unit).epsilon == 0.5
+
+
+@given(
+    st.sampled_from(["laplace", "staircase", "gaussian"]),
+    st.sampled_from([0.25, 1.0, 4.0]),
+    st.sampled_from(["reading", "run", "day"]),
+    st.sampled_from([None, "1min", "30min"]),
+)
+def test_calibrated_noise_protects_its_unit_at_its_epsilon(name, epsilon, span, every):
+    home = HOME.subset(["kettle", "washer"])
+    unit = resolve_unit(span=span, interval_s=6.0, home=home, every=every)
+    mechanism = calibrate(name, epsilon, unit, delta=1e-5)
+    assert unit_epsilon(mechanism, unit) <= epsilon * (1 + 1e-9)
+    assert unit_epsilon(mechanism, unit) >= 0.8 * epsilon
+
+
+def test_an_uncalibrated_mechanism_is_worth_what_it_is_worth():
+    unit = resolve_unit(interval_s=6.0, home=HOME, appliance="kettle")
+    assert unit_epsilon(hm.Laplace(0.1, 10.0), unit) == pytest.approx(0.1 * 2001 / 11)
+    assert unit_epsilon(hm.Staircase(0.1, 10.0), unit) == pytest.approx(0.1 * 182)
+
+
+def test_long_runs_favour_the_gaussian():
+    unit = resolve_unit(span="run", interval_s=6.0, home=HOME, appliance="washer")
+    gaussian, laplace = (calibrate(name, 1, unit) for name in ("gaussian", "laplace"))
+    assert gaussian.mean_abs < laplace.mean_abs / 3
+
+
+def test_run_lengths_are_learnt_from_a_trace():
+    states = np.zeros((40, 3), bool)
+    states[5:12, 2] = True
+    states[20:25, 2] = True
+    trace = hm.Trace(np.zeros(40), 6.0, states=states)
+    assert longest_runs(trace) == [0, 0, 7]
+    unit = resolve_unit(span="run", interval_s=6.0, home=HOME, appliance="lamp", trace=trace)
+    assert unit.changes[0].readings == 7
+    gap = hm.Trace(np.zeros(40), 6.0, states=states, steps=np.arange(40) + (np.arange(40) > 8))
+    assert longest_runs(gap) == [0, 0, 5]  # the gap cuts the run of seven into four and three
+
+
+def test_tolerance_is_the_quantile_of_quiet_jumps():
+    states = np.array([[0], [0], [1], [1], [1]], bool)
+    trace = hm.Trace([0.0, 3.0, 103.0, 104.0, 99.0], 6.0, states=states)
+    assert estimate_tolerance(trace, 1.0) == 5.0
+    assert estimate_tolerance(trace, 0.5) == 3.0
+    always = hm.Trace([0.0, 1.0], 6.0, states=[[0], [1]])
+    with pytest.raises(ValueError, match="cannot be told"):
+        estimate_tolerance(always)
+    with pytest.raises(ValueError, match="quantile must lie in"):
+        estimate_tolerance(trace, 0.0)
+
+
+def test_the_paper_tolerance_of_a_synthetic_home():
+    home = hm.synth.ready_home("similar8")
+    trace = hm.synth.trace(home, 5000, 0.99, drift=0.0)
+    assert estimate_tolerance(trace, 1.0) <= home.tolerance / 2
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"protect": "everything"}, "protect must be one of"),
+        ({"span": "week"}, "span must be one of"),
+        ({}, "protect 'appliance' needs a home"),
+        ({"protect": "fluctuation"}, "needs a home, for its tolerance"),
+        ({"protect": "range"}, "needs a clamp"),
+        ({"protect": "change"}, "watts must be a number"),
+        ({"protect": "change", "watts": 0}, "watts must be positive"),
+        ({"protect": "change", "watts": 5, "span": "run"}, "a home that says how long"),
+        ({"home": HOME, "span": "run"}, "how long the lamp runs"),
+        ({"home": HOME, "appliance": "toaster"}, "no appliance named 'toaster'"),
+        (
+            {"home": HOME, "protect": "fluctuation", "appliance": "kettle"},
+            "an appliance is named, but protect is 'fluctuation'",
+        ),
+        ({"home": HOME, "every": "7s"}, "whole multiple of the 6 s interval, got 7 s"),
+        ({"home": HOME, "every": "soon"}, "every must be a time such as"),
+        ({"home": HOME, "interval_s": 0}, "interval_s must be positive"),
+    ],
+)
+def test_bad_units_are_refused_in_one_sentence(keywords, message):
+    with pytest.raises(ValueError, match=message):
+        resolve_unit(**{"interval_s": 6.0, **keywords})
+
+
+def test_unknown_mechanisms_are_refused():
+    unit = resolve_unit("change", interval_s=6.0, watts=10)
+    with pytest.raises(ValueError, match="mechanism must be one of"):
+        calibrate("uniform", 1, unit)
+
+
+@pytest.mark.parametrize("clamp", [(10, 0), (0, math.nan), (0, 1, 2), (0, math.inf), 5])
+def test_a_clamp_that_is_no_range_is_refused(clamp):
+    with pytest.raises(ValueError, match="clamp must be"):
+        resolve_unit("range", interval_s=6.0, clamp=clamp)
