@@ -16,16 +16,23 @@ NAMES = st.text(min_size=1, max_size=20).filter(lambda name: name.strip() != "")
 def homes(draw):
     names = draw(st.lists(NAMES, min_size=1, max_size=6, unique=True))
     habit = st.none() | st.floats(0.1, 1e5)
-    appliances = [
-        hm.Appliance(
-            name,
-            draw(WATTS),
-            draw(st.lists(WATTS, max_size=3).map(tuple)),
-            draw(habit),
-            draw(habit),
+    appliances = []
+    for name in names:
+        high, run_s = draw(st.none() | WATTS), draw(habit)
+        appliances.append(
+            hm.Appliance(
+                name,
+                draw(WATTS),
+                draw(st.lists(WATTS, max_size=3).map(tuple)),
+                run_s,
+                draw(habit),
+                high=high,
+                max_power=draw(st.none() | st.floats(high or 1.0, 50_000)),
+                run_high_s=draw(st.none() | st.floats(run_s or 1.0, 1e6)),
+                energy_wh=draw(habit),
+                use_s_per_day=draw(st.none() | st.floats(1.0, 86_400)),
+            )
         )
-        for name in names
-    ]
     return hm.Home(appliances, draw(st.floats(0.1, 50)), draw(st.floats(0, 500)), draw(NAMES))
 
 
@@ -55,6 +62,15 @@ def test_levels_give_the_mean_power():
     assert hm.Appliance("kettle", 2000.0).on_levels == (2000.0,)
 
 
+def test_the_protected_power_is_the_upper_one_where_it_is_known():
+    washer = hm.Appliance("washer", levels=[2000.0, 200.0])
+    assert washer.protected_power == 2000.0
+    assert hm.Appliance("washer", levels=[2000.0], high=2650).protected_power == 2650.0
+    kettle = hm.Appliance("kettle", 2100.0, run_s=180.0, max_power=9000.0)
+    assert (kettle.protected_power, kettle.protected_run_s) == (2100.0, 180.0)
+    assert hm.Appliance("kettle", 2100.0, run_s=180.0, run_high_s=400.0).protected_run_s == 400.0
+
+
 def test_duty_is_the_share_of_the_day():
     assert hm.Appliance("kettle", 2000.0, run_s=180, runs_per_day=8).duty == pytest.approx(1 / 60)
     assert hm.Appliance("kettle", 2000.0).duty is None
@@ -79,6 +95,13 @@ def test_an_existing_file_is_kept(tmp_path):
         (lambda: hm.Appliance("x", True), "power of x must be a number, got True."),
         (lambda: hm.Appliance("x", 5.0, levels=[0.0]), "a level of x must be positive"),
         (lambda: hm.Appliance("x", 5.0, run_s=0.0), "run_s of x must be positive"),
+        (lambda: hm.Appliance("x", 5.0, high=0.0), "high of x must be positive"),
+        (
+            lambda: hm.Appliance("x", 5.0, high=9, max_power=8),
+            "max_power of x .8. must be at least",
+        ),
+        (lambda: hm.Appliance("x", 5.0, run_s=9, run_high_s=8), "run_high_s of x .8. must be at"),
+        (lambda: hm.Appliance("x", 5.0, use_s_per_day=86_401), "must be at most 86400 s"),
         (lambda: hm.Home([], 1.0), "at least one appliance"),
         (lambda: hm.Home([hm.Appliance("x", 1.0)] * 2, 1.0), "two appliances are named 'x'"),
         (lambda: hm.Home([hm.Appliance("x", 1.0)], 0.0), "tolerance must be positive"),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.trace import Trace, jumps
+from hushmeter.trace import Metering, Trace, jumps
 
 
 def gapped() -> Trace:
@@ -148,3 +148,25 @@ def test_incomplete_intervals_become_gaps():
         Trace(np.ones(19), 60.0, steps=steps).coarsen("1h")
     with pytest.raises(InputError, match="whole multiple"):
         Trace(np.ones(19), 60.0).coarsen(90)
+
+
+def test_the_facts_about_the_meter_stay_with_the_trace():
+    metering = Metering(resolution_w=10.0, register_step_w=4.0, copies=2)
+    trace = Trace(np.ones(10), 60.0, states=np.ones((10, 1)), metering=metering)
+    others = [trace[2:7], trace.coarsen("5min"), trace.replace_readings(np.zeros(10))]
+    others.append(trace.with_truth(np.zeros((10, 1))))
+    assert [other.metering for other in others] == [metering] * 4
+    assert Trace([1.0], 1.0).metering == Metering()
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"resolution_w": -1.0}, "resolution_w must be finite and not negative"),
+        ({"register_step_w": np.nan}, "register_step_w must be finite and not negative"),
+        ({"copies": 0}, "copies must be a whole number of at least 1"),
+    ],
+)
+def test_impossible_facts_about_a_meter_are_refused(fields, message):
+    with pytest.raises(InputError, match=message):
+        Metering(**fields)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hushmeter.theory.bounds import Bounds, bounds
     from hushmeter.theory.exact import exact_accuracy
     from hushmeter.theory.universal import universal_limit
-    from hushmeter.trace import Trace
+    from hushmeter.trace import Metering, Trace
     from hushmeter.write import write_meter
 
 __all__ = [
@@ -51,6 +51,7 @@ __all__ = [
     "LearntHome",
     "Ledger",
     "Mechanism",
+    "Metering",
     "Receipt",
     "Release",
     "Score",
@@ -103,6 +104,7 @@ _ORIGIN = {
     "LearntHome": "learn.homes",
     "Ledger": "fleet.ledger",
     "Mechanism": "noise",
+    "Metering": "trace",
     "Receipt": "releases.receipt",
     "Release": "releases.series",
     "Score": "scoring",

@@ -16,10 +16,21 @@ import numpy as np
 
 from hushmeter.checks import FloatArray, non_negative, positive
 from hushmeter.errors import DataError, InputError, UnknownNameError
+from hushmeter.trace import SECONDS_PER_DAY
 
 if TYPE_CHECKING:
     from hushmeter.assumptions import AssumptionCheck
     from hushmeter.trace import Trace
+
+OPTIONAL_NUMBERS = (
+    "run_s",
+    "runs_per_day",
+    "high",
+    "max_power",
+    "run_high_s",
+    "energy_wh",
+    "use_s_per_day",
+)
 
 
 @dataclass(frozen=True)
@@ -37,6 +48,22 @@ class Appliance:
         Usual length of one run [s].
     runs_per_day : float, optional
         Usual number of runs a day.
+    high : float, optional
+        Upper power while on [W], such as the 99.9th percentile of its readings while on.
+    max_power : float, optional
+        Largest power ever measured [W]; at least `high`.
+    run_high_s : float, optional
+        Upper length of one run [s]; at least `run_s`.
+    energy_wh : float, optional
+        Largest energy of one run [Wh]; by default the protected power times the length of a run.
+    use_s_per_day : float, optional
+        Largest time of use a day [s], at most one day.
+
+    Raises
+    ------
+    InputError
+        If the name is empty, no power is given, a number is not positive and finite, or an upper
+        value is below the usual one.
     """
 
     name: str
@@ -44,6 +71,11 @@ class Appliance:
     levels: tuple[float, ...] = ()
     run_s: float | None = None
     runs_per_day: float | None = None
+    high: float | None = None
+    max_power: float | None = None
+    run_high_s: float | None = None
+    energy_wh: float | None = None
+    use_s_per_day: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -54,10 +86,22 @@ class Appliance:
         power = sum(levels) / len(levels) if self.power is None else self.power
         object.__setattr__(self, "levels", levels)
         object.__setattr__(self, "power", positive(f"power of {self.name}", power))
-        for field in ("run_s", "runs_per_day"):
+        for field in OPTIONAL_NUMBERS:
             value = getattr(self, field)
             if value is not None:
                 object.__setattr__(self, field, positive(f"{field} of {self.name}", value))
+        self._check_order("high", "max_power")
+        self._check_order("run_s", "run_high_s")
+        if self.use_s_per_day is not None and self.use_s_per_day > SECONDS_PER_DAY:
+            raise InputError(f"use_s_per_day of {self.name} must be at most {SECONDS_PER_DAY} s.")
+
+    def _check_order(self, lower: str, upper: str) -> None:
+        """Raise `InputError` if both fields are given and the upper one is the smaller."""
+        least, most = getattr(self, lower), getattr(self, upper)
+        if least is not None and most is not None and most < least:
+            raise InputError(
+                f"{upper} of {self.name} ({most:g}) must be at least its {lower} ({least:g})."
+            )
 
     @property
     def on_levels(self) -> tuple[float, ...]:
@@ -65,11 +109,21 @@ class Appliance:
         return self.levels or (self.power,)
 
     @property
+    def protected_power(self) -> float:
+        """Power [W] that a release hides: `high` if it is known, else the highest on-level."""
+        return max(self.on_levels) if self.high is None else self.high
+
+    @property
+    def protected_run_s(self) -> float | None:
+        """Length of a run [s] that a release hides: `run_high_s` if it is known, else `run_s`."""
+        return self.run_s if self.run_high_s is None else self.run_high_s
+
+    @property
     def duty(self) -> float | None:
         """Usual share of the day it is on, if its habits are known."""
         if self.run_s is None or self.runs_per_day is None:
             return None
-        return min(1.0, self.run_s * self.runs_per_day / 86_400)
+        return min(1.0, self.run_s * self.runs_per_day / SECONDS_PER_DAY)
 
 
 @dataclass(frozen=True)

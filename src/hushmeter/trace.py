@@ -19,6 +19,7 @@ from hushmeter.checks import (
     FloatArray,
     IntArray,
     finite_vector,
+    non_negative,
     positive,
     seconds,
     whole,
@@ -29,6 +30,43 @@ TimeArray = NDArray[np.datetime64]
 
 SECONDS_PER_DAY = 86_400
 UNITS = ("W", "kW", "Wh", "kWh")
+
+
+@dataclass(frozen=True)
+class Metering:
+    """Public facts about how a meter made its readings.
+
+    The sensitivity of a release is computed for the readings that the meter reports, not for the
+    true power. It therefore needs to know how the meter rounds. Every field is public: it comes
+    from the format of a file, from its header or from an option, and never from the values of the
+    readings.
+
+    Parameters
+    ----------
+    resolution_w : float, default 0
+        Step to which the meter rounds every reading [W]. Zero means that the step is unknown or
+        negligible.
+    register_step_w : float, default 0
+        Step of one reading [W] if the readings are differences of a counter that the meter rounds
+        (a register). A run then moves every later reading by at most one step. Zero means that
+        the readings are not differences of a counter.
+    copies : int, default 1
+        Largest number of readings of the trace into which one metered value was copied.
+
+    Raises
+    ------
+    InputError
+        If a step is negative or not finite, or `copies` is not a whole number of at least 1.
+    """
+
+    resolution_w: float = 0.0
+    register_step_w: float = 0.0
+    copies: int = 1
+
+    def __post_init__(self) -> None:
+        for field in ("resolution_w", "register_step_w"):
+            object.__setattr__(self, field, non_negative(field, getattr(self, field)))
+        object.__setattr__(self, "copies", whole("copies", self.copies))
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +91,9 @@ class Trace:
     steps : array_like of int, shape (T,), optional
         Position of each reading on the time grid, counted in intervals from `start`, strictly
         ascending; without it the readings are contiguous. A step of more than one is a gap.
+    metering : Metering, optional
+        How the meter made the readings; an ideal meter by default. Parts, coarser traces and
+        traces with other readings keep it.
     """
 
     readings: FloatArray
@@ -62,6 +103,7 @@ class Trace:
     power: FloatArray | None
     names: tuple[str, ...] | None
     steps: IntArray | None
+    metering: Metering
 
     def __init__(
         self,
@@ -72,6 +114,8 @@ class Trace:
         power: ArrayLike | None = None,
         names: Iterable[str] | None = None,
         steps: ArrayLike | None = None,
+        *,
+        metering: Metering = Metering(),  # noqa: B008
     ) -> None:
         values = finite_vector("readings", readings)
         if values.size == 0:
@@ -85,6 +129,7 @@ class Trace:
             "power": _truth("power", power, values.size, columns, np.float64),
             "names": columns,
             "steps": None if steps is None else _ascending(steps, values.size),
+            "metering": metering,
         }
         for field, value in fields.items():
             object.__setattr__(self, field, value)
@@ -113,6 +158,7 @@ class Trace:
             None if self.power is None else self.power[part],
             self.names,
             None if self.steps is None else self.steps[part] - self.steps[first],
+            metering=self.metering,
         )
 
     def replace_readings(self, readings: ArrayLike) -> Trace:
@@ -121,14 +167,30 @@ class Trace:
         if values.size != len(self):
             raise InputError(f"readings must have {len(self)} entries, got {values.size}.")
         return Trace(
-            values, self.interval_s, self.start, self.states, self.power, self.names, self.steps
+            values,
+            self.interval_s,
+            self.start,
+            self.states,
+            self.power,
+            self.names,
+            self.steps,
+            metering=self.metering,
         )
 
     def with_truth(
         self, states: ArrayLike, power: ArrayLike | None = None, names: Iterable[str] | None = None
     ) -> Trace:
         """The same readings with another truth."""
-        return Trace(self.readings, self.interval_s, self.start, states, power, names, self.steps)
+        return Trace(
+            self.readings,
+            self.interval_s,
+            self.start,
+            states,
+            power,
+            names,
+            self.steps,
+            metering=self.metering,
+        )
 
     def coarsen(self, every: float | str) -> Trace:
         """Means over longer intervals, such as "30min", that start at whole multiples in UTC.
@@ -153,6 +215,7 @@ class Trace:
             None if self.power is None else self.power[rows].mean(axis=1),
             self.names,
             cells[first] - cells[first[0]],
+            metering=self.metering,
         )
 
     @cached_property
