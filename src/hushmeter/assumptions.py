@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from hushmeter.checks import IntArray, power_vector
 from hushmeter.errors import InputError
-from hushmeter.formatting import watts
+from hushmeter.formatting import format_watts
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
@@ -120,18 +120,18 @@ class AssumptionCheck:
             f"{found.max_switches} switches per step, none in {quiet:.2%} and one in "
             f"{single:.2%} of {steps} steps; sparsity {found.sparsity:.2%}.",
             f"Assumption 2 (bounded power) {_holds(self.bounded)}: the largest jump without a "
-            f"switch is {watts(found.largest_fluctuation)}, the tolerance "
-            f"{watts(self.tolerance)}.",
+            f"switch is {format_watts(found.largest_fluctuation)}, the tolerance "
+            f"{format_watts(self.tolerance)}.",
             f"Unstated: in {found.mixed_steps} steps something went on while something else "
             "went off.",
         )
 
     def _power_sentences(self) -> tuple[str, ...]:
 
-        twice = watts(2 * self.tolerance)
+        twice = format_watts(2 * self.tolerance)
         sentences = [
             f"Assumption 3 (concentrated powers) {_holds(self.concentrated)}: margin "
-            f"{watts(self.margin)}, needed more than {twice}."
+            f"{format_watts(self.margin)}, needed more than {twice}."
         ]
         if self.unresolvable:
             sentences.append(

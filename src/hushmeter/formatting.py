@@ -1,47 +1,50 @@
-"""Numbers as people say them: shares, watts, lengths of time."""
+"""Numbers as text for people: shares out of 100, watts, kilowatt-hours and lengths of time."""
 
 from __future__ import annotations
 
 
-def times(share: float) -> str:
-    """A share as “so many of 100”, never rounded up to certainty."""
+def out_of_100(share: float) -> str:
+    """Format a share as a number out of 100, such as "71.4".
+
+    Parameters
+    ----------
+    share : float
+        Between 0 and 1.
+
+    Returns
+    -------
+    str
+        One digit after the point at most. A share below 1 is never rounded up to "100".
+    """
     if share >= 0.9995:
         return "100" if share == 1 else "over 99.9"
     number = f"{100 * share:.1f}"
     return number.removesuffix(".0")
 
 
-def watts(value: float) -> str:
-    """Watts with three digits, kilowatts from 1000 on, never an exponent for what is large."""
+def format_watts(value: float) -> str:
+    """Format a power [W] with three significant digits, from 1000 W on in kilowatts."""
     rounded = float(f"{value:.3g}")
     return f"{rounded / 1000:.12g} kW" if abs(rounded) >= 1000 else f"{rounded:g} W"
 
 
-def two_digits(value: float) -> str:
-    """Two digits, and never an exponent for what is large."""
+def format_two_digits(value: float) -> str:
+    """Format a number with two significant digits; large numbers get no exponent."""
     return f"{value:.2g}" if value < 99.5 else f"{float(f'{value:.2g}'):.0f}"
 
 
-def duration(seconds: float) -> str:
-    """Seconds, minutes or hours, whichever is shortest to say."""
-    for size, word in ((3600, "h"), (60, "min")):
+def short_duration(seconds: float) -> str:
+    """Format a length of time [s] briefly, such as "6 s", "1.5 min" or "24 h"."""
+    for name, size in (("h", 3600), ("min", 60)):
         if seconds >= size:
-            return f"{seconds / size:g} {word}"
+            return f"{seconds / size:g} {name}"
     return f"{seconds:g} s"
 
 
-def even_duration(seconds: float) -> str:
-    """Days, hours or minutes where they come out even, else seconds."""
-    for size, word in ((86_400, "day"), (3600, "h"), (60, "min")):
-        if seconds >= size and seconds % size == 0:
-            return f"{seconds / size:g} {word}"
-    return f"{seconds:g} s"
-
-
-def say_duration(seconds: float) -> str:
-    """Seconds, minutes, hours or days in words."""
-    for size, word in ((86_400, "day"), (3600, "hour"), (60, "minute")):
+def duration_in_words(seconds: float) -> str:
+    """Format a length of time [s] for a sentence, such as "30 minutes"; at most three digits."""
+    for name, size in (("day", 86_400), ("hour", 3600), ("minute", 60)):
         if seconds >= size:
             number = seconds / size
-            return f"{number:.3g} {word}{'s' if round(number, 2) != 1 else ''}"
+            return f"{number:.3g} {name if round(number, 2) == 1 else f'{name}s'}"
     return f"{seconds:g} s"

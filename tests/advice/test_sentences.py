@@ -19,7 +19,7 @@ def test_a_score_in_odds():
 def test_a_receipt_names_its_unit():
     trace = hm.Trace(np.full(50, 100.0), 6.0)
     unit = hm.resolve_unit(interval_s=6.0, home=HOME)
-    done = hm.release(trace, hm.calibrate("laplace", 0.5, unit), home=HOME, rng=0)
+    done = hm.release(trace, hm.calibrate("laplace", 0.5, unit), unit, home=HOME, rng=0)
     first, kettle = hm.explain(done)
     assert first == (
         "A simulation, not to be published. Protected at ε = 0.5: whether the kettle is on "

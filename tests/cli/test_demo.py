@@ -10,7 +10,7 @@ import sys
 import pandas as pd
 import pytest
 
-from hushmeter.formatting import times
+from hushmeter.formatting import out_of_100
 from tests.cli.test_commands import run
 from tests.report.pages import check_page
 
@@ -59,14 +59,14 @@ def test_what_is_printed_is_what_the_sweep_found(demo, page):
     seeing = table[~table.attacker.isin(["everything off", "as at the first reading"])]
     best = seeing.groupby(["epsilon", "attacker"])["alpha kettle"].mean().groupby("epsilon").max()
     row = next(r for r in page.table("“evening”: right in") if r[0] == "kettle")
-    assert row[3:7] == [times(best[epsilon]) for epsilon in EPSILONS]
+    assert row[3:7] == [out_of_100(best[epsilon]) for epsilon in EPSILONS]
     printed = next(line for line in done.stdout.splitlines() if line.strip().startswith("kettle"))
     assert printed.split()[3:] == [word.replace("over ", ">") for word in row[3:7]]
     guess = json.loads((folder / "guess.json").read_text())["alpha"]["kettle"]
     metered = json.loads((folder / "metered.json").read_text())["score"]["per_appliance"]
     (kettle,) = (a for a in metered if a["name"] == "kettle")
-    assert row[1] == times(max(guess, kettle["floor"], kettle["hold_floor"]))
-    assert row[2] == times(kettle["alpha"])
+    assert row[1] == out_of_100(max(guess, kettle["floor"], kettle["hold_floor"]))
+    assert row[2] == out_of_100(kettle["alpha"])
 
 
 def test_its_files_go_on_to_the_next_commands(demo, tmp_path):

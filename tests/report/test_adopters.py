@@ -10,7 +10,7 @@ import pytest
 import hushmeter as hm
 from hushmeter.errors import DataError
 from hushmeter.files import write_table
-from hushmeter.formatting import times
+from hushmeter.formatting import out_of_100
 from hushmeter.report.collect import collect_results
 from hushmeter.report.page import missing_results
 from hushmeter.study.figures import reproduce
@@ -62,7 +62,7 @@ def test_battery_price_and_release(adopters, tmp_path):
     promised = page.table("Proved: how often of 100 times")
     for row, one in zip(promised[1:], receipt["appliances"], strict=True):
         epsilon = min(one["run"]["basic"], one["run"]["pld"])
-        assert row[2] == f"{times(min(one['run']['odds'], 1 - 1e-12))}|ε = {epsilon:.3g}"
+        assert row[2] == f"{out_of_100(min(one['run']['odds'], 1 - 1e-12))}|ε = {epsilon:.3g}"
     assert receipt["output"]["sha256"] in page.prose
     assert len(page.images) == 3
 

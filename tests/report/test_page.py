@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import t
 
 import hushmeter as hm
-from hushmeter.formatting import times, watts
+from hushmeter.formatting import format_watts, out_of_100
 from hushmeter.study.breakpoints import fit_breakpoints
 from hushmeter.study.figures import Setting, reproduce
 from hushmeter.study.figures.artefact import Artefact, Caption
@@ -52,7 +52,7 @@ def test_the_odds_of_the_household_are_those_of_the_table(page, table, swept):
     assert [row[0] for row in rows[1:]] == ["kettle", "<script>", OLD]
     for row in rows[1:]:
         best = seeing.groupby(["epsilon", "attacker"])[f"alpha {row[0]}"].mean().groupby("epsilon")
-        assert row[2:-1] == [times(best.max()[e]) for e in epsilons]
+        assert row[2:-1] == [out_of_100(best.max()[e]) for e in epsilons]
 
 
 def test_the_scores_of_the_analyst_are_those_of_the_table(page, table):
@@ -74,9 +74,9 @@ def test_costs_are_means_over_releases_and_near_the_law(page, table):
     means = releases.groupby("epsilon").mean(numeric_only=True)
     for row, epsilon in zip(rows[1:], sorted(means.index, reverse=True), strict=True):
         reading, law = row[1].split("|law ")
-        assert reading == watts(means.reading_error_w[epsilon])
+        assert reading == format_watts(means.reading_error_w[epsilon])
         mechanism = hm.Laplace(epsilon, 2000.0)
-        assert law == watts(mechanism.mean_abs)
+        assert law == format_watts(mechanism.mean_abs)
         assert row[-1].split("|")[0] == f"{means.monthly_bill_error[epsilon]:.2f}"
     household = page.table("What it costs")
     assert [row[1] for row in household[1:]] == [row[1].split("|")[0] for row in rows[1:]]
@@ -97,10 +97,10 @@ def test_proofs_are_those_of_the_library(page):
     home = hm.Home([hm.Appliance("k", 2000.0)], 10.0)
     mechanism = hm.Laplace(10.0, 2000.0)
     reading = page.table(f"“{NAME}”, laplace: how often of 100 any")
-    assert reading[1][:2] == ["kettle", times(float(hm.universal_limit(home, mechanism)[0]))]
+    assert reading[1][:2] == ["kettle", out_of_100(float(hm.universal_limit(home, mechanism)[0]))]
     composed = page.table(f"“{NAME}”, laplace: the same from one run")
     (account,) = hm.account(mechanism, hm.Home([hm.Appliance("k", 2000.0, run_s=180)], 10.0), 1440)
-    assert composed[1][1].startswith(times(min(account.run.odds, 1 - 1e-12)))
+    assert composed[1][1].startswith(out_of_100(min(account.run.odds, 1 - 1e-12)))
     assert composed[3][1] == "–|length unknown"
     bounds = page.table(f"One jump of “{NAME}”")
     assert len(bounds) == 7

@@ -53,8 +53,8 @@ def by_library(epsilon, seed, attacker="bayes", mechanism="laplace", span="readi
     case = make_example("evening")
     unit = hm.resolve_unit("appliance", span, interval_s=6.0, home=case.home, every=every)
     noise = hm.calibrate(mechanism, epsilon, unit)
-    # The unit only enters the receipt, whose account of a whole home takes seconds.
-    released = hm.release(case.trace, noise, protect="change", every=every, rng=seed).trace
+    # Without the home, the receipt has no account of whole days, which takes seconds.
+    released = hm.release(case.trace, noise, unit, rng=seed).trace
     seen = case.trace if every is None else case.trace.coarsen(every)
     training = case.training if every is None else case.training.coarsen(every)
     known = {"mechanism": noise} if attacker == "bayes" else {}
@@ -111,7 +111,7 @@ def test_a_view_says_unit_training_and_cost(client, evening):
     case = make_example("evening")
     unit = hm.resolve_unit(interval_s=6.0, home=case.home)
     noise = hm.calibrate("laplace", 1.0, unit)
-    released = hm.release(case.trace, noise, protect="change", rng=7)
+    released = hm.release(case.trace, noise, unit, rng=7)
     assert found["unit"] == unit.sentence
     assert found["sentences"][0] == f"Protected at ε = 1: {unit.sentence}."
     assert found["trained_on"] == "three other days of the same home, sub-metered and without noise"

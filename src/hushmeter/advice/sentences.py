@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import singledispatch
 
 from hushmeter.advice.planner import Advice, Option
-from hushmeter.formatting import duration, times, two_digits, watts
+from hushmeter.formatting import format_two_digits, format_watts, out_of_100, short_duration
 from hushmeter.privacy.accounting import ApplianceAccount, Composition
 from hushmeter.releases.cost import Cost
 from hushmeter.releases.receipt import Receipt
@@ -30,8 +30,8 @@ def explain(result: object) -> tuple[str, ...]:
 @explain.register
 def _(result: Score) -> tuple[str, ...]:
     return tuple(
-        f"Right about the {a.name} in {times(a.alpha)} of 100 moments; "
-        f"without your data: {times(a.floor)}."
+        f"Right about the {a.name} in {out_of_100(a.alpha)} of 100 moments; "
+        f"without your data: {out_of_100(a.floor)}."
         for a in result.per_appliance
     )
 
@@ -53,10 +53,12 @@ def _(result: Release) -> tuple[str, ...]:
 @explain.register
 def _(result: Cost) -> tuple[str, ...]:
     return (
-        f"A released reading ({duration(result.interval_s)}) is off by {watts(result.reading_w)} "
-        f"on average, the mean of an hour by {watts(result.hourly_w)}.",
-        f"A day's energy is off by {two_digits(result.daily_kwh)} kWh, a month's by "
-        f"{two_digits(result.monthly_kwh)} kWh, which is {result.monthly_bill:.2f} on the bill at "
+        f"A released reading ({short_duration(result.interval_s)}) is off by "
+        f"{format_watts(result.reading_w)} "
+        f"on average, the mean of an hour by {format_watts(result.hourly_w)}.",
+        f"A day's energy is off by {format_two_digits(result.daily_kwh)} kWh, a month's by "
+        f"{format_two_digits(result.monthly_kwh)} kWh, which is {result.monthly_bill:.2f} on "
+        "the bill at "
         f"{result.price_per_kwh:.2f} per kWh.",
     )
 
@@ -67,10 +69,10 @@ def _(result: Advice) -> tuple[str, ...]:
     where = {"reading": "one reading", "run": "one run", "day": "one day"}[goal.span]
     wish = (
         f"the {goal.appliance} hidden over {where}, with nobody right more than "
-        f"{times(goal.max_odds)} times of 100 (a coin: 50)"
+        f"{out_of_100(goal.max_odds)} times of 100 (a coin: 50)"
     )
     if goal.max_hourly_error is not None:
-        wish += f" and the mean of an hour off by at most {watts(goal.max_hourly_error)}"
+        wish += f" and the mean of an hour off by at most {format_watts(goal.max_hourly_error)}"
     if result.feasible:
         head = f"Cheapest way to keep {wish}: {describe_option(best)}."
     else:
@@ -81,8 +83,9 @@ def _(result: Advice) -> tuple[str, ...]:
 def describe_option(option: Option) -> str:
     """An option in one phrase."""
     return (
-        f"{option.mechanism} noise of {watts(option.scale)} on readings of "
-        f"{duration(option.every_s)}, ε = {option.epsilon:.3g}, right {times(option.odds)} times "
+        f"{option.mechanism} noise of {format_watts(option.scale)} on readings of "
+        f"{short_duration(option.every_s)}, ε = {option.epsilon:.3g}, right "
+        f"{out_of_100(option.odds)} times "
         "of 100"
     )
 
@@ -97,4 +100,4 @@ def _about(entry: ApplianceAccount) -> str:
 
 def _never_certain(entry: Composition) -> str:
     """Proved odds stay below one, however near."""
-    return times(min(entry.odds, 1 - 1e-12))
+    return out_of_100(min(entry.odds, 1 - 1e-12))

@@ -25,7 +25,7 @@ from hushmeter.battery.storage import (
     hide_load,
     operate,
 )
-from hushmeter.formatting import duration, times
+from hushmeter.formatting import out_of_100, short_duration
 from hushmeter.home import Home
 from hushmeter.privacy.units import Unit
 from hushmeter.scoring import Score, score
@@ -140,11 +140,12 @@ def tell_guarantee(
     promise = f"ε = {found.epsilon:.3g}" + (
         f" (δ′ = {found.noise_delta:g})" if found.noise_delta else ""
     )
-    span = duration(found.horizon_s)
+    span = short_duration(found.horizon_s)
     sentences = [
         f"While the battery follows, {unit.sentence} is protected at {promise}.",
         f"It could not follow in {seen.saturated} of {seen.horizons} simulated horizons of {span}: "
-        f"δ̂ ≤ {found.upper:.2g} ({times(found.confidence)} % sure), proved ≤ {found.bound:.2g}.",
+        f"δ̂ ≤ {found.upper:.2g} ({out_of_100(found.confidence)} % sure), proved ≤ "
+        f"{found.bound:.2g}.",
         f"As differential privacy this is (ε, δ) = ({found.epsilon:.3g}, {found.delta:.2g}) over "
         f"{span}, with δ = δ′ + (1 + e^ε)·δ̂.",
     ]
@@ -166,7 +167,8 @@ def tell_guarantee(
 def tell_visibility(before: Score, after: Score) -> tuple[str, ...]:
     """Odds about every appliance with and without the battery."""
     return tuple(
-        f"Right about the {new.name} in {times(new.alpha)} of 100 moments; without the battery: "
-        f"{times(old.alpha)}; without your data: {times(new.floor)}."
+        f"Right about the {new.name} in {out_of_100(new.alpha)} of 100 moments; without the "
+        "battery: "
+        f"{out_of_100(old.alpha)}; without your data: {out_of_100(new.floor)}."
         for old, new in zip(before.per_appliance, after.per_appliance, strict=True)
     )

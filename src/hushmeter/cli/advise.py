@@ -90,16 +90,16 @@ def advise(
 
 def _print(advice: Advice, files: list[str]) -> None:
     from hushmeter.advice.sentences import explain
-    from hushmeter.formatting import duration, watts
+    from hushmeter.formatting import format_watts, short_duration
 
     rows = [
         (
             o.mechanism,
-            duration(o.every_s),
+            short_duration(o.every_s),
             f"{o.epsilon:.3g}",
             short_times(o.odds),
-            watts(o.cost.reading_w),
-            watts(o.cost.hourly_w),
+            format_watts(o.cost.reading_w),
+            format_watts(o.cost.hourly_w),
             f"{o.cost.daily_kwh:.2g} kWh",
             f"{o.cost.monthly_bill:.2f}",
         )

@@ -171,7 +171,7 @@ def _score(home: Home, trace: Trace, states: BoolArray) -> Score | None:
 
 
 def _print_summary(summary: dict[str, Any], output: Path) -> None:
-    from hushmeter.formatting import duration
+    from hushmeter.formatting import short_duration
 
     found: Score | None = summary["score"]
     header = ["appliance", "on"]
@@ -180,7 +180,7 @@ def _print_summary(summary: dict[str, Any], output: Path) -> None:
         header += ["right", "without data", "F1"]
         for row, appliance in zip(rows, found.per_appliance, strict=True):
             row += [f"{appliance.alpha:.1%}", f"{appliance.floor:.1%}", f"{appliance.f1:.2f}"]
-    length = duration(summary["interval_s"])
+    length = short_duration(summary["interval_s"])
     title = f"{summary['attacker']} on {summary['readings']} readings of {length}"
     print_table(title, header, rows)
     if found is None:

@@ -212,7 +212,7 @@ def _print(
     files: list[str],
 ) -> None:
     from hushmeter.battery.exposure import tell_guarantee, tell_visibility
-    from hushmeter.formatting import duration, watts
+    from hushmeter.formatting import format_watts, short_duration
 
     say(*tell_guarantee(found, case.unit, case.battery, case.control, year))
     if scores is not None:
@@ -221,7 +221,7 @@ def _print(
         (
             row.controller,
             f"{row.epsilon:.3g}",
-            watts(row.scale_w),
+            format_watts(row.scale_w),
             f"{row.capacity_kwh:.3g}",
             f"{row.power_kw:.3g}",
             f"{row.year.loss_kwh:.0f}",
@@ -232,7 +232,7 @@ def _print(
     ]
     title = (
         f"Sizes that fail in at most {case.max_failure:g} of horizons of "
-        f"{duration(found.horizon_s)} (proved)"
+        f"{short_duration(found.horizon_s)} (proved)"
     )
     head = ("controller", "ε", "noise", "kWh", "kW", "lost kWh/a", "cycles/a", "cost/a")
     print_table(title, head, rows)

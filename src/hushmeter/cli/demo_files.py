@@ -107,12 +107,12 @@ def look_at_day(case: Case, seed: int, output: Path) -> Release:
     from hushmeter.attack.registry import attackers
     from hushmeter.files import write_text
     from hushmeter.privacy.units import calibrate, resolve_unit
-    from hushmeter.releases.series import release_unit
+    from hushmeter.releases.series import release
 
     home, trace = case.home, case.test
     unit = resolve_unit(interval_s=trace.interval_s, home=home)
     mechanism = calibrate("laplace", SHOWN, unit)
-    released = release_unit(trace, mechanism, unit, home=home, rng=seed)
+    released = release(trace, mechanism, unit, home=home, rng=seed)
     write_text(output / "released.receipt.json", released.receipt.to_json(), force=True)
     noisy = trace.replace_readings(released.trace.readings)
     bayes = attackers["bayes"](home).fit(case.train)
@@ -175,9 +175,11 @@ def _save_day(
 
 
 def _stretch(trace: Trace) -> str:
-    from hushmeter.formatting import duration
+    from hushmeter.formatting import short_duration
 
-    return "A day" if len(trace) == READINGS_PER_DAY else duration(len(trace) * trace.interval_s)
+    return (
+        "A day" if len(trace) == READINGS_PER_DAY else short_duration(len(trace) * trace.interval_s)
+    )
 
 
 def advise_household(home: Home, trace: Trace, output: Path) -> Advice:

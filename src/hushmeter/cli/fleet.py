@@ -134,7 +134,7 @@ def _tell(done: FleetRelease, output: Path, json: bool) -> None:
 
 
 def _summary(facts: dict[str, Any], output: Path) -> None:
-    from hushmeter.formatting import watts
+    from hushmeter.formatting import format_watts
 
     promise, noise = facts["promise"], facts["promise"]["mechanism"]
     released = sum(file["state"] == "released" for file in facts["files"])
@@ -146,7 +146,8 @@ def _summary(facts: dict[str, Any], output: Path) -> None:
         f"{released} of {len(facts['files'])} files"
     )
     typer.echo(
-        f"noise: {noise['mechanism']}, scale {watts(noise['scale'])}, grid {watts(noise['grid'])}"
+        f"noise: {noise['mechanism']}, scale {format_watts(noise['scale'])}, grid "
+        f"{format_watts(noise['grid'])}"
     )
     typer.echo(f"protected: {promise['unit']['sentence']}")
     blocks = count_of(facts["released_blocks"], f"meter-{promise['period']}")

@@ -58,9 +58,9 @@ def print_table(
 
 def short_times(share: float) -> str:
     """A share as times of 100, as `wording.times` says it, for a narrow column."""
-    from hushmeter.formatting import times
+    from hushmeter.formatting import out_of_100
 
-    return times(share).replace("over ", ">")
+    return out_of_100(share).replace("over ", ">")
 
 
 def print_files(files: Iterable[object]) -> None:

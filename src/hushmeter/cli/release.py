@@ -73,7 +73,7 @@ def release(
     from hushmeter.noise.parameters import parse_clamp
     from hushmeter.privacy.units import calibrate, resolve_unit
     from hushmeter.read import read_recording
-    from hushmeter.releases.series import release_unit
+    from hushmeter.releases.series import release as release_trace
 
     check_seed(seed)
     table_format(output)
@@ -110,7 +110,7 @@ def release(
         max_epsilon=max_epsilon,
         engine=engine,
     )
-    done = release_unit(trace, noise, unit, home=known, delta=delta, rng=seed)
+    done = release_trace(trace, noise, unit, home=known, delta=delta, rng=seed)
     # The receipt first: a receipt without data promises nothing, data without one everything.
     write_text(receipt, done.receipt.to_json(), force=force)
     write_table(output, {"timestamp": done.trace.times, "watts": done.trace.readings}, force=force)

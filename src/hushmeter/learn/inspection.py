@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hushmeter.errors import DataError
-from hushmeter.formatting import even_duration
+from hushmeter.formatting import short_duration
 from hushmeter.learn.homes import LearntHome, learn_home
 from hushmeter.read import ReadOptions, Recording, read_recording
 from hushmeter.trace import iso
@@ -139,7 +139,7 @@ def find_regime(interval_s: float) -> tuple[str, str]:
     """Name and sentence of what readings of this interval [s] give away."""
     for longest, name, sentence in REGIMES:
         if interval_s <= longest:
-            return name, sentence.format(interval=even_duration(interval_s))
+            return name, sentence.format(interval=short_duration(interval_s))
     raise AssertionError("the last regime has no end")
 
 
@@ -149,7 +149,7 @@ def sentences(inspection: Inspection) -> Sequence[str]:
     lines = [
         found["regime_sentence"],
         f"{found['format']}, in {found['unit']}: {found['readings']} readings of "
-        f"{even_duration(found['interval_s'])} from {found['start']} to {found['end']}.",
+        f"{short_duration(found['interval_s'])} from {found['start']} to {found['end']}.",
         _completeness(found),
         f"{found['energy_kwh']:.6g} kWh; mean {found['mean_w']:.4g} W, from {found['min_w']:.4g} "
         f"to {found['max_w']:.4g} W; {_count(found['negative'], 'negative reading')}.",

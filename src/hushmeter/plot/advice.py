@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hushmeter.formatting import duration
+from hushmeter.formatting import short_duration
 from hushmeter.plot.canvas import BLUE, GREEN, GREY, ORANGE, new_figure, plain_log_ticks
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def draw_advice(advice: Advice, front: Sequence[Advice], title: str) -> Figure:
         chosen = [o for o in advice.options if o.mechanism == name]
         rows = [intervals.index(o.every_s) for o in chosen]
         left.plot([o.cost.hourly_w for o in chosen], rows, marker, color=color, label=name)
-    left.set_yticks(range(len(intervals)), [duration(every) for every in intervals])
+    left.set_yticks(range(len(intervals)), [short_duration(every) for every in intervals])
     left.set_xscale("log")
     plain_log_ticks(left.xaxis)
     left.set_xlabel("error of the hourly mean [W]")

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from hushmeter.checks import non_negative, positive, whole
 from hushmeter.errors import InputError
-from hushmeter.formatting import say_duration, times, watts
+from hushmeter.formatting import duration_in_words, format_watts, out_of_100
 from hushmeter.home import Home
 from hushmeter.price.clusters import DayClusters, cluster_days
 from hushmeter.price.terms import (
@@ -199,8 +199,9 @@ def tell_menu(menu: Menu) -> tuple[str, ...]:
         ]
     worst = max(range(len(menu.names)), key=lambda i: best.visibility[i])
     head += [
-        f"The buyer forecasts an hour to {watts(best.forecast_w)} (true data: "
-        f"{watts(menu.load.forecast_w)}); of his hourly curve {times(best.fidelity)} % is the "
+        f"The buyer forecasts an hour to {format_watts(best.forecast_w)} (true data: "
+        f"{format_watts(menu.load.forecast_w)}); of his hourly curve "
+        f"{out_of_100(best.fidelity)} % is the "
         "household's, the rest noise.",
         f"Most exposed is the {menu.names[worst]}: {_odds(best, worst)} of 100 guesses about one "
         f"run are right; at ε = {last.epsilon:.3g}: {_odds(last, worst)}; a coin: 50.",
@@ -210,7 +211,7 @@ def tell_menu(menu: Menu) -> tuple[str, ...]:
 
 def _odds(entry: Entry, i: int) -> str:
     """Odds of 100 about one run; proved odds stay below certainty, however near."""
-    return times(min((1 + entry.visibility[i]) / 2, 1 - 1e-12))
+    return out_of_100(min((1 + entry.visibility[i]) / 2, 1 - 1e-12))
 
 
 def _weights(home: Home, harm: Mapping[str, float] | float) -> tuple[float, ...]:
@@ -233,7 +234,8 @@ def _assumptions(
     asked = ", ".join(f"{n} {w:g}" for n, w in zip(home.names, weights, strict=True) if w)
     every = unit.window * unit.interval_s
     return (
-        f"Noise: {mechanism}, on readings of {say_duration(every)}; ε protects {unit.sentence}.",
+        f"Noise: {mechanism}, on readings of {duration_in_words(every)}; ε protects "
+        f"{unit.sentence}.",
         f"Harm a year if an appliance lay open: {asked or 'none'}; in proportion to 2·odds − 1 of "
         "the best attacker about one run, who knows the rest of the house.",
         f"Buyer: {buyer.value:g} a year for perfect data, quality “{buyer.use}” to the power "

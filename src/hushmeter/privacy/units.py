@@ -19,7 +19,7 @@ import numpy as np
 
 from hushmeter.checks import non_negative, one_of, positive
 from hushmeter.errors import DataError, InputError
-from hushmeter.formatting import say_duration
+from hushmeter.formatting import duration_in_words
 from hushmeter.home import Appliance, Home
 from hushmeter.trace import Trace, intervals_in
 
@@ -129,10 +129,12 @@ class Unit:
         if self.protect == "appliance" and len(self.changes) > 1:
             subject = f"whether any one appliance is on (up to {self.largest_watts:g} W)"
         if self.span == "reading":
-            return f"{subject}, in one metered reading of {say_duration(self.interval_s)}"
+            return f"{subject}, in one metered reading of {duration_in_words(self.interval_s)}"
         if self.span == "day":
             return f"{subject}, over one day"
-        longest = say_duration(max(change.readings for change in self.changes) * self.interval_s)
+        longest = duration_in_words(
+            max(change.readings for change in self.changes) * self.interval_s
+        )
         if len(self.changes) > 1:
             return f"{subject}, over one of its own runs (up to {longest})"
         return f"{subject}, over one run of up to {longest}"

@@ -1,1 +1,4 @@
-"""Releasing readings: the protected series, its receipt and what the noise costs."""
+"""Releases of meter readings: the noisy series, its receipt and what the noise costs.
+
+The package is called `releases` because `hushmeter.release` is the function that makes one.
+"""

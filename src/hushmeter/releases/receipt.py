@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hushmeter import __version__
-from hushmeter.formatting import say_duration
+from hushmeter.formatting import duration_in_words
 from hushmeter.privacy.accounting import (
     DELTA,
     SECONDS_PER_DAY,
@@ -77,7 +77,7 @@ class Receipt:
         noise = self.mechanism
         lines = [
             f"{self.kind}: {self.output['readings']} readings of "
-            f"{say_duration(self.output['interval_s'])} from {self.output['start']}",
+            f"{duration_in_words(self.output['interval_s'])} from {self.output['start']}",
             f"noise: {noise['mechanism']}, scale {_four_digits(noise['scale'])} W on a grid of "
             f"{noise['grid']:g} W" + (" (coarsened)" if noise["coarsened"] else ""),
             f"protected: {self.unit['sentence']}",

@@ -1,4 +1,4 @@
-"""Releasing a trace: means over windows, noise, receipt."""
+"""Release of one trace: means over windows, noise, and the receipt."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from hushmeter.errors import DataError, InputError
 from hushmeter.home import Home
 from hushmeter.noise.mechanism import Mechanism, Rng
 from hushmeter.privacy.accounting import DELTA
-from hushmeter.privacy.units import Unit, resolve_unit
+from hushmeter.privacy.units import Unit
 from hushmeter.releases.receipt import Receipt, write_receipt
 from hushmeter.trace import Trace
 
 
 @dataclass(frozen=True)
 class Release:
-    """Protected readings and what they promise.
+    """Released readings together with their receipt.
 
     Attributes
     ----------
     trace : Trace
-        The released readings, without any truth.
+        The readings with noise [W]. They carry no true states and no names of appliances.
     receipt : Receipt
+        What the release protects, and how well.
     """
 
     trace: Trace
@@ -33,67 +34,49 @@ class Release:
 def release(
     trace: Trace,
     mechanism: Mechanism,
+    unit: Unit = None,  # type: ignore[assignment]
     *,
     home: Home | None = None,
-    protect: str = "appliance",
-    span: str = "reading",
-    every: float | str | None = None,
-    appliance: str | None = None,
     delta: float = DELTA,
     rng: Rng = None,
     key: bytes | None = None,
 ) -> Release:
     """Release a trace under differential privacy.
 
-    The mechanism decides the noise; `protect` and `span` say which unit of protection the
-    receipt states the ε of. A mechanism from `calibrate` protects its unit at its own ε or less;
-    with any other, the receipt's ε is what that mechanism is worth for the unit. A clamp bounds
-    every metered reading before means are taken, and so every change of a mean.
-
     Parameters
     ----------
     trace : Trace
+        The metered readings [W].
     mechanism : Mechanism
+        The noise, usually from `calibrate`. If the mechanism has a clamp, every metered reading is
+        clamped before the mean of a window is taken, so that the clamp also bounds every change
+        of a mean.
+    unit : Unit
+        The unit of protection that the mechanism was calibrated for, from `resolve_unit`. It
+        decides over how many readings a released mean is taken. The receipt states the ε of this
+        unit; a mechanism that was made in another way gets the ε that it has for this unit.
     home : Home, optional
-        Needed to protect appliances or fluctuations, and for the table of appliances.
-    protect : {"appliance", "fluctuation", "range", "change"}
-        See `resolve_unit`; "change" is the mechanism's own sensitivity in every reading.
-    span : {"reading", "run", "day"}
-    every : float or str, optional
-        Release means over longer intervals, such as "30min".
-    appliance : str, optional
-        The one appliance to protect; all of them if not given.
-    delta : float
-        δ' of the composed ε in the receipt.
+        For the receipt's account of every appliance.
+    delta : float, default 1e-6
+        δ' of the composed ε values in the receipt's account.
     rng : int, Generator or None
-        For a simulation only; a real release takes no seed.
-    key : 32 bytes, optional
-        Keyed replay; see `Mechanism.release`.
+        Seed of a simulation. A real release takes no seed.
+    key : bytes, optional
+        Key of 32 bytes from which the noise is derived; see `Mechanism.release`.
+
+    Returns
+    -------
+    Release
+        The released readings and their receipt.
+
+    Raises
+    ------
+    InputError
+        If an argument has the wrong type, or the unit is for readings of another length.
+    DataError
+        If a reading cannot be released, or no window is complete. Nothing is released then.
     """
-    unit = resolve_unit(
-        protect,
-        span,
-        interval_s=trace.interval_s,
-        home=home,
-        appliance=appliance,
-        clamp=mechanism.clamp,
-        watts=mechanism.sensitivity,
-        every=every,
-    )
-    return release_unit(trace, mechanism, unit, home=home, delta=delta, rng=rng, key=key)
-
-
-def release_unit(
-    trace: Trace,
-    mechanism: Mechanism,
-    unit: Unit,
-    *,
-    home: Home | None = None,
-    delta: float = DELTA,
-    rng: Rng = None,
-    key: bytes | None = None,
-) -> Release:
-    """`release` for a unit of protection that is already resolved."""
+    _check_types(trace, mechanism, unit)
     if abs(trace.interval_s - unit.interval_s) > 1e-9 * unit.interval_s:
         raise InputError(
             f"the unit is for readings of {unit.interval_s:g} s, but those of the trace are of "
@@ -113,3 +96,18 @@ def release_unit(
         released, mechanism, unit, home=home, simulation=rng is not None, delta=delta
     )
     return Release(released, receipt)
+
+
+def _check_types(trace: object, mechanism: object, unit: object) -> None:
+    """Raise `InputError` for the first argument of the wrong type, with the call that makes it."""
+    wanted = (
+        ("trace", trace, Trace, "hm.read_meter or hm.Trace"),
+        ("mechanism", mechanism, Mechanism, "hm.calibrate"),
+        ("unit", unit, Unit, "hm.resolve_unit"),
+    )
+    for name, value, kind, maker in wanted:
+        if not isinstance(value, kind):
+            got = "nothing" if value is None else f"a {type(value).__name__}"
+            raise InputError(
+                f"release needs a {kind.__name__} as its {name}, from {maker}; got {got}."
+            )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hushmeter.formatting import duration, times, watts
+from hushmeter.formatting import format_watts, out_of_100, short_duration
 from hushmeter.report.blocks import (
     Block,
     Cell,
@@ -81,7 +81,7 @@ def _sizing_table(told: dict[str, Any], horizon_s: float) -> Block:
         (
             row["controller"],
             f"{row['epsilon']:.3g}",
-            watts(row["scale_w"]),
+            format_watts(row["scale_w"]),
             f"{row['capacity_kwh']:.3g}",
             f"{row['power_kw']:.3g}",
             f"{row['year']['loss_kwh']:.0f}",
@@ -92,7 +92,8 @@ def _sizing_table(told: dict[str, Any], horizon_s: float) -> Block:
     ]
     failure = told["sizing"][0]["max_failure"]
     caption = (
-        f"Sizes that fail in at most {failure:g} of horizons of {duration(horizon_s)}, proved; "
+        f"Sizes that fail in at most {failure:g} of horizons of {short_duration(horizon_s)}, "
+        "proved; "
         "what a year loses, wears and costs."
     )
     head = (
@@ -152,11 +153,11 @@ def _menu_row(entry: dict[str, Any], best: bool) -> list[str | Cell]:
     odds = min((1 + max(entry["visibility"])) / 2, 1 - 1e-12)
     words = (
         f"{entry['epsilon']:.3g}" + (" (best)" if best else ""),
-        watts(entry["forecast_w"]),
+        format_watts(entry["forecast_w"]),
         f"{100 * entry['fidelity']:.1f}",
         "–" if entry["clusters"] is None else f"{100 * entry['clusters']:.1f}",
-        times(max(entry["accuracy"])),
-        times(odds),
+        out_of_100(max(entry["accuracy"])),
+        out_of_100(odds),
         f"{entry['compensation']:.2f}",
         f"{entry['willingness']:.2f}",
         f"{entry['surplus']:.2f}",

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from hushmeter.checks import FloatArray
-from hushmeter.formatting import watts
+from hushmeter.formatting import format_watts
 from hushmeter.releases.cost import DAYS_PER_MONTH, HOURS_PER_DAY, PRICE_PER_KWH, Cost, expect_cost
 from hushmeter.report.blocks import Block, Cell, Picture, make_table, number, spread_out, text
 from hushmeter.report.collect import SweepResult
@@ -39,9 +39,9 @@ def tell_cost(sweep: SweepResult, home: str, mechanism: str, shown: list[float])
     rows = [
         (
             f"{epsilon:.3g}",
-            watts(means[epsilon].reading_error_w),
-            watts(means[epsilon].hourly_error_w),
-            watts(means[epsilon].peak_error_w),
+            format_watts(means[epsilon].reading_error_w),
+            format_watts(means[epsilon].hourly_error_w),
+            format_watts(means[epsilon].peak_error_w),
             f"{number(means[epsilon].daily_error_kwh, 2)} kWh",
             f"{means[epsilon].monthly_bill_error:.2f}",
         )
@@ -88,8 +88,10 @@ def tell_errors(sweep: SweepResult, home: str, mechanism: str) -> list[Block]:
     )
     epsilon, worst = list(means.items())[-1]
     told = (
-        f"At ε = {epsilon:.3g} a reading is off by {watts(worst.reading_error_w)}, the mean of a "
-        f"day by {watts(_day_watts(worst.daily_error_kwh))}: independent errors shrink with the "
+        f"At ε = {epsilon:.3g} a reading is off by {format_watts(worst.reading_error_w)}, the "
+        "mean of a "
+        f"day by {format_watts(_day_watts(worst.daily_error_kwh))}: independent errors shrink "
+        "with the "
         "root of their number, so that the bill of a month is off by "
         f"{worst.monthly_bill_error:.2f}."
     )
@@ -99,22 +101,22 @@ def tell_errors(sweep: SweepResult, home: str, mechanism: str) -> list[Block]:
 def _error_row(epsilon: float, found: Utility, law: Cost | None) -> list[str | Cell]:
     day = _day_watts(found.daily_error_kwh)
     measured = [
-        watts(found.reading_error_w),
-        watts(found.hourly_error_w),
-        watts(found.peak_error_w),
-        watts(day),
-        watts(day / math.sqrt(DAYS_PER_MONTH)),
+        format_watts(found.reading_error_w),
+        format_watts(found.hourly_error_w),
+        format_watts(found.peak_error_w),
+        format_watts(day),
+        format_watts(day / math.sqrt(DAYS_PER_MONTH)),
         number(found.daily_error_kwh, 2),
         f"{found.monthly_bill_error:.2f}",
     ]
     expected = [""] * len(measured)
     if law is not None:
         expected = [
-            watts(law.reading_w),
-            watts(law.hourly_w),
+            format_watts(law.reading_w),
+            format_watts(law.hourly_w),
             "",
-            watts(_day_watts(law.daily_kwh)),
-            watts(_day_watts(law.monthly_kwh) / DAYS_PER_MONTH),
+            format_watts(_day_watts(law.daily_kwh)),
+            format_watts(_day_watts(law.monthly_kwh) / DAYS_PER_MONTH),
             number(law.daily_kwh, 2),
             f"{law.monthly_bill:.2f}",
         ]
@@ -142,7 +144,7 @@ def _consumption(case: Case) -> str:
     energy = float(case.test.readings.sum()) * case.test.interval_s / SECONDS_PER_KWH
     return (
         f"For comparison: in the {span / SECONDS_PER_HOUR:.3g} hours that were attacked the "
-        f"household used {energy:.3g} kWh, {watts(1000 * energy / span * SECONDS_PER_HOUR)} "
+        f"household used {energy:.3g} kWh, {format_watts(1000 * energy / span * SECONDS_PER_HOUR)} "
         "on average."
     )
 

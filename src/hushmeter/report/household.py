@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushmeter.formatting import times
+from hushmeter.formatting import out_of_100
 from hushmeter.privacy.units import resolve_unit
 from hushmeter.report.blocks import (
     Block,
@@ -129,7 +129,7 @@ def _sight_table(
         if metered:
             right = metered[row.name]
             seen = (right - row.guess) / (1 - row.guess) if row.guess < 1 else 0.0
-            cells.append(Cell(times(right), shade(seen)))
+            cells.append(Cell(out_of_100(right), shade(seen)))
         for epsilon in shown:
             sight = row.sights[epsilon]
             cells.append(Cell(_share(sight.right), shade(sight.visibility)))
@@ -170,7 +170,7 @@ def _odds(row: ApplianceSights, epsilon: float) -> str:
 
 
 def _share(value: float) -> str:
-    return "–" if np.isnan(value) else times(value)
+    return "–" if np.isnan(value) else out_of_100(value)
 
 
 def _as_metered(rows: list[ApplianceSights], days: list[Saved], home: str) -> dict[str, float]:
@@ -188,8 +188,9 @@ def _day(day: Saved, habits: dict[str, float]) -> list[Block]:
     """A day as an attacker saw it."""
     told = day.content
     sentences = [
-        f"Right about the {a['name']} in {times(a['alpha'])} of 100 moments; without your data: "
-        f"{times(max(a['floor'], a['hold_floor'], habits.get(a['name'], 0.0)))}."
+        f"Right about the {a['name']} in {out_of_100(a['alpha'])} of 100 moments; without your "
+        "data: "
+        f"{out_of_100(max(a['floor'], a['hold_floor'], habits.get(a['name'], 0.0)))}."
         for a in told["score"]["per_appliance"]
     ]
     source = embed_file(day.path.with_suffix(""))
@@ -236,4 +237,4 @@ def _promised(entry: dict[str, Any] | None) -> Cell:
         return Cell("–", note="length unknown")
     epsilon = min(entry["basic"], entry["pld"])
     odds = min(entry["odds"], 1 - 1e-12)
-    return Cell(times(odds), shade(2 * odds - 1), f"ε = {number(epsilon)}")
+    return Cell(out_of_100(odds), shade(2 * odds - 1), f"ε = {number(epsilon)}")

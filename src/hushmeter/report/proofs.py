@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushmeter.formatting import times, watts
+from hushmeter.formatting import format_watts, out_of_100
 from hushmeter.home import Appliance
 from hushmeter.plot.bounds import draw_bounds
 from hushmeter.privacy.accounting import (
@@ -55,7 +55,7 @@ def laplace_bounds(study: Study, case: Case) -> list[Block]:
     rows = [
         (
             f"{epsilon:.3g}",
-            watts(told.scale[i]),
+            format_watts(told.scale[i]),
             f"{_bound(told.printed.lower, i)} … {_bound(told.printed.upper, i)}",
             f"{_bound(told.corrected.lower, i)} … {_bound(told.corrected.upper, i)}",
             f"{told.exact[i]:.3f}",
@@ -92,7 +92,7 @@ def universal_and_account(
     noises = {e: make_mechanism(study, case, mechanism, e) for e in epsilons}
     limits = {e: universal_limit(case.home, noise) for e, noise in noises.items()}
     rows: list[list[str | Cell]] = [
-        [name, *(Cell(times(limits[e][i]), shade(2 * limits[e][i] - 1)) for e in epsilons)]
+        [name, *(Cell(out_of_100(limits[e][i]), shade(2 * limits[e][i] - 1)) for e in epsilons)]
         for i, name in enumerate(case.home.names)
     ]
     caption = (
@@ -170,7 +170,7 @@ def _composed(entry: Composition | None) -> Cell:
     if entry is None:
         return Cell("–", note="length unknown")
     odds = min(entry.odds, 1 - 1e-12)
-    return Cell(times(odds), shade(2 * odds - 1), f"ε = {number(entry.epsilon)}")
+    return Cell(out_of_100(odds), shade(2 * odds - 1), f"ε = {number(entry.epsilon)}")
 
 
 def _bound(bound: Bound, at: int) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hushmeter.advice.sentences import explain
 from hushmeter.privacy.units import calibrate
-from hushmeter.releases.series import release_unit
+from hushmeter.releases.series import release
 from hushmeter.trace import iso
 from hushmeter.web import answers, requests
 from hushmeter.web.homes import to_home
@@ -26,15 +26,15 @@ def make_download(request: requests.ReleaseRequest, session: Session) -> answers
     home = None if request.home is None else to_home(request.home)
     unit = find_unit(request, home, session.trace.interval_s)
     mechanism = calibrate(request.mechanism, request.epsilon, unit, clamp=request.clamp)
-    release = release_unit(session.trace, mechanism, unit, home=home)
-    name = f"protected-{iso(release.trace.times[0])[:10]}.{request.format}"
+    released = release(session.trace, mechanism, unit, home=home)
+    name = f"protected-{iso(released.trace.times[0])[:10]}.{request.format}"
     return answers.Download(
         file_name=name,
         media_type=MEDIA_TYPES[request.format],
-        data=base64.b64encode(_write(release.trace, request.format)).decode("ascii"),
+        data=base64.b64encode(_write(released.trace, request.format)).decode("ascii"),
         receipt_name=f"{name}.receipt.json",
-        receipt=release.receipt.to_dict(),
-        sentences=list(explain(release)),
+        receipt=released.receipt.to_dict(),
+        sentences=list(explain(released)),
     )
 
 

@@ -15,7 +15,7 @@ from hushmeter.errors import DataError, InputError
 from hushmeter.learn.inspection import find_regime
 from hushmeter.noise.parameters import clamp_bounds
 from hushmeter.privacy.units import Unit, calibrate, resolve_unit
-from hushmeter.releases.series import release_unit
+from hushmeter.releases.series import release
 from hushmeter.scoring import Score, score
 from hushmeter.web import answers, requests
 from hushmeter.web.costs import find_cost
@@ -71,13 +71,13 @@ def make_view(
     unit = find_unit(request, home, trace.interval_s)
     mechanism = calibrate(request.mechanism, request.epsilon, unit, clamp=request.clamp)
     # Without the home, the receipt has no account of whole days, which takes seconds.
-    release = release_unit(trace, mechanism, unit, rng=request.seed)
+    released = release(trace, mechanism, unit, rng=request.seed)
     seen = trace if request.every is None else trace.coarsen(request.every)
     sight = None
     if home is not None:
         trained = _train(request, home, session, fits, first, stop)
-        sight = _attack(trained, home, seen, release, mechanism, request.seed)
-    cost = find_cost(trace, release.trace, mechanism, request.price_per_kwh, request.currency)
+        sight = _attack(trained, home, seen, released, mechanism, request.seed)
+    cost = find_cost(trace, released.trace, mechanism, request.price_per_kwh, request.currency)
     return answers.View(
         unit=unit.sentence,
         epsilon=request.epsilon,
@@ -85,17 +85,17 @@ def make_view(
         scale_w=mechanism.scale,
         start=first,
         length=stop - first,
-        interval_s=release.trace.interval_s,
-        reveals=find_regime(release.trace.interval_s)[1],
+        interval_s=released.trace.interval_s,
+        reveals=find_regime(released.trace.interval_s)[1],
         metered=thin(trace),
-        released=thin(release.trace),
+        released=thin(released.trace),
         strips=None if sight is None or home is None else _strips(sight, home, seen),
         guesses_only=sight is not None and not sight.known,
         attacker=request.attacker,
         trained_on=None if sight is None else sight.trained_on,
         visibility=None if sight is None else _visibility(sight),
         score=None if sight is None else _score(sight.score),
-        sentences=_sentences(release, sight, cost),
+        sentences=_sentences(released, sight, cost),
         cost=cost,
         seed=request.seed,
         simulation=True,
@@ -148,14 +148,14 @@ def _attack(
     trained: Trained,
     home: Home,
     seen: Trace,
-    release: Release,
+    released: Release,
     mechanism: Mechanism,
     seed: int,
 ) -> Sight:
     """Attack the released readings; score the appliances whose truth is known."""
     labelled = select_truth(seen, home)
     start = None if labelled is None else labelled.truth()[0]
-    states = trained.told(mechanism).predict(release.trace, initial_state=start, rng=seed)
+    states = trained.told(mechanism).predict(released.trace, initial_state=start, rng=seed)
     known = tuple(
         i for i, name in enumerate(home.names) if seen.states is not None and _named(seen, name)
     )
@@ -219,9 +219,9 @@ def _score(found: Score | None) -> answers.ScoreModel | None:
     )
 
 
-def _sentences(release: Release, sight: Sight | None, cost: answers.CostModel) -> list[str]:
+def _sentences(released: Release, sight: Sight | None, cost: answers.CostModel) -> list[str]:
     """The unit of protection first, then the odds, then the cost."""
-    promise = explain(release)[0].removeprefix(SIMULATION_WORDS)
+    promise = explain(released)[0].removeprefix(SIMULATION_WORDS)
     odds = () if sight is None or sight.score is None else explain(sight.score)
     return [promise, *odds, *cost.sentences]
 
