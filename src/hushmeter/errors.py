@@ -57,4 +57,7 @@ class MissingExtraError(HushmeterError, ImportError):
     """An optional dependency is absent; the message carries the pip command."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs an optional part: pip install 'hushmeter[{extra}]'")
+        command = f'pip install ".[{extra}]"'
+        super().__init__(
+            f"{what} needs the extra {extra!r}: run {command} in a clone of hushmeter."
+        )

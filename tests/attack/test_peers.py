@@ -145,7 +145,7 @@ def test_alip_reaches_the_recorded_total(ampds):
 
 
 def test_rnn_learns_syn5(peers):
-    pytest.importorskip("torch", reason="needs PyTorch: pip install 'hushmeter[deep]'")
+    pytest.importorskip("torch", reason="needs the extra deep")
     case = Case(peers / "syn5")
     attacker = hm.attackers["rnn"](case.home, hidden=(32, 64)).fit(case.train)
     assert score(attacker.predict(case.test), case.test).f1 >= 0.74
@@ -153,7 +153,7 @@ def test_rnn_learns_syn5(peers):
 
 @pytest.mark.slow
 def test_rnn_of_the_published_size_learns_syn5(peers):
-    pytest.importorskip("torch", reason="needs PyTorch: pip install 'hushmeter[deep]'")
+    pytest.importorskip("torch", reason="needs the extra deep")
     case = Case(peers / "syn5")
     attacker = hm.attackers["rnn"](case.home).fit(case.train)
     assert score(attacker.predict(case.test), case.test).f1 >= 0.74

@@ -14,7 +14,7 @@ from hushmeter.errors import DataError, InputError, MissingExtraError, NotFitted
 from hushmeter.home import Appliance, Home
 from hushmeter.scoring import score
 
-torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'hushmeter[deep]'")
+torch = pytest.importorskip("torch", reason="needs the extra deep")
 
 HOME = Home([Appliance("kettle", 2000.0), Appliance("heater", 900.0)], 20.0)
 SMALL = {"hidden": (8, 16), "dense": 16, "epochs": 2, "batch": 32}
@@ -109,7 +109,7 @@ def test_bad_parameters_are_refused(parameters):
 
 def test_a_missing_torch_is_told_at_once(monkeypatch):
     monkeypatch.setattr("hushmeter.attack.recurrent_net.find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'hushmeter\[deep\]'"):
+    with pytest.raises(MissingExtraError, match=r'pip install "\.\[deep\]"'):
         RecurrentNet(HOME)
 
 

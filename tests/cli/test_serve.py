@@ -130,5 +130,5 @@ def test_without_the_extra_the_pip_command_is_told(missing):
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
-    assert "pip install 'hushmeter[web]'" in done.stderr
+    assert 'pip install ".[web]"' in done.stderr
     assert len(done.stderr.splitlines()) == 1

@@ -65,7 +65,7 @@ def test_the_demo_prints_what_the_page_says(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_the_server_prints_what_the_page_says(tmp_path):
-    pytest.importorskip("fastapi", reason="the page needs pip install 'hushmeter[web]'")
+    pytest.importorskip("fastapi", reason="needs the extra web")
     command = [sys.executable, "-m", "hushmeter", "serve", "--port", "0", "--json"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None

@@ -295,7 +295,7 @@ def test_without_the_extra_the_answer_is_the_pip_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark", None)
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     with (
-        pytest.raises(MissingExtraError, match=r"pip install 'hushmeter\[spark\]'"),
+        pytest.raises(MissingExtraError, match=r'pip install "\.\[spark\]"'),
         spark.spark_session("local[1]"),
     ):
         pass

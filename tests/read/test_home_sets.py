@@ -140,7 +140,7 @@ def test_a_table_without_mains_is_summed(save):
 
 def test_nilmtk_with_misaligned_meters(tmp_path):
     pd = pytest.importorskip("pandas")
-    pytest.importorskip("tables", reason="pip install 'hushmeter[nilmtk]'")
+    pytest.importorskip("tables", reason="needs the extra nilmtk")
     path = tmp_path / "set.h5"
     with pd.HDFStore(path, "w", complevel=5, complib="blosc") as store:
         for number, (offset, step) in {1: (0, 1), 2: (1, 6), 3: (3, 6)}.items():
@@ -166,7 +166,7 @@ def test_nilmtk_with_misaligned_meters(tmp_path):
 
 
 def test_a_pickle_in_an_attribute_runs_no_code(tmp_path):
-    tables = pytest.importorskip("tables", reason="pip install 'hushmeter[nilmtk]'")
+    tables = pytest.importorskip("tables", reason="needs the extra nilmtk")
     path, mark = tmp_path / "evil.h5", tmp_path / "ran"
     payload = f"cbuiltins\neval\n(S'open({str(mark)!r}, chr(119)).close()'\ntR.".encode()
     with tables.open_file(str(path), "w") as file:
@@ -179,7 +179,7 @@ def test_a_pickle_in_an_attribute_runs_no_code(tmp_path):
 
 
 def test_other_hdf5_is_refused(tmp_path):
-    tables = pytest.importorskip("tables", reason="pip install 'hushmeter[nilmtk]'")
+    tables = pytest.importorskip("tables", reason="needs the extra nilmtk")
     path = tmp_path / "other.h5"
     with tables.open_file(str(path), "w") as file:
         file.create_array("/", "numbers", np.arange(5))

@@ -34,7 +34,7 @@ def test_memory_and_disk_agree(samples, save, maker):
 
 
 def test_hdf5_is_read_from_memory(tmp_path):
-    pytest.importorskip("tables", reason="pip install 'hushmeter[nilmtk]'")
+    pytest.importorskip("tables", reason="needs the extra nilmtk")
     import hushmeter as hm
 
     trace = hm.synth.trace(hm.synth.ready_home("evening"), 50, seed=1)

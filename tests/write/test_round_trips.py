@@ -26,7 +26,7 @@ def energy(trace):
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".h5", ".xml"])
 def test_round_trip(tmp_path, suffix):
     if suffix == ".h5":
-        pytest.importorskip("tables", reason="pip install 'hushmeter[nilmtk]'")
+        pytest.importorskip("tables", reason="needs the extra nilmtk")
     trace, path = make(), tmp_path / f"meter{suffix}"
     hm.write_meter(path, trace)
     back = hm.read_meter(path)
@@ -43,7 +43,7 @@ def test_round_trip(tmp_path, suffix):
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".h5", ".xml"])
 def test_files_are_kept_unless_forced_and_written_the_same_twice(tmp_path, suffix):
     if suffix == ".h5":
-        pytest.importorskip("tables", reason="pip install 'hushmeter[nilmtk]'")
+        pytest.importorskip("tables", reason="needs the extra nilmtk")
     trace, path = make(50, power=False), tmp_path / f"meter{suffix}"
     hm.write_meter(path, trace)
     first = path.read_bytes()
@@ -82,7 +82,7 @@ def test_another_tool_opens_our_green_button(tmp_path):
 
 
 def test_pandas_opens_our_hdf5(tmp_path):
-    pytest.importorskip("tables", reason="pip install 'hushmeter[nilmtk]'")
+    pytest.importorskip("tables", reason="needs the extra nilmtk")
     import pandas as pd
 
     trace = make(50)
@@ -107,7 +107,7 @@ def test_names_decide_and_odd_ones_are_refused(tmp_path):
 @pytest.mark.parametrize("suffix", [".csv", ".hdf5"])
 def test_appliances_without_names_are_numbered(tmp_path, suffix):
     if suffix == ".hdf5":
-        pytest.importorskip("tables", reason="pip install 'hushmeter[nilmtk]'")
+        pytest.importorskip("tables", reason="needs the extra nilmtk")
     trace = hm.Trace([5.0, 6.0, 7.0], 6.0, power=[[1.0, 2.0]] * 3)
     hm.write_meter(tmp_path / f"meter{suffix}", trace)
     back = hm.read_meter(tmp_path / f"meter{suffix}")

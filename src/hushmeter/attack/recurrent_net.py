@@ -1,6 +1,6 @@
 """RNN: one recurrent network per appliance, from a window of mains to the appliance's power [1]_.
 
-PyTorch is optional: pip install 'hushmeter[deep]'.
+PyTorch is optional: pip install ".[deep]".
 
 .. [1] J. Kelly, W. Knottenbelt, "Neural NILM: deep neural networks applied to energy
    disaggregation", ACM BuildSys (2015).

@@ -138,5 +138,5 @@ def _next(page: Path) -> str:
         f"  hushmeter advise --home {folder / 'home.toml'} --hide kettle",
     ]
     if find_spec("fastapi") is None:
-        lines.append("  pip install 'hushmeter[web]'")
+        lines.append('  pip install ".[web]"')
     return "\n".join([*lines, "  hushmeter serve --open"])

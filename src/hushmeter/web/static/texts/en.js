@@ -274,7 +274,7 @@ export default {
     dismiss: "Close",
     unreachable: "The server does not answer: is “hushmeter serve” still running?",
     unknown: "The server answered with an error ({status}).",
-    charts: "The charts could not be loaded: is plotly installed (pip install hushmeter[web])?",
+    charts: "The charts could not be loaded: is plotly installed? Run pip install \".[web]\" in a clone of hushmeter.",
     token: "This page needs its token: open the address that “hushmeter serve” printed.",
     forgotten: "The server no longer has these readings: choose the file again.",
   },
