@@ -86,6 +86,17 @@ def test_the_source_distribution_can_be_tested_and_documented(dist):
     assert not [n for n in names if "__pycache__" in n or "docs/_build" in n]
 
 
+def test_the_readme_of_the_wheel_has_no_relative_link(dist):
+    (wheel,) = dist.glob("*.whl")
+    with zipfile.ZipFile(wheel) as files:
+        (name,) = [n for n in files.namelist() if n.endswith(".dist-info/METADATA")]
+        text = files.read(name).decode()
+    assert "](https://github.com/hushmeter/hushmeter/blob/main/docs/" in text
+    assert "](https://github.com/hushmeter/hushmeter/raw/main/docs/picture.png)" in text
+    assert "](docs/" not in text
+    assert "](CHANGELOG.md)" not in text
+
+
 def test_core_commands_work_without_any_extra(empty, tmp_path):
     (tmp_path / "home.toml").write_text(
         'tolerance = 20\n[[appliance]]\nname = "kettle"\npower = 2000\nrun_s = 180\n'
@@ -122,7 +133,7 @@ def test_a_missing_extra_is_answered_with_the_pip_command(empty, tmp_path, extra
     (tmp_path / "meter.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(64))
     done = run(empty, *command.split(), cwd=tmp_path, expect=2)
     assert done.stderr.startswith("hushmeter: ")
-    assert f"pip install 'hushmeter[{extra}]'" in done.stderr
+    assert f'pip install ".[{extra}]"' in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 
@@ -137,4 +148,4 @@ def test_a_job_on_spark_is_answered_with_the_pip_command(empty):
     done = subprocess.run(
         [empty / "python", "-c", code], capture_output=True, text=True, check=False
     )
-    assert "pip install 'hushmeter[spark]'" in done.stdout, done.stderr
+    assert 'pip install ".[spark]"' in done.stdout, done.stderr
