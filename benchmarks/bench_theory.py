@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.harness import Row, best_of
 from hushmeter import synth
 from hushmeter.advice.planner import advise
-from hushmeter.plot.bounds import draw_bounds
+from hushmeter.plot.accuracy import draw_bounds
 from hushmeter.theory.curves import bound_curves
 
 

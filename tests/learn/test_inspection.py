@@ -6,8 +6,8 @@ import pytest
 import hushmeter as hm
 from hushmeter.learn.homes import learn_home
 from hushmeter.learn.inspection import find_regime, inspect_file, sentences
-from hushmeter.plot import data as plot_data
-from hushmeter.plot.canvas import save_figure
+from hushmeter.plot import readings as plot_readings
+from hushmeter.plot.figure import save_figure
 
 NEEDED = {
     "format", "readings", "interval_s", "start", "end", "unit", "gaps", "duplicates", "regime",
@@ -63,18 +63,18 @@ def test_truth_is_checked_where_it_is_there(tmp_path):
 def test_a_picture_of_a_trace_leaves_gaps_blank(tmp_path):
     steps = np.arange(5000) + 3000 * (np.arange(5000) > 2500)
     trace = hm.Trace(np.random.default_rng(0).uniform(0, 900, 5000), 6.0, steps=steps)
-    figure, data = plot_data.draw_trace(trace, "a gap")
+    figure, data = plot_readings.draw_trace(trace, "a gap")
     assert np.isnan(data["mean_w"]).sum() > 500
     assert np.nanmax(data["max_w"]) == trace.readings.max()
     sizes = {len(column) for column in data.values()}
     assert len(sizes) == 1
-    assert max(sizes) <= plot_data.POINTS
+    assert max(sizes) <= plot_readings.POINTS
     paths = save_figure(figure, tmp_path, "trace", data)
     assert all(path.stat().st_size > 500 for path in paths.values())
 
 
 def test_one_reading_can_be_drawn():
-    figure, data = plot_data.draw_trace(hm.Trace([5.0], 6.0), "one")
+    figure, data = plot_readings.draw_trace(hm.Trace([5.0], 6.0), "one")
     assert len(figure.axes) >= 1
     assert {len(column) for column in data.values()} == {1}
 
@@ -82,7 +82,7 @@ def test_one_reading_can_be_drawn():
 def test_thresholds_are_drawn_for_every_circuit():
     trace = hm.synth.trace(hm.synth.ready_home("evening"), 4000, 0.99, seed=1)
     learnt = learn_home(trace)
-    figure, data = plot_data.draw_thresholds(learnt, trace.power)
+    figure, data = plot_readings.draw_thresholds(learnt, trace.power)
     visible = [axes for axes in figure.axes if axes.get_visible()]
     assert len(visible) == 8
     assert set(data["circuit"]) == set(trace.names)

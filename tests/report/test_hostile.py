@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import hushmeter as hm
-from hushmeter.plot.canvas import new_figure, save_figure
+from hushmeter.plot.figure import new_figure, save_figure
 from hushmeter.releases.series import release
 from hushmeter.study.figures.artefact import Artefact, Caption
 from hushmeter.study.sweep import run_study

@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import ttest_1samp
 
 import hushmeter as hm
-from hushmeter.plot.study import VACUOUS, draw_sweep, summarise
+from hushmeter.plot.accuracy import VACUOUS, draw_sweep, mean_and_band
 from hushmeter.study.figures import ITEMS, Setting, reproduce
 from hushmeter.study.figures import attackers as figure_attackers
 from hushmeter.theory.bounds import bounds
@@ -76,12 +76,12 @@ def test_the_simulated_dots_of_fig9_lie_on_the_exact_curves():
 
 def test_bands_are_95_percent_of_the_mean():
     table = pd.DataFrame({"epsilon": [1.0] * 4 + [0.1] * 4, "alpha": [0.5, 0.6, 0.7, 0.8] * 2})
-    x, mean, half = summarise(table, "alpha")
+    x, mean, half = mean_and_band(table, "alpha")
     np.testing.assert_allclose(x, [0.0, np.log(10)])
     np.testing.assert_allclose(mean, 0.65)
     found = ttest_1samp([0.5, 0.6, 0.7, 0.8], 0.0).confidence_interval(0.95)
     np.testing.assert_allclose(half, (found.high - found.low) / 2)
-    assert summarise(table[:1], "alpha")[2].tolist() == [0.0], "one seed has no band"
+    assert mean_and_band(table[:1], "alpha")[2].tolist() == [0.0], "one seed has no band"
 
 
 def rows_of(names, **more):

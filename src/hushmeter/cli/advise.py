@@ -114,8 +114,8 @@ def _print(advice: Advice, files: list[str]) -> None:
 
 
 def _draw(advice: Advice, front: list[Advice], output: Path, force: bool) -> list[str]:
-    from hushmeter.plot.advice import draw_advice
-    from hushmeter.plot.canvas import figure_place, save_figure
+    from hushmeter.plot.figure import figure_place, save_figure
+    from hushmeter.plot.price import draw_advice
 
     goal = advice.goal
     title = f"Hiding the {goal.appliance} over one {goal.span}: what it costs"

@@ -43,7 +43,7 @@ def draw_battery(
     force: bool,
 ) -> list[str]:
     """Draw and write the figures; those of attackers need a trace with truth."""
-    from hushmeter.plot.canvas import save_figure
+    from hushmeter.plot.figure import save_figure
 
     pictures = {"battery": _operation(done, scores), "sizing": _sizing(table)}
     if scores is not None:
@@ -56,7 +56,7 @@ def draw_battery(
 
 
 def _operation(done: Operation, scores: tuple[Score, Score] | None) -> Picture:
-    from hushmeter.plot.adopters import draw_operation
+    from hushmeter.plot.battery import draw_operation
 
     store = done.battery
     title = f"A battery of {store.capacity_kwh:g} kWh and {store.power_kw:g} kW, {done.controller}"
@@ -73,7 +73,7 @@ def _operation(done: Operation, scores: tuple[Score, Score] | None) -> Picture:
 
 
 def _sizing(table: Sequence[Sizing]) -> Picture:
-    from hushmeter.plot.adopters import draw_sizing
+    from hushmeter.plot.battery import draw_sizing
 
     failure = table[0].max_failure if table else 0.0
     columns = ("controller", "epsilon", "scale_w", "capacity_kwh", "power_kw")
@@ -93,7 +93,7 @@ def _controllers(
         compare_controllers,
         mean_visibility,
     )
-    from hushmeter.plot.adopters import draw_controllers
+    from hushmeter.plot.battery import draw_controllers
 
     runs = compare_controllers(done.load, done.battery, mechanism, control, seed=seed)
     seen = {
@@ -127,7 +127,7 @@ def _exposure(
     import numpy as np
 
     from hushmeter.battery.exposure import mean_visibility, sweep_capacity
-    from hushmeter.plot.adopters import draw_exposure
+    from hushmeter.plot.battery import draw_exposure
 
     spread = mechanism.std * done.battery.hours / 1000
     widest = 12 * spread * np.sqrt(control.readings)

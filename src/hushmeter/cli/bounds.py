@@ -88,8 +88,8 @@ def _value(raw: float) -> str:
 
 
 def _draw(curves: BoundCurves, home: str, output: Path, force: bool) -> list[str]:
-    from hushmeter.plot.bounds import draw_bounds
-    from hushmeter.plot.canvas import figure_place, save_figure
+    from hushmeter.plot.accuracy import draw_bounds
+    from hushmeter.plot.figure import figure_place, save_figure
 
     title = f"One-shot accuracy on {Path(home).stem}, {_at_most(curves)} a reading"
     folder, name = figure_place(output, "bounds")

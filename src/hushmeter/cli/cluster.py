@@ -119,7 +119,7 @@ def _write(result: Stability, days: Profiles, name: str, output: Path, force: bo
     from hushmeter.behaviour.stability import staying_columns
     from hushmeter.files import write_table
     from hushmeter.plot import behaviour as plot_behaviour
-    from hushmeter.plot.canvas import save_figure
+    from hushmeter.plot.figure import save_figure
 
     size, k = days.values.shape[0], result.counts.size
     moves = plot_behaviour.interchanges_columns(result)

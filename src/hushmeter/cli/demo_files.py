@@ -148,8 +148,8 @@ def _save_day(
 ) -> None:
     """name.png, .svg, .csv and name.json: a day and what an attacker saw of it."""
     from hushmeter.files import write_text
-    from hushmeter.plot.attack import draw_attack
-    from hushmeter.plot.canvas import save_figure
+    from hushmeter.plot.figure import save_figure
+    from hushmeter.plot.readings import draw_attack
     from hushmeter.report import DAY
     from hushmeter.scoring import score
 

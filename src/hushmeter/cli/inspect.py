@@ -64,7 +64,7 @@ def _next(file: Path, options: ReadOptions, sub_metered: bool) -> str:
 
 def _refuse_overwrite(output: Path, force: bool) -> None:
     from hushmeter.files import refuse_overwrite
-    from hushmeter.plot.canvas import figure_place
+    from hushmeter.plot.figure import figure_place
 
     folder, name = figure_place(output, "trace")
     for suffix in ("png", "svg", "csv"):
@@ -72,10 +72,10 @@ def _refuse_overwrite(output: Path, force: bool) -> None:
 
 
 def _draw(trace: Trace, file: Path, output: Path, force: bool) -> list[str]:
-    from hushmeter.plot import data as plot_data
-    from hushmeter.plot.canvas import figure_place, save_figure
+    from hushmeter.plot import readings as plot_readings
+    from hushmeter.plot.figure import figure_place, save_figure
 
     folder, name = figure_place(output, "trace")
-    figure, data = plot_data.draw_trace(trace, file.name)
+    figure, data = plot_readings.draw_trace(trace, file.name)
     paths = save_figure(figure, folder, name, data, force=force)
     return [str(path) for path in paths.values()]

@@ -125,13 +125,13 @@ def report(learnt: LearntHome, trace: Trace, recording: Recording, files: list[s
 
 def draw(learnt: LearntHome, trace: Trace, output: Path, force: bool) -> list[str]:
     """The picture of thresholds beside the home."""
-    from hushmeter.plot import data as plot_data
-    from hushmeter.plot.canvas import save_figure
+    from hushmeter.plot import readings as plot_readings
+    from hushmeter.plot.figure import save_figure
 
     assert trace.power is not None
     assert trace.names is not None
     columns = [trace.names.index(circuit.name) for circuit in learnt.circuits]
-    figure, data = plot_data.draw_thresholds(learnt, trace.power[:, columns])
+    figure, data = plot_readings.draw_thresholds(learnt, trace.power[:, columns])
     paths = save_figure(figure, output.parent, output.stem, data, force=force)
     return [str(path) for path in paths.values()]
 

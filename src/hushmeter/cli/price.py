@@ -65,7 +65,7 @@ def price(
     from hushmeter.cli.parsing import parse_epsilons, parse_home
     from hushmeter.cli.progress import watch
     from hushmeter.files import refuse_overwrite
-    from hushmeter.plot.canvas import figure_place
+    from hushmeter.plot.figure import figure_place
     from hushmeter.price import EPSILONS, HARM, price_menu, vary_menu
     from hushmeter.read import read_recording
 
@@ -204,8 +204,8 @@ def _write(
 ) -> list[str]:
     """The figure with its data, and the answer as JSON beside it."""
     from hushmeter.files import write_text
-    from hushmeter.plot.adopters import draw_menu
-    from hushmeter.plot.canvas import figure_place, save_figure
+    from hushmeter.plot.figure import figure_place, save_figure
+    from hushmeter.plot.price import draw_menu
 
     folder, name = figure_place(output, "prices")
     columns = [

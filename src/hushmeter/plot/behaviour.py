@@ -1,6 +1,6 @@
 """Figures of the behaviour analysis: centres (Fig. 7), interchanges (Fig. 8), flows, stability.
 
-Every figure comes with the columns of the data behind it.
+Every figure has a function that returns the data behind it as columns.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from hushmeter.behaviour.stability import STABLE, LevelStability, Stability, band
 from hushmeter.checks import FloatArray
-from hushmeter.plot.canvas import BLUE, GREEN, GREY, ORANGE, RED, new_figure
+from hushmeter.plot.figure import BLUE, GREEN, GREY, ORANGE, RED, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +22,17 @@ ARROWS = 25
 
 
 def draw_centres(result: Stability, title: str) -> Figure:
-    """Fig. 7: the profile of every cluster's centre, from the least energy to the most."""
+    """Fig. 7 of the paper. Draw the centre of every cluster, from the least energy to the most.
+
+    Parameters
+    ----------
+    result : Stability
+    title : str
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
     centres, counts = result.centres, result.counts
     columns = min(6, len(centres))
     rows = -(-len(centres) // columns)
@@ -45,7 +55,17 @@ def draw_centres(result: Stability, title: str) -> Figure:
 
 
 def centres_columns(result: Stability) -> dict[str, Any]:
-    """The data of `draw_centres`: one row per cluster and hour."""
+    """Return the data of `draw_centres`: one row for each cluster and hour.
+
+    Parameters
+    ----------
+    result : Stability
+
+    Returns
+    -------
+    dict
+        Columns of equal length by their names.
+    """
     k, hours = result.centres.shape
     columns: dict[str, Any] = {
         "cluster": np.repeat(np.arange(1, k + 1), hours),
@@ -59,7 +79,20 @@ def centres_columns(result: Stability) -> dict[str, Any]:
 
 
 def draw_interchanges(result: Stability, title: str) -> Figure:
-    """Fig. 8: clusters coloured by stability, arrows where profiles go, a panel per λ."""
+    """Fig. 8 of the paper. Draw the clusters by stability and the moves between them.
+
+    There is one panel for each noise scale λ. The colour of a cluster is the share of its days
+    that stay; arrows show the largest moves.
+
+    Parameters
+    ----------
+    result : Stability
+    title : str
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
@@ -81,7 +114,18 @@ def draw_interchanges(result: Stability, title: str) -> Figure:
 
 
 def place_centres(centres: FloatArray) -> FloatArray:
-    """Energy of a day [kWh] and the hour around which it is used, (k, 2)."""
+    """Return a place in the plane for every cluster centre.
+
+    Parameters
+    ----------
+    centres : array, shape (k, hours)
+        Energy of every hour. [kWh]
+
+    Returns
+    -------
+    array, shape (k, 2)
+        Energy of the day [kWh] and the mean hour of its use.
+    """
     energy = centres.sum(axis=1)
     hours = np.arange(centres.shape[1]) + 0.5
     weight = np.maximum(centres, 0.0)
@@ -94,6 +138,7 @@ def place_centres(centres: FloatArray) -> FloatArray:
 def _draw_moves(
     axes: Axes, result: Stability, level: LevelStability, places: FloatArray, paint: Any
 ) -> None:
+    """Draw the clusters and the largest moves between them at one noise scale."""
     stay = level.cluster_stay.mean(axis=0)
     size = 30 + 420 * result.counts / result.counts.max()
     colours = paint.to_rgba(stay)
@@ -136,7 +181,19 @@ def _draw_moves(
 
 
 def largest_moves(level: LevelStability, most: int) -> list[tuple[int, int, float]]:
-    """(from, to, mean number of profiles), the largest first, of moves that happen at all."""
+    """Return the largest moves between clusters at one noise scale.
+
+    Parameters
+    ----------
+    level : LevelStability
+    most : int
+        Largest number of moves.
+
+    Returns
+    -------
+    list of (source, target, profiles)
+        Positions of two clusters and the mean number of profiles that move, largest first.
+    """
     moves = level.migration.copy()
     np.fill_diagonal(moves, 0.0)
     order = np.argsort(moves, axis=None)[::-1][:most]
@@ -145,7 +202,17 @@ def largest_moves(level: LevelStability, most: int) -> list[tuple[int, int, floa
 
 
 def interchanges_columns(result: Stability) -> dict[str, Any]:
-    """The data of `draw_interchanges` and `draw_flows`: the migration matrices, one row a cell."""
+    """Return the data of `draw_interchanges` and `draw_flows`: one row for each pair of clusters.
+
+    Parameters
+    ----------
+    result : Stability
+
+    Returns
+    -------
+    dict
+        Columns of equal length by their names.
+    """
     k = result.counts.size
     cells = np.arange(k * k)
     levels = result.levels
@@ -161,7 +228,19 @@ def interchanges_columns(result: Stability) -> dict[str, Any]:
 
 
 def draw_flows(result: Stability, title: str) -> Figure:
-    """Sankey-like view: clusters before (left) and after noise (right), a panel per λ."""
+    """Draw the flow of days from clusters without noise (left) to clusters with noise (right).
+
+    There is one panel for each noise scale λ.
+
+    Parameters
+    ----------
+    result : Stability
+    title : str
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
@@ -178,6 +257,7 @@ def draw_flows(result: Stability, title: str) -> Figure:
 
 
 def _draw_ribbons(axes: Axes, level: LevelStability, paint: Any) -> None:
+    """Draw one ribbon for each pair of clusters; its width is the number of days."""
     flows = level.migration
     gap = 0.01 * flows.sum()
     left, right = flows.sum(axis=1), flows.sum(axis=0)
@@ -202,7 +282,7 @@ def _draw_ribbons(axes: Axes, level: LevelStability, paint: Any) -> None:
         axes.text(-0.02, left_base[i] + left[i] / 2, str(i + 1), ha="right", va="center",
                   fontsize=6)  # fmt: skip
     axes.set_title(f"λ = {level.level.scale:.3g} kWh", fontsize=9)
-    axes.set_xticks([0.025, 0.975], ["clean", "noisy"], fontsize=8)
+    axes.set_xticks([0.025, 0.975], ["without noise", "with noise"], fontsize=8)
     axes.set_yticks([])
     axes.set_xlim(-0.12, 1.0)
     axes.set_ylim(left_base[-1] + left[-1] + gap, -gap)
@@ -210,7 +290,17 @@ def _draw_ribbons(axes: Axes, level: LevelStability, paint: Any) -> None:
 
 
 def draw_stability(result: Stability, title: str) -> Figure:
-    """Who stays against λ, with bands and proved bounds; and what the utility keeps."""
+    """Draw against λ how many days stay in their cluster and how good the clusters are.
+
+    Parameters
+    ----------
+    result : Stability
+    title : str
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
     figure = new_figure(10.5, 4.9)
     left, right = figure.subplots(1, 2)
     data = stability_columns(result)
@@ -242,6 +332,7 @@ def draw_stability(result: Stability, title: str) -> Figure:
 def _draw_band(
     axes: Axes, data: dict[str, Any], name: str, colour: str, marker: str, label: str
 ) -> None:
+    """Draw a mean with its 95 % band."""
     x = data["scale_kwh"]
     axes.plot(x, data[name], color=colour, marker=marker, markersize=5, label=label)
     axes.fill_between(
@@ -250,17 +341,28 @@ def _draw_band(
 
 
 def _scale_axis(axes: Axes, data: dict[str, Any]) -> None:
+    """Label the x axis with λ and, below it, with ε."""
     axes.set_xscale("log")
     ticks = [f"{s:.3g}\n{e:.3g}" for s, e in zip(data["scale_kwh"], data["epsilon"], strict=True)]
     axes.set_xticks(data["scale_kwh"], ticks)
     axes.minorticks_off()
-    axes.set_xlabel("λ [kWh], and below it ε   (more private →)")
+    axes.set_xlabel("λ [kWh] and, below it, ε   (more private →)")
     axes.set_ylim(-0.02, 1.04)
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def stability_columns(result: Stability) -> dict[str, Any]:
-    """The data of `draw_stability`: one row per noise level."""
+    """Return the data of `draw_stability`: one row for each noise scale.
+
+    Parameters
+    ----------
+    result : Stability
+
+    Returns
+    -------
+    dict
+        Columns of equal length by their names.
+    """
     levels = result.levels
     columns: dict[str, Any] = {
         "scale_kwh": np.array([level.level.scale for level in levels]),

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from hushmeter.errors import DataError
-from hushmeter.plot.study import draw_sweep, summarise
+from hushmeter.plot.accuracy import draw_sweep, mean_and_band
 from hushmeter.report.blocks import (
     Block,
     Cell,
@@ -135,7 +135,7 @@ def _score_table(part: pd.DataFrame, home: str, mechanism: str) -> Block:
 def _score_cell(own: pd.DataFrame) -> Cell:
     if own.empty:
         return Cell("–")
-    half, f1 = float(summarise(own, "alpha")[2][0]), float(own["f1"].mean())
+    half, f1 = float(mean_and_band(own, "alpha")[2][0]), float(own["f1"].mean())
     width = f" ± {half:.3f}" if len(own) > 1 else ""
     return Cell(f"{own['alpha'].mean():.3f}{width}", note="–" if math.isnan(f1) else f"F1 {f1:.2f}")
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from hushmeter.checks import FloatArray
 from hushmeter.errors import DataError
-from hushmeter.plot.canvas import BLUE, GREY, new_figure
+from hushmeter.plot.figure import BLUE, GREY, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

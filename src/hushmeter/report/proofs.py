@@ -9,7 +9,7 @@ import numpy as np
 
 from hushmeter.formatting import format_watts, out_of_100
 from hushmeter.home import Appliance
-from hushmeter.plot.bounds import draw_bounds
+from hushmeter.plot.accuracy import draw_bounds
 from hushmeter.privacy.accounting import (
     DELTA,
     SECONDS_PER_DAY,

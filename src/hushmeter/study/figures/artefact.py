@@ -78,7 +78,7 @@ class Artefact:
 
     def save(self, folder: Path, *, force: bool = False) -> list[Path]:
         """Write item.png, item.svg, item.csv and item.txt into a folder."""
-        from hushmeter.plot.canvas import save_figure
+        from hushmeter.plot.figure import save_figure
 
         columns: dict[str, Any] = {str(name): self.table[name].tolist() for name in self.table}
         if self.figure is None:

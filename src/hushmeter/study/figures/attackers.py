@@ -40,7 +40,7 @@ def attackers_figure(setting: Setting) -> Artefact:
     """Fig. 6: accuracy and F1 of every attacker against ln(1/ε)."""
     import pandas as pd
 
-    from hushmeter.plot.study import draw_sweep
+    from hushmeter.plot.accuracy import draw_sweep
 
     source = find_building(setting)
     found = compare(source.case, setting, contenders(small_net=not source.real))

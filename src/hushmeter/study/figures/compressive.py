@@ -35,8 +35,7 @@ def one_shot_figure(setting: Setting) -> Artefact:
     """Fig. 2: one-shot accuracy with bounds printed, corrected, exact and universal."""
     import pandas as pd
 
-    from hushmeter.plot.bounds import draw_bounds
-    from hushmeter.plot.study import add_measured
+    from hushmeter.plot.accuracy import add_measured, draw_bounds
 
     source = find_eight(setting)
     home, test = source.case.home, source.case.test
@@ -243,7 +242,7 @@ def _from_comparison(
     judged: tuple[str, str],
     series: dict[str, Bounds] | None = None,
 ) -> Artefact:
-    from hushmeter.plot.study import draw_sweep
+    from hushmeter.plot.accuracy import draw_sweep
 
     figure = draw_sweep(found.table, title, by=found.by, bounds=series)
     fits = found.fits()

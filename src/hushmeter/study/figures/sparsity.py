@@ -31,7 +31,7 @@ def sparsity_figure(setting: Setting) -> Artefact:
     """Fig. 9: one-shot accuracy at four sparsities, exact, and simulated as dots."""
     import pandas as pd
 
-    from hushmeter.plot.study import draw_lines
+    from hushmeter.plot.accuracy import draw_lines
 
     source = find_eight(setting)
     home = source.case.home

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.plot.attack import _stretches, draw_attack
+from hushmeter.plot.readings import _stretches, draw_attack
 
 
 @pytest.fixture
