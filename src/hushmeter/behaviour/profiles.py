@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hushmeter.behaviour.days import HOURS, Days, days_of_hours, days_of_times
 from hushmeter.checks import FloatArray, one_of, positive, whole
 from hushmeter.errors import DataError
-from hushmeter.files import table_format
+from hushmeter.read.table import read_columns
 
 TIMES = ("time", "timestamp", "datetime", "date_time", "start", "interval_start")
 IDS = ("id", "home", "house", "household", "meter", "dataid", "customer", "user", "day", "date")
@@ -48,7 +48,7 @@ class Profiles:
 def read_profiles(
     path: str | Path, *, missing: str = "refuse", zone: str | None = None
 ) -> Profiles:
-    """Daily profiles from CSV or Parquet.
+    """Daily profiles from CSV or Parquet, read by the same rules as meter readings.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def read_profiles(
     """
     one_of("missing", missing, MISSING)
     path = Path(path)
-    table = _load(path)
+    table = read_columns(path, TIMES).to_pandas()
     names = {str(name).strip().lower(): name for name in reversed(list(table.columns))}
     time = next((names[name] for name in TIMES if name in names), None)
     energy = next((name for name in ENERGIES if name in names), None)
@@ -137,19 +137,6 @@ def _wide(table: Any, missing: str, path: Path) -> Profiles:
     notes = (f"{lost} of {whole_day.size} rows left out: a value is missing.",) if lost else ()
     kept = (ids.astype(np.str_)[whole_day], days.to_numpy().astype(np.str_)[whole_day])
     return Profiles(np.ascontiguousarray(values[whole_day]), *kept, notes)
-
-
-def _load(path: Path) -> Any:
-    import pandas as pd
-
-    kind = table_format(path)
-    if not path.is_file():
-        raise DataError(f"{path} does not exist.")
-    try:
-        return pd.read_csv(path) if kind == "csv" else pd.read_parquet(path)
-    except (ValueError, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise DataError(f"{path} cannot be read as {kind}: {reason}.") from None
 
 
 def _numbers(columns: Any, path: Path) -> FloatArray:

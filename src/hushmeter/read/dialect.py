@@ -112,7 +112,11 @@ def _split(line: str, delimiter: str) -> list[str]:
 
 
 def _is_data(row: list[str]) -> bool:
-    """Whether a row already holds readings: no field is a word."""
+    """Whether a row already holds readings: no field is a word, and it does not number columns."""
+    if len(row) > 2 and row in (
+        [f"{i}" for i in range(first, first + len(row))] for first in (0, 1)
+    ):
+        return False
     return all(re.fullmatch(r"\s*[-+0-9.:,TZ eE/]*\s*", field) for field in row) and any(
         re.search(r"\d", field) for field in row
     )

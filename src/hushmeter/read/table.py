@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from hushmeter.read.memory import arrow_source, read_parquet
 from hushmeter.read.options import ReadOptions, unit_factor
 from hushmeter.read.recording import Series
 from hushmeter.read.source import STREAM_CAP, is_gzip, open_stream, read_head
-from hushmeter.read.times import parse_times
+from hushmeter.read.times import dates_of_text, parse_times
 
 PARQUET_MAGIC = b"PAR1"
 NULLS = ["", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "-nan", "#N/A", "#N/A N/A", "n/a"]
@@ -47,8 +48,46 @@ def read_table(path: Path, options: ReadOptions, *, homes: bool = False) -> tupl
     return _series(table, plan, layout, options, unit, notes, path)
 
 
-def load(path: Path) -> tuple[Any, Dialect | None]:
-    """The whole table; a CSV with its dialect."""
+def read_columns(path: Path, times: Collection[str] = ()) -> Any:
+    """Read a table as it is, without deciding what its columns mean.
+
+    The same rules hold as for meter readings: the delimiter, the decimal mark, the encoding, the
+    row of the header and gzip are found from the content.
+
+    Parameters
+    ----------
+    path : Path
+        CSV or Parquet file, also gzipped.
+    times : collection of str
+        Names (lower case) of columns that hold times. Dates such as 31/01/2024 become timestamps
+        without a zone; ISO 8601 text stays text, because it may carry an offset.
+
+    Returns
+    -------
+    pyarrow.Table
+
+    Raises
+    ------
+    DataError
+        If the file is missing, empty or no table.
+    """
+    if not path.is_file():
+        raise DataError(f"{path} does not exist.")
+    import pyarrow as pa
+
+    table, _ = load(path, times)
+    for i, name in enumerate(table.column_names):
+        if pa.types.is_null(table.column(i).type):
+            table = table.set_column(i, name, table.column(i).cast(pa.float64()))
+        elif name.lower() in times and _is_text(table.column(i)):
+            dates = dates_of_text(table.column(i), path)
+            if dates is not None:
+                table = table.set_column(i, name, dates)
+    return table
+
+
+def load(path: Path, texts: Collection[str] = ()) -> tuple[Any, Dialect | None]:
+    """The whole table, a CSV with its dialect; columns in `texts` stay as they are written."""
     import pyarrow as pa
 
     dialect = None
@@ -57,7 +96,7 @@ def load(path: Path) -> tuple[Any, Dialect | None]:
             table = read_parquet(path)
         else:
             dialect = find_dialect(read_head(path), path)
-            table = _load_csv(path, dialect)
+            table = _load_csv(path, dialect, texts)
     except (pa.ArrowException, OSError, UnicodeError, OverflowError, LookupError) as error:
         raise DataError(_refusal(error, path)) from None
     table = _without_empty_rows(table)
@@ -66,6 +105,12 @@ def load(path: Path) -> tuple[Any, Dialect | None]:
             f"{path} holds no readings, only the columns {', '.join(table.column_names[:8])}."
         )
     return table.rename_columns(list(unique_names(table.column_names))), dialect
+
+
+def _is_text(column: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_string(column.type) or types.is_large_string(column.type))
 
 
 def _refusal(error: Exception, path: Path) -> str:
@@ -88,7 +133,8 @@ def _without_empty_rows(table: Any) -> Any:
     return table.filter(filled)
 
 
-def _load_csv(path: Path, dialect: Dialect) -> Any:
+def _load_csv(path: Path, dialect: Dialect, texts: Collection[str]) -> Any:
+    import pyarrow as pa
     from pyarrow import csv
 
     reading = csv.ReadOptions(
@@ -98,7 +144,10 @@ def _load_csv(path: Path, dialect: Dialect) -> Any:
     )
     parsing = csv.ParseOptions(delimiter=dialect.delimiter)
     converting = csv.ConvertOptions(
-        decimal_point=dialect.decimal, null_values=NULLS, strings_can_be_null=True
+        decimal_point=dialect.decimal,
+        null_values=NULLS,
+        strings_can_be_null=True,
+        column_types={name: pa.string() for name in dialect.columns if name.lower() in texts},
     )
     settings = {
         "read_options": reading,

@@ -86,6 +86,14 @@ def _from_text(column: Any, path: Path) -> tuple[Any, str]:
     return times, remark
 
 
+def dates_of_text(column: Any, path: Path) -> Any | None:
+    """Timestamps without a zone for dates such as 31/01/2024 1:30 PM; None for ISO 8601 text."""
+    first = next((value.as_py() for value in column if value.is_valid), "")
+    if not date_patterns(first.strip()):
+        return None
+    return _from_text(column, path)[0]
+
+
 def _from_iso(column: Any, path: Path) -> Any:
     import pyarrow as pa
 
