@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 from typing import ClassVar
 
 import numpy as np
@@ -99,6 +100,29 @@ class Gapless(AllOff):
         return states[:-1] if gaps else states
 
 
+class Confused(AllOff):
+    """Changes itself instead of a copy."""
+
+    def knows(self, mechanism):
+        self.informed = True
+        return self
+
+    def predict(self, readings, **keywords):
+        return super().predict(readings, **keywords) | hasattr(self, "informed")
+
+
+class Secretive(AllOff):
+    """Uses the noise distribution and does not declare it."""
+
+    def knows(self, mechanism):
+        informed = super().knows(mechanism)
+        informed.noise = mechanism
+        return informed
+
+    def predict(self, readings, **keywords):
+        return super().predict(readings, **keywords) | hasattr(self, "noise")
+
+
 class Silent(AllOff):
     needs = ""
 
@@ -133,6 +157,8 @@ class Homeless(AllOff):
         (FirstColumn, "permuting the appliances"),
         (Unpicklable, "a pickled copy must answer alike"),
         (Forgetful, "a saved and loaded copy must answer alike"),
+        (Confused, "knows must return a copy"),
+        (Secretive, "without uses_noise"),
         (Gapless, "must serve gaps"),
         (Lenient, "bad readings or states must be refused"),
         (Careless, "fit must refuse the truth of another home"),
@@ -143,3 +169,43 @@ class Homeless(AllOff):
 def test_each_clause_catches_its_breach(cls, clause):
     with pytest.raises(ContractError, match=clause):
         check_attacker(cls)
+
+
+class OnAbove(hm.Attacker):
+    """A third-party attacker: it overrides `predict` alone."""
+
+    name = "on-above"
+    needs = "nothing"
+    assumes = "everything is on above the mean"
+
+    def predict(self, readings, *, initial_state=None, rng=None):
+        values, _ = self._observe(readings)
+        self._initial_state(initial_state)
+        return np.tile((values > values.mean())[:, None], (1, len(self.home)))
+
+
+def test_an_attacker_that_overrides_predict_keeps_the_contract():
+    check_attacker(OnAbove)
+
+
+def test_an_attacker_without_an_answer_is_named():
+    class Empty(hm.Attacker):
+        pass
+
+    with pytest.raises(NotImplementedError, match="Empty must implement _predict"):
+        Empty(hm.synth.ready_home("evening")).predict([1.0])
+
+
+@pytest.mark.parametrize("name", [n for n in hm.attackers if n != "rnn"])
+def test_only_attackers_that_declare_it_use_the_noise(name):
+    cls = hm.attackers[name]
+    assert cls.uses_noise == ("mechanism" in inspect.signature(cls).parameters)
+    home = hm.synth.ready_home("evening")
+    noise = hm.Laplace(1.0, 100.0, grid=1.0)
+    attacker = cls(home)
+    informed = attacker.knows(noise)
+    assert attacker.mechanism is None
+    assert informed.mechanism is (noise if cls.uses_noise else None)
+    assert informed.knows(None).mechanism is None
+    if cls.uses_noise:
+        assert cls(home, mechanism=noise).parameters == informed.parameters

@@ -34,6 +34,16 @@ label = "exact"
 parameters = { solver = "exact", direction = "signed" }
 """
 
+STUDY_OF_ONE = """
+[[case]]
+home = "similar8"
+readings = 200
+
+[[attacker]]
+name = "fhmm"
+{line}
+"""
+
 
 @pytest.fixture
 def path(tmp_path):
@@ -159,31 +169,54 @@ def test_the_manifest_names_versions_and_inputs(path, tmp_path):
     assert len(manifest["cases"][0]["test"]) == 64
 
 
-def test_only_those_who_are_told_know_the_noise():
+def test_every_attacker_that_can_use_the_noise_knows_it_unless_the_study_says_otherwise():
     home = hm.synth.ready_home("similar8").subset(["lamp", "fridge", "hi-fi"])
     train, test = split_trace(hm.synth.trace(home, 1200, 0.99, seed=2), 0.5)
     contenders = (
         Contender("fhmm", "fhmm", {"chains": "counted"}),
-        Contender("fhmm, told", "fhmm", {"chains": "counted"}, told=True),
-        Contender("bayes", "bayes"),
-        Contender("bayes, untold", "bayes", told=False),
+        Contender("fhmm, ignorant", "fhmm", {"chains": "counted"}, knows_noise=False),
+        Contender("bayes", "bayes", knows_noise=True),
+        Contender("bayes, ignorant", "bayes", knows_noise=False),
     )
-    assert [one.knows_the_noise for one in contenders] == [False, True, True, False]
-    study = Study("told", (Case("home", home, train, test),), contenders, epsilons=(0.03,), seeds=2)
+    study = Study(
+        "noise", (Case("home", home, train, test),), contenders, epsilons=(0.03,), seeds=2
+    )
     alpha = sweep(study).groupby("attacker").alpha.mean()
-    assert alpha["fhmm, told"] > alpha["fhmm"]
-    assert alpha["bayes"] > alpha["bayes, untold"]
-    with pytest.raises(ValueError, match="has no use for the mechanism"):
-        Study("x", study.cases, (Contender("hold", "hold", told=True),))
+    assert alpha["fhmm"] > alpha["fhmm, ignorant"]
+    assert alpha["bayes"] > alpha["bayes, ignorant"]
+    with pytest.raises(ValueError, match="hold cannot use the noise distribution"):
+        Study("x", study.cases, (Contender("hold", "hold", knows_noise=True),))
+
+
+@pytest.mark.parametrize(
+    ("line", "knows"),
+    [
+        ("", None),
+        ("told = true", True),
+        ("told = false", False),
+        ("knows_noise = true", True),
+        ("knows_noise = false", False),
+    ],
+)
+def test_a_study_file_says_who_knows_the_noise(tmp_path, line, knows):
+    text = STUDY_OF_ONE.format(line=line)
+    (tmp_path / "study.toml").write_text(text)
+    assert read_study(tmp_path / "study.toml").contenders[0].knows_noise is knows
+
+
+def test_a_study_file_that_does_not_say_clearly_who_knows_the_noise_is_refused(tmp_path):
+    (tmp_path / "study.toml").write_text(STUDY_OF_ONE.format(line="knows_noise = 1"))
+    with pytest.raises(ValueError, match="knows_noise of the attacker fhmm must be true or false"):
+        read_study(tmp_path / "study.toml")
 
 
 @pytest.mark.parametrize("name", ["multi-shot", "hierarchical"])
-def test_the_papers_attackers_can_be_told_too(name):
+def test_the_papers_attackers_know_the_noise_too(name):
     home = hm.synth.ready_home("evening")
     train, test = split_trace(hm.synth.trace(home, 1200, 0.99, seed=2), 0.5)
-    contenders = (Contender("told", name, told=True), Contender("untold", name))
-    study = Study("told", (Case("home", home, train, test),), contenders, epsilons=(0.1,), seeds=1)
-    told, untold = sweep(study).set_index("attacker").alpha[["told", "untold"]]
+    contenders = (Contender("knows", name), Contender("ignorant", name, knows_noise=False))
+    study = Study("noise", (Case("home", home, train, test),), contenders, epsilons=(0.1,), seeds=1)
+    knows, ignorant = sweep(study).set_index("attacker").alpha[["knows", "ignorant"]]
     unit = hm.resolve_unit("fluctuation", interval_s=6.0, home=home)
     mechanism = hm.calibrate("laplace", 0.1, unit)
     place = (0, 0, 0, 0, 0)
@@ -193,8 +226,8 @@ def test_the_papers_attackers_can_be_told_too(name):
     noisy = test.replace_readings(mechanism.release(test.readings, rng=noise))
     attacker = hm.attackers[name](home, mechanism=mechanism)
     states = attacker.predict(noisy, initial_state=test.truth()[0], rng=rounding)
-    assert told == hm.score(states, test).alpha
-    assert told != untold
+    assert knows == hm.score(states, test).alpha
+    assert knows != ignorant
 
 
 def test_one_failed_cell_does_not_stop_the_rest():

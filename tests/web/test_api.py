@@ -57,8 +57,7 @@ def by_library(epsilon, seed, attacker="bayes", mechanism="laplace", span="readi
     released = hm.release(case.trace, noise, unit, rng=seed).trace
     seen = case.trace if every is None else case.trace.coarsen(every)
     training = case.training if every is None else case.training.coarsen(every)
-    known = {"mechanism": noise} if attacker == "bayes" else {}
-    fitted = hm.attackers[attacker](case.home, **known).fit(training)
+    fitted = hm.attackers[attacker](case.home).fit(training).knows(noise)
     states = fitted.predict(released, initial_state=seen.truth()[0], rng=seed)
     return seen, released, states, hm.score(states, seen)
 

@@ -8,7 +8,6 @@ keeps the odds, and ranks what is left by the error of the hourly mean.
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -190,8 +189,8 @@ def measure_with(
 ) -> Callable[[Mechanism, Unit], float]:
     """Odds as measured: the balanced accuracy of an attacker on simulated releases.
 
-    The attacker is trained on the true readings of the same trace and told the mechanism where it
-    can use it; on longer intervals it is held to the state of at least half of each.
+    The attacker is trained on the true readings of the same trace and knows the noise
+    distribution. On longer intervals the true state is the state of at least half of the interval.
     """
     if trace is None or trace.states is None:
         raise InputError("an attacker's odds need a trace with true states to measure them on.")
@@ -201,9 +200,7 @@ def measure_with(
     def odds_of(mechanism: Mechanism, unit: Unit) -> float:
         coarse = known if unit.window == 1 else known.coarsen(unit.window * unit.interval_s)
         noisy = coarse.replace_readings(mechanism.release(coarse.readings, rng=seed))
-        takes = inspect.signature(chosen).parameters
-        options = {"mechanism": mechanism} if "mechanism" in takes else {}
-        attacker = chosen(home, **options).fit(coarse)
+        attacker = chosen(home).fit(coarse).knows(mechanism)
         states = attacker.predict(noisy, initial_state=coarse.truth()[0], rng=seed)
         seen = score(states, coarse.truth(), names=home.names)[hide].balanced_accuracy
         return max(seen, 0.5)

@@ -1,11 +1,17 @@
-"""The one contract every attacker keeps: fit, predict, predict_power."""
+"""The contract of every attacker: `fit`, `knows`, `predict` and `predict_power`.
+
+To write an attacker, subclass `Attacker` and implement `_predict`. The public methods check the
+input once, here, so that a subclass only sees a valid `Observation`.
+"""
 
 from __future__ import annotations
 
+import copy
 import inspect
-from abc import ABC, abstractmethod
+from abc import ABC
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,19 +24,102 @@ from hushmeter.trace import Trace, jumps
 Observed = ArrayLike | Trace
 
 
-class Attacker(ABC):
-    """A load-monitoring (NILM) attacker who knows a home and sees its readings.
+class NoiseDistribution(Protocol):
+    """What an attacker can know about a mechanism; all mechanisms of `hushmeter.noise` have it."""
 
-    Subclasses say in one phrase each what they `need` and what they `assume`, and with which
-    parameters they recover every state exactly from a trace without noise (`recovers_with`, or
-    None): `check_attacker` holds them to it, and makes them with `checked_with` otherwise.
+    @property
+    def name(self) -> str:
+        """Name of the distribution: laplace, staircase or gaussian."""
+
+    @property
+    def grid(self) -> float:
+        """Step between released readings [W]."""
+
+    @property
+    def scale(self) -> float:
+        """Scale of the noise [W]."""
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the noise [W]."""
+
+    def pmf(self, k: ArrayLike) -> ArrayLike:
+        """Probability that the noise is k grid steps."""
+
+    def cdf(self, k: ArrayLike) -> ArrayLike:
+        """Probability that the noise is at most k grid steps."""
+
+    def quantile(self, p: float) -> float:
+        """Value [W] below which |noise| stays with probability p."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What an attacker sees of one home.
+
+    Attributes
+    ----------
+    readings : array, shape (T,)
+        Mains [W].
+    run_starts : array of bool, shape (T,)
+        True at the first reading of each contiguous run: at reading 0 and after every gap.
+    first_state : array of bool, shape (N,), or None
+        State at the first reading, if the attacker was given it.
+    """
+
+    readings: FloatArray
+    run_starts: BoolArray
+    first_state: BoolArray | None = None
+
+    def __len__(self) -> int:
+        return self.readings.size
+
+    def jumps(self, *, signed: bool) -> FloatArray:
+        """Differences of consecutive readings [W], shape (T,); zero where a run starts."""
+        return jumps(self.readings, self.run_starts, signed=signed)
+
+
+class Attacker(ABC):
+    """A load-monitoring (NILM) attacker that knows a home and sees its readings.
+
+    Parameters
+    ----------
+    home : Home
+        The appliances and their powers.
+
+    Attributes
+    ----------
+    name : str
+        Name in the registry.
+    needs, assumes : str
+        One phrase each for the list of attackers.
+    uses_noise : bool
+        Whether the attacker can use the noise distribution: see `knows`.
+    recovers_with : dict or None
+        Parameters with which the attacker recovers every state exactly from a trace without
+        noise in which one appliance switches at a time; None if it does not promise this.
+    checked_with : dict
+        Parameters with which `check_attacker` makes the attacker.
+    mechanism : NoiseDistribution or None
+        The mechanism whose noise distribution the attacker knows.
+
+    Notes
+    -----
+    A subclass implements `_predict`, and `_predict_power` if it has something better than states
+    times mean powers. An attacker that can use the noise distribution sets `uses_noise = True`,
+    reads `self.mechanism`, and takes a constructor parameter of this name. A subclass may
+    override the public `predict` instead of `_predict`; it then checks its input itself.
+    `check_attacker` verifies the whole contract.
     """
 
     name: ClassVar[str]
     needs: ClassVar[str]
     assumes: ClassVar[str]
+    uses_noise: ClassVar[bool] = False
     recovers_with: ClassVar[dict[str, str] | None] = None
     checked_with: ClassVar[dict[str, Any]] = {}
+
+    mechanism: NoiseDistribution | None = None
 
     def __init__(self, home: Home) -> None:
         if not isinstance(home, Home):
@@ -38,54 +127,137 @@ class Attacker(ABC):
         self.home = home
 
     def fit(self, trace: Trace) -> Self:
-        """Learn what the home does not give; attackers that know all they need return as is."""
+        """Learn what the home does not give from readings without noise.
+
+        Parameters
+        ----------
+        trace : Trace with states
+            Training data; `trace.power` is used where it is present.
+
+        Returns
+        -------
+        Attacker
+            The attacker itself. An attacker that needs no training returns unchanged.
+
+        Raises
+        ------
+        InputError
+            If the trace has another number of appliances than the home.
+        """
         if trace.truth().shape[1] != len(self.home):
             raise InputError(
                 f"the trace has {trace.truth().shape[1]} appliances, the home {len(self.home)}."
             )
         return self
 
-    @abstractmethod
+    def knows(self, mechanism: NoiseDistribution | None) -> Self:
+        """Return a copy of the attacker that knows the noise distribution.
+
+        This is the only rule in the package for the noise an attacker knows: an attacker with
+        `uses_noise` knows the distribution, any other attacker is copied without a change.
+
+        Parameters
+        ----------
+        mechanism : Laplace, Staircase, Gaussian or None
+            The mechanism that made the noise; None for readings without noise.
+
+        Returns
+        -------
+        Attacker
+            A copy that shares what was learnt with this attacker, which does not change.
+        """
+        informed = copy.copy(self)
+        if self.uses_noise:
+            informed.mechanism = check_mechanism(mechanism)
+        return informed
+
     def predict(
         self, readings: Observed, *, initial_state: ArrayLike | None = None, rng: RngLike = None
     ) -> BoolArray:
-        """Predicted states (T, N).
+        """Predict which appliances are on.
 
         Parameters
         ----------
         readings : array_like, shape (T,), or Trace
-            Mains [W]; a `Trace` brings its gaps along.
+            Mains [W]. The gaps of a `Trace` are respected.
         initial_state : array_like of bool, shape (N,), optional
-            State at the first reading, X_0 of the paper; all off if not given.
+            State at the first reading, X_0 of the paper. If it is not given, attackers that need
+            one start with everything off.
         rng : Generator, int or None
             Randomness of the attacker's rounding.
+
+        Returns
+        -------
+        array of bool, shape (T, N)
+            Predicted states.
+
+        Raises
+        ------
+        NotFittedError
+            If the attacker learns from data and `fit` was not called.
+        InputError, DataError
+            If the readings or the initial state are not valid.
         """
+        return self._predict(self._see(readings, initial_state), np.random.default_rng(rng))
 
     def predict_power(
         self, readings: Observed, *, initial_state: ArrayLike | None = None, rng: RngLike = None
     ) -> FloatArray:
-        """Predicted power of every appliance [W], shape (T, N): states times mean powers."""
-        return self.predict(readings, initial_state=initial_state, rng=rng) * self.home.powers
+        """Predict the power of every appliance [W], shape (T, N).
+
+        The parameters are those of `predict`.
+        """
+        seen = self._see(readings, initial_state)
+        power = self._predict_power(seen, np.random.default_rng(rng))
+        if power is None:
+            states = self.predict(readings, initial_state=initial_state, rng=rng)
+            return states * self.home.powers
+        return power
+
+    def _predict(self, seen: Observation, rng: np.random.Generator) -> BoolArray:
+        """Predicted states (T, N) of a checked observation."""
+        raise NotImplementedError(f"{type(self).__name__} must implement _predict.")
+
+    def _predict_power(
+        self,
+        seen: Observation,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+    ) -> FloatArray | None:
+        """Predicted power [W], shape (T, N); None for states times mean powers."""
+        return None
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What the attacker was made with, besides its home.
+        """Parameters of the constructor, without the home, as `save` writes them.
 
-        A class keeps each parameter of its constructor under the parameter's own name, or keeps
-        what it made of it under the name of another one.
+        A class stores each parameter of its constructor as an attribute of the same name.
         """
         names = list(inspect.signature(type(self)).parameters)[1:]
         return {name: getattr(self, name) for name in names if hasattr(self, name)}
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the attacker and all it has learnt as one .npz file, without pickles."""
+        """Write the attacker and everything it has learnt as one .npz file, without pickles.
+
+        Parameters
+        ----------
+        path : str or Path
+            File name that ends in .npz.
+        force : bool
+            Whether to replace an existing file.
+        """
         from hushmeter.attack.storage import save_attacker
 
         save_attacker(self, path, force=force)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote; `Attacker.load` takes any attacker of the registry."""
+        """Read a file that `save` wrote; `Attacker.load` reads any attacker of the registry.
+
+        Raises
+        ------
+        DataError
+            If the file cannot be read or holds another attacker.
+        """
         from hushmeter.attack.storage import load_attacker
 
         found = load_attacker(path, None if cls is Attacker else cls)
@@ -93,14 +265,20 @@ class Attacker(ABC):
         return found
 
     def _check_learnt(self) -> None:  # noqa: B027
-        """Refuse, with `DataError`, what a damaged file would make compiled code read."""
+        """Raise `DataError` for values of a damaged file that compiled code would read."""
 
     def _require_fit(self, attribute: str) -> None:
-        """Refuse to go on if `fit` has not set `attribute`."""
+        """Raise `NotFittedError` if `fit` has not set `attribute`."""
         if not hasattr(self, attribute):
             raise NotFittedError(
                 f"the {self.name} attacker learns from sub-metered data: call fit(trace) first."
             )
+
+    def _see(self, readings: Observed, initial_state: ArrayLike | None) -> Observation:
+        """The checked input of a prediction."""
+        values, starts = self._observe(readings)
+        first = None if initial_state is None else self._initial_state(initial_state)
+        return Observation(values, starts, first)
 
     def _observe(self, readings: Observed) -> tuple[FloatArray, BoolArray]:
         """Readings [W] and where their contiguous runs start."""
@@ -118,6 +296,7 @@ class Attacker(ABC):
         return jumps(values, starts, signed=signed)
 
     def _initial_state(self, state: ArrayLike | None) -> BoolArray:
+        """The checked initial state, shape (N,); everything off if it is None."""
         if state is None:
             return np.zeros(len(self.home), np.bool_)
         array = np.asarray(state)
@@ -128,3 +307,12 @@ class Attacker(ABC):
         if not np.isin(array, (0, 1)).all():
             raise InputError("initial_state must be 0 or 1 for every appliance.")
         return array.astype(np.bool_)
+
+
+def check_mechanism(mechanism: Any) -> NoiseDistribution | None:
+    """Return `mechanism` if it is a noise distribution or None; raise `InputError` otherwise."""
+    needed = ("grid", "scale", "std", "pmf", "cdf", "quantile")
+    if mechanism is not None and not all(hasattr(mechanism, name) for name in needed):
+        raise InputError(f"mechanism must be a noise mechanism, got {mechanism!r}.")
+    found: NoiseDistribution | None = mechanism
+    return found

@@ -7,9 +7,8 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.attack.base import Attacker, Observed
+from hushmeter.attack.base import Attacker, NoiseDistribution, Observed, check_mechanism
 from hushmeter.attack.hmm.beam import BeamSearch
-from hushmeter.attack.hmm.emission import GridNoise
 from hushmeter.attack.hmm.load_model import Known, LoadModel
 from hushmeter.attack.hmm.state_laws import SHARPEST, learn_slack, learn_states
 from hushmeter.attack.hmm.transitions import check_states, count_chain
@@ -88,13 +87,14 @@ class Bayes(Attacker):
 
     name: ClassVar[str] = "bayes"
     needs: ClassVar[str] = "sub-metered training data; the mechanism, where there is noise"
-    assumes: ClassVar[str] = "appliances switch independently of each other; a known law of noise"
+    assumes: ClassVar[str] = "appliances switch independently; the noise distribution is known"
+    uses_noise: ClassVar[bool] = True
 
     def __init__(
         self,
         home: Home,
         *,
-        mechanism: GridNoise | None = None,
+        mechanism: NoiseDistribution | None = None,
         decoder: str = "marginal",
         most_levels: int = 6,
         most_idle: int = 2,
@@ -106,9 +106,7 @@ class Bayes(Attacker):
         outlier: float = 1e-4,
     ) -> None:
         super().__init__(home)
-        if mechanism is not None and not all(hasattr(mechanism, a) for a in ("pmf", "cdf", "grid")):
-            raise InputError(f"mechanism must be a noise mechanism, got {mechanism!r}.")
-        self.mechanism = mechanism
+        self.mechanism = check_mechanism(mechanism)
         self.decoder = one_of("decoder", decoder, ("marginal", "viterbi"))
         self.most_levels = whole("most_levels", most_levels)
         self.most_idle = whole("most_idle", most_idle)

@@ -13,6 +13,7 @@ from hushmeter import synth
 from hushmeter.attack.base import Attacker
 from hushmeter.errors import HushmeterError, InputError
 from hushmeter.home import Appliance, Home
+from hushmeter.noise import Laplace
 from hushmeter.trace import Trace
 
 
@@ -145,6 +146,19 @@ def _saves_and_loads(cls: type[Attacker]) -> None:
     _require(alike, cls, "a saved and loaded copy must answer alike")
 
 
+def _knows_the_noise(cls: type[Attacker]) -> None:
+    home, trace = _example()
+    attacker = _make(cls, home).fit(trace)
+    before = attacker.predict(trace, rng=4)
+    informed = attacker.knows(Laplace(0.1, 100.0, grid=1.0))
+    states = informed.predict(trace, rng=4)
+    _require(informed is not attacker, cls, "knows must return a copy")
+    after = attacker.predict(trace, rng=4)
+    _require(bool((before == after).all()), cls, "knows must not change the attacker itself")
+    unmoved = cls.uses_noise or bool((before == states).all())
+    _require(unmoved, cls, "an attacker without uses_noise must ignore the noise distribution")
+
+
 def _serves_gaps_and_idle_appliances(cls: type[Attacker]) -> None:
     home, trace = _example()
     steps = np.arange(len(trace)) + 50 * (np.arange(len(trace)) >= 200)
@@ -206,6 +220,7 @@ _CLAUSES: tuple[Callable[[type[Attacker]], None], ...] = (
     _ignores_the_order,
     _pickles,
     _saves_and_loads,
+    _knows_the_noise,
     _serves_gaps_and_idle_appliances,
     _refuses_nonsense,
     _recovers_what_it_promises,

@@ -7,8 +7,8 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.attack.base import Attacker, Observed
-from hushmeter.attack.hmm.emission import GridNoise, gaussian_log_densities
+from hushmeter.attack.base import Attacker, NoiseDistribution, Observed, check_mechanism
+from hushmeter.attack.hmm.emission import gaussian_log_densities
 from hushmeter.attack.hmm.gaussian_chain import add_idle, fit_chain
 from hushmeter.attack.hmm.state_laws import guess_power
 from hushmeter.attack.hmm.transitions import (
@@ -69,6 +69,7 @@ class FactorialHmm(Attacker):
     name: ClassVar[str] = "fhmm"
     needs: ClassVar[str] = "sub-metered training data"
     assumes: ClassVar[str] = "appliances switch independently; Gaussian errors of one variance"
+    uses_noise: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -77,15 +78,13 @@ class FactorialHmm(Attacker):
         variance: float | None = None,
         most_levels: int | None = None,
         chains: str = "em",
-        mechanism: GridNoise | None = None,
+        mechanism: NoiseDistribution | None = None,
     ) -> None:
         super().__init__(home)
         self.variance = None if variance is None else positive("variance", variance)
         self.most_levels = None if most_levels is None else whole("most_levels", most_levels)
         self.chains = one_of("chains", chains, ("counted", "em"))
-        if mechanism is not None and not hasattr(mechanism, "std"):
-            raise InputError(f"mechanism must be a noise mechanism, got {mechanism!r}.")
-        self.mechanism = mechanism
+        self.mechanism = check_mechanism(mechanism)
 
     def fit(self, trace: Trace) -> Self:
         """Learn levels, chains, base load and variance from readings with their truth."""

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hushmeter.assumptions import concentration_margin
-from hushmeter.attack.base import Observed
+from hushmeter.attack.base import NoiseDistribution, Observed, check_mechanism
 from hushmeter.attack.increments import IncrementAttacker
-from hushmeter.attack.multi_shot import MultiShot, NoiseLaw
+from hushmeter.attack.multi_shot import MultiShot
 from hushmeter.checks import BoolArray, IntArray, RngLike, positive, power_vector
 from hushmeter.home import Home
 from hushmeter.trace import Trace
@@ -83,6 +83,7 @@ class Hierarchical(IncrementAttacker):
     name: ClassVar[str] = "hierarchical"
     needs: ClassVar[str] = "appliance powers, the state at the first reading"
     assumes: ClassVar[str] = "few switches at a time; powers may be diverse"
+    uses_noise: ClassVar[bool] = True
     recovers_with: ClassVar[dict[str, str] | None] = {"solver": "exact", "direction": "signed"}
 
     def __init__(
@@ -94,11 +95,12 @@ class Hierarchical(IncrementAttacker):
         correction: str = "dead-band",
         rounding: str = "bernoulli",
         dead_band: float | None = None,
-        mechanism: NoiseLaw | None = None,
+        mechanism: NoiseDistribution | None = None,
     ) -> None:
         super().__init__(home)
         self.solver, self.direction, self.correction = solver, direction, correction
-        self.rounding, self.dead_band, self.mechanism = rounding, dead_band, mechanism
+        self.rounding, self.dead_band = rounding, dead_band
+        self.mechanism = check_mechanism(mechanism)
         parts = self._parts
         self.groups = split(parts.powers, parts.tolerance)
         self._make_attackers()  # refuses what a group cannot be attacked with

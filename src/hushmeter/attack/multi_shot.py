@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.attack.base import Observed
+from hushmeter.attack.base import NoiseDistribution, Observed, check_mechanism
 from hushmeter.attack.increments import IncrementAttacker
 from hushmeter.attack.one_shot import OneShot, round_switches
 from hushmeter.checks import BoolArray, FloatArray, IntArray, RngLike, non_negative, one_of
 from hushmeter.home import Home
-
-
-class NoiseLaw(Protocol):
-    """What an attacker may know of a mechanism: how large its noise usually is."""
-
-    def quantile(self, p: float) -> float:
-        """|noise| stays below this [W] with probability p."""
 
 
 class MultiShot(IncrementAttacker):
@@ -59,6 +52,7 @@ class MultiShot(IncrementAttacker):
     name: ClassVar[str] = "multi-shot"
     needs: ClassVar[str] = "appliance powers, the state at the first reading"
     assumes: ClassVar[str] = "few switches at a time, powers of one order"
+    uses_noise: ClassVar[bool] = True
     recovers_with: ClassVar[dict[str, str] | None] = {"solver": "exact", "direction": "signed"}
 
     def __init__(
@@ -70,7 +64,7 @@ class MultiShot(IncrementAttacker):
         correction: str = "dead-band",
         rounding: str = "bernoulli",
         dead_band: float | None = None,
-        mechanism: NoiseLaw | None = None,
+        mechanism: NoiseDistribution | None = None,
         unexplained: str = "nearest",
     ) -> None:
         super().__init__(home)
@@ -80,7 +74,7 @@ class MultiShot(IncrementAttacker):
         self.rounding = one_of("rounding", rounding, ("bernoulli", "threshold"))
         self.unexplained = one_of("unexplained", unexplained, ("nearest", "none"))
         self.dead_band = None if dead_band is None else non_negative("dead_band", dead_band)
-        self.mechanism = mechanism
+        self.mechanism = check_mechanism(mechanism)
 
     @property
     def band(self) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -72,12 +71,10 @@ def attack_metered(
 ) -> Score:
     """Score of an attacker on metered readings.
 
-    It has learnt from the true load of the same house, knows the first state, and is told the
-    mechanism where it can use it.
+    The attacker has learnt from the true load of the same house and knows the first state and the
+    noise distribution.
     """
-    chosen = attackers[attacker]
-    takes = "mechanism" in inspect.signature(chosen).parameters
-    made = chosen(home, **({"mechanism": mechanism} if takes else {})).fit(load)
+    made = attackers[attacker](home).fit(load).knows(mechanism)
     states = made.predict(metered, initial_state=load.truth()[0], rng=seed)
     return score(states, load.truth(), names=home.names)
 

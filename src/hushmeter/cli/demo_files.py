@@ -117,10 +117,8 @@ def look_at_day(case: Case, seed: int, output: Path) -> Release:
     noisy = trace.replace_readings(released.trace.readings)
     bayes = attackers["bayes"](home).fit(case.train)
     _save_day(bayes, trace, "metered", None, None, seed, output)
-    bayes.mechanism = mechanism  # type: ignore[attr-defined]
-    _save_day(bayes, noisy, "released", SHOWN, unit.sentence, seed, output)
-    bayes.mechanism = calibrate("laplace", NOTHING, unit)  # type: ignore[attr-defined]
-    _save_guess(bayes, trace, seed, output)
+    _save_day(bayes.knows(mechanism), noisy, "released", SHOWN, unit.sentence, seed, output)
+    _save_guess(bayes.knows(calibrate("laplace", NOTHING, unit)), trace, seed, output)
     return released
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,19 +41,15 @@ class Contender:
     name : str
         A registered attacker.
     parameters : dict
-    told : bool or None
-        Whether it is told the mechanism of each release; if None, only Bayes is.
+    knows_noise : bool, optional
+        Whether the attacker knows the noise distribution of each release. If it is not given,
+        every attacker that can use the distribution knows it (`Attacker.uses_noise`).
     """
 
     label: str
     name: str
     parameters: dict[str, Any] = field(default_factory=dict)
-    told: bool | None = None
-
-    @property
-    def knows_the_noise(self) -> bool:
-        """Whether it is told the mechanism of each release."""
-        return self.name == "bayes" if self.told is None else self.told
+    knows_noise: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -105,9 +100,12 @@ class Study:
         for epsilon in self.epsilons:
             positive("epsilon", epsilon)
         for one in self.contenders:
-            takes = inspect.signature(attackers[one.name]).parameters
-            if one.told and "mechanism" not in takes:
-                raise InputError(f"the attacker {one.name} has no use for the mechanism.")
+            uses_noise = attackers[one.name].uses_noise
+            if one.knows_noise and not uses_noise:
+                raise InputError(
+                    f"the attacker {one.name} cannot use the noise distribution: remove "
+                    f"knows_noise = true from {one.label}."
+                )
         whole("seeds", self.seeds)
         whole("seed", self.seed, least=0)
         one_of("protect", self.protect, PROTECT)
@@ -214,10 +212,16 @@ def _home(text: str, folder: Path) -> Home:
 
 
 def _contender(entry: dict[str, Any]) -> Contender:
-    _known_keys(entry, {"name", "label", "parameters", "told"}, "attacker entry")
+    _known_keys(entry, {"name", "label", "parameters", "knows_noise", "told"}, "attacker entry")
     name = str(entry.get("name", ""))
     parameters = dict(entry.get("parameters", {}))
-    return Contender(str(entry.get("label", name)), name, parameters, entry.get("told"))
+    # Studies written before knows_noise had this name call it told.
+    knows = entry.get("knows_noise", entry.get("told"))
+    if not (knows is None or isinstance(knows, bool)):
+        raise InputError(
+            f"knows_noise of the attacker {name} must be true or false, got {knows!r}."
+        )
+    return Contender(str(entry.get("label", name)), name, parameters, knows)
 
 
 def _tables(table: dict[str, Any], key: str) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ of workers.
 
 from __future__ import annotations
 
-import copy
 import json
 import platform
 import time
@@ -159,12 +158,11 @@ def _measure(study: Study, cell: Cell, attacker: Attacker) -> dict[str, Any]:
     place = (study.seed, cell.case, cell.mechanism, cell.epsilon, cell.seed)
     noise = np.random.default_rng(np.random.SeedSequence(place))
     released = case.test.replace_readings(mechanism.release(case.test.readings, rng=noise))
-    told = copy.copy(attacker)
-    if study.contenders[cell.contender].knows_the_noise:
-        told.mechanism = mechanism  # type: ignore[attr-defined]
+    if study.contenders[cell.contender].knows_noise is not False:
+        attacker = attacker.knows(mechanism)
     rounding = np.random.default_rng(np.random.SeedSequence((*place, cell.contender)))
     truth = case.test.truth()
-    states = told.predict(released, initial_state=truth[0], rng=rounding)
+    states = attacker.predict(released, initial_state=truth[0], rng=rounding)
     found = score(states, case.test)
     row: dict[str, Any] = {
         field: getattr(found, field)

@@ -6,7 +6,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
-from copy import copy
 from dataclasses import dataclass
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -20,13 +19,11 @@ from hushmeter.trace import Trace
 if TYPE_CHECKING:
     from hushmeter.attack.base import Attacker
     from hushmeter.home import Home
-    from hushmeter.noise.mechanism import Mechanism
     from hushmeter.web.sessions import Session
 
 # Training a network takes minutes, which no slider waits for.
 NOT_LIVE = frozenset({"rnn"})
 DEFAULT = "bayes"
-TOLD_THE_NOISE = "bayes"
 LEAST_TRAINING = 0.5
 SYNTHETIC_SEED = 2024
 SYNTHETIC = "a synthetic day of this home as it is described here"
@@ -42,13 +39,6 @@ class Trained:
 
     attacker: Attacker
     trained_on: str
-
-    def told(self, mechanism: Mechanism) -> Attacker:
-        """A copy that knows the noise, if it is the one that can; others share nothing either."""
-        attacker = copy(self.attacker)
-        if attacker.name == TOLD_THE_NOISE:
-            attacker.mechanism = mechanism  # type: ignore[attr-defined]
-        return attacker
 
 
 class FitCache:

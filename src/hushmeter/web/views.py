@@ -155,7 +155,8 @@ def _attack(
     """Attack the released readings; score the appliances whose truth is known."""
     labelled = select_truth(seen, home)
     start = None if labelled is None else labelled.truth()[0]
-    states = trained.told(mechanism).predict(released.trace, initial_state=start, rng=seed)
+    attacker = trained.attacker.knows(mechanism)
+    states = attacker.predict(released.trace, initial_state=start, rng=seed)
     known = tuple(
         i for i, name in enumerate(home.names) if seen.states is not None and _named(seen, name)
     )

@@ -12,12 +12,12 @@ symmetric. g is tabulated once for a few values of σ and then looked up.
 from __future__ import annotations
 
 import math
-from typing import Protocol
 
 import numba
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from hushmeter.attack.base import NoiseDistribution
 from hushmeter.checks import FloatArray, IntArray
 
 CELLS = 1024
@@ -31,35 +31,6 @@ TAIL_STEPS = 8
 
 NEGLIGIBLE = 1e-10
 """Noise beyond its 1 − NEGLIGIBLE quantile is left to the long tails."""
-
-
-class GridNoise(Protocol):
-    """What the emission needs of a mechanism: its law on a grid."""
-
-    @property
-    def name(self) -> str:
-        """Its law: laplace, staircase, gaussian."""
-
-    @property
-    def grid(self) -> float:
-        """Step of the released readings [W]."""
-
-    @property
-    def scale(self) -> float:
-        """Scale of the noise [W]."""
-
-    @property
-    def std(self) -> float:
-        """Standard deviation of the noise [W]."""
-
-    def pmf(self, k: ArrayLike) -> FloatArray:
-        """Probability of a noise of k grid steps."""
-
-    def cdf(self, k: ArrayLike) -> FloatArray:
-        """Probability of a noise of at most k grid steps."""
-
-    def quantile(self, p: float) -> float:
-        """|noise| stays below this [W] with probability p."""
 
 
 class NoisyEmission:
@@ -83,7 +54,7 @@ class NoisyEmission:
         self,
         means: FloatArray,
         variances: FloatArray,
-        noise: GridNoise | None,
+        noise: NoiseDistribution | None,
         outlier: float,
         reach: float,
     ) -> None:
@@ -118,7 +89,9 @@ class NoisyEmission:
         return out
 
 
-def noisy_log_density(residuals: FloatArray, spread: float, noise: GridNoise | None) -> FloatArray:
+def noisy_log_density(
+    residuals: FloatArray, spread: float, noise: NoiseDistribution | None
+) -> FloatArray:
     """log of (N(0, σ²) ∗ law of the noise) at r ≥ 0 [1/W].
 
     In closed form for no noise and for Laplace noise on a fine grid, else `convolved`. The
@@ -146,7 +119,7 @@ def laplace_log_density(residuals: FloatArray, spread: float, scale: float) -> F
     return log_density
 
 
-def convolved(residuals: FloatArray, spread: float, noise: GridNoise) -> FloatArray:
+def convolved(residuals: FloatArray, spread: float, noise: NoiseDistribution) -> FloatArray:
     """The same for any law on a grid: Σ_k P(n = k)·φ_σ(r − k·grid) over what lies within 8σ of r.
 
     Where σ is wide on the grid the noise is first gathered into cells of at most σ/16, which moves
@@ -167,11 +140,12 @@ def convolved(residuals: FloatArray, spread: float, noise: GridNoise) -> FloatAr
     return log_density
 
 
-def _cell_masses(noise: GridNoise, steps: FloatArray, half: int) -> FloatArray:
+def _cell_masses(noise: NoiseDistribution, steps: FloatArray, half: int) -> FloatArray:
     """P(|n − k| ≤ half) for k = `steps` ≥ 0, from the lower tail: there it has all its digits."""
     if half == 0:
-        return noise.pmf(steps)
-    return noise.cdf(half - steps) - noise.cdf(-half - 1 - steps)
+        return np.asarray(noise.pmf(steps), dtype=np.float64)
+    upper, lower = noise.cdf(half - steps), noise.cdf(-half - 1 - steps)
+    return np.asarray(upper, dtype=np.float64) - np.asarray(lower, dtype=np.float64)
 
 
 def spread_classes(spreads: FloatArray) -> tuple[FloatArray, NDArray[np.int32]]:

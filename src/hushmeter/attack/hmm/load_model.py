@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hushmeter.attack.hmm.emission import GridNoise, NoisyEmission
+from hushmeter.attack.base import NoiseDistribution
+from hushmeter.attack.hmm.emission import NoisyEmission
 from hushmeter.attack.hmm.transitions import ChainSet, outer_sum
 from hushmeter.attack.hmm.viterbi import best_path, chain_marginals
 from hushmeter.checks import BoolArray, FloatArray, IntArray
@@ -38,7 +39,7 @@ class LoadModel:
     transitions: tuple[FloatArray, ...]
     initial: tuple[FloatArray, ...]
     variance: float
-    noise: GridNoise | None
+    noise: NoiseDistribution | None
     outlier: float
 
     @property

@@ -68,15 +68,15 @@ def attackers_figure(setting: Setting) -> Artefact:
 
 
 def contenders(*, small_net: bool = False) -> tuple[Contender, ...]:
-    """The seven of the paper with its settings, Bayes, and the two floors."""
+    """The paper's seven attackers, which do not know the noise, Bayes and the two floors."""
     return (
         Contender("Sparse-HMM", "sparse-hmm"),
         Contender("ALIP", "alip"),
         Contender("IP", "ip"),
         Contender("RNN", "rnn", SMALL_NET if small_net else {}),
         Contender("CO", "co"),
-        Contender("FHMM", "fhmm", {"most_levels": 1, "variance": 5.0}),
-        Contender("multi-shot", "multi-shot"),
+        Contender("FHMM", "fhmm", {"most_levels": 1, "variance": 5.0}, knows_noise=False),
+        Contender("multi-shot", "multi-shot", knows_noise=False),
         Contender(BAYES, "bayes"),
         Contender("all-off", "all-off"),
         Contender("hold", "hold"),

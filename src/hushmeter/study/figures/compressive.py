@@ -110,9 +110,11 @@ def multi_shot_figure(setting: Setting) -> Artefact:
     """Fig. 3: Algorithm 1, with Theorem 5."""
     source = find_eight(setting)
     contenders = (
-        Contender("Algorithm 1", "multi-shot"),
-        Contender("Algorithm 1 as printed", "multi-shot", {"correction": "paper"}),
-        Contender("Algorithm 1, (P1) signed", "multi-shot", SIGNED),
+        Contender("Algorithm 1", "multi-shot", knows_noise=False),
+        Contender(
+            "Algorithm 1 as printed", "multi-shot", {"correction": "paper"}, knows_noise=False
+        ),
+        Contender("Algorithm 1, (P1) signed", "multi-shot", SIGNED, knows_noise=False),
     )
     found = compare(source.case, setting, contenders)
     epsilon = np.array(EPSILONS)
@@ -153,9 +155,9 @@ def hierarchical_figure(setting: Setting) -> Artefact:
     """Fig. 4: Algorithm 2 on thirteen appliances."""
     source = find_thirteen(setting)
     contenders = (
-        Contender("Algorithm 2", "hierarchical"),
-        Contender("Algorithm 1", "multi-shot"),
-        Contender("Algorithm 2, (P1) signed", "hierarchical", SIGNED),
+        Contender("Algorithm 2", "hierarchical", knows_noise=False),
+        Contender("Algorithm 1", "multi-shot", knows_noise=False),
+        Contender("Algorithm 2, (P1) signed", "hierarchical", SIGNED, knows_noise=False),
     )
     found = compare(source.case, setting, contenders)
     home = source.case.home
@@ -204,8 +206,8 @@ def noise_figure(setting: Setting) -> Artefact:
         source.case,
         setting,
         (
-            Contender("Algorithm 1", "multi-shot"),
-            Contender("(P1) signed", "multi-shot", SIGNED),
+            Contender("Algorithm 1", "multi-shot", knows_noise=False),
+            Contender("(P1) signed", "multi-shot", SIGNED, knows_noise=False),
         ),
         mechanisms=("laplace", "staircase", "gaussian"),
     )
