@@ -89,9 +89,9 @@ def test_a_bomb_is_not_read(save):
 
 
 def test_a_gzip_bomb_is_capped(save, monkeypatch):
-    from hushmeter.read import espi
+    from hushmeter.read import green_button
 
-    monkeypatch.setattr(espi, "TEXT_CAP", 1 << 20)
+    monkeypatch.setattr(green_button, "TEXT_CAP", 1 << 20)
     data = gzip.compress(b"<feed>" + b" " * (8 << 20) + b"</feed>")
     with pytest.raises(DataError, match="more than 1 MB"):
         read_meter(save(data, "bomb.xml.gz"))

@@ -80,7 +80,7 @@ def read_bytes(
     most_values : int, optional
         Most values, rows times columns, that a packed table (Parquet, HDF5) may hold.
     """
-    from hushmeter.read.memory import MemoryFile
+    from hushmeter.read.source import MemoryFile
 
     file = MemoryFile(name, data, most_values)
     return _read_file(file, options or ReadOptions(), homes=False)
@@ -135,8 +135,8 @@ def read_home_recording(path: str | Path, options: ReadOptions | None = None) ->
 
 
 def _read_file(path: Path, options: ReadOptions, *, homes: bool) -> Recording:
-    from hushmeter.read.grid import assemble
-    from hushmeter.read.recognise import recognise
+    from hushmeter.read.regular import assemble
+    from hushmeter.read.source import recognise
 
     kind = recognise(path)
     if kind == "nilmtk":

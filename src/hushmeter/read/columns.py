@@ -11,10 +11,10 @@ import numpy as np
 
 from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import DataError, InputError
-from hushmeter.read.clocks import is_written_time
 from hushmeter.read.dialect import Dialect
 from hushmeter.read.layouts import Layout
 from hushmeter.read.options import ReadOptions
+from hushmeter.read.times import is_written_time
 from hushmeter.trace import iso
 
 TIME_COLUMNS = (

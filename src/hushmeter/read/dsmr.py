@@ -16,10 +16,10 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from hushmeter.errors import DataError
-from hushmeter.read.grid import unix_ns
 from hushmeter.read.options import ReadOptions
 from hushmeter.read.recording import Series
 from hushmeter.read.source import open_text
+from hushmeter.read.times import unix_ns
 
 FORMAT = "DSMR P1 telegrams"
 STAMP = re.compile(r"^0-0:1\.0\.0\((\d{12})([WS])\)", re.MULTILINE)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from hushmeter.errors import DataError
-from hushmeter.read.align import Channel, align, clean
+from hushmeter.read.channels import Channel, align, clean
 from hushmeter.read.options import ReadOptions
 from hushmeter.read.recording import Recording
 
@@ -145,7 +145,7 @@ def _house_folder(path: Path, building: int | str | None) -> Path | None:
 
 def _read_rae(blocks: list[Path], options: ReadOptions, path: Path) -> Recording:
     """The blocks of one RAE house, one after another."""
-    from hushmeter.read.grid import assemble
+    from hushmeter.read.regular import assemble
     from hushmeter.read.table import read_table
 
     houses = sorted({match[1] for b in blocks if (match := re.match(r"house(\d+)", b.name))})

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from hushmeter.errors import DataError, HushmeterError, MissingExtraError
-from hushmeter.read.align import HOLD_S, Channel, align, clean, usual_interval
-from hushmeter.read.memory import hdf5_source, refuse_large
+from hushmeter.read.channels import HOLD_S, Channel, align, clean, usual_interval
 from hushmeter.read.options import ReadOptions
 from hushmeter.read.recording import Recording
+from hushmeter.read.source import hdf5_source, refuse_large
 
 FORMAT = "NILMTK HDF5"
 WANTED = (("power", "active"), ("power", "apparent"))

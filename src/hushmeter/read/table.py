@@ -12,15 +12,20 @@ import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError
-from hushmeter.read.clocks import join_clock
 from hushmeter.read.columns import Plan, numbers, plan_columns
 from hushmeter.read.dialect import Dialect, find_dialect, unique_names
 from hushmeter.read.layouts import Layout, find_layout
-from hushmeter.read.memory import arrow_source, read_parquet
 from hushmeter.read.options import ReadOptions, unit_factor
 from hushmeter.read.recording import Series
-from hushmeter.read.source import STREAM_CAP, is_gzip, open_stream, read_head
-from hushmeter.read.times import dates_of_text, parse_times
+from hushmeter.read.source import (
+    STREAM_CAP,
+    arrow_source,
+    is_gzip,
+    open_stream,
+    read_head,
+    read_parquet,
+)
+from hushmeter.read.times import dates_of_text, join_clock, parse_times
 
 PARQUET_MAGIC = b"PAR1"
 NULLS = ["", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "-nan", "#N/A", "#N/A N/A", "n/a"]

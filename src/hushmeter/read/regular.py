@@ -1,4 +1,4 @@
-"""From raw times and values to a `Trace`: order, repeats, interval, gaps, units."""
+"""From raw times and values to a `Trace` at regular times: order, repeats, gaps, units."""
 
 from __future__ import annotations
 
@@ -9,11 +9,46 @@ import numpy as np
 from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import DataError
 from hushmeter.read.recording import Recording, Series
-from hushmeter.read.registers import counts_up, take_differences
+from hushmeter.read.times import SECOND
 from hushmeter.trace import Trace, iso
 
-SECOND = 1_000_000_000
-LATEST = 7_258_118_400  # 2200-01-01, in unix seconds
+LEAST_RISES = 20
+RISES_PER_FALL = 20
+LONGEST_STEP = 1.5
+
+
+def counts_up(values: FloatArray) -> bool:
+    """Whether values in the order of time are a register: they rise, and fall only at resets.
+
+    Energy per interval falls about as often as it rises.
+    """
+    steps = np.diff(values)
+    rises, falls = int((steps > 0).sum()), int((steps < 0).sum())
+    return rises >= LEAST_RISES and rises >= RISES_PER_FALL * falls
+
+
+def take_differences(series: Series) -> None:
+    """Replace what a register shows by the energy until the next time, in place.
+
+    A reset, a roll-over and a pause of more than 1.5 steps become gaps; the last time has no
+    energy.
+    """
+    steps = np.diff(series.times) / 1e9
+    rise = np.diff(series.values)
+    rises = None if series.power is None else np.diff(series.power, axis=0)
+    good = (rise >= 0) & (steps <= LONGEST_STEP * np.median(steps))
+    if rises is not None:
+        good &= (rises >= 0).all(axis=1)
+    series.times, series.values = series.times[:-1], rise
+    series.power, series.durations, series.stamp = rises, steps, "start"
+    lost = int((~good).sum())
+    series.notes.append(
+        f"The values count up ({series.unit}): differences were taken"
+        + (f", without {lost} resets or pauses, which are gaps." if lost else ".")
+    )
+    series.take(np.flatnonzero(good))
+
+
 LARGEST_W = 1e9
 
 
@@ -59,20 +94,6 @@ def assemble(series: Series, path: Path, *, mains: str = "metered") -> Recording
         tuple(series.notes),
         mains,
     )
-
-
-def unix_ns(seconds: FloatArray, path: Path) -> IntArray:
-    """Unix seconds as nanoseconds, refused outside 1970 … 2200 (the first bad row is named)."""
-    good = (seconds >= 0) & (seconds < LATEST)
-    if not good.all():
-        row = int(np.argmin(good))
-        raise DataError(
-            f"{path} has a time outside 1970 … 2200 in row {row}: {seconds[row]:g} seconds; "
-            "times must be unix seconds or ISO 8601."
-        )
-    whole = np.floor(seconds)
-    fraction = np.rint((seconds - whole) * 1e6).astype(np.int64) * 1000
-    return whole.astype(np.int64) * SECOND + fraction
 
 
 def _empty_reason(series: Series) -> str:
