@@ -170,3 +170,36 @@ def test_the_facts_about_the_meter_stay_with_the_trace():
 def test_impossible_facts_about_a_meter_are_refused(fields, message):
     with pytest.raises(InputError, match=message):
         Metering(**fields)
+
+
+def test_a_coarse_state_is_on_from_exactly_half_of_the_interval():
+    states = np.array([[1, 1, 0], [1, 0, 0], [0, 0, 0], [0, 0, 1]], bool)
+    coarse = Trace(np.ones(4), 60.0, "2024-01-01T00:00Z", states).coarsen("4min")
+    assert coarse.truth().tolist() == [[True, False, False]]
+
+
+def test_hourly_means_are_those_of_clock_hours():
+    trace = Trace([1.0, 2.0, 6.0, 8.0], 1200.0, "2024-01-01T00:40Z", steps=[0, 1, 2, 7])
+    hourly = trace.hourly()
+    assert hourly.interval_s == 3600.0
+    assert hourly.times.tolist() == [
+        np.datetime64(f"2024-01-01T{hour:02d}:00", "ns").item() for hour in (0, 1, 3)
+    ]
+    assert hourly.readings.tolist() == [1.0, 4.0, 8.0]
+
+
+def test_whole_hours_are_the_same_as_coarse_readings():
+    trace = Trace(np.arange(600.0) ** 2, 60.0, "2024-01-01T00:00Z")
+    np.testing.assert_allclose(trace.hourly().readings, trace.coarsen("1h").readings, rtol=1e-14)
+    np.testing.assert_array_equal(trace.hourly().times, trace.coarsen("1h").times)
+
+
+@pytest.mark.parametrize("interval_s", [3600.0, 7200.0])
+def test_readings_of_an_hour_or_more_are_their_own_hourly_means(interval_s):
+    trace = Trace([3.0, 5.0], interval_s, steps=[0, 2])
+    assert trace.hourly().readings.tolist() == [3.0, 5.0]
+    np.testing.assert_array_equal(trace.hourly().times, trace.times)
+
+
+def test_energy_is_power_times_time():
+    assert Trace([1000.0, 500.0], 1800.0).energy_kwh == pytest.approx(0.75)

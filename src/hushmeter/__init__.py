@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hushmeter import attack, errors, noise, privacy, releases, scoring, synth, theory
     from hushmeter.advice.planner import Advice, advise
     from hushmeter.advice.sentences import explain
-    from hushmeter.assumptions import AssumptionCheck
+    from hushmeter.assumptions import AssumptionCheck, estimate_tolerance
     from hushmeter.attack.base import Attacker
     from hushmeter.attack.contract import check_attacker
     from hushmeter.attack.registry import attackers
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hushmeter.noise import Gaussian, Laplace, Mechanism, Staircase
     from hushmeter.noise.audit import audit
     from hushmeter.privacy.accounting import account
-    from hushmeter.privacy.units import calibrate, estimate_tolerance, resolve_unit
+    from hushmeter.privacy.units import calibrate, resolve_unit
     from hushmeter.read import read_home_data, read_meter
     from hushmeter.releases.receipt import Receipt
     from hushmeter.releases.series import Release, release
@@ -118,7 +118,7 @@ _ORIGIN = {
     "bounds": "theory.bounds",
     "calibrate": "privacy.units",
     "check_attacker": "attack.contract",
-    "estimate_tolerance": "privacy.units",
+    "estimate_tolerance": "assumptions",
     "exact_accuracy": "theory.exact",
     "explain": "advice.sentences",
     "learn_home": "learn.homes",

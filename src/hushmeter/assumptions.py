@@ -1,4 +1,4 @@
-"""Assumptions 1–3 of the paper, checked on a home and a trace with a plain verdict."""
+"""Assumptions 1–3 of the paper, checked on a home and a trace, and the tolerance δ of a trace."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.checks import IntArray, power_vector
-from hushmeter.errors import InputError
+from hushmeter.checks import BoolArray, FloatArray, IntArray, power_vector
+from hushmeter.errors import DataError, InputError
 from hushmeter.formatting import format_watts
 
 if TYPE_CHECKING:
@@ -19,33 +19,102 @@ if TYPE_CHECKING:
 
 
 def concentration_margin(powers: ArrayLike) -> float:
-    """Assumption 3: min over U of F(U) = Σ(U smallest) − Σ(U − 1 largest) [W].
+    """Assumption 3. Smallest value of F(U) over all numbers of switches U.
 
-    Powers are concentrated, for every U at once, iff the margin exceeds 2 × tolerance.
+    Parameters
+    ----------
+    powers : array_like, shape (N,)
+        Powers of the appliances [W].
 
-    F(U + 1) − F(U) = P_{U+1} − P_{N+1−U} (ascending) is negative below U* = ⌈N/2⌉ and not
-    negative from there on, so F(U*) is the smallest of all.
+    Returns
+    -------
+    float
+        The margin [W]. The powers are concentrated, for every U at once, if and only if the
+        margin exceeds twice the tolerance.
+
+    Notes
+    -----
+    F(U) = Σ(U smallest powers) − Σ(U − 1 largest powers). With ascending powers,
+    F(U + 1) − F(U) = P_{U+1} − P_{N+1−U}, which is negative below U* = ⌈N/2⌉ and not negative
+    from there on. F(U*) is therefore the smallest value.
     """
     ascending = np.sort(power_vector(powers))
     half = (ascending.size + 1) // 2
     return float(ascending[:half].sum() - ascending[ascending.size - half + 1 :].sum())
 
 
+def quiet_jumps(trace: Trace, ignore: BoolArray | None = None) -> FloatArray:
+    """Jumps of the meter [W] at the steps at which no appliance switches.
+
+    Parameters
+    ----------
+    trace : Trace
+        With true states, unless `ignore` is given.
+    ignore : array of bool, shape (T,), optional
+        Steps to leave out instead of those with a switch. The first reading of every contiguous
+        run is always left out, because no jump leads to it.
+
+    Returns
+    -------
+    array, shape (number of quiet steps,)
+    """
+    left_out = trace.switches.any(axis=1) if ignore is None else ignore
+    jumps: FloatArray = trace.jumps()[~trace.run_starts & ~left_out]
+    return jumps
+
+
+def estimate_tolerance(
+    trace: Trace, quantile: float = 0.999, *, ignore: BoolArray | None = None
+) -> float:
+    """Estimate the tolerance δ [W] of a trace (Section V-E of the paper).
+
+    Parameters
+    ----------
+    trace : Trace
+        With true states, unless `ignore` is given.
+    quantile : float, default 0.999
+        In (0, 1]. The paper takes the largest jump, 1.0; one spike does not decide a lower
+        quantile.
+    ignore : array of bool, shape (T,), optional
+        See `quiet_jumps`.
+
+    Returns
+    -------
+    float
+        The quantile of `quiet_jumps` [W].
+
+    Raises
+    ------
+    InputError
+        If the quantile is not in (0, 1].
+    DataError
+        If no step is quiet.
+    """
+    if not 0 < quantile <= 1:
+        raise InputError(f"quantile must lie in (0, 1], got {quantile}.")
+    jumps = quiet_jumps(trace, ignore)
+    if jumps.size == 0:
+        raise DataError(
+            "something switches at every step of the trace, so the tolerance cannot be estimated."
+        )
+    return float(np.quantile(jumps, quantile))
+
+
 @dataclass(frozen=True)
 class TraceCheck:
-    """What a trace with truth says about Assumptions 1 and 2.
+    """What a trace with true states shows about Assumptions 1 and 2.
 
     Attributes
     ----------
     switches_per_step : IntArray
-        How many steps have 0, 1, … N switches, shape (N + 1,).
+        Number of steps with 0, 1, … N switches, shape (N + 1,).
     mixed_steps : int
-        Steps at which something goes on while something else goes off: there the paper's
-        K = |Σ ± P| is not Δ·P, an assumption it does not state.
+        Number of steps at which one appliance switches on while another one switches off. The
+        paper's K = |Σ ± P| is not Δ·P there, which the paper assumes without saying so.
     sparsity : float
-        Appendix B.
+        Appendix B of the paper.
     largest_fluctuation : float
-        Largest jump of the meter without a switch [W] (Assumption 2).
+        Largest jump of the meter at a step without a switch [W] (Assumption 2).
     """
 
     switches_per_step: IntArray
@@ -55,26 +124,26 @@ class TraceCheck:
 
     @property
     def max_switches(self) -> int:
-        """U: the most switches at one step."""
+        """U: the largest number of switches at one step."""
         return int(np.flatnonzero(self.switches_per_step)[-1])
 
 
 @dataclass(frozen=True)
 class AssumptionCheck:
-    """The verdict of `Home.check`; printing it gives the sentences.
+    """The result of `Home.check`; `print` shows it as sentences.
 
     Attributes
     ----------
     tolerance : float
         The paper's δ [W].
     unresolvable : tuple of str
-        Appliances of at most 2δ: their switches hide in the tolerance.
+        Appliances of at most 2δ, whose switches cannot be told from fluctuations.
     confusable : tuple of pairs of str
-        Neighbours in power that differ by at most 2δ: one may be taken for the other.
+        Appliances next to each other in power that differ by at most 2δ.
     margin : float
         `concentration_margin` of the powers [W].
     trace : TraceCheck or None
-        Present when the trace has true states.
+        None if no trace with true states was given.
     """
 
     tolerance: float
@@ -85,31 +154,31 @@ class AssumptionCheck:
 
     @property
     def concentrated(self) -> bool:
-        """Assumption 3 for every U."""
+        """True if Assumption 3 holds for every U."""
         return self.margin > 2 * self.tolerance
 
     @property
     def sparse(self) -> bool | None:
-        """Assumption 1, read as: no step switches more than half of the appliances."""
+        """True if Assumption 1 holds: no step switches more than half of the appliances."""
         if self.trace is None:
             return None
         return 2 * self.trace.max_switches <= self.trace.switches_per_step.size - 1
 
     @property
     def bounded(self) -> bool | None:
-        """Assumption 2: no fluctuation without a switch exceeds the tolerance."""
+        """True if Assumption 2 holds: no fluctuation without a switch exceeds the tolerance."""
         return None if self.trace is None else self.trace.largest_fluctuation <= self.tolerance
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The verdict, one sentence per assumption and finding."""
+        """The result, one sentence for each assumption and each finding."""
         return (*self._trace_sentences(), *self._power_sentences())
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
 
     def _trace_sentences(self) -> tuple[str, ...]:
-
+        """Sentences about Assumptions 1 and 2."""
         if self.trace is None:
             return ("Assumptions 1 and 2 need true states; none were given.",)
         found = self.trace
@@ -120,31 +189,48 @@ class AssumptionCheck:
             f"{found.max_switches} switches per step, none in {quiet:.2%} and one in "
             f"{single:.2%} of {steps} steps; sparsity {found.sparsity:.2%}.",
             f"Assumption 2 (bounded power) {_holds(self.bounded)}: the largest jump without a "
-            f"switch is {format_watts(found.largest_fluctuation)}, the tolerance "
+            f"switch is {format_watts(found.largest_fluctuation)}, the tolerance is "
             f"{format_watts(self.tolerance)}.",
-            f"Unstated: in {found.mixed_steps} steps something went on while something else "
-            "went off.",
+            "The paper also assumes that no appliance switches on while another one switches off; "
+            f"this happens in {found.mixed_steps} steps.",
         )
 
     def _power_sentences(self) -> tuple[str, ...]:
-
+        """Sentences about Assumption 3 and about appliances of similar power."""
         twice = format_watts(2 * self.tolerance)
         sentences = [
-            f"Assumption 3 (concentrated powers) {_holds(self.concentrated)}: margin "
-            f"{format_watts(self.margin)}, needed more than {twice}."
+            f"Assumption 3 (concentrated powers) {_holds(self.concentrated)}: the margin is "
+            f"{format_watts(self.margin)} and must exceed {twice}."
         ]
         if self.unresolvable:
             sentences.append(
-                f"Unresolvable at this tolerance (at most {twice}): {', '.join(self.unresolvable)}."
+                "Too small to be detected at this tolerance "
+                f"(at most {twice}): {', '.join(self.unresolvable)}."
             )
         if self.confusable:
             pairs = ", ".join(f"{a} and {b}" for a, b in self.confusable)
-            sentences.append(f"Alike within {twice}: {pairs}.")
+            sentences.append(f"Powers that differ by at most {twice}: {pairs}.")
         return tuple(sentences)
 
 
 def check_assumptions(home: Home, trace: Trace | None = None) -> AssumptionCheck:
-    """Check Assumptions 1–3 of the paper; see `Home.check`."""
+    """Check Assumptions 1–3 of the paper; `Home.check` calls this function.
+
+    Parameters
+    ----------
+    home : Home
+    trace : Trace, optional
+        With the true states of the appliances of the home; Assumptions 1 and 2 need it.
+
+    Returns
+    -------
+    AssumptionCheck
+
+    Raises
+    ------
+    InputError
+        If the trace has another number of appliances than the home.
+    """
     order = np.argsort(home.powers, kind="stable")
     close = [
         (home.names[a], home.names[b])
@@ -163,6 +249,7 @@ def check_assumptions(home: Home, trace: Trace | None = None) -> AssumptionCheck
 
 
 def _check_trace(home: Home, trace: Trace) -> TraceCheck:
+    """Count the switches and measure the fluctuations of a trace with true states."""
     states, switches = trace.truth(), trace.switches
     if states.shape[1] != len(home):
         raise InputError(f"the trace has {states.shape[1]} appliances, the home {len(home)}.")
@@ -170,14 +257,14 @@ def _check_trace(home: Home, trace: Trace) -> TraceCheck:
     per_step = switches.sum(axis=1)
     on = (switches & states).any(axis=1)
     off = (switches & ~states).any(axis=1)
-    quiet = trace.jumps()[within_run & (per_step == 0)]
     return TraceCheck(
         switches_per_step=np.bincount(per_step[within_run], minlength=len(home) + 1),
         mixed_steps=int((on & off).sum()),
         sparsity=trace.sparsity,
-        largest_fluctuation=float(quiet.max(initial=0.0)),
+        largest_fluctuation=float(quiet_jumps(trace).max(initial=0.0)),
     )
 
 
 def _holds(verdict: bool | None) -> str:
+    """The verb of a verdict."""
     return "holds" if verdict else "fails"

@@ -28,7 +28,8 @@ from hushmeter.errors import DataError, InputError
 
 TimeArray = NDArray[np.datetime64]
 
-SECONDS_PER_DAY = 86_400
+SECONDS_PER_DAY, SECONDS_PER_HOUR = 86_400, 3600
+JOULES_PER_KWH = 3.6e6
 UNITS = ("W", "kW", "Wh", "kWh")
 
 
@@ -217,6 +218,37 @@ class Trace:
             cells[first] - cells[first[0]],
             metering=self.metering,
         )
+
+    def hourly(self) -> Trace:
+        """The mean power of every clock hour (UTC) in which a reading starts.
+
+        This is the one definition of an hourly mean in the project. An hour that has only some of
+        its readings counts with those that it has, so that a short gap does not remove an hour.
+        Readings of an hour or more stay as they are. True states and powers are left out.
+
+        Returns
+        -------
+        Trace
+            One reading [W] per hour; hours without a reading are gaps.
+        """
+        if self.interval_s >= SECONDS_PER_HOUR:
+            return Trace(
+                self.readings, self.interval_s, self.start, steps=self.steps, metering=self.metering
+            )
+        hour = np.timedelta64(SECONDS_PER_HOUR, "s")
+        hours, place = np.unique((self.times - np.datetime64(0, "ns")) // hour, return_inverse=True)
+        return Trace(
+            np.bincount(place, weights=self.readings) / np.bincount(place),
+            SECONDS_PER_HOUR,
+            np.datetime64(0, "ns") + hours[0] * hour,
+            steps=hours - hours[0],
+            metering=self.metering,
+        )
+
+    @property
+    def energy_kwh(self) -> float:
+        """Energy of all readings [kWh]."""
+        return float(self.readings.sum()) * self.interval_s / JOULES_PER_KWH
 
     @cached_property
     def times(self) -> TimeArray:

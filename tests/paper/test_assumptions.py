@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hushmeter import synth
-from hushmeter.assumptions import concentration_margin
+from hushmeter.assumptions import concentration_margin, estimate_tolerance
 from hushmeter.home import Appliance, Home
 from hushmeter.trace import Trace
 
@@ -59,8 +59,8 @@ def test_unresolvable_and_confusable_are_named():
     assert check.unresolvable == ("clock",)
     assert check.confusable == (("lamp", "strip"),)
     assert not check.concentrated
-    assert "Unresolvable at this tolerance (at most 10 W): clock." in str(check)
-    assert "Alike within 10 W: lamp and strip." in str(check)
+    assert "Too small to be detected at this tolerance (at most 10 W): clock." in str(check)
+    assert "Powers that differ by at most 10 W: lamp and strip." in str(check)
 
 
 def test_the_ready_homes_are_what_they_say():
@@ -94,4 +94,24 @@ def test_a_trace_of_another_home_is_refused():
 
 def test_watts_are_written_as_people_do():
     home = Home([Appliance(str(p), p) for p in (5.0, 10.0, 10_480.0, 12_000.0)], 0.5)
-    assert "margin -12 kW, needed more than 1 W." in str(home.check())
+    assert "the margin is -12 kW and must exceed 1 W." in str(home.check())
+
+
+def test_tolerance_is_the_quantile_of_quiet_jumps():
+    states = np.array([[0], [0], [1], [1], [1]], bool)
+    trace = Trace([0.0, 3.0, 103.0, 104.0, 99.0], 6.0, states=states)
+    assert estimate_tolerance(trace, 1.0) == 5.0
+    assert estimate_tolerance(trace, 0.5) == 3.0
+    always = Trace([0.0, 1.0], 6.0, states=[[0], [1]])
+    with pytest.raises(ValueError, match="cannot be estimated"):
+        estimate_tolerance(always)
+    ignore = np.array([False, True, True, False, True])
+    assert estimate_tolerance(trace, 1.0, ignore=ignore) == 1.0
+    with pytest.raises(ValueError, match="quantile must lie in"):
+        estimate_tolerance(trace, 0.0)
+
+
+def test_the_paper_tolerance_of_a_synthetic_home():
+    home = synth.ready_home("similar8")
+    trace = synth.trace(home, 5000, 0.99, drift=0.0)
+    assert estimate_tolerance(trace, 1.0) <= home.tolerance / 2

@@ -126,7 +126,7 @@ def test_the_load_is_described():
     ("readings", "interval", "message"),
     [
         ([1.0, 2.0, 3.0], 7200.0, "an hour or less"),
-        ([1.0, 2.0], 3600.0, "three whole hours"),
+        ([1.0, 2.0], 3600.0, "at least three hours"),
         ([5.0] * 10, 3600.0, "never changes"),
     ],
 )

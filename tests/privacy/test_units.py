@@ -11,7 +11,6 @@ import hushmeter as hm
 from hushmeter.privacy.units import (
     Change,
     calibrate,
-    estimate_tolerance,
     longest_runs,
     resolve_unit,
     unit_epsilon,
@@ -146,24 +145,6 @@ def test_run_lengths_are_learnt_from_a_trace():
     assert unit.changes[0].readings == 7
     gap = hm.Trace(np.zeros(40), 6.0, states=states, steps=np.arange(40) + (np.arange(40) > 8))
     assert longest_runs(gap) == [0, 0, 5]  # the gap cuts the run of seven into four and three
-
-
-def test_tolerance_is_the_quantile_of_quiet_jumps():
-    states = np.array([[0], [0], [1], [1], [1]], bool)
-    trace = hm.Trace([0.0, 3.0, 103.0, 104.0, 99.0], 6.0, states=states)
-    assert estimate_tolerance(trace, 1.0) == 5.0
-    assert estimate_tolerance(trace, 0.5) == 3.0
-    always = hm.Trace([0.0, 1.0], 6.0, states=[[0], [1]])
-    with pytest.raises(ValueError, match="cannot be told"):
-        estimate_tolerance(always)
-    with pytest.raises(ValueError, match="quantile must lie in"):
-        estimate_tolerance(trace, 0.0)
-
-
-def test_the_paper_tolerance_of_a_synthetic_home():
-    home = hm.synth.ready_home("similar8")
-    trace = hm.synth.trace(home, 5000, 0.99, drift=0.0)
-    assert estimate_tolerance(trace, 1.0) <= home.tolerance / 2
 
 
 @pytest.mark.parametrize(

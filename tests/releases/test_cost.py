@@ -32,6 +32,15 @@ def test_a_reading_of_an_hour_is_the_hour():
     assert expect_cost(MECHANISMS[0], 7200.0).hourly_w == MECHANISMS[0].mean_abs
 
 
+def test_readings_longer_than_an_hour_share_their_error_among_their_hours():
+    """A reading of 2 h is wrong by E|n| in both of its hours; a day has 12 of them."""
+    noise = MECHANISMS[0]
+    cost = expect_cost(noise, 7200.0)
+    assert cost.hourly_w == cost.reading_w == noise.mean_abs
+    assert cost.daily_kwh == pytest.approx(noise.std * np.sqrt(2 * 12 / np.pi) * 2 / 1000)
+    assert cost.monthly_kwh == pytest.approx(noise.std * np.sqrt(2 * 360 / np.pi) * 2 / 1000)
+
+
 def test_a_reading_of_a_week_tells_a_day_a_seventh_of_its_error():
     cost = expect_cost(MECHANISMS[0], 7 * 86_400.0)
     assert cost.daily_kwh == pytest.approx(MECHANISMS[0].mean_abs * 24 / 1000)

@@ -149,3 +149,12 @@ def test_the_composed_epsilon_of_gaussian_noise_is_at_its_own_delta():
     charger = next(a for a in done.receipt.appliances if a.watts == 7200)
     assert done.receipt.epsilon == 1.0
     assert charger.reading.epsilon > 1.4
+
+
+def test_a_day_that_does_not_end_with_a_reading_is_rounded_up():
+    """A day of 86 400 s has 12 342.86 readings of 7 s; the last one counts in full."""
+    home = hm.Home([hm.Appliance("lamp", 10.0)], tolerance=1.0)
+    unit = hm.resolve_unit(interval_s=7.0, home=home)
+    done = hm.release(hm.Trace(np.zeros(5), 7.0), hm.Laplace(0.001, 10), unit, home=home, rng=0)
+    lamp = done.receipt.appliances[0]
+    assert lamp.day.basic == pytest.approx(12_343 * lamp.reading.basic, rel=1e-9)

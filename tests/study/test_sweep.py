@@ -309,6 +309,8 @@ def test_utility_is_measured_hour_by_hour():
     assert found.reading_error_w == found.hourly_error_w == found.peak_error_w == 60.0
     assert found.daily_error_kwh == pytest.approx(0.12 * np.sqrt(12))
     assert found.monthly_bill_error == pytest.approx(found.daily_error_kwh * np.sqrt(30) * 0.3)
+    long = hm.Trace([1.0, 2.0], 7200.0)
+    assert measure_utility(long, long.replace_readings([4.0, 1.0])).hourly_error_w == 2.0
     short = hm.Trace([1.0, 2.0], 60.0)
     assert measure_utility(short, short).hourly_error_w == 0.0
     with pytest.raises(ValueError, match="same interval"):

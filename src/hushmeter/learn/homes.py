@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hushmeter.assumptions import estimate_tolerance, quiet_jumps
 from hushmeter.checks import FloatArray
 from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.home import Appliance, Home
@@ -187,14 +188,12 @@ def _tolerance(trace: Trace, circuits: list[Circuit], rule: Rule) -> tuple[float
     An edge between two readings smears over both, and an appliance of several levels jumps
     without switching: neither is a fluctuation.
     """
-    quiet = ~trace.run_starts & ~near(level_changes(trace, circuits) | trace.switches.any(axis=1))
-    if not quiet.any():
-        raise DataError("something switches at every step; the tolerance cannot be told.")
-    jumps = trace.jumps()[quiet]
-    found, largest = float(np.quantile(jumps, rule.quantile)), float(jumps.max())
+    unquiet = near(level_changes(trace, circuits) | trace.switches.any(axis=1))
+    found = estimate_tolerance(trace, rule.quantile, ignore=unquiet)
+    jumps = quiet_jumps(trace, unquiet)
     note = (
-        f"Tolerance: the {rule.quantile:.3%} quantile of the jumps of {int(quiet.sum())} steps "
-        f"away from any switch or change of level; the largest is {largest:.4g} W."
+        f"Tolerance: the {rule.quantile:.3%} quantile of the jumps of {jumps.size} steps "
+        f"away from any switch or change of level; the largest is {jumps.max():.4g} W."
     )
     if found > 0:
         return round(found, 3), [note]

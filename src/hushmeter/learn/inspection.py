@@ -94,7 +94,7 @@ class Inspection:
             "negative": int((trace.readings < 0).sum()),
             "clock_changes": found.clock_changes,
             "mains": found.mains,
-            "energy_kwh": float(trace.readings.sum() * trace.interval_s / 3.6e6),
+            "energy_kwh": trace.energy_kwh,
             "mean_w": float(trace.readings.mean()),
             "min_w": float(trace.readings.min()),
             "max_w": float(trace.readings.max()),

@@ -120,10 +120,10 @@ def describe_load(trace: Trace) -> Load:
     """
     if trace.interval_s > HOUR_S:
         raise DataError("prices need readings of an hour or less.")
-    hourly = trace if trace.interval_s == HOUR_S else trace.coarsen(HOUR_S)
+    hourly = trace.hourly()
     steps = np.arange(len(hourly)) if hourly.steps is None else hourly.steps
     if len(hourly) < 3:
-        raise DataError("prices need at least three whole hours of readings.")
+        raise DataError("prices need readings of at least three hours.")
     lag = 24 if int(steps[-1]) >= 26 else 1
     at = {int(step): i for i, step in enumerate(steps)}
     pairs = [(at[int(s)], at[int(s) - lag]) for s in steps if int(s) - lag in at]

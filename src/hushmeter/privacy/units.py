@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hushmeter.checks import non_negative, one_of, positive
-from hushmeter.errors import DataError, InputError
+from hushmeter.errors import InputError
 from hushmeter.formatting import duration_in_words
 from hushmeter.home import Appliance, Home
 from hushmeter.trace import Trace, intervals_in
@@ -245,19 +245,6 @@ def unit_epsilon(mechanism: Mechanism, unit: Unit) -> float:
         return max(c.touches * mechanism.epsilon_for(c.largest) for c in unit.changes)
     norm = {"laplace": "l1", "gaussian": "l2"}[mechanism.name]
     return max(mechanism.epsilon_for(getattr(c, norm), c.touches) for c in unit.changes)
-
-
-def estimate_tolerance(trace: Trace, quantile: float = 0.999) -> float:
-    """δ [W]: the quantile of the meter's jumps at steps without a switch (Section V-E).
-
-    The paper takes the largest, `quantile=1.0`; a high quantile is not ruled by one spike.
-    """
-    if not 0 < quantile <= 1:
-        raise InputError(f"quantile must lie in (0, 1], got {quantile}.")
-    quiet = ~trace.run_starts & ~trace.switches.any(axis=1)
-    if not quiet.any():
-        raise DataError("every step of the trace switches something; the tolerance cannot be told.")
-    return float(np.quantile(trace.jumps()[quiet], quantile))
 
 
 def longest_runs(trace: Trace) -> list[int]:

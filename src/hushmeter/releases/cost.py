@@ -66,7 +66,7 @@ def expect_cost(
     daily = _sum_error(mechanism, HOURS_PER_DAY * SECONDS_PER_HOUR / interval_s, interval_s)
     days = DAYS_PER_MONTH * HOURS_PER_DAY * SECONDS_PER_HOUR / interval_s
     monthly = _sum_error(mechanism, days, interval_s)
-    per_hour = max(1.0, SECONDS_PER_HOUR / interval_s)
+    per_hour = SECONDS_PER_HOUR / interval_s
     return Cost(
         interval_s=interval_s,
         reading_w=mechanism.mean_abs,

@@ -6,14 +6,14 @@ import math
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from hushmeter.checks import FloatArray
 from hushmeter.formatting import format_watts
 from hushmeter.releases.cost import DAYS_PER_MONTH, HOURS_PER_DAY, PRICE_PER_KWH, Cost, expect_cost
 from hushmeter.report.blocks import Block, Cell, Picture, make_table, number, spread_out, text
 from hushmeter.report.collect import SweepResult
 from hushmeter.report.pictures import draw_hours, embed_figure
 from hushmeter.report.proofs import make_mechanism
-from hushmeter.study.utility import SECONDS_PER_HOUR, SECONDS_PER_KWH, Utility
+from hushmeter.study.utility import Utility
+from hushmeter.trace import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,7 +141,7 @@ def _expected(sweep: SweepResult, home: str, mechanism: str) -> dict[float, Cost
 
 def _consumption(case: Case) -> str:
     span = len(case.test) * case.test.interval_s
-    energy = float(case.test.readings.sum()) * case.test.interval_s / SECONDS_PER_KWH
+    energy = case.test.energy_kwh
     return (
         f"For comparison: in the {span / SECONDS_PER_HOUR:.3g} hours that were attacked the "
         f"household used {energy:.3g} kWh, {format_watts(1000 * energy / span * SECONDS_PER_HOUR)} "
@@ -151,14 +151,14 @@ def _consumption(case: Case) -> str:
 
 def _curves(study: Study, case: Case, mechanism: str, shown: list[float]) -> list[Block]:
     """The hourly means of the first day, true and in one simulated release for each ε."""
-    hourly = _first_hours(case.test.readings, case.test.interval_s)
+    hourly = case.test.hourly().readings[:HOURS_PER_DAY]
     if hourly.size < 2:
         return []
     released = {}
     for epsilon in spread_out(shown, SHOWN_CURVES):
         noise = make_mechanism(study, case, mechanism, epsilon)
         noisy = noise.release(case.test.readings, rng=study.seed)
-        released[epsilon] = _first_hours(noisy, case.test.interval_s)
+        released[epsilon] = case.test.replace_readings(noisy).hourly().readings[:HOURS_PER_DAY]
     caption = (
         f"The hourly curve of “{case.name}”, true and released once at each ε: what a tariff or "
         "a forecast has to work with. Each panel has its own scale; released values may fall "
@@ -166,11 +166,3 @@ def _curves(study: Study, case: Case, mechanism: str, shown: list[float]) -> lis
     )
     alt = f"Bars of true and lines of released hourly means over {hourly.size} hours."
     return [Picture(embed_figure(draw_hours(hourly, released)), alt, caption)]
-
-
-def _first_hours(readings: FloatArray, interval_s: float) -> FloatArray:
-    """Means of up to 24 whole hours from the start."""
-    per_hour = max(1, round(SECONDS_PER_HOUR / interval_s))
-    count = min(24, readings.size // per_hour)
-    means: FloatArray = readings[: count * per_hour].reshape(count, per_hour).mean(axis=1)
-    return means

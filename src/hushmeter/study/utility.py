@@ -6,12 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushmeter.checks import FloatArray
 from hushmeter.errors import InputError
 from hushmeter.releases.cost import DAYS_PER_MONTH, PRICE_PER_KWH
-from hushmeter.trace import Trace
-
-SECONDS_PER_HOUR, SECONDS_PER_DAY, SECONDS_PER_KWH = 3600, 86_400, 3.6e6
+from hushmeter.trace import SECONDS_PER_DAY, Trace
 
 
 @dataclass(frozen=True)
@@ -23,8 +20,7 @@ class Utility:
     reading_error_w : float
         Mean absolute error of a reading [W].
     hourly_error_w : float
-        Mean absolute error of the mean power of an hour's readings [W], gaps passed over; of a
-        reading where there are fewer.
+        Mean absolute error of the hourly means [W], see `Trace.hourly`.
     peak_error_w : float
         Error of the largest hourly mean [W].
     daily_error_kwh : float
@@ -47,9 +43,9 @@ def measure_utility(
     if len(trace) != len(released) or trace.interval_s != released.interval_s:
         raise InputError("a release can only be compared with readings of the same interval.")
     error = released.readings - trace.readings
-    true_hours, hours = _hourly(trace), _hourly(released)
+    true_hours, hours = trace.hourly().readings, released.hourly().readings
     duration = len(trace) * trace.interval_s
-    energy = abs(float(error.sum())) * trace.interval_s / SECONDS_PER_KWH
+    energy = abs(released.energy_kwh - trace.energy_kwh)
     daily = energy * float(np.sqrt(SECONDS_PER_DAY / duration))
     return Utility(
         reading_error_w=float(np.abs(error).mean()),
@@ -58,13 +54,3 @@ def measure_utility(
         daily_error_kwh=daily,
         monthly_bill_error=daily * float(np.sqrt(DAYS_PER_MONTH)) * price_per_kwh,
     )
-
-
-def _hourly(trace: Trace) -> FloatArray:
-    """Means over blocks of an hour, cut off at the end."""
-    per_hour = max(1, round(SECONDS_PER_HOUR / trace.interval_s))
-    count = len(trace) // per_hour
-    if count == 0:
-        return trace.readings
-    means: FloatArray = trace.readings[: count * per_hour].reshape(count, per_hour).mean(axis=1)
-    return means

@@ -6,20 +6,16 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from hushmeter.advice.sentences import explain
-from hushmeter.checks import FloatArray, IntArray
+from hushmeter.checks import FloatArray
 from hushmeter.releases.cost import expect_cost
+from hushmeter.trace import JOULES_PER_KWH
 from hushmeter.web import answers
 from hushmeter.web.thin import POINTS, milliseconds
 
 if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism
     from hushmeter.trace import Trace
-
-MS_PER_HOUR = 3_600_000
-JOULES_PER_KWH = 3.6e6
 
 
 def find_cost(
@@ -28,12 +24,14 @@ def find_cost(
     """Energy [kWh], bill and hourly means [W] as metered and as released."""
     expected = expect_cost(mechanism, released.interval_s, price_per_kwh=price_per_kwh)
     seen = trace if len(released) == len(trace) else trace.coarsen(released.interval_s)
-    true, noisy = energy_kwh(seen), energy_kwh(released)
+    true, noisy = seen.energy_kwh, released.energy_kwh
     spread = mechanism.std * math.sqrt(len(released)) * released.interval_s / JOULES_PER_KWH
-    hours, true_w = hourly_means(seen)
-    noisy_w = hourly_means(released)[1]
+    hourly = seen.hourly()
+    true_w, noisy_w = hourly.readings, released.hourly().readings
     return answers.CostModel(
-        hourly=list(zip(hours.tolist(), _rounded(true_w), _rounded(noisy_w), strict=True))[:POINTS],
+        hourly=list(
+            zip(milliseconds(hourly).tolist(), _rounded(true_w), _rounded(noisy_w), strict=True)
+        )[:POINTS],
         kwh=answers.Amount(true=true, released=noisy, error_sd=spread),
         bill=answers.Bill(
             true=true * price_per_kwh,
@@ -46,19 +44,6 @@ def find_cost(
         expected=asdict(expected),
         sentences=list(explain(expected)),
     )
-
-
-def energy_kwh(trace: Trace) -> float:
-    """Energy of all readings [kWh]."""
-    return float(trace.readings.sum()) * trace.interval_s / JOULES_PER_KWH
-
-
-def hourly_means(trace: Trace) -> tuple[IntArray, FloatArray]:
-    """Start [ms since 1970, UTC] and mean power [W] of every hour that holds a reading."""
-    hours, place = np.unique(milliseconds(trace) // MS_PER_HOUR, return_inverse=True)
-    means: FloatArray = np.bincount(place, weights=trace.readings) / np.bincount(place)
-    starts: IntArray = hours * MS_PER_HOUR
-    return starts, means
 
 
 def _rounded(values: FloatArray) -> list[float]:
