@@ -20,7 +20,7 @@ from hushmeter.battery.guarantee import (
     simulate_saturation,
     upper_limit,
 )
-from hushmeter.battery.law import StoredLaw, _gather
+from hushmeter.battery.stored_energy import StoredLaw, _gather
 from hushmeter.errors import InputError
 from hushmeter.privacy.units import calibrate, resolve_unit
 

@@ -20,7 +20,7 @@ from hushmeter.battery import (
     operate_noise,
 )
 from hushmeter.battery.guarantee import simulate_saturation
-from hushmeter.battery.law import noise_law, stored_power, upkeep_power
+from hushmeter.battery.stored_energy import noise_law, stored_power, upkeep_power
 from hushmeter.errors import InputError
 
 KEY = bytes(range(32))

@@ -11,8 +11,8 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import check_estimator
 
-from hushmeter.behaviour import KMedians, lloyd, synthetic_profiles
-from hushmeter.behaviour.lloyd import assign_to, descend, sort_columns
+from hushmeter.behaviour import KMedians, kmedians, synthetic_profiles
+from hushmeter.behaviour.kmedians import assign_to, descend, sort_columns
 from hushmeter.errors import InputError
 
 
@@ -172,7 +172,7 @@ def test_the_number_of_threads_changes_nothing(monkeypatch, rng):
     profiles = rng.gamma(2.0, 0.4, (3000, 24))
     answers = []
     for few, cores in ((10**9, 4), (1, 1), (1, 3)):
-        monkeypatch.setattr(lloyd, "FEW_ROWS", few)
+        monkeypatch.setattr(kmedians, "FEW_ROWS", few)
         monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
         answers.append(KMedians(7, init=profiles[:7], max_iter=8).fit(profiles))
     for other in answers[1:]:

@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 
 from hushmeter.behaviour import measure_stability, noise_levels, synthetic_profiles
-from hushmeter.behaviour.kept import checked_tariff, serving_costs
-from hushmeter.behaviour.stability import band, cluster_profiles, staying_columns
+from hushmeter.behaviour.stability import (
+    band,
+    checked_tariff,
+    cluster_profiles,
+    serving_costs,
+    staying_columns,
+)
 from hushmeter.errors import DataError, InputError
 from hushmeter.plot import behaviour as plot_behaviour
 

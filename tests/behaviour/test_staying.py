@@ -8,10 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushmeter.behaviour import staying_kernels
-from hushmeter.behaviour.levels import noise_levels
-from hushmeter.behaviour.staying import grid_slack, pair_probability, stay_bounds
-from hushmeter.behaviour.staying_kernels import moments, terms
+from hushmeter.behaviour.stability import noise_levels
+from hushmeter.behaviour.staying import (
+    _vaaler,
+    grid_slack,
+    moments,
+    pair_probability,
+    stay_bounds,
+    terms,
+)
 from hushmeter.errors import DataError, InputError
 
 
@@ -82,7 +87,7 @@ def test_the_sawtooth_is_within_the_kernel_of_its_polynomial(degree):
     """|V − ψ| ≤ F/(2K + 2) at every u, here as the law of a single point; ½ on either side of 0."""
     k = np.arange(1, degree + 1)
     for u in [*np.linspace(0, 1, 2001, endpoint=False), 1e-9, 1 - 1e-9]:
-        minus_v, radius = staying_kernels._vaaler(np.exp(2j * np.pi * k * u), 0.0)
+        minus_v, radius = _vaaler(np.exp(2j * np.pi * k * u), 0.0)
         assert abs(-minus_v - (u - 0.5)) <= radius + 1e-12
         fejer = 1 + 2 * ((1 - k / (degree + 1)) * np.cos(2 * np.pi * k * u)).sum()
         assert radius == pytest.approx(fejer / (2 * degree + 2), abs=1e-12)

@@ -85,9 +85,9 @@ def test_bad_batteries_are_one_sentence(case, more, code, message):
 def test_a_hopeless_epsilon_names_the_battery_and_the_epsilon_that_would(case):
     done = battery(case, *HALF_HOUR, "-e", 0.05, "--capacity", 10, "--power", 5, expect=1)
     assert "in 200 of 200 horizons" in done.stderr
-    assert "would keep failures below 0.01, and this one serves ε from" in done.stderr
+    assert "would fail in at most 0.01 of them, and this battery serves ε from" in done.stderr
     shown = battery(case, *HALF_HOUR, "-e", 0.05, "--capacity", 10, "--power", 5, "--anyway")
-    assert "promises next to nothing" in shown.stdout
+    assert "guarantees almost nothing" in shown.stdout
 
 
 def price(case, *more, expect=0):

@@ -7,9 +7,8 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError, UnknownNameError
-from hushmeter.learn.circuits import run_lengths
-from hushmeter.learn.homes import FLAT_RULE, Rule, between, compare_rules, learn_home
-from hushmeter.learn.thresholds import find_levels, on_states
+from hushmeter.learn.homes import FLAT_RULE, Rule, between, compare_rules, learn_home, run_lengths
+from hushmeter.learn.levels import find_levels, on_states
 from hushmeter.read import read_home_data
 
 

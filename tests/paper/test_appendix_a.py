@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from hushmeter.behaviour import measure_stability, noise_levels, read_profiles, stay_bounds
-from hushmeter.behaviour.levels import PAPER_SCALES
-from hushmeter.behaviour.stability import band
+from hushmeter.behaviour.stability import PAPER_SCALES, band
 
 FILE = "homes/citylearn2022_fontana_17homes_1h_1year.parquet"
 

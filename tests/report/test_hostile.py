@@ -10,7 +10,7 @@ import pytest
 import hushmeter as hm
 from hushmeter.plot.figure import new_figure, save_figure
 from hushmeter.releases.series import release
-from hushmeter.study.figures.artefact import Artefact, Caption
+from hushmeter.study.figures.item import Caption, ReproducedItem
 from hushmeter.study.sweep import run_study
 from tests.report.conftest import STUDY
 from tests.report.pages import make_page
@@ -41,7 +41,7 @@ def folder(home, tmp_path_factory):
     (base / f"{QUOTE}.csv.receipt.json").write_text(made.receipt.to_json(), encoding="utf-8")
     save_answers(base, home)
     words = Caption("fig5", TAG, QUOTE, TAG, "differs", FORMULA)
-    Artefact(words, pd.DataFrame({TAG: [QUOTE], "x": [1.0]})).save(base)
+    ReproducedItem(words, pd.DataFrame({TAG: [QUOTE], "x": [1.0]})).save(base)
     return base
 
 

@@ -15,7 +15,7 @@ import hushmeter as hm
 from hushmeter.formatting import format_watts, out_of_100
 from hushmeter.study.breakpoints import fit_breakpoints
 from hushmeter.study.figures import Setting, reproduce
-from hushmeter.study.figures.artefact import Artefact, Caption
+from hushmeter.study.figures.item import Caption, ReproducedItem
 from tests.report.pages import make_page
 
 NAME = "three & more"
@@ -156,7 +156,7 @@ def test_failed_cells_are_told(swept, tmp_path):
 def test_items_of_the_paper(tmp_path):
     made = [reproduce(item, Setting(readings=200, seeds=2)) for item in ("fig2", "table1")]
     words = Caption("fig11", "nothing", "a < b.", "b & a.", "differs", "because.")
-    made.insert(1, Artefact(words, pd.DataFrame({"x": [1.0]})))
+    made.insert(1, ReproducedItem(words, pd.DataFrame({"x": [1.0]})))
     for artefact in made:
         artefact.save(tmp_path / "items")
     page = make_page([tmp_path / "items"], tmp_path)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hushmeter.study.figures import ITEMS, Setting, reproduce
+from hushmeter.study.figures import appendices as behaviour_figures
 from hushmeter.study.figures import attackers as figure_attackers
-from hushmeter.study.figures import behaviour as behaviour_figures
 
 SMALL = Setting(seeds=2, readings=240)
 

@@ -7,7 +7,7 @@ import hushmeter as hm
 from hushmeter.errors import DataError
 from hushmeter.study.figures.attackers import check_statements
 from hushmeter.study.figures.comparison import Comparison, compare
-from hushmeter.study.figures.setting import EPSILONS, Setting
+from hushmeter.study.figures.item import EPSILONS, Setting
 from hushmeter.study.plan import Case, Contender, split_trace
 
 

@@ -8,7 +8,7 @@ import pytest
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError
 from hushmeter.files import write_table
-from hushmeter.study.figures import Setting, redd, reproduce, sources
+from hushmeter.study.figures import Setting, reproduce, sources
 from hushmeter.study.sweep import sweep
 
 
@@ -26,7 +26,7 @@ def test_without_data_stand_ins_are_named():
     for find, name in (
         (sources.find_eight, "similar8"),
         (sources.find_thirteen, "rae13"),
-        (redd.find_building, "redd-like"),
+        (sources.find_building, "redd-like"),
     ):
         found = find(Setting(readings=240))
         assert not found.real
@@ -37,7 +37,7 @@ def test_without_data_stand_ins_are_named():
 
 def test_an_empty_folder_falls_back_and_says_so(tmp_path):
     setting = Setting(readings=240, seeds=2, data=tmp_path)
-    for find in (sources.find_eight, sources.find_thirteen, redd.find_building):
+    for find in (sources.find_eight, sources.find_thirteen, sources.find_building):
         found = find(setting)
         assert not found.real
         assert "no real set of this kind is in the data folder" in found.words
@@ -92,8 +92,8 @@ def test_redd_learns_nothing_from_what_it_attacks(monkeypatch):
     other = hm.Trace(plain.readings, 60.0, plain.start, power=changed, names=plain.names)
     found = []
     for trace in (plain, other):
-        monkeypatch.setattr(redd, "read_segment", lambda name, data, trace=trace: trace)
-        found.append(redd.find_building(Setting()))
+        monkeypatch.setattr(sources, "read_segment", lambda name, data, trace=trace: trace)
+        found.append(sources.find_building(Setting()))
     first, second = found
     assert first.case.home.to_toml() == second.case.home.to_toml()
     np.testing.assert_array_equal(first.case.train.readings, second.case.train.readings)
@@ -107,7 +107,7 @@ def test_redd_learns_nothing_from_what_it_attacks(monkeypatch):
 def test_the_truth_of_the_attacked_part_uses_the_thresholds_learnt():
     trace = recording()
     learnt = hm.learn_home(trace[:3000], denoised=True)
-    labelled = redd.label_circuits(trace[3000:], learnt)
+    labelled = sources.label_circuits(trace[3000:], learnt)
     thresholds = {circuit.name: circuit.threshold for circuit in learnt.circuits}
     for i, name in enumerate(labelled.names):
         np.testing.assert_array_equal(
@@ -119,7 +119,7 @@ def test_the_busiest_circuits_switch_and_use_most():
     trace = recording()
     learnt = hm.learn_home(trace, denoised=True)
     energy = dict(zip(trace.names, trace.power.sum(axis=0), strict=True))
-    chosen = redd.busiest_circuits(trace, learnt, 3)
+    chosen = sources.busiest_circuits(trace, learnt, 3)
     assert len(chosen) == 3
     assert min(energy[n] for n in chosen) >= max(
         energy[n] for n in learnt.home.names if n not in chosen
@@ -131,7 +131,7 @@ def test_real_homes_of_the_figures(shared_data):
     for find, count, name in (
         (sources.find_eight, 8, "REFIT house 2"),
         (sources.find_thirteen, 13, "Tracebase"),
-        (redd.find_building, 7, "REDD building 1"),
+        (sources.find_building, 7, "REDD building 1"),
     ):
         found = find(setting)
         if not found.real:

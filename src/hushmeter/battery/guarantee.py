@@ -36,8 +36,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hushmeter.battery.law import StoredLaw, refuse_unfit, stored_law, upkeep_power
 from hushmeter.battery.storage import WH_PER_KWH, Battery, Control
+from hushmeter.battery.stored_energy import StoredLaw, refuse_unfit, stored_law, upkeep_power
 from hushmeter.checks import FloatArray, positive, whole
 from hushmeter.errors import InputError
 from hushmeter.privacy.accounting import DELTA, compose
@@ -190,7 +190,7 @@ def simulate_saturation(
     rng: Rng = 0,
 ) -> Simulation:
     """Play so many horizons with fresh noise, each from the start of the battery."""
-    from hushmeter.battery import control as kernels
+    from hushmeter.battery import controllers as kernels
 
     refuse_unfit(mechanism)
     count, size = whole("horizons", horizons), control.readings

@@ -18,7 +18,6 @@ from hushmeter.battery.guarantee import (
     climb_exponents,
     control_epsilon,
 )
-from hushmeter.battery.law import refuse_unfit, stored_law, upkeep_power
 from hushmeter.battery.storage import (
     WH_PER_KWH,
     Battery,
@@ -26,6 +25,7 @@ from hushmeter.battery.storage import (
     choose_control,
     control_grid,
 )
+from hushmeter.battery.stored_energy import refuse_unfit, stored_law, upkeep_power
 from hushmeter.checks import non_negative, positive, seconds
 from hushmeter.errors import InputError
 from hushmeter.privacy.units import Unit, calibrate

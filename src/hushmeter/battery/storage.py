@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.battery.law import refuse_unfit, stored_power, upkeep_power
+from hushmeter.battery.stored_energy import refuse_unfit, stored_power, upkeep_power
 from hushmeter.checks import BoolArray, FloatArray, finite_vector, one_of, positive, whole
 from hushmeter.errors import InputError
 from hushmeter.trace import Trace
@@ -252,7 +252,7 @@ def operate_noise(
     grid: float = 1.0,
 ) -> Operation:
     """Let a battery put a given noise sequence [W] on the meter; see `operate`."""
-    from hushmeter.battery import control as kernels
+    from hushmeter.battery import controllers as kernels
 
     _same_interval(trace, battery)
     target = finite_vector("noise", noise)
@@ -290,7 +290,7 @@ def hide_load(
     step_w : float, optional
         [W]; the smaller power of the battery if not given.
     """
-    from hushmeter.battery import control as kernels
+    from hushmeter.battery import controllers as kernels
 
     _same_interval(trace, battery)
     limits = battery.limits

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hushmeter.behaviour.kmedians import KMedians
-    from hushmeter.behaviour.levels import NoiseLevel, noise_levels
     from hushmeter.behaviour.profiles import Profiles, read_profiles, synthetic_profiles
-    from hushmeter.behaviour.stability import Stability, measure_stability
+    from hushmeter.behaviour.stability import NoiseLevel, Stability, measure_stability, noise_levels
     from hushmeter.behaviour.staying import Staying, pair_probability, stay_bounds
 
 __all__ = [
@@ -31,12 +30,12 @@ __all__ = [
 
 _ORIGIN = {
     "KMedians": "kmedians",
-    "NoiseLevel": "levels",
+    "NoiseLevel": "stability",
     "Profiles": "profiles",
     "Stability": "stability",
     "Staying": "staying",
     "measure_stability": "stability",
-    "noise_levels": "levels",
+    "noise_levels": "stability",
     "pair_probability": "staying",
     "read_profiles": "profiles",
     "stay_bounds": "staying",

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import os
 import warnings
-from typing import Any, Self
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -17,19 +23,258 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from hushmeter.behaviour import kernels
-from hushmeter.behaviour.lloyd import (
-    Clustering,
-    Labels,
-    assign_to,
-    descend,
-    descend_in_batches,
-    learn_batch,
-    search_centres,
-    sort_columns,
-)
+from hushmeter.behaviour import kmedians_kernels as kernels
 from hushmeter.checks import FloatArray, whole
 from hushmeter.errors import InputError
+
+Labels = NDArray[np.int32]
+
+Found = TypeVar("Found")
+
+FEW_ROWS = 20_000
+"""Below so many rows, threads cost more than they save."""
+
+SEARCH_ROWS = 10_000
+"""Good centres are searched on at most so many profiles (or a hundred per cluster)."""
+
+
+@dataclass
+class Clustering:
+    """Centres (k, d), labels and the two smallest distances (n,), their sum and the steps."""
+
+    centres: FloatArray
+    labels: Labels
+    first: FloatArray
+    second: FloatArray
+    n_iter: int = 0
+
+    @property
+    def loss(self) -> float:
+        """Σ_i ‖x_i − c_{label i}‖₁."""
+        return float(self.first.sum())
+
+
+def in_parts(size: int, rows: int, work: Callable[[slice], Found]) -> list[Found]:
+    """`work` on slices that cover `size`, one per core if there are many `rows`.
+
+    Threads do: sorts and compiled loops let go of the interpreter's lock.
+    """
+    cores = 1 if rows < FEW_ROWS else os.cpu_count() or 1
+    edges = np.linspace(0, size, cores + 1).astype(int).tolist()
+    parts = [slice(a, b) for a, b in pairwise(edges)]
+    if cores == 1:
+        return [work(part) for part in parts]
+    with ThreadPoolExecutor(cores) as pool:
+        return list(pool.map(work, parts))
+
+
+def sort_columns(profiles: FloatArray) -> NDArray[np.int32]:
+    """Row numbers that sort each column, (d, n): four bytes per value."""
+    order = np.empty(profiles.shape[::-1], dtype=np.int32)
+
+    def sort(part: slice) -> None:
+        for t in range(part.start, part.stop):
+            order[t] = np.argsort(np.ascontiguousarray(profiles[:, t]))
+
+    in_parts(profiles.shape[1], profiles.shape[0], sort)
+    return order
+
+
+def across_hours(centres: FloatArray) -> FloatArray:
+    """Centres transposed, (d, k'), with centres at infinity up to whole vector registers."""
+    k, hours = centres.shape
+    padded = np.full((hours, -(-k // 16) * 16 if k > 8 else k), np.inf)
+    padded[:, :k] = centres.T
+    return padded
+
+
+def assign_to(profiles: FloatArray, centres: FloatArray) -> Clustering:
+    """The nearest centre of every profile."""
+    size = profiles.shape[0]
+    labels = np.empty(size, dtype=np.int32)
+    first, second = np.empty(size), np.empty(size)
+    across = across_hours(centres)
+
+    def assign(part: slice) -> None:
+        kernels.assign(profiles[part], across, labels[part], first[part], second[part])
+
+    in_parts(size, size, assign)
+    return Clustering(centres, labels, first, second)
+
+
+def draw_seeds(profiles: FloatArray, k: int, rng: np.random.RandomState) -> FloatArray:
+    """k profiles far apart: each drawn in proportion to its distance, the best of a few draws."""
+    size = profiles.shape[0]
+    trials = 2 + int(math.log(k))
+    centres = np.empty((k, profiles.shape[1]))
+    centres[0] = profiles[rng.randint(size)]
+    nearest = np.full(size, np.inf)
+    kernels.lower_to(profiles, centres[0], nearest, nearest)
+    spare, best = np.empty(size), np.empty(size)
+    for j in range(1, k):
+        least = np.inf
+        for row in draw_far(nearest, trials, rng):
+            loss = kernels.lower_to(profiles, profiles[row], nearest, spare)
+            if loss < least:
+                least, centres[j] = loss, profiles[row]
+                best, spare = spare, best
+        nearest, best = best, nearest
+    return centres
+
+
+def draw_far(distances: FloatArray, count: int, rng: np.random.RandomState) -> list[int]:
+    """Rows drawn in proportion to their distance; evenly where all are zero."""
+    summed = np.cumsum(distances)
+    if not summed[-1] > 0:
+        return [int(row) for row in rng.randint(distances.size, size=count)]
+    rows = np.searchsorted(summed, rng.random_sample(count) * summed[-1], side="right")
+    return [int(row) for row in np.minimum(rows, distances.size - 1)]
+
+
+def descend(
+    profiles: FloatArray, order: NDArray[np.int32], centres: FloatArray, max_iter: int
+) -> Clustering:
+    """Lloyd's steps until no label changes, or `max_iter` of them."""
+    state = assign_to(profiles, centres.copy())
+    centres, gaps = state.centres, np.empty(centres.shape[0])
+    upper, lower = state.first, state.second
+    steps = 0
+    while steps < max_iter:
+        steps += 1
+        before = centres.copy()
+        counts = np.bincount(state.labels, minlength=centres.shape[0])
+        kernels.medians(profiles, order, state.labels, counts, centres)
+        if not counts.all():
+            _fill_empty(profiles, centres, counts)
+        shifts = np.abs(centres - before).sum(axis=1)
+        kernels.half_gaps(centres, gaps)
+        if _reassign(profiles, centres, (shifts, gaps), (state.labels, upper, lower)) == 0:
+            break
+    done = assign_to(profiles, centres)
+    done.n_iter = steps
+    return done
+
+
+def _reassign(
+    profiles: FloatArray,
+    centres: FloatArray,
+    moves: tuple[FloatArray, FloatArray],
+    rows: tuple[Labels, FloatArray, FloatArray],
+) -> int:
+    """`kernels.reassign` by parts of the rows; how many labels changed."""
+    across = across_hours(centres)
+
+    def reassign(part: slice) -> int:
+        own = (array[part] for array in rows)
+        return int(kernels.reassign(profiles[part], centres, across, *moves, *own))
+
+    return sum(in_parts(profiles.shape[0], profiles.shape[0], reassign))
+
+
+def _fill_empty(profiles: FloatArray, centres: FloatArray, counts: NDArray[np.int64]) -> None:
+    """Give every empty cluster the profile that is furthest from all centres."""
+    nearest = assign_to(profiles, centres).first
+    for j in np.flatnonzero(counts == 0):
+        row = int(np.argmax(nearest))
+        if nearest[row] == 0:
+            return
+        centres[j] = profiles[row]
+        kernels.lower_to(profiles, centres[j], nearest, nearest)
+
+
+def swap_centres(
+    profiles: FloatArray,
+    order: NDArray[np.int32],
+    state: Clustering,
+    swaps: int,
+    max_iter: int,
+    rng: np.random.RandomState,
+) -> Clustering:
+    """Leave local optima: try far profiles in the place of centres, keep what lowers the loss.
+
+    A far profile takes the place where, as one pass over the profiles tells, it helps most or
+    hurts least, and every other time any place; Lloyd's steps decide.
+    """
+    losses = np.empty(state.centres.shape[0])
+    for turn, row in enumerate(draw_far(state.first, swaps, rng)):
+        profile = profiles[row]
+        kernels.swap_losses(profiles, profile, state.labels, state.first, state.second, losses)
+        centres = state.centres.copy()
+        place = int(np.argmin(losses)) if turn % 2 == 0 else rng.randint(losses.size)
+        centres[place] = profile
+        moved = descend(profiles, order, centres, max_iter)
+        if moved.loss < state.loss * (1 - 1e-9):
+            state = moved
+    return state
+
+
+def search_centres(
+    profiles: FloatArray,
+    k: int,
+    n_init: int,
+    swaps: int,
+    max_iter: int,
+    rng: np.random.RandomState,
+) -> FloatArray:
+    """Centres of the best of several starts, bettered by swaps, on a sample of the profiles."""
+    most = max(SEARCH_ROWS, 100 * k)
+    if profiles.shape[0] > most:
+        profiles = profiles[rng.choice(profiles.shape[0], most, replace=False)]
+    order = sort_columns(profiles)
+    starts = (draw_seeds(profiles, k, rng) for _ in range(n_init))
+    states = (descend(profiles, order, centres, max_iter) for centres in starts)
+    best = min(states, key=lambda state: state.loss)
+    return swap_centres(profiles, order, best, swaps, max_iter, rng).centres
+
+
+def batches(size: int, batch_size: int, rng: np.random.RandomState) -> Iterator[NDArray[np.int64]]:
+    """Rows of one pass, in random batches."""
+    rows = rng.permutation(size)
+    for start in range(0, size, batch_size):
+        yield rows[start : start + batch_size]
+
+
+def learn_batch(centres: FloatArray, seen: FloatArray, batch: FloatArray) -> float:
+    """Move each centre towards the medians of its profiles in a batch; returns the batch's loss.
+
+    A centre becomes the mean of its batch medians, weighted by their profiles: with `seen` (k,)
+    profiles before and b now, c ← c + b/(seen + b)·(median − c).
+    """
+    state = assign_to(batch, centres)
+    counts = np.bincount(state.labels, minlength=centres.shape[0])
+    middle = centres.copy()
+    kernels.medians(batch, sort_columns(batch), state.labels, counts, middle)
+    seen += counts
+    weight = np.divide(counts, seen, out=np.zeros_like(seen), where=seen > 0)
+    centres += weight[:, None] * (middle - centres)
+    return state.loss
+
+
+def descend_in_batches(
+    profiles: FloatArray,
+    centres: FloatArray,
+    batch_size: int,
+    max_iter: int,
+    rng: np.random.RandomState,
+) -> Clustering:
+    """Passes of mini-batches until a pass gains less than one in a thousand."""
+    centres, last, steps = centres.copy(), np.inf, 0
+    while steps < max_iter:
+        steps += 1
+        # Counting starts anew with each pass: the first batches saw centres that have moved since.
+        seen = np.zeros(centres.shape[0])
+        loss = sum(
+            learn_batch(centres, seen, profiles[rows])
+            for rows in batches(profiles.shape[0], batch_size, rng)
+        )
+        if not (seen > 0).all():
+            _fill_empty(profiles, centres, seen.astype(np.int64))
+        if loss > 0.999 * last:
+            break
+        last = loss
+    done = assign_to(profiles, centres)
+    done.n_iter = steps
+    return done
 
 
 class KMedians(

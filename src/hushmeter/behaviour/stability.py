@@ -7,19 +7,177 @@ profiles. A cluster's stability is the share of its profiles that stay.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hushmeter.behaviour.kept import Kept, checked_tariff, recluster, serving_costs
 from hushmeter.behaviour.kmedians import KMedians
-from hushmeter.behaviour.levels import NoiseLevel
 from hushmeter.behaviour.staying import Staying, grid_slack, stay_bounds
-from hushmeter.checks import FloatArray, IntArray, whole
-from hushmeter.errors import DataError
+from hushmeter.checks import FloatArray, IntArray, finite_vector, positive, whole
+from hushmeter.errors import DataError, InputError
+from hushmeter.noise.laplace import Laplace
+from hushmeter.noise.mechanism import MAX_EPSILON
+from hushmeter.noise.parameters import exact, steps_apart
+
+PAPER_SCALES = (0.01, 0.05, 0.1, 0.5)
+"""λ of the paper's Fig. 8 [kWh]."""
+
+GRID = 1e-5
+"""Step of the noisy profiles [kWh]: a hundredth of a watt-hour."""
+
+_WH = 1000
+
+
+@dataclass(frozen=True)
+class NoiseLevel:
+    """Laplace noise on daily profiles.
+
+    Attributes
+    ----------
+    mechanism : Laplace
+        In Wh; its sensitivity is that of a whole day.
+    """
+
+    mechanism: Laplace
+
+    @property
+    def scale(self) -> float:
+        """λ [kWh]."""
+        return self.mechanism.scale / _WH
+
+    @property
+    def epsilon(self) -> float:
+        """ε of a change by `sensitivity` within one day."""
+        return self.mechanism.epsilon
+
+    @property
+    def sensitivity(self) -> float:
+        """Δ [kWh]: summed over the hours of a day."""
+        return self.mechanism.sensitivity / _WH
+
+    @property
+    def grid(self) -> float:
+        """Step of the noisy values [kWh]."""
+        return self.mechanism.grid / _WH
+
+    def add_noise(self, profiles: FloatArray, *, rng: int | np.random.Generator) -> FloatArray:
+        """Noisy profiles [kWh], a simulation."""
+        noisy = self.mechanism.release((profiles * _WH).ravel(), rng=rng)
+        noisy /= _WH
+        return noisy.reshape(profiles.shape)
+
+
+def noise_levels(
+    *,
+    scales: Sequence[float] | None = None,
+    epsilons: Sequence[float] | None = None,
+    sensitivity: float = 1.0,
+    hours: int = 24,
+) -> tuple[NoiseLevel, ...]:
+    """Levels from the least noise to the most.
+
+    Parameters
+    ----------
+    scales : sequence of float, optional
+        λ [kWh]; the paper's 0.01, 0.05, 0.1 and 0.5 where neither is given.
+    epsilons : sequence of float, optional
+        ε; cannot be given together with `scales`.
+    sensitivity : float
+        Δ [kWh]: the change within one day that ε protects.
+    hours : int
+        Values per profile.
+    """
+    if scales is not None and epsilons is not None:
+        raise InputError("give either scales (λ) or epsilons (ε), not both.")
+    change, grid = exact("sensitivity", sensitivity), exact("grid", GRID)
+    hours = whole("hours", hours)
+    if epsilons is not None:
+        losses = [exact("epsilon", epsilon) for epsilon in epsilons]
+    else:
+        steps = steps_apart(change / grid, Fraction(1), hours)
+        losses = [steps * grid / exact("lambda", s) for s in scales or PAPER_SCALES]
+    if not losses:
+        raise InputError("there must be at least one noise level.")
+    return tuple(_level(loss, change, grid, hours) for loss in sorted(losses, reverse=True))
+
+
+def _level(epsilon: Fraction, change: Fraction, grid: Fraction, hours: int) -> NoiseLevel:
+    # A simulation may look at any ε; what is released is limited in `protect`.
+    most = positive("epsilon", max(MAX_EPSILON, float(epsilon) * 1.001))
+    mechanism = Laplace(epsilon, change * _WH, grid * _WH, touches=hours, max_epsilon=most)
+    return NoiseLevel(mechanism)
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """What clustering the noisy profiles afresh, from the old centres, still gives.
+
+    Attributes
+    ----------
+    rand_index : float
+        Adjusted Rand index of the two partitions: 1 the same, 0 as by chance.
+    centre_error : (k,) [kWh a day]
+        l1 distance of every centre to its noisy one.
+    rank_correlation : float
+        Kendall's τ of the clusters' costs per kWh; NaN without a tariff.
+    """
+
+    rand_index: float
+    centre_error: FloatArray
+    rank_correlation: float
+
+
+def recluster(model: KMedians, noisy: FloatArray, tariff: FloatArray | None) -> Kept:
+    """Cluster noisy profiles afresh, starting at the centres of `model`, and compare."""
+    import warnings
+
+    from scipy.stats import kendalltau
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.metrics import adjusted_rand_score
+
+    centres = model.cluster_centers_
+    again = KMedians(centres.shape[0], init=centres, batch_size=model.batch_size, random_state=0)
+    with warnings.catch_warnings():
+        # Clusters may lose all their profiles in the noise: that is the finding, not a fault.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        again.fit(noisy)
+    correlation = float("nan")
+    if tariff is not None:
+        before, after = (serving_costs(c, tariff) for c in (centres, again.cluster_centers_))
+        correlation = float(kendalltau(before, after).statistic)
+    return Kept(
+        float(adjusted_rand_score(model.labels_, again.labels_)),
+        np.abs(again.cluster_centers_ - centres).sum(axis=1),
+        correlation,
+    )
+
+
+def serving_costs(centres: FloatArray, tariff: FloatArray) -> FloatArray:
+    """Marginal cost of serving each cluster per kWh: Σ_t p_t·c_t / Σ_t c_t, (k,).
+
+    A kWh that a home of the cluster uses more, spread over the day as the cluster uses it, costs
+    the mean of the hourly prices weighted by the centre. NaN for a centre without consumption.
+    """
+    energy = centres.sum(axis=1)
+    cost = centres @ tariff
+    costs = np.full(cost.shape, np.nan)
+    np.divide(cost, energy, out=costs, where=energy > 0)
+    return costs
+
+
+def checked_tariff(prices: ArrayLike, hours: int) -> FloatArray:
+    """Prices per kWh, one per hour, that differ between hours."""
+    tariff = finite_vector("tariff", prices)
+    if tariff.size != hours:
+        raise InputError(f"the tariff must have {hours} prices, one per hour, got {tariff.size}.")
+    if np.ptp(tariff) == 0:
+        raise DataError("the tariff is the same in every hour, so it ranks no cluster.")
+    return tariff
+
 
 BOUND_ROWS = 1000
 STABLE = 0.9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,12 +26,16 @@ from hushmeter.cli.output import json_text, print_files, print_json, print_table
 from hushmeter.cli.reading import reads
 
 if TYPE_CHECKING:
-    from hushmeter.battery import Operation
+    from hushmeter.battery import Battery, Operation
+    from hushmeter.battery.assessment import BatteryCase
     from hushmeter.battery.guarantee import Guarantee
     from hushmeter.battery.sizing import Prices, Sizing, Upkeep
-    from hushmeter.cli.battery_case import BatteryCase
+    from hushmeter.home import Home
     from hushmeter.read import ReadOptions
     from hushmeter.scoring import Score
+    from hushmeter.trace import Trace
+
+FIGURES = ("battery", "controllers", "exposure", "sizing")
 
 
 @reads()
@@ -80,20 +85,19 @@ def battery(
     --appliance kettle --span run --every 30min -o battery/
     """
     from hushmeter.battery import Battery, choose_control, control_grid, operate
+    from hushmeter.battery.assessment import BatteryCase
     from hushmeter.battery.sizing import Prices, expect_year, readings_in
-    from hushmeter.cli.battery_case import BatteryCase, fit_interval, load_house
-    from hushmeter.cli.battery_figures import refuse_figures
     from hushmeter.cli.parsing import check_seed
     from hushmeter.cli.progress import working
     from hushmeter.privacy.units import calibrate, resolve_unit
 
     check_seed(seed)
     if output is not None:
-        refuse_figures(output, force)
+        _refuse_overwrite(output, force)
     prices = Prices(energy_price, battery_price)
     acts = _interval(interval)
     store = Battery(capacity, power, discharge, efficiency, charge, acts or 6.0)
-    known, trace = load_house(file, home, options)
+    known, trace = _read_house(file, home, options)
     unit = resolve_unit(
         span=span,
         interval_s=trace.interval_s,
@@ -103,20 +107,20 @@ def battery(
         trace=trace,
     )
     load = trace if unit.window == 1 else trace.coarsen(unit.window * unit.interval_s)
-    store = fit_interval(store, acts, load)
+    store = _fit_interval(store, acts, load)
     control = choose_control(controller, readings_in(horizon, load.interval_s))
     noise = calibrate(mechanism, epsilon, unit, delta=delta, grid=control_grid(control, unit))
     case = BatteryCase(known, load, unit, noise, store, control, prices, max_failure, seed)
     with working(f"simulating {days} horizons", quiet=json) as now:
-        found = case.guarantee(days, delta)
+        found = case.assess(days, delta)
         if not anyway:
             case.refuse_hopeless(found, mechanism, delta)
         now("sizing batteries")
         year = expect_year(noise, store, prices)
-        table = case.sizes(mechanism, delta)
+        table = case.size(mechanism, delta)
         now("attacking the meter")
         done = operate(load, store, noise, control, rng=seed)
-        scores = case.attack(done, attacker)
+        scores = case.attack(done.metered, attacker)
         answer = _answer(case, found, year, table, scores)
         now("drawing")
         files = [] if output is None else _write(case, done, scores, table, attacker, output, force)
@@ -126,6 +130,36 @@ def battery(
         print_json({**answer, "files": files})
     else:
         _print(case, found, year, table, scores, files)
+
+
+def _refuse_overwrite(folder: Path, force: bool) -> None:
+    """Refuse, before any long work, a folder that already holds these figures."""
+    from hushmeter.files import refuse_overwrite
+
+    for name in FIGURES:
+        refuse_overwrite(folder / f"{name}.png", force)
+
+
+def _read_house(file: Path, home: str, options: ReadOptions) -> tuple[Home, Trace]:
+    """The home and the trace, with true states if the file has every appliance of the home."""
+    from hushmeter.cli.parsing import parse_home
+    from hushmeter.read import read_recording
+
+    known, trace = parse_home(home), read_recording(file, options).trace
+    labelled = trace.power is not None and set(known.names) <= set(trace.names or ())
+    return known, known.label(trace) if labelled else trace
+
+
+def _fit_interval(store: Battery, acts: float | None, load: Trace) -> Battery:
+    """The battery at the meter's interval; another requested interval is refused."""
+    from hushmeter.errors import InputError
+
+    if acts is not None and abs(acts - load.interval_s) > 1e-9 * acts:
+        raise InputError(
+            f"the battery acts every {acts:g} s, but the meter reports every "
+            f"{load.interval_s:g} s; leave --interval out or set --every {acts:g}s."
+        )
+    return replace(store, interval_s=load.interval_s)
 
 
 def _interval(text: str | None) -> float | None:
@@ -143,21 +177,14 @@ def _write(
     folder: Path,
     force: bool,
 ) -> list[str]:
-    """Every figure with its data, and the operation reading by reading."""
-    from hushmeter.cli.battery_figures import draw_battery
+    """Write every figure with the data behind it."""
+    from hushmeter.plot.battery import draw_battery
+    from hushmeter.plot.figure import save_figure
 
-    return draw_battery(
-        folder,
-        case.home,
-        done,
-        case.mechanism,
-        case.control,
-        scores,
-        table,
-        attacker=attacker,
-        seed=case.seed,
-        force=force,
-    )
+    files: list[str] = []
+    for name, (figure, data) in draw_battery(case, done, scores, table, attacker).items():
+        files += map(str, save_figure(figure, folder, name, data, force=force).values())
+    return files
 
 
 def _answer(
@@ -168,7 +195,7 @@ def _answer(
     scores: tuple[Score, Score] | None,
 ) -> dict[str, Any]:
     """Everything, for machines and for the report."""
-    from hushmeter.battery.exposure import tell_guarantee, tell_visibility
+    from hushmeter.battery.assessment import tell_guarantee, tell_visibility
     from hushmeter.report import BATTERY
 
     sentences = tell_guarantee(found, case.unit, case.battery, case.control, year)
@@ -211,7 +238,7 @@ def _print(
     scores: tuple[Score, Score] | None,
     files: list[str],
 ) -> None:
-    from hushmeter.battery.exposure import tell_guarantee, tell_visibility
+    from hushmeter.battery.assessment import tell_guarantee, tell_visibility
     from hushmeter.formatting import format_watts, short_duration
 
     say(*tell_guarantee(found, case.unit, case.battery, case.control, year))

@@ -61,9 +61,8 @@ def cluster(
 
     Example: hushmeter cluster days.parquet -k 30 --lambda 0.01,0.1 -o clusters
     """
-    from hushmeter.behaviour.levels import noise_levels
     from hushmeter.behaviour.profiles import read_profiles
-    from hushmeter.behaviour.stability import measure_stability
+    from hushmeter.behaviour.stability import measure_stability, noise_levels
     from hushmeter.cli.parsing import check_seed, parse_numbers
     from hushmeter.cli.progress import watch
 

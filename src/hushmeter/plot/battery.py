@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from hushmeter.battery.exposure import Exposure
+    from hushmeter.battery.assessment import BatteryCase, Exposure
     from hushmeter.battery.sizing import Sizing
+
+Picture = tuple["Figure", dict[str, Any]]
+"""A figure and the columns of the data behind it."""
 
 PURPLE = "#7B4F94"
 WIDTHS = {"direct": 2.6, "reserved": 1.3, "lookahead": 1.3, "flatten": 0.5, "stepping": 0.6}
@@ -38,6 +41,131 @@ STYLES: dict[str, tuple[str, str]] = {
     "flatten": (GREY, "-"),
     "stepping": (PURPLE, ":"),
 }
+
+
+def draw_battery(
+    case: BatteryCase,
+    done: Operation,
+    scores: tuple[Score, Score] | None,
+    table: Sequence[Sizing],
+    attacker: str,
+) -> dict[str, Picture]:
+    """Draw every figure of one battery.
+
+    Parameters
+    ----------
+    case : BatteryCase
+        The battery with its load and noise.
+    done : Operation
+        The operation that the figures show.
+    scores : tuple of Score, optional
+        The attacker's scores without and with the battery. The figures of controllers and
+        capacities need the true states of the load and are left out without them.
+    table : sequence of Sizing
+        The size table.
+    attacker : str
+        Name of the attacker, for the figures of controllers and capacities.
+
+    Returns
+    -------
+    dict of str to (Figure, dict)
+        By the name of the figure: the figure and the columns of its data.
+    """
+    store = done.battery
+    failure = table[0].max_failure if table else 0.0
+    title = f"A battery of {store.capacity_kwh:g} kWh and {store.power_kw:g} kW, {done.controller}"
+    pictures = {
+        "battery": (draw_operation(done, title, scores), operation_columns(done)),
+        "sizing": (
+            draw_sizing(table, f"Sizes that fail in at most {failure:g} of the horizons"),
+            sizing_columns(table),
+        ),
+    }
+    if scores is not None:
+        pictures["controllers"] = _compare_controllers(case, done, attacker)
+        pictures["exposure"] = _sweep_capacity(case, done, scores[0], attacker)
+    return pictures
+
+
+def _compare_controllers(case: BatteryCase, done: Operation, attacker: str) -> Picture:
+    """Every controller on the same load, and what the attacker sees behind each."""
+    from hushmeter.battery.assessment import attack_metered, compare_controllers, mean_visibility
+
+    runs = compare_controllers(
+        done.load, done.battery, case.mechanism, case.control, seed=case.seed
+    )
+    options: dict[str, Any] = {
+        "attacker": attacker, "mechanism": case.mechanism, "seed": case.seed
+    }  # fmt: skip
+    seen = {
+        name: mean_visibility(attack_metered(done.load, run.metered, case.home, **options))
+        for name, run in runs.items()
+    }
+    title = f"The same battery and load under every controller; attacker: {attacker}"
+    return draw_controllers(runs, seen, title), controllers_columns(runs, seen)
+
+
+def _sweep_capacity(case: BatteryCase, done: Operation, without: Score, attacker: str) -> Picture:
+    """Capacities from far too small to ample, and what the attacker sees behind each."""
+    from hushmeter.battery.assessment import mean_visibility, sweep_capacity
+
+    spread = case.mechanism.std * done.battery.hours / 1000
+    widest = 12 * spread * np.sqrt(case.control.readings)
+    sweep = sweep_capacity(
+        done.load,
+        case.home,
+        done.battery,
+        case.mechanism,
+        case.control,
+        [float(capacity) for capacity in np.geomspace(spread / 2, widest, 12)],
+        attacker=attacker,
+        seed=case.seed,
+    )
+    title = f"A battery that is too small does not hide the load; attacker: {attacker}"
+    figure = draw_exposure(sweep, mean_visibility(without), title, done.battery.capacity_kwh)
+    return figure, exposure_columns(sweep)
+
+
+def operation_columns(done: Operation) -> dict[str, Any]:
+    """The operation of a battery, one row for each reading."""
+    return {
+        "timestamp": done.load.times,
+        "load_w": done.load.readings,
+        "metered_w": done.metered.readings,
+        "battery_w": done.battery_w,
+        "noise_w": done.noise_w,
+        "state_of_charge": done.state_of_charge,
+        "saturated": done.saturated.astype("int8"),
+    }
+
+
+def sizing_columns(table: Sequence[Sizing]) -> dict[str, Any]:
+    """The size table, one row for each battery."""
+    names = ("controller", "epsilon", "scale_w", "capacity_kwh", "power_kw")
+    columns: dict[str, Any] = {name: [getattr(row, name) for row in table] for name in names}
+    for name in ("loss_kwh", "cycles", "life_years", "cost"):
+        label = name if name == "life_years" else f"{name}_a_year"
+        columns[label] = [getattr(row.year, name) for row in table]
+    return columns
+
+
+def controllers_columns(
+    runs: Mapping[str, Operation], visibility: Mapping[str, float]
+) -> dict[str, Any]:
+    """The comparison of controllers, one row for each."""
+    return {
+        "controller": list(runs),
+        "visibility": list(visibility.values()),
+        "cut_share": [float(run.saturated.mean()) for run in runs.values()],
+        "loss_kwh": [run.loss_kwh for run in runs.values()],
+        "cycles": [run.cycles for run in runs.values()],
+    }
+
+
+def exposure_columns(sweep: Sequence[Exposure]) -> dict[str, Any]:
+    """The sweep over capacities, one row for each."""
+    names = ("capacity_kwh", "rate", "bound", "cut_share", "visibility")
+    return {name: [getattr(point, name) for point in sweep] for name in names}
 
 
 def draw_operation(

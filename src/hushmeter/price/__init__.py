@@ -19,8 +19,18 @@ Var/(Var + σ_h²) of its own variance. The share of days that stay in their clu
 (`clusters`).
 """
 
-from hushmeter.price.menu import EPSILONS, HARM, Menu, price_menu, rescale, tell_menu, vary_menu
-from hushmeter.price.terms import Buyer, Entry, Load
+from hushmeter.price.menu import (
+    EPSILONS,
+    HARM,
+    Buyer,
+    Entry,
+    Load,
+    Menu,
+    price_menu,
+    rescale,
+    tell_menu,
+    vary_menu,
+)
 
 __all__ = [
     "EPSILONS",

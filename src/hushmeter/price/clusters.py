@@ -92,7 +92,7 @@ def whole_days(trace: Trace) -> FloatArray:
 
 def cluster_fidelity(mechanism: Mechanism, unit: Unit, known: DayClusters) -> float:
     """Share of noisy days that stay in the cluster of the true day."""
-    from hushmeter.behaviour.lloyd import assign_to
+    from hushmeter.behaviour.kmedians import assign_to
 
     repeats = math.ceil(DRAWN_DAYS / len(known.days))
     true = assign_to(known.days, known.centres).labels

@@ -16,7 +16,7 @@ from hushmeter.errors import DataError, HushmeterError
 from hushmeter.releases.receipt import SCHEMA as RECEIPT
 from hushmeter.releases.receipt import digest
 from hushmeter.report import ADVICE, BATTERY, DAY, GUESS, PRICE
-from hushmeter.study.figures.artefact import Caption, read_caption
+from hushmeter.study.figures.item import Caption, read_caption
 from hushmeter.study.sweep import KEYS
 
 if TYPE_CHECKING:

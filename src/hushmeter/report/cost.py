@@ -12,7 +12,7 @@ from hushmeter.report.blocks import Block, Cell, Picture, make_table, number, sp
 from hushmeter.report.collect import SweepResult
 from hushmeter.report.pictures import draw_hours, embed_figure
 from hushmeter.report.proofs import make_mechanism
-from hushmeter.study.utility import Utility
+from hushmeter.study.sweep import Utility
 from hushmeter.trace import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:

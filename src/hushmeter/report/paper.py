@@ -7,7 +7,7 @@ import re
 from hushmeter.report.blocks import Block, Heading, Picture, Section, Verdict, make_table
 from hushmeter.report.collect import ItemResult, Results
 from hushmeter.report.pictures import embed_file, is_narrow
-from hushmeter.study.figures.artefact import Caption
+from hushmeter.study.figures.item import Caption
 
 LEAD = (
     "The figures and tables of “Privacy Preserving in Non-Intrusive Load Monitoring: A "

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from hushmeter.errors import UnknownNameError
-from hushmeter.study.figures.artefact import Artefact
-from hushmeter.study.figures.setting import EPSILONS, Setting
+from hushmeter.study.figures.item import EPSILONS, ReproducedItem, Setting
 
 __all__ = ["EPSILONS", "ITEMS", "Setting", "reproduce"]
 
@@ -20,17 +19,17 @@ ITEMS = {
     "fig4": "compressive:hierarchical_figure",
     "fig5": "compressive:noise_figure",
     "fig6": "attackers:attackers_figure",
-    "fig7": "behaviour:centres_figure",
-    "fig8": "behaviour:interchanges_figure",
-    "fig9": "sparsity:sparsity_figure",
-    "table1": "sparsity:sparsity_table",
+    "fig7": "appendices:centres_figure",
+    "fig8": "appendices:interchanges_figure",
+    "fig9": "appendices:sparsity_figure",
+    "table1": "appendices:sparsity_table",
 }
 
 
-def reproduce(item: str, setting: Setting | None = None) -> Artefact:
+def reproduce(item: str, setting: Setting | None = None) -> ReproducedItem:
     """Reproduce one figure or table by its number: "fig2", "fig3", … "table1"."""
     if item not in ITEMS:
         raise UnknownNameError("figure or table", item, ITEMS)
     module, name = ITEMS[item].split(":")
-    make: Callable[[Setting], Artefact] = getattr(import_module(f"{__name__}.{module}"), name)
+    make: Callable[[Setting], ReproducedItem] = getattr(import_module(f"{__name__}.{module}"), name)
     return make(setting or Setting())

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 
 from hushmeter.attack.super_state_hmm import SuperStateHmm
 from hushmeter.study.breakpoints import rank_by_slope
-from hushmeter.study.figures.artefact import Artefact, Caption
 from hushmeter.study.figures.comparison import CALM, Comparison, compare
-from hushmeter.study.figures.redd import find_building, with_real_mains
-from hushmeter.study.figures.setting import EPSILONS, Setting
-from hushmeter.study.figures.sources import Source
+from hushmeter.study.figures.item import EPSILONS, Caption, ReproducedItem, Setting
+from hushmeter.study.figures.sources import Source, find_building, with_real_mains
 from hushmeter.study.plan import Contender
 
 PAPER = ("Sparse-HMM", "ALIP", "IP", "RNN", "CO", "FHMM", "multi-shot")
@@ -36,7 +34,7 @@ class Statement:
         return f"“{self.words}” {'holds' if self.holds else 'does not hold'} ({self.because})"
 
 
-def attackers_figure(setting: Setting) -> Artefact:
+def attackers_figure(setting: Setting) -> ReproducedItem:
     """Fig. 6: accuracy and F1 of every attacker against ln(1/ε)."""
     import pandas as pd
 
@@ -64,7 +62,7 @@ def attackers_figure(setting: Setting) -> Artefact:
     )
     figure = draw_sweep(found.table, f"Fig. 6: seven algorithms, and one more, {source.name}")
     words = source.words + _sizes(setting, source)
-    return Artefact(Caption("fig6", words, CLAIM, finding, verdict, reason), table, figure)
+    return ReproducedItem(Caption("fig6", words, CLAIM, finding, verdict, reason), table, figure)
 
 
 def contenders(*, small_net: bool = False) -> tuple[Contender, ...]:

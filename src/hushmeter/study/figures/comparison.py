@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hushmeter.errors import DataError
 from hushmeter.study.breakpoints import BreakpointFit, fit_breakpoints, rank_by_slope
-from hushmeter.study.figures.setting import EPSILONS, Setting
+from hushmeter.study.figures.item import EPSILONS, Setting
 from hushmeter.study.plan import Case, Contender, Study
 from hushmeter.study.sweep import sweep
 

@@ -11,9 +11,8 @@ from hushmeter.attack.one_shot import OneShot
 from hushmeter.checks import FloatArray
 from hushmeter.noise import Laplace
 from hushmeter.scoring import accuracy
-from hushmeter.study.figures.artefact import Artefact, Caption
 from hushmeter.study.figures.comparison import CALM, Comparison, compare
-from hushmeter.study.figures.setting import EPSILONS, Setting
+from hushmeter.study.figures.item import EPSILONS, Caption, ReproducedItem, Setting
 from hushmeter.study.figures.sources import Source, find_eight, find_thirteen
 from hushmeter.study.plan import Case, Contender
 from hushmeter.theory.bounds import bounds
@@ -31,7 +30,7 @@ NEAR = 0.05
 PAPER_GROUPS = 4
 
 
-def one_shot_figure(setting: Setting) -> Artefact:
+def one_shot_figure(setting: Setting) -> ReproducedItem:
     """Fig. 2: one-shot accuracy with bounds printed, corrected, exact and universal."""
     import pandas as pd
 
@@ -62,7 +61,7 @@ def one_shot_figure(setting: Setting) -> Artefact:
         {**curves.columns(), "exact_own_switches": own, "measured_own_switches": dots}
     )
     words = Caption("fig2", source.words, claim, finding, verdict, reason)
-    return Artefact(words, table, figure)
+    return ReproducedItem(words, table, figure)
 
 
 def simulate_one_shot(case: Case, epsilons: FloatArray, setting: Setting) -> FloatArray:
@@ -106,7 +105,7 @@ def _outside(found: Bounds, curve: FloatArray) -> float:
     return float(((curve < lower - slack) | (curve > upper + slack)).mean())
 
 
-def multi_shot_figure(setting: Setting) -> Artefact:
+def multi_shot_figure(setting: Setting) -> ReproducedItem:
     """Fig. 3: Algorithm 1, with Theorem 5."""
     source = find_eight(setting)
     contenders = (
@@ -151,7 +150,7 @@ def _tell_bounds(series: dict[str, Bounds], found: Comparison) -> str:
     )
 
 
-def hierarchical_figure(setting: Setting) -> Artefact:
+def hierarchical_figure(setting: Setting) -> ReproducedItem:
     """Fig. 4: Algorithm 2 on thirteen appliances."""
     source = find_thirteen(setting)
     contenders = (
@@ -199,7 +198,7 @@ def _judge_sight(found: Comparison, name: str) -> tuple[str, str]:
     return ("in part" if share > NEAR else "differs"), reason
 
 
-def noise_figure(setting: Setting) -> Artefact:
+def noise_figure(setting: Setting) -> ReproducedItem:
     """Fig. 5: Laplace against staircase noise, and Gaussian noise."""
     source = find_eight(setting)
     found = compare(
@@ -243,7 +242,7 @@ def _from_comparison(
     claim: str,
     judged: tuple[str, str],
     series: dict[str, Bounds] | None = None,
-) -> Artefact:
+) -> ReproducedItem:
     from hushmeter.plot.accuracy import draw_sweep
 
     figure = draw_sweep(found.table, title, by=found.by, bounds=series)
@@ -253,4 +252,4 @@ def _from_comparison(
         f"{found.summary()} Piecewise lines fit better than a sigmoid for {bent} of {len(fits)}; "
         f"F1 at ε = {CALM:g}: {found.list_means('f1')}."
     )
-    return Artefact(Caption(item, source.words, claim, finding, *judged), found.table, figure)
+    return ReproducedItem(Caption(item, source.words, claim, finding, *judged), found.table, figure)

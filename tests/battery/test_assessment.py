@@ -8,7 +8,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.battery import Battery, choose_control, operate
-from hushmeter.battery.exposure import (
+from hushmeter.battery.assessment import (
     attack_metered,
     compare_controllers,
     mean_visibility,
@@ -66,7 +66,7 @@ def test_sentences_give_numbers_and_the_unit(name):
     after = attack_metered(LOAD, operate(LOAD, battery, NOISE, rng=0).metered, HOME)
     lines = tell_visibility(before, after)
     assert len(lines) == len(HOME)
-    assert "without the battery: over 99.9; without your data" in lines[0]
+    assert "without the battery in over 99.9; a guess without your data is right in" in lines[0]
 
 
 def test_hopeless_batteries_are_told_so():
@@ -74,7 +74,7 @@ def test_hopeless_batteries_are_told_so():
     found = assess_guarantee(NOISE, UNIT, battery, control, horizons=50)
     assert found.delta == 1
     told = tell_guarantee(found, UNIT, battery, control, expect_year(NOISE, battery, Prices()))
-    assert any("promises next to nothing" in line for line in told)
+    assert any("guarantees almost nothing" in line for line in told)
 
 
 def test_nothing_to_see_is_not_a_number():

@@ -8,8 +8,8 @@ import pytest
 
 from hushmeter.errors import DataError, InputError
 from hushmeter.study.figures import ITEMS
-from hushmeter.study.figures.artefact import Caption, read_caption
-from hushmeter.study.figures.reproduction import KINDS, OPENING, collect, main, render, title
+from hushmeter.study.figures.docs_page import KINDS, OPENING, collect, main, render, title
+from hushmeter.study.figures.item import Caption, read_caption
 
 pytestmark = pytest.mark.xdist_group("figures")
 

@@ -2,7 +2,7 @@
 
     hushmeter reproduce all -o stand-ins
     hushmeter reproduce all --data DATA -o real
-    python -m hushmeter.study.figures.reproduction stand-ins real docs
+    python -m hushmeter.study.figures.docs_page stand-ins real docs
 
 The first step (`collect`) keeps of both folders what the page shows, in docs/figures: captions,
 means and small pictures. The second (`render`) makes the page of these alone, so that anyone can
@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 from hushmeter.errors import InputError
 from hushmeter.files import atomic, write_table, write_text
 from hushmeter.study.figures import ITEMS
-from hushmeter.study.figures.artefact import Caption, read_caption
-from hushmeter.study.figures.setting import EPSILONS
+from hushmeter.study.figures.item import EPSILONS, Caption, read_caption
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +40,7 @@ is not written by hand:
 ```console
 $ hushmeter reproduce all -j 2 -o stand-ins
 $ hushmeter reproduce all --data DATA -j 2 -o real
-$ python -m hushmeter.study.figures.reproduction stand-ins real docs
+$ python -m hushmeter.study.figures.docs_page stand-ins real docs
 ```
 
 DATA is a folder with the data sets in folders named redd, ukdale, rae, refit, tracebase and homes;

@@ -1,0 +1,394 @@
+"""Assess one battery: its guarantee, the sizes that would suffice, and what attackers still see."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hushmeter.attack.registry import attackers
+from hushmeter.battery.guarantee import (
+    Guarantee,
+    assess_guarantee,
+    bound_saturation,
+    simulate_saturation,
+)
+from hushmeter.battery.sizing import (
+    Prices,
+    Sizing,
+    Upkeep,
+    least_epsilon,
+    size_battery,
+    size_table,
+)
+from hushmeter.battery.storage import (
+    BASELINES,
+    CONTROLLERS,
+    Battery,
+    Control,
+    Operation,
+    choose_control,
+    hide_load,
+    operate,
+)
+from hushmeter.errors import DataError
+from hushmeter.formatting import out_of_100, short_duration
+from hushmeter.home import Home
+from hushmeter.privacy.units import Unit
+from hushmeter.scoring import Score, score
+from hushmeter.trace import Trace
+
+if TYPE_CHECKING:
+    from hushmeter.noise.mechanism import Mechanism
+
+ATTACKER = "co"
+EPSILON_FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""The size table covers the requested ε times these factors."""
+
+LARGEST_EPSILON = 20.0
+"""The size table leaves out a larger ε."""
+
+HOPELESS = 0.95
+"""A battery that saturates in at least this share of the simulated horizons is refused."""
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """What an attacker sees behind a battery of one capacity.
+
+    Attributes
+    ----------
+    capacity_kwh : float
+        Usable capacity. [kWh]
+    rate : float
+        Share of the simulated horizons in which the battery saturated.
+    bound : float
+        Proved upper bound of the same probability.
+    cut_share : float
+        Share of the readings whose noise was cut.
+    visibility : float
+        Mean visibility of the appliances to the attacker, see `mean_visibility`.
+    """
+
+    capacity_kwh: float
+    rate: float
+    bound: float
+    cut_share: float
+    visibility: float
+
+
+@dataclass(frozen=True)
+class BatteryCase:
+    """One battery with its load, its noise and its controller.
+
+    Attributes
+    ----------
+    home : Home
+        The appliances behind the meter.
+    load : Trace
+        What the house draws, at the interval at which the battery acts.
+    unit : Unit
+        The unit of protection.
+    mechanism : Mechanism
+        The noise that the battery puts on the meter.
+    battery : Battery
+        The battery.
+    control : Control
+        The controller; its `readings` are the horizon of the guarantee.
+    prices : Prices
+        Prices of energy and of batteries.
+    max_failure : float
+        Largest failure probability for which batteries are sized.
+    seed : int
+        Seed of all simulations.
+    """
+
+    home: Home
+    load: Trace
+    unit: Unit
+    mechanism: Mechanism
+    battery: Battery
+    control: Control
+    prices: Prices
+    max_failure: float
+    seed: int
+
+    def assess(self, horizons: int, delta: float) -> Guarantee:
+        """Return the guarantee (ε, δ̂) over the horizon; see `assess_guarantee`."""
+        return assess_guarantee(
+            self.mechanism,
+            self.unit,
+            self.battery,
+            self.control,
+            horizons=horizons,
+            delta=delta,
+            rng=self.seed,
+        )
+
+    def refuse_hopeless(self, found: Guarantee, mechanism: str, delta: float) -> None:
+        """Refuse a battery that almost always fails, and name what would work.
+
+        Parameters
+        ----------
+        found : Guarantee
+            The result of `assess`.
+        mechanism : str
+            Name of the mechanism, to search for the smallest ε that the battery serves.
+        delta : float
+            δ of the Gaussian mechanism.
+
+        Raises
+        ------
+        DataError
+            If the battery saturated in at least 95 % of the simulated horizons.
+        """
+        if found.rate < HOPELESS:
+            return
+        need = size_battery(
+            self.mechanism,
+            self.unit,
+            interval_s=self.battery.interval_s,
+            horizon=found.horizon_s,
+            max_failure=self.max_failure,
+            efficiency=self.battery.efficiency,
+            controller=self.control.name,
+        )
+        least = least_epsilon(
+            self.unit,
+            self.battery,
+            self.control,
+            max_failure=self.max_failure,
+            mechanism=mechanism,
+            delta=delta,
+        )
+        other = "" if least is None else f", and this battery serves ε from {least:.3g} on"
+        raise DataError(
+            f"this battery cannot follow its noise of ε = {self.mechanism.epsilon:.3g} in "
+            f"{found.simulation.saturated} of {found.simulation.horizons} horizons; a battery of "
+            f"{_three_digits(need.capacity_kwh)} kWh and {_three_digits(need.power_kw)} kW would "
+            f"fail in at most {self.max_failure:g} of them{other} (--anyway shows this one)."
+        )
+
+    def size(self, mechanism: str, delta: float) -> list[Sizing]:
+        """Return the batteries that keep the guarantee at ε/4, ε/2, ε, 2ε and 4ε."""
+        middle = self.mechanism.epsilon
+        if mechanism == "staircase":
+            # The mechanism's own ε is that of one reading; the table is for the whole unit.
+            middle *= self.unit.touches
+        wanted = [float(f"{middle * factor:.3g}") for factor in EPSILON_FACTORS]
+        return size_table(
+            self.unit,
+            [epsilon for epsilon in wanted if epsilon <= LARGEST_EPSILON],
+            mechanism=mechanism,
+            delta=delta,
+            interval_s=self.battery.interval_s,
+            horizon=self.control.readings * self.battery.interval_s,
+            max_failure=self.max_failure,
+            efficiency=self.battery.efficiency,
+            prices=self.prices,
+        )
+
+    def attack(self, metered: Trace, attacker: str) -> tuple[Score, Score] | None:
+        """Score an attacker without and with the battery.
+
+        Parameters
+        ----------
+        metered : Trace
+            What the meter shows behind the battery.
+        attacker : str
+            Name of a registered attacker.
+
+        Returns
+        -------
+        tuple of Score, or None
+            The scores without and with the battery; None if the load has no true states.
+        """
+        if self.load.states is None:
+            return None
+        before = attack_metered(self.load, self.load, self.home, attacker=attacker, seed=self.seed)
+        after = attack_metered(
+            self.load,
+            metered,
+            self.home,
+            attacker=attacker,
+            mechanism=self.mechanism,
+            seed=self.seed,
+        )
+        return before, after
+
+
+def attack_metered(
+    load: Trace,
+    metered: Trace,
+    home: Home,
+    *,
+    attacker: str = ATTACKER,
+    mechanism: Mechanism | None = None,
+    seed: int = 0,
+) -> Score:
+    """Score an attacker on metered readings.
+
+    The attacker has learnt from the true load of the same house and knows the first state and the
+    noise distribution.
+
+    Parameters
+    ----------
+    load : Trace
+        The true load, with states.
+    metered : Trace
+        What the meter shows.
+    home : Home
+        The appliances.
+    attacker : str
+        Name of a registered attacker.
+    mechanism : Mechanism, optional
+        The noise that is in `metered`.
+    seed : int
+        Seed of the attacker's random choices.
+
+    Returns
+    -------
+    Score
+        The attacker's states compared with the true ones.
+    """
+    made = attackers[attacker](home).fit(load).knows(mechanism)
+    states = made.predict(metered, initial_state=load.truth()[0], rng=seed)
+    return score(states, load.truth(), names=home.names)
+
+
+def mean_visibility(found: Score) -> float:
+    """Return the mean visibility (α − floor)/(1 − floor) of the appliances that switch.
+
+    A negative visibility counts as 0. The result is NaN if no appliance switches.
+    """
+    seen = [a.visibility for a in found.per_appliance if not math.isnan(a.visibility)]
+    return sum(max(v, 0.0) for v in seen) / len(seen) if seen else math.nan
+
+
+def sweep_capacity(
+    load: Trace,
+    home: Home,
+    battery: Battery,
+    mechanism: Mechanism,
+    control: Control,
+    capacities: Sequence[float],
+    *,
+    attacker: str = ATTACKER,
+    horizons: int = 200,
+    seed: int = 0,
+) -> tuple[Exposure, ...]:
+    """Measure failures and visibility of the same noise behind batteries of several capacities.
+
+    Parameters
+    ----------
+    load : Trace
+        The true load, with states.
+    home : Home
+        The appliances.
+    battery : Battery
+        The battery whose capacity is varied.
+    mechanism : Mechanism
+        The noise.
+    control : Control
+        The controller.
+    capacities : sequence of float
+        Usable capacities. [kWh]
+    attacker : str
+        Name of a registered attacker.
+    horizons : int
+        Number of horizons to simulate for each capacity.
+    seed : int
+        Seed of all simulations.
+
+    Returns
+    -------
+    tuple of Exposure
+        One entry for each capacity.
+    """
+    found = []
+    for capacity in capacities:
+        sized = replace(battery, capacity_kwh=capacity)
+        seen = simulate_saturation(mechanism, sized, control, horizons=horizons, rng=seed)
+        done = operate(load, sized, mechanism, control, rng=seed)
+        result = attack_metered(
+            load, done.metered, home, attacker=attacker, mechanism=mechanism, seed=seed
+        )
+        found.append(
+            Exposure(
+                capacity,
+                seen.saturated / seen.horizons,
+                bound_saturation(mechanism, sized, control),
+                seen.cut_share,
+                mean_visibility(result),
+            )
+        )
+    return tuple(found)
+
+
+def compare_controllers(
+    load: Trace, battery: Battery, mechanism: Mechanism, control: Control, *, seed: int = 0
+) -> dict[str, Operation]:
+    """Operate the same battery and noise under every controller.
+
+    The two load-hiding baselines, which promise no ε, are operated as well.
+
+    Returns
+    -------
+    dict of str to Operation
+        By the name of the controller or baseline.
+    """
+    done = {}
+    for name in CONTROLLERS:
+        same = control if control.name == name else choose_control(name, control.readings)
+        done[name] = operate(load, battery, mechanism, same, rng=seed)
+    return done | {name: hide_load(load, battery, name) for name in BASELINES}
+
+
+def tell_guarantee(
+    found: Guarantee, unit: Unit, battery: Battery, control: Control, year: Upkeep
+) -> tuple[str, ...]:
+    """Return sentences that state what a battery guarantees and what it costs."""
+    seen = found.simulation
+    promise = f"ε = {found.epsilon:.3g}" + (
+        f" (δ′ = {found.noise_delta:g})" if found.noise_delta else ""
+    )
+    span = short_duration(found.horizon_s)
+    sentences = [
+        f"As long as the battery can follow its noise, ε protects {unit.sentence}, at {promise}.",
+        f"The battery could not follow in {seen.saturated} of {seen.horizons} simulated horizons "
+        f"of {span}. The probability δ̂ of such a failure is at most {found.upper:.2g} (with "
+        f"{out_of_100(found.confidence)} % confidence); the proved bound is {found.bound:.2g}.",
+        f"As differential privacy this is (ε, δ) = ({found.epsilon:.3g}, {found.delta:.2g}) over "
+        f"{span}, with δ = δ′ + (1 + e^ε)·δ̂.",
+    ]
+    if found.delta >= 0.5:
+        sentences.append(
+            "A δ of this size guarantees almost nothing: use a larger battery or a larger ε."
+        )
+    if control.name == "reserved":
+        sentences.append(
+            f"The controller returns a share of {control.pull:.2g} of the stored energy at every "
+            "reading, which reveals sums of readings; the ε above includes this."
+        )
+    sentences.append(
+        f"In a year the battery loses {year.loss_kwh:.3g} kWh, makes {year.cycles:.3g} full cycles "
+        f"of {battery.capacity_kwh:.3g} kWh (it lasts {year.life_years:.2g} years) and costs "
+        f"{year.cost:.0f}."
+    )
+    return tuple(sentences)
+
+
+def tell_visibility(before: Score, after: Score) -> tuple[str, ...]:
+    """Return one sentence for each appliance: the attacker's odds with and without the battery."""
+    return tuple(
+        f"The attacker is right about the {new.name} in {out_of_100(new.alpha)} out of 100 "
+        f"moments; without the battery in {out_of_100(old.alpha)}; a guess without your data is "
+        f"right in {out_of_100(new.floor)}."
+        for old, new in zip(before.per_appliance, after.per_appliance, strict=True)
+    )
+
+
+def _three_digits(value: float) -> str:
+    """A size with three digits, never with an exponent."""
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
