@@ -11,7 +11,7 @@ from hushmeter.attack.base import Attacker
 from hushmeter.attack.combinatorial import CombinatorialOptimisation
 from hushmeter.attack.integer_program import AidedIntegerProgram
 from hushmeter.attack.multi_shot import MultiShot
-from hushmeter.attack.storage import HEADER, load_attacker, make_mechanism
+from hushmeter.attack.storage import HEADER, load_attacker
 from hushmeter.attack.super_state_hmm import SuperStateHmm
 from hushmeter.errors import DataError, InputError
 from hushmeter.noise import Gaussian, Laplace
@@ -145,11 +145,3 @@ def test_positions_outside_their_arrays_are_refused(tmp_path, trace, attacker):
 def test_missing_files_are_one_sentence(tmp_path):
     with pytest.raises(DataError, match="cannot be read"):
         load_attacker(tmp_path / "none.npz")
-
-
-def test_mechanisms_are_described_by_name():
-    assert make_mechanism({"laplace": {"epsilon": 1, "sensitivity": 10}}).scale > 0
-    with pytest.raises(InputError, match="did you mean 'laplace'"):
-        make_mechanism({"laplase": {}})
-    with pytest.raises(InputError, match="its name with its parameters"):
-        make_mechanism("laplace")

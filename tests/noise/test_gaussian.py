@@ -10,7 +10,7 @@ import pytest
 from hushmeter.noise import Gaussian
 from hushmeter.noise.gaussian import (
     analytic_delta,
-    calibrate,
+    calibrate_sigma,
     concentrated_delta,
     discrete_delta,
     unit_sigma,
@@ -44,7 +44,7 @@ def test_the_analytic_formula_agrees_with_dp_accounting():
 @pytest.mark.parametrize("steps", [1, 2, 11, 100])
 @pytest.mark.parametrize("delta", [1e-3, 1e-6])
 def test_the_discrete_law_keeps_its_delta(epsilon, steps, delta):
-    sigma = calibrate(Fraction(epsilon), Fraction(str(delta)), steps, False)
+    sigma = calibrate_sigma(Fraction(epsilon), Fraction(str(delta)), steps, False)
     assert discrete_delta(Fraction(epsilon), Fraction(sigma) ** 2, steps) <= Fraction(str(delta))
     worst = max(float_discrete_delta(float(epsilon), sigma, s) for s in range(1, steps + 1))
     assert worst <= delta * (1 + 1e-9)

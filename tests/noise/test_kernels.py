@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hushmeter.noise import kernels
-from hushmeter.noise.laws import class_layout
+from hushmeter.noise.certified_masses import class_layout
 
 
 def test_alias_table_holds_arbitrary_weights():
@@ -66,5 +66,5 @@ def test_large_values_and_no_numbers_are_counted():
 def test_noise_is_added_to_the_rounded_clamped_reading():
     readings = np.array([-5.0, 0.2, 0.25, 99.0])
     out = np.empty(4)
-    kernels.add_noise(readings, 2.0, 0.0, 10.0, np.array([1, 2, 3, -4], dtype=np.int32), out)
+    kernels.round_and_add(readings, 2.0, 0.0, 10.0, np.array([1, 2, 3, -4], dtype=np.int32), out)
     assert out.tolist() == [1.0, 2.0, 4.0, 16.0]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pickle
 from decimal import Decimal
 from fractions import Fraction
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.noise import Gaussian, Laplace, Staircase
+from hushmeter.noise import Gaussian, Laplace, Staircase, parse_mechanism
 from hushmeter.noise import mechanism as mechanism_module
+from hushmeter.noise.mechanism import _check_on_grid, _check_readings, _output_array
 from hushmeter.noise.parameters import MAX_STEPS, exact, steps_apart, to_steps
 
 KEY = bytes(range(32))
@@ -300,3 +302,61 @@ def test_the_opendp_engine_releases_the_same_law(chi_square):
     assert mechanism.describe()["engine"] == "opendp"
     with pytest.raises(InputError, match="neither rng nor key"):
         mechanism.release([1.0], rng=1)
+
+
+@makers
+def test_a_mechanism_is_made_again_from_its_own_parameters(make):
+    mechanism = make("1/3", 10, "0.1", clamp=(0.0, 500.0))
+    described = json.loads(json.dumps({mechanism.name: mechanism.parameters()}))
+    twin = parse_mechanism(described)
+    assert twin.describe() == mechanism.describe()
+    assert np.array_equal(twin.sample(50, key=KEY), mechanism.sample(50, key=KEY))
+
+
+def test_a_bad_description_of_a_mechanism_is_refused_in_one_sentence():
+    with pytest.raises(InputError, match="did you mean 'laplace'"):
+        parse_mechanism({"laplase": {}})
+    with pytest.raises(InputError, match="its name with its parameters"):
+        parse_mechanism("laplace")
+    with pytest.raises(InputError, match="must be names with values"):
+        parse_mechanism({"laplace": 3})
+    with pytest.raises(InputError, match="cannot be used"):
+        parse_mechanism({"laplace": {"epsilon": 1, "sigma": 3}})
+
+
+def test_good_readings_pass_as_contiguous_floats():
+    values = _check_readings([1, 2, 3], math.inf)
+    assert values.dtype == np.float64
+    strided = _check_readings(np.arange(10)[::2], 100.0)
+    assert strided.flags.c_contiguous
+    array = np.arange(3.0)
+    assert _check_readings(array, 10.0) is array
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_the_first_bad_row_is_named(bad):
+    with pytest.raises(DataError, match=r"readings must be finite, but row 1 is -?(nan|inf)\."):
+        _check_readings([0.0, bad, bad], 10.0)
+
+
+def test_shapes_and_limits():
+    with pytest.raises(DataError, match="row 0 is -10 W, too large"):
+        _check_readings([-10.0], 10.0)
+    with pytest.raises(InputError, match=r"shape \(\)"):
+        _check_readings(5.0, 10.0)
+
+
+def test_on_grid_allows_for_float_rounding_only():
+    _check_on_grid(np.arange(100_000) * 0.1, Fraction(1, 10))
+    _check_on_grid(np.array([1e9 + 0.1]), Fraction(1, 10))
+    with pytest.raises(DataError, match="row 70000"):
+        _check_on_grid(np.where(np.arange(80_000) < 70_000, 0.2, 0.15), Fraction(1, 10))
+
+
+def test_outputs():
+    given = np.empty(3)
+    assert _output_array(given, 3) is given
+    assert _output_array(None, 4).shape == (4,)
+    for wrong in (np.empty(2), np.empty(3, dtype=np.float32), np.empty(6)[::2]):
+        with pytest.raises(InputError, match="contiguous float64"):
+            _output_array(wrong, 3)

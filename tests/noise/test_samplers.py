@@ -7,7 +7,7 @@ import pytest
 
 from hushmeter.errors import InputError
 from hushmeter.noise import Gaussian, Laplace, Staircase
-from hushmeter.noise.laws import StairClass
+from hushmeter.noise.certified_masses import StairClass
 from hushmeter.noise.randomness import Streams
 from hushmeter.noise.samplers import (
     BASE,

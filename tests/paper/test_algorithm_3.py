@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from hushmeter.errors import InputError
 from hushmeter.noise import Laplace, Staircase
-from hushmeter.noise.fixed import exp_minus
-from hushmeter.noise.laws import FlatStaircase
+from hushmeter.noise.certified_masses import FlatStaircase, exp_minus
 from hushmeter.noise.parameters import to_steps
 
 epsilons = st.fractions(Fraction(1, 1000), 20, max_denominator=1000)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hushmeter.noise import Laplace
-from hushmeter.noise.fixed import exp_minus
-from hushmeter.noise.laws import TwoSidedGeometric
+from hushmeter.noise.certified_masses import TwoSidedGeometric, exp_minus
 from hushmeter.noise.parameters import to_steps
 
 KEY = bytes(range(32))

@@ -7,22 +7,20 @@ executed: values are numbers, text, lists, arrays, level tables and mechanisms o
 
 from __future__ import annotations
 
-import inspect
 import json
 import tomllib
 import zipfile
 from collections.abc import Callable
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hushmeter.errors import DataError, InputError, UnknownNameError
+from hushmeter.errors import DataError, InputError
 from hushmeter.files import atomic
 from hushmeter.home import Home
-from hushmeter.noise.mechanism import MECHANISMS
+from hushmeter.noise import Mechanism, parse_mechanism
 
 if TYPE_CHECKING:
     from hushmeter.attack.base import Attacker
@@ -121,7 +119,6 @@ def _open(source: Path) -> tuple[dict[str, Any], Arrays]:
 def _encode(value: Any, arrays: Arrays) -> Any:
     """`value` as JSON; arrays move into `arrays`, other kinds become one-key objects."""
     from hushmeter.attack.sums.levels import LevelTable
-    from hushmeter.noise import Mechanism
 
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -137,8 +134,8 @@ def _encode(value: Any, arrays: Arrays) -> Any:
         return {"dict": [[_encode(k, arrays), _encode(v, arrays)] for k, v in value.items()]}
     if isinstance(value, LevelTable):
         return {"levels": _encode(value.powers, arrays)}
-    if isinstance(value, Mechanism) and value.name in MECHANISMS:
-        return {"mechanism": {value.name: _mechanism_parameters(value)}}
+    if isinstance(value, Mechanism):
+        return {"mechanism": {value.name: value.parameters()}}
     raise InputError(f"a {type(value).__name__} cannot be saved with an attacker.")
 
 
@@ -162,28 +159,5 @@ def _decoders(arrays: Arrays) -> dict[str, Callable[[Any], Any]]:
         "tuple": lambda entries: tuple(decode(entry) for entry in entries),
         "dict": lambda pairs: {decode(k): decode(v) for k, v in pairs},
         "levels": lambda powers: LevelTable(decode(powers)),
-        "mechanism": make_mechanism,
+        "mechanism": parse_mechanism,
     }
-
-
-def _mechanism_parameters(mechanism: Any) -> dict[str, Any]:
-    """What the constructor of a mechanism takes; exact numbers as text."""
-    given = {}
-    for name in inspect.signature(type(mechanism)).parameters:
-        kept = "_metered_grid" if name == "grid" else f"exact_{name}"
-        value = getattr(mechanism, kept, getattr(mechanism, name, None))
-        if value is not None:
-            given[name] = str(value) if isinstance(value, Fraction) else value
-    return given
-
-
-def make_mechanism(described: Any) -> Any:
-    """The mechanism behind {"laplace": {"epsilon": 1, "sensitivity": 10}}."""
-    from hushmeter import noise
-
-    if not isinstance(described, dict) or len(described) != 1:
-        raise InputError("a mechanism is written as its name with its parameters.")
-    name, given = next(iter(described.items()))
-    if name not in MECHANISMS:
-        raise UnknownNameError("mechanism", name, MECHANISMS)
-    return getattr(noise, name.capitalize())(**given)

@@ -103,7 +103,7 @@ def _read_parameters(given: Sequence[str], chosen: type[Attacker]) -> dict[str, 
     import json
     from inspect import signature
 
-    from hushmeter.attack.storage import make_mechanism
+    from hushmeter.noise import parse_mechanism
 
     known = list(signature(chosen).parameters)[1:]
     values: dict[str, Any] = {}
@@ -118,7 +118,7 @@ def _read_parameters(given: Sequence[str], chosen: type[Attacker]) -> dict[str, 
         except ValueError:
             values[name] = text
         if name == "mechanism":
-            values[name] = make_mechanism(values[name])
+            values[name] = parse_mechanism(values[name])
     return values
 
 

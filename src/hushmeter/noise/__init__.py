@@ -1,10 +1,45 @@
-"""Exact private noise on a grid: Laplace, staircase and Gaussian; `audit` tests them."""
+"""Exact mechanisms on an integer grid, their sampler, and the audit that tests them."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from hushmeter.errors import InputError, UnknownNameError
 from hushmeter.noise.gaussian import Gaussian
 from hushmeter.noise.laplace import Laplace
 from hushmeter.noise.mechanism import Mechanism
 from hushmeter.noise.staircase import Staircase
 
-__all__ = ["Gaussian", "Laplace", "Mechanism", "Staircase"]
+__all__ = ["Gaussian", "Laplace", "Mechanism", "Staircase", "parse_mechanism"]
+
+_CLASSES: dict[str, type[Mechanism]] = {kind.name: kind for kind in (Laplace, Staircase, Gaussian)}
+
+
+def parse_mechanism(described: Any) -> Mechanism:
+    """Make a mechanism from its name and its parameters, as a file or a command line has them.
+
+    Parameters
+    ----------
+    described : dict
+        One entry, such as {"laplace": {"epsilon": 1, "sensitivity": 10}}; the parameters are those
+        of the constructor, and `Mechanism.parameters` returns them.
+
+    Raises
+    ------
+    InputError
+        If the description has another form, or a parameter is missing, unknown or invalid.
+    """
+    if not isinstance(described, dict) or len(described) != 1:
+        raise InputError(
+            'a mechanism is written as its name with its parameters, such as {"laplace": '
+            '{"epsilon": 1, "sensitivity": 10}}.'
+        )
+    name, given = next(iter(described.items()))
+    if name not in _CLASSES:
+        raise UnknownNameError("mechanism", name, _CLASSES)
+    if not isinstance(given, dict):
+        raise InputError(f"the parameters of {name} must be names with values, got {given!r}.")
+    try:
+        return _CLASSES[name](**given)
+    except TypeError as error:
+        raise InputError(f"the parameters of {name} cannot be used: {error}.") from None

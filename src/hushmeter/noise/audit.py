@@ -21,7 +21,6 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -193,7 +192,6 @@ def half_as_wide(mechanism: Mechanism) -> Mechanism:
     if isinstance(mechanism, Gaussian):
         broken = copy.copy(mechanism)
         broken.sigma_steps /= 2
-        broken.variance = Fraction(broken.sigma_steps) ** 2
         return broken
     if not isinstance(mechanism, Laplace | Staircase):
         raise InputError(f"there is no audit for {mechanism!r}.")

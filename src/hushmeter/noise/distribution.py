@@ -1,4 +1,8 @@
-"""The law of the noise as numbers: pmf, cdf, moments, quantiles and the law of differences."""
+"""The distribution of the noise in numbers: probabilities, moments, quantiles and differences.
+
+Attackers and bounds use these float64 values. The sampler does not: it uses the certified
+probabilities of `hushmeter.noise.certified_masses`.
+"""
 
 from __future__ import annotations
 
@@ -16,52 +20,59 @@ _POINTS = 1 << 20
 _NEGLIGIBLE = 2.0**-70
 
 Numbers = NDArray[np.float64] | np.float64
+"""An array, or one number where the argument was one number."""
 
 
-class GridLaw(ABC):
-    """A symmetric law on the whole multiples of a grid [W]."""
+class GridDistribution(ABC):
+    """A symmetric distribution on the whole multiples of a grid [W]."""
 
     exact_grid: Fraction
 
     @property
     @abstractmethod
     def scale(self) -> float:
-        """Width of the noise [W]."""
+        """Width parameter of the noise [W]."""
 
     @property
     @abstractmethod
     def mean_abs(self) -> float:
-        """E|n| [W]."""
+        """Mean absolute value E|n| of the noise [W]."""
 
     @property
     @abstractmethod
     def std(self) -> float:
-        """Standard deviation of n [W]."""
+        """Standard deviation of the noise [W]."""
 
     @abstractmethod
     def _log_mass(self, magnitude: FloatArray) -> FloatArray:
-        """ln P(n = m) for whole m ≥ 0 in grid steps."""
+        """Return ln P(n = m) for whole m ≥ 0 in grid steps."""
 
     @abstractmethod
     def _tail(self, magnitude: FloatArray) -> FloatArray:
-        """P(n ≥ m) for whole m ≥ 0 in grid steps."""
+        """Return P(n ≥ m) for whole m ≥ 0 in grid steps."""
 
     def log_pmf(self, k: ArrayLike) -> Numbers:
-        """ln P(n = k), k in grid steps."""
-        return as_numbers(self._log_mass(np.abs(grid_steps(k))))
+        """Logarithm ln P(n = k) of the probability of k grid steps."""
+        return _plain(self._log_mass(np.abs(_grid_steps(k))))
 
     def pmf(self, k: ArrayLike) -> Numbers:
-        """P(n = k), k in grid steps."""
-        return as_numbers(np.exp(self._log_mass(np.abs(grid_steps(k)))))
+        """Probability P(n = k) of k grid steps."""
+        return _plain(np.exp(self._log_mass(np.abs(_grid_steps(k)))))
 
     def cdf(self, k: ArrayLike) -> Numbers:
-        """P(n ≤ k), k in grid steps."""
-        steps = grid_steps(k)
+        """Cumulative probability P(n ≤ k), k in grid steps."""
+        steps = _grid_steps(k)
         tail = self._tail(np.where(steps < 0, -steps, steps + 1))
-        return as_numbers(np.where(steps < 0, tail, 1.0 - tail))
+        return _plain(np.where(steps < 0, tail, 1.0 - tail))
 
     def quantile(self, p: float) -> float:
-        """Smallest x [W] with P(|n| ≤ x) ≥ p."""
+        """Smallest x [W] with P(|n| ≤ x) ≥ p.
+
+        Raises
+        ------
+        InputError
+            If p is not in [0, 1).
+        """
         if not 0 <= p < 1:
             raise InputError(f"p must lie in [0, 1), got {p}.")
         low, high = -1, 1
@@ -72,49 +83,53 @@ class GridLaw(ABC):
             low, high = (middle, high) if self._outside(middle) > 1 - p else (low, middle)
         return float(high * self.exact_grid)
 
-    def difference_pmf(self, k: ArrayLike) -> Numbers:
-        """P(n_t − n_(t−1) = k), k in grid steps, for independent n_t and n_(t−1)."""
-        steps = np.abs(grid_steps(k))
-        width, masses, _ = self._difference()
-        at = np.arange(masses.size) * float(width)
-        return as_numbers(np.interp(steps, at, masses / width, right=0.0))
-
     def difference_excess(self, b: ArrayLike) -> Numbers:
-        """E(l − b)_+ [W] of the difference l = n_t − n_(t−1), for any b [W]."""
+        """Expected excess E(l − b)_+ [W] of the difference l = n_t − n_(t−1) over b [W].
+
+        Parameters
+        ----------
+        b : array_like
+            Any values [W], also negative ones.
+
+        Returns
+        -------
+        array or float
+            E max(l − b, 0) for two independent draws n_t and n_(t−1) [W].
+        """
         watts = np.asarray(b, dtype=np.float64)
         steps = np.abs(watts) / float(self.exact_grid)
         excess = self._excess_steps(steps) * float(self.exact_grid)
-        return as_numbers(excess + np.maximum(0.0, -watts))
+        # l is symmetric, so E(l + |b|)_+ = E(l − |b|)_+ + |b|.
+        return _plain(excess + np.maximum(0.0, -watts))
 
     def _excess_steps(self, steps: FloatArray) -> FloatArray:
-        """E(l − b)_+ in grid steps for b ≥ 0: linear between the points of the lattice."""
-        width, _, excess = self._difference()
+        """Return E(l − b)_+ in grid steps for b ≥ 0; it is linear between neighbouring steps."""
+        width, excess = _difference_excess(self)
         at = np.arange(excess.size) * float(width)
         return np.interp(steps, at, excess, right=0.0)
 
-    def _difference(self) -> tuple[int, FloatArray, FloatArray]:
-        return _difference_law(self)
-
     def _outside(self, magnitude: int) -> float:
-        """P(|n| > m)."""
+        """Return P(|n| > m)."""
         return 2 * float(self._tail(np.array([magnitude + 1.0]))[0])
 
 
 @lru_cache(maxsize=4)
-def _difference_law(law: GridLaw) -> tuple[int, FloatArray, FloatArray]:
-    """Width w of a cell in grid steps, and P(l in cell j) and E(l − jw)_+ for j = 0, 1, …
+def _difference_excess(noise: GridDistribution) -> tuple[int, FloatArray]:
+    """Return the width w of a cell [grid steps] and E(l − jw)_+ [grid steps] for j = 0, 1, …
 
-    By convolution. A law wider than 2^20 steps is first gathered into cells of w steps around
-    the multiples of w; the error is then of the order of (w / scale)² ≈ 1e-8.
+    The distribution of l is the convolution of the noise with itself. Noise wider than 2^20 steps
+    is first summed into cells of w steps around the multiples of w, so that the transform stays
+    short; the relative error is then of the order of (w/scale)² ≈ 1e-8.
     """
     reach = 1
-    while law._tail(np.array([float(reach)]))[0] > _NEGLIGIBLE:
+    while noise._tail(np.array([float(reach)]))[0] > _NEGLIGIBLE:
         reach *= 2
     width = max(1, 2 * reach // _POINTS)
+    # An odd width puts every cell symmetrically around its multiple of w.
     width += 1 - width % 2
     edges = np.arange(reach // width + 2, dtype=np.float64) * width - width // 2
-    tail = law._tail(np.maximum(edges, 0.0))
-    half = np.exp(law._log_mass(edges)) if width == 1 else tail[:-1] - tail[1:]
+    tail = noise._tail(np.maximum(edges, 0.0))
+    half = np.exp(noise._log_mass(edges)) if width == 1 else tail[:-1] - tail[1:]
     half = half[: reach // width + 1]
     if width > 1:
         half[0] = 1.0 - 2 * tail[1]
@@ -122,22 +137,22 @@ def _difference_law(law: GridLaw) -> tuple[int, FloatArray, FloatArray]:
     size = 1 << (2 * both.size).bit_length()
     whole = np.fft.irfft(np.fft.rfft(both, size) ** 2, size)
     masses = np.maximum(0.0, whole[both.size - 1 : 2 * both.size - 1])
-    # E(l − jw)_+ = w·Σ_{i > j} P(l ≥ iw), by two sums from the far end.
+    # E(l − jw)_+ = w·Σ_{i > j} P(l ≥ iw). Both sums start at the far end, where the terms are
+    # smallest, so that they do not lose digits.
     above = np.cumsum(masses[::-1])[::-1]
     excess = width * (np.cumsum(above[::-1])[::-1] - above)
-    masses.setflags(write=False)
     excess.setflags(write=False)
-    return width, masses, excess
+    return width, excess
 
 
-def grid_steps(k: ArrayLike) -> FloatArray:
-    """Whole numbers of grid steps as floats."""
+def _grid_steps(k: ArrayLike) -> FloatArray:
+    """Return whole numbers of grid steps as floats."""
     values = np.asarray(k)
     if values.dtype.kind not in "iu" and not np.array_equal(values, np.rint(values)):
         raise InputError("k counts grid steps and must be whole numbers.")
     return values.astype(np.float64)
 
 
-def as_numbers(values: FloatArray) -> Numbers:
-    """An array as it is, or the number in an array without dimensions."""
+def _plain(values: FloatArray) -> Numbers:
+    """Return an array unchanged, or the number in an array without dimensions."""
     return values[()] if values.ndim == 0 else values

@@ -1,23 +1,28 @@
-"""Discrete Gaussian noise: (ε, δ)-differential privacy, the one to use for long spans.
+"""Discrete Gaussian noise: (ε, δ)-differential privacy, suited to changes of many readings.
 
-P(n = k) ∝ e^(−k²/2σ²) on the grid. For one reading σ starts from the analytic formula of the
-continuous Gaussian,
+P(n = k) ∝ e^(−k²/2σ²) on the grid.
+
+*One reading.* σ starts from the analytic formula of the continuous Gaussian [1]_,
 
     δ(ε) = Φ(Δ/2σ − εσ/Δ) − e^ε·Φ(−Δ/2σ − εσ/Δ),
 
-and is raised until the discrete law's own δ(ε) for a shift of Δ_g steps, summed from certified
-masses, is at most δ. The law is log-concave, so its threshold sets {n ≥ t} are the best tests and
-smaller shifts leak less: checking Δ_g checks them all.
+and is increased until the δ(ε) of the discrete distribution itself, for a shift of Δ_g steps and
+computed from certified probabilities, is at most δ. Checking Δ_g is sufficient: the distribution is
+log-concave, so the sets {n ≥ t} are the best tests and a smaller shift has a smaller δ(ε).
 
-A change spread over several readings has no such one-dimensional check. There the noise is
-(Δ²/2σ²)-concentrated private, in any number of readings, and σ is the smallest for which the
-conversion δ = inf over a > 1 of e^((a−1)(aρ−ε))·(1 − 1/a)^a/(a − 1), ρ = Δ²/2σ², meets δ; it is a
-few per cent larger.
+*Several readings.* There is no such one-dimensional check. In any number of readings the noise is
+ρ-concentrated differentially private with ρ = Δ²/2σ², where Δ is the Euclidean length of the
+change [2]_. σ is the smallest value for which the conversion
+
+    δ = inf over a > 1 of e^((a−1)(aρ−ε))·(1 − 1/a)^a/(a − 1)
+
+gives at most δ; it is a few per cent larger than that of the analytic formula.
 
 References
 ----------
-.. [1] B. Balle, Y.-X. Wang, "Improving the Gaussian mechanism for differential privacy", 2018.
-.. [2] C. Canonne, G. Kamath, T. Steinke, "The discrete Gaussian for differential privacy", 2020.
+.. [1] B. Balle, Y.-X. Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018.
+.. [2] C. Canonne, G. Kamath, T. Steinke, "The discrete Gaussian for differential privacy",
+   NeurIPS 2020.
 """
 
 from __future__ import annotations
@@ -26,28 +31,38 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
 from hushmeter.checks import FloatArray
 from hushmeter.errors import InputError
-from hushmeter.noise.fixed import exp_minus
-from hushmeter.noise.grid import RESIDUAL_BITS, WORD_BITS
-from hushmeter.noise.laws import DiscreteGaussian
-from hushmeter.noise.mechanism import MAX_EPSILON, Mechanism
+from hushmeter.noise.certified_masses import DiscreteGaussian, exp_minus
+from hushmeter.noise.mechanism import Mechanism, MechanismOptions
 from hushmeter.noise.parameters import ROUNDING_SLACK, Exact, exact
 from hushmeter.noise.samplers import Sampler, gaussian_fits, gaussian_sampler
 
 FINE_SIGMA = 64.0
-"""From so many grid steps on the continuous law stands for the discrete one."""
+"""σ [grid steps] from which the continuous formula may replace the discrete distribution.
+
+There the two values of δ(ε) differ by less than 1e-4 of δ."""
 
 
 class Gaussian(Mechanism):
     """Discrete Gaussian noise with analytic calibration, (ε, δ)-differential privacy.
 
-    `delta` lies in (0, 1); `sensitivity` is the Euclidean length of the change over its `touches`
-    readings. See `Mechanism` for the other parameters.
+    Parameters
+    ----------
+    epsilon : exact number
+        ε of the protected change.
+    delta : exact number
+        δ, in (0, 1).
+    sensitivity : exact number
+        Euclidean length of the protected change over its `touches` readings [W].
+    grid : exact number
+        Step of the released readings [W].
+    **options
+        See `Mechanism`.
     """
 
     name: ClassVar[str] = "gaussian"
@@ -58,67 +73,64 @@ class Gaussian(Mechanism):
         delta: Exact,
         sensitivity: Exact,
         grid: Exact = 1.0,
-        *,
-        clamp: tuple[float, float] | None = None,
-        on_grid: bool = False,
-        touches: int = 1,
-        max_epsilon: float = MAX_EPSILON,
-        engine: str = "table",
-        word_bits: int = WORD_BITS,
-        residual_bits: int = RESIDUAL_BITS,
+        **options: Unpack[MechanismOptions],
     ) -> None:
+        # The shared constructor chooses the grid, and the width of the noise depends on δ.
         self.exact_delta = exact("delta", delta)
         if not Fraction(1, 10**60) <= self.exact_delta < 1:
             raise InputError(f"delta must lie between 1e-60 and 1, got {delta}.")
-        super().__init__(
-            epsilon,
-            sensitivity,
-            grid,
-            clamp=clamp,
-            on_grid=on_grid,
-            touches=touches,
-            max_epsilon=max_epsilon,
-            engine=engine,
-            word_bits=word_bits,
-            residual_bits=residual_bits,
+        super().__init__(epsilon, sensitivity, grid, **options)
+        self.sigma_steps = calibrate_sigma(
+            self.exact_epsilon, self.exact_delta, self.steps, self.touches > 1
         )
-        sigma = calibrate(self.exact_epsilon, self.exact_delta, self.steps, self.touches > 1)
-        self.sigma_steps = sigma
-        self.variance = Fraction(sigma) ** 2
+
+    @property
+    def variance(self) -> Fraction:
+        """σ² exactly [grid steps²]."""
+        return Fraction(self.sigma_steps) ** 2
 
     @property
     def delta(self) -> float:
-        """δ of (ε, δ)-differential privacy."""
+        """Probability δ of (ε, δ)-differential privacy."""
         return float(self.exact_delta)
 
     @property
     def scale(self) -> float:
-        """σ [W]."""
+        """Parameter σ of the noise [W]."""
         return self.sigma_steps * self.grid
 
     @property
     def mean_abs(self) -> float:
-        """E|n| [W]."""
+        """Mean absolute value E|n| [W]."""
         masses = self._half()[0]
         return self.grid * 2 * float(np.dot(np.arange(masses.size), masses))
 
     @property
     def std(self) -> float:
-        """Standard deviation [W]; σ itself up to a term of the order e^(−2π²σ²)."""
+        """Standard deviation [W]; it equals σ up to a term of the order e^(−2π²σ²)."""
         masses = self._half()[0]
         k = np.arange(1.0, masses.size)
-        # The mass of 1 is taken out of the root: it may underflow where its root does not.
+        # The factor e^(−1/2σ²) is taken out of the root, because it may underflow to zero where
+        # its root does not.
         beyond = np.exp(-0.5 * (k * k - 1) / self.sigma_steps**2)
         first = math.exp(-0.25 / self.sigma_steps**2)
         return self.grid * first * math.sqrt(2 * float(masses[0] * np.dot(k * k, beyond)))
 
     def epsilon_for(self, shift: Exact, touches: int = 1) -> float:
-        """Smallest ε at the same δ for a change of Euclidean length `shift` watts.
+        """Smallest ε at the same δ for another change.
 
-        By the analytic formula of the continuous Gaussian, or the concentrated one for a change
-        over several `touches`; ε itself at the sensitivity. Where σ is below 64 steps the law on
-        the grid may leak more than the formula says, and ε is raised until its own δ(ε) is at most
-        δ; above, the two agree to 1e-4 of δ.
+        Parameters
+        ----------
+        shift : exact number
+            Euclidean length of the change [W].
+        touches : int
+            Number of readings over which the change is spread.
+
+        Notes
+        -----
+        One reading: the analytic formula; several: the conversion from concentrated privacy. For
+        one reading and σ below `FINE_SIGMA` the discrete distribution may lose more than the
+        formula states, so ε is increased until its own δ(ε) is at most δ.
         """
         steps = self.steps_of(shift, touches)
         if (steps, touches) == (self.steps, self.touches):
@@ -132,9 +144,13 @@ class Gaussian(Mechanism):
         return _raise_epsilon(epsilon, self.variance, steps, self.exact_delta)
 
     def describe(self) -> dict[str, Any]:
-        """Plain facts for a receipt, with the calibration used."""
+        """Facts about the noise for a receipt, with the calibration that was used."""
         way = "concentrated" if self.touches > 1 else "analytic, checked on the grid"
         return super().describe() | {"calibration": way}
+
+    def parameters(self) -> dict[str, Any]:
+        """See `Mechanism.parameters`."""
+        return super().parameters() | {"delta": str(self.exact_delta)}
 
     def _log_mass(self, magnitude: FloatArray) -> FloatArray:
         return math.log(self._half()[0][0]) - magnitude**2 / (2 * float(self.variance))
@@ -144,14 +160,14 @@ class Gaussian(Mechanism):
         return tails[np.minimum(magnitude, tails.size - 1).astype(np.int64)]
 
     def _half(self) -> tuple[FloatArray, FloatArray]:
-        return _half_law(self.sigma_steps)
+        return _half_distribution(self.sigma_steps)
 
     def _fits(self, steps: int) -> bool:
         unit = unit_sigma(self.epsilon, self.delta, self.touches > 1)
         return gaussian_fits(1.01 * unit * steps)
 
     def _shift_steps(self, shift: Fraction, grid: Fraction, readings: int) -> int:
-        """Euclidean length: rounding stretches it by at most √readings steps."""
+        """Return the Euclidean length in steps; rounding adds at most √readings steps to it."""
         if readings == 1:
             return super()._shift_steps(shift, grid, 1)
         kept = self.on_grid and grid == self._metered_grid
@@ -163,19 +179,59 @@ class Gaussian(Mechanism):
 
 
 def analytic_delta(epsilon: float, sigma: float, shift: float) -> float:
-    """δ(ε) of the continuous Gaussian for a shift, both in the same unit as σ."""
+    """δ(ε) of the continuous Gaussian [1]_.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε.
+    sigma : float
+        σ, in any unit.
+    shift : float
+        Distance of the two inputs, in the unit of σ.
+
+    Returns
+    -------
+    float
+        Φ(shift/2σ − εσ/shift) − e^ε·Φ(−shift/2σ − εσ/shift).
+
+    References
+    ----------
+    .. [1] B. Balle, Y.-X. Wang, "Improving the Gaussian mechanism for differential privacy", 2018.
+    """
     from scipy.special import log_ndtr
 
     if shift == 0:
         return 0.0
     first = float(log_ndtr(shift / (2 * sigma) - epsilon * sigma / shift))
     second = epsilon + float(log_ndtr(-shift / (2 * sigma) - epsilon * sigma / shift))
-    # e^first − e^second without cancelling two close numbers against each other.
+    # e^first − e^second, written so that two nearly equal numbers are not subtracted.
     return -math.exp(first) * math.expm1(min(0.0, second - first))
 
 
 def concentrated_delta(epsilon: float, sigma: float, shift: float) -> float:
-    """δ(ε) that (shift²/2σ²)-concentrated privacy implies, minimised over the order a."""
+    """δ(ε) that follows from (shift²/2σ²)-concentrated privacy [1]_.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε.
+    sigma : float
+        σ, in any unit.
+    shift : float
+        Euclidean length of the change, in the unit of σ.
+
+    Returns
+    -------
+    float
+        The infimum over the order a in the module's description. Every order gives a valid bound,
+        so an inexact minimum is safe.
+
+    References
+    ----------
+    .. [1] C. Canonne, G. Kamath, T. Steinke, "The discrete Gaussian for differential privacy",
+       2020.
+    """
     from scipy.optimize import minimize_scalar
 
     rho = shift**2 / (2 * sigma**2)
@@ -192,10 +248,24 @@ def concentrated_delta(epsilon: float, sigma: float, shift: float) -> float:
 def discrete_delta(
     epsilon: Fraction, variance: Fraction, steps: int, precision: int = 200
 ) -> Fraction:
-    """Upper bound of the discrete Gaussian's δ(ε) for a shift of `steps`, certified.
+    """Certified upper bound of δ(ε) of the discrete Gaussian.
 
-    δ = P(n ≥ t) − e^ε·P(n ≥ t + Δ_g) with the smallest t at which the ratio of the two masses
-    reaches e^ε: t = ⌈εσ²/Δ_g − Δ_g/2⌉. The bound is tight to about 2^−(precision + 20).
+    Parameters
+    ----------
+    epsilon : Fraction
+        ε.
+    variance : Fraction
+        σ² [grid steps²].
+    steps : int
+        Distance Δ_g of the two inputs [grid steps].
+    precision : int
+        The bound is above δ(ε) by about 2^−(precision + 20).
+
+    Returns
+    -------
+    Fraction
+        P(n ≥ t) − e^ε·P(n ≥ t + Δ_g), where t = ⌈εσ²/Δ_g − Δ_g/2⌉ is the smallest outcome at which
+        the ratio of the two probabilities reaches e^ε.
     """
     threshold = math.ceil(epsilon * variance / steps - Fraction(steps, 2))
     cut = precision + 40
@@ -203,14 +273,30 @@ def discrete_delta(
     low, high = DiscreteGaussian(variance).masses(bits, cut)
     near, far = _tail_sum(high, threshold), _tail_sum(low, threshold + steps)
     growth = Fraction(1 << bits, exp_minus(epsilon, bits).high)
-    # Outcomes beyond the list weigh less than 2^−cut each and fall off within its length.
+    # The outcomes beyond the list have less than 2^−cut each. Their probabilities decrease so fast
+    # that together they have less than the length of the list times that.
     beyond = Fraction(len(high), 1 << cut)
     return (near - growth * far) / (1 << bits) + beyond
 
 
 @lru_cache(maxsize=64)
-def calibrate(epsilon: Fraction, delta: Fraction, steps: int, spread: bool) -> float:
-    """σ in grid steps for (ε, δ) and a change of `steps`, rounded up and checked."""
+def calibrate_sigma(epsilon: Fraction, delta: Fraction, steps: int, spread: bool) -> float:
+    """Smallest σ for (ε, δ), rounded up and checked on the discrete distribution.
+
+    Parameters
+    ----------
+    epsilon, delta : Fraction
+        The promise (ε, δ).
+    steps : int
+        Length of the protected change [grid steps].
+    spread : bool
+        True if the change is spread over several readings.
+
+    Returns
+    -------
+    float
+        σ [grid steps].
+    """
     sigma = steps * unit_sigma(float(epsilon), float(delta), spread)
     if spread:
         return sigma
@@ -224,7 +310,7 @@ def calibrate(epsilon: Fraction, delta: Fraction, steps: int, spread: bool) -> f
 
 @lru_cache(maxsize=64)
 def _raise_epsilon(epsilon: float, variance: Fraction, steps: int, delta: Fraction) -> float:
-    """ε from `epsilon` on at which the law on the grid keeps δ for a shift of `steps`."""
+    """Increase ε until the discrete distribution keeps δ for a shift of `steps`."""
     precision = math.ceil(-math.log2(delta))
     raised = 2.0**-20
     while discrete_delta(Fraction(epsilon), variance, steps, precision) > delta:
@@ -235,14 +321,22 @@ def _raise_epsilon(epsilon: float, variance: Fraction, steps: int, delta: Fracti
 
 @lru_cache(maxsize=64)
 def unit_sigma(epsilon: float, delta: float, spread: bool) -> float:
-    """σ for a change of one unit by the continuous formula, rounded up."""
+    """σ for a change of length one by the continuous formula, rounded up.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The promise (ε, δ).
+    spread : bool
+        True if the change is spread over several readings.
+    """
     formula = concentrated_delta if spread else analytic_delta
     goal = delta * (1 - 1e-9)
     return _smallest(lambda sigma: formula(epsilon, sigma, 1.0) <= goal, 1e-6)
 
 
 def _smallest(holds: Callable[[float], bool], low: float) -> float:
-    """Smallest number from `low` on at which a condition starts to hold, rounded up."""
+    """Return the smallest number ≥ `low` from which a condition holds, rounded up."""
     if holds(low):
         return low
     high = max(1.0, 2 * low)
@@ -255,7 +349,7 @@ def _smallest(holds: Callable[[float], bool], low: float) -> float:
 
 
 def _tail_sum(masses: list[int], threshold: int) -> int:
-    """Σ of the masses of outcomes ≥ threshold, from masses listed as 0, −1, 1, −2, 2, …"""
+    """Return the sum over outcomes ≥ threshold of a list for 0, −1, 1, −2, 2, …"""
     positive, negative = masses[0::2], masses[1::2]
     if threshold >= 0:
         return sum(positive[threshold:])
@@ -263,8 +357,8 @@ def _tail_sum(masses: list[int], threshold: int) -> int:
 
 
 @lru_cache(maxsize=32)
-def _half_law(sigma: float) -> tuple[FloatArray, FloatArray]:
-    """P(n = k) and P(n ≥ k) for k = 0, 1, … until nothing is left in float64."""
+def _half_distribution(sigma: float) -> tuple[FloatArray, FloatArray]:
+    """Return P(n = k) and P(n ≥ k) for k = 0, 1, … down to the smallest float64 number."""
     k = np.arange(math.ceil(38.6 * sigma) + 2)
     weights = np.exp(-0.5 * (k / sigma) ** 2)
     masses = weights / (2 * weights[1:].sum() + 1.0)

@@ -1,7 +1,8 @@
-"""Compiled inner loops: table lookup, digits, stairs, and the sum of reading and noise.
+"""Compiled inner loops of the sampler and of the release.
 
-Each is one plain pass over a block that lies in the cache; separate passes beat a fused one,
-because all but the table lookup itself then run in vector registers.
+Each function is one simple pass over a block that is small enough for the cache. Separate passes
+are faster than one combined loop: the compiler turns every pass except the table lookup into
+vector instructions.
 """
 
 from __future__ import annotations
@@ -18,8 +19,21 @@ _WITHOUT_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
 def alias_table(weights: Any, cells: int, cell_bits: int) -> Any:
     """Integer alias table: cells of 2^cell_bits words each, threshold and alias in one uint32.
 
-    Cell c keeps its own outcome c for fractions below the threshold and gives the rest to its
-    alias. A full cell is its own alias with threshold 0.
+    Parameters
+    ----------
+    weights : int64 array
+        Number of words of every outcome; they add up to cells·2^cell_bits.
+    cells : int
+        Number of cells, a power of two.
+    cell_bits : int
+        32 minus the logarithm of `cells`.
+
+    Returns
+    -------
+    uint32 array
+        Cell c selects its own outcome c if the lower bits of the word are below its threshold,
+        and its alias otherwise. A cell filled by one outcome has threshold 0 and that outcome as
+        its alias, because a threshold of 2^cell_bits would not fit into its bits.
     """
     capacity = np.int64(1) << cell_bits
     left = np.zeros(cells, dtype=np.int64)
@@ -35,6 +49,8 @@ def alias_table(weights: Any, cells: int, cell_bits: int) -> Any:
         else:
             large[larges] = c
             larges += 1
+    # Vose's method in whole numbers: a large outcome fills the rest of a small one's cell. The
+    # weights add up exactly, so no rounding error can be left over at the end.
     while smalls > 0 and larges > 0:
         smalls -= 1
         s = small[smalls]
@@ -54,16 +70,18 @@ def alias_table(weights: Any, cells: int, cell_bits: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def lookup(words: Any, packed: Any, cell_bits: int, sentinel: int, offset: int, out: Any) -> int:
-    """Outcome of every word into `out`; returns how many fell on the sentinel."""
+    """Write the outcome of every word into `out` and return how many selected the sentinel."""
     low = np.uint32(cell_bits)
     high = np.uint32(32 - cell_bits)
     for i in range(out.size):
         word = words[i]
         cell = np.uint32(word >> low)
         entry = packed[cell]
-        # Shifted to the top, the word's fraction and the cell's threshold compare without masks.
+        # The lower bits of the word and the threshold are shifted to the top of their 32 bits:
+        # the shift removes the cell number and the alias, so that no mask is needed.
         keep = np.uint32(word << high) < np.uint32(entry << high)
         out[i] = np.int32(cell if keep else np.uint32(entry >> low))
+    # A second pass: counting and shifting run as vector instructions, the lookup does not.
     missed = 0
     first = np.int32(offset)
     for i in range(out.size):
@@ -74,9 +92,11 @@ def lookup(words: Any, packed: Any, cell_bits: int, sentinel: int, offset: int, 
 
 @njit(cache=True, nogil=True)
 def append_digit(leading: Any, digit: Any, base: float, out: Any) -> None:
-    """leading·base + digit on the magnitudes, where a negative n stands for −1 − n.
+    """Write leading·base + digit into `out`; a negative n represents the magnitude −1 − n.
 
-    In float64, which holds these whole numbers exactly and fills vector registers.
+    For n = −1 − G the magnitude is G·base + digit, hence the result is
+    −1 − (G·base + digit) = n·base + (base − 1 − digit). Float64 holds these whole numbers exactly
+    (`samplers.MAX_SCALE`) and allows vector instructions.
     """
     for i in range(out.size):
         value = np.float64(leading[i])
@@ -86,7 +106,7 @@ def append_digit(leading: Any, digit: Any, base: float, out: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def stair_numbers(classes: Any, out: Any) -> None:
-    """Leading digit Q of index 4Q + c."""
+    """Write the leading digit Q of every index 4Q + c into `out`."""
     for i in range(out.size):
         out[i] = np.float64(np.int32(classes[i] >> 2))
 
@@ -95,12 +115,33 @@ def stair_numbers(classes: Any, out: Any) -> None:
 def place_on_stairs(
     classes: Any, words: Any, word_bits: int, steps: int, inner: int, numbers: Any, out: Any
 ) -> int:
-    """Class and stair number to noise, with a uniform place on the stair.
+    """Write the noise for a class and a stair number, at a uniform place on the stair.
 
-    The place is ⌊word·width / 2^w⌋, refused where the product's low part is below 2^w mod width;
-    a refused draw becomes NaN and is counted. First magnitudes and widths are those of
-    `class_layout`, written as polynomials in the two bits of the class: no branch, and below 2^53
-    every product is exact in float64.
+    Parameters
+    ----------
+    classes : int32 array
+        Class c in the two lowest bits: bit 0 is set for an outer stair, bit 1 for a negative sign.
+    words : uint32 array
+        Random words of `word_bits` bits.
+    word_bits, steps, inner : int
+        Bits of a word, Δ_g and r.
+    numbers : float64 array
+        Stair numbers k.
+    out : float64 array
+        Receives the noise [grid steps], or NaN where the word was rejected.
+
+    Returns
+    -------
+    int
+        Number of rejected words.
+
+    Notes
+    -----
+    The place is ⌊word·width/2^w⌋ (multiply and reject). Of the 2^w products, each place receives
+    ⌊2^w/width⌋ or one more; rejecting those whose low part is below 2^w mod width leaves exactly
+    ⌊2^w/width⌋ for every place, so the place is exactly uniform. First magnitudes and widths are
+    those of `class_layout`, written as polynomials in the two bits of the class, so that the loop
+    has no branch. All products are below 2^53 and therefore exact in float64.
     """
     every_word = 1 << word_bits
     outer = steps - inner
@@ -111,12 +152,14 @@ def place_on_stairs(
     least, words_f, share = np.float64(floor), np.float64(every_word), 1.0 / every_word
     period, first, wider = np.float64(steps), np.float64(inner), np.float64(outer - inner)
     for i in range(out.size):
-        # Numba widens every operation to 64 bits, and only 32-bit integers convert as vectors.
+        # Numba widens every operation to 64 bits, and the processor converts only 32-bit integers
+        # to floats as vectors: hence the casts.
         part = np.float64(np.int32(classes[i] & np.int32(1)))
         side = np.float64(np.int32(np.int32(classes[i] >> np.int32(1)) & np.int32(1)))
         both = part * side
         width = first + part * wider + both + both - side
         product = np.float64(words[i]) * width
+        # `share` is a power of two, so this product and the subtraction below are exact.
         place = np.floor(product * share)
         low = product - place * words_f
         magnitude = numbers[i] * period + part * first + side - both + place
@@ -130,7 +173,12 @@ def place_on_stairs(
 
 @njit(cache=True, nogil=True)
 def count_large(bits: Any, limit: int) -> int:
-    """How many values, as the bits of their float64, reach `limit` in size (NaN and inf do)."""
+    """Count the values whose magnitude reaches `limit`, NaN and infinity included.
+
+    Values and limit are given as the bits of their float64. Without the sign bit these integers
+    have the same order as the magnitudes, and NaN is above all numbers: one integer comparison
+    finds every bad value.
+    """
     count = 0
     for i in range(bits.size):
         count += 1 if (bits[i] & _WITHOUT_SIGN) >= limit else 0
@@ -138,10 +186,10 @@ def count_large(bits: Any, limit: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def add_noise(
+def round_and_add(
     readings: Any, per_watt: float, low: float, high: float, noise: Any, out: Any
 ) -> None:
-    """out = floor(clamped reading / grid + 1/2) + noise, in grid steps."""
+    """Write ⌊clamped reading/grid + 1/2⌋ + noise into `out` [grid steps]."""
     for i in range(out.size):
         reading = min(max(readings[i], low), high)
         out[i] = np.floor(reading * per_watt + 0.5) + np.float64(noise[i])

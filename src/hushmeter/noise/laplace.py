@@ -1,27 +1,26 @@
 """Theorem 2: the Laplace mechanism, on a grid.
 
-The discrete Laplace law is P(n = k) = (1 − α)/(1 + α)·α^|k| with α = e^(−ε/Δ_g), k in grid steps.
+The discrete Laplace distribution is P(n = k) = (1 − α)/(1 + α)·α^|k| with α = e^(−ε/Δ_g), k in
+grid steps.
 
 Proof of ε-differential privacy. Inputs that differ by the protected change are at most Δ_g steps
-apart after clamping and rounding. For any output the probabilities differ by a factor
-α^(|i| − |i + d|) ≤ α^(−|d|) ≤ e^ε for |d| ≤ Δ_g. Changes d_1, d_2, … spread over several readings
-multiply to α^(−Σ|d_t|), so Δ_g may be the sum over the `touches` readings of one change.
+apart after clamping and rounding. For any output, the two probabilities differ by a factor
+α^(|i| − |i + d|) ≤ α^(−|d|) ≤ e^ε for |d| ≤ Δ_g. For changes d_1, d_2, … of several readings the
+factors multiply to α^(−Σ|d_t|), so Δ_g may be the sum over the `touches` readings of one change.
 """
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import MissingExtraError
-from hushmeter.noise.distribution import Numbers, as_numbers, grid_steps
-from hushmeter.noise.grid import RESIDUAL_BITS, WORD_BITS
-from hushmeter.noise.mechanism import MAX_EPSILON, Mechanism
+from hushmeter.noise.mechanism import Mechanism
 from hushmeter.noise.parameters import Exact, per_watt
 from hushmeter.noise.samplers import MAX_DIGITS, Sampler, laplace_digits, laplace_sampler
 
@@ -41,56 +40,40 @@ class Laplace(Mechanism):
     name: ClassVar[str] = "laplace"
     engines: ClassVar[tuple[str, ...]] = ("table", "opendp")
 
-    def __init__(
-        self,
-        epsilon: Exact,
-        sensitivity: Exact,
-        grid: Exact = 1.0,
-        *,
-        clamp: tuple[float, float] | None = None,
-        on_grid: bool = False,
-        touches: int = 1,
-        max_epsilon: float = MAX_EPSILON,
-        engine: str = "table",
-        word_bits: int = WORD_BITS,
-        residual_bits: int = RESIDUAL_BITS,
-    ) -> None:
-        super().__init__(
-            epsilon,
-            sensitivity,
-            grid,
-            clamp=clamp,
-            on_grid=on_grid,
-            touches=touches,
-            max_epsilon=max_epsilon,
-            engine=engine,
-            word_bits=word_bits,
-            residual_bits=residual_bits,
-        )
-        self._rate = float(self.rate)
-
     @property
     def rate(self) -> Fraction:
-        """ε/Δ_g, the exponent per grid step, exactly."""
+        """Exponent per grid step ε/Δ_g, exactly."""
         return self.exact_epsilon / self.steps
+
+    @cached_property
+    def _rate(self) -> float:
+        return float(self.rate)
 
     @property
     def scale(self) -> float:
-        """λ = Δ_g·grid/ε [W]."""
+        """Scale λ = Δ_g·grid/ε [W]."""
         return float(self.exact_grid / self.rate)
 
     @property
     def mean_abs(self) -> float:
-        """E|n| = 2α/(1 − α²) grid steps [W]."""
+        """Mean absolute value E|n| = 2α/(1 − α²) grid steps [W]."""
         return self.grid * 2 * math.exp(-self._rate) / -math.expm1(-2 * self._rate)
 
     @property
     def std(self) -> float:
-        """√(2α)/(1 − α) grid steps [W]."""
+        """Standard deviation √(2α)/(1 − α) grid steps [W]."""
         return self.grid * math.sqrt(2.0) * math.exp(-self._rate / 2) / -math.expm1(-self._rate)
 
     def epsilon_for(self, shift: Exact, touches: int = 1) -> float:
-        """ε·steps(shift)/Δ_g for a change by `shift` watts in all, over `touches` readings."""
+        """Privacy loss ε·steps(shift)/Δ_g of a change of `shift` watts in total.
+
+        Parameters
+        ----------
+        shift : exact number
+            Sum of the changes of the readings [W].
+        touches : int
+            Number of readings over which the change is spread.
+        """
         return float(self.rate * self.steps_of(shift, touches))
 
     def _log_mass(self, magnitude: FloatArray) -> FloatArray:
@@ -99,15 +82,12 @@ class Laplace(Mechanism):
     def _tail(self, magnitude: FloatArray) -> FloatArray:
         return np.exp(-self._rate * magnitude) / (1 + math.exp(-self._rate))
 
-    def difference_pmf(self, k: ArrayLike) -> Numbers:
-        """((1 − α)/(1 + α))²·α^|k|·(|k| + (1 + α²)/(1 − α²)), k in grid steps."""
-        steps = np.abs(grid_steps(k))
-        constant = 1 / math.tanh(self._rate)
-        value = np.exp(-self._rate * steps) * (steps + constant) * math.tanh(self._rate / 2) ** 2
-        return as_numbers(value)
-
     def _excess_steps(self, steps: FloatArray) -> FloatArray:
-        """Σ_{k > b} (k − b)·P(l = k) in closed form, from the first whole k above b on."""
+        """Return Σ_{k > b} (k − b)·P(l = k) in closed form, from the first whole k above b on.
+
+        The difference l of two draws has P(l = k) = t²·α^|k|·(|k| + (1 + α²)/(1 − α²)) with
+        t = (1 − α)/(1 + α).
+        """
         alpha, below = math.exp(-self._rate), -math.expm1(-self._rate)
         first = np.floor(steps) + 1
         gap, height = first - steps, first + 1 / math.tanh(self._rate)
@@ -121,8 +101,8 @@ class Laplace(Mechanism):
     def _sampler(self) -> Sampler:
         return laplace_sampler(self.rate, *self._words)
 
-    def _through_opendp(self, values: FloatArray) -> IntArray:
-        """Rounded readings through OpenDP's discrete Laplace, its scale rounded up."""
+    def _release_with_opendp(self, values: FloatArray) -> IntArray:
+        """Return rounded readings with the discrete Laplace noise of OpenDP, in grid steps."""
         try:
             import opendp.prelude as dp
         except ImportError:
@@ -134,5 +114,6 @@ class Laplace(Mechanism):
             return whole
         dp.enable_features("contrib")
         space = dp.vector_domain(dp.atom_domain(T=dp.i64)), dp.l1_distance(T=dp.i64)
+        # OpenDP takes the scale as a float: rounded up, it never gives less noise than promised.
         scale = math.nextafter(float(1 / self.rate), math.inf)
         return np.asarray(dp.m.make_laplace(*space, scale=scale)(whole), dtype=np.int64)

@@ -1,4 +1,9 @@
-"""What every mechanism shares: exact parameters, the grid, the clamp and the release."""
+"""What all mechanisms share: exact parameters, the grid, the clamp, and the release itself.
+
+A release has four steps: check the readings, clamp them, round them to whole grid steps, and add
+whole-number noise. Everything after the rounding is integer arithmetic, so no floating-point
+effect can reveal a reading.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +11,14 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hushmeter.checks import FloatArray, IntArray, one_of, whole
-from hushmeter.errors import InputError
-from hushmeter.noise.distribution import GridLaw
-from hushmeter.noise.grid import WORD_BITS
+from hushmeter.errors import DataError, InputError
+from hushmeter.noise.distribution import GridDistribution
 from hushmeter.noise.parameters import (
     MAX_STEPS,
     Exact,
@@ -26,46 +30,76 @@ from hushmeter.noise.parameters import (
     to_steps,
 )
 from hushmeter.noise.randomness import BLOCK, Streams, release_key
-from hushmeter.noise.readings import check_on_grid, checked_readings, output_array
 from hushmeter.noise.samplers import Noise, Sampler
+from hushmeter.noise.table_sampler import RESIDUAL_BITS, WORD_BITS
 
 GUARANTEE = "computational (AES-256-CTR)"
 MECHANISMS = ("laplace", "staircase", "gaussian")
+"""Names of the mechanisms."""
+
 MAX_EPSILON = 20.0
-MOST_DECAY = 4096
-"""Largest fall of the log-mass from one outcome to the next: beyond it nothing but 0 is drawn."""
+"""Largest ε that a mechanism accepts by default."""
+
+MAX_DECAY = 4096
+"""Largest accepted decrease of ln P(n) from one outcome to the next.
+
+Beyond it the probability of any noise other than 0 is below e^(−4096): there is no noise."""
 
 Rng = int | np.random.Generator | None
+"""Seed or generator of a simulation; None for a real release."""
+
+_READINGS_PER_CHECK = 1 << 15
 
 
-class Mechanism(GridLaw):
-    """Noise of one law on a grid, added to readings that are clamped and rounded before.
+class MechanismOptions(TypedDict, total=False):
+    """Keyword options that every mechanism takes; `Mechanism` documents them."""
+
+    clamp: tuple[float, float] | None
+    on_grid: bool
+    touches: int
+    max_epsilon: float
+    engine: str
+    word_bits: int
+    residual_bits: int
+
+
+class Mechanism(GridDistribution):
+    """Noise of one distribution on a grid, added to readings that are clamped and rounded first.
 
     Parameters
     ----------
     epsilon : exact number
-        Privacy loss of one protected change.
-    sensitivity : exact number [W]
-        Largest change that is protected: of one reading, or summed over `touches` readings.
-    grid : exact number [W]
-        Readings are rounded half up to whole multiples of it and stay on it.
-    clamp : (low, high) [W], optional
-        Bounds of a reading, known beforehand and never taken from the data.
+        Privacy loss ε of one protected change.
+    sensitivity : exact number
+        Largest protected change Δ [W]: of one reading, or summed over `touches` readings.
+    grid : exact number
+        Step of the released readings [W]. Readings are rounded half up to whole multiples of it.
+    clamp : (low, high), optional
+        Bounds of a reading [W]. They must be known beforehand and never be taken from the data.
     on_grid : bool
-        The meter already reports multiples of the grid, so rounding stretches nothing.
+        True if the meter already reports multiples of the grid; rounding then changes nothing.
     touches : int
         Number of readings over which the protected change may be spread.
     max_epsilon : float
-        The largest epsilon accepted; raise it on purpose only.
+        Largest accepted ε. A larger value must be a deliberate choice.
     engine : {"table", "opendp"}
-        Own exact sampler, or OpenDP's (Laplace only, optional extra).
+        The package's own exact sampler, or that of OpenDP (Laplace only, optional extra).
+    word_bits, residual_bits : int
+        Sizes of the random words [bits]. Tests make them small so that rare paths run often;
+        the distribution does not depend on them.
+
+    Raises
+    ------
+    InputError
+        If a parameter is invalid, or if the noise is too wide for every grid.
 
     Notes
     -----
     A float parameter is read through its shortest decimal form, so 0.1 means 1/10. The protected
-    change counts `steps` = Δ_g grid steps: floor(Δ/g) + 1, or Δ/g with `on_grid`, and never more
-    than the clamp's own width. Where the noise is too wide for the tables the grid is coarsened by
-    2, 5, 10, 20, … and `coarsened` says so.
+    change corresponds to Δ_g = `steps` grid steps: Δ_g = ⌊Δ/g⌋ + 1, because rounding can move two
+    readings one step further apart; Δ_g = Δ/g with `on_grid`; and never more than the width of
+    the clamp. If the noise is too wide for the tables of the sampler, the grid is made coarser by
+    2, 5, 10, 20, …, and `coarsened` is True.
     """
 
     name: ClassVar[str]
@@ -75,15 +109,15 @@ class Mechanism(GridLaw):
         self,
         epsilon: Exact,
         sensitivity: Exact,
-        grid: Exact,
+        grid: Exact = 1.0,
         *,
-        clamp: tuple[float, float] | None,
-        on_grid: bool,
-        touches: int,
-        max_epsilon: float,
-        engine: str,
-        word_bits: int,
-        residual_bits: int,
+        clamp: tuple[float, float] | None = None,
+        on_grid: bool = False,
+        touches: int = 1,
+        max_epsilon: float = MAX_EPSILON,
+        engine: str = "table",
+        word_bits: int = WORD_BITS,
+        residual_bits: int = RESIDUAL_BITS,
     ) -> None:
         self.exact_epsilon = exact("epsilon", epsilon)
         self.exact_sensitivity = exact("sensitivity", sensitivity)
@@ -102,14 +136,14 @@ class Mechanism(GridLaw):
         if self.exact_epsilon > limit:
             raise InputError(
                 f"epsilon must be at most max_epsilon = {self.max_epsilon:g}, got {epsilon}; "
-                "raise max_epsilon if that little protection is meant."
+                "raise max_epsilon if you accept this little protection."
             )
         self.exact_grid = self._choose_grid()
         self.steps = self._sensitivity_steps(self.exact_grid)
-        if self._decay > MOST_DECAY:
+        if self._decay > MAX_DECAY:
             raise InputError(
                 f"epsilon {self.epsilon:g} leaves no noise at all on a grid of {self.grid:g} W; "
-                "lower epsilon or take a finer grid."
+                "choose a smaller epsilon or a finer grid."
             )
 
     @property
@@ -124,7 +158,7 @@ class Mechanism(GridLaw):
 
     @property
     def sensitivity(self) -> float:
-        """Largest protected change [W]."""
+        """Largest protected change Δ [W]."""
         return float(self.exact_sensitivity)
 
     @property
@@ -134,25 +168,33 @@ class Mechanism(GridLaw):
 
     @property
     def coarsened(self) -> bool:
-        """Whether the noise was too wide for the grid asked for."""
+        """True if the noise was too wide for the requested grid."""
         return self.exact_grid != self._metered_grid
 
     @abstractmethod
     def epsilon_for(self, shift: Exact, touches: int = 1) -> float:
-        """Group privacy: the loss for a change by `shift` watts, spread over `touches` readings."""
+        """Privacy loss of a change other than the protected one (group privacy).
+
+        Parameters
+        ----------
+        shift : exact number
+            Size of the change [W].
+        touches : int
+            Number of readings over which the change is spread.
+        """
 
     @abstractmethod
     def _fits(self, steps: int) -> bool:
-        """Whether the noise for a change of so many steps fits the tables."""
+        """Return True if the noise for a change of `steps` grid steps fits the tables."""
 
     @property
     def _decay(self) -> Fraction:
-        """How fast the log-mass falls, per grid step where it falls steadily."""
+        """Largest decrease of ln P(n) from one outcome to the next."""
         return self.exact_epsilon / self.steps
 
     @abstractmethod
     def _sampler(self) -> Sampler:
-        """The sampler of the noise in grid steps."""
+        """Return the sampler of the noise in grid steps."""
 
     def release(
         self,
@@ -162,35 +204,61 @@ class Mechanism(GridLaw):
         key: bytes | None = None,
         out: FloatArray | None = None,
     ) -> FloatArray:
-        """Noisy readings [W], whole multiples of the grid.
+        """Release noisy readings.
 
         Parameters
         ----------
-        readings : (T,) [W]
+        readings : array_like, shape (T,)
+            Readings [W].
         rng : int or Generator, optional
-            A simulation: the same sampler under a key derived from the seed. A Generator is
-            consumed for the 32 bytes of one key. Never publish a simulated release.
+            Makes a simulation: the same sampler with a key derived from the seed. A Generator is
+            used for the 32 bytes of one key. Never publish a simulated release.
         key : 32 bytes, optional
-            Replays a release: the same key and readings give the same bytes. Using one key for
-            two different inputs publishes their exact difference.
-        out : (T,) float64, optional
-            Where to write; a new array otherwise.
+            Repeats a release: the same key and the same readings give the same bytes. One key for
+            two different inputs would publish their exact difference.
+        out : float64 array, shape (T,), optional
+            Array for the result; a new array is made if it is not given.
+
+        Returns
+        -------
+        array, shape (T,)
+            Noisy readings [W], whole multiples of the grid.
+
+        Raises
+        ------
+        DataError
+            If a reading is not finite, too large, or not on the grid although `on_grid` is set.
+        InputError
+            If the readings are not a vector of numbers, or `rng`, `key` or `out` is invalid.
         """
         values = self._readings(readings)
-        target = output_array(out, values.size)
+        target = _output_array(out, values.size)
         secret, _ = release_key(rng, key)
         if self.engine == "opendp":
             if rng is not None or key is not None:
                 raise InputError(
-                    "engine 'opendp' takes neither rng nor key: it draws its own bits."
+                    "engine 'opendp' takes neither rng nor key: it draws its own random bits."
                 )
-            target[...] = self._through_opendp(values)
+            target[...] = self._release_with_opendp(values)
             return self._to_watts(target)
         self._add(values, secret, target)
         return target
 
     def sample(self, size: int, *, rng: Rng = None, key: bytes | None = None) -> IntArray:
-        """Noise alone, in grid steps, int64; `rng` and `key` as in `release`."""
+        """Draw the noise alone.
+
+        Parameters
+        ----------
+        size : int
+            Number of draws.
+        rng, key
+            As in `release`.
+
+        Returns
+        -------
+        int64 array, shape (size,)
+            Noise [grid steps].
+        """
         count = whole("size", size, least=0)
         secret, _ = release_key(rng, key)
         noise = np.empty(count, dtype=np.int64)
@@ -199,14 +267,38 @@ class Mechanism(GridLaw):
         return noise
 
     def steps_of(self, shift: Exact, touches: int = 1) -> int:
-        """Grid steps that a change by `shift` watts, spread over `touches` readings, can make."""
+        """Largest number of grid steps that a change can make.
+
+        Parameters
+        ----------
+        shift : exact number
+            Size of the change [W].
+        touches : int
+            Number of readings over which the change is spread.
+        """
         distance = exact("shift", shift) if shift else Fraction(0)
         if distance == 0:
             return 0
         return self._shift_steps(distance, self.exact_grid, whole("touches", touches))
 
+    def parameters(self) -> dict[str, Any]:
+        """Arguments with which the constructor makes this mechanism again, as plain values.
+
+        Exact numbers are text, such as "1/3", so that no digit is lost in a file.
+        """
+        return {
+            "epsilon": str(self.exact_epsilon),
+            "sensitivity": str(self.exact_sensitivity),
+            "grid": str(self._metered_grid),
+            "clamp": self.clamp,
+            "on_grid": self.on_grid,
+            "touches": self.touches,
+            "max_epsilon": self.max_epsilon,
+            "engine": self.engine,
+        }
+
     def describe(self) -> dict[str, Any]:
-        """Plain facts for a receipt."""
+        """Facts about the noise for a receipt, as plain values."""
         return {
             "mechanism": self.name,
             "epsilon": self.epsilon,
@@ -239,9 +331,13 @@ class Mechanism(GridLaw):
         if self.clamp is not None:
             widest = max(abs(self.clamp[0]), abs(self.clamp[1]))
             if Fraction(repr(widest)) >= MAX_STEPS * self._metered_grid:
-                raise InputError(f"clamp reaches {widest:g} W, too far for the grid.")
+                raise InputError(
+                    f"clamp reaches {widest:g} W, which is too far for the grid; choose a "
+                    "coarser grid or a narrower clamp."
+                )
 
     def _choose_grid(self) -> Fraction:
+        """Return the finest grid, from the requested one on, for which the noise fits."""
         for grid in coarser(self._metered_grid):
             if self._fits(self._sensitivity_steps(grid)):
                 return grid
@@ -249,16 +345,16 @@ class Mechanism(GridLaw):
                 break
         raise InputError(
             f"the noise for epsilon {self.epsilon:g} and sensitivity {self.sensitivity:g} W is too "
-            "wide for any grid; raise epsilon."
+            "wide for any grid; choose a larger epsilon."
         )
 
     def _sensitivity_steps(self, grid: Fraction) -> int:
         return self._shift_steps(self.exact_sensitivity, grid, self.touches)
 
     def _shift_steps(self, shift: Fraction, grid: Fraction, readings: int) -> int:
-        """Largest change in grid steps; no reading changes by more than a clamp is wide."""
+        """Return the largest change in grid steps; one reading changes by at most the clamp."""
         if self.on_grid and grid == self._metered_grid:
-            # A change that is no whole number of steps is metered as the next one at most.
+            # The meter reports a change between two steps as at most the next whole step.
             steps = math.ceil(shift / grid)
         else:
             steps = steps_apart(shift, grid, readings)
@@ -268,29 +364,29 @@ class Mechanism(GridLaw):
         return min(steps, max(1, to_steps(high, grid) - to_steps(low, grid)))
 
     def _readings(self, readings: ArrayLike) -> FloatArray:
-        """Checked float64 readings; nothing has been drawn yet when they are refused."""
+        """Return checked float64 readings; no noise has been drawn when they are refused."""
         limit = math.inf if self.clamp is not None else float(MAX_STEPS * self.exact_grid)
-        values = checked_readings(readings, limit)
+        values = _check_readings(readings, limit)
         if self.on_grid:
-            check_on_grid(values, self._metered_grid)
+            _check_on_grid(values, self._metered_grid)
         return values
 
     def _bounds(self) -> tuple[float, float]:
         return (-math.inf, math.inf) if self.clamp is None else self.clamp
 
     def _add(self, values: FloatArray, secret: bytes, out: FloatArray) -> None:
-        """Clamp, round and add the noise block by block."""
-        from hushmeter.noise.kernels import add_noise
+        """Clamp, round and add the noise, block by block so that a block stays in the cache."""
+        from hushmeter.noise.kernels import round_and_add
 
         low, high = self._bounds()
         ratio = per_watt(self.exact_grid)
         for start, noise in self._noise(secret, values.size):
             place = slice(start, start + noise.size)
-            add_noise(values[place], ratio, low, high, noise, out[place])
+            round_and_add(values[place], ratio, low, high, noise, out[place])
             self._to_watts(out[place])
 
     def _noise(self, secret: bytes, count: int) -> Iterator[tuple[int, Noise]]:
-        """First draw and noise of one block after the other; the block is used again."""
+        """Yield the first draw and the noise of each block; the array is reused."""
         if count:
             sampler = self._sampler()
             block = min(BLOCK, count)
@@ -302,19 +398,60 @@ class Mechanism(GridLaw):
                 yield start, part
 
     def _to_watts(self, steps: FloatArray) -> FloatArray:
-        """Grid steps to watts in place, steps·numerator/denominator: one rounding on most grids."""
+        """Convert grid steps to watts in place.
+
+        The result is steps·numerator/denominator with at most two roundings, so 3 steps of 0.1 W
+        are the float 0.3. It depends on the noisy step alone and therefore reveals nothing more.
+        """
         if self.exact_grid.numerator != 1:
             steps *= float(self.exact_grid.numerator)
         if self.exact_grid.denominator != 1:
             steps /= float(self.exact_grid.denominator)
         return steps
 
-    def _through_opendp(self, values: FloatArray) -> IntArray:  # noqa: ARG002
-        """Readings through OpenDP's sampler, in grid steps, for the laws that list the engine."""
-        raise InputError(f"engine 'opendp' does not serve {self.name} noise.")
+    def _release_with_opendp(self, values: FloatArray) -> IntArray:  # noqa: ARG002
+        """Return noisy readings in grid steps from the sampler of OpenDP, where it is offered."""
+        raise InputError(f"engine 'opendp' does not offer {self.name} noise.")
 
 
 def _bits(name: str, value: int, most: int) -> int:
     if whole(name, value, least=4) > most:
         raise InputError(f"{name} must be at most {most}, got {value}.")
     return value
+
+
+def _check_readings(readings: ArrayLike, limit: float) -> FloatArray:
+    """Return a contiguous float64 vector [W] whose values are finite and below `limit`."""
+    from hushmeter.noise.kernels import count_large
+
+    try:
+        values = np.ascontiguousarray(readings, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"readings must be numbers: {error}.") from None
+    if values.ndim != 1 or np.ndim(readings) != 1:
+        raise InputError(f"readings must have one dimension, got shape {np.shape(readings)}.")
+    if count_large(values.view(np.int64), int(np.float64(limit).view(np.int64))):
+        row = int(np.flatnonzero(~(np.abs(values) < limit))[0])
+        if math.isfinite(values[row]):
+            raise DataError(f"row {row} is {values[row]:g} W, too large for the grid.")
+        raise DataError(f"readings must be finite, but row {row} is {values[row]}.")
+    return values
+
+
+def _check_on_grid(values: FloatArray, grid: Fraction) -> None:
+    """Refuse readings that are not whole multiples of the grid, up to float rounding."""
+    for start in range(0, values.size, _READINGS_PER_CHECK):
+        steps = values[start : start + _READINGS_PER_CHECK] * per_watt(grid)
+        off = np.abs(steps - np.rint(steps)) > 1e-6 + 1e-15 * np.abs(steps)
+        if off.any():
+            row = start + int(np.flatnonzero(off)[0])
+            raise DataError(f"row {row} is {values[row]:g} W, which is not on the grid.")
+
+
+def _output_array(out: FloatArray | None, size: int) -> FloatArray:
+    """Return the array into which a release is written: the given one, or a new one."""
+    if out is None:
+        return np.empty(size)
+    if out.dtype != np.float64 or out.shape != (size,) or not out.flags.c_contiguous:
+        raise InputError(f"out must be a contiguous float64 array of length {size}.")
+    return out

@@ -1,4 +1,8 @@
-"""Exact parameters: rational numbers, steps of the grid, and the coarser grids."""
+"""Exact parameters of a mechanism: rational numbers, the clamp, and steps of the grid.
+
+Privacy is proved for the exact values of ε, Δ and the grid. This module therefore reads every
+parameter as a rational number and counts distances in whole grid steps.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +17,42 @@ import numpy as np
 from hushmeter.errors import InputError
 
 Exact = int | float | str | Fraction | Decimal
+"""A number that has one exact rational value; see `exact`."""
 
 MAX_STEPS = 1 << 36
-"""Readings must stay below this many grid steps, so that a float's rounding error is known."""
+"""Largest magnitude of a reading [grid steps]; below it the rounding error of a float is known."""
 
 ROUNDING_SLACK = Fraction(1, 1 << 14)
-"""Two readings below `MAX_STEPS` are each off by less than half of this, in steps, when divided
-by the grid and shifted by 1/2 in float64 (three roundings of at most 2^−17 steps each)."""
+"""How far apart float64 arithmetic can move two readings when it converts them to steps [steps].
+
+Division by the grid, the conversion of the grid to a float and the addition of 1/2 round three
+times. Below `MAX_STEPS` each rounding is at most 2^−17 steps, so each of the two readings is wrong
+by less than half of this slack."""
 
 _LARGEST_COARSENING = 10**15
-_DIGITS = 1000
+_MAX_EXPONENT = 1000
 _SMALLEST, _LARGEST = Fraction(1, 10**100), Fraction(10**100)
 
 
 def exact(name: str, value: Any) -> Fraction:
-    """`value` as the rational number it is written as, refused unless positive and finite.
+    """Read a parameter as the rational number that it is written as.
 
-    A float is read through its shortest decimal form: 0.1 means 1/10. What lies beyond 10^±100 is
-    refused as well, so that every product of a few parameters is a float.
+    Parameters
+    ----------
+    name : str
+        Name of the parameter, for the error message.
+    value : int, float, str, Fraction or Decimal
+        A float is read through its shortest decimal form: 0.1 means 1/10.
+
+    Returns
+    -------
+    Fraction
+
+    Raises
+    ------
+    InputError
+        If `value` is not a positive finite number between 1e-100 and 1e100. The limits ensure that
+        a product of a few parameters is always a finite float.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -38,8 +60,8 @@ def exact(name: str, value: Any) -> Fraction:
         raise InputError(f"{name} must be a number, got {value!r}.")
     try:
         written = repr(value) if isinstance(value, float) else value
-        # An exponent of many digits would make a number of as many.
-        vast = isinstance(written, str | Decimal) and abs(_exponent(str(written))) > _DIGITS
+        # Fraction("1e999999999") would compute an integer with a billion digits.
+        vast = isinstance(written, str | Decimal) and abs(_exponent(str(written))) > _MAX_EXPONENT
         number = Fraction(1 if vast else written)
     except (ValueError, ZeroDivisionError, OverflowError):
         vast, number = False, Fraction(0)
@@ -51,12 +73,18 @@ def exact(name: str, value: Any) -> Fraction:
 
 
 def _exponent(text: str) -> int:
-    """The power of ten at the end of a number, 0 if there is none."""
+    """Return the power of ten at the end of a number, or 0 if there is none."""
     return int(text.lower().partition("e")[2].strip() or 0)
 
 
 def parse_clamp(text: str) -> tuple[float, float]:
-    """Bounds of a reading written as LO,HI in watts."""
+    """Read the bounds of a reading [W] from text of the form LO,HI.
+
+    Raises
+    ------
+    InputError
+        If the text does not consist of two finite numbers in ascending order.
+    """
     try:
         low, high = (float(part) for part in text.split(","))
     except ValueError:
@@ -67,7 +95,23 @@ def parse_clamp(text: str) -> tuple[float, float]:
 
 
 def clamp_bounds(clamp: Any) -> tuple[float, float] | None:
-    """(low, high) in watts, refused unless both are finite and in order."""
+    """Check the bounds of a reading.
+
+    Parameters
+    ----------
+    clamp : (low, high) or None
+        Bounds [W].
+
+    Returns
+    -------
+    (low, high) or None
+        The bounds as floats [W], or None if none are given.
+
+    Raises
+    ------
+    InputError
+        If the bounds are not two finite numbers with low < high.
+    """
     if clamp is None:
         return None
     try:
@@ -80,26 +124,43 @@ def clamp_bounds(clamp: Any) -> tuple[float, float] | None:
 
 
 def to_steps(reading: float, grid: Fraction) -> int:
-    """floor(reading / grid + 1/2) in the same float arithmetic as a release."""
+    """Round a reading [W] to grid steps with the same float arithmetic as a release."""
     return math.floor(reading * per_watt(grid) + 0.5)
 
 
 def per_watt(grid: Fraction) -> float:
-    """Steps of the grid per watt, as a float."""
+    """Number of grid steps per watt, as a float."""
     return float(1 / grid)
 
 
 def steps_apart(shift: Fraction, grid: Fraction, readings: int = 1) -> int:
-    """Largest sum of grid-step changes when `readings` readings move by `shift` in total.
+    """Largest sum of changes in grid steps when readings change by `shift` in total.
 
-    Rounding to the nearest step can stretch each reading's change by up to one step, and the
-    float's own rounding by the slack.
+    Parameters
+    ----------
+    shift : Fraction
+        Sum of the changes of the readings [W].
+    grid : Fraction
+        Grid [W].
+    readings : int
+        Number of readings that change.
+
+    Returns
+    -------
+    int
+        ⌊shift/grid + readings·slack⌋ + readings.
+
+    Notes
+    -----
+    A change of x steps becomes at most ⌊x⌋ + 1 whole steps, because ⌊a + x⌋ − ⌊a⌋ ≤ ⌊x⌋ + 1. Over
+    several readings the fractions may add up, so the floor is taken of the sum. The slack covers
+    the rounding of float64.
     """
     return math.floor(shift / grid + readings * ROUNDING_SLACK) + readings
 
 
 def coarser(grid: Fraction) -> Iterator[Fraction]:
-    """The grid itself, then 2, 5, 10, 20, 50, … times as coarse."""
+    """Yield the grid itself and then grids that are 2, 5, 10, 20, 50, … times as coarse."""
     factor = 1
     while factor <= _LARGEST_COARSENING:
         yield from (grid * factor * lead for lead in (1, 2, 5))

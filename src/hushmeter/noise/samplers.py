@@ -1,4 +1,10 @@
-"""Samplers built from tables: leading digits for large scales, stairs with a uniform place."""
+"""Samplers of the three noise distributions, built from exact tables.
+
+One table holds at most 2^16 outcomes. Wider noise is put together from independent parts that each
+fit a table: the discrete Laplace from digits, the staircase from the number of a stair and a
+uniform place on it. Each decomposition is an identity between distributions, so the sampler
+remains exact.
+"""
 
 from __future__ import annotations
 
@@ -12,60 +18,78 @@ from numpy.typing import NDArray
 
 from hushmeter.checks import IntArray
 from hushmeter.errors import InputError
-from hushmeter.noise.grid import (
+from hushmeter.noise.certified_masses import (
+    CertifiedDistribution,
+    DiscreteGaussian,
+    FlatStaircase,
+    GeometricDigit,
+    StairClass,
+    TwoSidedGeometric,
+)
+from hushmeter.noise.randomness import Streams
+from hushmeter.noise.table_sampler import (
     MAX_CELL_BITS,
     RESIDUAL_BITS,
     TAIL_BITS,
     WORD_BITS,
     TableSampler,
 )
-from hushmeter.noise.laws import (
-    Digit,
-    DiscreteGaussian,
-    FlatStaircase,
-    Law,
-    StairClass,
-    TwoSidedGeometric,
-)
-from hushmeter.noise.randomness import Streams
 
 BASE = (1 << 12) - 1
-"""A digit of this base and the sentinel fill 2^12 cells, 16 KiB: a first-level cache."""
+"""Base of a digit: its values and the sentinel fill 2^12 cells, 16 KiB of a first-level cache."""
 
 MAX_DIGITS = 3
+"""Largest number of digits of a magnitude."""
+
 MAX_STAIR_STEPS = 1 << 21
-"""Times a word of 32 bits this stays exact in float64."""
+"""Widest stair [grid steps]; its product with a 32-bit word is below 2^53 and exact in float64."""
 
 MAX_SCALE = 1 << 45
-"""Noise of this scale [steps] passes 2^53, where float64 skips whole numbers, with e^(−256)."""
+"""Largest scale [grid steps].
 
+Float64 skips whole numbers beyond 2^53. Noise of this scale exceeds 2^53 with probability
+e^(−256)."""
 
 Noise = NDArray[Any]
-"""A block of whole numbers: int32 from one table, float64 where several are put together."""
+"""A block of whole numbers: int32 from one table, float64 from several tables."""
 
 
 class Sampler(Protocol):
-    """Anything that fills a block with the noise of consecutive draws."""
+    """An object that fills a block with the noise of consecutive draws.
+
+    Attributes
+    ----------
+    planes : int
+        Number of streams of random words that it reads.
+    dtype : type
+        Type of the numbers it writes.
+    """
 
     planes: int
     dtype: type
 
     def fill(self, streams: Streams, start: int, out: Noise) -> None:
-        """Noise of the draws start, start + 1, … into `out`, in grid steps."""
+        """Write the noise of the draws start, start + 1, … into `out` [grid steps]."""
 
 
 class OneTable:
-    """A law that fits one table."""
+    """Sampler of a distribution that fits one table."""
 
     planes = 1
     dtype: type = np.int32
 
-    def __init__(self, law: Law, word_bits: int, residual_bits: int) -> None:
-        self.fill = TableSampler(law, 0, word_bits, residual_bits).fill
+    def __init__(
+        self, distribution: CertifiedDistribution, word_bits: int, residual_bits: int
+    ) -> None:
+        self.fill = TableSampler(distribution, 0, word_bits, residual_bits).fill
 
 
 class DigitSampler:
-    """Discrete Laplace of a large scale: a signed leading digit and lower digits of one base."""
+    """Sampler of wide discrete Laplace noise: a signed leading digit and lower digits.
+
+    The digits of a geometric variable are independent (`TwoSidedGeometric`), so each has a table
+    and a stream of its own.
+    """
 
     dtype: type = np.float64
 
@@ -75,10 +99,10 @@ class DigitSampler:
         self.planes = digits
         self._base = base
         leading = TwoSidedGeometric(rate, base ** (digits - 1))
-        lower = [Digit(rate * base**power, base) for power in reversed(range(digits - 1))]
+        lower = [GeometricDigit(rate * base**power, base) for power in reversed(range(digits - 1))]
         self._tables = [
-            TableSampler(law, plane, word_bits, residual_bits)
-            for plane, law in enumerate([leading, *lower])
+            TableSampler(digit, plane, word_bits, residual_bits)
+            for plane, digit in enumerate([leading, *lower])
         ]
 
     def fill(self, streams: Streams, start: int, out: Noise) -> None:
@@ -95,24 +119,30 @@ class DigitSampler:
 
 
 class StairSampler:
-    """Discrete staircase of any width: class and stair number, then a uniform place on it."""
+    """Sampler of a discrete staircase of any width.
+
+    It draws the class and the number of the stair (`StairClass`), then a uniform place on the
+    stair, because all outcomes of a stair have the same probability.
+    """
 
     dtype: type = np.float64
 
     def __init__(
-        self, law: StairClass, digits: int, base: int, word_bits: int, residual_bits: int
+        self, stairs: StairClass, digits: int, base: int, word_bits: int, residual_bits: int
     ) -> None:
-        if law.steps >> word_bits:
-            raise InputError(f"a stair of {law.steps} steps is too wide for {word_bits}-bit words.")
+        if stairs.steps >> word_bits:
+            raise InputError(
+                f"a stair of {stairs.steps} steps is too wide for {word_bits}-bit words."
+            )
         self.planes = digits + 1
         self._base = base
-        rates = [law.epsilon * base**power for power in reversed(range(digits - 1))]
-        laws: list[Law] = [law, *(Digit(rate, base) for rate in rates)]
+        rates = [stairs.epsilon * base**power for power in reversed(range(digits - 1))]
+        parts = [stairs, *(GeometricDigit(rate, base) for rate in rates)]
         self._tables = [
-            TableSampler(part, plane, word_bits, residual_bits) for plane, part in enumerate(laws)
+            TableSampler(part, plane, word_bits, residual_bits) for plane, part in enumerate(parts)
         ]
         self._drop = np.uint32(WORD_BITS - word_bits)
-        self._layout = (word_bits, law.steps, law.inner)
+        self._layout = (word_bits, stairs.steps, stairs.inner)
 
     def fill(self, streams: Streams, start: int, out: Noise) -> None:
         """See `Sampler.fill`."""
@@ -132,12 +162,17 @@ class StairSampler:
             words = words >> self._drop
         if kernels.place_on_stairs(classes, words, *self._layout, numbers, out):
             places = np.flatnonzero(np.isnan(out))
-            out[places] = self._again(streams, places + start, classes[places], numbers[places])
+            out[places] = self._redraw(streams, places + start, classes[places], numbers[places])
 
-    def _again(
+    def _redraw(
         self, streams: Streams, draws: IntArray, classes: NDArray[np.int32], numbers: Noise
     ) -> Noise:
-        """The refused draws, each with slow words of its own until one is accepted."""
+        """Return the noise of draws whose word was rejected, with new words until one is accepted.
+
+        Only the place is drawn again. The stair is kept: a rejection depends on the word alone, so
+        the accepted place is uniform and independent of the stair. The words come from the slow
+        bits of each draw, so the noise of a draw never depends on other draws.
+        """
         from hushmeter.noise.kernels import place_on_stairs
 
         noise, pending, extension = numbers.copy(), np.arange(draws.size), 0
@@ -155,7 +190,15 @@ class StairSampler:
 def laplace_sampler(
     rate: Fraction, word_bits: int = WORD_BITS, residual_bits: int = RESIDUAL_BITS
 ) -> Sampler:
-    """Discrete Laplace with α = e^(−rate), in as few digits as its scale needs."""
+    """Sampler of the discrete Laplace distribution with α = e^(−rate).
+
+    Parameters
+    ----------
+    rate : Fraction
+        ε/Δ_g, the exponent per grid step.
+    word_bits, residual_bits : int
+        Sizes of the random words [bits].
+    """
     digits = laplace_digits(rate)
     if digits == 1:
         return OneTable(TwoSidedGeometric(rate), word_bits, residual_bits)
@@ -170,34 +213,50 @@ def staircase_sampler(
     word_bits: int = WORD_BITS,
     residual_bits: int = RESIDUAL_BITS,
 ) -> Sampler:
-    """Discrete staircase: one table where its outcomes fit, otherwise stairs and a place."""
-    if _flat(float(epsilon), steps, inner):
+    """Sampler of the discrete staircase distribution.
+
+    Parameters
+    ----------
+    epsilon : Fraction
+        ε of one reading.
+    steps, inner : int
+        Sensitivity Δ_g and inner width r of a stair [grid steps].
+    word_bits, residual_bits : int
+        Sizes of the random words [bits].
+    """
+    if _fits_one_table(float(epsilon), steps, inner):
         return OneTable(FlatStaircase(epsilon, steps, inner), word_bits, residual_bits)
     digits = staircase_digits(epsilon)
-    law = StairClass(epsilon, steps, inner, BASE ** (digits - 1))
-    return StairSampler(law, digits, BASE, word_bits, residual_bits)
+    stairs = StairClass(epsilon, steps, inner, BASE ** (digits - 1))
+    return StairSampler(stairs, digits, BASE, word_bits, residual_bits)
 
 
 @functools.lru_cache(maxsize=16)
 def gaussian_sampler(
     variance: Fraction, word_bits: int = WORD_BITS, residual_bits: int = RESIDUAL_BITS
 ) -> Sampler:
-    """Discrete Gaussian in one table."""
+    """Sampler of the discrete Gaussian distribution in one table; variance in grid steps²."""
     return OneTable(DiscreteGaussian(variance), word_bits, residual_bits)
 
 
 def laplace_digits(rate: Fraction) -> int:
-    """Digits that a discrete Laplace of scale 1/rate grid steps needs; above 3 it is too large."""
+    """Number of digits that a discrete Laplace of scale 1/rate grid steps needs.
+
+    More than `MAX_DIGITS` means that the scale is too large.
+    """
     return _digits(1 / float(rate), 2)
 
 
 def staircase_digits(epsilon: Fraction) -> int:
-    """Digits that the stair number needs; above 3 the scale is too large."""
+    """Number of digits that the number of a stair needs.
+
+    More than `MAX_DIGITS` means that the scale is too large.
+    """
     return _digits(1 / float(epsilon), 4)
 
 
 def staircase_fits(epsilon: Fraction, steps: int) -> bool:
-    """Whether stairs of so many steps, and their noise, stay whole numbers in float64."""
+    """Whether stairs of the given width, and the noise, remain whole numbers in float64."""
     narrow = steps <= MAX_STAIR_STEPS and steps <= MAX_SCALE * epsilon
     return narrow and staircase_digits(epsilon) <= MAX_DIGITS
 
@@ -211,17 +270,18 @@ def gaussian_fits(sigma: float) -> bool:
 
 
 def _digits(scale: float, columns: int) -> int:
+    """Return the smallest number of digits for which the leading one fits a table."""
     most, digits = 1 << MAX_CELL_BITS, 1
     while digits <= MAX_DIGITS and _table_size(scale / BASE ** (digits - 1), columns) >= most:
         digits += 1
     return digits
 
 
-def _flat(epsilon: float, steps: int, inner: int) -> bool:
-    """Whether one table holds the outcomes of a staircase, and a short list all that it leaves.
+def _fits_one_table(epsilon: float, steps: int, inner: int) -> bool:
+    """Return True if one table holds the staircase and the list of R remains short.
 
-    A wide staircase has few outcomes, or none, that weigh a whole word; nearly everything would
-    then be drawn from a residual law of millions.
+    A wide staircase has few or no outcomes with the probability of a whole word. Nearly every draw
+    would then come from R, whose list would have millions of entries.
     """
     b, below = math.exp(-epsilon), -math.expm1(-epsilon)
     highest = math.log(below / (2 * inner + 2 * b * (steps - inner) - below))
@@ -233,6 +293,6 @@ def _flat(epsilon: float, steps: int, inner: int) -> bool:
 
 
 def _table_size(scale: float, columns: int) -> float:
-    """Outcomes of a two-sided law of this scale that weigh at least one word, from above."""
+    """Return an upper bound of the number of outcomes with at least the probability of a word."""
     height = WORD_BITS * math.log(2) - math.log(max(2.0, 2 * scale)) + 1
     return columns * (scale * max(height, 1.0) + 2)

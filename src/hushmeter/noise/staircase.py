@@ -6,23 +6,29 @@ With b = e^(−ε), Δ = Δ_g grid steps and an inner width r of 1 … Δ steps,
                a·b^(k+1)    for kΔ + r ≤ |i| < (k+1)Δ,
     a = (1 − b)/(2r + 2b(Δ − r) − (1 − b)).
 
-Proof of ε-differential privacy. P does not rise with |i|, and P(|i| + Δ) = b·P(|i|). Inputs after
-clamping and rounding are d ≤ Δ steps apart, and |i + d| ≤ |i| + Δ, so P(i)/P(i + d) ≤ 1/b = e^ε.
-The proof is for one reading: unlike Laplace, small changes of many readings each may cost ε.
+Proof of ε-differential privacy. P never increases with |i|, and P(|i| + Δ) = b·P(|i|). Inputs that
+differ by the protected change are d ≤ Δ steps apart after clamping and rounding. Since
+|i + d| ≤ |i| + Δ, P(i)/P(i + d) ≤ 1/b = e^ε. The proof is for one reading: unlike with Laplace
+noise, a small change of each of many readings may cost ε for each of them.
+
+References
+----------
+.. [1] Q. Geng, P. Kairouz, S. Oh, P. Viswanath, "The staircase mechanism in differential privacy",
+   IEEE Journal of Selected Topics in Signal Processing 9(7), 2015.
 """
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from hushmeter.checks import FloatArray, whole
 from hushmeter.errors import InputError
-from hushmeter.noise.grid import RESIDUAL_BITS, WORD_BITS
-from hushmeter.noise.mechanism import MAX_EPSILON, Mechanism
+from hushmeter.noise.mechanism import Mechanism
 from hushmeter.noise.parameters import Exact
 from hushmeter.noise.samplers import Sampler, staircase_fits, staircase_sampler
 
@@ -30,8 +36,8 @@ from hushmeter.noise.samplers import Sampler, staircase_fits, staircase_sampler
 class Staircase(Mechanism):
     """Algorithm 3. Discrete staircase noise, pure ε-differential privacy of one reading.
 
-    See `Mechanism` for the parameters; `touches` must be 1. The inner width r is the whole number
-    next to Δ_g/(1 + e^(ε/2)) with the smaller E|n|.
+    See `Mechanism` for the parameters; `touches` must be 1. Of the two whole numbers next to
+    Δ_g/(1 + e^(ε/2)), the inner width r is the one with the smaller E|n|.
 
     Examples
     --------
@@ -42,58 +48,46 @@ class Staircase(Mechanism):
 
     name: ClassVar[str] = "staircase"
 
-    def __init__(
-        self,
-        epsilon: Exact,
-        sensitivity: Exact,
-        grid: Exact = 1.0,
-        *,
-        clamp: tuple[float, float] | None = None,
-        on_grid: bool = False,
-        touches: int = 1,
-        max_epsilon: float = MAX_EPSILON,
-        engine: str = "table",
-        word_bits: int = WORD_BITS,
-        residual_bits: int = RESIDUAL_BITS,
-    ) -> None:
-        if touches != 1:
+    def _check_grid(self) -> None:
+        if self.touches != 1:
             raise InputError(
                 "the staircase protects one reading; for a change spread over several readings "
                 "use Laplace or Gaussian."
             )
-        super().__init__(
-            epsilon,
-            sensitivity,
-            grid,
-            clamp=clamp,
-            on_grid=on_grid,
-            touches=touches,
-            max_epsilon=max_epsilon,
-            engine=engine,
-            word_bits=word_bits,
-            residual_bits=residual_bits,
-        )
-        self.inner = best_inner(self.epsilon, self.steps)
+        super()._check_grid()
+
+    @cached_property
+    def inner(self) -> int:
+        """Inner width r of a stair [grid steps]."""
+        return best_inner(self.epsilon, self.steps)
 
     @property
     def scale(self) -> float:
-        """E|n| [W]: the λ of the continuous Laplace noise with the same mean size."""
+        """Mean absolute value E|n| [W]: the scale of Laplace noise with the same mean size."""
         return self.mean_abs
 
     @property
     def mean_abs(self) -> float:
-        """E|n| [W]; Δf·e^(ε/2)/(e^ε − 1) in the limit of a fine grid."""
+        """Mean absolute value E|n| [W]; Δf·e^(ε/2)/(e^ε − 1) in the limit of a fine grid."""
         return self.grid * _mean_abs(self.epsilon, self.steps, self.inner)
 
     @property
     def std(self) -> float:
         """Standard deviation [W]."""
         near, far = _moment(self.epsilon, self.steps, self.inner, 2)
-        # √b apart, so that it is not lost where b itself underflows.
+        # √b is a separate factor, because b itself may underflow to zero.
         return self.grid * math.hypot(math.sqrt(near), math.exp(-self.epsilon / 2) * math.sqrt(far))
 
     def epsilon_for(self, shift: Exact, touches: int = 1) -> float:
-        """ε·⌈steps(shift)/Δ_g⌉ for each of `touches` readings that change by `shift` watts."""
+        """Privacy loss ε·touches·⌈steps(shift)/Δ_g⌉.
+
+        Parameters
+        ----------
+        shift : exact number
+            Change of each reading [W].
+        touches : int
+            Number of readings that change.
+        """
         stairs = -(-self.steps_of(shift) // self.steps)
         return float(self.exact_epsilon * whole("touches", touches) * stairs)
 
@@ -122,29 +116,43 @@ class Staircase(Mechanism):
 
 
 def best_inner(epsilon: float, steps: int) -> int:
-    """Inner width r near Δ_g/(1 + e^(ε/2)) with the smaller E|n|, within 1 … Δ_g."""
+    """Inner width r of a stair with the smallest E|n|.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε of one reading.
+    steps : int
+        Sensitivity Δ_g [grid steps].
+
+    Returns
+    -------
+    int
+        The better of the two whole numbers next to Δ_g/(1 + e^(ε/2)), within 1 … Δ_g [grid steps].
+    """
     middle = steps * math.exp(-epsilon / 2) / (1 + math.exp(-epsilon / 2))
     choices = {min(steps, max(1, r)) for r in (math.floor(middle), math.ceil(middle))}
     return min(sorted(choices), key=lambda r: _mean_abs(epsilon, steps, r))
 
 
 def _unit(epsilon: float, steps: int, inner: int) -> float:
-    """a, the mass of zero."""
+    """Return a, the probability of zero."""
     b, below = math.exp(-epsilon), -math.expm1(-epsilon)
     return below / (2 * inner + 2 * b * (steps - inner) - below)
 
 
 def _mean_abs(epsilon: float, steps: int, inner: int) -> float:
-    """E|n| in grid steps."""
+    """Return E|n| in grid steps."""
     near, far = _moment(epsilon, steps, inner, 1)
     return near + math.exp(-epsilon) * far
 
 
 def _moment(epsilon: float, steps: int, inner: int, order: int) -> tuple[float, float]:
-    """E|n|^order = near + b·far in grid steps, order 1 or 2, summed over the stairs.
+    """Return near and far with E|n|^order = near + b·far in grid steps, for order 1 or 2.
 
-    A stair adds Σ_j (kΔ + j)^order, a polynomial in k; the sums over k of b^k, k·b^k and k²·b^k
-    are 1/(1 − b), b/(1 − b)² and b(1 + b)/(1 − b)³.
+    Stair k contributes Σ_j (kΔ + j)^order, which is a polynomial in k; the sums over k of b^k,
+    k·b^k and k²·b^k are 1/(1 − b), b/(1 − b)² and b(1 + b)/(1 − b)³. The factor b is kept apart
+    so that `std` can take its root before it underflows.
     """
     b, below = math.exp(-epsilon), -math.expm1(-epsilon)
     sums = (1 / below, 1 / below**2, (1 + b) / below**3)
@@ -163,6 +171,6 @@ def _moment(epsilon: float, steps: int, inner: int, order: int) -> tuple[float, 
 
 
 def _power_sum(count: int, power: int) -> Fraction:
-    """Σ j^power for j = 0 … count − 1."""
+    """Return Σ j^power for j = 0 … count − 1."""
     m = count - 1
     return Fraction([count, m * count // 2, m * count * (2 * m + 1) // 6][power])

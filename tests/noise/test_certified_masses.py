@@ -5,18 +5,24 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from hushmeter.noise.laws import (
-    Digit,
+from hushmeter.noise.certified_masses import (
     DiscreteGaussian,
     FlatStaircase,
+    GeometricDigit,
+    Interval,
     StairClass,
     TwoSidedGeometric,
     class_layout,
+    exactly,
+    exp_minus,
+    geometric,
 )
 
 LAWS = [
-    Digit(Fraction(1, 9), 37),
+    GeometricDigit(Fraction(1, 9), 37),
     TwoSidedGeometric(Fraction(1, 9)),
     TwoSidedGeometric(Fraction(1, 9), 15),
     FlatStaircase(Fraction(1, 2), 7, 3),
@@ -51,7 +57,7 @@ def test_two_sided_geometric_is_the_discrete_laplace():
 def test_digits_multiply_to_the_discrete_laplace():
     rate, base = Fraction(1, 20), 7
     leading = np.array(TwoSidedGeometric(rate, base).masses(160, 60)[0], dtype=float) / 2.0**160
-    digit = np.array(Digit(rate, base).masses(160, 60)[0], dtype=float) / 2.0**160
+    digit = np.array(GeometricDigit(rate, base).masses(160, 60)[0], dtype=float) / 2.0**160
     whole = np.array(TwoSidedGeometric(rate).masses(160, 60)[0], dtype=float) / 2.0**160
     for magnitude in range(100):
         q, d = divmod(magnitude, base)
@@ -86,3 +92,34 @@ def test_discrete_gaussian_agrees_with_its_theta_function():
         for index in range(0, 60, 2):
             exact = mpmath.exp(-inverse * (index // 2) ** 2) / total * mpmath.mpf(2) ** 200
             assert low[index] <= exact <= high[index]
+
+
+@given(st.fractions(min_value=0, max_value=400, max_denominator=10**12), st.integers(8, 300))
+@settings(max_examples=60, deadline=None)
+def test_exp_minus_encloses_the_exponential_as_mpmath_sees_it(x, bits):
+    bounds = exp_minus(x, bits)
+    with mpmath.workprec(2 * bits + 800):
+        value = mpmath.exp(-mpmath.mpf(x.numerator) / x.denominator) * mpmath.mpf(2) ** bits
+        assert bounds.low <= value <= bounds.high
+    assert bounds.high - bounds.low <= 2
+
+
+@pytest.mark.parametrize("operation", ["__add__", "__sub__", "__mul__", "__truediv__"])
+def test_operations_enclose_the_rational_result(operation):
+    a, b = Fraction(17, 19), Fraction(5, 13)
+    bounds = getattr(exactly(a, 40), operation)(exactly(b, 40))
+    exact = getattr(a, operation)(b) * 2**40
+    assert bounds.low <= exact <= bounds.high
+    assert bounds.high - bounds.low <= 16
+
+
+def test_whole_numbers_multiply_exactly():
+    assert Interval(3, 4, 10).times(5) == Interval(15, 20, 10)
+
+
+def test_geometric_bounds_enclose_every_power():
+    first, ratio = Fraction(2, 7), Fraction(901, 1000)
+    low, high = geometric(exactly(first, 100), exactly(ratio, 100), 200)
+    for k in range(200):
+        assert low[k] <= first * ratio**k * 2**100 <= high[k]
+    assert high[-1] - low[-1] < 400

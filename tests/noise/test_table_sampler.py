@@ -7,23 +7,23 @@ import numpy as np
 import pytest
 
 from hushmeter.errors import InputError
-from hushmeter.noise.grid import (
+from hushmeter.noise.certified_masses import (
+    DiscreteGaussian,
+    FlatStaircase,
+    GeometricDigit,
+    StairClass,
+    TwoSidedGeometric,
+)
+from hushmeter.noise.kernels import lookup
+from hushmeter.noise.randomness import Streams
+from hushmeter.noise.table_sampler import (
     TableSampler,
     build_residual,
     build_table,
     check_masses,
     floor_masses,
-    unfold_index,
+    to_outcome,
 )
-from hushmeter.noise.kernels import lookup
-from hushmeter.noise.laws import (
-    Digit,
-    DiscreteGaussian,
-    FlatStaircase,
-    StairClass,
-    TwoSidedGeometric,
-)
-from hushmeter.noise.randomness import Streams
 
 KEY = bytes(range(32))
 LAWS = [
@@ -31,7 +31,7 @@ LAWS = [
     TwoSidedGeometric(Fraction(1, 1400)),
     TwoSidedGeometric(Fraction(20)),
     TwoSidedGeometric(Fraction(1, 50000), 4095),
-    Digit(Fraction(1, 50000), 4095),
+    GeometricDigit(Fraction(1, 50000), 4095),
     FlatStaircase(Fraction(1), 101, 38),
     StairClass(Fraction(1, 100), 10**6, 499_000),
     DiscreteGaussian(Fraction(900)),
@@ -40,7 +40,7 @@ LAWS = [
 SMALL = [
     TwoSidedGeometric(Fraction(1, 4)),
     TwoSidedGeometric(Fraction(1, 30), 15),
-    Digit(Fraction(1, 30), 15),
+    GeometricDigit(Fraction(1, 30), 15),
     FlatStaircase(Fraction(1, 2), 5, 2),
     StairClass(Fraction(1, 2), 5, 2),
     DiscreteGaussian(Fraction(40)),
@@ -69,7 +69,7 @@ def test_every_outcome_has_its_certified_mass(law):
     held = table.weights()
     floors = np.array(floor_masses(law, 32))
     index = np.arange(floors.size)
-    values = unfold_index(index) if law.signed else index
+    values = to_outcome(index) if law.signed else index
     assert np.array_equal(held[values + table.offset], floors)
     assert int(held.sum()) == 1 << 32
     assert held[table.sentinel] == (1 << 32) - floors.sum() > 0
