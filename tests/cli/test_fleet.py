@@ -162,7 +162,7 @@ def test_two_at_once_and_one_wins(tmp_path):
 def test_fleet_stats(released, tmp_path):
     _, out, _ = released
     done = run("fleet-stats", out, "--by", "group", "--every", "day", "-o", tmp_path / "s.csv")
-    assert "a single reading is off by 2.121e+04 W" in done.stdout
+    assert "the standard error of a single reading is 2.121e+04 W" in done.stdout
     assert "feeder-00001" in done.stdout
     assert "clamped to 0 … 15000 W" in done.stdout
     rows = table_of(tmp_path / "s.csv")

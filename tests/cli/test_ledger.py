@@ -47,7 +47,7 @@ def test_from_nothing_to_a_capped_ledger(tmp_path):
     assert "Cap for meter 1001: ε = 0.3 in total." in own
     assert "is sound, 4 entries" in ask("verify", "--ledger", address, "--head", mark).stdout
     again = ask("init", "--ledger", address, expect=1)
-    assert "holds a ledger of 4 entries already" in again.stderr
+    assert "already holds a ledger of 4 entries" in again.stderr
 
 
 def test_show(url):
@@ -94,7 +94,7 @@ def test_verify_finds_tampering_and_a_cut(url, tmp_path):
     assert not told["sound"]
     assert len(told["problems"]) == 3
     words = ask("verify", "--ledger", url, expect=1).stdout
-    assert "the spend of meter 1002 in 2024-03-01 says 1 micro-ε" in words
+    assert "the spend of meter 1002 in 2024-03-01 is 1 micro-ε" in words
     assert "3 problems: do not release with this ledger." in words
 
 

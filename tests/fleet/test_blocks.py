@@ -15,8 +15,9 @@ from pyarrow import compute
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet import blocks as fleet_blocks
 from hushmeter.fleet.blocks import Blocks, calendar_of, labels_of
+from hushmeter.fleet.input_files import check_schema
+from hushmeter.fleet.job import Columns, parse_columns
 from hushmeter.fleet.kernels import take_slots
-from hushmeter.fleet.schema import Columns, check_schema, parse_columns
 from hushmeter.trace import check_interval, watts_per
 
 HOUR = 3600
@@ -44,7 +45,7 @@ def gather(rows, cuts=(), period="day", time_unit="s"):
     batches = []
     for start, end in itertools.pairwise((0, *sorted(cuts), len(rows))):
         if end > start:
-            batches.append(blocks.batch(record(rows[start:end], time_unit)))
+            batches.append(blocks.arrays(record(rows[start:end], time_unit)))
             blocks.add(batches[-1])
     return blocks, batches
 
@@ -115,7 +116,7 @@ def test_every_fault_is_found_as_the_rules_say(rows, cuts, period, time_unit):
         key: row for key, (row, _) in wanted.items()
     }
     assert all(wanted[key][1] in sentence for key, (_, sentence) in found.items())
-    kept = np.concatenate([blocks.keep(batch, blocks.bad)[0] for batch in batches])
+    kept = np.concatenate([blocks.kept_rows(batch, blocks.bad)[0] for batch in batches])
     assert blocks.row_counts.sum() == len(rows)
     assert kept.sum() == blocks.row_counts[~blocks.bad].sum()
     for keeps, (meter, time, *_) in zip(kept, rows, strict=True):

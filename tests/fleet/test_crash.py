@@ -24,9 +24,9 @@ from tests.fleet.cases import (
     spends,
 )
 
+from hushmeter.fleet.input_files import list_files
 from hushmeter.fleet.ledger import open_ledger
-from hushmeter.fleet.state import PrivateFolder
-from hushmeter.fleet.survey import list_files
+from hushmeter.fleet.output_folder import PrivateFolder
 
 KILLS = 110
 CHILD = Path(__file__).with_name("child.py")

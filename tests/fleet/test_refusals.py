@@ -217,8 +217,8 @@ def test_folders_that_will_not_do(tmp_path, ledger):
     for source, output, kind, message in (
         (empty, "out", DataError, "holds no .parquet files"),
         (file, "out", DataError, "is not a folder"),
-        (fleet, "in/out", InputError, "must not lie in one another"),
-        (fleet, ".", InputError, "must not lie in one another"),
+        (fleet, "in/out", InputError, "must not contain one another"),
+        (fleet, ".", InputError, "must not contain one another"),
         (fleet, "taken", DataError, "is not empty"),
         (fleet, "file", DataError, "is not a folder"),
         (fleet, "file/out", DataError, "cannot be written: Not a directory"),
@@ -233,7 +233,7 @@ def test_folders_that_will_not_do(tmp_path, ledger):
     ("name", "stream", "message"),
     [
         ("a\nb.parquet", "load", "'a.*b.parquet', whose name is too long or cannot be"),
-        ("b.parquet", "", "stream must be text that can be printed"),
+        ("b.parquet", "", "stream must be printable text"),
     ],
 )
 def test_names_that_the_ledger_cannot_keep(tmp_path, ledger, name, stream, message):

@@ -162,7 +162,7 @@ def test_folders_that_are_no_release(case, tmp_path):
         summarise_fleet(case[1], every="week")
     for text in ("{", "[]", json.dumps({"schema": "other"})):
         (tmp_path / "manifest.json").write_text(text)
-        with pytest.raises(DataError, match="not a manifest of a fleet"):
+        with pytest.raises(DataError, match="not the manifest of a fleet"):
             summarise_fleet(tmp_path)
 
 

@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet.schema import Columns, check_schema
+from hushmeter.fleet.input_files import check_schema
+from hushmeter.fleet.job import Columns
 from hushmeter.synth.fleet import METERS_PER_FEEDER, FleetPlan, draw_feeder, write_fleet
 
 

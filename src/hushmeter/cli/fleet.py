@@ -1,4 +1,4 @@
-"""`hushmeter fleet`: release a fleet of meters, charged to a ledger."""
+"""`hushmeter fleet`: release the readings of a fleet of meters, charged to a ledger."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def fleet(
     source: Annotated[Path, typer.Argument(help="Folder with Parquet files.", metavar="IN_DIR")],
     epsilon: Annotated[str, EPSILON],
     mechanism: Annotated[str, MECHANISM] = "laplace",
-    span: Annotated[str, typer.Option(help="What ε protects: one reading or day.")] = "reading",
+    span: Annotated[str, typer.Option(help="Unit that ε protects: reading or day.")] = "reading",
     sensitivity: Annotated[
         str | None,
-        typer.Option(help="Protect a change of so many watts, not any value within the clamp."),
+        typer.Option(help="Protect a change of this many watts, not any value within the clamp."),
     ] = None,
     clamp: Annotated[str, CLAMP],
     grid: Annotated[str, GRID] = "1",
@@ -40,44 +40,47 @@ def fleet(
     max_epsilon: Annotated[float, MAX_EPSILON] = 20.0,
     ledger: Annotated[str, typer.Option(help="sqlite:///file.db or postgresql://…")],
     period: Annotated[
-        str, typer.Option(help="What the ledger charges: each UTC day, or month.")
+        str, typer.Option(help="Period that the ledger charges: each UTC day or month.")
     ] = "day",
-    stream: Annotated[str, typer.Option(help="Which series of the meters this is.")] = "load",
+    stream: Annotated[str, typer.Option(help="Name of the series of the meters.")] = "load",
     interval: Annotated[
-        str | None, typer.Option(help="Length of a reading; as in the first file if not given.")
+        str | None, typer.Option(help="Length of a reading; by default that of the first file.")
     ] = None,
     columns: Annotated[
         str | None,
-        typer.Option(help="Other names: meter=…,time=…,value=…,unit=…,interval=…"),
+        typer.Option(help="Other column names: meter=…,time=…,value=…,unit=…,interval=…"),
     ] = None,
     correct: Annotated[
-        bool, typer.Option("--correct", help="Release again with fresh noise; spends again.")
+        bool,
+        typer.Option("--correct", help="Release periods again, with fresh noise and a new charge."),
     ] = False,
     spark: Annotated[
         str | None,
         typer.Option(
-            help="Work on this Spark cluster: spark://host:7077, or submit under spark-submit.",
+            help="Use this Spark cluster: spark://host:7077, or submit under spark-submit.",
             metavar="MASTER_URL",
         ),
     ] = None,
     jobs: Annotated[int, JOBS] = 1,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a killed release.")] = False,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder, new or empty.")],
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue an interrupted release.")
+    ] = False,
+    output: Annotated[Path, typer.Option("-o", "--output", help="A new or empty folder.")],
     json: Annotated[bool, JSON] = False,
 ) -> None:
     """Release every Parquet file of a folder under differential privacy.
 
-    Each file needs a meter id, a time with its zone, a value, its unit and its interval_s; other
-    columns are carried through. Every (meter, period) is paid for in the ledger before any of it
-    is written. What cannot be released is left out, costs nothing and is listed in
-    quarantine.csv; the exit code is then 1. The output is the same for any number of workers.
+    Each file needs a meter id, a time with a zone, a value, its unit and its interval_s; other
+    columns are copied unchanged. The ledger charges every (meter, period) before any of it is
+    written. What cannot be released is left out, costs nothing and is listed in quarantine.csv;
+    the exit code is then 1. The output is the same for any number of workers.
 
     Example: hushmeter fleet readings/ -e 1 --clamp 0,15000 --ledger sqlite:///ledger.db -o out -j 2
     """
     from hushmeter.cli.parsing import parse_interval
     from hushmeter.cli.progress import row_progress
     from hushmeter.fleet import FleetTerms, release_fleet
-    from hushmeter.fleet.schema import parse_columns
+    from hushmeter.fleet.job import parse_columns
     from hushmeter.noise.parameters import parse_clamp
 
     terms = FleetTerms(
@@ -110,11 +113,11 @@ def fleet(
             report=report,
             schedule=schedule,
         )
-    _tell(done, output, json)
+    _print_result(done, output, json)
 
 
 def _scheduler(spark: str | None, ledger: str) -> AbstractContextManager[Schedule | None]:
-    """Who hands out the files: worker processes here (None), or a Spark cluster."""
+    """Return the scheduler of a Spark cluster, or None for worker processes of this machine."""
     if spark is None:
         return nullcontext()
     from hushmeter.fleet.spark import cluster_schedule
@@ -122,18 +125,20 @@ def _scheduler(spark: str | None, ledger: str) -> AbstractContextManager[Schedul
     return cluster_schedule(spark, ledger)
 
 
-def _tell(done: FleetRelease, output: Path, json: bool) -> None:
+def _print_result(done: FleetRelease, output: Path, json: bool) -> None:
+    """Print what was released; exit with code 1 if something was left out."""
     facts = done.manifest
     if json:
         print_json(facts)
     else:
-        _summary(facts, output)
+        _print_summary(facts, output)
     if not done.complete:
         typer.echo(f"hushmeter: {_left_out(facts, output)}", err=True)
         raise typer.Exit(1)
 
 
-def _summary(facts: dict[str, Any], output: Path) -> None:
+def _print_summary(facts: dict[str, Any], output: Path) -> None:
+    """Print a manifest in five lines."""
     from hushmeter.formatting import format_watts
 
     promise, noise = facts["promise"], facts["promise"]["mechanism"]
@@ -156,11 +161,12 @@ def _summary(facts: dict[str, Any], output: Path) -> None:
 
 
 def count_of(number: int, noun: str) -> str:
-    """3 files, 1 file."""
+    """Return a number and a noun, such as "3 files" or "1 file"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _left_out(facts: dict[str, Any], output: Path) -> str:
+    """Return one sentence about what was left out."""
     from hushmeter.fleet.manifest import QUARANTINE
 
     left = facts["quarantine"]

@@ -1,4 +1,4 @@
-"""`hushmeter fleet-stats`: sums of a released fleet and how far to trust them."""
+"""`hushmeter fleet-stats`: sums of a released fleet with their standard errors."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ if TYPE_CHECKING:
     from hushmeter.fleet.statistics import FleetSummary
 
 _SHOWN = 24
+"""Most rows that are printed."""
 
 
 def fleet_stats(
     folder: Annotated[Path, typer.Argument(help="A released folder.", metavar="OUT_DIR")],
     by: Annotated[str, typer.Option(help="Column to group by: group, meter, …")] = "group",
-    every: Annotated[str, typer.Option(help="hour, day, month (UTC) or all.")] = "month",
+    every: Annotated[
+        str, typer.Option(help="UTC period of a sum: hour, day, month or all.")
+    ] = "month",
     energy_price: Annotated[
-        float | None, typer.Option(help="Money per kWh, for bills (with --by meter).")
+        float | None, typer.Option(help="Price per kWh, for bills (with --by meter).")
     ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write all rows as .csv or .parquet.")
@@ -29,10 +32,10 @@ def fleet_stats(
     force: Annotated[bool, FORCE] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Energy, mean power and bills of groups, each with its standard error.
+    """Print energy, mean power and bills of groups, each with its standard error.
 
-    The errors follow from the known noise alone: two times out of three the true number lies
-    within one of them, 19 times out of 20 within two.
+    The errors follow from the known noise alone. The true number is within one standard error
+    two times out of three, and within two of them 19 times out of 20.
 
     Example: hushmeter fleet-stats out --by group --every hour -o feeders.csv
     """
@@ -53,21 +56,22 @@ def fleet_stats(
             {**row, "start": stamp}
             for row, stamp in zip(summary.table.to_dict("records"), _stamps(summary), strict=True)
         ]
-        told = {"reading_se_w": summary.reading_se_w, "notes": summary.notes, "rows": rows}
-        print_json({**told, "files": files})
+        facts = {"reading_se_w": summary.reading_se_w, "notes": summary.notes, "rows": rows}
+        print_json({**facts, "files": files})
         return
-    _report(summary, by, every)
+    _print_report(summary, by, every)
     print_files(files)
 
 
 def _stamps(summary: FleetSummary) -> list[str | None]:
-    """Starts as text; None where all times are taken together."""
+    """Return the start of each row as text; None if a row covers all times."""
     starts = summary.table["start"]
     texts = starts.dt.strftime("%Y-%m-%dT%H:%MZ")
     return [text if there else None for text, there in zip(texts, starts.notna(), strict=True)]
 
 
-def _report(summary: FleetSummary, by: str, every: str) -> None:
+def _print_report(summary: FleetSummary, by: str, every: str) -> None:
+    """Print the first rows as a table, and the notes."""
     table = summary.table
     pairs = [("energy_kwh", "energy_se_kwh", "kWh"), ("mean_w", "mean_se_w", "mean W")]
     if "bill" in table:
@@ -78,7 +82,10 @@ def _report(summary: FleetSummary, by: str, every: str) -> None:
         for value, error, _ in pairs:
             row += _with_error(float(table[value].iloc[i]), float(table[error].iloc[i]))
         rows.append(row)
-    title = f"By {by}, every {every}; a single reading is off by {summary.reading_se_w:.4g} W"
+    title = (
+        f"By {by}, every {every}; the standard error of a single reading is "
+        f"{summary.reading_se_w:.4g} W"
+    )
     header = [by, "from (UTC)", "readings"]
     print_table(title, [*header, *(cell for *_, unit in pairs for cell in (unit, "±"))], rows)
     if len(table) > _SHOWN:
@@ -88,7 +95,7 @@ def _report(summary: FleetSummary, by: str, every: str) -> None:
 
 
 def _with_error(value: float, error: float) -> tuple[str, str]:
-    """A number to the place of the second digit of its error."""
+    """Round a number to the place of the second digit of its error."""
     import math
 
     places = max(0, 1 - math.floor(math.log10(error))) if error > 0 else 2

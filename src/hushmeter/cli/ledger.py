@@ -1,4 +1,4 @@
-"""`hushmeter ledger`: the privacy ledger, made, looked at, verified, capped and exported."""
+"""`hushmeter ledger`: make, show, verify, cap and export the privacy ledger."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hushmeter.fleet.ledger import Balance, Cap, Ledger, Spend
 
 app = typer.Typer(
-    help="The privacy ledger: what every meter has spent, and what it has left.",
+    help="The privacy ledger: what every meter has spent and may still spend.",
     no_args_is_help=True,
 )
 
@@ -24,7 +24,7 @@ Json = Annotated[bool, JSON]
 
 @app.command("init")
 def init(ledger: Url, json: Json = False) -> None:
-    """Make an empty ledger; one that exists is left alone.
+    """Make an empty ledger; an existing one is left unchanged.
 
     Example: hushmeter ledger init --ledger sqlite:///ledger.db
     """
@@ -34,7 +34,7 @@ def init(ledger: Url, json: Json = False) -> None:
     with open_ledger(ledger, create=True) as opened:
         head = opened.head()
         if head.count > 1:
-            raise DataError(f"{opened.name} holds a ledger of {head.count} entries already.")
+            raise DataError(f"{opened.name} already holds a ledger of {head.count} entries.")
         if json:
             print_json({"ledger": opened.name, "head": str(head)})
             return
@@ -44,20 +44,22 @@ def init(ledger: Url, json: Json = False) -> None:
 @app.command("show")
 def show(
     ledger: Url,
-    meter: Annotated[str | None, typer.Option("--meter", help="Every spend of this one.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many meters to list.")] = 20,
+    meter: Annotated[
+        str | None, typer.Option("--meter", help="Show every spend of this meter.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Largest number of meters to list.")] = 20,
     json: Json = False,
 ) -> None:
     """Show what is spent and what is left, the meters that spent most first.
 
-    Keep the high-water mark elsewhere: `verify --head` then sees if the ledger's end was cut.
+    Keep the high-water mark elsewhere; `verify --head` then detects a missing end of the ledger.
 
     Example: hushmeter ledger show --ledger sqlite:///ledger.db --meter 1001
     """
     from hushmeter.fleet.ledger import open_ledger
 
     with open_ledger(ledger) as opened:
-        told = _describe(opened)
+        facts = _describe(opened)
         if meter is None:
             balances = opened.balances(limit)
             spends: list[Spend] = []
@@ -65,15 +67,15 @@ def show(
             balances = [opened.balance(meter)]
             spends = opened.history(meter)
     if json:
-        told["meters_shown"] = [_plain(balance) for balance in balances]
-        print_json(told | ({"spends": spends} if meter is not None else {}))
+        facts["meters_shown"] = [_balance_facts(balance) for balance in balances]
+        print_json(facts | ({"spends": spends} if meter is not None else {}))
         return
     typer.echo(
-        f"{told['ledger']}: {told['meters']} meters, {told['spends']} spends, "
-        f"{told['entries']} entries."
+        f"{facts['ledger']}: {facts['meters']} meters, {facts['spends']} spends, "
+        f"{facts['entries']} entries."
     )
-    typer.echo(f"High-water mark: {told['head']}")
-    typer.echo(f"Cap for all meters: {_cap_words(told['cap'])}.")
+    typer.echo(f"High-water mark: {facts['head']}")
+    typer.echo(f"Cap for all meters: {_cap_words(facts['cap'])}.")
     _print_balances(balances)
     if meter is not None:
         _print_spends(spends)
@@ -87,9 +89,9 @@ def verify(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Replay the whole ledger and say what was changed, removed, inserted or reordered.
+    """Replay the whole ledger and report what was changed, removed, inserted or reordered.
 
-    Exit code 1 if anything was. A cut end shows only against a high-water mark.
+    The exit code is then 1. A missing end is detected only with a high-water mark.
 
     Example: hushmeter ledger verify --ledger sqlite:///ledger.db --head 12:9f…
     """
@@ -115,21 +117,22 @@ def verify(
 def cap(
     ledger: Url,
     total: Annotated[
-        str | None, typer.Option("--total", help="ε over all periods; none lifts it.")
+        str | None, typer.Option("--total", help="ε over all periods; none removes the cap.")
     ] = None,
     window: Annotated[
         str | None,
-        typer.Option("--window", help="W,ε: ε over any W periods in a row; none lifts it."),
+        typer.Option("--window", help="W,ε: ε over any W periods in a row; none removes the cap."),
     ] = None,
     meter: Annotated[
-        str | None, typer.Option("--meter", help="Of this meter, in place of the cap for all.")
+        str | None,
+        typer.Option("--meter", help="Cap this meter only, in place of the cap for all."),
     ] = None,
     json: Json = False,
 ) -> None:
     """Cap what meters may spend from now on.
 
-    What is not named stays as it was. A cap below what is spent leaves no room, but undoes
-    nothing. Lifting a meter's own cap puts it under the cap for all again.
+    A cap that is not given stays as it was. A cap below what is already spent allows no further
+    spend. A meter whose own cap is removed is under the cap for all meters again.
 
     Example: hushmeter ledger cap --ledger sqlite:///ledger.db --total 20 --window 30,5
     """
@@ -141,9 +144,9 @@ def cap(
         head = opened.head()
     who = "all meters" if meter is None else f"meter {meter}"
     if json:
-        print_json({"meter": meter, **_cap_plain(now), "head": str(head)})
+        print_json({"meter": meter, **_cap_facts(now), "head": str(head)})
         return
-    typer.echo(f"Cap for {who}: {_cap_words(_cap_plain(now))}. High-water mark: {head}")
+    typer.echo(f"Cap for {who}: {_cap_words(_cap_facts(now))}. High-water mark: {head}")
 
 
 @app.command("export")
@@ -153,16 +156,16 @@ def export(
     force: Annotated[bool, FORCE] = False,
     json: Json = False,
 ) -> None:
-    """Write every spend with its release, source and time.
+    """Write every spend with its release, source and time to a file.
 
     Example: hushmeter ledger export --ledger sqlite:///ledger.db -o spends.parquet
     """
     from hushmeter.fleet.ledger import open_ledger
-    from hushmeter.fleet.ledger.export import export_rows
+    from hushmeter.fleet.ledger.ledger import export_spends
 
     with open_ledger(ledger) as opened:
         head = opened.head()
-        count = export_rows(opened, output, force=force)
+        count = export_spends(opened, output, force=force)
     if json:
         print_json({"spends": count, "files": [output], "head": str(head)})
         return
@@ -171,7 +174,7 @@ def export(
 
 
 def _frame(text: str | None) -> tuple[int, str] | str | None:
-    """W,ε as a pair."""
+    """Read W,ε as a pair."""
     from hushmeter.errors import InputError
 
     if text is None or text == "none":
@@ -183,6 +186,7 @@ def _frame(text: str | None) -> tuple[int, str] | str | None:
 
 
 def _describe(opened: Ledger) -> dict[str, Any]:
+    """Return the facts about a whole ledger."""
     everybody, single = opened.caps()
     meters, spends = opened.counts()
     head = opened.head()
@@ -192,23 +196,25 @@ def _describe(opened: Ledger) -> dict[str, Any]:
         "spends": spends,
         "entries": head.count,
         "head": str(head),
-        "cap": _cap_plain(everybody),
+        "cap": _cap_facts(everybody),
         "own_caps": len(single),
     }
 
 
-def _plain(balance: Balance) -> dict[str, Any]:
-    told: dict[str, Any] = {"meter": balance.meter, "spent": _epsilon(balance.spent)}
-    told |= _cap_plain(balance.cap) | {"remaining": _epsilon(balance.remaining)}
+def _balance_facts(balance: Balance) -> dict[str, Any]:
+    """Return the facts about one meter."""
+    facts: dict[str, Any] = {"meter": balance.meter, "spent": _epsilon(balance.spent)}
+    facts |= _cap_facts(balance.cap) | {"remaining": _epsilon(balance.remaining)}
     if balance.cap.window is not None:
-        told |= {
+        facts |= {
             "window_spent": _epsilon(balance.window),
             "window_remaining": _epsilon(balance.window_remaining),
         }
-    return told
+    return facts
 
 
-def _cap_plain(cap: Cap) -> dict[str, Any]:
+def _cap_facts(cap: Cap) -> dict[str, Any]:
+    """Return a cap as plain values."""
     width, most = cap.window or (None, None)
     return {
         "total_cap": _epsilon(cap.total),
@@ -218,6 +224,7 @@ def _cap_plain(cap: Cap) -> dict[str, Any]:
 
 
 def _cap_words(cap: dict[str, Any]) -> str:
+    """Return a cap in words."""
     parts = []
     if cap["total_cap"] is not None:
         parts.append(f"ε = {cap['total_cap']:g} in total")
@@ -233,9 +240,9 @@ def _epsilon(micro: int | None) -> float | None:
 def _print_balances(balances: list[Balance]) -> None:
     rows = []
     for balance in balances:
-        told = _plain(balance)
+        facts = _balance_facts(balance)
         keys = ("spent", "total_cap", "remaining", "window_spent", "window_remaining")
-        numbers = (told.get(key) for key in keys)
+        numbers = (facts.get(key) for key in keys)
         rows.append(
             (balance.meter, *("–" if number is None else f"{number:.6g}" for number in numbers))
         )

@@ -1,4 +1,4 @@
-r"""What spark-submit runs: `hushmeter fleet` with the cluster that spark-submit names.
+r"""The script for spark-submit: it runs `hushmeter fleet` on the cluster that spark-submit names.
 
 ::
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 def main() -> None:
     """Run `hushmeter fleet` with the arguments of this script."""
-    # A script's own folder comes first in the path, where our modules would hide others.
+    # Python puts the folder of a script first in the path, where our modules would hide others.
     sys.path[:] = [entry for entry in sys.path if Path(entry) != Path(__file__).parent]
     from hushmeter.cli import main as run
 

@@ -1,4 +1,4 @@
-"""`hushmeter synth-fleet`: a fleet of made-up meters."""
+"""`hushmeter synth-fleet`: a synthetic fleet of meters."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from hushmeter.cli.output import print_json
 
 def synth_fleet(
     *,
-    meters: Annotated[int, typer.Option(help="Meters.")] = 10_000,
-    days: Annotated[int, typer.Option(help="Days.")] = 30,
-    interval: Annotated[str, typer.Option(help="Length of a reading; divides a day.")] = "15min",
+    meters: Annotated[int, typer.Option(help="Number of meters.")] = 10_000,
+    days: Annotated[int, typer.Option(help="Number of days.")] = 30,
+    interval: Annotated[
+        str, typer.Option(help="Length of a reading, which must divide a day.")
+    ] = "15min",
     files: Annotated[
-        int | None, typer.Option(help="Files; one per two million rows if not given.")
+        int | None, typer.Option(help="Number of files; by default one per two million rows.")
     ] = None,
     start: Annotated[str, typer.Option(help="First day, UTC.")] = "2024-01-01",
     seed: Annotated[int, typer.Option(help="The same seed gives the same fleet.")] = 0,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder, new or empty.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="A new or empty folder.")],
     json: Annotated[bool, JSON] = False,
     unit: Annotated[str, typer.Option(help="W, kW, Wh or kWh (per interval).")] = "W",
 ) -> None:
-    """Write a synthetic fleet as Parquet: daily shapes, weekends, some solar roofs and cars.
+    """Write a synthetic fleet as Parquet files.
 
-    Columns: meter, time (UTC), value, unit, interval_s, group (the feeder, 50 meters each).
+    The households have daily shapes and weekends; some have solar panels, some charge a car.
+    Columns: meter, time (UTC), value, unit, interval_s, group (the feeder, of 50 meters).
 
     Example: hushmeter synth-fleet --meters 1000 --days 30 -o fleet
     """

@@ -1,18 +1,20 @@
-"""A fleet of meters from Parquet to Parquet on one machine, with a ledger that cannot be overspent.
+"""Releases of a fleet of meters, from Parquet to Parquet, charged to a privacy ledger.
 
-One file is one task, one batch of the ledger and one rename. Workers share nothing but the ledger,
-and a file's bytes depend on the file, the terms, the release key and what the ledger grants: they
-are the same for any number of workers and after any number of crashes. The manifest comes last;
-then the key is destroyed, and nobody can take the noise away or draw it again.
+One file is one task, one charge of the ledger and one rename. Workers share nothing but the
+ledger. The bytes of a released file depend on the input file, the terms, the release key and the
+rows that the ledger grants; they are the same for any number of workers and after any number of
+crashes. The manifest is written last. Then the release key is destroyed, so that nobody can
+remove the noise or draw it again.
 
-Rooms: `survey` looks at the input, `schema` says what a file must hold, `job` what is asked for;
-`task` protects one file with `input`, `blocks`, `kernels`, `keys` and `output`; `pool` has the
-worker processes and `warm` what they load; `state` is the private folder of an unfinished release,
-`manifest` the end of it; `operation` runs the whole.
+Modules: `job` states what is asked for; `input_files` lists, checks and reads the input; `blocks`
+and `kernels` check every row; `task` protects one file; `output_folder` has the private folder
+and the files being written; `workers` and `preload` run tasks in processes, `spark` on a cluster;
+`release` runs a whole release; `manifest` describes it; `statistics` adds up a released folder;
+`ledger` is the privacy ledger.
 """
 
 from hushmeter.fleet.job import FleetJob, FleetTerms
-from hushmeter.fleet.operation import FleetRelease, Report, Schedule, release_fleet
+from hushmeter.fleet.release import FleetRelease, Report, Schedule, release_fleet
 from hushmeter.fleet.task import FileReport
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The blocks of a file, a (meter, period) each, gathered batch by batch in bounded memory."""
+"""The blocks of a file, each a (meter, period), collected and checked in bounded memory."""
 
 from __future__ import annotations
 
@@ -12,35 +12,41 @@ from numpy.typing import NDArray
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError
 from hushmeter.fleet import kernels
-from hushmeter.fleet.ledger.batch import is_name
-from hushmeter.fleet.schema import TICKS, Columns
+from hushmeter.fleet.input_files import TICKS
+from hushmeter.fleet.job import Columns
+from hushmeter.fleet.ledger.transactions import is_name
 from hushmeter.trace import SECONDS_PER_DAY, UNITS, watts_per
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_BLOCKS = 1 << 18
+"""Most blocks of one file."""
+
 MAX_SLOT_BYTES = 1 << 26
-"""Bits that remember the times seen: 64 MiB stand for 5·10⁸ readings."""
+"""Most memory for the bits that record which times occurred: 64 MiB for 5·10⁸ readings."""
 
 LAST_DAY = "2200-01-01"
+"""First day that is too late."""
 
 Calendar = tuple[NDArray[np.int32], IntArray, IntArray]
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why rows were left out; without the reading itself.
+    """The reason why rows were left out; it never contains a reading.
 
     Attributes
     ----------
     meter, period : str
-        The block; empty where a whole file is meant, or the row does not say.
+        The block; empty if the problem concerns a whole file, or if the row has no meter or
+        time.
     row : int or None
-        First row that is at fault.
+        Number of the first row with the problem.
     time : str
-        Of that row, UTC.
+        Time of that row, UTC.
     sentence : str
+        The problem in one sentence.
     """
 
     meter: str
@@ -51,8 +57,26 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """A record batch as the kernels take it."""
+class RowArrays:
+    """The columns of a record batch as the arrays that the kernels take.
+
+    Attributes
+    ----------
+    codes : array
+        Code of the meter of every row; −1 where it is missing.
+    meter_map : array
+        Number of the meter of every code within the file.
+    times : array
+        Times [ticks]; −1 where missing.
+    values : array
+        Values; NaN where missing.
+    unit_codes : array
+        Code of the unit of every row; −1 where it is missing.
+    unit_map : array
+        Number of the unit of every code; −1 for an unknown unit.
+    intervals : array
+        Lengths of the readings [s]; −1 where missing.
+    """
 
     codes: NDArray[np.int32]
     meter_map: IntArray
@@ -65,16 +89,16 @@ class Batch:
 
 @dataclass(frozen=True)
 class Readings:
-    """The values of a record batch and their units: all that the noise needs.
+    """The values of a record batch and their units, which is all that the noise needs.
 
     Attributes
     ----------
     values : array
-        NaN where there is nothing.
+        Values; NaN where missing.
     unit_codes : array
-        −1 where there is nothing.
+        Code of the unit of every row; −1 where it is missing.
     factors : array
-        Watts per unit for every code; 1 for units nobody knows.
+        Watts per unit for every code; 1 for an unknown unit.
     """
 
     values: FloatArray
@@ -84,7 +108,20 @@ class Readings:
 
 @lru_cache(maxsize=2)
 def calendar_of(period: str) -> Calendar:
-    """Period of every day from 1970 to 2200, and first and end day of every period."""
+    """Return the UTC calendar from 1970 to 2200.
+
+    Parameters
+    ----------
+    period : {"day", "month"}
+        Kind of the periods.
+
+    Returns
+    -------
+    period_of_day : array
+        Number of the period of every day since 1970.
+    first, end : array
+        First day of every period, and the day after its last.
+    """
     days = np.arange(np.datetime64("1970-01-01", "D"), np.datetime64(LAST_DAY, "D"))
     starts = np.unique(days.astype("datetime64[M]")) if period == "month" else days
     first = starts.astype("datetime64[D]").astype(np.int64)
@@ -95,23 +132,32 @@ def calendar_of(period: str) -> Calendar:
 
 @lru_cache(maxsize=2)
 def labels_of(period: str) -> list[str]:
-    """Names of all periods: 2024-03-01, or 2024-03."""
+    """Return the names of all periods, such as 2024-03-01 or 2024-03."""
     first = calendar_of(period)[1].astype("datetime64[D]")
     texts: list[str] = np.datetime_as_string(first, "M" if period == "month" else "D").tolist()
     return texts
 
 
 class Blocks:
-    """Every block of one file and what is wrong with it.
+    """Every block of one file and its problem, if it has one.
 
     Parameters
     ----------
     columns : Columns
+        Names of the mandatory columns.
     period : {"day", "month"}
+        Kind of the periods.
     interval_s : int
-        That of the release; a block with another one is bad.
+        Length of a reading of the release [s]; a block with another length has a problem.
     unit : {"s", "ms", "us", "ns"}
-        Ticks of the file's times.
+        Unit of the file's times.
+
+    Attributes
+    ----------
+    count : int
+        Number of blocks.
+    rows : int
+        Number of rows.
     """
 
     def __init__(self, columns: Columns, period: str, interval_s: int, unit: str) -> None:
@@ -130,7 +176,7 @@ class Blocks:
         self._allocate(min(1024, self._most))
 
     def _allocate(self, room: int) -> None:
-        """Room for more blocks; what is known stays."""
+        """Make room for more blocks and keep those that are known."""
         kinds = (np.int64, np.int64, np.int8, np.int8, np.int64, np.int64, np.int64)
         facts = tuple(np.zeros(room, kind) for kind in kinds)
         for new, known in zip(facts, self._facts, strict=False):
@@ -142,13 +188,13 @@ class Blocks:
         self._table = np.full(1 << (2 * room - 1).bit_length(), -1, np.int64)
         kernels.rebuild(self._table, self._facts[0], self._facts[1], self.count)
 
-    def batch(self, record: pa.RecordBatch) -> Batch:
-        """The columns of a record batch as arrays; meters are numbered throughout the file."""
+    def arrays(self, record: pa.RecordBatch) -> RowArrays:
+        """Return the columns of a record batch as arrays, with meters numbered within the file."""
         names = self.columns
         codes, meters = _codes(record.column(names.meter))
         unit_codes, units = _codes(record.column(names.unit))
         known = {unit: number for number, unit in enumerate(UNITS)}
-        return Batch(
+        return RowArrays(
             codes=codes,
             meter_map=self._number(meters),
             times=_whole(record.column(names.time)),
@@ -158,9 +204,15 @@ class Blocks:
             intervals=_whole(record.column(names.interval)),
         )
 
-    def add(self, batch: Batch) -> None:
-        """Check the rows of the next batch of the file."""
-        columns = (batch.codes, batch.times, batch.values, batch.unit_codes, batch.intervals)
+    def add(self, part: RowArrays) -> None:
+        """Check the next rows of the file.
+
+        Raises
+        ------
+        DataError
+            If the file has too many blocks.
+        """
+        columns = (part.codes, part.times, part.values, part.unit_codes, part.intervals)
         step = self.interval_s * self.ticks
         scales = (SECONDS_PER_DAY * self.ticks, step, self.interval_s)
         row = 0
@@ -170,37 +222,37 @@ class Blocks:
                 row,
                 self.rows,
                 columns,
-                (batch.meter_map, batch.unit_map),
+                (part.meter_map, part.unit_map),
                 calendar_of(self.period),
                 scales,
                 (self._table, *self._facts, self._bits),
                 cursor,
             )
             self.count = int(cursor[0])
-            if row == batch.codes.size:
+            if row == part.codes.size:
                 break
             if self.count >= self._most:
                 raise DataError(
-                    f"holds more than {self._most} blocks of a meter and a {self.period}; "
+                    f"has more than {self._most} blocks of a meter and a {self.period}; "
                     "split it into smaller files."
                 )
             self._allocate(min(2 * self.count, self._most))
-        self.rows += batch.codes.size
+        self.rows += part.codes.size
 
     @property
     def bad(self) -> BoolArray:
-        """Blocks with a problem."""
+        """True for every block with a problem."""
         found: BoolArray = self._facts[3][: self.count] != kernels.FINE
         return found
 
     @property
     def row_counts(self) -> IntArray:
-        """Rows of every block."""
+        """Number of rows of every block."""
         counts: IntArray = self._facts[6][: self.count]
         return counts
 
     def names(self, blocks: IntArray) -> tuple[list[str], list[str]]:
-        """Meters and periods of some blocks, as text; empty where there is none."""
+        """Return the meters and periods of some blocks as text; empty where missing."""
         numbers, places = np.unique(self._facts[0][blocks], return_inverse=True)
         texts = ["" if n < 0 else self._names[n].as_py() for n in numbers.tolist()]
         labels = labels_of(self.period)
@@ -208,7 +260,7 @@ class Blocks:
         return [texts[m] for m in places.tolist()], [labels[p] if p >= 0 else "" for p in periods]
 
     def problems(self) -> list[Problem]:
-        """One for every bad block, in order of their rows."""
+        """Return the first problem of every bad block, in order of their rows."""
         found = np.flatnonzero(self.bad)
         _, _, _, codes, rows, ticks, _ = self._facts
         found = found[np.argsort(rows[found], kind="stable")]
@@ -220,12 +272,27 @@ class Blocks:
             out.append(Problem(meter, period, int(rows[block]), time, sentence))
         return out
 
-    def keep(self, batch: Batch, dropped: BoolArray) -> tuple[BoolArray, int]:
-        """Rows of a batch that lie outside the dropped blocks, and how many."""
-        mask: BoolArray = np.empty(batch.codes.size, np.bool_)
+    def kept_rows(self, part: RowArrays, dropped: BoolArray) -> tuple[BoolArray, int]:
+        """Find the rows that belong to no dropped block.
+
+        Parameters
+        ----------
+        part : RowArrays
+            Rows of the file.
+        dropped : array of bool
+            True for every block that is left out.
+
+        Returns
+        -------
+        mask : array of bool
+            True for every row that is kept.
+        kept : int
+            Number of rows that are kept.
+        """
+        mask: BoolArray = np.empty(part.codes.size, np.bool_)
         kept = kernels.mark_kept(
-            (batch.codes, batch.times),
-            batch.meter_map,
+            (part.codes, part.times),
+            part.meter_map,
             calendar_of(self.period),
             SECONDS_PER_DAY * self.ticks,
             (self._table, *self._facts[:2]),
@@ -235,7 +302,7 @@ class Blocks:
         return mask, int(kept)
 
     def readings(self, record: pa.RecordBatch) -> Readings:
-        """The values of a record batch with what turns them into watts."""
+        """Return the values of a record batch with the factors that convert them to watts."""
         codes, units = _codes(record.column(self.columns.unit))
         factors = [
             watts_per(unit, self.interval_s) if unit in UNITS else 1.0 for unit in units.to_pylist()
@@ -243,7 +310,7 @@ class Blocks:
         return Readings(_numbers(record.column(self.columns.value)), codes, np.array(factors))
 
     def _number(self, meters: pa.Array) -> IntArray:
-        """Numbers in the file of the meters of a batch; new ones are appended."""
+        """Return the numbers of meters within the file; new meters are appended."""
         import pyarrow as pa
         from pyarrow import compute
 
@@ -252,12 +319,13 @@ class Blocks:
         usable = list(filter(is_name, fresh.unique().to_pylist()))
         if usable:
             self._names = pa.concat_arrays([self._names, pa.array(usable, pa.string())])
-        # What the ledger cannot keep as a name is not found, and counts as missing.
+        # An id that the ledger cannot store is not found here and counts as missing.
         places = compute.index_in(names, value_set=self._names).fill_null(-1)
         numbers: IntArray = places.to_numpy().astype(np.int64)
         return numbers
 
     def _time(self, ticks: int) -> str:
+        """Return a time as text, UTC."""
         stamp = np.datetime64(ticks * (10**9 // self.ticks), "ns")
         text = str(np.datetime_as_string(stamp, unit="ns"))
         return text.rstrip("0").removesuffix(".") + "Z"
@@ -272,12 +340,12 @@ _SENTENCES = {
     kernels.NO_UNIT: "the unit is missing or none of " + ", ".join(UNITS) + ".",
     kernels.MIXED_UNITS: "the unit changes within the period.",
     kernels.NO_TIME: "the time is missing or outside 1970 to 2199.",
-    kernels.NO_METER: "the meter's id is missing, too long or cannot be printed.",
+    kernels.NO_METER: "the meter's id is missing, too long or not printable.",
 }
 
 
 def _codes(column: pa.Array) -> tuple[NDArray[np.int32], pa.Array]:
-    """Codes of a column, −1 where there is nothing, and what they stand for."""
+    """Return the codes of a column, −1 where it is null, and the value of every code."""
     import pyarrow as pa
 
     if isinstance(column, pa.DictionaryArray) and column.dictionary.null_count:
@@ -291,7 +359,7 @@ def _codes(column: pa.Array) -> tuple[NDArray[np.int32], pa.Array]:
 
 
 def _whole(column: pa.Array) -> IntArray:
-    """Whole numbers; −1 where there is nothing."""
+    """Return a column as whole numbers; −1 where it is null."""
     import pyarrow as pa
 
     if isinstance(column, pa.DictionaryArray):
@@ -302,7 +370,7 @@ def _whole(column: pa.Array) -> IntArray:
 
 
 def _numbers(column: pa.Array) -> FloatArray:
-    """Numbers as float64; NaN where there is nothing."""
+    """Return a column as float64; NaN where it is null."""
     import pyarrow as pa
 
     if isinstance(column, pa.DictionaryArray):

@@ -1,4 +1,4 @@
-"""What a fleet release asks for: plain data that any scheduler can send to any worker."""
+"""What a fleet release asks for, as plain data that any scheduler can send to any worker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from hushmeter import __version__
 from hushmeter.checks import one_of
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet.schema import PERIODS, Columns
 from hushmeter.privacy.units import Unit, calibrate, resolve_unit
 from hushmeter.trace import check_interval
 
@@ -18,7 +17,70 @@ if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism
 
 SPANS = ("reading", "day")
+PERIODS = ("day", "month")
 STREAM = "load"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of the mandatory columns of an input file.
+
+    Attributes
+    ----------
+    meter : str
+        Id of the meter, text or whole numbers.
+    time : str
+        Start of the reading, a timestamp with a zone.
+    value : str
+        The reading.
+    unit : str
+        Unit of the reading: W, kW, Wh or kWh.
+    interval : str
+        Length of the reading [s].
+    """
+
+    meter: str = "meter"
+    time: str = "time"
+    value: str = "value"
+    unit: str = "unit"
+    interval: str = "interval_s"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All five names in order."""
+        return (self.meter, self.time, self.value, self.unit, self.interval)
+
+
+def parse_columns(text: str | None) -> Columns:
+    """Read other names of the columns.
+
+    Parameters
+    ----------
+    text : str or None
+        Pairs such as `meter=mpan,time=read_at`; None keeps all default names.
+
+    Returns
+    -------
+    Columns
+
+    Raises
+    ------
+    InputError
+        If a pair is malformed, a role is unknown, or two roles share a column.
+    """
+    names: dict[str, str] = {}
+    known = asdict(Columns())
+    for part in (text or "").split(",") if text else ():
+        role, sign, name = part.partition("=")
+        if not sign or role.strip() not in known or not name.strip():
+            raise InputError(
+                f"columns must be ROLE=NAME pairs with a role of {', '.join(known)}; got {part!r}."
+            )
+        names[role.strip()] = name.strip()
+    columns = Columns(**names)
+    if len(set(columns.names)) < len(columns.names):
+        raise InputError(f"two roles share a column: {', '.join(columns.names)}.")
+    return columns
 
 
 @dataclass(frozen=True)
@@ -28,20 +90,21 @@ class FleetTerms:
     Attributes
     ----------
     epsilon : str
-        ε of the unit of protection, an exact decimal.
+        ε of the unit of protection, an exact decimal number.
     clamp : (low, high)
         Bounds of a reading [W], known beforehand.
     mechanism : {"laplace", "staircase", "gaussian"}
+        Distribution of the noise.
     span : {"reading", "day"}
         The unit of protection: one reading, or one whole day.
     sensitivity : str, optional
-        Protect a change of so many watts instead of any value within the clamp.
+        Protect a change of this many watts [W] instead of any value within the clamp.
     grid : str
         Step of the released power [W].
     delta : float
-        δ of the Gaussian.
+        δ of Gaussian noise.
     max_epsilon : float
-        The largest ε accepted.
+        Largest ε that is accepted.
     interval_s : int
         Length of a reading [s].
     period : {"day", "month"}
@@ -82,7 +145,10 @@ class FleetTerms:
         )
 
     def describe(self) -> dict[str, Any]:
-        """Plain facts, recorded in the ledger once per release and in the manifest."""
+        """Return plain facts, which the ledger records once per release and the manifest repeats.
+
+        The keys of the noise depend on them: any change gives other noise.
+        """
         unit, noise = self.unit, build_mechanism(self)
         return {
             "version": __version__,
@@ -104,7 +170,22 @@ class FleetTerms:
 
 @lru_cache(maxsize=8)
 def build_mechanism(terms: FleetTerms) -> Mechanism:
-    """The noise that keeps the promise; refuses terms that no noise can keep."""
+    """Build the noise that keeps a promise.
+
+    Parameters
+    ----------
+    terms : FleetTerms
+        The promise.
+
+    Returns
+    -------
+    Mechanism
+
+    Raises
+    ------
+    InputError
+        If no noise can keep the promise.
+    """
     from hushmeter.noise.parameters import clamp_bounds
 
     return calibrate(
@@ -120,24 +201,27 @@ def build_mechanism(terms: FleetTerms) -> Mechanism:
 
 @dataclass(frozen=True)
 class FleetJob:
-    """A release: its terms, where it reads and writes, who it is, and its secret.
+    """A release: its terms, its folders, its identity and its secret.
 
     Attributes
     ----------
     terms : FleetTerms
+        The promise.
     source_dir, output_dir : str
         Folders that every worker sees under the same name.
     ledger : str
-        URL; it may hold a password.
+        URL of the ledger; it may contain a password.
     release : str
         Identity of the release.
     stream : str
         Which series of the meters is released.
     correction : bool
-        Releases periods again that were released before, with fresh noise; spends again.
+        True to release periods again that were released before, with fresh noise and a new
+        charge.
     columns : Columns
+        Names of the input columns.
     key : bytes
-        The release key: whoever has it can take the noise away.
+        The release key. Anyone who has it can remove the noise.
     """
 
     terms: FleetTerms
@@ -152,31 +236,40 @@ class FleetJob:
 
     @property
     def ledger_stream(self) -> str:
-        """Stream in the ledger: a correction has one of its own, under the same caps."""
+        """Stream in the ledger; a correction has its own stream under the same caps."""
         return f"{self.stream} corrected by {self.release}" if self.correction else self.stream
 
     @property
     def charge(self) -> Charge:
-        """What the ledger is told."""
+        """Description of the release for the ledger."""
         from hushmeter.fleet.ledger import Charge
 
         return Charge(self.release, self.ledger_stream, self.terms.describe())
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the secret, and who made it."""
+        """Return everything except the secret, and the versions that decide on the noise."""
         plain = asdict(self)
         del plain["key"]
         plain["terms"]["clamp"] = list(self.terms.clamp)
-        return plain | {"made_by": _makers()}
+        return plain | {"made_by": _versions()}
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any], key: bytes) -> FleetJob:
-        """The job that `to_dict` wrote, unless another version did: its noise may differ."""
-        begun, here = (", ".join(map(" ".join, m.items())) for m in (plain["made_by"], _makers()))
+        """Return the job that `to_dict` described.
+
+        Raises
+        ------
+        DataError
+            If other versions of hushmeter or pyarrow began it, because their noise may differ.
+        """
+        begun, here = (
+            ", ".join(map(" ".join, versions.items()))
+            for versions in (plain["made_by"], _versions())
+        )
         if begun != here:
             raise DataError(
                 f"the release was begun with {begun} and this is {here}; finish it with the "
-                "former, as others may draw other noise."
+                "versions that began it, because others may draw other noise."
             )
         terms = dict(plain["terms"])
         terms["clamp"] = tuple(terms["clamp"])
@@ -184,12 +277,15 @@ class FleetJob:
         return cls(FleetTerms(**terms), columns=Columns(**plain["columns"]), key=key, **rest)
 
     def with_key(self, key: bytes) -> FleetJob:
-        """The same job with its secret."""
+        """Return the same job with a secret."""
         return replace(self, key=key)
 
 
-def _makers() -> dict[str, str]:
-    """What decides on the noise of a row: the sampler, and how a file is cut into records."""
+def _versions() -> dict[str, str]:
+    """Return the versions that decide on the noise of a row.
+
+    hushmeter has the sampler, and pyarrow decides how a file is cut into records.
+    """
     import pyarrow as pa
 
     return {"hushmeter": __version__, "pyarrow": pa.__version__}

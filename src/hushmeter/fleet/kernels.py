@@ -1,8 +1,8 @@
-"""Compiled passes over the rows of a file: which block a row belongs to, and what is wrong.
+"""Compiled loops over the rows of a file: to which block a row belongs, and what is wrong with it.
 
-A block is a (meter, period). Its facts lie in parallel arrays; an open-addressing table finds it.
-One bit per slot, a place on the grid of times, remembers which times have been seen, so that a
-duplicate is found in whatever order the rows come.
+A block is a (meter, period). Its facts are in parallel arrays, and a hash table with open
+addressing finds its number. A slot is a place on the grid of times. One bit per slot records which
+times have occurred, so that a duplicate is found in any order of the rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HALF = np.uint64(32)
 
 @njit(cache=True, inline="always")
 def _place(meter: Any, period: Any, mask: Any) -> Any:
-    """First cell of the table to look at."""
+    """Return the first cell of the table to look at."""
     key = (np.uint64(np.int64(meter)) << _HALF) ^ np.uint64(np.int64(period) & 0xFFFFFFFF)
     key *= _HASH
     key ^= key >> _HALF
@@ -35,7 +35,7 @@ def _place(meter: Any, period: Any, mask: Any) -> Any:
 
 @njit(cache=True)
 def find_block(meter: Any, period: Any, table: Any, meters: Any, periods: Any) -> Any:
-    """Cell of the table that holds the block, or the free one where it belongs."""
+    """Return the cell of the table that holds a block, or the free cell where it belongs."""
     mask = table.size - 1
     cell = _place(meter, period, mask)
     while table[cell] >= 0:
@@ -48,14 +48,17 @@ def find_block(meter: Any, period: Any, table: Any, meters: Any, periods: Any) -
 
 @njit(cache=True)
 def rebuild(table: Any, meters: Any, periods: Any, count: int) -> None:
-    """Enter all blocks into an empty table."""
+    """Enter all known blocks into an empty table."""
     for block in range(count):
         table[find_block(meters[block], periods[block], table, meters, periods)] = block
 
 
 @njit(cache=True)
 def even_stretch(start: int, codes: Any, times: Any, step: int, end_tick: Any) -> int:
-    """End of the rows from `start` on that have one meter and rise by one step, before a tick."""
+    """Return the end of the rows from `start` on with one meter and times one step apart.
+
+    The rows end before the tick `end_tick`.
+    """
     end = start + 1
     code, due = codes[start], times[start] + step
     while end < codes.size and codes[end] == code and times[end] == due and due < end_tick:
@@ -68,7 +71,7 @@ def even_stretch(start: int, codes: Any, times: Any, step: int, end_tick: Any) -
 def all_alike(
     start: int, end: int, values: Any, intervals: Any, step_s: int, unit_codes: Any
 ) -> bool:
-    """Whether rows have finite values, the right interval, and one unit."""
+    """Return whether rows have finite values, the correct interval and a single unit."""
     unit, odd = unit_codes[start], 0
     for i in range(start, end):
         value = values[i]
@@ -80,7 +83,7 @@ def all_alike(
 
 @njit(cache=True)
 def take_slots(bits: Any, first: int, slot: int, count: int) -> bool:
-    """Mark a range of slots as seen, unless one of them was: then nothing is marked."""
+    """Mark a range of slots as seen; return False and mark nothing if one was seen before."""
     one, ones = np.uint64(1), ~np.uint64(0)
     head, tail = slot >> 6, (slot + count - 1) >> 6
     for phase in range(2):
@@ -89,7 +92,7 @@ def take_slots(bits: Any, first: int, slot: int, count: int) -> bool:
             if word == head:
                 mask &= ones << np.uint64(slot & 63)
             if word == tail:
-                # Shifted in two steps, as a shift by 64 is not defined.
+                # The shift is done in two steps, because a shift by 64 is not defined.
                 mask &= ~((ones << np.uint64((slot + count - 1) & 63)) << one)
             if phase == 0 and bits[first + word] & mask:
                 return False
@@ -100,7 +103,10 @@ def take_slots(bits: Any, first: int, slot: int, count: int) -> bool:
 
 @njit(cache=True)
 def check_row(value: float, interval: int, step_s: int, unit: Any, block: int, units: Any) -> int:
-    """What is wrong with a row whose meter and time are fine; a block takes its first unit."""
+    """Return the problem of a row whose meter and time are correct.
+
+    The first row of a block decides the unit of the block.
+    """
     if value != value:
         return NO_VALUE
     if value - value != 0.0:
@@ -125,15 +131,15 @@ def check_rows(
     blocks: Any,
     cursor: Any,
 ) -> int:
-    """Enter rows into their blocks; returns the first row that found no room for a new block.
+    """Enter rows into their blocks.
 
-    Rows of one meter at even steps are taken together where nothing is wrong with them; where
-    something is, the rows of that stretch go one by one.
+    Consecutive rows of one meter at even steps are checked together. If one of them has a
+    problem, the rows of that stretch are checked one by one.
 
     Parameters
     ----------
     start, first_row : int
-        Row of the batch to begin with, and the row of the file at which the batch begins.
+        Row of the record to begin with, and the row of the file at which the record begins.
     columns : tuple of arrays
         Codes of the meters (−1: none), times [ticks], values, codes of the units, intervals [s].
     maps : tuple of arrays
@@ -146,7 +152,12 @@ def check_rows(
         Table, meters, periods, units, problems, rows and ticks of the first problem, row counts,
         bits; filled up to cursor[0].
     cursor : array
-        Number of blocks; most that fit.
+        Number of blocks, and the largest number that fits.
+
+    Returns
+    -------
+    int
+        The first row that found no room for a new block; the number of rows if all did.
     """
     codes, times, values, unit_codes, intervals = columns
     meter_map, unit_map = maps
@@ -155,6 +166,7 @@ def check_rows(
     table, meters, periods, units, problems, rows, ticks, counts, bits = blocks
     words = bits.size // meters.size
     i = start
+    # Rows before `singly` are checked one by one.
     singly = start
     while i < codes.size:
         t = times[i]
@@ -201,7 +213,7 @@ def check_rows(
 def mark_kept(
     columns: Any, meter_map: Any, calendar: Any, day: int, blocks: Any, dropped: Any, keep: Any
 ) -> int:
-    """keep[i]: whether row i lies in a block that is not dropped; returns how many do."""
+    """Set keep[i] if the block of row i is not dropped, and return how many rows are kept."""
     codes, times = columns
     period_of_day, starts, ends = calendar
     table, meters, periods = blocks
@@ -224,7 +236,10 @@ def mark_kept(
 
 @njit(cache=True)
 def to_watts(values: Any, codes: Any, factors: Any, low: float, high: float, out: Any) -> None:
-    """Clamped watts; what is no number becomes `low`, and its row is left out anyway."""
+    """Convert values to clamped watts.
+
+    A value that is not a number becomes `low`; its row is left out in any case.
+    """
     for i in range(out.size):
         factor = factors[codes[i]] if codes[i] >= 0 else 1.0
         watts = values[i] * factor
@@ -233,7 +248,7 @@ def to_watts(values: Any, codes: Any, factors: Any, low: float, high: float, out
 
 @njit(cache=True)
 def from_watts(watts: Any, codes: Any, factors: Any) -> None:
-    """Watts back to the unit of each row, in place."""
+    """Convert watts back to the unit of each row, in place."""
     for i in range(watts.size):
         if codes[i] >= 0:
             watts[i] /= factors[codes[i]]

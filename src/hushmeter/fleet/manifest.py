@@ -1,8 +1,8 @@
-"""The manifest of a finished release, written last, and the report of what was left out.
+"""The manifest of a finished release, and the list of what was left out.
 
-A folder without a manifest is not a release. The manifest is public: it says what was promised
-and what lies in the folder. `quarantine.csv` is for the operator: it names meters and reasons, but
-never a reading.
+The manifest is written last: a folder without a manifest is not a release. It is public and states
+what was promised and which files the folder holds. `quarantine.csv` is for the operator. It names
+meters and reasons, but never a reading.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from hushmeter.errors import DataError
-from hushmeter.fleet.job import FleetJob, FleetTerms
-from hushmeter.fleet.schema import Columns
-from hushmeter.fleet.state import write_durably
+from hushmeter.fleet.job import Columns, FleetJob, FleetTerms
+from hushmeter.fleet.output_folder import write_durably
 from hushmeter.fleet.task import FileReport
 
 SCHEMA = "hushmeter-fleet-1"
@@ -30,18 +29,22 @@ QUARANTINE = "quarantine.csv"
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a finished release says about itself.
+    """The manifest of a finished release.
 
     Attributes
     ----------
     release, stream : str
+        Identity of the release, and the series of the meters.
     correction : bool
+        True if the release corrects an earlier one.
     terms : FleetTerms
+        The promise.
     columns : Columns
+        Names of the columns.
     files : tuple of str
         Released files, relative to the folder.
     facts : dict
-        All of the JSON.
+        The complete JSON.
     """
 
     release: str
@@ -56,18 +59,35 @@ class Manifest:
 def write_manifest(
     folder: Path, job: FleetJob, reports: Sequence[FileReport], ledger_head: str
 ) -> dict[str, Any]:
-    """Write quarantine.csv, if there is anything to tell, and then the manifest."""
+    """Write quarantine.csv, if anything was left out, and then the manifest.
+
+    Parameters
+    ----------
+    folder : Path
+        The output folder.
+    job : FleetJob
+        The release.
+    reports : sequence of FileReport
+        The reports of all files.
+    ledger_head : str
+        Head of the ledger after the release.
+
+    Returns
+    -------
+    dict
+        The manifest.
+    """
     if any(report.problems for report in reports):
-        write_durably(folder / QUARANTINE, quarantine_table(reports))
-    facts = describe(job, reports, ledger_head)
+        write_durably(folder / QUARANTINE, _quarantine_table(reports))
+    facts = _facts(job, reports, ledger_head)
     path = folder / MANIFEST
     write_durably(path, [json.dumps(facts, indent=2, ensure_ascii=False).encode(), b"\n"])
     path.chmod(0o644)
     return facts
 
 
-def describe(job: FleetJob, reports: Sequence[FileReport], ledger_head: str) -> dict[str, Any]:
-    """The manifest as plain values."""
+def _facts(job: FleetJob, reports: Sequence[FileReport], ledger_head: str) -> dict[str, Any]:
+    """Return the manifest as plain values."""
     whole = job.to_dict()
     return {
         "schema": SCHEMA,
@@ -81,14 +101,14 @@ def describe(job: FleetJob, reports: Sequence[FileReport], ledger_head: str) -> 
         "rows": sum(report.rows for report in reports),
         "released_rows": sum(report.released_rows for report in reports),
         "released_blocks": sum(report.released_blocks for report in reports),
-        "files": [_about(report) for report in reports],
-        "quarantine": summarise_problems(reports),
+        "files": [_file_facts(report) for report in reports],
+        "quarantine": _count_problems(reports),
         "ledger_head": ledger_head,
     }
 
 
-def summarise_problems(reports: Sequence[FileReport]) -> dict[str, Any]:
-    """How much was left out and why, in numbers."""
+def _count_problems(reports: Sequence[FileReport]) -> dict[str, Any]:
+    """Count what was left out, by reason."""
     reasons: Counter[str] = Counter()
     blocks = 0
     for report in reports:
@@ -101,8 +121,8 @@ def summarise_problems(reports: Sequence[FileReport]) -> dict[str, Any]:
     }
 
 
-def quarantine_table(reports: Iterable[FileReport]) -> Iterator[bytes]:
-    """One line of CSV per problem, the lines of one file together."""
+def _quarantine_table(reports: Iterable[FileReport]) -> Iterator[bytes]:
+    """Yield one line of CSV per problem, the lines of one file together."""
     yield _csv([("file", "meter", "period", "row", "time", "reason")])
     for report in reports:
         yield _csv(
@@ -112,12 +132,27 @@ def quarantine_table(reports: Iterable[FileReport]) -> Iterator[bytes]:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a released folder."""
+    """Read the manifest of a released folder.
+
+    Parameters
+    ----------
+    folder : Path
+        The released folder.
+
+    Returns
+    -------
+    Manifest
+
+    Raises
+    ------
+    DataError
+        If there is no manifest, or it is not one of a fleet.
+    """
     path = folder / MANIFEST
     try:
         facts = json.loads(path.read_bytes())
         if facts["schema"] != SCHEMA:
-            raise DataError(f"{path} is not a manifest of a fleet.")
+            raise DataError(f"{path} is not the manifest of a fleet.")
         terms = FleetTerms(**{**facts["asked"], "clamp": tuple(facts["asked"]["clamp"])})
         return Manifest(
             release=facts["release"],
@@ -135,16 +170,18 @@ def read_manifest(folder: Path) -> Manifest:
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{path} is not a manifest of a fleet.") from None
+        raise DataError(f"{path} is not the manifest of a fleet.") from None
 
 
 def _csv(rows: Iterable[tuple[object, ...]]) -> bytes:
+    """Encode rows as CSV."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()
 
 
-def _about(report: FileReport) -> dict[str, Any]:
+def _file_facts(report: FileReport) -> dict[str, Any]:
+    """Return the public facts of one file."""
     return {
         "file": report.source,
         "state": report.state,
@@ -158,6 +195,6 @@ def _about(report: FileReport) -> dict[str, Any]:
 
 
 def _reason(sentence: str) -> str:
-    """What sentences about different meters have in common: amounts of ε differ."""
+    """Return what sentences about different meters have in common; their amounts of ε differ."""
     head, mark, _ = sentence.partition(": ")
     return f"{head})" if mark and "(" in head else sentence.rstrip(".")

@@ -1,11 +1,12 @@
-"""The fleet job on a Spark cluster: Spark hands out the names of files, and nothing else.
+"""Fleet releases on a Spark cluster, where Spark distributes only the names of files.
 
-A task calls `protect_file` for one file, as a worker process of one machine does; so a file's bytes
-are the same on either. No reading passes through Spark, nor do the release key and the ledger's
-password: a task is told two folders and a name, and finds the rest in the private folder of the
-output. Every worker must see both folders under the same name and have the driver's versions of
-hushmeter and pyarrow; another is refused. Tasks may be repeated, run twice at once or be killed
-with their executor: they spend once, write the same bytes and rename them into place.
+A task calls `protect_file` for one file, as a worker process of one machine does, so the bytes of a
+file are the same. No reading passes through Spark, and neither do the release key and the password
+of the ledger: a task receives two folders and a name, and reads the rest from the private folder of
+the output. Every worker must see both folders under the same name and have the driver's versions of
+hushmeter and pyarrow; a task with other versions raises an error. Spark may repeat a task, run it
+twice at the same time or kill it with its executor. The task spends once, writes the same bytes and
+renames them into place.
 """
 
 from __future__ import annotations
@@ -32,16 +33,17 @@ from hushmeter.fleet import (
     Schedule,
     release_fleet,
 )
-from hushmeter.fleet.state import PrivateFolder
+from hushmeter.fleet.output_folder import PrivateFolder
 from hushmeter.fleet.task import protect_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SUBMITTED = "submit"
-"""In place of a master's URL: the cluster that spark-submit or its configuration names."""
+"""Given in place of a master's URL, this word means the cluster that spark-submit names."""
 
 POLL_S = 0.2
+"""Time between two looks at the finished tasks [s]."""
 
 
 def release_fleet_on_spark(
@@ -58,14 +60,19 @@ def release_fleet_on_spark(
     Parameters
     ----------
     session : SparkSession
-        Stays open.
+        The session; it stays open.
     source_dir, output_dir : path
-        Seen by every worker under the same name.
+        Folders that every worker sees under the same name.
     terms : FleetTerms
+        The promise.
     ledger : str
-        A PostgreSQL URL: a SQLite file cannot be written from several machines.
+        A PostgreSQL URL, because several machines cannot write a SQLite file.
     **options
-        As of `release_fleet`; `jobs` has no meaning here.
+        Options of `release_fleet`; `jobs` has no effect here.
+
+    Returns
+    -------
+    FleetRelease
     """
     check_shared_ledger(ledger)
     return release_fleet(
@@ -79,7 +86,7 @@ def release_fleet_on_spark(
 
 
 def check_shared_ledger(url: str) -> None:
-    """Refuse a ledger that only one machine can write."""
+    """Raise `InputError` for a ledger that only one machine can write."""
     if str(url).startswith("sqlite:"):
         raise InputError(
             "a job on Spark needs a ledger that all machines can write: postgresql://…, "
@@ -89,7 +96,7 @@ def check_shared_ledger(url: str) -> None:
 
 @contextmanager
 def cluster_schedule(master: str, ledger: str) -> Iterator[Schedule]:
-    """A `schedule` for `release_fleet` on a cluster, whose session ends with the block."""
+    """Open a session on a cluster and yield a `schedule` for `release_fleet`."""
     check_shared_ledger(ledger)
     with spark_session(master) as session:
         yield partial(run_on_executors, session)
@@ -97,17 +104,21 @@ def cluster_schedule(master: str, ledger: str) -> Iterator[Schedule]:
 
 @contextmanager
 def spark_session(master: str) -> Iterator[SparkSession]:
-    """A session on a cluster, ended with the block.
+    """Open a session on a cluster, which ends with the block.
 
     Parameters
     ----------
     master : str
-        Such as spark://host:7077 or local[2]; "submit" for the one that spark-submit names.
+        URL such as spark://host:7077 or local[2]; "submit" for the one that spark-submit names.
+
+    Yields
+    ------
+    SparkSession
     """
-    # Executors run this interpreter unless the cluster's is named.
+    # Executors run this interpreter unless the cluster names another.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with warnings.catch_warnings():
-        # It complains of a pandas newer than itself, which nothing here uses.
+        # pyspark warns about a newer pandas, which nothing here uses.
         warnings.simplefilter("ignore", FutureWarning)
         session = _open_session(master)
     try:
@@ -119,7 +130,22 @@ def spark_session(master: str) -> Iterator[SparkSession]:
 def run_on_executors(
     session: SparkSession, job: FleetJob, files: Sequence[str]
 ) -> Iterator[FileReport]:
-    """One task for each file; reports as soon as they come back."""
+    """Run one task for each file.
+
+    Parameters
+    ----------
+    session : SparkSession
+        The session.
+    job : FleetJob
+        The release.
+    files : sequence of str
+        Names of the files relative to the input folder.
+
+    Yields
+    ------
+    FileReport
+        In the order in which the tasks end.
+    """
     from pyspark import InheritableThread
 
     context = session.sparkContext
@@ -147,12 +173,12 @@ def run_on_executors(
         raise _sentence(failed[0])
     if len(reports.value) != len(files):
         raise DataError(
-            f"Spark reports {len(reports.value)} of {len(files)} files; go on with --resume."
+            f"Spark reports {len(reports.value)} of {len(files)} files; continue with --resume."
         )
 
 
 def _protect(source_dir: str, output_dir: str, reports: Any, source: str) -> None:
-    """What an executor does for one file."""
+    """Protect one file on an executor and add its report to the accumulator."""
     import pyarrow as pa
 
     pa.set_cpu_count(1)
@@ -169,7 +195,7 @@ def _protect(source_dir: str, output_dir: str, reports: Any, source: str) -> Non
 
 
 def _follow(thread: threading.Thread, reports: Any) -> Iterator[FileReport]:
-    """Reports in the order in which their tasks end, until the thread does."""
+    """Yield reports in the order in which their tasks end, until the thread ends."""
     seen = 0
     while True:
         running = thread.is_alive()
@@ -182,7 +208,7 @@ def _follow(thread: threading.Thread, reports: Any) -> Iterator[FileReport]:
 
 
 def _joined() -> Any:
-    """How Spark adds lists of reports up; a task that succeeds counts once."""
+    """Return the rule by which Spark joins lists of reports; a successful task counts once."""
     from pyspark.accumulators import AccumulatorParam
 
     class Joined(AccumulatorParam[list[FileReport]]):
@@ -213,12 +239,12 @@ def _open_session(master: str) -> SparkSession:
 
 
 def _sentence(error: Exception) -> HushmeterError:
-    """The error of a task, out of the Java trace around it."""
+    """Extract the error of a task from the Java trace around it."""
     found = re.findall(r"hushmeter\.errors\.\w+: (.+)", str(error))
     if found:
         return DataError(found[-1].strip())
     return DataError(
-        f"the Spark job failed: {_first_line(error)}; what was paid for is kept, go on with "
+        f"the Spark job failed: {_first_line(error)}; what was paid for is kept, continue with "
         "--resume."
     )
 

@@ -1,13 +1,13 @@
 """Sums, means and bills of a released fleet, with the error that the noise causes.
 
-The law of the noise is public and every reading has its own, so the error of a sum is known
-without a look at the data. A sum of n readings has the standard error
+The distribution of the noise is public and the noise of every reading is independent, so the error
+of a sum is known without the data. A sum of n readings has the standard error
 
     s = √n·√(σ² + g²/12),
 
-σ² the variance of the noise and g the grid: rounding to it adds at most an even spread of g, and
-nothing where the meter reports on the grid already. What the clamp cut off is not in s; nobody can
-tell it from the release.
+where σ² is the variance of the noise and g is the grid. Rounding to the grid adds at most a uniform
+error of width g, and nothing if the meter reports on the grid already. The error that the clamp
+causes is not included, because it cannot be computed from the release.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import numpy as np
 from hushmeter.checks import FloatArray, IntArray, non_negative, one_of
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet.blocks import calendar_of
+from hushmeter.fleet.input_files import TICKS
 from hushmeter.fleet.job import build_mechanism
 from hushmeter.fleet.manifest import Manifest, read_manifest
-from hushmeter.fleet.schema import TICKS
 from hushmeter.trace import SECONDS_PER_DAY, UNITS, watts_per
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ RESULTS = (
     "bill",
     "bill_se",
 )
-"""Columns of a summary, beside the group."""
+"""Columns of a summary besides the group."""
 
 JOULES_PER_KWH = 3.6e6
 
@@ -58,8 +58,9 @@ class FleetSummary:
     Attributes
     ----------
     table : DataFrame
-        The group, `start` (UTC), `readings`, `energy_kwh` ± `energy_se_kwh` of all of them,
-        `mean_w` ± `mean_se_w` of one of them, and with a price `bill` ± `bill_se`.
+        Columns: the group, `start` (UTC), `readings` (their number), `energy_kwh` and
+        `energy_se_kwh` of all readings [kWh], `mean_w` and `mean_se_w` of one reading [W], and
+        with a price `bill` and `bill_se`. The columns with `_se` are standard errors.
     reading_se_w : float
         Standard error of one released reading [W].
     notes : tuple of str
@@ -83,20 +84,31 @@ def summarise_fleet(
     Parameters
     ----------
     folder : path
-        With its manifest.
+        The released folder with its manifest.
     by : str
         Column to group by: a feeder, a tariff, or the meter itself for bills.
     every : {"hour", "day", "month", "all"}
-        UTC.
+        UTC period of a sum.
     price_per_kwh : float, optional
-        For bills.
+        Price of a kWh, for bills.
+
+    Returns
+    -------
+    FleetSummary
+
+    Raises
+    ------
+    InputError
+        If a column or a period is unknown.
+    DataError
+        If the folder is not a complete release.
     """
     import pandas as pd
 
     folder = Path(folder)
     one_of("every", every, EVERY)
     if by in RESULTS:
-        raise InputError(f"{by!r} is a column of the result; group by one with another name.")
+        raise InputError(f"{by!r} is a column of the result; group by a column with another name.")
     manifest = read_manifest(folder)
     groups: dict[str, int] = {}
     parts = [
@@ -115,7 +127,7 @@ def summarise_fleet(
 
 
 def reading_error(manifest: Manifest) -> float:
-    """√(σ² + g²/12): standard error of one released reading [W]."""
+    """Compute the standard error of one released reading, √(σ² + g²/12) [W]."""
     noise = build_mechanism(manifest.terms)
     return math.hypot(noise.std, noise.grid / math.sqrt(12))
 
@@ -129,7 +141,7 @@ def _finish(
     error: float,
     price: float | None,
 ) -> pd.DataFrame:
-    """Sums of watts as energies, means and bills, sorted by name and time."""
+    """Convert sums of watts to energies, means and bills, sorted by name and time."""
     import pandas as pd
 
     count = sums["readings"].to_numpy(float)
@@ -155,15 +167,16 @@ def _finish(
 
 
 def _notes(manifest: Manifest) -> tuple[str, ...]:
+    """Return one sentence for everything that the errors do not cover."""
     low, high = manifest.terms.clamp
     notes = [
-        f"Readings were clamped to {low:g} … {high:g} W before the noise: what lay outside was cut "
-        "off, which shifts sums by an amount that the errors do not show.",
+        f"Readings were clamped to {low:g} … {high:g} W before the noise was added. This shifts "
+        "the sums by an amount that the errors do not show.",
     ]
     left = manifest.facts["quarantine"]
     if left["files"] or left["blocks"]:
         notes.append(
-            f"Left out of the release, and of these sums: {left['blocks']} blocks of a meter and a "
+            f"The release, and hence these sums, lack {left['blocks']} blocks of a meter and a "
             f"{manifest.terms.period}, and {left['files']} whole files."
         )
     return tuple(notes)
@@ -172,7 +185,7 @@ def _notes(manifest: Manifest) -> tuple[str, ...]:
 def _parts(
     path: Path, manifest: Manifest, by: str, every: str, groups: dict[str, int]
 ) -> Iterator[tuple[IntArray, IntArray, IntArray, FloatArray]]:
-    """Group, bin, count and sum of watts, of one stretch of a file after the other."""
+    """Yield group, bin, count and sum of watts for one part of a file after the other."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -194,7 +207,7 @@ def _parts(
 
 
 def _group_codes(column: pa.Array, groups: dict[str, int]) -> IntArray:
-    """Numbers of the groups of a column; new names are appended."""
+    """Return the numbers of the groups of a column; new names are appended."""
     encoded = column if hasattr(column, "indices") else column.dictionary_encode()
     texts = ["" if name is None else str(name) for name in encoded.dictionary.to_pylist()]
     numbers = np.array([groups.setdefault(text, len(groups)) for text in texts], np.int64)
@@ -207,7 +220,7 @@ def _group_codes(column: pa.Array, groups: dict[str, int]) -> IntArray:
 
 
 def _watts(batch: pa.RecordBatch, manifest: Manifest) -> FloatArray:
-    """Released values as watts."""
+    """Return released values as watts."""
     import pyarrow as pa
 
     values: FloatArray = batch.column(manifest.columns.value).cast(pa.float64()).to_numpy()
@@ -224,7 +237,7 @@ def _watts(batch: pa.RecordBatch, manifest: Manifest) -> FloatArray:
 
 
 def _bins(times: IntArray, ticks: int, every: str) -> IntArray:
-    """Number of the hour or day since 1970, of the month in the calendar, or 0."""
+    """Return the number of the hour, day or month of each time, or 0."""
     if every == "all":
         return np.zeros(times.size, np.int64)
     if every == "hour":
@@ -234,7 +247,7 @@ def _bins(times: IntArray, ticks: int, every: str) -> IntArray:
 
 
 def _starts(bins: IntArray, every: str) -> Any:
-    """When bins begin, UTC."""
+    """Return the start of each bin, UTC."""
     import pandas as pd
 
     if every == "all":
@@ -248,7 +261,7 @@ def _starts(bins: IntArray, every: str) -> Any:
 def _add_up(
     codes: IntArray, bins: IntArray, watts: FloatArray
 ) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
-    """Count and sum of every (group, bin) that occurs."""
+    """Return group, bin, count and sum of watts of every (group, bin) that occurs."""
     first_code, first_bin = int(codes.min()), int(bins.min())
     width = int(bins.max()) - first_bin + 1
     keys = (codes - first_code) * width + (bins - first_bin)

@@ -1,19 +1,34 @@
-"""Protecting one file: check, pay, write, publish. The whole of what a worker does.
+"""Protecting one file: the complete work of one task.
 
-`protect_file` needs no scheduler: a process pool, Spark or a loop may call it, twice or at the
-same time if they must. Whatever happens, the order of steps is
+`protect_file` needs no scheduler. A process pool, Spark or a loop may call it, even twice or at the
+same time. The order of steps is always
 
     check all rows → reserve room → spend (durable) → write to staging → fsync
     → report → rename → fsync the folder → mark released
 
-so that nothing appears that was not paid for, and an attempt that died is repeated for nothing
-with the same bytes.
+so that nothing appears that was not paid for, and a failed attempt is repeated without a further
+charge and with the same bytes.
+
+Keys. Using one key stream for two different inputs would publish their exact difference, and using
+it at two scales would publish the input itself. Each stretch (consecutive rows of one file)
+therefore has its own key:
+
+    file key    = HMAC(release key, release | stream | terms | file | digest of the file's bytes)
+    stretch key = HMAC(file key, first row | number of rows)
+
+Row i of a stretch takes the i-th draw. Any change of the data, of the terms (ε, clamp, grid …) or
+of how the file is cut gives other keys, hence independent noise. With the same data and terms, row
+i gets the same noise whichever other rows are left out. Two attempts agree in every row that both
+release, so a retry reveals nothing new. The digest covers the raw bytes of the whole file. This is
+stricter than needed, because the same rows stored in another way get fresh noise, but it is cheap.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,18 +38,22 @@ import numpy as np
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import BudgetError, DataError
 from hushmeter.fleet.blocks import Blocks, Problem, Readings
-from hushmeter.fleet.input import (
+from hushmeter.fleet.input_files import (
     FleetFile,
     UnusableFileError,
+    as_unusable,
     open_fleet_file,
-    unusable,
 )
 from hushmeter.fleet.job import FleetJob, build_mechanism
 from hushmeter.fleet.kernels import from_watts, to_watts
-from hushmeter.fleet.keys import file_key, input_digest, stretch_key
 from hushmeter.fleet.ledger import Ledger, micro_epsilon, open_ledger
-from hushmeter.fleet.output import StagedFile, open_writer, output_schema, room_for
-from hushmeter.fleet.state import PrivateFolder
+from hushmeter.fleet.output_folder import (
+    PrivateFolder,
+    StagedFile,
+    open_writer,
+    output_schema,
+    room_for,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,6 +62,8 @@ if TYPE_CHECKING:
 
 BATCH_BLOCKS = 1 << 15
 """Most blocks that are charged in one transaction; it bounds the memory of a worker."""
+
+_KEY_CONTEXT = "hushmeter fleet 1"
 
 
 @dataclass(frozen=True)
@@ -54,16 +75,19 @@ class FileReport:
     source : str
         Name relative to the input folder, and to the output folder.
     state : {"released", "quarantined", "empty"}
-        "quarantined" if nothing of it was released.
+        "quarantined" if nothing of the file was released.
     rows, released_rows : int
-        Read, and published.
+        Rows that were read, and rows that were published.
     blocks, released_blocks : int
-        (meter, period) pairs.
+        (meter, period) pairs that were read, and pairs that were published.
     input_digest : str
         HMAC of the input under the release key.
     output_sha256 : str
+        SHA-256 of the published file.
     output_bytes : int
+        Size of the published file [bytes].
     problems : tuple of Problem
+        Why blocks, or the whole file, were left out.
     """
 
     source: str
@@ -78,12 +102,12 @@ class FileReport:
     problems: tuple[Problem, ...] = ()
 
     def to_json(self) -> bytes:
-        """For the private folder."""
+        """Return the report as JSON for the private folder."""
         return json.dumps(asdict(self), ensure_ascii=False).encode()
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> FileReport:
-        """The report that `to_json` wrote."""
+        """Return the report that `to_json` wrote."""
         problems = tuple(Problem(**problem) for problem in plain["problems"])
         return cls(**{**plain, "problems": problems})
 
@@ -91,15 +115,24 @@ class FileReport:
 def protect_file(job: FleetJob, source: str) -> FileReport:
     """Release one Parquet file of a job.
 
-    A file that cannot be used is reported as quarantined and costs nothing; blocks that cannot
-    be used are left out and reported, and the rest goes on. Failures of the machine (no room, no
-    ledger) raise, and the file can be tried again.
+    A file that cannot be used is reported as quarantined and costs nothing. Blocks that cannot
+    be used are left out and reported, and the other blocks are released.
 
     Parameters
     ----------
     job : FleetJob
+        The release.
     source : str
         Name of the file relative to the input folder.
+
+    Returns
+    -------
+    FileReport
+
+    Raises
+    ------
+    DataError
+        If the machine fails (no room, no ledger); the file can then be tried again.
     """
     with open_ledger(job.ledger) as ledger:
         done = find_published(job, source, ledger)
@@ -114,16 +147,31 @@ def protect_file(job: FleetJob, source: str) -> FileReport:
 
 
 def check_blocks(job: FleetJob, file: FleetFile) -> Blocks:
-    """Look at every row of a file."""
+    """Check every row of a file and return its blocks."""
     blocks = Blocks(job.columns, job.terms.period, job.terms.interval_s, file.time_unit)
-    with unusable():
+    with as_unusable():
         for record in file.records():
-            blocks.add(blocks.batch(record))
+            blocks.add(blocks.arrays(record))
     return blocks
 
 
 def find_published(job: FleetJob, source: str, ledger: Ledger) -> FileReport | None:
-    """The report of a file that an earlier attempt has paid for and published, if it is whole."""
+    """Return the report of a file that an earlier attempt published.
+
+    Parameters
+    ----------
+    job : FleetJob
+        The release.
+    source : str
+        Name of the file.
+    ledger : Ledger
+        The open ledger.
+
+    Returns
+    -------
+    FileReport or None
+        None unless the file is complete and paid for.
+    """
     plain = PrivateFolder(Path(job.output_dir)).report(source)
     path = Path(job.output_dir) / source
     if plain is None or not path.is_file() or ledger.state_of(job.release, source) is None:
@@ -132,7 +180,7 @@ def find_published(job: FleetJob, source: str, ledger: Ledger) -> FileReport | N
     with path.open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != report.output_sha256:
             return None
-    # The attempt may have died before it said so.
+    # The attempt may have ended before it recorded the publication.
     ledger.mark_released(job.charge, source, report.output_sha256)
     return report
 
@@ -140,6 +188,7 @@ def find_published(job: FleetJob, source: str, ledger: Ledger) -> FileReport | N
 def _release(
     job: FleetJob, source: str, file: FleetFile, blocks: Blocks, ledger: Ledger
 ) -> FileReport:
+    """Pay for the good blocks of a checked file, write them with noise and publish them."""
     import pyarrow as pa
 
     if blocks.rows == 0:
@@ -175,27 +224,30 @@ def _release(
         _check_unchanged(source, file)
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0].rstrip(".")
         raise DataError(
-            f"{source} cannot be written: {reason}; its spend is kept, go on with --resume when "
-            "that is mended."
+            f"{source} cannot be written: {reason}; its charge is kept, continue with --resume "
+            "when that is fixed."
         ) from None
     finally:
         staged.discard()
 
 
 def _check_unchanged(source: str, file: FleetFile) -> None:
+    """Raise `DataError` if the input file changed after the first pass."""
     if not file.unchanged():
-        raise DataError(f"{source} changed while it was read; restore it and go on with --resume.")
+        raise DataError(
+            f"{source} changed while it was read; restore it and continue with --resume."
+        )
 
 
 def _pay(
     job: FleetJob, source: str, blocks: Blocks, digest: str, ledger: Ledger
 ) -> tuple[BoolArray, list[Problem]]:
-    """Charge the good blocks; which blocks are to be left out, and why the ledger refused some."""
+    """Charge the good blocks; return which blocks are left out, and what the ledger refused."""
     dropped: BoolArray = np.ones(blocks.count, np.bool_)
     problems: list[Problem] = []
-    said: dict[str, str] = {}
+    sentences: dict[str, str] = {}
     asked = np.flatnonzero(~blocks.bad)
-    for name, part in zip(batch_names(source, asked.size), _split(asked), strict=True):
+    for name, part in zip(charge_names(source, asked.size), _split(asked), strict=True):
         meters, periods = blocks.names(part)
         try:
             outcome = ledger.spend(
@@ -210,18 +262,21 @@ def _pay(
             raise UnusableFileError(str(error)) from None
         dropped[part[outcome.granted]] = False
         for refused in outcome.refused:
-            # One text for all who share it: the blocks of a whole fleet may be refused.
-            sentence = said.setdefault(refused.reason, f"refused by the ledger ({refused.reason}).")
+            # Equal sentences share one text, because all blocks of a fleet may be refused.
+            sentence = sentences.setdefault(
+                refused.reason, f"refused by the ledger ({refused.reason})."
+            )
             problems.append(Problem(refused.meter, refused.period, None, "", sentence))
     return dropped, problems
 
 
-def batch_names(source: str, blocks: int) -> list[str]:
-    """Names of the ledger batches of a file: itself, and #2, #3, … if its blocks are many."""
+def charge_names(source: str, blocks: int) -> list[str]:
+    """Return the names of the charges of a file: its own, and #2, #3, … if it has many blocks."""
     return [source, *(f"{source}#{n}" for n in range(2, -(-blocks // BATCH_BLOCKS) + 1))]
 
 
 def _split(blocks: IntArray) -> list[IntArray]:
+    """Split blocks into parts of at most `BATCH_BLOCKS`; no blocks are one empty part."""
     starts = range(0, max(1, blocks.size), BATCH_BLOCKS)
     return [blocks[start : start + BATCH_BLOCKS] for start in starts]
 
@@ -234,7 +289,23 @@ def write_noised(
     dropped: BoolArray,
     sink: StagedFile,
 ) -> None:
-    """Write the rows of all blocks that are not dropped, with noise, row group by row group."""
+    """Write the rows of all blocks that are not dropped, with noise.
+
+    Parameters
+    ----------
+    job : FleetJob
+        The release.
+    source : str
+        Name of the file.
+    file : FleetFile
+        The input, after its first pass.
+    blocks : Blocks
+        Its blocks.
+    dropped : array of bool
+        True for every block that is left out.
+    sink : StagedFile
+        The output.
+    """
     import pyarrow as pa
 
     mechanism = build_mechanism(job.terms)
@@ -269,27 +340,30 @@ def _noised(
     secret: bytes,
     held: pa.Schema,
 ) -> pa.RecordBatch:
-    """A record batch with noise on its values and without the dropped blocks.
+    """Return a record batch with noise on its values and without the dropped blocks.
 
-    Noise is drawn for every row, kept or not, so that a row's noise depends on its place alone.
+    Noise is drawn for every row, kept or not, so that the noise of a row depends only on its
+    place.
     """
     import pyarrow as pa
 
     place = record.schema.get_field_index(blocks.columns.value)
-    values = pa.array(add_noise(blocks.readings(record), mechanism, secret))
+    values = pa.array(noise_readings(blocks.readings(record), mechanism, secret))
     columns = record.columns
     columns[place] = values.cast(held.field(place).type)
     noised = pa.RecordBatch.from_arrays(columns, schema=held)
     if not dropped.any():
         return noised
-    keep, kept = blocks.keep(blocks.batch(record), dropped)
+    keep, kept = blocks.kept_rows(blocks.arrays(record), dropped)
     if kept < noised.num_rows:
         noised = noised.filter(pa.array(keep))
-    return pa.RecordBatch.from_arrays([_in_use(column) for column in noised.columns], schema=held)
+    return pa.RecordBatch.from_arrays(
+        [_only_used_values(column) for column in noised.columns], schema=held
+    )
 
 
-def _in_use(column: pa.Array) -> pa.Array:
-    """A dictionary is written whole: without what only rows left out refer to."""
+def _only_used_values(column: pa.Array) -> pa.Array:
+    """Remove the values of a dictionary that only dropped rows use, because all are written."""
     import pyarrow as pa
 
     if not isinstance(column, pa.DictionaryArray):
@@ -297,8 +371,23 @@ def _in_use(column: pa.Array) -> pa.Array:
     return column.dictionary_decode().dictionary_encode().cast(column.type)
 
 
-def add_noise(readings: Readings, mechanism: Mechanism, secret: bytes) -> FloatArray:
-    """Values to clamped watts, noise, and back to the unit of each row."""
+def noise_readings(readings: Readings, mechanism: Mechanism, secret: bytes) -> FloatArray:
+    """Convert values to clamped watts, add noise, and convert them back to their units.
+
+    Parameters
+    ----------
+    readings : Readings
+        Values and units.
+    mechanism : Mechanism
+        The noise, with a clamp.
+    secret : bytes
+        Key of the stretch.
+
+    Returns
+    -------
+    array
+        Noisy values in the units of the input.
+    """
     assert mechanism.clamp is not None
     codes, factors = readings.unit_codes, readings.factors
     watts = np.empty(readings.values.size)
@@ -309,5 +398,39 @@ def add_noise(readings: Readings, mechanism: Mechanism, secret: bytes) -> FloatA
     return watts
 
 
+def input_digest(release_key: bytes, file_sha256: bytes) -> str:
+    """Return the digest of an input for the ledger; only holders of the key can compare it."""
+    return _hmac(release_key, _KEY_CONTEXT, "input", file_sha256).hex()
+
+
+def file_key(
+    release_key: bytes,
+    *,
+    release: str,
+    stream: str,
+    terms: Mapping[str, object],
+    source: str,
+    file_sha256: bytes,
+) -> bytes:
+    """Derive the key of one file of a release; see the module for the formula."""
+    text = json.dumps(terms, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return _hmac(release_key, _KEY_CONTEXT, "file", release, stream, text, source, file_sha256)
+
+
+def stretch_key(key: bytes, first_row: int, rows: int) -> bytes:
+    """Derive the key of `rows` rows of a file from `first_row` on."""
+    return _hmac(key, _KEY_CONTEXT, "stretch", str(first_row), str(rows))
+
+
+def _hmac(key: bytes, *parts: str | bytes) -> bytes:
+    """Return the HMAC of parts with their lengths, so that no two lists give the same message."""
+    message = b""
+    for part in parts:
+        raw = part.encode() if isinstance(part, str) else part
+        message += len(raw).to_bytes(8, "big") + raw
+    return hmac.new(key, message, hashlib.sha256).digest()
+
+
 def _about_file(sentence: str) -> Problem:
+    """Return a problem of a whole file."""
     return Problem("", "", None, "", sentence)

@@ -1,4 +1,4 @@
-"""Synthetic homes, traces and fleets."""
+"""Synthetic data with a known truth: homes and traces (`traces`), fleets of meters (`fleet`)."""
 
 from __future__ import annotations
 

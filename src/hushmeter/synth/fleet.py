@@ -1,9 +1,9 @@
 """Synthetic fleets: Parquet files of many meters, for trials, tests and benchmarks.
 
-A household draws a base load and, on top of it, a daily shape with a morning and an evening peak,
-later and flatter at weekends. Some have panels on the roof, some charge a car in the evening.
-Every feeder of 50 meters has a random stream of its own, so a meter's readings do not depend on
-how many files the fleet is spread over.
+A household has a base load and a daily shape with a morning and an evening peak, which are later
+and flatter at weekends. Some households have solar panels, and some charge a car in the evening.
+Every feeder of 50 meters has its own random stream, so the readings of a meter do not depend on
+the number of files.
 """
 
 from __future__ import annotations
@@ -30,25 +30,32 @@ ROWS_PER_FILE = 2_000_000
 ROWS_PER_GROUP = 1 << 20
 START = "2024-01-01"
 
-SUNNY_HOMES, CAR_HOMES = 0.1, 0.08
+SOLAR_SHARE, CAR_SHARE = 0.1, 0.08
+"""Shares of households with solar panels and with a car."""
+
 CAR_W, CAR_HOURS = 7_000.0, (1.0, 4.0)
+"""Power of a charging car [W], and the shortest and longest charge [h]."""
+
 CHARGING_DAYS = 0.4
+"""Share of days on which a car is charged."""
 
 _MONDAY = np.datetime64("1970-01-05", "D")
 
 
 @dataclass(frozen=True)
 class FleetPlan:
-    """What a synthetic fleet looks like.
+    """The parameters of a synthetic fleet.
 
     Attributes
     ----------
     meters, days : int
+        Number of meters and of days.
     interval_s : int
-        Length of a reading [s]; a day must hold a whole number of them.
+        Length of a reading [s]; a day must contain a whole number of them.
     seed : int
+        The same seed gives the same fleet.
     unit : {"W", "kW", "Wh", "kWh"}
-        Of the values; energies are those of one interval.
+        Unit of the values; energies are those of one interval.
     start : str
         First day, UTC.
     """
@@ -71,12 +78,12 @@ class FleetPlan:
 
     @property
     def slots(self) -> int:
-        """Readings per day."""
+        """Number of readings per day."""
         return 86_400 // self.interval_s
 
     @property
     def rows(self) -> int:
-        """Readings of the whole fleet."""
+        """Number of readings of the whole fleet."""
         return self.meters * self.days * self.slots
 
 
@@ -92,12 +99,23 @@ def write_fleet(
     Parameters
     ----------
     plan : FleetPlan
+        The fleet.
     folder : Path
-        New or empty.
+        A new or empty folder.
     files : int, optional
-        One per two million rows if not given; a meter is never split.
+        Number of files; one per two million rows if not given. A meter is never split.
     report : callable, optional
-        Called with the number of rows of every file that is done.
+        Called with the number of rows of every finished file.
+
+    Returns
+    -------
+    list of Path
+        The files.
+
+    Raises
+    ------
+    DataError
+        If the folder is not empty.
     """
     count = files if files is not None else -(-plan.rows // ROWS_PER_FILE)
     count = min(whole("files", count), plan.meters)
@@ -116,24 +134,37 @@ def write_fleet(
 
 
 def draw_feeder(plan: FleetPlan, feeder: int) -> FloatArray:
-    """Power of the meters of one feeder [W], shape (50, days, slots), whole watts."""
+    """Draw the power of the meters of one feeder.
+
+    Parameters
+    ----------
+    plan : FleetPlan
+        The fleet.
+    feeder : int
+        Number of the feeder, from 0 on.
+
+    Returns
+    -------
+    array, shape (50, days, slots)
+        Whole watts [W].
+    """
     rng = np.random.default_rng(np.random.SeedSequence((plan.seed, feeder)))
     shape = (METERS_PER_FEEDER, plan.days, plan.slots)
     size = rng.lognormal(0.0, 0.5, METERS_PER_FEEDER)
     habit = rng.normal(0.0, 0.8, METERS_PER_FEEDER)
     mood = rng.lognormal(0.0, 0.25, shape[:2])
     watts: FloatArray = _daily_shapes(plan, habit) * (420.0 * size[:, None] * mood)[:, :, None]
-    # Half of what is above the base comes and goes with the appliances.
+    # Half of the load above the base varies at random, as appliances switch on and off.
     bursts: Any = rng.standard_exponential(shape, dtype=np.float32)
     watts *= 0.5 + 0.5 * bursts
     watts += (90.0 * size * rng.lognormal(0.0, 0.3, METERS_PER_FEEDER))[:, None, None]
-    _charge_cars(plan, rng, watts)
-    _shine(plan, rng, watts)
+    _add_cars(plan, rng, watts)
+    _subtract_solar(plan, rng, watts)
     return np.rint(watts, out=watts)
 
 
 def _is_day(text: str) -> bool:
-    """Whether a text is a day spelt as 2024-01-01."""
+    """Return whether a text is a day in the form 2024-01-01."""
     try:
         return date.fromisoformat(text).isoformat() == text
     except (TypeError, ValueError):
@@ -141,12 +172,15 @@ def _is_day(text: str) -> bool:
 
 
 def _hours(plan: FleetPlan) -> FloatArray:
-    """Middle of every reading of a day [h]."""
+    """Return the middle of every reading of a day [h]."""
     return (np.arange(plan.slots, dtype=np.float64) + 0.5) * (plan.interval_s / 3600)
 
 
 def _daily_shapes(plan: FleetPlan, habit: FloatArray) -> FloatArray:
-    """Share of the peak, (meters, days, slots): who rises `habit` hours later does so all day."""
+    """Return the load as a share of the peak, shape (meters, days, slots).
+
+    All peaks of a household are `habit` hours later than usual.
+    """
     day = np.datetime64(plan.start, "D") + np.arange(plan.days)
     weekend = ((day - _MONDAY).astype(int) % 7 >= 5).astype(int)
     at = _hours(plan)[None, None, :] - habit[:, None, None]
@@ -159,8 +193,9 @@ def _daily_shapes(plan: FleetPlan, habit: FloatArray) -> FloatArray:
     return both
 
 
-def _charge_cars(plan: FleetPlan, rng: np.random.Generator, watts: FloatArray) -> None:
-    homes = np.flatnonzero(rng.random(METERS_PER_FEEDER) < CAR_HOMES)
+def _add_cars(plan: FleetPlan, rng: np.random.Generator, watts: FloatArray) -> None:
+    """Add the charging of cars, in place."""
+    homes = np.flatnonzero(rng.random(METERS_PER_FEEDER) < CAR_SHARE)
     plugged = rng.normal(19.5, 1.5, (homes.size, plan.days))
     lasting = rng.uniform(*CAR_HOURS, (homes.size, plan.days))
     lasting *= rng.random((homes.size, plan.days)) < CHARGING_DAYS
@@ -168,8 +203,9 @@ def _charge_cars(plan: FleetPlan, rng: np.random.Generator, watts: FloatArray) -
     watts[homes] += CAR_W * ((since >= 0) & (since < lasting[:, :, None]))
 
 
-def _shine(plan: FleetPlan, rng: np.random.Generator, watts: FloatArray) -> None:
-    homes = np.flatnonzero(rng.random(METERS_PER_FEEDER) < SUNNY_HOMES)
+def _subtract_solar(plan: FleetPlan, rng: np.random.Generator, watts: FloatArray) -> None:
+    """Subtract the production of solar panels, in place."""
+    homes = np.flatnonzero(rng.random(METERS_PER_FEEDER) < SOLAR_SHARE)
     peak = rng.uniform(2500.0, 8000.0, homes.size)[:, None, None]
     clear = rng.beta(2.0, 1.5, (homes.size, plan.days))[:, :, None]
     sun = np.maximum(0.0, np.cos((_hours(plan) - 12.5) * np.pi / 11)) ** 1.5
@@ -177,7 +213,7 @@ def _shine(plan: FleetPlan, rng: np.random.Generator, watts: FloatArray) -> None
 
 
 def _write_file(plan: FleetPlan, path: Path, first: int, end: int) -> None:
-    """Meters `first` … `end` − 1 as one file."""
+    """Write the meters `first` … `end` − 1 to one file."""
     from pyarrow import parquet
 
     per_meter = plan.days * plan.slots
@@ -200,6 +236,7 @@ def _write_file(plan: FleetPlan, path: Path, first: int, end: int) -> None:
 
 
 def _schema() -> pa.Schema:
+    """Return the schema of a file of the fleet."""
     import pyarrow as pa
 
     text = pa.dictionary(pa.int32(), pa.string())
@@ -215,6 +252,7 @@ def _schema() -> pa.Schema:
 
 
 def _table(plan: FleetPlan, numbers: IntArray, watts: FloatArray) -> pa.Table:
+    """Return the rows of some meters."""
     import pyarrow as pa
 
     per_meter = plan.days * plan.slots

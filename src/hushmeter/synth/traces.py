@@ -1,8 +1,8 @@
 """Synthetic homes and traces with a chosen sparsity (Appendix B of the paper).
 
-A trace is made from its switches: every appliance gets a number of them, and the stretches
+A trace is made from its switches. Every appliance gets a number of switches, and the stretches
 between them, on and off in turn, get random lengths that fill the whole time. The number of
-switches, and with it the sparsity, is therefore hit exactly and not on average.
+switches, and therefore the sparsity, is exact and not only correct on average.
 """
 
 from __future__ import annotations
@@ -26,28 +26,41 @@ from hushmeter.home import Appliance, Home
 from hushmeter.trace import Trace
 
 START = "2024-01-15T00:00Z"
+"""Time of the first reading of a synthetic trace."""
 
 
 def home(
     n: int = 8, *, spread: str = "similar", tolerance: float | None = None, seed: RngLike = 0
 ) -> Home:
-    """A random home of n appliances.
+    """Draw a random home.
 
     Parameters
     ----------
     n : int
+        Number of appliances.
     spread : {"similar", "diverse"}
-        Similar powers keep Assumption 3 for every U; diverse ones are log-uniform from 20 W to
-        4 kW.
+        Similar powers satisfy Assumption 3 for every U; diverse powers are log-uniform from 20 W
+        to 4 kW.
     tolerance : float, optional
-        δ [W]; 2 W if not given.
+        δ of the paper [W]; 2 W if not given.
     seed : int, Generator or None
+        The same seed gives the same home.
+
+    Returns
+    -------
+    Home
+
+    Raises
+    ------
+    InputError
+        If `n`, `spread` or `tolerance` is out of range.
     """
     n = whole("n", n)
     rng = np.random.default_rng(seed)
     tolerance = 2.0 if tolerance is None else positive("tolerance", tolerance)
     if one_of("spread", spread, ("similar", "diverse")) == "similar":
-        # F(U*) ≥ P − (2⌈n/2⌉ − 1)·width for powers in [P, P + width]: a third of the room is used.
+        # For powers in [P, P + width], F(U*) ≥ P − (2⌈n/2⌉ − 1)·width. The width is a third of
+        # the largest one for which Assumption 3 holds.
         smallest = 100.0 + 4 * tolerance
         powers = smallest + rng.random(n) * (smallest - 2 * tolerance) / (3 * n)
     else:
@@ -68,27 +81,41 @@ def trace(
     start: str = START,
     seed: RngLike = 0,
 ) -> Trace:
-    """A trace of a home, with its truth.
+    """Draw a trace of a home, with its true states and powers.
 
     Parameters
     ----------
     home : Home
+        The appliances.
     length : int
-        T, readings.
+        Number of readings, T.
     sparsity : float, optional
-        s of Appendix B, hit to within one switch; without it the habits of the appliances
-        (`run_s`, `runs_per_day`) decide, and s = 0.99 where they are unknown.
+        s of Appendix B, exact to within one switch. If not given, the habits of the appliances
+        (`run_s`, `runs_per_day`) decide, and s = 0.99 if they are unknown.
     interval_s : float
-        [s]
+        Length of a reading [s].
     fluctuation : float
-        In-state fluctuation as a share, 0 … 1, of what Assumption 2 allows: the aggregate stays
-        within a band of δ/2, so that no jump is further than δ/2 from the power that switched.
+        Fluctuation within a state as a share, 0 … 1, of what Assumption 2 allows. The aggregate
+        stays within a band of δ/2, so that no jump differs by more than δ/2 from the power that
+        switched.
     drift : float
         Correlation of the fluctuation from reading to reading, 0 … 1.
     regularity : float
-        Shape of the gamma law of the stretches' lengths: 1 exponential, more is more regular.
+        Shape parameter of the gamma distribution of the lengths of the stretches. The value 1
+        gives exponential lengths; larger values give more regular ones.
     start : str
+        Time of the first reading, with a zone.
     seed : int, Generator or None
+        The same seed gives the same trace.
+
+    Returns
+    -------
+    Trace
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of range.
     """
     length = whole("length", length, least=2)
     rng = np.random.default_rng(seed)
@@ -107,7 +134,22 @@ def trace(
 
 
 def ready_home(name: str) -> Home:
-    """A home by name: similar8, rae13, redd-like or evening."""
+    """Return a ready home.
+
+    Parameters
+    ----------
+    name : {"similar8", "rae13", "redd-like", "evening"}
+        Name of the home.
+
+    Returns
+    -------
+    Home
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such home.
+    """
     if name not in READY_HOMES:
         raise UnknownNameError("ready home", name, READY_HOMES)
     return READY_HOMES[name]()
@@ -116,7 +158,7 @@ def ready_home(name: str) -> Home:
 def _switch_counts(
     home: Home, length: int, sparsity: float | None, interval_s: float, rng: np.random.Generator
 ) -> IntArray:
-    """Switches of each appliance: by habit, scaled to the wanted sparsity if there is one."""
+    """Return the number of switches of each appliance, from its habits or the sparsity."""
     days = length * positive("interval_s", interval_s) / 86_400
     habits = [a.runs_per_day for a in home.appliances]
     if sparsity is None and all(h is not None for h in habits):
@@ -131,7 +173,7 @@ def _switch_counts(
 def _apportion(
     total: int, weights: FloatArray, limits: IntArray, rng: np.random.Generator
 ) -> IntArray:
-    """Whole numbers that sum to `total`, in proportion to `weights`, none above its limit."""
+    """Split `total` into whole numbers in proportion to `weights`, none above its limit."""
     counts = np.zeros(weights.size, np.int64)
     while (rest := total - int(counts.sum())) > 0:
         open_ = np.flatnonzero(counts < limits)
@@ -148,7 +190,7 @@ def _apportion(
 def _alternate(
     length: int, switches: int, duty: float, regularity: float, rng: np.random.Generator
 ) -> BoolArray:
-    """On and off in turn with exactly `switches` switches; on for about `duty` of the time."""
+    """Return states with exactly `switches` switches that are on for about `duty` of the time."""
     stretches = switches + 1
     on_first = bool(rng.random() < duty)
     is_on = (np.arange(stretches) % 2 == 0) == on_first
@@ -162,7 +204,7 @@ def _alternate(
 
 
 def _draw_levels(on: BoolArray, appliance: Appliance, rng: np.random.Generator) -> FloatArray:
-    """Power [W]: each run steps through the appliance's levels, in random order and lengths."""
+    """Return the power [W]; each run takes the levels in random order and for random times."""
     if len(appliance.on_levels) == 1:
         return np.where(on, appliance.on_levels[0], 0.0)
     power = np.zeros(on.size)
@@ -175,7 +217,7 @@ def _draw_levels(on: BoolArray, appliance: Appliance, rng: np.random.Generator) 
 
 
 def _wander(shape: tuple[int, int], drift: float, rng: np.random.Generator) -> FloatArray:
-    """Stationary noise in [−1, 1], uniform at every moment, correlated in time by `drift`."""
+    """Return stationary noise, uniform on [−1, 1], with the correlation `drift` in time."""
     from scipy.signal import lfilter
     from scipy.stats import norm
 
@@ -187,13 +229,17 @@ def _wander(shape: tuple[int, int], drift: float, rng: np.random.Generator) -> F
 
 
 def _share(name: str, value: float) -> float:
+    """Return a number between 0 and 1; raise `InputError` for any other."""
     if non_negative(name, value) > 1:
         raise InputError(f"{name} must lie between 0 and 1, got {value}.")
     return float(value)
 
 
 def _similar8() -> Home:
-    """Eight appliances of one order: Assumption 3 holds, ‖P‖₂ ≈ 364 W as the paper's C(P) asks."""
+    """Return eight appliances of similar power.
+
+    Assumption 3 holds, and ‖P‖₂ ≈ 364 W as the paper's C(P) requires.
+    """
     watts = {
         "lamp": 106.0,
         "television": 112.5,
@@ -208,7 +254,7 @@ def _similar8() -> Home:
 
 
 def _rae13() -> Home:
-    """Thirteen appliances of diverse power that split into four hierarchies at δ = 5 W."""
+    """Return thirteen appliances of diverse power, with four hierarchies at δ = 5 W."""
     watts = {
         "television": 84.0,
         "fridge": 102.0,
@@ -228,7 +274,7 @@ def _rae13() -> Home:
 
 
 def _redd_like() -> Home:
-    """A home like building 1 of REDD, with several levels where its appliances have them."""
+    """Return a home like building 1 of REDD, whose appliances may have several levels."""
     hour = 3600.0
     appliances = [
         Appliance("fridge", levels=(190.0, 215.0), run_s=0.35 * hour, runs_per_day=24),
@@ -244,7 +290,7 @@ def _redd_like() -> Home:
 
 
 def _evening() -> Home:
-    """A home a reader recognises."""
+    """Return a home with common appliances, for examples."""
     hour = 3600.0
     appliances = [
         Appliance("lamps", 60.0, run_s=2.5 * hour, runs_per_day=3),
@@ -265,3 +311,4 @@ READY_HOMES: dict[str, Callable[[], Home]] = {
     "redd-like": _redd_like,
     "evening": _evening,
 }
+"""Functions that make the ready homes, by name."""

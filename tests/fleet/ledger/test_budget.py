@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from hushmeter.errors import BudgetError
 from hushmeter.fleet.ledger import Cap, Charge, open_ledger
-from hushmeter.fleet.ledger.budget import Standing, decide, period_at, worst_window
+from hushmeter.fleet.ledger.budget import KnownSpends, decide, period_at, worst_window
 
 METERS = ("a", "b", "c")
 START = 738_946  # 2024-02-27: the days run over the end of a leap February
@@ -82,10 +82,10 @@ def test_decisions_equal_adding_up_by_hand(before, rows, micro, total, window, o
     model.spends = dict(before)
     model.total = {None: total} | ({} if own is None else {"a": own})
     model.window = {None: window}
-    standing = Standing(
+    standing = KnownSpends(
         spent={meter: sum(model.sums(meter).values()) for meter in METERS},
         caps={m: Cap(model.cap(model.total, m), window) for m in METERS},
-        near={meter: model.sums(meter) for meter in METERS},
+        nearby={meter: model.sums(meter) for meter in METERS},
     )
     names = [meter for meter, _ in rows]
     granted, refused = decide(names, [period_at(day, "day") for _, day in rows], micro, standing)

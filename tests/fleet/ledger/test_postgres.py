@@ -77,11 +77,11 @@ def test_the_ledger_is_append_only(ledger, owner, statement):
 @pytest.mark.parametrize(
     ("statement", "found"),
     [
-        ("UPDATE ledger_spends SET micro = 1 WHERE meter = 'a'", "says 1 micro-ε"),
-        ("DELETE FROM ledger_spends WHERE meter = 'a'", "1 spend found where 2 were recorded"),
+        ("UPDATE ledger_spends SET micro = 1 WHERE meter = 'a'", "is 1 micro-ε"),
+        ("DELETE FROM ledger_spends WHERE meter = 'a'", "1 spend found, but 2 were recorded"),
         ("UPDATE ledger_entries SET at = 'x' WHERE seq = 3", "entry 3 (spend of x) was changed"),
         ("DELETE FROM ledger_entries WHERE seq = 2", "entries 2 to 2 are missing"),
-        ("UPDATE ledger_balances SET spent = 0", "the balance says 0 micro-ε"),
+        ("UPDATE ledger_balances SET spent = 0", "the balance is 0 micro-ε"),
     ],
 )
 def test_tampering_is_found(ledger, owner, statement, found):
@@ -107,7 +107,7 @@ def test_the_cap_is_a_constraint_of_the_database(ledger, owner):
 def test_a_spend_slipped_in_past_the_locks_is_not_paid_twice(ledger, owner):
     """Even a writer that ignores every lock is held by the unique key."""
     spend(ledger, "z")
-    real = ledger._store.insert
+    real = ledger._store.insert_spends
     for meters, message in (
         ("ab", "another release took some"),
         ([f"m{number}" for number in range(COPY_FROM)], "holds one of these spends already"),
@@ -119,7 +119,7 @@ def test_a_spend_slipped_in_past_the_locks_is_not_paid_twice(ledger, owner):
             )
             return real(batch, stream, micro, pairs)
 
-        ledger._store.insert = late
+        ledger._store.insert_spends = late
         head = ledger.head()
         with pytest.raises(BudgetError, match=message):
             spend(ledger, meters, source="late")
@@ -133,8 +133,8 @@ def test_writers_of_other_meters_do_not_wait(ledger, postgres_url):
     other = PostgresStore(postgres_url)
     try:
         with other._connection.transaction():
-            other.share_caps()
-            other.lock(["a"], None)
+            other.lock_caps_shared()
+            other.lock_balances(["a"], None)
             ledger._store.run("SET lock_timeout = '500ms'")
             assert spend(ledger, "b", source="b", periods=["2024-03-02"]).granted.size == 1
             with pytest.raises(DataError, match="lock timeout"):

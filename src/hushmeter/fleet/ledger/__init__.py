@@ -1,27 +1,25 @@
-"""The privacy ledger: what every meter has spent, kept so that it cannot be overspent.
+"""The privacy ledger: a record of what every meter has spent, which cannot be overspent.
 
-A spend is committed before anything is released: a crash may cost budget, never privacy. Each
-(meter, period, stream) is spent once; the same release with the same input resumes for nothing.
-The ledger charges ⌈ε·10⁶⌉ micro-ε per row, where ε protects one unit of protection (one reading,
-one day) of that meter within that period; a sum over periods protects one such unit in each of
-them at once. Units differ between releases: a sum over several is a bound for the weakest.
+A spend is committed before anything is released, so a crash may cost budget but never privacy.
+Each (meter, period, stream) is spent once. The same release with the same input resumes without
+a further charge. The ledger charges ⌈ε·10⁶⌉ micro-ε per row, where ε protects one unit of
+protection (one reading, one day) of that meter within that period.
 
-Where it lies::
+The ledger is a URL::
 
-    sqlite:///file.db        relative to the working folder; one machine, writers take turns
-    sqlite:////data/file.db  absolute
-    postgresql://…           several machines, writers meet only where they share meters
+    sqlite:///file.db        a file relative to the working folder, for one machine
+    sqlite:////data/file.db  a file with an absolute path
+    postgresql://…           a database that several machines share
 
-Rooms: `batch` checks what is asked, `budget` decides, `writes` has the transactions, `views` what
-is shown, `chain` the hashes, `verify` replays them, `schema` has the tables, `store` the SQL,
-`sqlite` and `postgres` the databases; `book` joins them.
+Modules: `ledger` has the class `Ledger`; `budget` decides what fits under the caps;
+`transactions` has the work inside each write; `chain` has the hash chain and its verification;
+`store` has the tables and the SQL that `sqlite` and `postgres` share.
 """
 
-from hushmeter.fleet.ledger.batch import Charge, SpendOutcome
-from hushmeter.fleet.ledger.book import Ledger, open_ledger
 from hushmeter.fleet.ledger.budget import Cap, Refusal, micro_epsilon
 from hushmeter.fleet.ledger.chain import Head
-from hushmeter.fleet.ledger.views import Balance, Spend
+from hushmeter.fleet.ledger.ledger import Balance, Ledger, Spend, open_ledger
+from hushmeter.fleet.ledger.transactions import Charge, SpendOutcome
 
 __all__ = [
     "Balance",

@@ -1,9 +1,9 @@
-"""Whether a spend fits: periods, caps on the total and on every window of w periods (w-event).
+"""The decision whether a spend fits under the caps of its meter.
 
-A period is a UTC day or month. A meter's spends add up over periods and streams; a cap on the
-total bounds their sum, a cap on windows bounds the sum over any w periods in a row, so that
-whatever happens within w periods is protected at that ε. All amounts are whole micro-ε: spends
-are rounded up, caps down.
+A period is a UTC day or a UTC month. The spends of a meter add up over periods and streams. A cap
+on the total bounds their sum. A cap on windows bounds the sum over any w periods in a row
+(w-event privacy), so that whatever happens within w periods is protected at that ε. All amounts
+are whole micro-ε; spends are rounded up and caps are rounded down.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ from hushmeter.noise.parameters import exact
 
 MICRO = 1_000_000
 LARGEST = 10**15
-"""A spend or a cap above this many micro-ε is refused: sums must fit 64 bits."""
+"""Largest spend or cap [micro-ε]; sums of amounts up to this size fit into 64 bits."""
 
 WIDEST = 36_600
 """Most periods of a window: a century of days."""
 
 _CELLS = 1 << 22
+"""Most cells of the table in which windows are summed up; it bounds the memory."""
 
 
 @dataclass(frozen=True)
 class Cap:
-    """What meters may spend [micro-ε]; None does not bound.
+    """What a meter may spend [micro-ε]; None means no bound.
 
     Attributes
     ----------
     total : int or None
-        Over all periods.
+        Most over all periods.
     window : (int, int) or None
-        w, and the most within any w periods in a row.
+        Number w of periods, and the most within any w periods in a row.
     """
 
     total: int | None = None
@@ -48,7 +49,17 @@ class Cap:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A row that may not be released, and why."""
+    """A row that may not be released.
+
+    Attributes
+    ----------
+    row : int
+        Number of the row within the request.
+    meter, period : str
+        The row itself.
+    reason : str
+        Why it was refused; completes "the row is …".
+    """
 
     row: int
     meter: str
@@ -57,54 +68,72 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """What a ledger knows about the meters of a batch before it is decided.
+class KnownSpends:
+    """What a ledger knows about the meters of a request before the decision.
 
     Attributes
     ----------
     spent : mapping
         micro-ε of every meter so far; a meter without an entry has spent nothing.
     caps : mapping
-        Cap of every meter of the batch that has one.
-    near : mapping
-        Of every meter under a window cap: micro-ε by the ordinal of the period.
+        Cap of every meter of the request that has one.
+    nearby : mapping
+        For every meter under a window cap: micro-ε by the ordinal of the period.
     taken : mapping
-        (meter, period) already released in this stream, and by what.
+        (meter, period) already released in this stream, and the release that did so.
     """
 
     spent: Mapping[str, int]
     caps: Mapping[str, Cap] = field(default_factory=dict)
-    near: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    nearby: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     taken: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
 def micro_epsilon(epsilon: Any) -> int:
-    """⌈ε·10⁶⌉: what a spend of ε is charged."""
-    return _within_reach("epsilon", math.ceil(exact("epsilon", epsilon) * MICRO))
+    """Convert ε to the amount that a spend is charged, ⌈ε·10⁶⌉ [micro-ε].
+
+    Parameters
+    ----------
+    epsilon : int, float, str, Fraction or Decimal
+        A positive number; a float means its shortest decimal form.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    InputError
+        If ε is not positive and finite, or beyond the largest amount.
+    """
+    return _check_size("epsilon", math.ceil(exact("epsilon", epsilon) * MICRO))
 
 
 def micro_cap(name: str, epsilon: Any) -> int:
-    """⌊ε·10⁶⌋: a cap is never rounded up."""
+    """Convert ε to a cap, ⌊ε·10⁶⌋ [micro-ε]; a cap is never rounded up."""
     micro = math.floor(exact(name, epsilon) * MICRO)
     if micro < 1:
         raise InputError(f"{name} must be at least 0.000001, got {epsilon}.")
-    return _within_reach(name, micro)
+    return _check_size(name, micro)
 
 
 def epsilon_text(micro: int) -> str:
-    """micro-ε as an exact decimal number."""
+    """Write micro-ε as an exact decimal number of ε."""
     whole, rest = divmod(micro, MICRO)
     return f"{whole}.{rest:06d}".rstrip("0").rstrip(".")
 
 
 def period_kind(period: str) -> str:
-    """Either "day" or "month"; anything else is refused."""
+    """Return "day" or "month"; raise `InputError` for any other text."""
     ordinal(period)
     return "day" if len(period) == 10 else "month"
 
 
 def ordinal(period: str) -> int:
-    """Number of a day ("2024-03-01") or a month ("2024-03"), one more for each that follows."""
+    """Return the number of a day ("2024-03-01") or a month ("2024-03").
+
+    Consecutive periods have consecutive numbers.
+    """
     try:
         if re.fullmatch(r"\d{4}-\d{2}-\d{2}", period, re.ASCII):
             return date.fromisoformat(period).toordinal()
@@ -117,7 +146,7 @@ def ordinal(period: str) -> int:
 
 
 def period_at(number: int, kind: str) -> str:
-    """The period with this ordinal; the calendar's first or last beyond its ends."""
+    """Return the period with this ordinal; beyond the calendar, its first or last period."""
     if kind == "day":
         return date.fromordinal(min(max(number, 1), date.max.toordinal())).isoformat()
     year, month = divmod(min(max(number, 13), 9999 * 12 + 12) - 1, 12)
@@ -125,34 +154,52 @@ def period_at(number: int, kind: str) -> str:
 
 
 def decide(
-    meters: Sequence[str], periods: Sequence[str], micro: int, standing: Standing
+    meters: Sequence[str], periods: Sequence[str], micro: int, known: KnownSpends
 ) -> tuple[list[int], list[Refusal]]:
-    """Which rows are granted and which refused; a meter's rows are served in order of period."""
-    if not standing.caps and not standing.taken:
+    """Decide which rows are granted; the rows of a meter are served in order of period.
+
+    Parameters
+    ----------
+    meters, periods : sequence of str
+        Row i is (meters[i], periods[i]).
+    micro : int
+        Price of each row [micro-ε].
+    known : KnownSpends
+        What the ledger knows about these meters.
+
+    Returns
+    -------
+    granted : list of int
+        Numbers of the granted rows, ascending.
+    refused : list of Refusal
+        The other rows, ascending.
+    """
+    if not known.caps and not known.taken:
         return list(range(len(meters))), []
     numbers = {period: ordinal(period) for period in set(periods)}
     asked: dict[str, list[int]] = {}
     granted: list[int] = []
     refused: list[Refusal] = []
     for row, key in enumerate(zip(meters, periods, strict=True)):
-        if key in standing.taken:
-            refused.append(Refusal(row, *key, f"already released by {standing.taken[key]}"))
+        if key in known.taken:
+            refused.append(Refusal(row, *key, f"already released by {known.taken[key]}"))
         else:
             asked.setdefault(key[0], []).append(row)
-    crowded = _crowded(asked, periods, micro, standing, numbers)
+    # Most meters are far from their caps: all their rows are granted without a look at each.
+    over_window = _meters_over_a_window(asked, periods, micro, known, numbers)
     for meter, rows in asked.items():
-        total = standing.caps[meter].total if meter in standing.caps else None
-        fits = total is None or standing.spent.get(meter, 0) + len(rows) * micro <= total
-        if fits and meter not in crowded:
+        total = known.caps[meter].total if meter in known.caps else None
+        fits = total is None or known.spent.get(meter, 0) + len(rows) * micro <= total
+        if fits and meter not in over_window:
             granted.extend(rows)
         else:
             rows.sort(key=periods.__getitem__)
-            _serve(meter, rows, periods, micro, standing, numbers, granted, refused)
+            _decide_one_by_one(meter, rows, periods, micro, known, numbers, granted, refused)
     return sorted(granted), sorted(refused, key=lambda refusal: refusal.row)
 
 
 def merge_caps(own: Cap | None, everybody: Cap) -> Cap:
-    """A meter's own cap where it has one, else that of all."""
+    """Return the caps in force for a meter: its own where it has one, otherwise that of all."""
     if own is None:
         return everybody
     return Cap(
@@ -162,7 +209,22 @@ def merge_caps(own: Cap | None, everybody: Cap) -> Cap:
 
 
 def worst_window(spends: Mapping[int, int], width: int) -> tuple[int, int]:
-    """Most micro-ε in any `width` periods in a row, and the first period of that window."""
+    """Find the largest sum over consecutive periods.
+
+    Parameters
+    ----------
+    spends : mapping
+        micro-ε by the ordinal of the period.
+    width : int
+        Number of consecutive periods.
+
+    Returns
+    -------
+    most : int
+        Largest sum within any `width` periods in a row [micro-ε].
+    start : int
+        First period with a spend in that window.
+    """
     best, start, inside = 0, min(spends, default=0), 0
     days = sorted(spends)
     tail = 0
@@ -176,38 +238,40 @@ def worst_window(spends: Mapping[int, int], width: int) -> tuple[int, int]:
     return best, start
 
 
-def _within_reach(name: str, micro: int) -> int:
+def _check_size(name: str, micro: int) -> int:
+    """Return the amount unless it is too large for sums of 64 bits."""
     if micro > LARGEST:
         raise InputError(f"{name} must be at most {LARGEST // MICRO}, got {micro // MICRO}.")
     return micro
 
 
-def _serve(
+def _decide_one_by_one(
     meter: str,
     rows: Iterable[int],
     periods: Sequence[str],
     micro: int,
-    standing: Standing,
+    known: KnownSpends,
     numbers: Mapping[str, int],
     granted: list[int],
     refused: list[Refusal],
 ) -> None:
-    """One meter's rows one by one, in order of period."""
-    cap = standing.caps.get(meter, Cap())
-    spent = standing.spent.get(meter, 0)
-    near = dict(standing.near.get(meter, {}))
+    """Decide the rows of one meter, which are in order of period, and append to both lists."""
+    cap = known.caps.get(meter, Cap())
+    spent = known.spent.get(meter, 0)
+    nearby = dict(known.nearby.get(meter, {}))
     for row in rows:
         number = numbers[periods[row]]
-        reason = _over_total(spent, micro, cap) or _over_window(near, number, micro, cap)
+        reason = _over_total(spent, micro, cap) or _over_window(nearby, number, micro, cap)
         if reason:
             refused.append(Refusal(row, meter, periods[row], reason))
             continue
         granted.append(row)
         spent += micro
-        near[number] = near.get(number, 0) + micro
+        nearby[number] = nearby.get(number, 0) + micro
 
 
 def _over_total(spent: int, micro: int, cap: Cap) -> str:
+    """Return why a spend exceeds the cap on the total, or an empty text."""
     if cap.total is None or spent + micro <= cap.total:
         return ""
     return (
@@ -216,11 +280,12 @@ def _over_total(spent: int, micro: int, cap: Cap) -> str:
     )
 
 
-def _over_window(near: Mapping[int, int], number: int, micro: int, cap: Cap) -> str:
+def _over_window(nearby: Mapping[int, int], number: int, micro: int, cap: Cap) -> str:
+    """Return why a spend exceeds the cap on windows, or an empty text."""
     if cap.window is None:
         return ""
     width, most = cap.window
-    around = {n: m for n, m in near.items() if abs(n - number) < width}
+    around = {n: m for n, m in nearby.items() if abs(n - number) < width}
     around[number] = around.get(number, 0) + micro
     inside, _ = worst_window(around, width)
     if inside <= most:
@@ -231,17 +296,17 @@ def _over_window(near: Mapping[int, int], number: int, micro: int, cap: Cap) -> 
     )
 
 
-def _crowded(
+def _meters_over_a_window(
     asked: Mapping[str, Sequence[int]],
     periods: Sequence[str],
     micro: int,
-    standing: Standing,
+    known: KnownSpends,
     numbers: Mapping[str, int],
 ) -> set[str]:
-    """Meters with a window over its cap if all their rows were granted."""
+    """Return the meters that would exceed a window cap if all their rows were granted."""
     windows: dict[tuple[int, int], list[str]] = {}
     for meter in asked:
-        cap = standing.caps.get(meter)
+        cap = known.caps.get(meter)
         if cap is not None and cap.window is not None:
             windows.setdefault(cap.window, []).append(meter)
     found: set[str] = set()
@@ -251,9 +316,10 @@ def _crowded(
         step = max(1, _CELLS // span)
         for start in range(0, len(names), step):
             part = names[start : start + step]
+            # One line per meter, one column per period; column 0 stays 0 for the differences.
             filled = np.zeros((len(part), span + 1), np.int64)
             for line, name in zip(filled, part, strict=True):
-                for number, amount in standing.near.get(name, {}).items():
+                for number, amount in known.nearby.get(name, {}).items():
                     if 0 <= number - origin < span:
                         line[number - origin + 1] += amount
                 for row in asked[name]:

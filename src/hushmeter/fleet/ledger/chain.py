@@ -1,9 +1,10 @@
-"""The hash chain of a ledger: what an entry's hash covers.
+"""The hash chain of a ledger, and the verification that replays it.
 
-Every entry, be it a release, a spend, a cap, carries SHA-256 of the hash before it and of its own
-content; a spend's content has the hash of its rows. Whoever changes, removes, inserts or reorders
-anything must forge every hash after it, and cannot once a later hash, the high-water mark, is kept
-elsewhere. The same mark is needed to see that the end of the chain is missing.
+Every entry (the opening, a release, a spend, a publication, a cap) carries the SHA-256 of the
+previous hash and of its own content. The content of a spend includes the hash of its rows. Anyone
+who changes, removes, inserts or reorders an entry must forge every later hash. This is impossible
+once a later hash, the high-water mark, is kept elsewhere. The same mark is needed to detect that
+the end of the chain is missing.
 """
 
 from __future__ import annotations
@@ -11,14 +12,23 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hushmeter.errors import InputError
+from hushmeter.fleet.ledger.budget import Cap
+
+if TYPE_CHECKING:
+    from hushmeter.fleet.ledger.store import Store
 
 START = "0" * 64
+"""Hash before the first entry."""
+
 SCHEMA = "hushmeter-ledger-1"
+"""Version of the tables and of the entries; the first entry records it."""
 
 
 @dataclass(frozen=True)
@@ -28,18 +38,19 @@ class Entry:
     Attributes
     ----------
     seq : int
-        1, 2, 3, …
+        Number of the entry: 1, 2, 3, …
     kind : {"opened", "release", "spend", "released", "cap"}
+        What the entry records.
     at : str
-        UTC.
+        Time of the entry, UTC.
     release, source : str
-        Empty where the kind has none.
+        The release and its input file; empty where the kind has none.
     batch : int or None
-        Number that a spend's rows carry.
+        Number that the rows of a spend carry.
     body : str
-        Canonical JSON.
+        The facts, as canonical JSON.
     hash : str
-        SHA-256 of the hash before and of all the above.
+        SHA-256 of the previous hash and of all other fields.
     """
 
     seq: int
@@ -53,14 +64,22 @@ class Entry:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The body, read."""
+        """The body as a dictionary."""
         facts: dict[str, Any] = json.loads(self.body)
         return facts
 
 
 @dataclass(frozen=True)
 class Head:
-    """The high-water mark: so many entries, and the hash of the last."""
+    """The end of the chain, or high-water mark: the number of entries and the last hash.
+
+    Attributes
+    ----------
+    count : int
+        Number of entries; 0 if only the hash is known.
+    hash : str
+        Hash of the last entry.
+    """
 
     count: int
     hash: str
@@ -70,7 +89,22 @@ class Head:
 
     @classmethod
     def parse(cls, text: str) -> Head:
-        """Read COUNT:HASH, or the hash alone (count 0: anywhere in the chain)."""
+        """Read a head as the commands print it.
+
+        Parameters
+        ----------
+        text : str
+            COUNT:HASH, or the hash alone, which may then be anywhere in the chain.
+
+        Returns
+        -------
+        Head
+
+        Raises
+        ------
+        InputError
+            If the text has another form.
+        """
         match = re.fullmatch(r"(?:(\d+):)?([0-9a-f]{64})", text.strip().lower())
         if match is None:
             raise InputError(
@@ -80,7 +114,7 @@ class Head:
 
 
 class Row(NamedTuple):
-    """One spend as it stands in the table."""
+    """One spend as the table holds it."""
 
     batch: int
     meter: str
@@ -90,19 +124,19 @@ class Row(NamedTuple):
 
 
 def canonical(value: Any) -> str:
-    """JSON with one spelling for one value."""
+    """Encode a value as JSON with sorted keys and no spaces; equal values give equal text."""
     return json.dumps(
         value, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")
     )
 
 
 def rows_hash(pairs: Sequence[tuple[str, str]]) -> str:
-    """SHA-256 over rows (meter, period), given in order."""
+    """Compute the SHA-256 of rows (meter, period) in the given order."""
     return hashlib.sha256(canonical(pairs).encode()).hexdigest()
 
 
 def batch_number(release: str, source: str) -> int:
-    """The number that the rows of one source of one release carry, 63 bits."""
+    """Compute the 63-bit number that the rows of one source of one release carry."""
     digest = hashlib.sha256(canonical([release, source]).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
@@ -110,8 +144,168 @@ def batch_number(release: str, source: str) -> int:
 def link(
     previous: Head, kind: str, at: str, release: str, source: str, batch: int | None, body: str
 ) -> Entry:
-    """The entry that follows `previous`."""
+    """Make the entry that follows `previous`; see `Entry` for the other parameters."""
     seq = previous.count + 1
     content = canonical([previous.hash, seq, kind, at, release, source, batch, body])
     digest = hashlib.sha256(content.encode()).hexdigest()
     return Entry(seq, kind, at, release, source, batch, body, digest)
+
+
+def find_problems(store: Store, triggers: Iterable[str], head: Head | None = None) -> Iterator[str]:
+    """Replay a ledger in one pass over its chain and one over its rows.
+
+    Parameters
+    ----------
+    store : Store
+        The database, inside a `reading` transaction.
+    triggers : iterable of str
+        Names of the triggers that must be in force.
+    head : Head, optional
+        A head kept from earlier.
+
+    Yields
+    ------
+    str
+        One sentence for every contradiction; none if the ledger is sound.
+    """
+    missing = sorted(set(triggers) - store.triggers())
+    if missing:
+        yield f"triggers that keep the ledger append-only are missing: {', '.join(missing)}."
+    replay = _Replay()
+    yield from _check_links(replay.record(store.entries()), head)
+    yield from replay.problems
+    yield from _check_rows(store.rows(), replay.spends)
+    for meter, balance, total in store.wrong_balances():
+        yield f"meter {meter}: the balance is {balance} micro-ε, but its spends add up to {total}."
+    if store.all_caps() != replay.caps:
+        yield "the caps are not those that the chain records."
+    for meter in store.wrong_ceilings():
+        yield f"meter {meter}: the ceiling of its balance is not that of its cap."
+
+
+@dataclass(frozen=True)
+class _RecordedSpend:
+    """What the chain records about the rows of a batch."""
+
+    where: str
+    rows: int
+    sha256: str
+    stream: str
+    micro: int
+
+
+class _Replay:
+    """The facts of the chain with which the rest of the ledger must agree."""
+
+    def __init__(self) -> None:
+        self.spends: dict[int, _RecordedSpend] = {}
+        self.caps: dict[str, Cap] = {}
+        self.seen: set[tuple[str, str, str]] = set()
+        self.problems: list[str] = []
+
+    def record(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """Pass entries on and keep their facts; an unreadable body is a problem."""
+        for entry in entries:
+            try:
+                self._record(entry)
+            except (ValueError, TypeError, LookupError):
+                self.problems.append(f"entry {entry.seq} ({entry.kind}) cannot be read.")
+            yield entry
+
+    def _record(self, entry: Entry) -> None:
+        """Keep the facts of one entry and check its order among the entries of its source."""
+        facts = entry.facts
+        if entry.kind == "cap":
+            window = facts["window"]
+            self.caps[facts["meter"]] = Cap(facts["total"], window and tuple(window))
+            return
+        key = (entry.kind, entry.release, entry.source)
+        where = f"entry {entry.seq} ({entry.source} of release {entry.release})"
+        if key in self.seen:
+            self.problems.append(
+                f"entry {entry.seq} ({entry.kind}) repeats an earlier one of the same release and "
+                "source."
+            )
+            return
+        self.seen.add(key)
+        if entry.kind == "released" and ("spend", *key[1:]) not in self.seen:
+            self.problems.append(f"{where} was released before it was paid for.")
+        elif entry.kind == "spend":
+            self._record_spend(entry, facts, where)
+
+    def _record_spend(self, entry: Entry, facts: dict[str, Any], where: str) -> None:
+        """Keep what a spend says about its rows."""
+        if ("release", entry.release, "") not in self.seen:
+            self.problems.append(f"{where}: that release never began.")
+        number = batch_number(entry.release, entry.source)
+        if entry.batch != number:
+            self.problems.append(f"{where} points to the rows of another source.")
+        granted = facts["granted"]
+        self.spends[number] = _RecordedSpend(
+            where, granted["rows"], granted["sha256"], facts["stream"], facts["micro"]
+        )
+
+
+def _check_links(entries: Iterable[Entry], head: Head | None) -> Iterator[str]:
+    """Yield one sentence for every break of the chain, and one if `head` is not in it."""
+    previous = Head(0, START)
+    found_head = head is None
+    for entry in entries:
+        if entry.seq != previous.count + 1:
+            yield f"entries {previous.count + 1} to {entry.seq - 1} are missing."
+            previous = Head(entry.seq - 1, previous.hash)
+        expected = link(
+            previous, entry.kind, entry.at, entry.release, entry.source, entry.batch, entry.body
+        )
+        if expected.hash != entry.hash:
+            yield (
+                f"entry {entry.seq} ({entry.kind} of {entry.at}) was changed, or does not follow "
+                "the entry before it."
+            )
+        previous = Head(entry.seq, entry.hash)
+        if head is not None and head in (previous, Head(0, entry.hash)):
+            found_head = True
+    if previous.count == 0:
+        yield "the ledger has no entries, not even its first."
+    if not found_head:
+        yield (
+            f"the high-water mark {head} is not in the chain, which now ends at {previous}: the "
+            "ledger was cut, replaced or restored from an older backup."
+        )
+
+
+def _check_rows(rows: Iterable[Row], spends: dict[int, _RecordedSpend]) -> Iterator[str]:
+    """Compare the rows, in order of (batch, meter, period), with the entries that cover them."""
+    unseen = dict(spends)
+    for batch, group in groupby(rows, key=attrgetter("batch")):
+        members = list(group)
+        recorded = unseen.pop(batch, None)
+        if recorded is None:
+            first = members[0]
+            yield (
+                f"{_count(members)} without an entry, the first of meter {first.meter} in "
+                f"{first.period}."
+            )
+        else:
+            yield from _check_batch(members, recorded)
+    for recorded in unseen.values():
+        yield f"{recorded.where}: all its spends are missing."
+
+
+def _check_batch(rows: list[Row], recorded: _RecordedSpend) -> Iterator[str]:
+    """Compare the rows of one batch with its entry."""
+    if len(rows) != recorded.rows:
+        yield f"{recorded.where}: {_count(rows)} found, but {recorded.rows} were recorded."
+    elif rows_hash([(row.meter, row.period) for row in rows]) != recorded.sha256:
+        yield f"{recorded.where}: a meter or a period of its spends was changed."
+    for row in rows:
+        if row.micro != recorded.micro or row.stream != recorded.stream:
+            yield (
+                f"{recorded.where}: the spend of meter {row.meter} in {row.period} is "
+                f"{row.micro} micro-ε in stream {row.stream}, but the entry records "
+                f"{recorded.micro} in {recorded.stream}."
+            )
+
+
+def _count(rows: Sequence[Row]) -> str:
+    return f"{len(rows)} spend{'s' if len(rows) != 1 else ''}"

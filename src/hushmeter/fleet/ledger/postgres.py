@@ -1,7 +1,7 @@
 """A ledger in PostgreSQL, for several machines.
 
-Writers lock the balances of their meters in order of name and the end of the chain last, so that
-batches of different meters go on side by side and nobody waits in a circle.
+Writers lock the balances of their meters in order of name and the end of the chain last. Requests
+for different meters therefore run at the same time, and no two writers wait for each other.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from hushmeter.errors import (
     MissingExtraError,
 )
 from hushmeter.fleet.ledger.chain import Head
-from hushmeter.fleet.ledger.schema import TRIGGERS, postgres_statements
-from hushmeter.fleet.ledger.store import Pairs, Store, Values
+from hushmeter.fleet.ledger.store import TRIGGERS, Pairs, Store, Values, postgres_statements
 
 try:
     import psycopg
@@ -30,27 +29,38 @@ except ImportError:
 
 T = TypeVar("T")
 COPY_FROM = 1000
-"""Batches of at least so many rows go in by COPY."""
+"""Smallest number of rows that are inserted by COPY."""
 
 ATTEMPTS = 5
+"""Most attempts of a transaction that the server aborts because of a deadlock."""
+
 CONNECT_S = 20
+"""Longest time that a connection may take [s]."""
+
+# Keys of the advisory locks on the caps and on the end of the chain.
 _CAPS, _CHAIN = 7_480_116_001, 7_480_116_002
 _AGAIN = (errors.DeadlockDetected, errors.SerializationFailure)
 
 
 class PostgresStore(Store):
-    """A ledger in a PostgreSQL database."""
+    """A ledger in a PostgreSQL database.
+
+    Parameters
+    ----------
+    url : str
+        postgresql://user@host/database, with any option of libpq.
+    """
 
     wanted = "unnest(?::text[]) AS wanted(value)"
 
     def __init__(self, url: str) -> None:
         super().__init__(_name(url))
-        with _plain(self.name):
+        with _one_sentence(self.name):
             self._connection = psycopg.connect(
                 url, autocommit=True, connect_timeout=CONNECT_S, application_name="hushmeter"
             )
         try:
-            with _plain(self.name):
+            with _one_sentence(self.name):
                 self._connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
                 if self.run("SHOW synchronous_commit").fetchone()[0] == "off":
                     self.run("SET synchronous_commit TO on")
@@ -58,24 +68,24 @@ class PostgresStore(Store):
             self._connection.close()
             raise
 
-    def present(self) -> bool:
-        """Whether the database holds a ledger in its search path."""
-        with _plain(self.name):
-            # to_regclass may answer from a cache older than a lock just granted.
+    def holds_ledger(self) -> bool:
+        """Return whether the database holds a ledger in its search path."""
+        with _one_sentence(self.name):
+            # to_regclass may answer from a cache that is older than a lock just granted.
             found = self.run(
                 "SELECT 1 FROM pg_class WHERE relname = 'ledger_entries' "
                 "AND pg_table_is_visible(oid)"
             ).fetchone()
             return found is not None
 
-    def create(self) -> None:
-        """Make the empty tables."""
+    def create_tables(self) -> None:
+        """Make the empty tables and their triggers."""
         for statement in postgres_statements():
             self.run(statement)
 
     def write(self, work: Callable[[], T]) -> T:
-        """Do `work` in one durable transaction; begin again where two writers met in a circle."""
-        with _plain(self.name):
+        """Call `work` in one durable transaction, and again if the server reports a deadlock."""
+        with _one_sentence(self.name):
             for attempt in range(1, ATTEMPTS + 1):
                 try:
                     with self._connection.transaction():
@@ -87,37 +97,37 @@ class PostgresStore(Store):
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """A transaction that sees one state of the ledger."""
-        with _plain(self.name), self._connection.transaction():
+        """Open a read-only transaction that sees one state of the ledger."""
+        with _one_sentence(self.name), self._connection.transaction():
             self.run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield
 
     def run(self, sql: str, values: Values = ()) -> Any:
-        """A cursor of one statement."""
+        """Return a cursor of one statement."""
         return self._connection.execute(sql.replace("?", "%s").encode(), values or None)
 
     def stream(self, sql: str, values: Values = ()) -> Iterator[tuple[Any, ...]]:
-        """Rows fetched from the server by the thousand."""
+        """Yield rows, fetched from the server in portions."""
         with self._connection.cursor(name="ledger_stream") as cursor:
             cursor.itersize = 20_000
             cursor.execute(sql.replace("?", "%s").encode(), values or None)
             yield from cursor
 
-    def listed(self, values: Sequence[str]) -> list[str]:
-        """A list as an array."""
+    def as_list(self, values: Sequence[str]) -> list[str]:
+        """Return a list as an array parameter."""
         return list(values)
 
-    def share_caps(self) -> None:
+    def lock_caps_shared(self) -> None:
         """Keep caps from changing until the transaction ends."""
         self.run("SELECT pg_advisory_xact_lock_shared(?)", (_CAPS,))
 
-    def own_caps(self) -> None:
-        """Keep every spend out until the transaction ends."""
+    def lock_caps_exclusive(self) -> None:
+        """Keep all spends of other writers out until the transaction ends."""
         self.run("SELECT pg_advisory_xact_lock(?)", (_CAPS,))
 
-    def lock(self, meters: Sequence[str], ceiling: int | None) -> dict[str, int]:
-        """What each meter has spent; their balances are locked in order of name."""
-        names = self.listed(meters)
+    def lock_balances(self, meters: Sequence[str], ceiling: int | None) -> dict[str, int]:
+        """Return what each meter has spent, and lock the balances in order of name."""
+        names = self.as_list(meters)
         self.run(
             f"INSERT INTO ledger_balances (meter, spent, ceiling) "
             f"SELECT wanted.value, 0, ? FROM {self.wanted} "
@@ -132,12 +142,12 @@ class PostgresStore(Store):
         return dict(found.fetchall())
 
     def lock_head(self) -> Head:
-        """The end of the chain; no other writer extends it before the transaction ends."""
+        """Return the head; no other writer extends the chain before the transaction ends."""
         self.run("SELECT pg_advisory_xact_lock(?)", (_CHAIN,))
         return self.head()
 
-    def insert(self, batch: int, stream: str, micro: int, pairs: Pairs) -> int:
-        """Insert spends; how many were new."""
+    def insert_spends(self, batch: int, stream: str, micro: int, pairs: Pairs) -> int:
+        """Insert spends and return how many were new."""
         columns = "ledger_spends (meter, period, stream, micro, batch)"
         if len(pairs) >= COPY_FROM:
             with (
@@ -155,8 +165,8 @@ class PostgresStore(Store):
         )
         return len(done.fetchall())
 
-    def add(self, amounts: Mapping[str, int]) -> None:
-        """Add to balances that `lock` has made."""
+    def add_to_balances(self, amounts: Mapping[str, int]) -> None:
+        """Add micro-ε to balances that `lock_balances` has made."""
         self.run(
             "UPDATE ledger_balances b SET spent = b.spent + new.amount "
             "FROM unnest(?::text[], ?::bigint[]) AS new(meter, amount) WHERE b.meter = new.meter",
@@ -164,7 +174,7 @@ class PostgresStore(Store):
         )
 
     def triggers(self) -> set[str]:
-        """Names of the triggers in force."""
+        """Return the names of the triggers in force."""
         found = self.run(
             "SELECT t.tgname FROM pg_trigger t WHERE t.tgenabled <> 'D' AND t.tgrelid IN "
             "('ledger_entries'::regclass, 'ledger_spends'::regclass, 'ledger_balances'::regclass)"
@@ -177,10 +187,10 @@ class PostgresStore(Store):
 
 
 def _name(url: str) -> str:
-    """Host and database of a URL, without user and password.
+    """Return the host and database of a URL, without user and password.
 
-    A password with a bare @, : or / spills over into the parts that follow it, and the driver's
-    own words quote what they stumble on: of such a URL nothing is told.
+    A password with an unescaped @, : or / makes the parser take a part of it for the host, and
+    the driver's own message quotes it. For such a URL the error message repeats nothing.
     """
     try:
         parts = conninfo.conninfo_to_dict(url)
@@ -200,8 +210,8 @@ def _first_line(error: Exception) -> str:
 
 
 @contextmanager
-def _plain(name: str) -> Iterator[None]:
-    """PostgreSQL's errors as one sentence."""
+def _one_sentence(name: str) -> Iterator[None]:
+    """Raise PostgreSQL's errors again as one sentence."""
     try:
         yield
     except HushmeterError:

@@ -1,6 +1,7 @@
 """A ledger in one SQLite file.
 
-Writers take turns (BEGIN IMMEDIATE); what is committed is on the disk (WAL, synchronous=FULL).
+Writers take turns (BEGIN IMMEDIATE), and a commit is on the disk before it returns (WAL,
+synchronous=FULL).
 """
 
 from __future__ import annotations
@@ -15,17 +16,33 @@ from typing import Any, TypeVar
 
 from hushmeter.errors import BudgetError, DataError, HushmeterError
 from hushmeter.fleet.ledger.chain import Head
-from hushmeter.fleet.ledger.schema import TRIGGERS, sqlite_statements
-from hushmeter.fleet.ledger.store import Pairs, Store, Values, absent
+from hushmeter.fleet.ledger.store import (
+    TRIGGERS,
+    Pairs,
+    Store,
+    Values,
+    no_ledger,
+    sqlite_statements,
+)
 
 T = TypeVar("T")
 BUSY_S = 120.0
-"""How long a writer waits for its turn [s]."""
-WAIT_S = 0.02
+"""Longest time that a writer waits for its turn [s]."""
+
+RETRY_S = 0.02
+"""Time between two attempts to switch a new file to write-ahead logging [s]."""
 
 
 class SqliteStore(Store):
-    """A ledger in one file."""
+    """A ledger in one file.
+
+    Parameters
+    ----------
+    path : Path
+        The SQLite file.
+    create : bool
+        Make the file, and its folder, if it does not exist.
+    """
 
     wanted = "json_each(?) AS wanted"
 
@@ -33,8 +50,8 @@ class SqliteStore(Store):
         super().__init__(str(path))
         mode = "rwc" if create else "rw"
         if not create and not path.is_file():
-            raise absent(self.name)
-        with _plain(self.name):
+            raise no_ledger(self.name)
+        with _one_sentence(self.name):
             if create:
                 path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(
@@ -42,7 +59,7 @@ class SqliteStore(Store):
                 isolation_level=None,
             )  # fmt: skip
         try:
-            with _plain(self.name):
+            with _one_sentence(self.name):
                 self._use_wal()
                 for pragma in ("synchronous=FULL", "cache_size=-65536"):
                     self.run(f"PRAGMA {pragma}")
@@ -51,7 +68,11 @@ class SqliteStore(Store):
             raise
 
     def _use_wal(self) -> None:
-        """Write ahead; where two open a new file at once, SQLite refuses one without waiting."""
+        """Switch to write-ahead logging.
+
+        SQLite does not wait for its turn here: if two processes open a new file at the same
+        time, one of them gets an error and must try again.
+        """
         last = time.monotonic() + BUSY_S
         while True:
             try:
@@ -59,24 +80,24 @@ class SqliteStore(Store):
             except sqlite3.OperationalError as error:
                 if "locked" not in str(error) or time.monotonic() > last:
                     raise
-                time.sleep(WAIT_S)
+                time.sleep(RETRY_S)
             else:
                 return
 
-    def present(self) -> bool:
-        """Whether the file holds a ledger."""
-        with _plain(self.name):
+    def holds_ledger(self) -> bool:
+        """Return whether the file holds a ledger."""
+        with _one_sentence(self.name):
             sql = "SELECT 1 FROM sqlite_master WHERE name = 'ledger_entries'"
             return self.run(sql).fetchone() is not None
 
-    def create(self) -> None:
-        """Make the empty tables."""
+    def create_tables(self) -> None:
+        """Make the empty tables and their triggers."""
         for statement in sqlite_statements():
             self.run(statement)
 
     def write(self, work: Callable[[], T]) -> T:
-        """Do `work` alone and have it on the disk, or undo it."""
-        with _plain(self.name):
+        """Call `work` while no other writer works, and commit it to the disk or undo it."""
+        with _one_sentence(self.name):
             self.run("BEGIN IMMEDIATE")
             try:
                 result = work()
@@ -89,40 +110,40 @@ class SqliteStore(Store):
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """A transaction that sees one state of the ledger."""
-        with _plain(self.name):
+        """Open a transaction that sees one state of the ledger."""
+        with _one_sentence(self.name):
             self.run("BEGIN")
             try:
                 yield
             finally:
-                # Rows that nobody reads to the end may outlive the connection.
+                # A generator of rows that is not read to its end may outlive the connection.
                 with suppress(sqlite3.ProgrammingError):
                     self.run("ROLLBACK")
 
     def run(self, sql: str, values: Values = ()) -> sqlite3.Cursor:
-        """A cursor of one statement."""
+        """Return a cursor of one statement."""
         return self._connection.execute(sql, values)
 
     def stream(self, sql: str, values: Values = ()) -> Iterator[tuple[Any, ...]]:
-        """Rows one by one."""
+        """Yield rows one by one."""
         return iter(self._connection.execute(sql, values))
 
-    def listed(self, values: Sequence[str]) -> str:
-        """A list as JSON."""
+    def as_list(self, values: Sequence[str]) -> str:
+        """Return a list as JSON."""
         return json.dumps(values)
 
-    def share_caps(self) -> None:
-        """Writers take turns already."""
+    def lock_caps_shared(self) -> None:
+        """Do nothing, because writers take turns already."""
 
-    own_caps = share_caps
+    lock_caps_exclusive = lock_caps_shared
 
-    def lock(self, meters: Sequence[str], ceiling: int | None) -> dict[str, int]:
-        """What each meter has spent; no other writer is at work."""
+    def lock_balances(self, meters: Sequence[str], ceiling: int | None) -> dict[str, int]:
+        """Return what each meter has spent; no other writer is at work."""
         sql = (
             f"SELECT b.meter, b.spent FROM {self.wanted} CROSS JOIN ledger_balances b "
             "WHERE b.meter = wanted.value"
         )
-        spent: dict[str, int] = dict(self.run(sql, (self.listed(meters),)).fetchall())
+        spent: dict[str, int] = dict(self.run(sql, (self.as_list(meters),)).fetchall())
         self._connection.executemany(
             "INSERT INTO ledger_balances (meter, spent, ceiling) VALUES (?, 0, ?)",
             ((meter, ceiling) for meter in meters if meter not in spent),
@@ -130,12 +151,12 @@ class SqliteStore(Store):
         return spent
 
     def lock_head(self) -> Head:
-        """The end of the chain."""
+        """Return the end of the chain; no other writer is at work."""
         return self.head()
 
-    def insert(self, batch: int, stream: str, micro: int, pairs: Pairs) -> int:
-        """Insert spends; how many were new."""
-        # One statement over a list takes two thirds of the time of one for every row.
+    def insert_spends(self, batch: int, stream: str, micro: int, pairs: Pairs) -> int:
+        """Insert spends and return how many were new."""
+        # One statement over a JSON list takes two thirds of the time of one statement per row.
         sql = (
             "INSERT INTO ledger_spends (meter, period, stream, micro, batch) "
             "SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), ?, ?, ? "
@@ -143,15 +164,15 @@ class SqliteStore(Store):
         )
         return self.run(sql, (stream, micro, batch, json.dumps(pairs))).rowcount
 
-    def add(self, amounts: Mapping[str, int]) -> None:
-        """Add to balances that `lock` has made."""
+    def add_to_balances(self, amounts: Mapping[str, int]) -> None:
+        """Add micro-ε to balances that `lock_balances` has made."""
         self._connection.executemany(
             "UPDATE ledger_balances SET spent = spent + ? WHERE meter = ?",
             ((amount, meter) for meter, amount in amounts.items()),
         )
 
     def triggers(self) -> set[str]:
-        """Names of the triggers in force."""
+        """Return the names of the triggers in force."""
         found = self.run("SELECT name FROM sqlite_master WHERE type = 'trigger'")
         return {row[0] for row in found} & set(TRIGGERS)
 
@@ -161,8 +182,8 @@ class SqliteStore(Store):
 
 
 @contextmanager
-def _plain(name: str) -> Iterator[None]:
-    """SQLite's errors as one sentence."""
+def _one_sentence(name: str) -> Iterator[None]:
+    """Raise SQLite's errors again as one sentence."""
     try:
         yield
     except HushmeterError:
@@ -174,7 +195,7 @@ def _plain(name: str) -> Iterator[None]:
     except sqlite3.OperationalError as error:
         if "locked" in str(error) or "busy" in str(error):
             raise DataError(
-                f"the ledger {name} is held by another writer for more than {BUSY_S:g} s; "
+                f"another writer has used the ledger {name} for more than {BUSY_S:g} s; "
                 "try again when it is done."
             ) from None
         raise DataError(f"the ledger {name} cannot be used: {error}.") from None

@@ -1,4 +1,9 @@
-"""What a ledger asks of its database, in SQL that SQLite and PostgreSQL share."""
+"""The tables of a ledger and the SQL that SQLite and PostgreSQL share.
+
+`ledger_entries` is the hash chain and `ledger_spends` holds its rows; triggers make both
+append-only. `ledger_balances` and `ledger_caps` follow from them: a balance answers in one look-up
+what a meter has spent, and the database itself enforces its cap by a CHECK constraint.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +20,56 @@ T = TypeVar("T")
 Values = Sequence[Any]
 Pairs = Sequence[tuple[str, str]]
 
-EVERYBODY = ""
-"""Name in `ledger_caps` under which the cap of all meters stands."""
+TABLES = """
+CREATE TABLE ledger_entries (
+    seq BIGINT PRIMARY KEY CHECK (seq > 0),
+    kind {text} NOT NULL CHECK (kind IN ('opened', 'release', 'spend', 'released', 'cap')),
+    at {text} NOT NULL,
+    release {text} NOT NULL,
+    source {text} NOT NULL,
+    batch BIGINT UNIQUE,
+    body {text} NOT NULL,
+    hash {text} NOT NULL UNIQUE
+);
+CREATE UNIQUE INDEX ledger_once ON ledger_entries (kind, release, source) WHERE kind <> 'cap';
+CREATE TABLE ledger_spends (
+    meter {text} NOT NULL,
+    period {text} NOT NULL,
+    stream {text} NOT NULL,
+    micro BIGINT NOT NULL CHECK (micro > 0),
+    batch BIGINT NOT NULL,
+    PRIMARY KEY (meter, period, stream)
+){without_rowid};
+CREATE TABLE ledger_balances (
+    meter {text} NOT NULL PRIMARY KEY,
+    spent BIGINT NOT NULL CHECK (spent >= 0),
+    ceiling BIGINT,
+    CONSTRAINT cap_is_kept CHECK (ceiling IS NULL OR spent <= ceiling)
+){without_rowid};
+CREATE TABLE ledger_caps (
+    meter {text} NOT NULL PRIMARY KEY,
+    total BIGINT CHECK (total > 0),
+    width BIGINT CHECK (width > 0),
+    most BIGINT CHECK (most > 0)
+){without_rowid}"""
+
+TRIGGERS = (
+    "ledger_entries_update",
+    "ledger_entries_delete",
+    "ledger_spends_update",
+    "ledger_spends_delete",
+    "ledger_balances_update",
+    "ledger_balances_delete",
+)
+"""Names of the triggers that both databases must have; `Ledger.verify` looks for them."""
+
+APPEND_ONLY = "the ledger is append-only"
+
+_SHRINKS = "NEW.spent < OLD.spent OR NEW.meter <> OLD.meter"
+"""Condition under which an update of a balance is refused."""
+
+ALL_METERS = ""
+"""Name in `ledger_caps` of the cap that applies to every meter."""
 
 _ENTRY = "seq, kind, at, release, source, batch, body, hash"
 _ROW = "batch, meter, period, stream, micro"
@@ -28,86 +81,116 @@ _EFFECTIVE = """
 
 
 class Store(ABC):
-    """A database that holds a ledger; what it is asked and told stands in `write` or `reading`."""
+    """A database that holds a ledger.
+
+    Call every method except `holds_ledger`, `write`, `reading` and `close` only inside a `write`
+    or `reading` transaction. Methods that change something need a `write` transaction.
+
+    Parameters
+    ----------
+    name : str
+        Name of the database for messages, without a password.
+    """
 
     wanted: str
-    """A list parameter as a table `wanted` with one column `value`."""
+    """SQL that turns a list parameter into a table `wanted` with one column `value`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     @abstractmethod
-    def present(self) -> bool:
-        """Whether the database holds a ledger."""
+    def holds_ledger(self) -> bool:
+        """Return whether the database holds a ledger. Needs no transaction."""
 
     @abstractmethod
-    def create(self) -> None:
-        """Make the empty tables."""
+    def create_tables(self) -> None:
+        """Make the empty tables and their triggers. Needs a `write` transaction."""
 
     @abstractmethod
     def write(self, work: Callable[[], T]) -> T:
-        """Do `work` in one durable transaction; undo all of it if it raises."""
+        """Call `work` in one durable transaction, and undo all of it if it raises.
+
+        Parameters
+        ----------
+        work : callable
+            Takes no arguments. It may be called again if the database asks for a retry.
+
+        Returns
+        -------
+        object
+            What `work` returns.
+        """
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[None]:
-        """A transaction that sees one state of the ledger."""
+        """Open a read-only transaction that sees one state of the ledger."""
 
     @abstractmethod
     def run(self, sql: str, values: Values = ()) -> Any:
-        """A cursor of one statement; parameters are written as question marks."""
+        """Return a cursor of one statement; parameters are written as question marks."""
 
     @abstractmethod
     def stream(self, sql: str, values: Values = ()) -> Iterator[tuple[Any, ...]]:
-        """Rows of a statement that need not fit in memory."""
+        """Yield the rows of a statement, which need not fit in memory."""
 
     @abstractmethod
-    def listed(self, values: Sequence[str]) -> Any:
-        """A list as the parameter of `wanted`."""
+    def as_list(self, values: Sequence[str]) -> Any:
+        """Return a list in the form of the parameter of `wanted`."""
 
     @abstractmethod
-    def share_caps(self) -> None:
-        """Keep caps from changing until the transaction ends."""
+    def lock_caps_shared(self) -> None:
+        """Keep caps from changing until the `write` transaction ends."""
 
     @abstractmethod
-    def own_caps(self) -> None:
-        """Keep every spend out until the transaction ends."""
+    def lock_caps_exclusive(self) -> None:
+        """Keep all spends of other writers out until the `write` transaction ends."""
 
     @abstractmethod
-    def lock(self, meters: Sequence[str], ceiling: int | None) -> dict[str, int]:
-        """What each meter has spent; no other writer may change it before the transaction ends.
+    def lock_balances(self, meters: Sequence[str], ceiling: int | None) -> dict[str, int]:
+        """Lock the balances of meters until the `write` transaction ends.
 
-        A meter without a balance gets one, with the `ceiling`.
+        Parameters
+        ----------
+        meters : sequence of str
+            Sorted by name, so that two writers cannot wait for each other.
+        ceiling : int or None
+            Ceiling [micro-ε] of the balance of a meter that has none yet.
+
+        Returns
+        -------
+        dict
+            micro-ε that each meter has spent; a new meter may be absent.
         """
 
     @abstractmethod
     def lock_head(self) -> Head:
-        """The end of the chain; no other writer may extend it before the transaction ends."""
+        """Return the head; no other writer may extend the chain until the `write` ends."""
 
     @abstractmethod
-    def insert(self, batch: int, stream: str, micro: int, pairs: Pairs) -> int:
-        """Insert spends, sorted by meter and period; how many were new."""
+    def insert_spends(self, batch: int, stream: str, micro: int, pairs: Pairs) -> int:
+        """Insert spends, sorted by meter and period, and return how many were new."""
 
     @abstractmethod
-    def add(self, amounts: Mapping[str, int]) -> None:
-        """Add to balances that `lock` has made."""
+    def add_to_balances(self, amounts: Mapping[str, int]) -> None:
+        """Add micro-ε to balances that `lock_balances` has locked."""
 
     @abstractmethod
     def triggers(self) -> set[str]:
-        """Names of the triggers in force."""
+        """Return the names of the triggers in force."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection. Needs no transaction."""
 
     def head(self) -> Head:
-        """The end of the chain."""
+        """Return the end of the chain."""
         found = self.run(
             "SELECT seq, hash FROM ledger_entries ORDER BY seq DESC LIMIT 1"
         ).fetchone()
         return Head(*found) if found else Head(0, START)
 
     def append(self, entry: Entry) -> None:
-        """Add a link to the chain."""
+        """Add an entry to the chain. Needs a `write` transaction and `lock_head`."""
         self.run(
             f"INSERT INTO ledger_entries ({_ENTRY}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (entry.seq, entry.kind, entry.at, entry.release, entry.source, entry.batch,
@@ -115,7 +198,7 @@ class Store(ABC):
         )  # fmt: skip
 
     def entry(self, kind: str, release: str, source: str) -> Entry | None:
-        """The entry of this kind for a source of a release."""
+        """Return the entry of this kind for a source of a release, or None."""
         found = self.run(
             f"SELECT {_ENTRY} FROM ledger_entries WHERE kind = ? AND release = ? AND source = ?",
             (kind, release, source),
@@ -123,52 +206,55 @@ class Store(ABC):
         return Entry(*found) if found else None
 
     def entries(self, kind: str | None = None) -> Iterator[Entry]:
-        """The chain, or the links of one kind, from the first on."""
+        """Yield the whole chain, or the entries of one kind, from the first on."""
         where, values = ("WHERE kind = ? ", (kind,)) if kind else ("", ())
         sql = f"SELECT {_ENTRY} FROM ledger_entries {where}ORDER BY seq"
         return (Entry(*row) for row in self.stream(sql, values))
 
-    def owners(self, batches: Iterable[int]) -> dict[int, Entry]:
-        """The entries of batches."""
+    def entries_of_batches(self, batches: Iterable[int]) -> dict[int, Entry]:
+        """Return the entry of each batch that has one."""
         sql = f"SELECT {_ENTRY} FROM ledger_entries WHERE batch = ?"
         found = {batch: self.run(sql, (batch,)).fetchone() for batch in batches}
         return {batch: Entry(*row) for batch, row in found.items() if row}
 
     def rows(self) -> Iterator[Row]:
-        """Every spend in order of batch, meter and period."""
+        """Yield every spend in order of batch, meter and period."""
         sql = f"SELECT {_ROW} FROM ledger_spends ORDER BY batch, meter, period, stream"
         return (Row(*row) for row in self.stream(sql))
 
-    def near(self, meters: Sequence[str], first: str, last: str) -> Iterator[Row]:
-        """Spends of some meters in a span of periods."""
+    def spends_between(self, meters: Sequence[str], first: str, last: str) -> Iterator[Row]:
+        """Yield the spends of some meters from one period to another, both included."""
         columns = ", ".join(f"s.{column}" for column in _ROW.split(", "))
         sql = (
             f"SELECT {columns} FROM {self.wanted} CROSS JOIN ledger_spends s "
             "WHERE s.meter = wanted.value AND s.period BETWEEN ? AND ?"
         )
-        return (Row(*row) for row in self.run(sql, (self.listed(meters), first, last)))
+        return (Row(*row) for row in self.run(sql, (self.as_list(meters), first, last)))
 
-    def some_period(self) -> str | None:
-        """Any period of the ledger; they are all of one kind."""
+    def any_period(self) -> str | None:
+        """Return any period of the ledger, which holds either days or months, or None."""
         found = self.run("SELECT period FROM ledger_spends LIMIT 1").fetchone()
         return found[0] if found else None
 
     def caps(self, meters: Sequence[str]) -> dict[str, Cap]:
-        """Caps that stand under some names, `EVERYBODY` for that of all meters."""
+        """Return the caps of some meters, and the cap of all meters under `ALL_METERS`."""
         sql = (
             f"SELECT c.meter, c.total, c.width, c.most FROM {self.wanted} "
             "CROSS JOIN ledger_caps c WHERE c.meter = wanted.value"
         )
-        found = self.run(sql, (self.listed([EVERYBODY, *meters]),))
+        found = self.run(sql, (self.as_list([ALL_METERS, *meters]),))
         return {name: _cap(total, width, most) for name, total, width, most in found}
 
     def all_caps(self) -> dict[str, Cap]:
-        """Every cap by name."""
+        """Return every cap by the name of its meter."""
         found = self.run("SELECT meter, total, width, most FROM ledger_caps ORDER BY meter")
         return {name: _cap(total, width, most) for name, total, width, most in found}
 
     def set_cap(self, name: str, cap: Cap) -> None:
-        """Replace a cap, and the ceilings of the balances that it rules."""
+        """Replace a cap and the ceilings of the balances under it.
+
+        Needs a `write` transaction and `lock_caps_exclusive`.
+        """
         width, most = cap.window or (None, None)
         self.run(
             "INSERT INTO ledger_caps (meter, total, width, most) VALUES (?, ?, ?, ?) "
@@ -176,21 +262,22 @@ class Store(ABC):
             "most = excluded.most",
             (name, cap.total, width, most),
         )
-        if name != EVERYBODY:
+        if name != ALL_METERS:
             self.run(
                 "INSERT INTO ledger_balances (meter, spent) VALUES (?, 0) ON CONFLICT DO NOTHING",
                 (name,),
             )
-        # A cap below what is spent leaves no room, but cannot undo the past.
+        # A cap below what is already spent leaves no room. The ceiling is then what is spent,
+        # because the CHECK constraint must hold for the past as well.
         self.run(
             "UPDATE ledger_balances SET ceiling = (SELECT CASE WHEN e.total < e.spent THEN e.spent "
             f"ELSE e.total END FROM ({_EFFECTIVE}) e WHERE e.meter = ledger_balances.meter)"
-            + ("" if name == EVERYBODY else " WHERE meter = ?"),
-            () if name == EVERYBODY else (name,),
+            + ("" if name == ALL_METERS else " WHERE meter = ?"),
+            () if name == ALL_METERS else (name,),
         )
 
     def balances(self, meter: str | None, limit: int | None) -> list[tuple[str, int, int | None]]:
-        """(meter, spent, cap on the total), those who spent most first."""
+        """Return (meter, spent, cap on the total), the meters that spent most first."""
         where, values = ("WHERE b.meter = ? ", [meter]) if meter is not None else ("", [])
         most = "" if limit is None else f" LIMIT {int(limit)}"
         sql = (
@@ -200,17 +287,17 @@ class Store(ABC):
         return self.run(sql, values).fetchall()  # type: ignore[no-any-return]
 
     def history(self, meter: str) -> list[Row]:
-        """Every spend of a meter in order of period."""
+        """Return every spend of a meter in order of period."""
         sql = f"SELECT {_ROW} FROM ledger_spends WHERE meter = ? ORDER BY period, stream"
         return [Row(*row) for row in self.run(sql, (meter,))]
 
     def counts(self) -> tuple[int, int]:
-        """How many meters and how many spends there are."""
+        """Return how many meters have spent and how many spends there are."""
         meters = self.run("SELECT COUNT(*) FROM ledger_balances WHERE spent > 0").fetchone()[0]
         return meters, self.run("SELECT COUNT(*) FROM ledger_spends").fetchone()[0]
 
-    def unbalanced(self) -> Iterator[tuple[str, int, int]]:
-        """(meter, balance, sum of its spends) where the two differ."""
+    def wrong_balances(self) -> Iterator[tuple[str, int, int]]:
+        """Yield (meter, balance, sum of its spends) where the two differ."""
         sums = "SELECT meter, CAST(SUM(micro) AS BIGINT) AS total FROM ledger_spends GROUP BY meter"
         yield from self.stream(
             f"SELECT b.meter, b.spent, COALESCE(s.total, 0) FROM ledger_balances b "
@@ -221,8 +308,8 @@ class Store(ABC):
             "ON b.meter = s.meter WHERE b.meter IS NULL"
         )
 
-    def uncapped(self) -> list[str]:
-        """Meters whose ceiling is not that of their cap."""
+    def wrong_ceilings(self) -> list[str]:
+        """Return the meters whose ceiling is not that of their cap."""
         due = "CASE WHEN e.total < e.spent THEN e.spent ELSE e.total END"
         sql = (
             f"SELECT e.meter FROM ({_EFFECTIVE}) e "
@@ -231,12 +318,56 @@ class Store(ABC):
         return [row[0] for row in self.run(sql)]
 
 
-def _cap(total: int | None, width: int | None, most: int | None) -> Cap:
-    return Cap(total, None if width is None or most is None else (width, most))
+def sqlite_statements() -> list[str]:
+    """Return the statements that make an empty ledger in SQLite."""
+    parts = _tables(text="TEXT", without_rowid=" WITHOUT ROWID")
+    for name in TRIGGERS:
+        table, _, event = name.rpartition("_")
+        only = f" WHEN {_SHRINKS}" if name == "ledger_balances_update" else ""
+        parts.append(
+            f"CREATE TRIGGER {name} BEFORE {event.upper()} ON {table}{only} "
+            f"BEGIN SELECT RAISE(ABORT, '{APPEND_ONLY}'); END"
+        )
+    return parts
 
 
-def absent(name: str) -> DataError:
-    """The answer where no ledger is."""
+def postgres_statements() -> list[str]:
+    """Return the statements that make an empty ledger in PostgreSQL.
+
+    Text is sorted by code point (collation "C"), as Python and SQLite do.
+    """
+    parts = _tables(text='TEXT COLLATE "C"', without_rowid="")
+    parts.append(
+        "CREATE FUNCTION ledger_refuse() RETURNS trigger LANGUAGE plpgsql AS "
+        f"$$ BEGIN RAISE EXCEPTION '{APPEND_ONLY}'; END $$"
+    )
+    for name in TRIGGERS:
+        table, _, event = name.rpartition("_")
+        only = f" WHEN ({_SHRINKS})" if name == "ledger_balances_update" else ""
+        parts.append(
+            f"CREATE TRIGGER {name} BEFORE {event.upper()} ON {table} "
+            f"FOR EACH ROW{only} EXECUTE FUNCTION ledger_refuse()"
+        )
+    for table in ("ledger_entries", "ledger_spends", "ledger_balances"):
+        parts.append(
+            f"CREATE TRIGGER {table}_truncate BEFORE TRUNCATE ON {table} "
+            "FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse()"
+        )
+    return parts
+
+
+def no_ledger(name: str) -> DataError:
+    """Return the error for a database that holds no ledger."""
     return DataError(
         f"there is no ledger at {name}; make one with `hushmeter ledger init --ledger URL`."
     )
+
+
+def _tables(**words: str) -> list[str]:
+    """Return one statement per table, with the words of one database."""
+    return [part for part in TABLES.format(**words).strip().split(";\n") if part]
+
+
+def _cap(total: int | None, width: int | None, most: int | None) -> Cap:
+    """Return the cap that a row of `ledger_caps` holds."""
+    return Cap(total, None if width is None or most is None else (width, most))

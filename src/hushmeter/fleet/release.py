@@ -1,7 +1,8 @@
-"""The course of a fleet release: planned, begun or resumed, run, and closed by its manifest."""
+"""A whole fleet release: it is planned, begun or resumed, run, and finished by its manifest."""
 
 from __future__ import annotations
 
+import math
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -13,28 +14,21 @@ from typing import Any
 
 from hushmeter.checks import whole
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet.job import FleetJob, FleetTerms, build_mechanism
+from hushmeter.fleet.input_files import Footer, list_files, read_footer
+from hushmeter.fleet.job import Columns, FleetJob, FleetTerms, build_mechanism
 from hushmeter.fleet.ledger import open_ledger
-from hushmeter.fleet.ledger.batch import check_name
+from hushmeter.fleet.ledger.transactions import check_name
 from hushmeter.fleet.manifest import MANIFEST, read_manifest, write_manifest
-from hushmeter.fleet.pool import protect_in_processes
-from hushmeter.fleet.schema import Columns
-from hushmeter.fleet.state import STATE, PrivateFolder
-from hushmeter.fleet.survey import (
-    Footer,
-    estimate_bytes,
-    find_interval,
-    list_files,
-    read_footer,
-)
+from hushmeter.fleet.output_folder import PRIVATE, PrivateFolder
 from hushmeter.fleet.task import FileReport, find_published
+from hushmeter.fleet.workers import protect_in_processes
 from hushmeter.trace import check_interval
 
 Report = Callable[[FileReport, int, int], None]
 """Called with every finished file, the rows done so far and the rows of all files."""
 
 Schedule = Callable[[FleetJob, Sequence[str]], Iterator[FileReport]]
-"""Has `protect_file` called for every file of a job, wherever."""
+"""Calls `protect_file` for every file of a job, on any machine, and yields the reports."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +38,11 @@ class FleetRelease:
     Attributes
     ----------
     job : FleetJob
-        Without its key, which no longer exists.
+        The job without its key, which no longer exists.
     reports : tuple of FileReport
-        Empty if the release was finished before.
+        One per file; empty if the release was finished before.
     manifest : dict
+        The manifest.
     """
 
     job: FleetJob
@@ -56,7 +51,7 @@ class FleetRelease:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing was left out."""
+        """True if nothing was left out."""
         left = self.manifest["quarantine"]
         return not (left["files"] or left["blocks"])
 
@@ -85,18 +80,19 @@ def release_fleet(
     source_dir, output_dir : path
         The output folder is new, empty, or holds an unfinished release to `resume`.
     terms : FleetTerms
-        Its interval is replaced by `interval_s`, or by what the first file says.
+        The promise. Its interval is replaced by `interval_s`, or by that of the first file.
     ledger : str
         URL of an existing ledger.
     stream : str
         Which series of the meters this is; a (meter, period) is released once per stream.
     columns : Columns, optional
+        Names of the input columns.
     jobs : int
-        Worker processes; 1 works in this process.
+        Number of worker processes; 1 works in this process.
     resume : bool
-        Go on with a release that was interrupted; the same terms must be given.
+        Continue a release that was interrupted; the same terms must be given.
     correct : bool
-        Release periods again that were released before, with fresh noise. Spends again.
+        Release periods again that were released before, with fresh noise and a new charge.
     interval_s : int, optional
         Length of a reading [s].
     report : callable, optional
@@ -104,7 +100,18 @@ def release_fleet(
     schedule : callable, optional
         See `Schedule`; worker processes of this machine if not given.
     release, key : optional
-        Identity and secret of a replayed release, for tests; drawn afresh otherwise.
+        Identity and secret of a replayed release, for tests; drawn at random otherwise.
+
+    Returns
+    -------
+    FleetRelease
+
+    Raises
+    ------
+    InputError
+        If a parameter is wrong; nothing was spent or written.
+    DataError
+        If a folder, a file or the ledger cannot be used.
     """
     whole("jobs", jobs)
     check_name("stream", stream)
@@ -118,13 +125,13 @@ def release_fleet(
     footers = {name: read_footer(source / name, value) for name in files}
     seconds = interval_s if interval_s is not None else _begun_interval(folder, resume)
     if seconds is None:
-        seconds = find_interval(source, files, columns or Columns())
+        seconds = _find_interval(source, files, columns or Columns())
     job = FleetJob(
         replace(terms, interval_s=check_interval(seconds)),
         str(source),
         str(output),
         ledger,
-        release or new_release(),
+        release or _new_release(),
         stream,
         correct,
         columns or Columns(),
@@ -144,21 +151,66 @@ def release_fleet(
         return _run(folder, job, files, footers, protect_all, report)
 
 
-def new_release() -> str:
-    """A fresh identity: the time, and eight random digits."""
+def _new_release() -> str:
+    """Return a new identity: the time and eight random digits."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
 
 
+def _find_interval(source: Path, files: Sequence[str], columns: Columns) -> int:
+    """Return the interval of the first row that has one [s]; like the times it is public."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    for name in files:
+        try:
+            file = parquet.ParquetFile(source / name)
+            batches = file.iter_batches(1024, columns=[columns.interval], use_threads=False)
+            values = next(batches).column(0).drop_null().to_pylist()
+            return check_interval(values[0])
+        except (pa.ArrowException, OSError, InputError, StopIteration, IndexError, KeyError):
+            continue
+    raise DataError(
+        f"no file of {source} states in its first rows, in column {columns.interval!r}, how many "
+        "seconds a reading lasts; give --interval."
+    )
+
+
+def estimate_bytes(terms: FleetTerms, footers: dict[str, Footer]) -> int:
+    """Estimate the size of the output.
+
+    Parameters
+    ----------
+    terms : FleetTerms
+        The promise.
+    footers : dict
+        Footers of the input files by name.
+
+    Returns
+    -------
+    int
+        Estimated size [bytes].
+
+    Notes
+    -----
+    A value takes the entropy of its noise, at most log2(σ/g·√(2πe)) bits. Compressed values take
+    about a tenth more.
+    """
+    noise = build_mechanism(terms)
+    bits = math.log2(max(2.0, noise.std / noise.grid * math.sqrt(2 * math.pi * math.e)))
+    return sum(int(f.other_bytes + 1.2 * bits / 8 * f.rows) for f in footers.values())
+
+
 def _check_folders(source: Path, output: Path) -> None:
+    """Refuse an input that is no folder, and folders that contain one another."""
     if not source.is_dir():
         raise DataError(f"{source} is not a folder.")
     inside, outside = source.resolve(), output.resolve()
     if inside == outside or inside in outside.parents or outside in inside.parents:
-        raise InputError("the input and the output folder must not lie in one another.")
+        raise InputError("the input and the output folder must not contain one another.")
 
 
 def _check_output(folder: PrivateFolder, resume: bool) -> None:
-    """Refuse a folder with anything in it but an unfinished release to resume."""
+    """Refuse a folder that holds anything except an unfinished release to resume."""
     output = folder.output
     if not output.exists():
         return
@@ -167,17 +219,18 @@ def _check_output(folder: PrivateFolder, resume: bool) -> None:
     if folder.begun_file.exists():
         if not resume:
             raise DataError(
-                f"{output} holds an unfinished release; add --resume to go on with it, or name "
+                f"{output} holds an unfinished release; add --resume to continue it, or name "
                 "another folder."
             )
     elif (output / MANIFEST).exists():
         if not resume:
             raise DataError(f"{output} holds a finished release; name another folder.")
-    elif any(path.name != STATE for path in output.iterdir()):
+    elif any(path.name != PRIVATE for path in output.iterdir()):
         raise DataError(f"{output} is not empty; name another folder.")
 
 
 def _begun_interval(folder: PrivateFolder, resume: bool) -> int | None:
+    """Return the interval of the release to resume, or None."""
     asked = folder.asked if resume else None
     return None if asked is None else int(asked["terms"]["interval_s"])
 
@@ -188,7 +241,7 @@ def _begin(
     key: bytes | None,
     footers: dict[str, Footer],
 ) -> FleetJob:
-    """A fresh release with its key, or the interrupted one if it was asked for the same."""
+    """Begin a new release with a key, or continue the interrupted one if it asked for the same."""
     asked = folder.asked
     if asked is None:
         _check_room(folder.output, job.terms, footers)
@@ -196,20 +249,21 @@ def _begin(
         folder.begin(job.to_dict(), secret)
         return job.with_key(secret)
     before = FleetJob.from_dict(asked, folder.key())
-    # The folders may have been mounted elsewhere since.
+    # The folders may be mounted elsewhere now.
     before = replace(before, source_dir=job.source_dir, output_dir=job.output_dir)
     same = replace(job, release=before.release, key=before.key)
     if same != before:
         changed = ", ".join(_differences(before.to_dict(), same.to_dict()))
         raise InputError(
             f"{folder.output} holds an unfinished release with another {changed}; resume it with "
-            "what it was begun with."
+            "the options with which it was begun."
         )
     folder.clear_staging()
     return before
 
 
 def _check_room(output: Path, terms: FleetTerms, footers: dict[str, Footer]) -> None:
+    """Refuse a disk that is too small for the whole release."""
     need, free = estimate_bytes(terms, footers), shutil.disk_usage(output).free
     if need > free:
         raise DataError(
@@ -219,6 +273,7 @@ def _check_room(output: Path, terms: FleetTerms, footers: dict[str, Footer]) -> 
 
 
 def _differences(before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
+    """Yield the names of values that differ, also within nested dictionaries."""
     for name, value in now.items():
         if isinstance(value, dict):
             yield from _differences(before[name], value)
@@ -234,16 +289,17 @@ def _run(
     protect_all: Schedule,
     report: Report | None,
 ) -> FleetRelease:
+    """Protect all files, write the manifest and destroy the key."""
     total, done = sum(footer.rows for footer in footers.values()), 0
     found: dict[str, FileReport] = {}
-    # Held open throughout: the last to leave a SQLite file tidies up, which takes a while.
+    # The ledger stays open: the last connection that closes a SQLite file cleans up, which is slow.
     with open_ledger(job.ledger) as ledger:
         for finished in protect_all(job, files):
             found[finished.source] = finished
             done += footers[finished.source].rows
             if report is not None:
                 report(finished, done, total)
-        # Files that were released before and have left the input folder since.
+        # Files that an earlier attempt released and that are no longer in the input folder.
         for name in folder.reported():
             one = None if name in found else find_published(job, name, ledger)
             if one is not None:

@@ -9,7 +9,7 @@ import pytest
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet.ledger import Charge, Head, open_ledger
 from hushmeter.fleet.ledger.chain import Entry, batch_number, canonical, link, rows_hash
-from hushmeter.fleet.ledger.schema import TABLES, TRIGGERS
+from hushmeter.fleet.ledger.store import TABLES, TRIGGERS
 
 FIRST, SECOND = batch_number("r1", "f1"), batch_number("r1", "f2")
 
@@ -63,22 +63,25 @@ def problems(path, head=None):
 @pytest.mark.parametrize(
     ("statements", "found"),
     [
-        (["UPDATE ledger_spends SET micro = 1 WHERE meter = 'a'"], "says 1 micro-ε in stream load"),
-        (["UPDATE ledger_spends SET stream = 'x' WHERE meter = 'a'"], "in stream x; recorded are"),
+        (["UPDATE ledger_spends SET micro = 1 WHERE meter = 'a'"], "is 1 micro-ε in stream load"),
+        (
+            ["UPDATE ledger_spends SET stream = 'x' WHERE meter = 'a'"],
+            "in stream x, but the entry records",
+        ),
         (["UPDATE ledger_spends SET meter = 'e' WHERE meter = 'a'"], "a meter or a period"),
         (
             ["UPDATE ledger_spends SET period = '2024-03-09' WHERE period = '2024-03-01'"],
             "a meter or a period of its spends was changed",
         ),
-        (["DELETE FROM ledger_spends WHERE meter = 'a'"], "3 spends found where 6 were recorded"),
+        (["DELETE FROM ledger_spends WHERE meter = 'a'"], "3 spends found, but 6 were recorded"),
         ([f"DELETE FROM ledger_spends WHERE batch = {FIRST}"], "all its spends are missing"),
         (
             [f"INSERT INTO ledger_spends VALUES ('a', '2024-03-04', 'load', 500000, {FIRST})"],
-            "7 spends found where 6 were recorded",
+            "7 spends found, but 6 were recorded",
         ),
         (
             ["INSERT INTO ledger_spends VALUES ('a', '2024-03-04', 'load', 500000, 7)"],
-            "1 spend belong to no entry, the first of meter a in 2024-03-04",
+            "1 spend without an entry, the first of meter a in 2024-03-04",
         ),
         (
             [
@@ -120,11 +123,11 @@ def problems(path, head=None):
             ],
             "entry 7 (cap of 2024) was changed, or does not follow",
         ),
-        (["UPDATE ledger_balances SET spent = 0 WHERE meter = 'a'"], "the balance says 0 micro-ε"),
-        (["DELETE FROM ledger_balances WHERE meter = 'a'"], "the balance says 0 micro-ε"),
+        (["UPDATE ledger_balances SET spent = 0 WHERE meter = 'a'"], "the balance is 0 micro-ε"),
+        (["DELETE FROM ledger_balances WHERE meter = 'a'"], "the balance is 0 micro-ε"),
         (
             ["INSERT INTO ledger_balances VALUES ('z', 7, 3000000)"],
-            "meter z: the balance says 7 micro-ε, its spends 0",
+            "meter z: the balance is 7 micro-ε, but its spends add up to 0",
         ),
         (["UPDATE ledger_balances SET ceiling = NULL WHERE meter = 'a'"], "meter a: the ceiling"),
         (["UPDATE ledger_balances SET ceiling = 9000000"], "meter d: the ceiling"),
@@ -230,7 +233,7 @@ def test_a_batch_cannot_be_rewritten_by_a_later_entry(sound):
     )  # fmt: skip
     told = problems(sound, mark)
     assert "entry 7 (spend) repeats an earlier one of the same release and source." in told
-    assert any("3 spends found where 6 were recorded" in sentence for sentence in told)
+    assert any("3 spends found, but 6 were recorded" in sentence for sentence in told)
 
 
 @pytest.mark.parametrize(
@@ -295,7 +298,7 @@ def test_a_dropped_trigger_is_a_problem(sound):
 def test_a_spend_without_an_entry_is_not_exported(sound):
     tamper(sound, "DELETE FROM ledger_entries WHERE seq = 5")
     with open_ledger(f"sqlite:///{sound}") as ledger:
-        with pytest.raises(DataError, match="belongs to no entry; see what else is wrong"):
+        with pytest.raises(DataError, match="belongs to no entry; run `hushmeter ledger verify`"):
             list(ledger.rows())
         with pytest.raises(DataError, match="belongs to no entry"):
             ledger.history("c")

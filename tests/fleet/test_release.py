@@ -30,19 +30,17 @@ from tests.fleet.cases import (
 )
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet import input as fleet_input
+from hushmeter.fleet import input_files as fleet_input
 from hushmeter.fleet import job as fleet_job
-from hushmeter.fleet import state as fleet_state
+from hushmeter.fleet import output_folder as fleet_output
 from hushmeter.fleet import task as fleet_task
-from hushmeter.fleet.job import FleetJob, build_mechanism
-from hushmeter.fleet.keys import file_key, input_digest, stretch_key
+from hushmeter.fleet.input_files import list_files, read_footer
+from hushmeter.fleet.job import Columns, FleetJob, build_mechanism
 from hushmeter.fleet.ledger import Ledger, open_ledger
 from hushmeter.fleet.manifest import read_manifest
-from hushmeter.fleet.output import StagedFile
-from hushmeter.fleet.schema import Columns
-from hushmeter.fleet.state import PrivateFolder
-from hushmeter.fleet.survey import estimate_bytes, list_files, read_footer
-from hushmeter.fleet.task import batch_names, protect_file
+from hushmeter.fleet.output_folder import PrivateFolder, StagedFile
+from hushmeter.fleet.release import estimate_bytes
+from hushmeter.fleet.task import charge_names, file_key, input_digest, protect_file, stretch_key
 from hushmeter.noise.randomness import KEY_BYTES
 
 PRICE = 500_000
@@ -105,7 +103,9 @@ def test_the_manifest_says_what_was_promised(fleet, ledger, tmp_path):
     assert facts["quarantine"] == {"files": 0, "blocks": 0, "reasons": {}}
     with open_ledger(ledger) as opened:
         assert facts["ledger_head"] == str(opened.head())
-        assert opened.terms_of(facts["release"]) == json.loads(json.dumps(facts["promise"]))
+        with opened._store.reading():
+            begun = opened._store.entry("release", facts["release"], "")
+        assert begun.facts["terms"] == json.loads(json.dumps(facts["promise"]))
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
         "manifest.json",
         *list_files(fleet),
@@ -233,9 +233,9 @@ def test_large_files_are_read_in_stretches(tmp_path, ledger, monkeypatch, limit)
 
 def test_many_blocks_are_charged_in_several_batches(fleet, ledger, tmp_path, monkeypatch):
     monkeypatch.setattr(fleet_task, "BATCH_BLOCKS", 3)
-    assert batch_names("x", 3) == ["x"]
-    assert batch_names("x", 0) == ["x"]
-    assert batch_names("x", 7) == ["x", "x#2", "x#3"]
+    assert charge_names("x", 3) == ["x"]
+    assert charge_names("x", 0) == ["x"]
+    assert charge_names("x", 7) == ["x", "x#2", "x#3"]
     release(fleet, tmp_path / "out", ledger)
     assert len(spends(ledger)) == 24
     with open_ledger(ledger) as opened:
@@ -539,7 +539,7 @@ def test_a_late_task_does_not_keep_the_private_folder(fleet, ledger, tmp_path, m
             folder.staging.mkdir(parents=True)
             (folder.staging / "late").write_bytes(b"")
 
-    monkeypatch.setattr(fleet_state.shutil, "rmtree", disturbed)
+    monkeypatch.setattr(fleet_output.shutil, "rmtree", disturbed)
     assert release(fleet, tmp_path / "out", ledger).complete
     assert not folder.path.exists()
 
@@ -549,14 +549,14 @@ def test_a_job_that_comes_as_another_ends_does_not_lock_what_is_gone(
 ):
     """The other took folder and lock away between the opening of the lock and the locking."""
     folder = PrivateFolder(tmp_path / "out")
-    flock = fleet_state.fcntl.flock
+    flock = fleet_output.fcntl.flock
 
     def late(descriptor, how):
         shutil.rmtree(folder.path)
         flock(descriptor, how)
 
     with monkeypatch.context() as patch:
-        patch.setattr(fleet_state.fcntl, "flock", late)
+        patch.setattr(fleet_output.fcntl, "flock", late)
         with pytest.raises(DataError, match="another job is working in"):
             release(fleet, tmp_path / "out", ledger)
     assert release(fleet, tmp_path / "out", ledger).complete

@@ -1,4 +1,4 @@
-"""Worker processes on one machine, each with a file at a time."""
+"""Worker processes on one machine; each protects one file at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,27 @@ from hushmeter.fleet.task import FileReport, protect_file
 
 
 def protect_in_processes(job: FleetJob, files: Sequence[str], jobs: int) -> Iterator[FileReport]:
-    """Protect files with so many workers; reports come in whatever order the files are done."""
+    """Protect files with worker processes.
+
+    Parameters
+    ----------
+    job : FleetJob
+        The release.
+    files : sequence of str
+        Names of the files relative to the input folder.
+    jobs : int
+        Number of worker processes; 1 works in this process.
+
+    Yields
+    ------
+    FileReport
+        In the order in which the files are finished.
+
+    Raises
+    ------
+    DataError
+        If a worker process was killed.
+    """
     if jobs == 1 or len(files) == 1:
         for name in files:
             yield protect_file(job, name)
@@ -21,9 +41,10 @@ def protect_in_processes(job: FleetJob, files: Sequence[str], jobs: int) -> Iter
     from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import get_context
 
-    # Not forked from here, where Arrow has threads, but from a process that only loads code.
+    # Arrow has threads in this process, so a fork of it is not safe. Workers are forked from a
+    # server process that only loads code.
     context = get_context("forkserver")
-    context.set_forkserver_preload(["hushmeter.fleet.warm"])
+    context.set_forkserver_preload(["hushmeter.fleet.preload"])
     pool = ProcessPoolExecutor(min(jobs, len(files)), mp_context=context, initializer=_start_worker)
     try:
         tasks = [pool.submit(protect_file, job, name) for name in files]
@@ -31,15 +52,15 @@ def protect_in_processes(job: FleetJob, files: Sequence[str], jobs: int) -> Iter
             yield task.result()
     except BrokenProcessPool:
         raise DataError(
-            "a worker process was killed (too little memory?); what it had paid for is kept, go "
-            "on with --resume."
+            "a worker process was killed, perhaps for lack of memory; what it had paid for is "
+            "kept, continue with --resume."
         ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _start_worker() -> None:
-    """One core for each worker, and none that outlives the job."""
+    """Limit this worker to one core, and make it end together with the job."""
     import signal
     import threading
 
@@ -47,15 +68,15 @@ def _start_worker() -> None:
 
     pa.set_cpu_count(1)
     with suppress(NotImplementedError):
-        # It gives memory back sooner than the default allocator, at the same speed.
+        # jemalloc returns memory sooner than the default allocator, at the same speed.
         pa.set_memory_pool(pa.jemalloc_memory_pool())
-    # An interrupt at the terminal reaches the job itself, which stops the workers in good order.
+    # An interrupt at the terminal reaches the job itself, which stops the workers in order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_follow_the_job, daemon=True).start()
+    threading.Thread(target=_end_with_the_job, daemon=True).start()
 
 
-def _follow_the_job() -> None:
-    """End this worker as soon as the job is gone: its queue alone would wait for ever."""
+def _end_with_the_job() -> None:
+    """End this worker when the job has ended; its queue alone would wait for ever."""
     from multiprocessing import connection, parent_process
 
     parent = parent_process()

@@ -1,18 +1,18 @@
-"""Imported once by the process from which workers are forked: everything compiled is loaded.
+"""Compiled code that is loaded once, by the process from which workers are forked.
 
-Loading takes longer than a file of a million rows does, so it is not left to each worker.
+The fork server imports this module. Loading the compiled kernels and the noise tables takes longer
+than a file of a million rows, so it is not left to each worker.
 """
 
 from __future__ import annotations
 
 from hushmeter.fleet.blocks import Blocks
-from hushmeter.fleet.job import FleetTerms, build_mechanism
-from hushmeter.fleet.schema import Columns
-from hushmeter.fleet.task import add_noise
+from hushmeter.fleet.job import Columns, FleetTerms, build_mechanism
+from hushmeter.fleet.task import noise_readings
 
 
 def load_kernels() -> None:
-    """Send one reading through the checks and the noise."""
+    """Send one reading through the checks and the noise, so that all code is loaded."""
     import pyarrow as pa
     from pyarrow import parquet  # noqa: F401
 
@@ -26,10 +26,10 @@ def load_kernels() -> None:
         }
     )
     blocks = Blocks(Columns(), "day", 900, "s")
-    blocks.add(blocks.batch(record))
+    blocks.add(blocks.arrays(record))
     for epsilon in ("1", "100"):
         mechanism = build_mechanism(FleetTerms(epsilon, (0.0, 15_000.0), max_epsilon=100.0))
-        add_noise(blocks.readings(record), mechanism, bytes(32))
+        noise_readings(blocks.readings(record), mechanism, bytes(32))
 
 
 load_kernels()

@@ -1,0 +1,404 @@
+"""The input of a fleet release: which files there are, what they must hold, and how they are read.
+
+Five columns are mandatory: the id of the meter, the time (with a zone, so that it is an instant),
+the value, its unit and the interval that it covers. A file is read twice in bounded memory: once
+to check it, and once to release it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hushmeter.errors import DataError
+from hushmeter.fleet.job import Columns
+from hushmeter.fleet.ledger.transactions import is_name
+from hushmeter.trace import UNITS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+"""Ticks per second of each unit of Arrow's timestamps."""
+
+RECORD_ROWS = 1 << 18
+"""Rows that are read together. The keys of the noise depend on this number."""
+
+GROUP_ROWS = 1 << 20
+"""Row groups up to this size are kept; larger ones are split."""
+
+RAW_BYTES = 1 << 25
+"""Files up to this size are read into memory once; larger ones are read from the disk."""
+
+KEPT_BYTES = 72 << 20
+"""Unpacked rows up to this size are kept in memory for the second pass."""
+
+_CHUNK = 1 << 20
+
+
+class UnusableFileError(DataError):
+    """A file cannot be released as it is; nothing was spent for it."""
+
+
+def list_files(source: Path) -> list[str]:
+    """List the Parquet files below a folder.
+
+    Parameters
+    ----------
+    source : Path
+        The folder.
+
+    Returns
+    -------
+    list of str
+        Names relative to the folder, sorted; hidden files and folders are left out.
+
+    Raises
+    ------
+    DataError
+        If a name is too long or not printable.
+    """
+    found = (path.relative_to(source) for path in source.rglob("*.parquet") if path.is_file())
+    names = sorted(p.as_posix() for p in found if not any(part[0] == "." for part in p.parts))
+    for name in names:
+        if not is_name(name):
+            raise DataError(
+                f"{source} holds a file {name!r}, whose name is too long or cannot be printed; "
+                "rename it."
+            )
+    return names
+
+
+@dataclass(frozen=True)
+class Footer:
+    """What the footer of a Parquet file states.
+
+    Attributes
+    ----------
+    rows : int
+        Number of rows.
+    other_bytes : int
+        Compressed size of all columns except the value [bytes].
+    """
+
+    rows: int = 0
+    other_bytes: int = 0
+
+
+def read_footer(path: Path, value: str) -> Footer:
+    """Read the footer of a file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    value : str
+        Name of the value column.
+
+    Returns
+    -------
+    Footer
+        Zeros if the file cannot be read; the task of the file will report why.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        metadata = parquet.read_metadata(path)
+    except (pa.ArrowException, OSError):
+        return Footer()
+    columns = (
+        metadata.row_group(g).column(c)
+        for g in range(metadata.num_row_groups)
+        for c in range(metadata.num_columns)
+    )
+    size = sum(c.total_compressed_size for c in columns if c.path_in_schema != value)
+    return Footer(metadata.num_rows, size)
+
+
+class FleetFile:
+    """An open Parquet file of readings.
+
+    Parameters
+    ----------
+    source : NativeFile
+        The raw bytes.
+    sha256 : bytes
+        SHA-256 of the raw bytes.
+    columns : Columns
+        Names of the mandatory columns.
+
+    Attributes
+    ----------
+    sha256 : bytes
+        SHA-256 of the raw file.
+    metadata : FileMetaData
+        The footer.
+    schema : Schema
+        Schema of the file.
+    held_schema : Schema
+        Schema of the rows in memory: repeated text as dictionaries, and no views.
+    leaves : list of str
+        Parquet's own paths of the columns.
+    time_unit : {"s", "ms", "us", "ns"}
+        Unit of the times.
+    """
+
+    def __init__(self, source: pa.NativeFile, sha256: bytes, columns: Columns) -> None:
+        from pyarrow import parquet
+
+        self._source, self.sha256 = source, sha256
+        plain = parquet.ParquetFile(source, buffer_size=_CHUNK, pre_buffer=False)
+        self.metadata: parquet.FileMetaData = plain.metadata
+        self.schema: pa.Schema = plain.schema_arrow
+        check_schema(self.schema, columns)
+        self.leaves = [plain.schema.column(i).path for i in range(len(plain.schema))]
+        repeated = _repeated_text(self.schema, self.metadata, columns)
+        self._file = parquet.ParquetFile(
+            source,
+            metadata=self.metadata,
+            read_dictionary=repeated,
+            buffer_size=_CHUNK,
+            pre_buffer=False,
+            page_checksum_verification=True,
+        )
+        self._read_schema: pa.Schema = self._file.schema_arrow
+        self.held_schema: pa.Schema = _without_views(self._read_schema)
+        self.time_unit: str = _value_type(self.schema.field(columns.time).type).unit
+        assert self.time_unit in TICKS
+        self._kept: list[list[pa.RecordBatch]] | None = None
+
+    def records(self) -> Iterator[pa.RecordBatch]:
+        """Yield every row for the first pass; the rows of a small file are kept in memory."""
+        kept: list[list[pa.RecordBatch]] = []
+        size = 0
+        for group in self._read():
+            held = []
+            for record in group:
+                yield record
+                size += record.nbytes
+                if size <= KEPT_BYTES:
+                    held.append(record)
+            kept.append(held)
+            if size > KEPT_BYTES:
+                kept = []
+        self._kept = kept if size <= KEPT_BYTES else None
+
+    def row_groups(self) -> Iterator[Iterator[pa.RecordBatch]]:
+        """Yield the same records for the second pass, one row group after the other."""
+        if self._kept is None:
+            yield from self._read()
+            return
+        while self._kept:
+            yield iter(self._kept.pop(0))
+
+    def unchanged(self) -> bool:
+        """Return whether the file on the disk still has the bytes of the first pass."""
+        import pyarrow as pa
+
+        try:
+            return isinstance(self._source, pa.BufferReader) or _sha256(self._source) == self.sha256
+        except OSError:
+            return False
+
+    def _read(self) -> Iterator[Iterator[pa.RecordBatch]]:
+        """Yield the records of each row group; a large group is split into several."""
+        for group in range(self.metadata.num_row_groups):
+            records = self._file.iter_batches(RECORD_ROWS, row_groups=[group], use_threads=False)
+            if self.held_schema is not self._read_schema:
+                records = (record.cast(self.held_schema) for record in records)
+            if self.metadata.row_group(group).num_rows <= GROUP_ROWS:
+                yield records
+                continue
+            while part := list(islice(records, GROUP_ROWS // RECORD_ROWS)):
+                yield iter(part)
+
+
+@contextmanager
+def open_fleet_file(path: Path, columns: Columns) -> Iterator[FleetFile]:
+    """Open a file and check its schema.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    columns : Columns
+        Names of the mandatory columns.
+
+    Yields
+    ------
+    FleetFile
+
+    Raises
+    ------
+    UnusableFileError
+        If the file cannot be read or its schema is wrong.
+    """
+    import pyarrow as pa
+
+    try:
+        small = path.stat().st_size <= RAW_BYTES
+        source = pa.BufferReader(path.read_bytes()) if small else pa.OSFile(os.fspath(path), "rb")
+    except OSError as error:
+        raise UnusableFileError(f"the file cannot be read: {error.strerror}.") from None
+    with source:
+        with as_unusable():
+            file = FleetFile(source, _sha256(source), columns)
+        yield file
+
+
+@contextmanager
+def as_unusable() -> Iterator[None]:
+    """Raise errors about a file that is not yet paid for as `UnusableFileError`."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except UnusableFileError:
+        raise
+    except DataError as error:
+        raise UnusableFileError(f"the file {error}") from None
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise UnusableFileError(f"the file cannot be read as Parquet: {reason}.") from None
+
+
+def check_schema(schema: pa.Schema, columns: Columns) -> None:
+    """Check the columns of a file before any row is read.
+
+    Parameters
+    ----------
+    schema : Schema
+        Schema of the file.
+    columns : Columns
+        Names of the mandatory columns.
+
+    Raises
+    ------
+    DataError
+        If a column is absent, occurs twice or has the wrong type. The message continues a
+        sentence that begins with "the file".
+    """
+    for name in columns.names:
+        count = len(schema.get_all_field_indices(name))
+        if count != 1:
+            found = ", ".join(schema.names)
+            problem = f"has no column {name!r}" if count == 0 else f"has {count} columns {name!r}"
+            raise DataError(f"{problem} (it has {found}); name it with --columns.")
+    _check_types(schema, columns)
+    for field in schema:
+        if any(map(_has_shared_values, _inner_types(field.type))):
+            raise DataError(
+                f"has a column {field.name!r} with dictionaries or views within its {field.type}; "
+                "store its values directly."
+            )
+
+
+def _check_types(schema: pa.Schema, columns: Columns) -> None:
+    """Check the types of the mandatory columns."""
+    from pyarrow import types
+
+    kinds = {name: _value_type(schema.field(name).type) for name in columns.names}
+    time = kinds[columns.time]
+    if not types.is_timestamp(time):
+        raise DataError(f"column {columns.time!r} must hold timestamps, but is {time}.")
+    if time.tz is None:
+        raise DataError(
+            f"column {columns.time!r} has times without a zone; store them as UTC instants."
+        )
+    checks = {
+        columns.meter: (_is_name, "text or whole numbers"),
+        columns.value: (_is_number, "numbers"),
+        columns.unit: (_is_text, f"text ({', '.join(UNITS)})"),
+        columns.interval: (types.is_integer, "whole seconds"),
+    }
+    for name, (fits, wanted) in checks.items():
+        if not fits(kinds[name]):
+            raise DataError(f"column {name!r} must hold {wanted}, but is {kinds[name]}.")
+
+
+def _inner_types(kind: pa.DataType) -> list[pa.DataType]:
+    """Return the types of the parts of a nested type."""
+    return [kind.field(i).type for i in range(kind.num_fields)]
+
+
+def _has_shared_values(kind: pa.DataType) -> bool:
+    """Return whether values are stored outside the rows.
+
+    The values of rows that are left out would then be written all the same.
+    """
+    from pyarrow import types
+
+    shared = types.is_dictionary(kind) or types.is_string_view(kind) or types.is_binary_view(kind)
+    return bool(shared or any(map(_has_shared_values, _inner_types(kind))))
+
+
+def _without_views(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with plain text and bytes, which Arrow can filter, in place of views."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    for i, field in enumerate(schema):
+        if types.is_string_view(field.type):
+            schema = schema.set(i, field.with_type(pa.string()))
+        elif types.is_binary_view(field.type):
+            schema = schema.set(i, field.with_type(pa.binary()))
+    return schema
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the values of a column, which may be a dictionary."""
+    from pyarrow import types
+
+    return kind.value_type if types.is_dictionary(kind) else kind
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _is_name(kind: pa.DataType) -> bool:
+    from pyarrow import types
+
+    return bool(_is_text(kind) or types.is_integer(kind))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+
+def _sha256(source: Any) -> bytes:
+    """Compute the SHA-256 of a whole file, and return to its beginning."""
+    source.seek(0)
+    total = hashlib.sha256()
+    while part := source.read(_CHUNK):
+        total.update(part)
+    source.seek(0)
+    return total.digest()
+
+
+def _repeated_text(
+    schema: pa.Schema, metadata: parquet.FileMetaData, columns: Columns
+) -> list[str]:
+    """Return the text columns to hold as dictionaries: meters, units, and those stored that way."""
+    from pyarrow import types
+
+    stored = set()
+    if metadata.num_row_groups:
+        group = metadata.row_group(0)
+        for i in range(group.num_columns):
+            if {"RLE_DICTIONARY", "PLAIN_DICTIONARY"} & set(group.column(i).encodings):
+                stored.add(group.column(i).path_in_schema)
+    wanted = {columns.meter, columns.unit} | stored
+    return [f.name for f in schema if f.name in wanted and types.is_string(f.type)]

@@ -1,0 +1,442 @@
+"""The class `Ledger`: one object over one database that spends, answers, caps and verifies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypedDict
+
+import numpy as np
+
+from hushmeter.checks import whole
+from hushmeter.errors import DataError, InputError
+from hushmeter.files import atomic, table_format
+from hushmeter.fleet.ledger import transactions
+from hushmeter.fleet.ledger.budget import (
+    WIDEST,
+    Cap,
+    merge_caps,
+    micro_cap,
+    ordinal,
+    worst_window,
+)
+from hushmeter.fleet.ledger.chain import Entry, Head, Row, find_problems
+from hushmeter.fleet.ledger.sqlite import SqliteStore
+from hushmeter.fleet.ledger.store import ALL_METERS, TRIGGERS, Store, no_ledger
+from hushmeter.fleet.ledger.transactions import Charge, SpendOutcome, check_name, check_request
+
+LIFT = "none"
+"""Given to `Ledger.set_cap` in place of an ε, this word removes the cap."""
+
+_EXPORT_ROWS = 100_000
+"""Rows that are written to an exported file at a time."""
+
+
+class Spend(TypedDict):
+    """One spend with the facts of its entry in the chain."""
+
+    meter: str
+    period: str
+    stream: str
+    micro_epsilon: int
+    release: str
+    source: str
+    entry: int
+    at: str
+
+
+@dataclass(frozen=True)
+class Balance:
+    """What a meter has spent and may still spend [micro-ε].
+
+    Attributes
+    ----------
+    meter : str
+        Name of the meter.
+    spent : int
+        Sum over all periods.
+    cap : Cap
+        Cap in force for this meter.
+    window : int or None
+        Largest sum in any w periods in a row, where windows are capped.
+    """
+
+    meter: str
+    spent: int
+    cap: Cap
+    window: int | None = None
+
+    @property
+    def remaining(self) -> int | None:
+        """Amount left under the cap on the total [micro-ε]; None without a cap."""
+        return None if self.cap.total is None else max(0, self.cap.total - self.spent)
+
+    @property
+    def window_remaining(self) -> int | None:
+        """Amount left in the fullest window [micro-ε]; None without a cap on windows."""
+        if self.cap.window is None or self.window is None:
+            return None
+        return max(0, self.cap.window[1] - self.window)
+
+
+def open_ledger(url: str, *, create: bool = False) -> Ledger:
+    """Open the ledger at a URL.
+
+    Parameters
+    ----------
+    url : str
+        sqlite:///file.db or postgresql://user@host/database.
+    create : bool
+        Make an empty ledger if there is none; an existing one is opened unchanged.
+
+    Returns
+    -------
+    Ledger
+
+    Raises
+    ------
+    InputError
+        If the URL has another form.
+    DataError
+        If there is no ledger, or it cannot be reached.
+    """
+    store = _store(url, create)
+    try:
+        if not store.holds_ledger():
+            if not create:
+                raise no_ledger(store.name)
+            store.write(lambda: transactions.create_ledger(store))
+        return Ledger(store)
+    except BaseException:
+        store.close()
+        raise
+
+
+class Ledger:
+    """A ledger; open it with `open_ledger`, and close it or use it as a context manager.
+
+    Do not share one object between processes or threads; each must open its own.
+
+    Parameters
+    ----------
+    store : Store
+        The database that holds the ledger.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._store.close()
+
+    @property
+    def name(self) -> str:
+        """Place of the ledger, without a password."""
+        return self._store.name
+
+    def spend(
+        self,
+        charge: Charge,
+        *,
+        micro: int,
+        meters: Sequence[str],
+        periods: Sequence[str],
+        digest: str,
+        source: str,
+        all_or_nothing: bool = False,
+    ) -> SpendOutcome:
+        """Pay for the rows of one source, durably, before any of them is released.
+
+        Parameters
+        ----------
+        charge : Charge
+            The release that spends.
+        micro : int
+            Price of each row [micro-ε], `micro_epsilon(ε)`.
+        meters, periods : sequence of str
+            Row i is (meters[i], periods[i]); no pair may occur twice.
+        digest : str
+            Keyed digest of the input. The same release, source and digest resume.
+        source : str
+            Name of the input within the release; each source is paid for once.
+        all_or_nothing : bool
+            Raise `BudgetError` and charge nothing unless every row is granted.
+
+        Returns
+        -------
+        SpendOutcome
+            Rows that exceed a cap or were released before are refused; the others are charged.
+
+        Raises
+        ------
+        InputError
+            If a part of the request cannot be stored, or the terms of the release changed.
+        BudgetError
+            If the source was paid for with other content, or `all_or_nothing` is not met.
+        """
+        request = check_request(charge, micro, meters, periods, digest, source)
+        if not request.pairs:
+            return SpendOutcome(np.zeros(0, np.int64))
+        return self._store.write(lambda: transactions.spend(self._store, request, all_or_nothing))
+
+    def mark_released(self, charge: Charge, source: str, output_digest: str) -> None:
+        """Record that the output of a source is published.
+
+        Parameters
+        ----------
+        charge : Charge
+            The release.
+        source : str
+            Name of the input; it must be paid for.
+        output_digest : str
+            SHA-256 of the published bytes.
+
+        Raises
+        ------
+        InputError
+            If the source is not paid for.
+        DataError
+            If it was published before with other content.
+        """
+        self._store.write(
+            lambda: transactions.mark_released(self._store, charge, source, output_digest)
+        )
+
+    def state_of(self, release: str, source: str) -> str | None:
+        """Return None, "spent" (paid for, perhaps not yet written) or "released"."""
+        with self._store.reading():
+            if self._store.entry("released", release, source):
+                return "released"
+            return "spent" if self._store.entry("spend", release, source) else None
+
+    def set_cap(
+        self,
+        *,
+        total: Any = None,
+        window: tuple[int, Any] | str | None = None,
+        meter: str | None = None,
+    ) -> Cap:
+        """Cap what meters may spend from now on; a cap that is not given stays as it is.
+
+        Parameters
+        ----------
+        total : float or str, optional
+            ε over all periods; "none" removes this cap.
+        window : (w, ε) or str, optional
+            ε over any w periods in a row; "none" removes this cap.
+        meter : str, optional
+            The cap is for this meter only and replaces the cap for all meters.
+
+        Returns
+        -------
+        Cap
+            The new cap.
+        """
+        name = ALL_METERS if meter is None else check_name("meter", meter)
+        if total is None and window is None:
+            raise InputError("give a cap: a total, a window, or both.")
+        most = None if total in (None, LIFT) else micro_cap("total", total)
+        frame = None if window in (None, LIFT) else _window(window)
+        keep = (total is None, window is None)
+        return self._store.write(
+            lambda: transactions.change_cap(self._store, name, most, frame, keep)
+        )
+
+    def total(self, meter: str) -> int:
+        """Return what a meter has spent over all periods [micro-ε]."""
+        return self.balance(meter).spent
+
+    def window(self, meter: str, width: int) -> int:
+        """Return the most that a meter has spent in any `width` periods in a row [micro-ε]."""
+        whole("width", width)
+        with self._store.reading():
+            return worst_window(_by_period(self._store.history(meter)), width)[0]
+
+    def balance(self, meter: str) -> Balance:
+        """Return the balance of a meter, which is zero for an unknown meter."""
+        with self._store.reading():
+            found = self._store.balances(meter, None)
+            spent = found[0][1] if found else 0
+            return self._balance(meter, spent)
+
+    def balances(self, limit: int | None = None) -> list[Balance]:
+        """Return the balances of at most `limit` meters, those that spent most first."""
+        with self._store.reading():
+            found = self._store.balances(None, limit)
+            return [self._balance(meter, spent) for meter, spent, _ in found]
+
+    def caps(self) -> tuple[Cap, dict[str, Cap]]:
+        """Return the cap of all meters, and the caps of single meters by name."""
+        with self._store.reading():
+            found = self._store.all_caps()
+        return found.pop(ALL_METERS, Cap()), found
+
+    def counts(self) -> tuple[int, int]:
+        """Return how many meters have spent and how many spends there are."""
+        with self._store.reading():
+            return self._store.counts()
+
+    def head(self) -> Head:
+        """Return the end of the chain; keep it elsewhere, and give it to `verify` later."""
+        with self._store.reading():
+            return self._store.head()
+
+    def history(self, meter: str) -> list[Spend]:
+        """Return every spend of a meter in order of period."""
+        with self._store.reading():
+            rows = self._store.history(meter)
+            owners = self._store.entries_of_batches({row.batch for row in rows})
+        return [_describe_spend(row, owners.get(row.batch)) for row in rows]
+
+    def rows(self) -> Iterator[Spend]:
+        """Yield every spend, one batch after the other."""
+        with self._store.reading():
+            # The bodies are dropped because they list refused rows, which may be many.
+            spends = self._store.entries("spend")
+            entries = {entry.batch: replace(entry, body="") for entry in spends}
+            for row in self._store.rows():
+                yield _describe_spend(row, entries.get(row.batch))
+
+    def verify(self, head: Head | str | None = None) -> list[str]:
+        """Replay the whole ledger.
+
+        Parameters
+        ----------
+        head : Head or str, optional
+            A head kept from earlier. Without it a missing end of the chain is not detected.
+
+        Returns
+        -------
+        list of str
+            One sentence for everything that does not fit; empty if the ledger is sound.
+        """
+        mark = Head.parse(head) if isinstance(head, str) else head
+        with self._store.reading():
+            return list(find_problems(self._store, TRIGGERS, mark))
+
+    def _balance(self, meter: str, spent: int) -> Balance:
+        """Complete the balance of a meter inside a `reading` transaction."""
+        found = self._store.caps([meter])
+        cap = merge_caps(found.get(meter), found.get(ALL_METERS, Cap()))
+        if cap.window is None:
+            return Balance(meter, spent, cap)
+        spends = _by_period(self._store.history(meter))
+        return Balance(meter, spent, cap, worst_window(spends, cap.window[0])[0])
+
+
+def export_spends(ledger: Ledger, path: Path, *, force: bool = False) -> int:
+    """Write every spend of a ledger to a file.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        The ledger to export.
+    path : Path
+        Ends in .csv or .parquet.
+    force : bool
+        Overwrite an existing file.
+
+    Returns
+    -------
+    int
+        Number of spends.
+    """
+    import pyarrow as pa
+
+    kind = table_format(path)
+    whole_numbers = ("micro_epsilon", "entry")
+    schema = pa.schema(
+        [
+            (name, pa.int64() if name in whole_numbers else pa.string())
+            for name in Spend.__annotations__
+        ]
+    )
+    rows, count = ledger.rows(), 0
+    with atomic(path, force=force) as temporary, _writer(kind, temporary, schema) as writer:
+        while piece := list(islice(rows, _EXPORT_ROWS)):
+            writer.write_batch(pa.RecordBatch.from_pylist(piece, schema=schema))
+            count += len(piece)
+    return count
+
+
+def _writer(kind: str, path: Path, schema: Any) -> Any:
+    """Return a writer of record batches for one format."""
+    from pyarrow import csv, parquet
+
+    if kind == "csv":
+        return csv.CSVWriter(str(path), schema)
+    return parquet.ParquetWriter(str(path), schema, compression="zstd")
+
+
+def _describe_spend(row: Row, entry: Entry | None) -> Spend:
+    """Join a row with its entry."""
+    if entry is None:
+        raise DataError(
+            f"the spend of meter {row.meter} in {row.period} belongs to no entry; "
+            "run `hushmeter ledger verify` to see what else is wrong."
+        )
+    return {
+        "meter": row.meter,
+        "period": row.period,
+        "stream": row.stream,
+        "micro_epsilon": row.micro,
+        "release": entry.release,
+        "source": entry.source,
+        "entry": entry.seq,
+        "at": entry.at,
+    }
+
+
+def _by_period(rows: Sequence[Row]) -> dict[int, int]:
+    """Sum up rows by the ordinal of their period [micro-ε]."""
+    spends: dict[int, int] = {}
+    for row in rows:
+        number = ordinal(row.period)
+        spends[number] = spends.get(number, 0) + row.micro
+    return spends
+
+
+def _store(url: str, create: bool) -> Store:
+    """Return the database that a URL names."""
+    scheme, _, rest = str(url).partition("://")
+    if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
+        return SqliteStore(Path(rest[1:]), create=create)
+    if scheme in ("postgresql", "postgres"):
+        from hushmeter.fleet.ledger.postgres import PostgresStore
+
+        return PostgresStore(url)
+    raise InputError(
+        f"a ledger is sqlite:///file.db or postgresql://…, got {_without_password(url)!r}."
+    )
+
+
+def _window(window: Any) -> tuple[int, int]:
+    """Check a window cap (w, ε) and return (w, micro-ε)."""
+    try:
+        width, epsilon = window
+    except (TypeError, ValueError):
+        raise InputError(f"window must be (periods, ε), got {window!r}.") from None
+    if whole("window", width) > WIDEST:
+        raise InputError(f"window must be at most {WIDEST} periods, got {width}.")
+    return int(width), micro_cap("window", epsilon)
+
+
+def _without_password(url: str) -> str:
+    """Return a URL without the part that may hold a password."""
+    scheme, mark, rest = str(url).partition("://")
+    return f"{scheme}{mark}{rest.rpartition('@')[2]}"

@@ -1,0 +1,415 @@
+"""The output folder of a release: its private part, and the files that are written into it.
+
+The private folder OUT_DIR/.hushmeter belongs to an unfinished release. Only its owner can read it.
+It is on the file system of the output, so that a rename out of it is atomic, and it is removed when
+the release is finished::
+
+    lock           held by the job that works here
+    release.key    32 random bytes, durable before the first spend
+    release.json   what was asked for; if it exists, the release has begun
+    staging/       files that are being written
+    reports/       what became of each file
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import hashlib
+import io
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hushmeter.errors import DataError
+from hushmeter.fleet.job import Columns
+from hushmeter.noise.randomness import KEY_BYTES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+PRIVATE = ".hushmeter"
+"""Name of the private folder."""
+
+WRITE_ROWS = 1 << 15
+"""Rows that the Parquet writer encodes together."""
+
+_SPARE_BYTES = 1 << 20
+
+
+class PrivateFolder:
+    """The private folder of an output folder.
+
+    Parameters
+    ----------
+    output : Path
+        The output folder.
+    """
+
+    def __init__(self, output: Path) -> None:
+        self.output = output
+        self.path = output / PRIVATE
+        self.key_file = self.path / "release.key"
+        self.begun_file = self.path / "release.json"
+        self.staging = self.path / "staging"
+        self.reports = self.path / "reports"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Make the folder and lock it against other jobs.
+
+        At the end the folder is removed again if no release has begun.
+
+        Raises
+        ------
+        DataError
+            If another job works in the folder.
+        """
+        new = not self.output.exists()
+        with _one_sentence(self.output):
+            self.output.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, exist_ok=True)
+            lock = self.path / "lock"
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # A job that ended meanwhile removed the file, so no other job would see this lock.
+            if os.fstat(descriptor).st_ino != lock.stat().st_ino:
+                raise BlockingIOError
+        except OSError:
+            os.close(descriptor)
+            raise DataError(
+                f"another job is working in {self.output}; wait for it, or name another folder."
+            ) from None
+        try:
+            yield
+        finally:
+            if self.path.exists() and not self.begun_file.exists():
+                shutil.rmtree(self.path, ignore_errors=True)
+                with suppress(OSError):
+                    if new:
+                        self.output.rmdir()
+            os.close(descriptor)
+
+    def begin(self, asked: dict[str, Any], key: bytes) -> None:
+        """Begin a release: write the key first, and then the job that marks the beginning."""
+        with _one_sentence(self.output):
+            for folder in (self.staging, self.reports):
+                folder.mkdir(mode=0o700, exist_ok=True)
+            write_durably(self.key_file, [key])
+            write_durably(self.begun_file, [json.dumps(asked, indent=2).encode()])
+            sync_folder(self.output)
+
+    @property
+    def asked(self) -> dict[str, Any] | None:
+        """The job of an unfinished release as plain data; None if no release has begun."""
+        try:
+            found: dict[str, Any] = json.loads(self.begun_file.read_bytes())
+        except FileNotFoundError:
+            return None
+        return found
+
+    def key(self) -> bytes:
+        """Return the release key; raise `DataError` if it is lost."""
+        try:
+            found = self.key_file.read_bytes()
+        except FileNotFoundError:
+            found = b""
+        if len(found) != KEY_BYTES:
+            raise DataError(
+                f"the key of the unfinished release in {self.output} is lost, so it cannot be "
+                "resumed; release the rest into another folder with --correct, which spends again."
+            )
+        return found
+
+    def report_file(self, source: str) -> Path:
+        """Return the path of the report of a file.
+
+        It is named by a hash, because a path may be longer than a file name can be.
+        """
+        return self.reports / f"{hashlib.sha256(source.encode()).hexdigest()}.json"
+
+    def write_report(self, source: str, content: bytes) -> None:
+        """Write the report of a file.
+
+        It is not flushed to the disk: if a power cut loses it, the file is released again with
+        the same bytes.
+        """
+        path = self.report_file(source)
+        temporary = path.with_name(f".{secrets.token_hex(8)}")
+        temporary.write_bytes(content)
+        temporary.replace(path)
+
+    def report(self, source: str) -> dict[str, Any] | None:
+        """Return the report of a file, or None if there is no complete one."""
+        return _complete_json(self.report_file(source))
+
+    def reported(self) -> Iterator[str]:
+        """Yield the names of the files that have a report."""
+        for path in self.reports.glob("[!.]*.json"):
+            found = _complete_json(path)
+            if found is not None:
+                yield found["source"]
+
+    def clear_staging(self) -> None:
+        """Remove the incomplete files of a killed job."""
+        for path in self.staging.glob("*"):
+            path.unlink(missing_ok=True)
+
+    def destroy(self) -> None:
+        """Overwrite and remove the key, and then remove the folder."""
+        with _one_sentence(self.output):
+            if self.key_file.exists():
+                with self.key_file.open("r+b") as file:
+                    file.write(secrets.token_bytes(KEY_BYTES))
+                    file.flush()
+                    os.fsync(file.fileno())
+                self.key_file.unlink()
+                sync_folder(self.path)
+            shutil.rmtree(self.path, ignore_errors=True)
+            if self.path.exists():
+                # A task that was taken for dead has written into the folder meanwhile.
+                shutil.rmtree(self.path)
+            sync_folder(self.output)
+
+
+class StagedFile(io.RawIOBase):
+    """A file in the staging folder, whose SHA-256 is computed while it is written.
+
+    Parameters
+    ----------
+    folder : PrivateFolder
+        The private folder.
+    target : Path
+        Final name of the file.
+    size : int
+        Bytes to reserve, so that a full disk is detected before anything is spent.
+
+    Attributes
+    ----------
+    size : int
+        Bytes written so far.
+
+    Raises
+    ------
+    DataError
+        If the disk has no room, or the folder cannot be written.
+    """
+
+    def __init__(self, folder: PrivateFolder, target: Path, size: int) -> None:
+        self._path = folder.staging / secrets.token_hex(8)
+        self._target, self._output = target, folder.output
+        self._sum = hashlib.sha256()
+        self.size = 0
+        self._descriptor = -1
+        with _one_sentence(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            try:
+                if hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(self._descriptor, 0, max(1, size))
+            except OSError:
+                self.discard()
+                raise
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Append bytes and return how many."""
+        view = memoryview(data).cast("B")
+        self._sum.update(view)
+        done = 0
+        while done < view.nbytes:
+            done += os.write(self._descriptor, view[done:])
+        self.size += done
+        return done
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what was written, as hexadecimal text."""
+        return self._sum.hexdigest()
+
+    def settle(self) -> None:
+        """Cut off unused room and make the content durable."""
+        with _one_sentence(self._target):
+            os.ftruncate(self._descriptor, self.size)
+            os.fsync(self._descriptor)
+
+    def publish(self) -> None:
+        """Rename the file to its final name, durably."""
+        with _one_sentence(self._target):
+            self._path.replace(self._target)
+            for folder in (self._target.parent, *self._new_folders()):
+                sync_folder(folder)
+            self._close()
+
+    def discard(self) -> None:
+        """Remove the file if it was not published."""
+        self._close()
+        with suppress(OSError):
+            self._path.unlink()
+
+    def _new_folders(self) -> Iterator[Path]:
+        """Yield the folders from the output folder to the file, whose names must be durable."""
+        for folder in self._target.parent.parents:
+            if folder == self._output or self._output in folder.parents:
+                yield folder
+
+    def _close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def room_for(metadata: parquet.FileMetaData, value: str) -> int:
+    """Bound the size of the output of a file.
+
+    Parameters
+    ----------
+    metadata : FileMetaData
+        Footer of the input.
+    value : str
+        Name of the value column.
+
+    Returns
+    -------
+    int
+        Size of the other columns without compression plus 8 bytes per value [bytes].
+    """
+    others = sum(
+        metadata.row_group(g).column(c).total_uncompressed_size
+        for g in range(metadata.num_row_groups)
+        for c in range(metadata.num_columns)
+        if metadata.row_group(g).column(c).path_in_schema != value
+    )
+    return int(others + 8 * metadata.num_rows + _SPARE_BYTES)
+
+
+def output_schema(schema: pa.Schema, columns: Columns) -> pa.Schema:
+    """Return the schema of the output: float32 values stay, all others become float64."""
+    import pyarrow as pa
+
+    place = schema.get_field_index(columns.value)
+    field = schema.field(place)
+    kind = pa.float32() if field.type == pa.float32() else pa.float64()
+    return schema.set(place, field.with_type(kind))
+
+
+@contextmanager
+def open_writer(
+    sink: StagedFile, wanted: pa.Schema, held: pa.Schema, leaves: list[str], columns: Columns,
+    release: str,
+) -> Iterator[parquet.ParquetWriter]:  # fmt: skip
+    """Open a writer of Parquet with zstd compression and a suitable encoding for each column.
+
+    Noise has no repetitions, so its values are compressed best with their bytes split by place
+    (BYTE_STREAM_SPLIT). Times and intervals rise evenly, so their differences are stored. All
+    other columns have few different values and are stored as dictionaries.
+
+    Parameters
+    ----------
+    sink : StagedFile
+        The file to write.
+    wanted : Schema
+        Schema that readers of the file shall see.
+    held : Schema
+        Schema of the rows in memory, where text is held as dictionaries.
+    leaves : list of str
+        Parquet's own paths of the columns.
+    columns : Columns
+        Names of the mandatory columns.
+    release : str
+        Identity of the release, recorded in the file.
+
+    Yields
+    ------
+    ParquetWriter
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    encodings = {
+        columns.value: "BYTE_STREAM_SPLIT",
+        columns.time: "DELTA_BINARY_PACKED",
+        columns.interval: "DELTA_BINARY_PACKED",
+    }
+    # Readers skip row groups by meter and time; other statistics cost more than they save.
+    searched = {columns.meter, columns.time}
+    with parquet.ParquetWriter(
+        pa.PythonFile(sink, mode="w"),
+        held,
+        compression="zstd",
+        use_dictionary=[leaf for leaf in leaves if leaf not in encodings],
+        column_encoding=encodings,
+        write_statistics=[leaf for leaf in leaves if leaf in searched],
+        write_batch_size=WRITE_ROWS,
+        store_schema=False,
+    ) as writer:
+        yield writer
+        writer.add_key_value_metadata(
+            {
+                **(wanted.metadata or {}),
+                b"ARROW:schema": base64.b64encode(wanted.serialize().to_pybytes()),
+                b"hushmeter.release": release.encode(),
+            }
+        )
+
+
+def write_durably(path: Path, parts: Iterable[bytes]) -> None:
+    """Write a private file that is complete or absent, also after a power cut.
+
+    Parameters
+    ----------
+    path : Path
+        The file; an existing one is replaced.
+    parts : iterable of bytes
+        Its content.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    with _one_sentence(path):
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(descriptor, "wb") as file:  # noqa: PTH123
+                file.writelines(parts)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _complete_json(path: Path) -> dict[str, Any] | None:
+    """Read a JSON object; return None if the file is absent or incomplete."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    return found
+
+
+@contextmanager
+def _one_sentence(path: Path) -> Iterator[None]:
+    """Raise errors of the file system again as one sentence about a path."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"{path} cannot be written: {error.strerror}.") from None
