@@ -5,8 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 WORKERS ?= auto
+SAMPLE ?= 60
+JOBS ?= 1
 
-.PHONY: demo serve test test-slow coverage check bench docs dist clean
+.PHONY: demo serve test test-slow coverage check mutants bench docs dist clean
 
 demo: $(VENV)/.core
 	$(BIN)/hushmeter demo --force -o demo-report
@@ -30,6 +32,10 @@ check: $(VENV)/.test $(VENV)/.check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Exit code 1 means that a change of the privacy core went unnoticed. MORE="--again" tries survivors again.
+mutants: $(VENV)/.test
+	$(BIN)/python -m tools.mutants --sample $(SAMPLE) --jobs $(JOBS) $(MORE)
+
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
@@ -43,7 +49,7 @@ dist: $(VENV)/.dist
 	@ls dist
 
 clean:
-	rm -rf $(VENV) demo-report docs/_build build dist
+	rm -rf $(VENV) demo-report docs/_build build dist .mutants
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
