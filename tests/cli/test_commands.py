@@ -86,7 +86,7 @@ def test_attack_writes_states_and_says_where(case, tmp_path):
     out = tmp_path / "states.csv"
     done = attack(case, "-o", out)
     assert "hierarchical on 3000 readings of 6 s" in done.stdout
-    assert "Not scored: the file has no column of watts" in done.stdout
+    assert "Not scored: the file lacks a column of watts" in done.stdout
     table = np.genfromtxt(out, delimiter=",", names=True, dtype=None, encoding="utf-8")
     assert len(table) == 3000
     assert set(table["kettle"]) <= {0, 1}

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from hushmeter.cli import app
-from hushmeter.cli.guide import GUIDE
+from hushmeter.cli import GUIDE, app
 from tests.cli.test_commands import run
 
 PROGRAM = Path(sys.executable).parent / "hushmeter"

@@ -1,13 +1,29 @@
-"""The same thing has the same name, words, default and place in every command."""
+"""Shared options: one name, one text, one default and one place; their parsers and the reader's."""
 
 from __future__ import annotations
 
+import inspect
 from collections import defaultdict
 
+import numpy as np
 import pytest
 import typer
+from typer.testing import CliRunner
 
+import hushmeter as hm
 from hushmeter.cli import app
+from hushmeter.cli.options import (
+    READER_OPTIONS,
+    parse_epsilon_range,
+    parse_home,
+    parse_interval,
+    parse_numbers,
+    parse_watts,
+    takes_reader_options,
+)
+from hushmeter.errors import DataError, InputError
+from hushmeter.read import ReadOptions
+from hushmeter.synth import ready_home
 from tests.cli.test_commands import run
 
 ORDER = (
@@ -98,3 +114,98 @@ def test_a_negative_seed_is_refused_before_anything_else(words, tmp_path, monkey
     done = run(*words, "--seed", -1, expect=2)
     assert done.stderr == "hushmeter: seed must be a whole number of at least 0, got -1.\n"
     assert list(tmp_path.iterdir()) == []
+
+
+FLAGS = {"--" + name.replace("_", "-") for name in READER_OPTIONS}
+
+
+@pytest.mark.parametrize("name", ["inspect", "release", "attack", "advise", "battery", "price"])
+def test_commands_that_read_readings_take_all_options(name):
+    command = typer.main.get_command(app).commands[name]
+    given = {flag for parameter in command.params for flag in parameter.opts}
+    assert given >= FLAGS
+
+
+def test_the_options_name_the_readers_own():
+    assert set(READER_OPTIONS) | {"repeats"} == set(inspect.signature(ReadOptions).parameters)
+
+
+def test_a_command_gets_its_options_in_one_argument():
+    told = []
+
+    def show(file: str, options: ReadOptions, times: int = 1) -> None:
+        told.append((file, options, times))
+
+    small = typer.Typer()
+    small.command()(takes_reader_options("unit", "tz", repeats="last")(show))
+    done = CliRunner().invoke(small, ["meter.csv", "--times", "3", "--unit", "kWh", "--tz", "UTC"])
+    assert done.exit_code == 0, done.output
+    assert told == [("meter.csv", ReadOptions(unit="kWh", tz="UTC", repeats="last"), 3)]
+    assert CliRunner().invoke(small, ["meter.csv", "--stamp", "end"]).exit_code == 2
+
+
+def test_a_release_of_kilowatt_hours_in_local_time(tmp_path):
+    rows = "when,used\n2024-01-01 00:00,0.25\n2024-01-01 00:30,0.5\n2024-01-01 01:00,1\n"
+    (tmp_path / "meter.csv").write_text(rows)
+    out = tmp_path / "out.csv"
+    options = ["--time-column", "when", "--value-column", "used", "--unit", "kWh"]
+    noise = ["-e", "20", "--sensitivity", "0.001", "--grid", "0.001"]
+    run("release", tmp_path / "meter.csv", *options, "--tz", "Europe/Berlin", *noise, "-o", out)
+    released = hm.read_meter(out)
+    np.testing.assert_allclose(released.readings, [500, 1000, 2000], atol=0.1)
+    assert str(released.times[0]).startswith("2023-12-31T23:00")
+
+
+def test_a_home_is_a_file_or_a_ready_one(tmp_path):
+    evening = ready_home("evening")
+    evening.save(tmp_path / "mine.toml")
+    assert parse_home("evening").names == evening.names
+    assert parse_home(str(tmp_path / "mine.toml")).names == evening.names
+    with pytest.raises(DataError, match=r"nowhere\.toml is neither a file nor a ready home"):
+        parse_home(str(tmp_path / "nowhere.toml"))
+    with pytest.raises(DataError, match=r"evning is neither a file.*\(evening, "):
+        parse_home("evning")
+
+
+def test_a_range_of_epsilon_is_even_in_its_logarithm():
+    values = parse_epsilon_range("0.01:10")
+    assert (values[0], values[-1]) == pytest.approx((0.01, 10.0))
+    steps = np.diff(np.log(values))
+    np.testing.assert_allclose(steps, steps[0])
+    assert parse_epsilon_range("1,0.5").tolist() == [1.0, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a:b", "epsilon must be LO:HI or numbers with commas, got 'a:b'."),
+        ("2:1", "epsilon must be LO:HI with LO below HI, got '2:1'."),
+        ("1:2:3", "epsilon must be LO:HI with LO below HI, got '1:2:3'."),
+        ("0:1", "epsilon must be positive"),
+        ("", "epsilon must be LO:HI or numbers with commas, got ''."),
+    ],
+)
+def test_bad_epsilons_get_one_sentence(text, says):
+    with pytest.raises(InputError) as refused:
+        parse_epsilon_range(text)
+    assert says in str(refused.value)
+
+
+def test_an_interval_is_a_time_or_whole_seconds():
+    assert parse_interval("900") == parse_interval("15min") == 900
+    for wrong, says in (
+        ("0.5s", "number of seconds"),
+        ("0", "positive"),
+        ("soon", "30s, 15min"),
+    ):
+        with pytest.raises(InputError, match=says):
+            parse_interval(wrong)
+
+
+def test_numbers_and_watts():
+    assert parse_numbers("tariff", "1, 2.5,3e-1") == [1.0, 2.5, 0.3]
+    assert parse_watts("sensitivity", "120") == 120.0
+    with pytest.raises(InputError, match="tariff must be numbers with commas, got '1;2'"):
+        parse_numbers("tariff", "1;2")
+    with pytest.raises(InputError, match="sensitivity must be a number of watts, got '2kW'"):
+        parse_watts("sensitivity", "2kW")

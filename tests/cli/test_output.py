@@ -9,7 +9,15 @@ import os
 import pytest
 
 import hushmeter as hm
-from hushmeter.cli.output import print_table, say, short_times
+from hushmeter.cli.output import (
+    cell_progress,
+    print_sentences,
+    print_table,
+    row_progress,
+    short_out_of_100,
+    show_activity,
+    with_bar,
+)
 from tests.cli.test_commands import run
 
 LONG = "A sentence that is longer than the forty columns of a very narrow terminal."
@@ -36,14 +44,14 @@ def show(monkeypatch):
 
 
 def test_sentences_break_between_words_on_a_terminal(show):
-    lines = show(say, LONG, "Short.").splitlines()
+    lines = show(print_sentences, LONG, "Short.").splitlines()
     assert lines[-1] == "Short."
     assert max(map(len, lines)) <= 40
     assert " ".join(lines[:-1]) == LONG
 
 
 def test_sentences_stay_whole_in_a_file(capsys):
-    say(LONG, "Short.")
+    print_sentences(LONG, "Short.")
     assert capsys.readouterr().out == f"{LONG}\nShort.\n"
 
 
@@ -60,7 +68,7 @@ def test_a_table_in_a_file_is_as_wide_as_it_must_be(capsys):
 
 
 def test_shares_are_short_and_never_rounded_up_to_certainty():
-    assert [short_times(s) for s in (0.5, 0.99999, 1.0)] == ["50", ">99.9", "100"]
+    assert [short_out_of_100(s) for s in (0.5, 0.99999, 1.0)] == ["50", ">99.9", "100"]
 
 
 @pytest.fixture(scope="module")
@@ -90,3 +98,54 @@ def test_tables_fit_a_terminal_of_80_columns(words, week, tmp_path):
     rows = [line.rstrip() for line in shown.splitlines() if line.startswith((" ", "best guess"))]
     assert len(rows) > 3
     assert max(map(len, rows)) <= 80
+
+
+def advance_cells(quiet: bool) -> None:
+    with cell_progress("fig4", quiet=quiet) as advance:
+        advance({}, 3)
+        advance({}, 2)
+
+
+def do_two_things(quiet: bool) -> None:
+    with show_activity("sizing batteries", quiet=quiet) as now:
+        now("drawing")
+
+
+def advance_rows() -> None:
+    with row_progress("releasing") as advance:
+        advance(1_000_000, 4_000_000)
+        advance(2_000_000, 4_000_000)
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+@pytest.mark.usefixtures("terminal")
+def test_bars_show_on_a_terminal_and_on_standard_error_only(capsys):
+    assert list(with_bar("abc", "adding noise")) == ["a", "b", "c"]
+    do_two_things(quiet=False)
+    advance_cells(quiet=False)
+    advance_rows()
+    out, err = capsys.readouterr()
+    assert out == ""
+    for words in ("drawing", "adding noise", "fig4", "2/4", "releasing", "2 of 4 M rows"):
+        assert words in err
+
+
+def test_no_bar_where_nobody_looks(capsys):
+    assert list(with_bar("abc", "adding noise")) == ["a", "b", "c"]
+    do_two_things(quiet=False)
+    advance_cells(quiet=False)
+    advance_rows()
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.usefixtures("terminal")
+def test_quiet_means_quiet(capsys):
+    assert list(with_bar("abc", "adding noise", quiet=True)) == ["a", "b", "c"]
+    do_two_things(quiet=True)
+    advance_cells(quiet=True)
+    assert capsys.readouterr() == ("", "")

@@ -1,4 +1,7 @@
-"""The command line. Heavy imports wait inside the commands, so that help answers at once."""
+"""The command line: it parses options, calls the library and prints the results.
+
+Heavy imports wait inside the commands, so that `hushmeter --help` answers fast.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +34,46 @@ from hushmeter.cli import (
     sweep,
     synth_fleet,
 )
-from hushmeter.cli.guide import show_guide
 from hushmeter.errors import HushmeterError, InputError, MissingExtraError
+
+GUIDE = """\
+hushmeter releases smart-meter readings under differential privacy and measures
+what an attacker can still detect in them.
+
+  see an example      hushmeter demo -o demo-report
+  use a browser       hushmeter serve --open
+
+Your own meter
+  what a file holds   hushmeter inspect FILE
+  learn a home        hushmeter learn FILE -o home.toml       (with sub-meters)
+  choose a release    hushmeter advise --home evening --hide kettle
+  release readings    hushmeter release FILE --home evening -e 1 -o OUT.csv
+  use a battery       hushmeter battery --help
+
+Many homes
+  release a fleet     hushmeter fleet --help
+  its budget          hushmeter ledger --help
+  daily profiles      hushmeter cluster DAYS.parquet -o clusters
+
+Data for money
+  what ε is worth     hushmeter price --home evening --trace FILE
+
+Research
+  list attackers      hushmeter attackers
+  run one attack      hushmeter attack FILE --home evening -a co -o OUT.csv
+  run a study         hushmeter sweep STUDY.toml -o results
+  redo the paper      hushmeter reproduce fig2 -o figures
+  write a report      hushmeter report results figures -o report.html
+
+“evening” is a synthetic home to begin with; your own is a short file home.toml.
+All commands: hushmeter --help. One command: hushmeter COMMAND --help.
+Nothing leaves this machine, and nothing is overwritten without --force."""
 
 app = typer.Typer(
     name="hushmeter",
     help=(
         "Release smart-meter readings under differential privacy "
-        "and see what an attacker still sees."
+        "and measure what an attacker can still detect in them."
     ),
     invoke_without_command=True,
     pretty_exceptions_enable=False,
@@ -77,12 +112,13 @@ for _panel, _commands in COMMANDS.items():
         app.command(_name, rich_help_panel=_panel)(_command)
 app.add_typer(ledger.app, name="ledger", rich_help_panel="Many homes")
 for _info in (*app.registered_commands, *ledger.app.registered_commands):
-    # Lines of a docstring end where the source does; those of a terminal end at its edge.
-    _told = (getattr(_info.callback, "__doc__", None) or "").split("\n\n")
-    _info.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in _told)
+    # A docstring breaks its lines for the source; help breaks them for the terminal.
+    _paragraphs = (getattr(_info.callback, "__doc__", None) or "").split("\n\n")
+    _info.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in _paragraphs)
 
 
 def _show_version(wanted: bool) -> None:
+    """Print the version and end, if it was asked for."""
     if wanted:
         from hushmeter import __version__
 
@@ -98,11 +134,16 @@ def _options(
     ),
 ) -> None:
     """Nothing leaves this machine; nothing is overwritten without --force."""
-    show_guide(context)
+    if context.invoked_subcommand is None:
+        typer.echo(GUIDE)
 
 
 def main() -> None:
-    """Run a command; every error is one sentence and an exit code (1 data, 2 usage)."""
+    """Run a command.
+
+    Every error is printed as one sentence. The exit code is 1 if the data or the budget do not
+    allow what was asked, and 2 if the usage is wrong.
+    """
     try:
         sys.exit(app(prog_name="hushmeter", standalone_mode=False))
     except (InputError, MissingExtraError) as error:
@@ -118,20 +159,21 @@ def main() -> None:
             _fail(f"{error.filename} cannot be used: {error.strerror}.", 1)
         _fail(
             f"unexpected {type(error).__name__}: {error} "
-            "(this is a fault of hushmeter; HUSHMETER_DEBUG=1 shows where).",
+            "(this is a fault of hushmeter; set HUSHMETER_DEBUG=1 to see where).",
             1,
         )
 
 
 def _fail_usage(error: Any) -> NoReturn:
-    """Typer's own complaint in our voice; it has none where it has already shown the help."""
-    words = error.format_message().rstrip(".").replace(". Did you", "; did you")
-    if not words:
+    """Print a usage error of Typer as one sentence; its text is empty if it has printed help."""
+    text = error.format_message().rstrip(".").replace(". Did you", "; did you")
+    if not text:
         sys.exit(error.exit_code)
     command = "hushmeter" if error.ctx is None else error.ctx.command_path
-    _fail(f"{words[0].lower()}{words[1:]} (see {command} --help).", error.exit_code)
+    _fail(f"{text[0].lower()}{text[1:]} (see {command} --help).", error.exit_code)
 
 
 def _fail(message: str, code: int) -> NoReturn:
+    """Print the message on standard error and end with the exit code."""
     typer.echo(f"hushmeter: {message}", err=True)
     sys.exit(code)

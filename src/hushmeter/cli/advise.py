@@ -7,9 +7,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hushmeter.cli.options import ATTACKER, ENERGY_PRICE, FIGURE, FORCE, HOME, JSON, SPAN
-from hushmeter.cli.output import print_files, print_json, print_table, say, short_times
-from hushmeter.cli.reading import reads
+from hushmeter.cli.options import (
+    ATTACKER,
+    ENERGY_PRICE,
+    FIGURE,
+    FORCE,
+    HOME,
+    JSON,
+    SPAN,
+    check_seed,
+    parse_home,
+    takes_reader_options,
+)
+from hushmeter.cli.output import (
+    print_files,
+    print_json,
+    print_sentences,
+    print_table,
+    short_out_of_100,
+    show_activity,
+)
 
 if TYPE_CHECKING:
     from hushmeter.advice.planner import Advice
@@ -18,7 +35,7 @@ if TYPE_CHECKING:
 FRONT = (0.51, 0.53, 0.56, 0.6, 0.65, 0.7, 0.8, 0.9)
 
 
-@reads()
+@takes_reader_options()
 def advise(
     *,
     home: Annotated[str, HOME],
@@ -56,8 +73,6 @@ def advise(
     """
     from hushmeter.advice.planner import advise as search
     from hushmeter.checks import seconds
-    from hushmeter.cli.parsing import check_seed, parse_home
-    from hushmeter.cli.progress import working
     from hushmeter.read import read_recording
 
     check_seed(seed)
@@ -76,7 +91,7 @@ def advise(
         "seed": seed,
     }
     files = []
-    with working(f"searching for ways to hide the {hide}", quiet=json):
+    with show_activity(f"searching for ways to hide the {hide}", quiet=json):
         advice = search(known, hide, max_odds=max_odds, **wanted)
         if output is not None:
             wanted |= {"mechanisms": (advice.best.mechanism,), "max_hourly_error": None}
@@ -97,7 +112,7 @@ def _print(advice: Advice, files: list[str]) -> None:
             o.mechanism,
             short_duration(o.every_s),
             f"{o.epsilon:.3g}",
-            short_times(o.odds),
+            short_out_of_100(o.odds),
             format_watts(o.cost.reading_w),
             format_watts(o.cost.hourly_w),
             f"{o.cost.daily_kwh:.2g} kWh",
@@ -109,7 +124,7 @@ def _print(advice: Advice, files: list[str]) -> None:
     title = "What meets the goal, cheapest first" if advice.feasible else "What comes nearest"
     columns = "odds of 100; how far off a reading, an hour, a day and the bill of a month are"
     print_table(f"{title}: {columns}", head, rows)
-    say(*explain(advice))
+    print_sentences(*explain(advice))
     print_files(files)
 
 

@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hushmeter.cli.options import ATTACKER, FILE, FORCE, HOME, JSON
-from hushmeter.cli.output import print_files, print_json, print_table, say
-from hushmeter.cli.reading import reads
+from hushmeter.cli.options import (
+    ATTACKER,
+    FILE,
+    FORCE,
+    HOME,
+    JSON,
+    check_seed,
+    parse_home,
+    takes_reader_options,
+)
+from hushmeter.cli.output import print_files, print_json, print_sentences, print_table
 from hushmeter.errors import InputError, NotFittedError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -23,7 +31,7 @@ if TYPE_CHECKING:
     from hushmeter.trace import Trace
 
 
-@reads()
+@takes_reader_options()
 def attack(
     *,
     file: Annotated[Path, FILE],
@@ -55,7 +63,6 @@ def attack(
     -p decoder=full -o states.csv
     """
     from hushmeter.attack.registry import attackers
-    from hushmeter.cli.parsing import check_seed, parse_home
     from hushmeter.files import refuse_overwrite, table_format, write_table
     from hushmeter.read import read_recording
 
@@ -184,9 +191,11 @@ def _print_summary(summary: dict[str, Any], output: Path) -> None:
     title = f"{summary['attacker']} on {summary['readings']} readings of {length}"
     print_table(title, header, rows)
     if found is None:
-        say("Not scored: the file has no column of watts for every appliance of the home.")
+        print_sentences(
+            "Not scored: the file lacks a column of watts for some appliance of the home."
+        )
     else:
-        say(
+        print_sentences(
             f"Accuracy α {found.alpha:.3f} (everything off: {found.alpha_floor:.3f}), "
             f"macro F1 {found.f1:.3f}."
         )

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hushmeter.cli.options import DELTA, EPSILON, JSON, MECHANISM
-from hushmeter.cli.output import print_json, print_table, say
+from hushmeter.cli.options import DELTA, EPSILON, JSON, MECHANISM, check_seed
+from hushmeter.cli.output import print_json, print_sentences, print_table, show_activity
 
 if TYPE_CHECKING:
     from hushmeter.noise.audit import AuditResult, Finding
@@ -32,8 +32,6 @@ def audit(
     Example: hushmeter audit --mechanism staircase -e 0.5
     """
     from hushmeter.checks import one_of
-    from hushmeter.cli.parsing import check_seed
-    from hushmeter.cli.progress import working
     from hushmeter.noise import Gaussian, Laplace, Mechanism, Staircase
     from hushmeter.noise.audit import audit as run_audit
     from hushmeter.noise.mechanism import MECHANISMS
@@ -45,7 +43,7 @@ def audit(
     else:
         law = Laplace if mechanism == "laplace" else Staircase
         noise = law(epsilon, sensitivity)
-    with working(f"releasing two inputs {samples} times", quiet=json):
+    with show_activity(f"releasing two inputs {samples} times", quiet=json):
         result = run_audit(noise, samples, seed, confidence)
     if json:
         print_json(result.describe())
@@ -66,7 +64,7 @@ def _report(result: AuditResult) -> None:
             _row("floating point", result.float_laplace, result.epsilon, broken=True),
         ],
     )
-    say("The claim stands." if result.passed else "The audit failed.")
+    print_sentences("The claim stands." if result.passed else "The audit failed.")
 
 
 def _row(name: str, finding: Finding, epsilon: float, *, broken: bool) -> tuple[str, ...]:

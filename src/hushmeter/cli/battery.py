@@ -21,9 +21,18 @@ from hushmeter.cli.options import (
     MECHANISM,
     SPAN,
     SUM_DELTA,
+    check_seed,
+    parse_home,
+    takes_reader_options,
 )
-from hushmeter.cli.output import json_text, print_files, print_json, print_table, say
-from hushmeter.cli.reading import reads
+from hushmeter.cli.output import (
+    json_text,
+    print_files,
+    print_json,
+    print_sentences,
+    print_table,
+    show_activity,
+)
 
 if TYPE_CHECKING:
     from hushmeter.battery import Battery, Operation
@@ -38,7 +47,7 @@ if TYPE_CHECKING:
 FIGURES = ("battery", "controllers", "exposure", "sizing")
 
 
-@reads()
+@takes_reader_options()
 def battery(
     *,
     file: Annotated[Path, FILE],
@@ -87,8 +96,6 @@ def battery(
     from hushmeter.battery import Battery, choose_control, control_grid, operate
     from hushmeter.battery.assessment import BatteryCase
     from hushmeter.battery.sizing import Prices, expect_year, readings_in
-    from hushmeter.cli.parsing import check_seed
-    from hushmeter.cli.progress import working
     from hushmeter.privacy.units import calibrate, resolve_unit
 
     check_seed(seed)
@@ -111,7 +118,7 @@ def battery(
     control = choose_control(controller, readings_in(horizon, load.interval_s))
     noise = calibrate(mechanism, epsilon, unit, delta=delta, grid=control_grid(control, unit))
     case = BatteryCase(known, load, unit, noise, store, control, prices, max_failure, seed)
-    with working(f"simulating {days} horizons", quiet=json) as now:
+    with show_activity(f"simulating {days} horizons", quiet=json) as now:
         found = case.assess(days, delta)
         if not anyway:
             case.refuse_hopeless(found, mechanism, delta)
@@ -142,7 +149,6 @@ def _refuse_overwrite(folder: Path, force: bool) -> None:
 
 def _read_house(file: Path, home: str, options: ReadOptions) -> tuple[Home, Trace]:
     """The home and the trace, with true states if the file has every appliance of the home."""
-    from hushmeter.cli.parsing import parse_home
     from hushmeter.read import read_recording
 
     known, trace = parse_home(home), read_recording(file, options).trace
@@ -241,9 +247,9 @@ def _print(
     from hushmeter.battery.assessment import tell_guarantee, tell_visibility
     from hushmeter.formatting import format_watts, short_duration
 
-    say(*tell_guarantee(found, case.unit, case.battery, case.control, year))
+    print_sentences(*tell_guarantee(found, case.unit, case.battery, case.control, year))
     if scores is not None:
-        say(*tell_visibility(*scores))
+        print_sentences(*tell_visibility(*scores))
     rows: list[tuple[Any, ...]] = [
         (
             row.controller,
@@ -263,5 +269,5 @@ def _print(
     )
     head = ("controller", "ε", "noise", "kWh", "kW", "lost kWh/a", "cycles/a", "cost/a")
     print_table(title, head, rows)
-    say(f"Assumed: {_assumed(case.prices)}")
+    print_sentences(f"Assumed: {_assumed(case.prices)}")
     print_files(files)

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hushmeter.cli.options import EPSILONS, FIGURE, FORCE, HOME, JSON
+from hushmeter.cli.options import (
+    EPSILONS,
+    FIGURE,
+    FORCE,
+    HOME,
+    JSON,
+    parse_epsilon_range,
+    parse_home,
+)
 from hushmeter.cli.output import print_files, print_json, print_table
 
 if TYPE_CHECKING:
@@ -33,14 +41,13 @@ def bounds(
     Example: hushmeter bounds similar8 -e 0.001:10 -o bounds.png
     """
     from hushmeter.checks import one_of
-    from hushmeter.cli.parsing import parse_epsilons, parse_home
     from hushmeter.theory.bounds import FORMS
     from hushmeter.theory.curves import bound_curves
 
     one_of("form", form, FORMS)
     curves = bound_curves(
         parse_home(home),
-        parse_epsilons(epsilon),
+        parse_epsilon_range(epsilon),
         sensitivity=sensitivity,
         max_switches=max_switches,
     )

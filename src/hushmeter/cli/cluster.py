@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hushmeter.cli.options import FORCE, JSON
-from hushmeter.cli.output import print_files, print_json, print_table
+from hushmeter.cli.options import FORCE, JSON, check_seed, parse_numbers
+from hushmeter.cli.output import print_files, print_json, print_table, with_bar
 
 if TYPE_CHECKING:
     from hushmeter.behaviour.profiles import Profiles
@@ -63,8 +63,6 @@ def cluster(
     """
     from hushmeter.behaviour.profiles import read_profiles
     from hushmeter.behaviour.stability import measure_stability, noise_levels
-    from hushmeter.cli.parsing import check_seed, parse_numbers
-    from hushmeter.cli.progress import watch
 
     levels = noise_levels(
         scales=None if scale is None else parse_numbers("lambda", scale),
@@ -77,7 +75,7 @@ def cluster(
     days = read_profiles(profiles, missing=missing, zone=tz)
     result = measure_stability(
         days.values,
-        watch(levels, "adding noise", quiet=json),
+        with_bar(levels, "adding noise", quiet=json),
         k=k,
         repeats=repeats,
         seed=seed,
@@ -96,8 +94,6 @@ FIGURES = ("centres", "interchanges", "flows", "stability")
 
 def _tariff(text: str) -> list[float]:
     """Prices written out, or a text file with prices separated by commas, spaces or lines."""
-    from hushmeter.cli.parsing import parse_numbers
-
     path = Path(text)
     if path.suffix and path.is_file():
         text = ",".join(path.read_text(encoding="utf-8").replace(",", " ").split())

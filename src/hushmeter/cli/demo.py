@@ -10,8 +10,14 @@ import typer
 
 from hushmeter.cli import demo_files as files
 from hushmeter.cli.demo_files import ATTACKERS, EPSILONS, HOME, READINGS_PER_DAY
-from hushmeter.cli.options import FORCE, JSON, OPEN
-from hushmeter.cli.output import print_json, print_table, say, short_times
+from hushmeter.cli.options import FORCE, JSON, OPEN, check_seed
+from hushmeter.cli.output import (
+    print_json,
+    print_sentences,
+    print_table,
+    short_out_of_100,
+    show_activity,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,8 +49,6 @@ def demo(
     import webbrowser
 
     from hushmeter.checks import whole
-    from hushmeter.cli.parsing import check_seed
-    from hushmeter.cli.progress import working
     from hushmeter.files import refuse_overwrite
     from hushmeter.report.collect import collect_results
     from hushmeter.report.page import write_report
@@ -57,7 +61,7 @@ def demo(
         refuse_overwrite(output / name, force)
     files.clear_sweep(output)
     files.write_study(output, seed, readings)
-    with working("making a day", quiet=json) as now:
+    with show_activity("making a day", quiet=json) as now:
         case = read_study(output / "study.toml").cases[0]
         files.write_inputs(case, output)
         now(f"attacking the day at four ε with {len(ATTACKERS)} attackers")
@@ -108,9 +112,9 @@ def _print(found: Results, released: Release, advice: Advice, page: Path) -> Non
     rows = [
         (
             row.name,
-            short_times(row.guess),
-            short_times(seen[row.name]),
-            *(short_times(row.sights[epsilon].right) for epsilon in EPSILONS),
+            short_out_of_100(row.guess),
+            short_out_of_100(seen[row.name]),
+            *(short_out_of_100(row.sights[epsilon].right) for epsilon in EPSILONS),
         )
         for row in look(sweep, HOME, "laplace", found.guesses)
     ]
@@ -120,7 +124,7 @@ def _print(found: Results, released: Release, advice: Advice, page: Path) -> Non
     head = ("right about the …", "no data", "metered", *(f"ε = {e:g}" for e in EPSILONS))
     title = f"“{HOME}”: the best of {len(ATTACKERS)} attackers, right of 100 moments"
     print_table(title, head, rows)
-    say(f"ε protects {released.receipt.unit['sentence']}.", explain(advice)[0])
+    print_sentences(f"ε protects {released.receipt.unit['sentence']}.", explain(advice)[0])
     typer.echo(_next(page))
 
 

@@ -17,8 +17,9 @@ from hushmeter.cli.options import (
     JSON,
     MAX_EPSILON,
     MECHANISM,
+    parse_interval,
 )
-from hushmeter.cli.output import print_json
+from hushmeter.cli.output import print_json, row_progress
 
 if TYPE_CHECKING:
     from hushmeter.fleet import FileReport, FleetRelease, Schedule
@@ -77,8 +78,6 @@ def fleet(
 
     Example: hushmeter fleet readings/ -e 1 --clamp 0,15000 --ledger sqlite:///ledger.db -o out -j 2
     """
-    from hushmeter.cli.parsing import parse_interval
-    from hushmeter.cli.progress import row_progress
     from hushmeter.fleet import FleetTerms, release_fleet
     from hushmeter.fleet.job import parse_columns
     from hushmeter.noise.parameters import parse_clamp

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hushmeter.cli.options import FIGURE, FORCE, JSON
-from hushmeter.cli.output import print_files, print_json, say
-from hushmeter.cli.reading import OPTIONS, reads
+from hushmeter.cli.options import FIGURE, FORCE, JSON, READER_OPTIONS, takes_reader_options
+from hushmeter.cli.output import print_files, print_json, print_sentences
 
 if TYPE_CHECKING:
     from hushmeter.read import ReadOptions
     from hushmeter.trace import Trace
 
 
-@reads(repeats="last")
+@takes_reader_options(repeats="last")
 def inspect(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Any file of readings, or a data set's folder.")
@@ -41,9 +40,9 @@ def inspect(
     if json:
         print_json({**found.to_dict(), "files": pictures})
         return
-    say(*sentences(found))
+    print_sentences(*sentences(found))
     print_files(pictures)
-    say(f"Next: {_next(file, options, bool(found.recording.trace.names))}")
+    print_sentences(f"Next: {_next(file, options, bool(found.recording.trace.names))}")
 
 
 def _next(file: Path, options: ReadOptions, sub_metered: bool) -> str:
@@ -55,7 +54,7 @@ def _next(file: Path, options: ReadOptions, sub_metered: bool) -> str:
     command = f"hushmeter advise --home evening --hide kettle --trace {quote(str(file))}"
     if sub_metered:
         command = f"hushmeter learn {quote(str(file))} -o home.toml"
-    for name in TOLD if sub_metered else OPTIONS:
+    for name in TOLD if sub_metered else READER_OPTIONS:
         value = getattr(options, name)
         if value is not None:
             command += f" --{name.replace('_', '-')} {quote(str(value))}"

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hushmeter.cli.options import FORCE, JSON
+from hushmeter.cli.options import FORCE, JSON, takes_reader_options
 from hushmeter.cli.output import print_files, print_json, print_table
-from hushmeter.cli.reading import reads
 
 if TYPE_CHECKING:
     from hushmeter.learn.homes import LearntHome
@@ -21,7 +20,7 @@ TOLD = ("time_column", "unit", "tz", "building")
 """What a data set may leave open."""
 
 
-@reads(*TOLD, repeats="last")
+@takes_reader_options(*TOLD, repeats="last")
 def learn(
     *,
     dataset: Annotated[

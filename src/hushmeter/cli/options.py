@@ -1,28 +1,172 @@
-"""Options that several commands take: one name and one help text for one thing."""
+"""Options that several commands share, and the functions that parse their text.
+
+One option has one name, one help text and one parser in every command. Heavy imports wait inside
+the functions, so that `hushmeter --help` answers fast.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
 import typer
 
-FILE = typer.Argument(metavar="FILE", help="Any file of readings.")
+from hushmeter.errors import DataError, InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hushmeter.home import Home
+
+FILE = typer.Argument(metavar="FILE", help="A file of readings in any known format.")
 HOME = typer.Option(
-    "--home", help="A home as TOML, or a ready one: evening, redd-like, rae13, similar8."
+    "--home", help="A home as TOML file, or a ready one: evening, redd-like, rae13, similar8."
 )
 EPSILON = typer.Option("-e", "--epsilon", help="ε of the unit of protection.")
-EPSILONS = typer.Option("-e", "--epsilon", help="ε as LO:HI, or values with commas.")
+EPSILONS = typer.Option("-e", "--epsilon", help="ε as a range LO:HI, or values with commas.")
 MECHANISM = typer.Option("--mechanism", help="laplace, staircase or gaussian.")
-APPLIANCE = typer.Option("--appliance", help="Protect this appliance only.")
-SPAN = typer.Option("--span", help="What ε protects: one reading, run or day.")
-EVERY = typer.Option("--every", help="Means over 1min, 30min, 1h, not the readings as metered.")
-CLAMP = typer.Option("--clamp", help="Bounds of a reading, LO,HI in watts.")
+APPLIANCE = typer.Option("--appliance", help="Protect only this appliance.")
+SPAN = typer.Option("--span", help="What ε protects: one reading, one run or one day.")
+EVERY = typer.Option("--every", help="Release means over 1min, 30min or 1h, not every reading.")
+CLAMP = typer.Option("--clamp", help="Smallest and largest reading, LO,HI in watts.")
 GRID = typer.Option("--grid", help="Step of the released readings in watts.")
 DELTA = typer.Option("--delta", help="δ of Gaussian noise.")
-SUM_DELTA = typer.Option("--delta", help="δ of Gaussian noise and of losses that add up.")
+SUM_DELTA = typer.Option("--delta", help="δ of Gaussian noise and of the composed ε.")
 MAX_EPSILON = typer.Option("--max-epsilon", help="Refuse a larger ε.")
-ATTACKER = typer.Option("-a", "--attacker", help="Who looks: see `hushmeter attackers`.")
-ENERGY_PRICE = typer.Option("--energy-price", help="Money per kWh.")
-JOBS = typer.Option("-j", "--jobs", help="Worker processes.")
+ATTACKER = typer.Option("-a", "--attacker", help="An attacker of `hushmeter attackers`.")
+ENERGY_PRICE = typer.Option("--energy-price", help="Price of one kWh.")
+JOBS = typer.Option("-j", "--jobs", help="Number of worker processes.")
 OPEN = typer.Option("--open", help="Open the page in a browser.")
-FIGURE = typer.Option("-o", "--output", help="Folder, or .png, for the figure.")
-FORCE = typer.Option("--force", help="Overwrite what is there.")
+FIGURE = typer.Option("-o", "--output", help="Folder or .png file for the figure.")
+FORCE = typer.Option("--force", help="Overwrite existing files.")
 JSON = typer.Option("--json", help="Print JSON.")
+
+RANGE_VALUES = 200
+
+
+def _reader_option(name: str, text: str) -> Any:
+    """An option of the reader; help lists all of them in one panel."""
+    return typer.Option(name, help=text, rich_help_panel="What the file does not say")
+
+
+READER_OPTIONS: dict[str, Any] = {
+    "time_column": _reader_option("--time-column", "Column of the times."),
+    "value_column": _reader_option("--value-column", "Column (or entity) of the meter."),
+    "unit": _reader_option("--unit", "Unit of the values: W, kW, Wh, kWh …"),
+    "stamp": _reader_option("--stamp", "Whether a time is the start or the end of its reading."),
+    "tz": _reader_option("--tz", "Time zone of times without one, such as Europe/London."),
+    "building": _reader_option("--building", "Which home, if the file holds several."),
+}
+
+
+def takes_reader_options(
+    *names: str, repeats: str | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a command with the options of the reader of meter files.
+
+    The command receives them in one argument, `options`, of type `ReadOptions`.
+
+    Parameters
+    ----------
+    *names : str
+        Keys of `READER_OPTIONS`; all of them if none is given.
+    repeats : str, optional
+        What the reader does with repeated times; passed on to `ReadOptions`.
+    """
+    chosen = names or tuple(READER_OPTIONS)
+    kinds = {name: Annotated[str | None, READER_OPTIONS[name]] for name in chosen}
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(**values: Any) -> None:
+            from hushmeter.read import ReadOptions
+
+            given = {name: values.pop(name) for name in chosen}
+            command(**values, options=ReadOptions(**given, repeats=repeats))
+
+        # Typer reads the signature of the wrapper, so the wrapper gets the parameters of the
+        # command with the options of the reader in the place of `options`.
+        hints = get_type_hints(command, localns={"ReadOptions": object}, include_extras=True)
+        own = [
+            parameter.replace(annotation=hints[name])
+            for name, parameter in signature(command).parameters.items()
+            if name != "options"
+        ]
+        added = [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+            for name, kind in kinds.items()
+        ]
+        run.__signature__ = Signature(own + added)  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in own + added}
+        return run
+
+    return decorate
+
+
+def parse_home(text: str) -> Home:
+    """Read a home from a TOML file, or make a ready one by its name."""
+    from hushmeter.home import read_home
+    from hushmeter.synth import READY_HOMES, ready_home
+
+    if text in READY_HOMES:
+        return ready_home(text)
+    if not Path(text).exists():
+        ready = ", ".join(sorted(READY_HOMES))
+        raise DataError(f"{text} is neither a file nor a ready home ({ready}).")
+    return read_home(text)
+
+
+def check_seed(seed: int | None) -> None:
+    """Refuse a negative seed before anything is computed."""
+    from hushmeter.checks import whole
+
+    if seed is not None:
+        whole("seed", seed, least=0)
+
+
+def parse_interval(text: str) -> int:
+    """Parse the length of a reading [s]: 15min, or a number of seconds without a unit."""
+    from hushmeter.checks import seconds
+
+    length = seconds("interval", float(text) if text.isdecimal() else text)
+    if length != int(length):
+        raise InputError(f"interval must be a whole number of seconds, got {text!r}.")
+    return int(length)
+
+
+def parse_watts(name: str, text: str) -> float:
+    """Parse a number of watts."""
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"{name} must be a number of watts, got {text!r}.") from None
+
+
+def parse_numbers(name: str, text: str) -> list[float]:
+    """Parse numbers with commas between them."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"{name} must be numbers with commas, got {text!r}.") from None
+
+
+def parse_epsilon_range(text: str) -> NDArray[np.float64]:
+    """Parse ε as LO:HI (200 values, evenly spaced in ln ε) or as numbers with commas."""
+    import numpy as np
+
+    from hushmeter.theory.exact import positive_array
+
+    try:
+        values = [float(part) for part in text.replace(":", ",").split(",")]
+    except ValueError:
+        raise InputError(f"epsilon must be LO:HI or numbers with commas, got {text!r}.") from None
+    checked = positive_array("epsilon", values)
+    if ":" not in text:
+        return checked
+    if len(values) != 2 or values[0] >= values[1]:
+        raise InputError(f"epsilon must be LO:HI with LO below HI, got {text!r}.")
+    return np.geomspace(checked[0], checked[1], RANGE_VALUES)

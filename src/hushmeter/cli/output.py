@@ -1,4 +1,7 @@
-"""What commands print: sentences and tables for people, JSON for machines."""
+"""What commands print: sentences and tables for people, JSON for machines, bars for long work.
+
+Bars go to standard error, appear on a terminal only, and disappear when the work is done.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,23 @@ import math
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-UNBOUND = 10_000
-"""Columns of what is no terminal: a table in a file or a pipe is not cut."""
+if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn
+
+Item = TypeVar("Item")
+
+FILE_WIDTH = 10_000
+"""Columns of a table that goes to a file or a pipe, so that no cell is cut."""
 
 
-def say(*sentences: str) -> None:
-    """Each sentence on a line of its own; on a terminal, broken between words."""
+def print_sentences(*sentences: str) -> None:
+    """Print each sentence on a line of its own; a terminal gets line breaks between words."""
     for sentence in sentences:
         if sys.stdout.isatty():
             width = shutil.get_terminal_size().columns
@@ -29,47 +38,132 @@ def say(*sentences: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """One JSON document; NaN becomes null."""
+    """Print one JSON document; NaN becomes null."""
     typer.echo(json_text(value), nl=False)
 
 
 def json_text(value: Any) -> str:
-    """What `print_json` prints, as text for a file."""
+    """The text that `print_json` prints."""
     return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def print_table(
     title: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, words: bool = False
 ) -> None:
-    """A table; the first column is text, the others are numbers, or words too."""
+    """Print a table. The first column is text; the others are numbers, or text with `words`."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
-    say(title)
+    print_sentences(title)
     table = Table(box=SIMPLE_HEAD)
     for i, name in enumerate(header):
         table.add_column(name, justify="left" if words or i == 0 else "right", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    width = None if sys.stdout.isatty() else UNBOUND
+    width = None if sys.stdout.isatty() else FILE_WIDTH
     Console(markup=False, highlight=False, width=width).print(table)
 
 
-def short_times(share: float) -> str:
-    """A share as times of 100, as `wording.times` says it, for a narrow column."""
+def short_out_of_100(share: float) -> str:
+    """A share as a number out of 100 for a narrow column: ">99.9" instead of "over 99.9"."""
     from hushmeter.formatting import out_of_100
 
     return out_of_100(share).replace("over ", ">")
 
 
 def print_files(files: Iterable[object]) -> None:
-    """One line for every file a command has written."""
+    """Print one line for every file that a command has written."""
     for file in files:
         typer.echo(f"Written: {file}")
 
 
+@contextmanager
+def show_activity(text: str, *, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """Show what is being done while no end is known.
+
+    The context gives a function; call it with the text of the next step.
+    """
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status(text) as status:
+        yield status.update
+
+
+def with_bar(items: Iterable[Item], text: str, *, quiet: bool = False) -> Iterable[Item]:
+    """Yield the items one by one and show a bar."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    disable = quiet or not console.is_terminal
+    return track(list(items), text, console=console, transient=True, disable=disable)
+
+
+@contextmanager
+def cell_progress(
+    item: str, *, quiet: bool = False
+) -> Iterator[Callable[[dict[str, Any], int], None]]:
+    """Show a bar over the cells of a sweep.
+
+    The context gives a function; call it with every finished cell and the number of cells left.
+    """
+    from rich.progress import MofNCompleteColumn
+
+    with _bar(MofNCompleteColumn(), quiet=quiet) as bar:
+        task, done = bar.add_task(item, total=None), 0
+
+        def advance(_: dict[str, Any], left: int) -> None:
+            nonlocal done
+            done += 1
+            bar.update(task, completed=done, total=done + left)
+
+        yield advance
+
+
+@contextmanager
+def row_progress(verb: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar with the number of rows, rows per second and the time left.
+
+    The context gives a function; call it with the rows done and the number of all rows.
+    """
+    from rich.progress import TextColumn
+
+    with _bar(TextColumn("{task.fields[rows]}")) as bar:
+        task = bar.add_task(verb, total=None, rows="")
+
+        def advance(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+            speed = bar.tasks[0].finished_speed or bar.tasks[0].speed
+            pace = f", {speed / 1e6:.3g} M/s" if speed else ""
+            bar.update(task, rows=f"{done / 1e6:.4g} of {total / 1e6:.4g} M rows{pace}")
+
+        yield advance
+
+
+def _bar(count: ProgressColumn, *, quiet: bool = False) -> Progress:
+    """A bar on standard error with one more column; it shows nothing if there is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    return Progress(
+        "[progress.description]{task.description}",
+        BarColumn(),
+        count,
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=quiet or not console.is_terminal,
+    )
+
+
 def _plain(value: Any) -> Any:
+    """The value as JSON types; dataclasses become objects, NaN and infinity become None."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
     if isinstance(value, dict):

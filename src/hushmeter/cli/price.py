@@ -19,16 +19,26 @@ from hushmeter.cli.options import (
     JSON,
     MECHANISM,
     SPAN,
+    parse_epsilon_range,
+    parse_home,
+    takes_reader_options,
 )
-from hushmeter.cli.output import json_text, print_files, print_json, print_table, say, short_times
-from hushmeter.cli.reading import reads
+from hushmeter.cli.output import (
+    json_text,
+    print_files,
+    print_json,
+    print_sentences,
+    print_table,
+    short_out_of_100,
+    with_bar,
+)
 
 if TYPE_CHECKING:
     from hushmeter.price import Buyer, Menu
     from hushmeter.read import ReadOptions
 
 
-@reads()
+@takes_reader_options()
 def price(
     *,
     home: Annotated[str, HOME],
@@ -62,8 +72,6 @@ def price(
     --buyer value=60,use=forecast -o prices/
     """
     from hushmeter.behaviour.profiles import read_profiles
-    from hushmeter.cli.parsing import parse_epsilons, parse_home
-    from hushmeter.cli.progress import watch
     from hushmeter.files import refuse_overwrite
     from hushmeter.plot.figure import figure_place
     from hushmeter.price import EPSILONS, HARM, price_menu, vary_menu
@@ -78,12 +86,12 @@ def price(
         harm=_read_harm(harm) if harm else HARM,
         buyer=_read_buyer(buyer),
         profiles=None if profiles is None else read_profiles(profiles).values,
-        epsilons=EPSILONS if epsilon is None else parse_epsilons(epsilon).tolist(),
+        epsilons=EPSILONS if epsilon is None else parse_epsilon_range(epsilon).tolist(),
         mechanism=mechanism,
         span=span,
         every=every,
         delta=delta,
-        watch=partial(watch, words="pricing every ε", quiet=json),
+        watch=partial(with_bar, text="pricing every ε", quiet=json),
     )
     variations = vary_menu(menu)
     answer = _answer(menu, variations)
@@ -155,13 +163,13 @@ def _print(menu: Menu, variations: dict[str, Menu], files: list[str]) -> None:
         ("", "best ε", "surplus", "from ε", "to ε"),
         [_variation(name, other) for name, other in variations.items()],
     )
-    say(*tell_menu(menu))
+    print_sentences(*tell_menu(menu))
     print_files(files)
 
 
 def _proved(odds: float) -> str:
     """Proved odds stay below one, however near."""
-    return short_times(min(odds, 1 - 1e-12))
+    return short_out_of_100(min(odds, 1 - 1e-12))
 
 
 def _variation(name: str, menu: Menu) -> tuple[str, ...]:

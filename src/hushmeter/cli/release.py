@@ -21,9 +21,12 @@ from hushmeter.cli.options import (
     MECHANISM,
     SPAN,
     SUM_DELTA,
+    check_seed,
+    parse_home,
+    parse_watts,
+    takes_reader_options,
 )
 from hushmeter.cli.output import print_files, print_json
-from hushmeter.cli.reading import reads
 from hushmeter.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from hushmeter.releases.series import Release
 
 
-@reads()
+@takes_reader_options()
 def release(
     *,
     file: Annotated[Path, FILE],
@@ -68,7 +71,6 @@ def release(
 
     Example: hushmeter release meter.csv --home home.toml -e 1 --span run --every 30min -o out.csv
     """
-    from hushmeter.cli.parsing import check_seed, parse_home, parse_watts
     from hushmeter.files import refuse_overwrite, table_format, write_table, write_text
     from hushmeter.noise.parameters import parse_clamp
     from hushmeter.privacy.units import calibrate, resolve_unit

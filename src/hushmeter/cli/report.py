@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hushmeter.cli.options import FORCE, JSON
-from hushmeter.cli.output import print_json, say
+from hushmeter.cli.output import print_json, print_sentences
 
 
 def report(
@@ -49,5 +49,5 @@ def report(
     for section in sections:
         typer.echo(f"  {section.title}")
     for what, command in missing:
-        say(f"Left out: {what} ({command})")
+        print_sentences(f"Left out: {what} ({command})")
     typer.echo(f"The page: {output.resolve()}")

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from hushmeter.cli.options import FORCE, JOBS, JSON
-from hushmeter.cli.output import print_files, print_json
+from hushmeter.cli.options import FORCE, JOBS, JSON, check_seed
+from hushmeter.cli.output import cell_progress, print_files, print_json
 
 
 def reproduce(
@@ -37,8 +37,6 @@ def reproduce(
 
     Example: hushmeter reproduce fig2 -o figures
     """
-    from hushmeter.cli.parsing import check_seed
-    from hushmeter.cli.progress import cell_progress
     from hushmeter.files import refuse_overwrite
     from hushmeter.study.figures import ITEMS, Setting
     from hushmeter.study.figures import reproduce as make

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hushmeter.cli.options import JOBS, JSON
-from hushmeter.cli.output import print_files, print_json, print_table
+from hushmeter.cli.output import cell_progress, print_files, print_json, print_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +32,6 @@ def sweep(
 
     Example: hushmeter sweep study.toml -j 2 -o results
     """
-    from hushmeter.cli.progress import cell_progress
     from hushmeter.files import write_text
     from hushmeter.study.plan import move_study
     from hushmeter.study.sweep import run_study

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from hushmeter.cli.options import JSON
-from hushmeter.cli.output import print_json
+from hushmeter.cli.options import JSON, parse_interval
+from hushmeter.cli.output import print_json, row_progress
 
 
 def synth_fleet(
@@ -35,8 +35,6 @@ def synth_fleet(
     Example: hushmeter synth-fleet --meters 1000 --days 30 -o fleet
     """
     from hushmeter.cli.fleet import count_of
-    from hushmeter.cli.parsing import parse_interval
-    from hushmeter.cli.progress import row_progress
     from hushmeter.synth.fleet import FleetPlan, write_fleet
 
     plan = FleetPlan(meters, days, parse_interval(interval), seed, unit, start)
