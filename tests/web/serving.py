@@ -12,7 +12,7 @@ import uvicorn
 
 from hushmeter.cli.serve import bind, make_config
 from hushmeter.web.app import create_app
-from hushmeter.web.settings import Settings
+from hushmeter.web.server import Settings
 
 START_S = 60.0
 

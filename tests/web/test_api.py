@@ -14,9 +14,10 @@ import pytest
 import hushmeter as hm
 from hushmeter.releases.receipt import digest
 from hushmeter.theory.curves import bound_curves, switch_limit
-from hushmeter.web.examples import LABELS, make_example
-from hushmeter.web.settings import Settings
-from hushmeter.web.thin import runs, thin
+from hushmeter.web.attacks import NOT_LIVE
+from hushmeter.web.charts import curve_rows, on_stretches
+from hushmeter.web.server import Settings
+from hushmeter.web.sessions import EXAMPLES, make_example
 from tests.web.serving import example, serving, upload
 
 
@@ -58,7 +59,7 @@ def by_library(epsilon, seed, attacker="bayes", mechanism="laplace", span="readi
     seen = case.trace if every is None else case.trace.coarsen(every)
     training = case.training if every is None else case.training.coarsen(every)
     fitted = hm.attackers[attacker](case.home).fit(training).knows(noise)
-    states = fitted.predict(released, initial_state=seen.truth()[0], rng=seed)
+    states = fitted.predict(released, rng=seed)
     return seen, released, states, hm.score(states, seen)
 
 
@@ -77,7 +78,7 @@ def by_library(epsilon, seed, attacker="bayes", mechanism="laplace", span="readi
 def test_a_view_is_what_the_library_gives_for_the_same_seed(client, evening, choice):
     found = view(client, evening, **choice)
     seen, released, states, score = by_library(**choice)
-    assert found["released"] == [list(row) for row in thin(released)]
+    assert found["released"] == [list(row) for row in curve_rows(released)]
     assert found["score"]["alpha"] == score.alpha
     assert found["score"]["alpha_floor"] == score.alpha_floor
     assert found["score"]["f1"] == score.f1
@@ -89,10 +90,10 @@ def test_a_view_is_what_the_library_gives_for_the_same_seed(client, evening, cho
         else:
             assert row["visibility"] == one.visibility
             assert row["low"] is None or row["low"] - 1e-9 <= one.visibility <= row["high"] + 1e-9
-        assert strip["guess"] == [list(run) for run in runs(states[:, i], seen)]
-        assert strip["truth"] == [list(run) for run in runs(seen.truth()[:, i], seen)]
+        assert strip["guess"] == [list(run) for run in on_stretches(states[:, i], seen)]
+        assert strip["truth"] == [list(run) for run in on_stretches(seen.truth()[:, i], seen)]
         wrong = states[:, i] != seen.truth()[:, i]
-        assert strip["wrong"] == [list(run) for run in runs(wrong, seen)]
+        assert strip["wrong"] == [list(run) for run in on_stretches(wrong, seen)]
     assert found["sentences"][1:-2] == list(hm.explain(score))
 
 
@@ -136,7 +137,7 @@ def test_a_view_says_unit_training_and_cost(client, evening):
 def test_every_attacker_on_offer_can_follow_the_slider(client, evening):
     offered = client.get("/api/about").json()["attackers"]
     assert [one["name"] for one in offered if one["default"]] == ["bayes"]
-    assert {one["name"] for one in offered} == set(hm.attackers) - {"rnn"}
+    assert {one["name"] for one in offered} == set(hm.attackers) - set(NOT_LIVE)
     for one in offered:
         found = view(client, evening, attacker=one["name"], length=600)
         assert found["attacker"] == one["name"]
@@ -146,7 +147,9 @@ def test_every_attacker_on_offer_can_follow_the_slider(client, evening):
 def test_a_part_of_a_trace(client, evening):
     found = view(client, evening, start=600, length=300)
     assert (found["start"], found["length"]) == (600, 300)
-    assert found["metered"] == [list(row) for row in thin(make_example("evening").trace[600:900])]
+    assert found["metered"] == [
+        list(row) for row in curve_rows(make_example("evening").trace[600:900])
+    ]
     assert view(client, evening, start=2300, length=5000)["length"] == 100
 
 
@@ -157,7 +160,7 @@ def test_an_edited_home(client, evening):
     assert "three other days" in found["trained_on"]
     home["appliances"][5]["name"] = "samovar"
     found = view(client, evening, home=home)
-    assert found["trained_on"] == "a synthetic day of this home as it is described here"
+    assert found["trained_on"] == "a synthetic day of the home that is described here"
     assert found["strips"][5]["truth"] is found["strips"][5]["wrong"] is None
     assert [row["appliance"] for row in found["visibility"]] == [
         name for name in hm.synth.ready_home("evening").names if name != "kettle"
@@ -182,16 +185,17 @@ def test_without_a_home_there_is_noise_and_no_attack(client, evening):
         ({"epsilon": 0}, 422, "epsilon: input should be greater than or equal to 0.000001."),
         ({"epsilon": 21}, 422, "epsilon: input should be less than or equal to 20."),
         ({"attacker": "bayez"}, 422, "there is no attacker named 'bayez'; did you mean 'bayes'?"),
-        ({"attacker": "rnn"}, 422, "the rnn attacker trains too long for the page."),
+        ({"attacker": "rnn"}, 422, "the page does not offer the rnn attacker: its training takes"),
+        ({"attacker": "hold"}, 422, "the page does not offer the hold attacker: it needs the true"),
         ({"home": None}, 422, "protect 'appliance' needs a home."),
-        ({"start": 2400}, 400, "start is 2400, but the trace has 2400 readings."),
+        ({"start": 2400}, 400, "start must be below the number of readings, 2400"),
         ({"length": 20_001}, 422, "length must be at most 20000 readings."),
         ({"every": "7s"}, 422, "every must be a whole multiple of the 6 s interval, got 7 s."),
         ({"every": "1d"}, 400, "no interval of 86400 s is complete in this trace."),
         (
             {"trace": "x"},
             404,
-            "this server holds no such trace, or no longer: load the file again.",
+            "this server does not hold the trace, or no longer holds it: load the file again.",
         ),
         ({"sed": 3}, 422, "sed: extra inputs are not permitted."),
         ({"appliance": "toaster"}, 422, "there is no appliance named 'toaster'; known: "),
@@ -324,7 +328,7 @@ def test_a_sub_metered_file_brings_its_home(client, sub_metered):
     assert session["home"]["tolerance"] == learnt.home.tolerance
     assert client.post("/api/homes/learn", json={"trace": session["id"]}).status_code == 200
     same = view(client, session)
-    assert "very readings it attacks" in same["trained_on"]
+    assert "the same readings that it attacks" in same["trained_on"]
     part = view(client, session, start=2000, length=500)
     assert "outside the stretch" in part["trained_on"]
     assert part["score"]["alpha"] > 0.5
@@ -343,8 +347,8 @@ def test_a_meter_without_sub_meters_is_attacked_by_a_home_that_is_typed_in(clien
     assert found["score"] is found["visibility"] is None
     assert all(strip["truth"] is None for strip in found["strips"])
     assert client.post("/api/homes/learn", json={"trace": session["id"]}).json()["error"] == (
-        "meter.csv.gz has only the meter, no column per appliance: "
-        "learning a home needs sub-metered data."
+        "meter.csv.gz has only the readings of the meter and no column for each appliance, so no "
+        "home can be learnt from it: enter the appliances yourself."
     )
 
 
@@ -431,7 +435,7 @@ def test_a_trace_can_be_forgotten(client):
     assert client.delete(f"/api/traces/{session['id']}").status_code == 404
 
 
-@pytest.mark.parametrize("name", LABELS)
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_carry_their_truth(client, name):
     session = example(client, name)
     assert (session["readings"], session["interval_s"], session["has_truth"]) == (2400, 6.0, True)
@@ -452,7 +456,7 @@ def test_a_home_is_written_and_read_again(client, evening):
     assert read.json() == evening["home"]
     for data, sentence in {
         b"\xff\xfe": "home.toml is not a TOML file",
-        b"tolerance = 1": "home.toml describes no valid home: it has no [[appliance]]",
+        b"tolerance = 1": "home.toml does not describe a valid home: it has no [[appliance]]",
     }.items():
         refused = client.post("/api/homes/read", files={"file": ("home.toml", data)})
         assert refused.status_code == 400

@@ -10,7 +10,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.releases.cost import expect_cost
-from hushmeter.web.examples import make_example
+from hushmeter.web.sessions import make_example
 from tests.web.chromium import open_example, wait_until_drawn
 
 INTERVAL_MS = 6000
@@ -49,7 +49,7 @@ def attack_by_library(example, epsilon, seed):
     mechanism = hm.calibrate("laplace", epsilon, unit)
     released = hm.Trace(mechanism.release(trace.readings, rng=seed), trace.interval_s, trace.start)
     attacker = hm.attackers["bayes"](home, mechanism=mechanism).fit(example.training)
-    states = attacker.predict(released, initial_state=trace.truth()[0], rng=seed)
+    states = attacker.predict(released, rng=seed)
     return mechanism, released, states, hm.score(states, trace)
 
 

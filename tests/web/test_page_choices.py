@@ -9,7 +9,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.learn.inspection import find_regime
-from hushmeter.web.examples import make_example
+from hushmeter.web.sessions import make_example
 from tests.web.chromium import open_example, wait_until_drawn
 from tests.web.test_page import save, seed_of, sentences
 from tests.web.test_page_access import PHONE, press_until, scan_all
@@ -42,7 +42,7 @@ def attack_coarse(example, epsilon, seed, every):
     noisy = mechanism.release(coarse.readings, rng=seed)
     released = hm.Trace(noisy, coarse.interval_s, coarse.start)
     attacker = hm.attackers["bayes"](home, mechanism=mechanism).fit(example.training.coarsen(every))
-    states = attacker.predict(released, initial_state=coarse.truth()[0], rng=seed)
+    states = attacker.predict(released, rng=seed)
     return coarse, released, hm.score(states, coarse)
 
 

@@ -12,7 +12,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from hushmeter.web.settings import Settings
+from hushmeter.web.server import Settings
 from tests.web.serving import example, serving
 
 CHECKS = (

@@ -20,7 +20,7 @@ import pytest
 import hushmeter as hm
 from hushmeter.web.app import STATIC, create_app, find_plotly
 from hushmeter.web.security import CONTENT_SECURITY_POLICY, HEADERS
-from hushmeter.web.settings import Settings
+from hushmeter.web.server import Settings
 from hushmeter.web.uploads import safe_name
 from tests.web.serving import example, serving, upload
 
@@ -90,7 +90,7 @@ def test_the_policy_lets_nothing_in_but_the_servers_own(client):
 def test_another_name_is_refused(client, host):
     for path in ("/", "/api/about", "/static/main.js"):
         sentence = sentence_of(client.get(path, headers={"Host": host}), 403)
-        assert sentence.startswith("this server is not called that")
+        assert sentence.startswith("the host name of the request is wrong")
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:1234", "127.0.0.1", "[::1]:80"])
@@ -119,7 +119,7 @@ def test_a_page_from_elsewhere_reads_nothing(client, headers):
         ("OPTIONS", "/api/examples"),
     ):
         answer = client.request(method, path, headers=headers)
-        assert sentence_of(answer, 403) == "only the page of this server may call it."
+        assert sentence_of(answer, 403) == "only the page of this server may send this request."
     assert client.get(f"/api/traces/{session['id']}").status_code == 200
 
 
@@ -144,7 +144,7 @@ def test_a_token_guards_the_api_and_not_the_page(guarded):
     assert guarded.get("/").status_code == 200
     for given in ({}, {"Authorization": f"Bearer {TOKEN}x"}, {"Authorization": TOKEN}):
         answer = guarded.get("/api/about", headers=given)
-        assert "needs its token" in sentence_of(answer, 401)
+        assert "the token is missing or wrong" in sentence_of(answer, 401)
         assert answer.headers["www-authenticate"] == "Bearer"
         assert TOKEN not in answer.text
     right = {"Authorization": f"Bearer {TOKEN}"}
@@ -247,18 +247,18 @@ def many_columns():
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (gzip_bomb, "unpacks to more than 4 MB"),
-        (lambda: gzip_bomb(3), "unpacks to more than 200 times its size: not readings."),
-        (slow_gzip_bomb, "unpacks to more than 4 MB"),
+        (gzip_bomb, "decompresses to more than 4 MB"),
+        (lambda: gzip_bomb(3), "decompresses to more than 200 times its size"),
+        (slow_gzip_bomb, "decompresses to more than 4 MB"),
         (zip_bomb, "meter.csv is a zip archive"),
         (parquet_bomb, "unpacks to 2000000 rows of 2 columns"),
         (parquet_word_bomb, "at most 400000 values are taken"),
         (lambda: parquet_word_bomb(True), "at most 400000 values are taken"),
         (xml_bomb, "meter.csv"),
-        (many_columns, "holds more than 400000 values"),
+        (many_columns, "has more than 400000 values"),
         (lambda: b"", "meter.csv is neither a CSV nor a Parquet table: it is empty."),
         (lambda: b"\x1f\x8b" + b"junk" * 9, "meter.csv is a damaged gzip file"),
-        (lambda: gzip.compress(ROWS.encode())[:-20], "meter.csv is a torn gzip file"),
+        (lambda: gzip.compress(ROWS.encode())[:-20], "meter.csv is an incomplete gzip file"),
         (lambda: b"\x89HDF\r\n\x1a\n" + bytes(500), "meter.csv is no readable NILMTK file"),
         (lambda: b"PAR1" + bytes(90), "meter.csv"),
         (lambda: bytes(range(256)) * 9, "meter.csv"),
@@ -409,7 +409,7 @@ def test_a_fault_is_told_by_kind_and_place_and_nothing_else(caplog, capfd):
 
     with caplog.at_level(logging.INFO), serving(app=app) as client:
         answer = client.get("/api/fault", headers={"Authorization": f"Bearer {TOKEN}"})
-        assert "fault of hushmeter" in sentence_of(answer, 500)
+        assert "hushmeter failed with an unexpected error" in sentence_of(answer, 500)
         assert answer.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
         assert client.get("/api/about").status_code == 401
     logged = caplog.text + "".join(capfd.readouterr())

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import uvicorn
     from fastapi import FastAPI
 
-    from hushmeter.web.settings import Settings
+    from hushmeter.web.server import Settings
 
 PORT = 8642
 EVERYWHERE = ("0.0.0.0", "::")
@@ -67,7 +67,7 @@ def choose_settings(host: str, max_upload: int) -> Settings:
     """Limits and, for an address beyond this computer, a token."""
     import secrets
 
-    from hushmeter.web.settings import LOOPBACK, MEGABYTE, Settings
+    from hushmeter.web.server import LOOPBACK, MEGABYTE, Settings
 
     upload = max_upload * MEGABYTE
     unpacked = max(upload, Settings.unpacked_bytes)

@@ -1,1 +1,4 @@
-"""The local web page and its JSON API: `hushmeter serve`."""
+"""The local web page and its JSON API, which `hushmeter serve` runs.
+
+Python computes; the files under `static` are the page. Nothing is stored on disk.
+"""

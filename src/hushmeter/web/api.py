@@ -1,4 +1,4 @@
-"""The routes under /api: each takes a request, computes in a thread, and answers a model."""
+"""The routes under /api. Each one checks a request, computes in a thread, and returns a model."""
 
 from __future__ import annotations
 
@@ -8,39 +8,75 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
 
+from hushmeter import __version__
+from hushmeter.advice.planner import RESOLUTIONS_S
+from hushmeter.attack.registry import attackers
 from hushmeter.errors import DataError, InputError
 from hushmeter.home import Home
 from hushmeter.learn.homes import learn_home
 from hushmeter.learn.inspection import sentences
-from hushmeter.web import answers, requests
-from hushmeter.web.about import describe_server
-from hushmeter.web.downloads import make_download
-from hushmeter.web.homes import to_home, to_model
+from hushmeter.noise.mechanism import MAX_EPSILON
+from hushmeter.web import schemas
+from hushmeter.web.attacks import DEFAULT, live_attackers
 from hushmeter.web.planning import find_advice, find_bounds
-from hushmeter.web.server import Server
-from hushmeter.web.sessions import Session
-from hushmeter.web.settings import Settings
+from hushmeter.web.releases import make_download
+from hushmeter.web.server import Server, Settings
+from hushmeter.web.sessions import EXAMPLES, Session
 from hushmeter.web.uploads import OPTIONS, read_options, read_upload, take_form
 from hushmeter.web.views import make_view
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    code: {"model": answers.ErrorAnswer, "description": words}
+    code: {"model": schemas.ErrorAnswer, "description": words}
     for code, words in {
-        400: "The data says no.",
+        400: "The data cannot be used.",
         401: "The token is missing or wrong.",
-        403: "Not a request of this server's page, or the header X-Hushmeter is missing.",
-        404: "There is no such trace, or no longer.",
-        413: "Too large.",
-        415: "Neither JSON nor a form.",
+        403: "The request does not come from this server's page, or lacks the header X-Hushmeter.",
+        404: "The server does not hold the trace.",
+        413: "The request is too large.",
+        415: "The body is neither JSON nor a form.",
         422: "The request is malformed.",
-        503: "Too many requests wait.",
-        504: "It takes too long.",
+        503: "Too many requests are waiting.",
+        504: "The request exceeded its time limit.",
     }.items()
 }
+ATTACKER_LABELS = {
+    "bayes": "Bayes, knows the noise",
+    "one-shot": "One-shot (P3)",
+    "multi-shot": "Multi-shot (Algorithm 1)",
+    "hierarchical": "Hierarchical (Algorithm 2)",
+    "co": "Combinatorial optimisation",
+    "fhmm": "Factorial HMM",
+    "sparse-hmm": "Sparse-HMM",
+    "ip": "Integer program",
+    "alip": "Aided linear integer program",
+    "all-off": "Believes that everything is off",
+}
+MECHANISM_LABELS = {
+    "laplace": "Laplace",
+    "staircase": "Staircase",
+    "gaussian": "Gaussian (δ = 1e-6)",
+}
+UNIT_LABELS = {
+    ("appliance", "reading"): "one appliance in one reading",
+    ("appliance", "run"): "one appliance over one run",
+    ("appliance", "day"): "one appliance over one day",
+    ("fluctuation", "reading"): "fluctuations within a state in one reading, not switches",
+}
+FOUND = ("format", "readings", "interval_s", "start", "end", "unit", "gaps", "duplicates")
+"""Fields of an inspection that are repeated in the description of a trace."""
 
 
 def make_router(server: Server) -> APIRouter:
-    """All routes of one server."""
+    """Make all routes of one server.
+
+    Parameters
+    ----------
+    server : Server
+
+    Returns
+    -------
+    APIRouter
+    """
     router = APIRouter(prefix="/api", responses=ERRORS)
     _add_traces(router, server)
     _add_homes(router, server)
@@ -48,39 +84,110 @@ def make_router(server: Server) -> APIRouter:
     return router
 
 
+def describe_server(settings: Settings) -> schemas.About:
+    """Describe what can be chosen on a server, and what it accepts.
+
+    Parameters
+    ----------
+    settings : Settings
+
+    Returns
+    -------
+    About
+    """
+    return schemas.About(
+        version=__version__,
+        attackers=[
+            schemas.AttackerAbout(
+                name=name,
+                label=ATTACKER_LABELS.get(name, name),
+                summary=f"Needs {attackers[name].needs}; assumes {attackers[name].assumes}.",
+                default=name == DEFAULT,
+            )
+            for name in live_attackers()
+        ],
+        mechanisms=[schemas.Named(name=n, label=label) for n, label in MECHANISM_LABELS.items()],
+        units=[
+            schemas.UnitAbout(protect=protect, span=span, label=label)
+            for (protect, span), label in UNIT_LABELS.items()
+        ],
+        examples=[schemas.Named(name=name, label=label) for name, label in EXAMPLES.items()],
+        resolutions_s=[float(every) for every in RESOLUTIONS_S],
+        limits=schemas.Limits(
+            upload_bytes=settings.upload_bytes,
+            unpacked_bytes=settings.unpacked_bytes,
+            readings=settings.readings,
+            view_readings=settings.view_readings,
+            appliances=settings.appliances,
+            max_epsilon=MAX_EPSILON,
+            request_s=settings.request_s,
+        ),
+    )
+
+
+def describe_session(key: str, session: Session) -> schemas.SessionModel:
+    """Describe a trace that the server holds.
+
+    Parameters
+    ----------
+    key : str
+        Identifier of the trace.
+    session : Session
+
+    Returns
+    -------
+    SessionModel
+    """
+    found = session.found.to_dict()
+    return schemas.SessionModel(
+        id=key,
+        name=session.name,
+        regime=schemas.Regime(name=found["regime"], sentence=found["regime_sentence"]),
+        sentences=list(sentences(session.found)),
+        has_truth=session.trace.states is not None,
+        home=None if session.home is None else schemas.to_model(session.home),
+        kept=len(session.trace),
+        **{k: found[k] for k in FOUND},
+    )
+
+
 def _add_traces(router: APIRouter, server: Server) -> None:
+    """Add the routes that load, describe and remove readings."""
+
     @router.get("/about", summary="What this server offers")
-    async def about() -> answers.About:
+    async def about() -> schemas.About:
         return describe_server(server.settings)
 
-    @router.post("/examples", summary="Try an example home")
-    async def examples(request: requests.ExampleRequest) -> answers.SessionModel:
+    @router.post("/examples", summary="Open an example home")
+    async def examples(request: schemas.ExampleRequest) -> schemas.SessionModel:
         session = await server.compute(server.example, request.name)
         return describe_session(server.sessions.add(session), session)
 
     @router.post("/traces", summary="Load a file of readings", openapi_extra=_form(OPTIONS))
-    async def traces(request: Request) -> answers.SessionModel:
+    async def traces(request: Request) -> schemas.SessionModel:
         with server.uploading():
             data, name, fields = await server.receive(take_form(request))
             options = read_options(fields)
             session = await server.compute(read_upload, data, name, options, server.settings)
         return describe_session(server.sessions.add(session), session)
 
-    @router.get("/traces/{trace}", summary="What is known of a loaded trace")
-    async def trace_of(trace: str) -> answers.SessionModel:
+    @router.get("/traces/{trace}", summary="Describe a loaded trace")
+    async def trace_of(trace: str) -> schemas.SessionModel:
         return describe_session(trace, server.sessions.get(trace))
 
-    @router.delete("/traces/{trace}", status_code=204, summary="Forget a trace")
+    @router.delete("/traces/{trace}", status_code=204, summary="Remove a trace")
     async def forget(trace: str) -> Response:
         server.sessions.remove(trace)
         return Response(status_code=204)
 
 
 def _add_homes(router: APIRouter, server: Server) -> None:
+    """Add the routes that read, write and learn homes."""
+
     @router.post("/homes/read", summary="Read a home from TOML", openapi_extra=_form(()))
-    async def read(request: Request) -> requests.HomeModel:
+    async def read(request: Request) -> schemas.HomeModel:
         data, name, _ = await server.receive(take_form(request))
-        return to_model(_parse_home(data, name, server.settings))
+        return schemas.to_model(_parse_home(data, name, server.settings))
 
     @router.post(
         "/homes/write",
@@ -88,83 +195,70 @@ def _add_homes(router: APIRouter, server: Server) -> None:
         response_class=Response,
         responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
     )
-    async def write(request: requests.HomeRequest) -> PlainTextResponse:
+    async def write(request: schemas.HomeRequest) -> PlainTextResponse:
         disposition = {"Content-Disposition": 'attachment; filename="home.toml"'}
-        return PlainTextResponse(to_home(request.home).to_toml(), headers=disposition)
+        return PlainTextResponse(schemas.to_home(request.home).to_toml(), headers=disposition)
 
     @router.post("/homes/learn", summary="Learn a home from sub-metered readings")
-    async def learn(request: requests.TraceRequest) -> requests.HomeModel:
+    async def learn(request: schemas.TraceRequest) -> schemas.HomeModel:
         session = server.sessions.get(request.trace)
         if session.trace.power is None:
             raise DataError(
-                f"{session.name} has only the meter, no column per appliance: "
-                "learning a home needs sub-metered data."
+                f"{session.name} has only the readings of the meter and no column for each "
+                "appliance, so no home can be learnt from it: enter the appliances yourself."
             )
         learnt = await server.compute(learn_home, session.trace)
-        return to_model(learnt.home)
+        return schemas.to_model(learnt.home)
 
 
 def _add_answers(router: APIRouter, server: Server) -> None:
+    """Add the routes that compute: a view, bounds, advice and a release."""
+
     @router.post("/view", summary="Release with a seed, attack and score")
-    async def view(request: requests.ViewRequest) -> answers.View:
+    async def view(request: schemas.ViewRequest) -> schemas.View:
         session = server.sessions.get(request.trace)
-        answer: answers.View = await server.compute(
+        answer: schemas.View = await server.compute(
             make_view, request, session, server.fits, server.settings
         )
         return answer
 
     @router.post("/bounds", summary="Accuracy against ε, with bounds")
-    async def bounds(request: requests.BoundsRequest) -> answers.BoundsModel:
-        answer: answers.BoundsModel = await server.compute(find_bounds, request)
+    async def bounds(request: schemas.BoundsRequest) -> schemas.BoundsModel:
+        answer: schemas.BoundsModel = await server.compute(find_bounds, request)
         return answer
 
-    @router.post("/advise", summary="The ε that hides an appliance, and its price")
-    async def advise(request: requests.AdviseRequest) -> answers.AdviceModel:
+    @router.post("/advise", summary="The releases that hide an appliance, and their cost")
+    async def advise(request: schemas.AdviseRequest) -> schemas.AdviceModel:
         interval = request.interval_s
         if request.trace is not None:
             interval = server.sessions.get(request.trace).trace.interval_s
-        answer: answers.AdviceModel = await server.compute(find_advice, request, interval)
+        answer: schemas.AdviceModel = await server.compute(find_advice, request, interval)
         return answer
 
-    @router.post("/release", summary="Protected readings and their receipt, to keep")
-    async def release(request: requests.ReleaseRequest) -> answers.Download:
+    @router.post("/release", summary="Protected readings and their receipt, to download")
+    async def release(request: schemas.ReleaseRequest) -> schemas.Download:
         session = server.sessions.get(request.trace)
         limit = server.settings.release_s
-        return await server.workshop.run(limit, make_download, request, session)
-
-
-def describe_session(key: str, session: Session) -> answers.SessionModel:
-    """A session as JSON."""
-    found = session.found.to_dict()
-    return answers.SessionModel(
-        id=key,
-        name=session.name,
-        regime=answers.Regime(name=found["regime"], sentence=found["regime_sentence"]),
-        sentences=list(sentences(session.found)),
-        has_truth=session.trace.states is not None,
-        home=None if session.home is None else to_model(session.home),
-        kept=len(session.trace),
-        **{k: found[k] for k in _FOUND},
-    )
-
-
-_FOUND = ("format", "readings", "interval_s", "start", "end", "unit", "gaps", "duplicates")
+        return await server.workers.run(limit, make_download, request, session)
 
 
 def _parse_home(data: bytes, name: str, settings: Settings) -> Home:
+    """Return the home of an uploaded TOML file; raise `DataError` if it is not valid."""
     try:
         home = Home.from_toml(data.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise DataError(f"{name} is not a TOML file: {error}.") from None
     except InputError as error:
-        raise DataError(f"{name} describes no valid home: {error}") from None
+        raise DataError(f"{name} does not describe a valid home: {error}") from None
     if len(home) > settings.appliances:
-        raise DataError(f"{name} has {len(home)} appliances; the page takes {settings.appliances}.")
+        raise DataError(
+            f"{name} has {len(home)} appliances, but the page takes at most {settings.appliances}."
+        )
     return home
 
 
 def _form(fields: tuple[str, ...]) -> dict[str, Any]:
-    """The form of an upload, for the OpenAPI description."""
+    """Return the OpenAPI description of an upload form."""
     properties: dict[str, Any] = {"file": {"type": "string", "format": "binary"}}
     properties |= {name: {"type": "string"} for name in fields}
     schema = {

@@ -1,35 +1,53 @@
-"""The app: the page, plotly.js from the installed package, and the API."""
+"""The web app: the page, plotly.js from the installed package, the API, and its error answers."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hushmeter import __version__
-from hushmeter.errors import MissingExtraError
-from hushmeter.web.settings import Settings
+from hushmeter.errors import HushmeterError, InputError, MissingExtraError
+from hushmeter.web.server import BusyError, Server, Settings, TooSlowError
+from hushmeter.web.sessions import UnknownTraceError
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from fastapi import FastAPI, Request
+    from fastapi.responses import Response
 
 STATIC = Path(__file__).with_name("static")
 DESCRIPTION = (
-    "Release smart-meter readings under differential privacy and see what an attacker still sees. "
-    "Readings stay in the memory of this server. A request that is not a GET needs the header "
-    '`X-Hushmeter: 1`; every error is `{"error": "one sentence"}`.'
+    "Release smart-meter readings under differential privacy and see what an attacker can still "
+    "infer from them. Readings stay in the memory of this server. A request that is not a GET "
+    'needs the header `X-Hushmeter: 1`. Every error has the form `{"error": "one sentence"}`.'
 )
+STATUSES: tuple[tuple[type[Exception], int], ...] = (
+    (UnknownTraceError, 404),
+    (InputError, 422),
+    (MissingExtraError, 422),
+    (HushmeterError, 400),
+)
+BUSY = "the server is busy with other requests: try again in a moment."
+TOO_SLOW = (
+    "this takes too long for the page: choose fewer readings, fewer appliances or another attacker."
+)
+NOT_FOUND = "there is nothing at this address."
+WRONG_METHOD = "this address does not accept this method."
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
-    """A FastAPI app with its own memory.
+    """Make a web app with its own memory.
 
     Parameters
     ----------
     settings : Settings, optional
-        Limits, names of the host and the token.
+        Limits, host names and the token.
+
+    Returns
+    -------
+    FastAPI
 
     Raises
     ------
@@ -43,9 +61,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     except ImportError:
         raise MissingExtraError("the web page", "web") from None
     from hushmeter.web.api import make_router
-    from hushmeter.web.problems import add_handlers
     from hushmeter.web.security import Guard
-    from hushmeter.web.server import Server
 
     chosen = settings or Settings()
     server = Server(chosen)
@@ -55,7 +71,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         forgetting = asyncio.create_task(server.forget_idle())
         yield
         forgetting.cancel()
-        server.workshop.close()
+        server.workers.close()
 
     app = FastAPI(
         title="hushmeter",
@@ -68,14 +84,24 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.server = server
     app.include_router(make_router(server))
-    add_handlers(app)
+    _add_error_answers(app)
     _add_page(app)
     app.add_middleware(Guard, settings=chosen)
     return app
 
 
 def find_plotly() -> Path:
-    """plotly.min.js of the installed plotly package."""
+    """Return the path of plotly.min.js in the installed plotly package.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    MissingExtraError
+        If plotly is not installed.
+    """
     try:
         import plotly
     except ImportError:
@@ -83,7 +109,26 @@ def find_plotly() -> Path:
     return Path(str(plotly.__file__)).with_name("package_data") / "plotly.min.js"
 
 
+def describe_malformed(errors: Sequence[Mapping[str, Any]]) -> str:
+    """Return the first error of a malformed request as one sentence.
+
+    Parameters
+    ----------
+    errors : sequence of mapping
+        Errors in the form of pydantic.
+
+    Returns
+    -------
+    str
+    """
+    first = errors[0]
+    where = ".".join(str(part) for part in first.get("loc", ())[1:])
+    what = str(first.get("msg", "is malformed")).rstrip(".")
+    return f"{where or 'the request'}: {what[:1].lower()}{what[1:]}."
+
+
 def _add_page(app: FastAPI) -> None:
+    """Serve the page, its files and plotly.js."""
     from fastapi.responses import FileResponse
     from starlette.staticfiles import StaticFiles
 
@@ -98,3 +143,38 @@ def _add_page(app: FastAPI) -> None:
         return FileResponse(plotly_js, media_type="text/javascript; charset=utf-8")
 
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
+
+
+def _add_error_answers(app: FastAPI) -> None:
+    """Answer every error with one sentence and a fitting status."""
+    from fastapi.exceptions import RequestValidationError
+    from starlette.exceptions import HTTPException
+
+    from hushmeter.web.security import refuse
+
+    async def from_library(_: Request, error: Exception) -> Response:
+        status = next(code for kind, code in STATUSES if isinstance(error, kind))
+        return refuse(status, str(error))
+
+    async def malformed(_: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return refuse(422, describe_malformed(error.errors()))
+
+    async def from_http(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        words = {404: NOT_FOUND, 405: WRONG_METHOD}
+        answer = refuse(error.status_code, words.get(error.status_code, str(error.detail)))
+        answer.headers.update(error.headers or {})
+        return answer
+
+    async def busy(_: Request, __: Exception) -> Response:
+        return refuse(503, BUSY)
+
+    async def too_slow(_: Request, __: Exception) -> Response:
+        return refuse(504, TOO_SLOW)
+
+    app.add_exception_handler(HushmeterError, from_library)
+    app.add_exception_handler(RequestValidationError, malformed)
+    app.add_exception_handler(HTTPException, from_http)
+    app.add_exception_handler(BusyError, busy)
+    app.add_exception_handler(TooSlowError, too_slow)

@@ -1,4 +1,4 @@
-"""Curves of accuracy against ε, and advice."""
+"""Curves of an attacker's accuracy against ε, and advice from a goal to a release."""
 
 from __future__ import annotations
 
@@ -19,25 +19,33 @@ from hushmeter.privacy.units import Unit, calibrate
 from hushmeter.theory.bound import Bound
 from hushmeter.theory.curves import BoundCurves, bound_curves, switch_limit
 from hushmeter.theory.universal import gaussian_limit, mean_limit
-from hushmeter.web import answers, requests
-from hushmeter.web.homes import to_home
-from hushmeter.web.views import find_unit, finite
+from hushmeter.web import schemas
+from hushmeter.web.releases import find_unit
+from hushmeter.web.views import finite
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
 
 LEAST_EPSILON = 1e-3
-# The staircase is calibrated and summed for every ε on its own.
+# The staircase must be calibrated and summed for each ε separately, which takes time.
 STAIRCASE_POINTS = 25
 
 
-def find_bounds(request: requests.BoundsRequest) -> answers.BoundsModel:
-    """Accuracy of telling, at one reading, which appliances switched, against ε.
+def find_bounds(request: schemas.BoundsRequest) -> schemas.BoundsModel:
+    """Compute how often an attacker names the switched appliances from one reading, against ε.
 
-    The paper's bounds and the exact accuracy hold for Laplace noise, λ = Δ1/ε; for other noise
-    only the limit of any attacker is known.
+    The paper's bounds and the exact accuracy hold for Laplace noise with λ = Δ1/ε. For other
+    noise only the limit of any attacker is known.
+
+    Parameters
+    ----------
+    request : BoundsRequest
+
+    Returns
+    -------
+    BoundsModel
     """
-    home = to_home(request.home)
+    home = schemas.to_home(request.home)
     unit = find_unit(request, home, request.interval_s)
     laplace = request.mechanism == "laplace"
     points = request.points
@@ -50,7 +58,7 @@ def find_bounds(request: requests.BoundsRequest) -> answers.BoundsModel:
     if not laplace:
         scale, optimum = _other_noise(request, home, unit, epsilon)
         limit = switch_limit(optimum, 1 - curves.floor)
-    return answers.BoundsModel(
+    return schemas.BoundsModel(
         unit=unit.sentence,
         epsilon=epsilon.tolist(),
         ln_inverse=(-np.log(epsilon)).tolist(),
@@ -68,10 +76,21 @@ def find_bounds(request: requests.BoundsRequest) -> answers.BoundsModel:
     )
 
 
-def find_advice(request: requests.AdviseRequest, interval_s: float) -> answers.AdviceModel:
-    """The releases that keep an appliance hidden, cheapest first."""
+def find_advice(request: schemas.AdviseRequest, interval_s: float) -> schemas.AdviceModel:
+    """Find the releases that meet a goal, cheapest first.
+
+    Parameters
+    ----------
+    request : AdviseRequest
+    interval_s : float
+        Interval of the metered readings. [s]
+
+    Returns
+    -------
+    AdviceModel
+    """
     advice = advise(
-        to_home(request.home),
+        schemas.to_home(request.home),
         request.appliance,
         max_odds=request.max_odds,
         span=request.span,
@@ -80,7 +99,7 @@ def find_advice(request: requests.AdviseRequest, interval_s: float) -> answers.A
         max_hourly_error=request.max_hourly_error,
         price_per_kwh=request.price_per_kwh,
     )
-    return answers.AdviceModel(
+    return schemas.AdviceModel(
         goal=asdict(advice.goal),
         feasible=advice.feasible,
         options=[asdict(option) for option in advice.options],
@@ -89,12 +108,12 @@ def find_advice(request: requests.AdviseRequest, interval_s: float) -> answers.A
 
 
 def _other_noise(
-    request: requests.BoundsRequest, home: Home, unit: Unit, epsilon: FloatArray
+    request: schemas.BoundsRequest, home: Home, unit: Unit, epsilon: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Scale [W] and optimum of any attacker for a prior of ½, mean over the appliances.
+    """Return the scale [W] and the best accuracy of any attacker, averaged over the appliances.
 
-    Gaussian noise is taken as continuous: exact calibration moves σ by less than 1 % and takes a
-    third of a second for every ε.
+    On and off are equally likely. The Gaussian noise is treated as continuous, because its exact
+    calibration takes a third of a second for each ε and changes σ by less than 1 %.
     """
     if request.mechanism == "gaussian":
         sigma = np.array([unit_sigma(e, DELTA, unit.touches > 1) for e in epsilon.tolist()])
@@ -102,7 +121,7 @@ def _other_noise(
         return sigma * unit.l2, gaussian_limit(largest, sigma * unit.l2).mean(axis=0)
     scale, optimum = np.full((2, epsilon.size), np.nan)
     for i, value in enumerate(epsilon.tolist()):
-        # Noise too wide for any grid has no value.
+        # There is no value where the noise is too wide for any grid.
         with suppress(InputError):
             mechanism = calibrate(request.mechanism, value, unit, clamp=request.clamp)
             scale[i], optimum[i] = mechanism.scale, mean_limit(home, mechanism)
@@ -110,25 +129,30 @@ def _other_noise(
 
 
 def _vacuous(*found: Bound) -> list[bool]:
-    """Where none of the bounds says anything."""
+    """Return True where all of the bounds are vacuous."""
     both = np.logical_and.reduce([np.asarray(bound.vacuous) for bound in found])
     return [bool(value) for value in both.tolist()]
 
 
 def _numbers(values: FloatArray) -> list[float | None]:
+    """Return an array as JSON numbers; None where a value is not finite."""
     return [finite(value) for value in np.asarray(values, np.float64).tolist()]
 
 
 def _sentences(curves: BoundCurves, laplace: bool) -> list[str]:
+    """Explain the curves in two sentences."""
     most = curves.max_switches
     switches = "one appliance switches" if most == 1 else f"{most} appliances switch"
     first = (
-        f"How often an attacker names rightly, from one reading, which appliances switched, when "
-        f"at most {switches}; “nothing switched” alone is right in {100 * curves.floor:.1f} of 100."
+        "The curves show how often an attacker correctly names, from one reading, which "
+        f"appliances switched, if at most {switches}. The guess “nothing switched” is correct "
+        f"{100 * curves.floor:.1f} times out of 100."
     )
     second = (
-        "“Exact” is the paper's relaxed attacker; no attacker at all beats “universal”."
+        "The exact curve is that of the paper's relaxed attacker. No attacker at all is better "
+        "than the universal limit."
         if laplace
-        else "The paper's bounds are for Laplace noise; no attacker at all beats “universal”."
+        else "The paper's bounds hold for Laplace noise only. No attacker at all is better than "
+        "the universal limit."
     )
     return [first, second]

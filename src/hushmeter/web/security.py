@@ -1,9 +1,12 @@
-"""Who may talk to the server, and what a page from it may do.
+"""Checks of every request, and headers of every answer.
 
-The server holds readings of a home, so no other page in the same browser may reach them: the
-name it is addressed by is checked (DNS rebinding), a request that changes or computes something
-needs a header that no foreign form or script can set unasked, a request that a foreign page
-started is refused, and no answer allows another origin to read it.
+The server holds the readings of a home, so no other page in the same browser may reach them:
+
+- The host name of a request must be one of the server's names, which prevents DNS rebinding.
+- A request that changes or computes something needs a header that a form or a script of another
+  site cannot set without permission.
+- A request that a page of another site started is refused.
+- No answer allows another origin to read it.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from starlette.responses import Response
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from hushmeter.web.settings import Settings
+    from hushmeter.web.server import Settings
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (
@@ -51,13 +54,13 @@ READING_METHODS = ("GET", "HEAD")
 BODY_TYPES = ("application/json", "multipart/form-data")
 UPLOADS = ("/api/traces",)
 FORM_OVERHEAD = 1 << 16
-FAULT = "the server met a fault of hushmeter while it answered; its log names the kind of error."
+FAULT = "hushmeter failed with an unexpected error; the log of the server names the kind of error."
 
 log = logging.getLogger("hushmeter.web")
 
 
 class Refusal(Exception):  # noqa: N818
-    """A request that is not answered, with its status and one sentence."""
+    """A request that the server refuses, with a status and one sentence."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -65,7 +68,7 @@ class Refusal(Exception):  # noqa: N818
 
 
 class Guard:
-    """Checks every request before the app sees it, and marks every answer.
+    """Middleware that checks every request before the app and adds headers to every answer.
 
     Parameters
     ----------
@@ -77,7 +80,7 @@ class Guard:
         self.app, self.settings = app, settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, refuse, or pass on."""
+        """Refuse a request, or pass it on to the app."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -90,7 +93,7 @@ class Guard:
         await self._answer(scope, _limited(receive, limit), marked)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on; a fault of the app becomes a sentence, and its message stays unsaid."""
+        """Pass a request on. An unexpected error becomes a sentence without its message."""
         started = False
 
         async def noted(message: Message) -> None:
@@ -101,13 +104,13 @@ class Guard:
         try:
             await self.app(scope, receive, noted)
         except Exception as error:
-            # A message may quote a reading, so only the kind of error and its place are logged.
+            # The message of an error may contain a reading, so it is not logged.
             log.error("fault: %s at %s", type(error).__name__, _place(error))
             if not started:
                 await refuse(500, FAULT)(scope, receive, send)
 
     def _check(self, scope: Scope) -> int:
-        """Refuse what may not pass; the most bytes of the body."""
+        """Raise `Refusal` for a forbidden request; return the largest size of its body [bytes]."""
         headers, path = Headers(scope=scope), str(scope["path"])
         check_host(headers.get("host", ""), self.settings.hosts)
         if not path.startswith("/api"):
@@ -126,7 +129,20 @@ class Guard:
 
 
 def check_host(host: str, allowed: Iterable[str]) -> None:
-    """Refuse a request that addresses the server by another name, as DNS rebinding does."""
+    """Refuse a request whose host name is not one of the server's, as in DNS rebinding.
+
+    Parameters
+    ----------
+    host : str
+        The Host header.
+    allowed : iterable of str
+        Names of the server; an empty one allows every name.
+
+    Raises
+    ------
+    Refusal
+        If the name is not allowed.
+    """
     names = tuple(allowed)
     if not names:
         return
@@ -135,11 +151,26 @@ def check_host(host: str, allowed: Iterable[str]) -> None:
     except ValueError:
         name = None
     if name not in names:
-        raise Refusal(403, f"this server is not called that; use http://{names[0]} and its port.")
+        raise Refusal(
+            403, f"the host name of the request is wrong: use http://{names[0]} and the port."
+        )
 
 
 def refuse(status: int, sentence: str) -> Response:
-    """One sentence as JSON."""
+    """Return the answer to a refused request.
+
+    Parameters
+    ----------
+    status : int
+        HTTP status.
+    sentence : str
+        What is wrong and what to do.
+
+    Returns
+    -------
+    Response
+        JSON with the field `error`.
+    """
     extra = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}.get(status)
     return Response(
         json.dumps({"error": sentence}, ensure_ascii=False), status, extra, "application/json"
@@ -147,29 +178,44 @@ def refuse(status: int, sentence: str) -> Response:
 
 
 def too_large(limit: int) -> str:
-    """What is said to a body beyond the limit."""
+    """Return the sentence for a request that is too large.
+
+    Parameters
+    ----------
+    limit : int
+        Largest size. [bytes]
+
+    Returns
+    -------
+    str
+    """
     size = f"{limit >> 20} MB" if limit >> 20 else f"{limit} bytes"
     return f"the request is larger than {size}: send a smaller file."
 
 
 def _check_origin(headers: Headers) -> None:
-    """Refuse what a page from elsewhere started."""
+    """Refuse a request that a page of another site started."""
     site = headers.get("sec-fetch-site", "none")
     origin = headers.get("origin")
     foreign = origin is not None and origin.partition("://")[2] != headers.get("host")
     if site not in ("none", "same-origin") or foreign:
-        raise Refusal(403, "only the page of this server may call it.")
+        raise Refusal(403, "only the page of this server may send this request.")
 
 
 def _check_token(headers: Headers, token: str | None) -> None:
+    """Refuse a request without the token of the server."""
     if token is None:
         return
     given = headers.get("authorization", "").encode()
     if not secrets.compare_digest(given, f"Bearer {token}".encode()):
-        raise Refusal(401, "this server needs its token: open the address it printed at its start.")
+        raise Refusal(
+            401,
+            "the token is missing or wrong: open the address that the server printed at its start.",
+        )
 
 
 def _check_change(headers: Headers, method: str) -> None:
+    """Refuse a request that changes something if its header or content type is wrong."""
     if headers.get(MARK) != "1":
         raise Refusal(403, "a request that is not a GET needs the header X-Hushmeter: 1.")
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -178,7 +224,7 @@ def _check_change(headers: Headers, method: str) -> None:
 
 
 def _limited(receive: Receive, limit: int) -> Receive:
-    """The body, refused where it grows beyond the limit without having said so."""
+    """Return the body; raise an error if it is longer than its Content-Length allowed."""
     left = limit
 
     async def counted() -> Message:
@@ -193,7 +239,7 @@ def _limited(receive: Receive, limit: int) -> Receive:
 
 
 def _marking(send: Send, *, private: bool) -> Send:
-    """The answers with the headers of `HEADERS`; answers of the API are not stored."""
+    """Return `send` with security headers added; browsers must not store answers of the API."""
 
     async def marked(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -207,7 +253,7 @@ def _marking(send: Send, *, private: bool) -> Send:
 
 
 def _place(error: Exception) -> str:
-    """File and line where an error was raised."""
+    """Return the file and the line in which an error was raised."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -1,24 +1,169 @@
-"""What one app holds: traces, fitted attackers, examples and threads."""
+"""The state of one running app: its limits, its worker threads, and the data it holds."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterator
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-from hushmeter.web.examples import make_example
-from hushmeter.web.sessions import Session, Sessions
-from hushmeter.web.settings import Settings
-from hushmeter.web.training import FitCache
-from hushmeter.web.work import Answer, BusyError, TooSlowError, Workshop
+from hushmeter.web.attacks import FitCache
+from hushmeter.web.sessions import Session, Sessions, make_example
 
-# Between two looks for idle traces [s].
+MEGABYTE = 1 << 20
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LONGEST_PAUSE_S = 60.0
+"""Longest time between two searches for idle traces [s]."""
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The limits of a server. Each of them bounds its memory or its time.
+
+    Parameters
+    ----------
+    hosts : tuple of str
+        Names by which the server may be addressed. An empty tuple allows any name; the server
+        then needs a token.
+    token : str, optional
+        Every call of the API must send it as `Authorization: Bearer TOKEN`.
+    upload_bytes : int
+        Largest uploaded file. [bytes]
+    unpacked_bytes : int
+        Largest uploaded file after decompression. [bytes]
+    body_bytes : int
+        Largest JSON body. [bytes]
+    readings : int
+        Largest number of readings in a file.
+    values : int
+        Largest number of values in a file: readings times columns.
+    view_readings : int
+        Largest number of readings that one view attacks.
+    appliances : int
+        Largest number of appliances in a home.
+    sessions : int
+        Largest number of traces in memory. The least recently used one is removed first.
+    session_bytes : int
+        Memory for all traces together. [bytes]
+    idle_s : float
+        A trace that nobody requested for this time is removed. [s]
+    workers : int
+        Number of threads that compute.
+    uploads : int
+        Largest number of files that are uploaded at the same time.
+    waiting : int
+        Largest number of requests that compute or wait for a thread.
+    request_s : float
+        Time limit of a request. [s]
+    release_s : float
+        Time limit of a release [s]. It is longer, because a receipt composes the ε of whole days.
+    """
+
+    hosts: tuple[str, ...] = LOOPBACK
+    token: str | None = None
+    upload_bytes: int = 50 * MEGABYTE
+    unpacked_bytes: int = 200 * MEGABYTE
+    body_bytes: int = MEGABYTE
+    readings: int = 2_000_000
+    values: int = 20_000_000
+    view_readings: int = 20_000
+    appliances: int = 40
+    sessions: int = 256
+    session_bytes: int = 512 * MEGABYTE
+    idle_s: float = 3600.0
+    workers: int = field(default_factory=lambda: max(2, min(4, os.cpu_count() or 2)))
+    uploads: int = 8
+    waiting: int = 256
+    request_s: float = 30.0
+    release_s: float = 120.0
+
+
+class BusyError(Exception):
+    """Too many requests are waiting."""
+
+
+class TooSlowError(Exception):
+    """A request exceeded its time limit."""
+
+
+class WorkerPool:
+    """Threads that compute answers, with a bounded queue and a time limit.
+
+    Python cannot stop a computation from outside. After its time limit the client gets an error,
+    while the thread stays occupied, and counts as occupied, until the computation ends.
+
+    Parameters
+    ----------
+    workers : int
+        Number of threads.
+    waiting : int
+        Largest number of computations that run or wait.
+    """
+
+    def __init__(self, workers: int, waiting: int) -> None:
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="hushmeter")
+        self._waiting = waiting
+        self._held = 0
+
+    async def run(self, limit_s: float, function: Callable[..., Answer], *given: Any) -> Answer:
+        """Compute a function in a thread and return its result.
+
+        Parameters
+        ----------
+        limit_s : float
+            Time limit, waiting included. [s]
+        function : callable
+        *given
+            Arguments of the function.
+
+        Returns
+        -------
+        object
+            The result of the function.
+
+        Raises
+        ------
+        BusyError
+            If too many computations run or wait.
+        TooSlowError
+            If the time limit passes.
+        """
+        if self._held >= self._waiting:
+            raise BusyError
+        loop = asyncio.get_running_loop()
+        self._held += 1
+        task = self._pool.submit(function, *given)
+        task.add_done_callback(lambda done: self._leave(loop, done))
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(task), limit_s)
+        except TimeoutError:
+            raise TooSlowError from None
+
+    def close(self) -> None:
+        """Drop the computations that wait. Those that run end by themselves."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _leave(self, loop: asyncio.AbstractEventLoop, done: Future[Any]) -> None:  # noqa: ARG002
+        """Count a computation as finished, in the event loop that counted its start."""
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(self._release)
+
+    def _release(self) -> None:
+        self._held -= 1
 
 
 class Server:
-    """The memory of one app and its threads."""
+    """The memory of one app and its threads.
+
+    Parameters
+    ----------
+    settings : Settings
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -26,16 +171,16 @@ class Server:
         self.sessions = Sessions(
             settings.sessions, settings.session_bytes, settings.idle_s, forgotten=self._forget
         )
-        self.workshop = Workshop(settings.workers, settings.waiting)
+        self.workers = WorkerPool(settings.workers, settings.waiting)
         self._examples: dict[str, Session] = {}
         self._uploads = 0
 
     async def compute(self, function: Any, *given: Any) -> Any:
-        """The answer of a function, off the event loop and within the time of a request."""
-        return await self.workshop.run(self.settings.request_s, function, *given)
+        """Return the result of a function, computed in a thread within the time of a request."""
+        return await self.workers.run(self.settings.request_s, function, *given)
 
     async def receive(self, body: Awaitable[Answer]) -> Answer:
-        """What a client sends, within the time of a request."""
+        """Return what a client sends; raise `TooSlowError` after the time of a request."""
         try:
             return await asyncio.wait_for(body, self.settings.request_s)
         except TimeoutError:
@@ -43,7 +188,7 @@ class Server:
 
     @contextmanager
     def uploading(self) -> Iterator[None]:
-        """A place for one file on its way into memory, refused where too many are."""
+        """Count one upload while the block runs; raise `BusyError` if there are too many."""
         if self._uploads >= self.settings.uploads:
             raise BusyError
         self._uploads += 1
@@ -53,18 +198,18 @@ class Server:
             self._uploads -= 1
 
     async def forget_idle(self) -> None:
-        """Forget idle traces, again and again, whether or not somebody asks for one."""
+        """Remove idle traces again and again, whether or not requests arrive."""
         while True:
             await asyncio.sleep(min(self.settings.idle_s / 4, LONGEST_PAUSE_S))
             self.sessions.forget_idle()
 
-    def _forget(self, session: Session) -> None:
-        """What was learnt from readings goes with them; examples are nobody's."""
-        if session.training is None:
-            self.fits.forget(session.source)
-
     def example(self, name: str) -> Session:
-        """An example, made once."""
+        """Return an example by its name; each example is made once."""
         if name not in self._examples:
             self._examples[name] = make_example(name)
         return self._examples[name]
+
+    def _forget(self, session: Session) -> None:
+        """Remove what attackers learnt from a removed trace; examples are nobody's data."""
+        if session.training is None:
+            self.fits.forget(session.source)

@@ -1,4 +1,7 @@
-"""Traces in memory: bounded in number, bytes and time, under ids nobody can guess."""
+"""The traces that a server holds in memory: uploaded files and synthetic examples.
+
+They are bounded in number, bytes and time, and their identifiers cannot be guessed.
+"""
 
 from __future__ import annotations
 
@@ -10,39 +13,57 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hushmeter.errors import DataError, HushmeterError
+from hushmeter import synth
+from hushmeter.errors import DataError, HushmeterError, UnknownNameError
+from hushmeter.learn.inspection import Inspection
+from hushmeter.read.recording import Recording
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
-    from hushmeter.learn.inspection import Inspection
     from hushmeter.trace import Trace
+
+EXAMPLES = {
+    "evening": "A home in the evening: eight appliances, from lamps to a car charger",
+    "redd-like": "A home like building 1 of REDD: eight appliances, some with several levels",
+}
+READINGS_PER_DAY = 14_400
+# Four hours from 17:00 UTC. With these seeds nearly all appliances switch in them.
+EXAMPLE_START, EXAMPLE_LENGTH = 10_200, 2_400
+SEEDS = {"evening": 308, "redd-like": 254}
+TRAINING_DAYS, TRAINING_SEED_STEP = 3, 1000
+TRAINED_ON = "three other days of the same home, sub-metered and without noise"
 
 
 class UnknownTraceError(HushmeterError):
-    """A trace that the server does not hold, or no longer."""
+    """The server does not hold the requested trace."""
 
     def __init__(self) -> None:
-        super().__init__("this server holds no such trace, or no longer: load the file again.")
+        super().__init__(
+            "this server does not hold the trace, or no longer holds it: load the file again."
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """One trace and what is known of it.
+    """One trace and what is known about it.
 
     Attributes
     ----------
     name : str
-        Of the file or the example.
+        Name of the file or of the example.
     found : Inspection
+        What the inspection of the file found.
     trace : Trace
-        With its truth, where that is known.
+        The readings, with the true states where they are known.
     home : Home or None
+        The home that the file or the example describes.
     training : Trace or None
-        Other readings of the same home with their truth, where the server has some.
+        Other readings of the same home with their truth, if the server has some.
     trained_on : str or None
         What `training` is, in words.
     source : str
-        Equal for sessions with equal data only, such as the same example: fits are kept under it.
+        Equal only for sessions with equal data, such as the same example. Fitted attackers are
+        stored under it.
     """
 
     name: str
@@ -55,25 +76,27 @@ class Session:
 
     @property
     def bytes(self) -> int:
-        """What its trace takes in memory."""
+        """Memory of the trace. [bytes]"""
         parts = (self.trace.readings, self.trace.states, self.trace.power, self.trace.steps)
         # The recording may hold its own copy of everything.
         return 2 * sum(part.nbytes for part in parts if part is not None)
 
 
 class Sessions:
-    """The traces that a server holds; the least recently used is forgotten first.
+    """The traces that a server holds. The least recently used one is removed first.
 
     Parameters
     ----------
     most : int
+        Largest number of traces.
     most_bytes : int
+        Memory for all traces together. [bytes]
     idle_s : float
-        What nobody asked for in so long is forgotten [s].
+        A trace that nobody requested for this time is removed. [s]
     clock : callable
-        Seconds that only grow.
+        Returns a time in seconds that never decreases.
     forgotten : callable
-        Called with every trace that is forgotten.
+        Called with every trace that is removed.
     """
 
     def __init__(
@@ -94,11 +117,26 @@ class Sessions:
 
     @property
     def bytes(self) -> int:
-        """What all traces take in memory."""
+        """Memory of all traces together. [bytes]"""
         return sum(session.bytes for session, _ in self._held.values())
 
     def add(self, session: Session) -> str:
-        """Hold a trace; its id has 192 random bits."""
+        """Store a trace.
+
+        Parameters
+        ----------
+        session : Session
+
+        Returns
+        -------
+        str
+            The identifier of the trace, with 192 random bits.
+
+        Raises
+        ------
+        DataError
+            If the trace alone needs more than the memory for all traces.
+        """
         if session.bytes > self._most_bytes:
             raise DataError("this trace is larger than the server's memory for traces.")
         key = secrets.token_urlsafe(24)
@@ -108,7 +146,21 @@ class Sessions:
         return key
 
     def get(self, key: str) -> Session:
-        """The trace behind an id, now the most recently used."""
+        """Return a trace by its identifier and mark it as the most recently used.
+
+        Parameters
+        ----------
+        key : str
+
+        Returns
+        -------
+        Session
+
+        Raises
+        ------
+        UnknownTraceError
+            If the server does not hold the trace.
+        """
         with self._lock:
             self._forget()
             if key not in self._held:
@@ -119,7 +171,7 @@ class Sessions:
             return session
 
     def remove(self, key: str) -> None:
-        """Forget a trace."""
+        """Remove a trace by its identifier; raise `UnknownTraceError` if there is none."""
         with self._lock:
             held = self._held.pop(key, None)
         if held is None:
@@ -127,12 +179,12 @@ class Sessions:
         self._forgotten(held[0])
 
     def forget_idle(self) -> None:
-        """Drop what nobody asked for in `idle_s`."""
+        """Remove the traces that nobody requested for `idle_s` seconds."""
         with self._lock:
             self._forget()
 
     def _forget(self) -> None:
-        """Drop what is idle, and the least recently used until the rest fits."""
+        """Remove idle traces, and then the least recently used ones until the rest fits."""
         oldest = self._clock() - self._idle_s
         while self._held:
             _, used = next(iter(self._held.values()))
@@ -141,3 +193,52 @@ class Sessions:
                 return
             _, (session, _) = self._held.popitem(last=False)
             self._forgotten(session)
+
+
+def make_example(name: str) -> Session:
+    """Make four hours of a synthetic home, with its truth and with other days to learn from.
+
+    Parameters
+    ----------
+    name : str
+        A key of `EXAMPLES`.
+
+    Returns
+    -------
+    Session
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such example.
+    """
+    if name not in EXAMPLES:
+        raise UnknownNameError("example", name, EXAMPLES)
+    home, seed = synth.ready_home(name), SEEDS[name]
+    day = synth.trace(home, READINGS_PER_DAY, seed=seed)
+    trace = day[EXAMPLE_START : EXAMPLE_START + EXAMPLE_LENGTH]
+    other_days = synth.trace(home, TRAINING_DAYS * READINGS_PER_DAY, seed=seed + TRAINING_SEED_STEP)
+    return Session(
+        name=name,
+        found=_inspect_example(trace),
+        trace=trace,
+        home=home,
+        training=other_days,
+        trained_on=TRAINED_ON,
+        source=f"example {name}",
+    )
+
+
+def _inspect_example(trace: Trace) -> Inspection:
+    """Return an inspection as if the example had been read from a file."""
+    recording = Recording(
+        trace,
+        format="synthetic example",
+        unit="W",
+        readings=len(trace),
+        duplicates=0,
+        reversed=0,
+        clock_changes="times are UTC",
+        notes=(),
+    )
+    return Inspection(recording, None, ())

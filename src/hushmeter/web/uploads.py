@@ -1,4 +1,4 @@
-"""Uploaded files: taken from the request into memory, unpacked within limits, read by `read`."""
+"""Uploaded files: received into memory, decompressed within limits, and read."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from hushmeter.web.sessions import Session
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from hushmeter.web.settings import Settings
+    from hushmeter.web.server import Settings
 
 OPTIONS = ("time_column", "value_column", "unit", "stamp", "tz", "building")
 MOST_FIELD = 1000
-# Ten digits a reading, all alike, pack about 30 : 1.
+# A file of equal readings with ten digits each is compressed about 30 : 1.
 MOST_RATIO = 200
 RATIO_FROM = 1 << 20
 HDF5_MAGIC, PARQUET_MAGIC = b"\x89HDF", b"PAR1"
@@ -32,15 +32,36 @@ SEPARATORS = (b"\n", b",", b";", b"\t")
 
 
 class MemoryParser(MultiPartParser):
-    """A parser of forms that never spools a file to disk."""
+    """A form parser that never writes a file to disk."""
 
     spool_max_size = 0
 
 
 async def take_form(request: Request) -> tuple[bytes, str, dict[str, str]]:
-    """The one file of a form, a harmless name for it, and the other fields."""
+    """Receive a form with one file.
+
+    Parameters
+    ----------
+    request : Request
+
+    Returns
+    -------
+    data : bytes
+        The content of the file.
+    name : str
+        The name of the file, made safe for messages.
+    fields : dict of str to str
+        The other fields of the form.
+
+    Raises
+    ------
+    InputError
+        If the request is not a form with a file.
+    """
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
-        raise InputError("send the file as multipart/form-data, in the field file.")
+        raise InputError(
+            "the request must be multipart/form-data with the file in the field “file”."
+        )
     parser = MemoryParser(
         request.headers, _chunks(request), max_files=1, max_fields=12, max_part_size=MOST_FIELD
     )
@@ -51,7 +72,7 @@ async def take_form(request: Request) -> tuple[bytes, str, dict[str, str]]:
     try:
         file = form.get("file")
         if not isinstance(file, UploadFile):
-            raise InputError("the form has no file in the field file.")
+            raise InputError("the form has no file in its field “file”.")
         data, name = await file.read(), safe_name(file.filename or "")
     finally:
         await form.close()
@@ -59,29 +80,75 @@ async def take_form(request: Request) -> tuple[bytes, str, dict[str, str]]:
 
 
 def safe_name(name: str) -> str:
-    """The last part of a file's name, short and printable: for messages and nothing else."""
+    """Return the last part of a file's name, short and printable, for use in messages only.
+
+    Parameters
+    ----------
+    name : str
+        The name that the browser sent.
+
+    Returns
+    -------
+    str
+    """
     last = re.split(r"[/\\]", name)[-1]
     printable = "".join(c if c.isprintable() else "_" for c in last).strip(". ")
     return printable[:80] or "the file"
 
 
 def read_options(fields: dict[str, str]) -> ReadOptions:
-    """What a person told about the file; repeated times are counted, not refused."""
+    """Return the options with which a file is read. Repeated times are counted, not refused.
+
+    Parameters
+    ----------
+    fields : dict of str to str
+        Fields of the form; empty ones are ignored.
+
+    Returns
+    -------
+    ReadOptions
+
+    Raises
+    ------
+    InputError
+        If a field is unknown or its value is not valid.
+    """
     for name in fields:
         if name not in OPTIONS:
-            raise InputError(f"the form has no field {name[:40]!r}; known: {', '.join(OPTIONS)}.")
+            known = ", ".join(OPTIONS)
+            raise InputError(f"the form has no field {name[:40]!r}; its fields are {known}.")
     given: dict[str, Any] = {name: value for name, value in fields.items() if value.strip()}
     return ReadOptions(**given, repeats="last")
 
 
 def read_upload(data: bytes, name: str, options: ReadOptions, settings: Settings) -> Session:
-    """A session from the bytes of a file; its home is learnt where it has sub-meters."""
+    """Read an uploaded file. Its home is learnt if it has a column for each appliance.
+
+    Parameters
+    ----------
+    data : bytes
+        The content of the file.
+    name : str
+        The name of the file, for messages.
+    options : ReadOptions
+    settings : Settings
+        The limits of the server.
+
+    Returns
+    -------
+    Session
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read or is too large.
+    """
     found = inspect_recording(_read(unpack(data, name, settings), name, options, settings))
     trace = found.recording.trace
     if len(trace) > settings.readings:
         raise DataError(
-            f"{name} holds {len(trace)} readings; the page takes {settings.readings}: "
-            "cut it into smaller files."
+            f"{name} has {len(trace)} readings, but the page takes at most {settings.readings}: "
+            "split it into smaller files."
         )
     if found.learnt is None:
         return Session(name, found, trace)
@@ -89,7 +156,25 @@ def read_upload(data: bytes, name: str, options: ReadOptions, settings: Settings
 
 
 def unpack(data: bytes, name: str, settings: Settings) -> bytes:
-    """The bytes, decompressed where they are gzip; a file that grows too much is refused."""
+    """Decompress a gzip file; return any other file as it is.
+
+    Parameters
+    ----------
+    data : bytes
+    name : str
+        The name of the file, for messages.
+    settings : Settings
+        The limits of the server.
+
+    Returns
+    -------
+    bytes
+
+    Raises
+    ------
+    DataError
+        If the file is damaged, or its decompressed size exceeds the limits.
+    """
     if data[:2] != GZIP_MAGIC:
         return data
     parts: list[bytes] = []
@@ -105,8 +190,8 @@ def unpack(data: bytes, name: str, settings: Settings) -> bytes:
                 _refuse_bomb(size, len(data), name, settings)
                 parts.append(part)
                 if not part and not rest:
-                    raise DataError(f"{name} is a torn gzip file: load it again.")
-            # Zeros may follow the end, and so may another member.
+                    raise DataError(f"{name} is an incomplete gzip file: load it again.")
+            # A gzip file may end with zeros, and it may consist of several members.
             rest = stream.unused_data.lstrip(b"\0")
     except zlib.error:
         raise DataError(f"{name} is a damaged gzip file: load it again.") from None
@@ -114,12 +199,16 @@ def unpack(data: bytes, name: str, settings: Settings) -> bytes:
 
 
 def _refuse_bomb(size: int, packed: int, name: str, settings: Settings) -> None:
+    """Raise `DataError` if a file grows too much while it is decompressed."""
     if size > RATIO_FROM and size > MOST_RATIO * packed:
-        raise DataError(f"{name} unpacks to more than {MOST_RATIO} times its size: not readings.")
+        raise DataError(
+            f"{name} decompresses to more than {MOST_RATIO} times its size, which meter readings "
+            "never do: load another file."
+        )
     if size > settings.unpacked_bytes:
         raise DataError(
-            f"{name} unpacks to more than {settings.unpacked_bytes >> 20} MB: "
-            "cut it into smaller files."
+            f"{name} decompresses to more than {settings.unpacked_bytes >> 20} MB: "
+            "split it into smaller files."
         )
 
 
@@ -127,8 +216,9 @@ _hdf5 = threading.Lock()
 
 
 def _read(data: bytes, name: str, options: ReadOptions, settings: Settings) -> Recording:
+    """Read the bytes of a file within the limits of the server."""
     if data.startswith(HDF5_MAGIC):
-        # HDF5 is not made for threads.
+        # The HDF5 library is not safe for threads.
         with _hdf5:
             return read_bytes(data, name, options, most_values=settings.values)
     if not data.startswith(PARQUET_MAGIC):
@@ -137,10 +227,10 @@ def _read(data: bytes, name: str, options: ReadOptions, settings: Settings) -> R
 
 
 def _refuse_many(data: bytes, name: str, settings: Settings) -> None:
-    """Refuse a text with more values than are taken, before it is parsed."""
+    """Raise `DataError` for a text file with too many values, before it is parsed."""
     if sum(data.count(mark) for mark in SEPARATORS) > settings.values:
         raise DataError(
-            f"{name} holds more than {settings.values} values: cut it into smaller files."
+            f"{name} has more than {settings.values} values: split it into smaller files."
         )
 
 

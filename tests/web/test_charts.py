@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushmeter.trace import Trace
-from hushmeter.web.thin import milliseconds, runs, thin
+from hushmeter.web.charts import curve_rows, milliseconds, on_stretches
 
 
 @st.composite
@@ -26,7 +26,7 @@ def traces(draw, most=400):
 
 @given(traces(), st.integers(1, 120))
 def test_every_reading_lies_in_the_row_of_its_stretch(trace, points):
-    rows = [row for row in thin(trace, points) if row[1] is not None]
+    rows = [row for row in curve_rows(trace, points) if row[1] is not None]
     starts = np.array([row[0] for row in rows])
     assert len(rows) <= points or len(rows) == len(trace)
     assert (np.diff(starts) > 0).all()
@@ -40,7 +40,7 @@ def test_every_reading_lies_in_the_row_of_its_stretch(trace, points):
 def test_a_spike_of_one_reading_among_a_million_stays():
     readings = np.zeros(1_000_000)
     readings[123_456] = 2000.0
-    rows = thin(Trace(readings, 1.0))
+    rows = curve_rows(Trace(readings, 1.0))
     assert len(rows) <= 1000
     assert max(row[2] for row in rows) == 2000.0
     assert sum(row[2] > 0 for row in rows) == 1
@@ -48,7 +48,7 @@ def test_a_spike_of_one_reading_among_a_million_stays():
 
 def test_a_short_trace_keeps_every_reading_and_marks_its_gap():
     trace = Trace([1.0, 2.0, 3.0], 6.0, steps=[0, 1, 10])
-    assert thin(trace) == [
+    assert curve_rows(trace) == [
         (0, 1.0, 1.0),
         (6_000, 2.0, 2.0),
         (12_000, None, None),
@@ -60,7 +60,7 @@ def test_a_long_trace_marks_only_gaps_that_can_be_seen():
     steps = np.arange(50_000)
     steps[20_000:] += 1
     steps[40_000:] += 9_000
-    gaps = [row for row in thin(Trace(np.ones(50_000), 1.0, steps=steps)) if row[1] is None]
+    gaps = [row for row in curve_rows(Trace(np.ones(50_000), 1.0, steps=steps)) if row[1] is None]
     assert gaps == [(40_001_000, None, None)]
 
 
@@ -80,7 +80,7 @@ def brute_runs(on, trace):
 @given(traces(), st.integers(0, 2**32))
 def test_runs_are_those_of_brute_force(trace, seed):
     on = np.random.default_rng(seed).random(len(trace)) < 0.5
-    assert runs(on, trace) == brute_runs(on, trace)
+    assert on_stretches(on, trace) == brute_runs(on, trace)
 
 
 def test_runs_of_a_long_trace_go_by_majority():
@@ -89,6 +89,6 @@ def test_runs_of_a_long_trace_go_by_majority():
     on[3] = True  # half of one
     on[2000:3000] = True
     trace = Trace(np.ones(4000), 1.0)
-    assert runs(on, trace, columns=2000) == [(0, 4_000), (2_000_000, 3_000_000)]
+    assert on_stretches(on, trace, columns=2000) == [(0, 4_000), (2_000_000, 3_000_000)]
     on[4:8] = [True, False, False, False]
-    assert runs(on, trace, columns=1000) == [(0, 4_000), (2_000_000, 3_000_000)]
+    assert on_stretches(on, trace, columns=1000) == [(0, 4_000), (2_000_000, 3_000_000)]

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom, t
 
 import hushmeter as hm
-from hushmeter.web.visibility import BLOCKS, QUANTILE, visibility_interval
+from hushmeter.web.attacks import BLOCKS, QUANTILE, visibility_interval
 
 
 def test_quantile_is_students():

@@ -1,0 +1,428 @@
+"""The JSON of the API as pydantic models: requests first, then answers.
+
+FastAPI checks every request and writes the OpenAPI description from these models.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hushmeter.home import OPTIONAL_NUMBERS, Appliance, Home
+from hushmeter.noise.mechanism import MAX_EPSILON
+from hushmeter.releases.cost import PRICE_PER_KWH
+
+# No home lies outside these limits, and the library's arithmetic is safe inside them.
+MIN_WATTS, MAX_WATTS = 1e-2, 1e5
+MIN_SECONDS, MAX_SECONDS = 1e-3, 31_536_000.0
+MIN_EPSILON = 1e-6
+MAX_SEED = 2**31 - 1
+
+Name = Annotated[str, Field(min_length=1, max_length=80)]
+Watts = Annotated[float, Field(ge=MIN_WATTS, le=MAX_WATTS)]
+Seconds = Annotated[float, Field(ge=MIN_SECONDS, le=MAX_SECONDS)]
+Bound = Annotated[float, Field(ge=-MAX_WATTS, le=MAX_WATTS)]
+Epsilon = Annotated[float, Field(ge=MIN_EPSILON, le=MAX_EPSILON)]
+Price = Annotated[float, Field(ge=0, le=1000)]
+MechanismName = Literal["laplace", "staircase", "gaussian"]
+Protect = Literal["appliance", "fluctuation", "range", "change"]
+Span = Literal["reading", "run", "day"]
+TraceId = Annotated[str, Field(min_length=1, max_length=64)]
+
+Rows = list[tuple[int, float | None, float | None]]
+Runs = list[tuple[int, int]]
+
+
+class Strict(BaseModel):
+    """A request. Unknown fields are refused, so that a misspelt field is not ignored."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class ApplianceModel(Strict):
+    """One appliance of a home."""
+
+    name: Name
+    watts: Watts | None = Field(
+        None, description="Mean power while the appliance is on [W]; the mean of levels if null"
+    )
+    levels: list[Watts] = Field(
+        default_factory=list, max_length=12, description="Powers that the appliance draws [W]"
+    )
+    run_s: Seconds | None = Field(None, description="Usual length of a run [s]")
+    runs_per_day: Annotated[float, Field(ge=1e-4, le=86_400)] | None = None
+    high: Watts | None = Field(None, description="Upper power while on [W], which is protected")
+    max_power: Watts | None = Field(None, description="Largest power ever measured [W]")
+    run_high_s: Seconds | None = Field(None, description="Upper length of a run [s]")
+    energy_wh: Annotated[float, Field(ge=1e-6, le=1e7)] | None = Field(
+        None, description="Largest energy of a run [Wh]"
+    )
+    use_s_per_day: Annotated[float, Field(ge=MIN_SECONDS, le=86_400)] | None = Field(
+        None, description="Largest time of use in a day [s]"
+    )
+
+
+class HomeModel(Strict):
+    """What the attacker knows about a household."""
+
+    name: str = Field("home", max_length=80)
+    tolerance: Watts = Field(
+        20.0, description="How far a step of the meter may be from an appliance's power [W]"
+    )
+    base_load: Annotated[float, Field(ge=0, le=MAX_WATTS)] = 0.0
+    appliances: list[ApplianceModel] = Field(min_length=1, max_length=40)
+
+
+class UnitRequest(Strict):
+    """The noise, its unit of protection, and how often a reading is released."""
+
+    home: HomeModel | None = None
+    mechanism: MechanismName = "laplace"
+    protect: Protect = "appliance"
+    span: Span = "reading"
+    every: Annotated[str, Field(max_length=16)] | None = Field(
+        None, description="Release the means of longer intervals, such as 30min"
+    )
+    appliance: Name | None = Field(None, description="Protect this appliance only")
+    watts: Watts | None = Field(
+        None, description="Largest change that is protected [W], for protect 'change'"
+    )
+    clamp: tuple[Bound, Bound] | None = Field(
+        None, description="Bounds of a reading [W], for protect 'range'"
+    )
+
+
+class ReleaseRequest(UnitRequest):
+    """A real release, with noise from the operating system and without a seed."""
+
+    trace: TraceId
+    epsilon: Epsilon
+    format: Literal["csv", "parquet"] = "csv"
+
+
+class ViewRequest(UnitRequest):
+    """A simulated release that is attacked and scored."""
+
+    trace: TraceId
+    epsilon: Epsilon
+    attacker: Annotated[str, Field(max_length=40)] = "bayes"
+    seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 0
+    start: Annotated[int, Field(ge=0, le=2**31)] = Field(
+        0, description="Position of the first reading shown"
+    )
+    length: Annotated[int, Field(ge=1, le=2**31)] | None = Field(
+        None, description="Number of readings shown; as many as the server allows if null"
+    )
+    price_per_kwh: Price = PRICE_PER_KWH
+    currency: Annotated[str, Field(max_length=8)] = ""
+
+
+class BoundsRequest(UnitRequest):
+    """Curves of an attacker's accuracy against ε."""
+
+    home: HomeModel
+    interval_s: Seconds = 6.0
+    max_switches: Annotated[int, Field(ge=1, le=4)] = 1
+    points: Annotated[int, Field(ge=2, le=200)] = 81
+
+
+class AdviseRequest(Strict):
+    """A goal: an appliance about which nobody may be right too often."""
+
+    home: HomeModel
+    appliance: Name
+    max_odds: Annotated[float, Field(ge=0.01, le=0.999999)] = 0.6
+    span: Span | None = None
+    trace: TraceId | None = Field(None, description="Its interval is used instead of interval_s")
+    interval_s: Seconds = 6.0
+    mechanisms: list[MechanismName] = Field(
+        ["laplace", "staircase", "gaussian"], min_length=1, max_length=3
+    )
+    max_hourly_error: Watts | None = None
+    price_per_kwh: Price = PRICE_PER_KWH
+
+
+class ExampleRequest(Strict):
+    """An example by its name."""
+
+    name: Annotated[str, Field(max_length=40)] = "evening"
+
+
+class TraceRequest(Strict):
+    """A trace that the server holds."""
+
+    trace: TraceId
+
+
+class HomeRequest(Strict):
+    """A home to write as TOML."""
+
+    home: HomeModel
+
+
+class ErrorAnswer(BaseModel):
+    """The answer to every request that is refused."""
+
+    error: str = Field(description="One sentence: what is wrong, where, and what to do")
+
+
+class Named(BaseModel):
+    """Something that can be chosen."""
+
+    name: str
+    label: str
+
+
+class AttackerAbout(Named):
+    """An attacker that can be chosen."""
+
+    summary: str
+    default: bool
+
+
+class UnitAbout(BaseModel):
+    """A unit of protection that can be chosen."""
+
+    protect: str
+    span: str
+    label: str
+
+
+class Limits(BaseModel):
+    """The largest requests that the server accepts."""
+
+    upload_bytes: int
+    unpacked_bytes: int
+    readings: int
+    view_readings: int
+    appliances: int
+    max_epsilon: float
+    request_s: float
+
+
+class About(BaseModel):
+    """What can be chosen on this server."""
+
+    version: str
+    attackers: list[AttackerAbout]
+    mechanisms: list[Named]
+    units: list[UnitAbout]
+    examples: list[Named]
+    resolutions_s: list[float] = Field(description="Released intervals to choose from [s]")
+    limits: Limits
+
+
+class Regime(BaseModel):
+    """What can be inferred from readings at a resolution."""
+
+    name: str
+    sentence: str
+
+
+class SessionModel(BaseModel):
+    """A trace that the server holds, and what was found in it."""
+
+    id: str
+    name: str
+    format: str
+    readings: int
+    kept: int = Field(description="Readings without repeated ones; a view counts these")
+    interval_s: float
+    start: str
+    end: str
+    unit: str
+    gaps: int
+    duplicates: int
+    regime: Regime
+    sentences: list[str]
+    has_truth: bool
+    home: HomeModel | None
+
+
+class Strip(BaseModel):
+    """When one appliance was on, and when the attacker believes so [ms since 1970, UTC]."""
+
+    appliance: str
+    truth: Runs | None
+    guess: Runs
+    wrong: Runs | None
+
+
+class Visibility(BaseModel):
+    """How much better the attacker is about one appliance than a guess without data."""
+
+    appliance: str
+    accuracy: float
+    floor: float
+    visibility: float | None
+    low: float | None
+    high: float | None
+    odds: tuple[float, float] = Field(
+        description="Correct moments out of 100: of the attacker, and of a guess without data"
+    )
+
+
+class ScoreModel(BaseModel):
+    """The score of the attack over all appliances."""
+
+    alpha: float
+    alpha_floor: float
+    f1: float | None
+    balanced_accuracy: float | None
+
+
+class Amount(BaseModel):
+    """An energy as metered and as released, and the standard deviation of its error [kWh]."""
+
+    true: float
+    released: float
+    error_sd: float
+
+
+class Bill(Amount):
+    """The same as money."""
+
+    price_per_kwh: float
+    currency: str
+
+
+class Peak(BaseModel):
+    """The largest hourly mean [W]."""
+
+    true: float
+    released: float
+
+
+class CostModel(BaseModel):
+    """What the noise costs those who use the readings."""
+
+    hourly: list[tuple[int, float, float]] = Field(
+        description="Start of the hour [ms since 1970, UTC], mean as metered and as released [W]"
+    )
+    kwh: Amount
+    bill: Bill
+    peak: Peak
+    expected: dict[str, float]
+    sentences: list[str]
+
+
+class View(BaseModel):
+    """A simulated release: the curves, the attack on it, and its cost."""
+
+    unit: str
+    epsilon: float
+    delta: float
+    scale_w: float
+    start: int
+    length: int
+    interval_s: float = Field(description="Length of a released reading [s]")
+    reveals: str = Field(description="What readings of this length reveal")
+    metered: Rows
+    released: Rows
+    strips: list[Strip] | None
+    guesses_only: bool
+    attacker: str
+    trained_on: str | None
+    visibility: list[Visibility] | None
+    score: ScoreModel | None
+    sentences: list[str]
+    cost: CostModel
+    seconds: float
+    seed: int
+    simulation: Literal[True]
+
+
+class BoundsModel(BaseModel):
+    """Accuracy at one reading against ε; null where a curve does not hold."""
+
+    unit: str
+    epsilon: list[float]
+    ln_inverse: list[float]
+    scale_w: list[float | None]
+    exact: list[float | None] | None
+    lower: list[float | None] | None
+    upper: list[float | None] | None
+    vacuous: list[bool] | None = Field(description="True where both bounds are vacuous")
+    lower_vacuous: list[bool] | None
+    upper_vacuous: list[bool] | None
+    universal: list[float | None]
+    floor: float
+    max_switches: int
+    sentences: list[str]
+
+
+class AdviceModel(BaseModel):
+    """The releases that meet a goal, cheapest first."""
+
+    goal: dict[str, Any]
+    feasible: bool
+    options: list[dict[str, Any]]
+    sentences: list[str]
+
+
+class Download(BaseModel):
+    """Protected readings and their receipt."""
+
+    file_name: str
+    media_type: str
+    data: str = Field(description="The file, base64")
+    receipt_name: str
+    receipt: dict[str, Any]
+    sentences: list[str]
+
+
+def to_home(model: HomeModel) -> Home:
+    """Return the home that a request describes.
+
+    Parameters
+    ----------
+    model : HomeModel
+
+    Returns
+    -------
+    Home
+
+    Raises
+    ------
+    InputError
+        If the values do not describe a valid home.
+    """
+    appliances = [
+        Appliance(
+            a.name,
+            a.watts,  # type: ignore[arg-type]
+            tuple(a.levels),
+            **{field: getattr(a, field) for field in OPTIONAL_NUMBERS},
+        )
+        for a in model.appliances
+    ]
+    return Home(appliances, model.tolerance, model.base_load, model.name)
+
+
+def to_model(home: Home) -> HomeModel:
+    """Return a home as JSON. The limits of a request are not applied to it.
+
+    Parameters
+    ----------
+    home : Home
+
+    Returns
+    -------
+    HomeModel
+    """
+    appliances = [
+        ApplianceModel.model_construct(
+            name=a.name,
+            watts=a.power,
+            levels=list(a.levels),
+            **{field: getattr(a, field) for field in OPTIONAL_NUMBERS},
+        )
+        for a in home.appliances
+    ]
+    return HomeModel.model_construct(
+        name=home.name,
+        tolerance=home.tolerance,
+        base_load=home.base_load,
+        appliances=appliances,
+    )
