@@ -60,12 +60,12 @@ def test_a_second_time_the_ledger_says_no(released, fleet, tmp_path):
     done = run(*command(fleet, tmp_path / "again", ledger, "--json"), expect=1)
     assert done.stderr.strip() == (
         "hushmeter: 180 meter-days and 2 whole files left out at no cost; most often: refused by "
-        f"the ledger (already released by release {name}); see {tmp_path}/again/quarantine.csv."
+        f"the ledger (already released by release {name}); see {tmp_path}/again.quarantine.csv."
     )
     facts = json.loads(done.stdout)
     assert facts["released_rows"] == 0
     assert facts["quarantine"]["blocks"] == 180
-    table = table_of(tmp_path / "again/quarantine.csv")
+    table = table_of(tmp_path / "again.quarantine.csv")
     assert len(table) == 180
     assert table[0]["meter"] == "M00000000"
     done = run(*command(fleet, tmp_path / "fixed", ledger, "--correct"))
@@ -84,7 +84,7 @@ def test_what_is_left_out_is_told_in_one_sentence(tmp_path):
     assert done.stderr.count("\n") == 1
     assert "1 meter-day and 1 whole file left out at no cost" in done.stderr
     assert "72 of 96 readings in 1 of 2 files" in done.stdout
-    rows = table_of(tmp_path / "out/quarantine.csv")
+    rows = table_of(tmp_path / "out.quarantine.csv")
     assert [(r["file"], r["meter"], r["row"]) for r in rows] == [
         ("x.parquet", "a", "5"),
         ("y.parquet", "", ""),

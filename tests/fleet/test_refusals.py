@@ -22,7 +22,7 @@ from tests.fleet.cases import (
 
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet.ledger import open_ledger
-from hushmeter.fleet.manifest import QUARANTINE, read_manifest
+from hushmeter.fleet.manifest import quarantine_file, read_manifest
 
 SECRET = 4321.0
 """A reading that must not appear in any report."""
@@ -74,7 +74,7 @@ def test_a_bad_block_is_left_out_and_costs_nothing(tmp_path, ledger, fault):
     out = pq.read_table(tmp_path / "out/x.parquet")
     assert out.num_rows == 72
     assert not done.complete
-    report = (tmp_path / "out" / QUARANTINE).read_text()
+    report = quarantine_file(tmp_path / "out").read_text()
     assert report.splitlines()[1].startswith(f"x.parquet,a,2024-03-02,{row},2024-03-02T06:0")
     assert str(int(SECRET)) not in report
     assert read_manifest(tmp_path / "out").facts["quarantine"]["blocks"] == 1

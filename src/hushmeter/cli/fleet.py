@@ -73,8 +73,8 @@ def fleet(
 
     Each file needs a meter id, a time with a zone, a value, its unit and its interval_s; other
     columns are copied unchanged. The ledger charges every (meter, period) before any of it is
-    written. What cannot be released is left out, costs nothing and is listed in quarantine.csv;
-    the exit code is then 1. The output is the same for any number of workers.
+    written. What cannot be released is left out, costs nothing and is listed in
+    OUT_DIR.quarantine.csv; the exit code is then 1. The output does not depend on --jobs.
 
     Example: hushmeter fleet readings/ -e 1 --clamp 0,15000 --ledger sqlite:///ledger.db -o out -j 2
     """
@@ -166,11 +166,11 @@ def count_of(number: int, noun: str) -> str:
 
 def _left_out(facts: dict[str, Any], output: Path) -> str:
     """Return one sentence about what was left out."""
-    from hushmeter.fleet.manifest import QUARANTINE
+    from hushmeter.fleet.manifest import quarantine_file
 
     left = facts["quarantine"]
     blocks = count_of(left["blocks"], f"meter-{facts['promise']['period']}")
     files = count_of(left["files"], "whole file")
     parts = " and ".join(p for p, n in ((blocks, left["blocks"]), (files, left["files"])) if n)
     often = next(iter(left["reasons"]))
-    return f"{parts} left out at no cost; most often: {often}; see {output / QUARANTINE}."
+    return f"{parts} left out at no cost; most often: {often}; see {quarantine_file(output)}."

@@ -1,30 +1,32 @@
 """The manifest of a finished release, and the list of what was left out.
 
 The manifest is written last: a folder without a manifest is not a release. It is public and states
-what was promised and which files the folder holds. `quarantine.csv` is for the operator. It names
-meters and reasons, but never a reading.
+what was promised and which files the folder holds. The list of what was left out is for the
+operator only: it names meters and reasons, though never a reading. It is therefore a file beside
+the output folder, which may be published as a whole.
 """
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
 
 from hushmeter.errors import DataError
 from hushmeter.fleet.job import Columns, FleetJob, FleetTerms
-from hushmeter.fleet.output_folder import write_durably
+from hushmeter.fleet.output_folder import PRIVATE, write_durably
 from hushmeter.fleet.task import FileReport
 
 SCHEMA = "hushmeter-fleet-1"
 MANIFEST = "manifest.json"
-QUARANTINE = "quarantine.csv"
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class Manifest:
         Names of the columns.
     files : tuple of str
         Released files, relative to the folder.
+    sha256 : dict
+        SHA-256 of every released file by its name, as hexadecimal text.
     facts : dict
         The complete JSON.
     """
@@ -53,13 +57,20 @@ class Manifest:
     terms: FleetTerms
     columns: Columns
     files: tuple[str, ...]
+    sha256: dict[str, str]
     facts: dict[str, Any]
+
+
+def quarantine_file(folder: Path) -> Path:
+    """Return the path of the list of what was left out, beside the output folder."""
+    named = folder if folder.name not in ("", "..") else folder.resolve()
+    return named.with_name(f"{named.name}.quarantine.csv")
 
 
 def write_manifest(
     folder: Path, job: FleetJob, reports: Sequence[FileReport], ledger_head: str
 ) -> dict[str, Any]:
-    """Write quarantine.csv, if anything was left out, and then the manifest.
+    """Write the list of what was left out, if there is anything, and then the manifest.
 
     Parameters
     ----------
@@ -78,7 +89,7 @@ def write_manifest(
         The manifest.
     """
     if any(report.problems for report in reports):
-        write_durably(folder / QUARANTINE, _quarantine_table(reports))
+        write_durably(quarantine_file(folder), _quarantine_table(reports))
     facts = _facts(job, reports, ledger_head)
     path = folder / MANIFEST
     write_durably(path, [json.dumps(facts, indent=2, ensure_ascii=False).encode(), b"\n"])
@@ -146,7 +157,7 @@ def read_manifest(folder: Path) -> Manifest:
     Raises
     ------
     DataError
-        If there is no manifest, or it is not one of a fleet.
+        If there is no manifest, it is not one of a fleet, or it names a file outside the folder.
     """
     path = folder / MANIFEST
     try:
@@ -154,13 +165,17 @@ def read_manifest(folder: Path) -> Manifest:
         if facts["schema"] != SCHEMA:
             raise DataError(f"{path} is not the manifest of a fleet.")
         terms = FleetTerms(**{**facts["asked"], "clamp": tuple(facts["asked"]["clamp"])})
+        released = [file for file in facts["files"] if file["state"] == "released"]
+        for file in facts["files"]:
+            _check_inside(path, file["file"])
         return Manifest(
             release=facts["release"],
             stream=facts["stream"],
             correction=facts["correction"],
             terms=terms,
             columns=Columns(**facts["columns"]),
-            files=tuple(f["file"] for f in facts["files"] if f["state"] == "released"),
+            files=tuple(file["file"] for file in released),
+            sha256={file["file"]: str(file["sha256"]) for file in released},
             facts=facts,
         )
     except FileNotFoundError:
@@ -171,6 +186,118 @@ def read_manifest(folder: Path) -> Manifest:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path} is not the manifest of a fleet.") from None
+
+
+@contextmanager
+def open_released(folder: Path, manifest: Manifest, name: str) -> Iterator[BinaryIO]:
+    """Open a released file whose bytes are those that the manifest lists.
+
+    Parameters
+    ----------
+    folder : Path
+        The released folder.
+    manifest : Manifest
+        Its manifest.
+    name : str
+        Name of the file, one of `manifest.files`.
+
+    Yields
+    ------
+    file
+        The open file at its beginning.
+
+    Raises
+    ------
+    DataError
+        If the file is missing, leads out of the folder or has another SHA-256.
+    """
+    path = folder / name
+    try:
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise DataError(f"{path} is a link that leads out of the released folder.")
+        file = path.open("rb")
+    except OSError as error:
+        raise DataError(
+            f"{path} is listed in the manifest but cannot be read: {error.strerror}."
+        ) from None
+    with file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != manifest.sha256[name]:
+            raise DataError(
+                f"{path} is not the file that was released: its SHA-256 is not that of the "
+                "manifest; get the folder again from its publisher."
+            )
+        file.seek(0)
+        yield file
+
+
+def check_released_folder(folder: Path | str) -> list[str]:
+    """Compare a released folder with its manifest.
+
+    Parameters
+    ----------
+    folder : path
+        The released folder.
+
+    Returns
+    -------
+    list of str
+        One sentence for everything that differs: files that are missing, changed, not listed or
+        have another number of rows, sums that do not add up, and a private folder that was left
+        behind. Empty if the folder is exactly what the manifest describes.
+
+    Raises
+    ------
+    DataError
+        If there is no manifest of a fleet, or it names a file outside the folder.
+    """
+    folder = Path(folder)
+    manifest = read_manifest(folder)
+    problems = list(_wrong_files(folder, manifest))
+    listed = {*manifest.files, MANIFEST}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
+        if name.parts[0] == PRIVATE:
+            continue
+        if not path.is_dir() and name.as_posix() not in listed:
+            problems.append(f"{path} is not listed in the manifest; do not publish it.")
+    if (folder / PRIVATE).exists():
+        problems.append(
+            f"{folder / PRIVATE} holds the secrets of an unfinished release; run the release "
+            "again with --resume, which removes it."
+        )
+    for total in ("rows", "released_rows", "released_blocks"):
+        added = sum(file[total] for file in manifest.facts["files"] if total in file)
+        if manifest.facts[total] != added:
+            problems.append(
+                f"{folder / MANIFEST} states {manifest.facts[total]} {total.replace('_', ' ')}, "
+                f"but its files add up to {added}."
+            )
+    return problems
+
+
+def _wrong_files(folder: Path, manifest: Manifest) -> Iterator[str]:
+    """Yield one sentence for every released file that differs from the manifest."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    rows = {file["file"]: file["released_rows"] for file in manifest.facts["files"]}
+    for name in manifest.files:
+        try:
+            with open_released(folder, manifest, name) as file:
+                found = parquet.read_metadata(file).num_rows
+            if found != rows[name]:
+                yield f"{folder / name} has {found} rows, but the manifest states {rows[name]}."
+        except DataError as error:
+            yield str(error)
+        except (pa.ArrowException, OSError):
+            yield f"{folder / name} is not a Parquet file."
+
+
+def _check_inside(manifest: Path, name: str) -> None:
+    """Raise `DataError` unless a name stays within the folder of the manifest."""
+    parts = {*PurePosixPath(name).parts, *Path(name).parts}
+    if not parts or ".." in parts or name.startswith("/") or Path(name).is_absolute():
+        raise DataError(f"{manifest} names a file outside its folder: {name!r}; do not use it.")
 
 
 def _csv(rows: Iterable[tuple[object, ...]]) -> bytes:

@@ -25,7 +25,7 @@ from hushmeter.errors import DataError, InputError
 from hushmeter.fleet.blocks import calendar_of
 from hushmeter.fleet.input_files import TICKS
 from hushmeter.fleet.job import build_mechanism
-from hushmeter.fleet.manifest import Manifest, read_manifest
+from hushmeter.fleet.manifest import Manifest, open_released, read_manifest
 from hushmeter.trace import SECONDS_PER_DAY, UNITS, watts_per
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def summarise_fleet(
     parts = [
         part
         for name in manifest.files
-        for part in _parts(folder / name, manifest, by, every, groups)
+        for part in _parts(folder, name, manifest, by, every, groups)
     ]
     columns = ("group", "bin", "readings", "watts")
     rows: list[Any] = [np.concatenate(found) for found in zip(*parts, strict=True)]
@@ -183,7 +183,7 @@ def _notes(manifest: Manifest) -> tuple[str, ...]:
 
 
 def _parts(
-    path: Path, manifest: Manifest, by: str, every: str, groups: dict[str, int]
+    folder: Path, name: str, manifest: Manifest, by: str, every: str, groups: dict[str, int]
 ) -> Iterator[tuple[IntArray, IntArray, IntArray, FloatArray]]:
     """Yield group, bin, count and sum of watts for one part of a file after the other."""
     import pyarrow as pa
@@ -191,17 +191,20 @@ def _parts(
 
     names = manifest.columns
     wanted = list(dict.fromkeys((by, names.time, names.value, names.unit)))
+    path = folder / name
     try:
-        known = parquet.read_schema(path).names
-        missing = [name for name in wanted if name not in known]
-        if missing:
-            raise InputError(f"{path} has no column {missing[0]!r}; it has {', '.join(known)}.")
-        file = parquet.ParquetFile(path, read_dictionary=[by, names.unit], pre_buffer=False)
-        for batch in file.iter_batches(_ROWS, columns=wanted, use_threads=False):
-            codes = _group_codes(batch.column(by), groups)
+        with open_released(folder, manifest, name) as raw:
+            known = parquet.read_schema(raw).names
+            missing = [column for column in wanted if column not in known]
+            if missing:
+                raise InputError(f"{path} has no column {missing[0]!r}; it has {', '.join(known)}.")
+            raw.seek(0)
+            file = parquet.ParquetFile(raw, read_dictionary=[by, names.unit], pre_buffer=False)
             ticks = TICKS[file.schema_arrow.field(names.time).type.unit]
-            times = batch.column(names.time).cast(pa.int64()).to_numpy()
-            yield _add_up(codes, _bins(times, ticks, every), _watts(batch, manifest))
+            for batch in file.iter_batches(_ROWS, columns=wanted, use_threads=False):
+                codes = _group_codes(batch.column(by), groups)
+                times = batch.column(names.time).cast(pa.int64()).to_numpy()
+                yield _add_up(codes, _bins(times, ticks, every), _watts(batch, manifest))
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
 
