@@ -1,18 +1,19 @@
-"""Statistical audit: a lower bound on the ε that a mechanism really has.
+"""Statistical audit: a lower bound of the ε that a mechanism really has.
 
-Two inputs as far apart as the protected change allows are released many times. On the first half
-of the outputs the most telling event E is chosen, on the second half its two probabilities are
-bounded by Clopper–Pearson intervals, and
+The audit releases two inputs many times; the inputs differ by the whole protected change. On the
+first half of the outputs it chooses the event E that distinguishes the inputs best. On the second
+half it bounds the two probabilities of E with Clopper–Pearson intervals. Then
 
-    ε ≥ ln((P(E | x) − δ) / P(E | x'))
+    ε ≥ ln((P(E | x) − δ)/P(E | x'))
 
-holds with the stated confidence. A bound above the claimed ε proves the claim false; a bound
-just below it shows that the audit has power. For the Gaussian mechanism the claim tested is
-(ε, δ): one event can show at most what a single threshold leaks at that δ, so its bound stays well
+holds with the stated confidence. A bound above the claimed ε proves the claim false. A bound just
+below it shows that the audit has power. For the Gaussian mechanism the audit tests the claim
+(ε, δ): one event shows at most the loss of a single threshold at that δ, so the bound remains well
 below ε.
 
-Two mechanisms that are known to be broken must be caught, or the audit is not passed: the same
-noise at half its width, and Laplace noise in floating point, whose low bits give the input away.
+The audit also tests two mechanisms that are known to be broken: the same noise at half its width,
+and Laplace noise in floating point, whose low bits reveal the input. If it does not detect both,
+it fails.
 """
 
 from __future__ import annotations
@@ -34,24 +35,34 @@ from hushmeter.noise.parameters import to_steps
 from hushmeter.noise.staircase import Staircase
 
 SAMPLES = 8_000_000
-"""Releases of each input: enough for a bound above 0.9 ε at ε = 0.1."""
+"""Releases of each input; this many give a bound above 0.9·ε at ε = 0.1."""
 
 _LEAST_SAMPLES = 1000
 _SUBSET = 100_000
 _FINE_BITS = 2.0**53
 
 Source = Callable[[int], tuple[FloatArray, FloatArray]]
+"""Function that returns a given number of outputs for each of the two inputs."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """A set of outputs: beyond a threshold, or near zero with low bits set."""
+    """A set of outputs.
+
+    Attributes
+    ----------
+    kind : {"above", "below", "low bits"}
+        Outputs from the threshold up, outputs up to the threshold, or outputs near zero that are
+        not multiples of 2^−53.
+    threshold : float
+        Threshold [W].
+    """
 
     kind: str
     threshold: float = 0.0
 
     def holds(self, outputs: FloatArray) -> BoolArray:
-        """Which outputs lie in the set."""
+        """Return True for every output in the set."""
         if self.kind == "above":
             return outputs >= self.threshold
         if self.kind == "below":
@@ -68,7 +79,19 @@ class Event:
 
 @dataclass(frozen=True)
 class Finding:
-    """Lower bound of ε from one event: its hits among `trials` releases of either input."""
+    """Lower bound of ε from one event.
+
+    Attributes
+    ----------
+    epsilon_lower : float
+        The bound.
+    event : str
+        The event in words.
+    hits, hits_other : int
+        Number of outputs in the event for the two inputs.
+    trials : int
+        Number of releases of each input.
+    """
 
     epsilon_lower: float
     event: str
@@ -79,7 +102,23 @@ class Finding:
 
 @dataclass(frozen=True)
 class AuditResult:
-    """Outcome of `audit`; `passed` needs the claim unrefuted and both controls caught."""
+    """Outcome of `audit`.
+
+    Attributes
+    ----------
+    mechanism : str
+        Name of the mechanism.
+    epsilon, delta : float
+        The claim.
+    confidence : float
+        Confidence of each bound.
+    samples : int
+        Releases of each input.
+    finding : Finding
+        Bound for the mechanism itself.
+    halved_scale, float_laplace : Finding
+        Bounds for the two broken mechanisms.
+    """
 
     mechanism: str
     epsilon: float
@@ -92,32 +131,32 @@ class AuditResult:
 
     @property
     def epsilon_lower(self) -> float:
-        """With the stated confidence the mechanism's ε is at least this."""
+        """Lower bound of the mechanism's ε at the stated confidence."""
         return self.finding.epsilon_lower
 
     @property
     def event(self) -> str:
-        """The event that tells the two inputs apart best."""
+        """The event that distinguishes the two inputs best."""
         return self.finding.event
 
     @property
     def halved_scale_caught(self) -> bool:
-        """Whether noise of half the width was found to break the claim."""
+        """True if the audit detected that noise of half the width breaks the claim."""
         return self.halved_scale.epsilon_lower > self.epsilon
 
     @property
     def float_laplace_caught(self) -> bool:
-        """Whether floating-point Laplace noise of the same ε was found to break the claim."""
+        """True if the audit detected that floating-point Laplace noise breaks the claim."""
         return self.float_laplace.epsilon_lower > self.epsilon
 
     @property
     def passed(self) -> bool:
-        """Whether the claim stands before an audit that can see broken mechanisms."""
+        """True if the claim was not refuted and both broken mechanisms were detected."""
         caught = self.halved_scale_caught and self.float_laplace_caught
         return self.epsilon_lower <= self.epsilon and caught
 
     def describe(self) -> dict[str, Any]:
-        """Plain facts for a report."""
+        """Facts for a report, as plain values."""
         return asdict(self) | {
             "epsilon_lower": self.epsilon_lower,
             "halved_scale_caught": self.halved_scale_caught,
@@ -132,17 +171,27 @@ def audit(
     rng: Rng = None,
     confidence: float = 0.999,
 ) -> AuditResult:
-    """Lower bound of a mechanism's ε with confidence, and both negative controls.
+    """Bound a mechanism's ε from below and test both broken mechanisms.
 
     Parameters
     ----------
     mechanism : Laplace, Staircase or Gaussian
+        The mechanism to audit.
     samples : int
-        Releases of each of the two inputs; half of them choose the event.
+        Releases of each of the two inputs; half of them serve to choose the event.
     rng : int or Generator, optional
-        Repeats the audit; by default every release draws its own key.
+        Makes the audit repeatable; by default every release draws its own key.
     confidence : float
-        Of each of the three bounds.
+        Confidence of each of the three bounds, in [0.5, 1).
+
+    Returns
+    -------
+    AuditResult
+
+    Raises
+    ------
+    InputError
+        If `samples` is below 1000 or `confidence` is out of range.
     """
     count = whole("samples", samples, least=_LEAST_SAMPLES)
     if not 0.5 <= confidence < 1:
@@ -166,7 +215,21 @@ def audit(
 def find(
     source: Source, samples: int, confidence: float, delta: float = 0.0, *, low_bits: bool = True
 ) -> Finding:
-    """Choose an event on one half of the outputs, bound ε by it on the other half."""
+    """Choose an event on one half of the outputs and bound ε with it on the other half.
+
+    Parameters
+    ----------
+    source : callable
+        Returns outputs of both inputs.
+    samples : int
+        Releases of each input.
+    confidence : float
+        Confidence of the bound.
+    delta : float
+        δ of the claim.
+    low_bits : bool
+        Whether to consider the low bits of the outputs as well.
+    """
     half = samples // 2
     event, swapped = _choose(*source(half), confidence, delta, low_bits)
     first, second = source(half)
@@ -178,7 +241,23 @@ def find(
 
 
 def epsilon_bound(hits: int, other: int, trials: int, confidence: float, delta: float) -> float:
-    """ln((p − δ)/q) with p from below and q from above, each by Clopper–Pearson; at least 0."""
+    """Lower bound ln((p − δ)/q) of ε, at least 0.
+
+    Parameters
+    ----------
+    hits, other : int
+        Number of outputs in the event for the two inputs.
+    trials : int
+        Number of releases of each input.
+    confidence : float
+        Confidence of the bound; each of the two intervals gets half of the risk.
+    delta : float
+        δ of the claim.
+
+    Notes
+    -----
+    p is the lower Clopper–Pearson bound of the first probability, q the upper one of the second.
+    """
     from scipy.stats import beta
 
     risk = (1 - confidence) / 2
@@ -188,13 +267,13 @@ def epsilon_bound(hits: int, other: int, trials: int, confidence: float, delta: 
 
 
 def half_as_wide(mechanism: Mechanism) -> Mechanism:
-    """The same mechanism with noise of about half the width: broken on purpose."""
+    """Return the same mechanism with noise of about half the width, which breaks its claim."""
     if isinstance(mechanism, Gaussian):
         broken = copy.copy(mechanism)
         broken.sigma_steps /= 2
         return broken
     if not isinstance(mechanism, Laplace | Staircase):
-        raise InputError(f"there is no audit for {mechanism!r}.")
+        raise InputError(f"the audit does not support {mechanism!r}.")
     return type(mechanism)(
         2 * mechanism.exact_epsilon,
         mechanism.exact_sensitivity,
@@ -207,7 +286,7 @@ def half_as_wide(mechanism: Mechanism) -> Mechanism:
 
 
 def _released(mechanism: Mechanism, steps: int, seeds: np.random.Generator | None) -> Source:
-    """Releases of two constant inputs that are `steps` grid steps apart, within the clamp."""
+    """Return releases of two constant inputs `steps` grid steps apart, within the clamp."""
     grid, low, high = mechanism.exact_grid, 0, steps
     if mechanism.clamp is not None:
         low = to_steps(mechanism.clamp[0], grid)
@@ -224,7 +303,7 @@ def _released(mechanism: Mechanism, steps: int, seeds: np.random.Generator | Non
 
 
 def _float_laplace(epsilon: float, generator: np.random.Generator) -> Source:
-    """Laplace noise in floating point for inputs 0 and 1, the textbook mistake."""
+    """Return floating-point Laplace noise added to the inputs 0 and 1, the textbook mistake."""
 
     def draw(count: int) -> tuple[FloatArray, FloatArray]:
         noise = generator.laplace(0.0, 1 / epsilon, (2, count))
@@ -236,7 +315,7 @@ def _float_laplace(epsilon: float, generator: np.random.Generator) -> Source:
 def _choose(
     first: FloatArray, second: FloatArray, confidence: float, delta: float, low_bits: bool
 ) -> tuple[Event, bool]:
-    """The event with the largest bound, and whether it is likelier under the second input."""
+    """Return the event with the largest bound, and True if the second input makes it likelier."""
     events = _candidates(first, second, low_bits)
     trials = first.size
     best = (-1.0, events[0], False)
@@ -249,7 +328,7 @@ def _choose(
 
 
 def _candidates(first: FloatArray, second: FloatArray, low_bits: bool) -> list[Event]:
-    """Thresholds at quantiles of the outputs, down to the far tails, and the low bits."""
+    """Return thresholds at quantiles of the outputs, also far in the tails, and the low bits."""
     pool = np.concatenate([first[:_SUBSET], second[:_SUBSET]])
     tails = np.logspace(-4, math.log10(0.5), 12)
     levels = np.concatenate([tails, 1 - tails])

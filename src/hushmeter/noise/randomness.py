@@ -1,14 +1,14 @@
-"""Random bits: one AES-256-CTR keystream per release, laid out by draw.
+"""Random bits: one AES-256-CTR key stream per release, with a fixed place for every draw.
 
-A key of 32 bytes fixes every bit. The cipher's 128-bit counter block is read as
+A key of 32 bytes determines every bit. The 128-bit counter block of the cipher consists of
 
     plane (32 bits) | draw (64 bits) | extension (32 bits)        big-endian
 
-*Plane* p holds the fast words: word i, 32 bits little-endian, belongs to draw i and lies at byte
-4·i of the keystream that starts at counter p·2^96. *Plane* 2^31 + p holds the rare bits that draw
-i needs beyond its word: 128 at a time, most significant first, at draw = i and extension = 0, 1,
-2, … The two never meet, a draw's bits do not depend on other draws, and block sizes leave no
-trace in the output.
+*Plane* p contains the fast words: word i, 32 bits little-endian, belongs to draw i and is at byte
+4·i of the key stream that starts at counter p·2^96. *Plane* 2^31 + p contains the additional bits
+that draw i needs in rare cases: 128 at a time, most significant first, at draw = i and
+extension = 0, 1, 2, … The two kinds of planes never overlap, the bits of a draw do not depend on
+other draws, and the output does not depend on the size of a block.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hushmeter.errors import InputError
 
 KEY_BYTES = 32
 BLOCK = 1 << 15
-"""Draws per block: 128 KiB of keystream, so that words, table and noise stay in the cache."""
+"""Draws per block: 128 KiB of key stream, so that words, table and noise stay in the cache."""
 
 _SLOW_PLANES = 1 << 31
 _SEED_CONTEXT = b"hushmeter simulation seed "
@@ -33,7 +33,17 @@ Words = NDArray[np.uint32]
 
 
 class Streams:
-    """The keystreams of one release, read in order, and the slow bits of single draws."""
+    """The random bits of one release.
+
+    Parameters
+    ----------
+    key : bytes
+        Key of 32 bytes.
+    planes : int
+        Number of planes of fast words.
+    block : int
+        Largest number of words that are read at once.
+    """
 
     def __init__(self, key: bytes, planes: int, block: int = BLOCK) -> None:
         self._key = key
@@ -46,7 +56,7 @@ class Streams:
         ]
 
     def words(self, plane: int, count: int) -> Words:
-        """The next `count` fast words of a plane; valid until the plane is read again."""
+        """Return the next `count` fast words of a plane; the next call reuses their memory."""
         size = 4 * count
         source = self._zeros if count == self.block else memoryview(self._zeros)[:size]
         self._ciphers[plane].update_into(source, self._buffers[plane])
@@ -55,18 +65,19 @@ class Streams:
     def slow_blocks(
         self, plane: int, draws: NDArray[np.int64], extension: int
     ) -> NDArray[np.uint8]:
-        """128 slow bits for each of some draws, shape (draws, 16)."""
+        """Return 128 additional bits for each of the given draws, as bytes of shape (draws, 16)."""
         counters = np.empty((len(draws), 2), dtype=">u8")
         counters[:, 0] = (_SLOW_PLANES + plane) << 32
         counters[:, 0] += (draws >> 32).astype(np.uint64)
         counters[:, 1] = ((draws & 0xFFFFFFFF) << 32).astype(np.uint64) + np.uint64(extension)
-        # The counter mode is the block cipher on the counters, here on scattered ones.
+        # Counter mode encrypts consecutive counters. These counters are scattered, so the block
+        # cipher (ECB) is applied to each of them; the bits are the same.
         cipher = Cipher(algorithms.AES(self._key), modes.ECB()).encryptor()
         raw = cipher.update(counters.tobytes()) + cipher.finalize()
         return np.frombuffer(raw, dtype=np.uint8).reshape(-1, 16)
 
     def slow_bits(self, plane: int, draw: int, bits: int) -> int:
-        """The first `bits` slow bits of one draw as a whole number."""
+        """Return the first `bits` additional bits of one draw as a whole number."""
         one = np.array([draw], dtype=np.int64)
         blocks = -(-bits // 128)
         raw = b"".join(self.slow_blocks(plane, one, e).tobytes() for e in range(blocks))
@@ -76,10 +87,26 @@ class Streams:
 def release_key(
     rng: int | np.random.Generator | None = None, key: bytes | None = None
 ) -> tuple[bytes, bool]:
-    """The key of a release, and whether it is a simulation.
+    """Choose the key of a release.
 
-    Without arguments the key is fresh from the operating system. A seed gives SHA-256 of the
-    seed; a Generator is consumed for 32 bytes. A given key replays a release.
+    Parameters
+    ----------
+    rng : int or Generator, optional
+        Makes a simulation. The key is the SHA-256 of a seed, or 32 bytes from a Generator.
+    key : bytes, optional
+        Repeats a release with its key of 32 bytes.
+
+    Returns
+    -------
+    key : bytes
+        The key; without arguments it comes from the operating system.
+    simulation : bool
+        True if `rng` was given.
+
+    Raises
+    ------
+    InputError
+        If both arguments are given, or one of them has the wrong type or length.
     """
     if key is not None:
         if rng is not None:
