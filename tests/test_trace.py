@@ -57,7 +57,7 @@ def test_a_part_keeps_time_gaps_and_truth():
     assert part.runs == [slice(0, 2), slice(2, 3)]
     assert part.names == ("a", "b")
     assert part.truth().tolist() == gapped().truth()[1:4].tolist()
-    with pytest.raises(DataError, match="holds no reading"):
+    with pytest.raises(DataError, match="has no reading"):
         _ = gapped()[3:3]
     with pytest.raises(InputError, match="trace\\[first:stop\\]"):
         _ = gapped()[::2]

@@ -1,6 +1,7 @@
-"""hushmeter: smart-meter readings under differential privacy, and what an attacker still sees.
+"""hushmeter releases smart-meter readings under differential privacy and attacks them.
 
-The public names, nothing else; each is imported when first used.
+This module lists the public names. Each name is imported when it is first used, so that
+`import hushmeter` is fast.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+# The build and the documentation read the version from this line.
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:

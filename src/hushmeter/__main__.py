@@ -1,4 +1,4 @@
-"""`python -m hushmeter`."""
+"""Run the command line with `python -m hushmeter`."""
 
 from hushmeter.cli import main
 

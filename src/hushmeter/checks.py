@@ -1,4 +1,7 @@
-"""Parameter checks that answer bad input with one sentence."""
+"""Checks of parameters, and the array types of the project.
+
+Every function returns the checked value, or raises `InputError` or `DataError` with one sentence.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,12 @@ from hushmeter.errors import DataError, InputError
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
-# Randomness of a simulation: a generator, a seed, or fresh entropy.
+# Randomness of a simulation: a generator, a seed, or None for fresh entropy.
 RngLike = np.random.Generator | int | None
 
 
 def positive(name: str, value: Any) -> float:
-    """`value` as a float, refused unless it is positive and finite."""
+    """Return `value` as a float; raise `InputError` unless it is positive and finite."""
     number = _number(name, value)
     if not (math.isfinite(number) and number > 0):
         raise InputError(f"{name} must be positive and finite, got {value}.")
@@ -28,7 +31,7 @@ def positive(name: str, value: Any) -> float:
 
 
 def non_negative(name: str, value: Any) -> float:
-    """`value` as a float, refused unless it is finite and at least zero."""
+    """Return `value` as a float; raise `InputError` unless it is finite and at least zero."""
     number = _number(name, value)
     if not (math.isfinite(number) and number >= 0):
         raise InputError(f"{name} must be finite and not negative, got {value}.")
@@ -36,21 +39,21 @@ def non_negative(name: str, value: Any) -> float:
 
 
 def whole(name: str, value: Any, *, least: int = 1) -> int:
-    """`value` as an int, refused unless it is a whole number of at least `least`."""
+    """Return `value` as an int; raise `InputError` unless it is whole and at least `least`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}.")
     return int(value)
 
 
 def one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
-    """`value`, refused unless it is one of the `allowed` words."""
+    """Return `value`; raise `InputError` unless it is one of the `allowed` words."""
     if value not in allowed:
         raise InputError(f"{name} must be one of {', '.join(allowed)}; got {value!r}.")
     return value
 
 
 def seconds(name: str, value: Any) -> float:
-    """A length of time [s]: a number of seconds, or text such as 30s, 15min, 1h, 1d."""
+    """Return a length of time [s], given in seconds or as text such as 30s, 15min, 1h or 1d."""
     if isinstance(value, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*(s|min|h|d)\s*", value)
         if match is None:
@@ -60,7 +63,15 @@ def seconds(name: str, value: Any) -> float:
 
 
 def finite_vector(name: str, values: ArrayLike) -> FloatArray:
-    """One-dimensional float64 array without NaN or infinity (the first bad row is named)."""
+    """Return a one-dimensional float64 array.
+
+    Raises
+    ------
+    InputError
+        If the values are not numbers, or have another number of dimensions.
+    DataError
+        If a value is NaN or infinite; the message names the first such row.
+    """
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -75,7 +86,7 @@ def finite_vector(name: str, values: ArrayLike) -> FloatArray:
 
 
 def power_vector(powers: ArrayLike) -> FloatArray:
-    """Appliance powers [W], shape (N,), all positive."""
+    """Return powers of appliances [W], shape (N,); raise `InputError` unless all are positive."""
     array = finite_vector("powers", powers)
     if array.size == 0:
         raise InputError("powers must name at least one appliance.")
@@ -85,6 +96,7 @@ def power_vector(powers: ArrayLike) -> FloatArray:
 
 
 def _number(name: str, value: Any) -> float:
+    """Return `value` as a float; raise `InputError` for text, True and False."""
     if isinstance(value, bool | str | bytes):
         raise InputError(f"{name} must be a number, got {value!r}.")
     try:

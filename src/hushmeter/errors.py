@@ -1,17 +1,19 @@
-"""One tree of exceptions; every message is one sentence that says what, where and what to do.
+"""The exceptions of hushmeter.
+
+Every message is one sentence: what is wrong, where, and what to do about it.
 
 ::
 
     HushmeterError
-     ├── InputError (ValueError)         a parameter is wrong: nothing was computed or spent
-     │    └── UnknownNameError (KeyError)  a name that is not in a registry
+     ├── InputError (ValueError)         a parameter is wrong; nothing was computed or spent
+     │    └── UnknownNameError (KeyError)  a name is not in a registry
      ├── DataError (ValueError)          a file or a trace cannot be used as it is
      ├── NotFittedError                  an attacker needs `fit` before `predict`
-     ├── BudgetError                     the privacy budget says no
-     └── MissingExtraError (ImportError) an optional dependency is absent
+     ├── BudgetError                     the privacy budget does not allow a release
+     └── MissingExtraError (ImportError) an optional dependency is not installed
 
-The command line ends with exit code 2 for `InputError` and `MissingExtraError` and with 1 for
-the rest.
+The command line ends with exit code 2 after `InputError` and `MissingExtraError`, and with exit
+code 1 after every other exception.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from collections.abc import Iterable
 
 
 class HushmeterError(Exception):
-    """Root of every error hushmeter raises on purpose."""
+    """Base class of every error that hushmeter raises on purpose."""
 
 
 class InputError(HushmeterError, ValueError):
@@ -29,7 +31,17 @@ class InputError(HushmeterError, ValueError):
 
 
 class UnknownNameError(InputError, KeyError):
-    """A name that no registry knows, answered with the nearest known ones."""
+    """A name is not in a registry; the message suggests the nearest known name.
+
+    Parameters
+    ----------
+    kind : str
+        What the name is for, such as "appliance".
+    name : object
+        The unknown name.
+    known : iterable of str
+        The names of the registry.
+    """
 
     def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         names = sorted(known)
@@ -46,11 +58,11 @@ class DataError(HushmeterError, ValueError):
 
 
 class NotFittedError(HushmeterError):
-    """An attacker that learns from data was asked to predict before `fit`."""
+    """`predict` was called on an attacker that learns from data before `fit` was called."""
 
 
 class BudgetError(HushmeterError):
-    """The privacy budget does not allow what was asked."""
+    """The privacy budget does not allow a release."""
 
 
 class MissingExtraError(HushmeterError, ImportError):

@@ -1,4 +1,4 @@
-"""Writing files: nothing is overwritten unasked, nothing is left half written."""
+"""Writing files: no file is overwritten without `force`, and no file is left half written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,20 @@ def refuse_overwrite(path: Path, force: bool) -> None:
 
 @contextmanager
 def atomic(path: Path, *, force: bool = False) -> Iterator[Path]:
-    """A temporary name beside `path` that becomes `path` when the block ends well."""
+    """Give a temporary path beside `path`; rename it to `path` when the block ends without error.
+
+    Parameters
+    ----------
+    path : Path
+        The file to write. Its folder is made if it does not exist.
+    force : bool, default False
+        Overwrite an existing file.
+
+    Raises
+    ------
+    DataError
+        If the file exists and `force` is not set, or the file system refuses to write.
+    """
     refuse_overwrite(path, force)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
@@ -34,13 +47,13 @@ def atomic(path: Path, *, force: bool = False) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str, *, force: bool = False) -> None:
-    """Write UTF-8 text."""
+    """Write text as UTF-8; see `atomic` for the errors."""
     with atomic(path, force=force) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def table_format(path: Path) -> str:
-    """Either "csv" or "parquet", by the name of the file."""
+    """Return "csv" or "parquet" by the name of the file; raise `InputError` for another name."""
     suffix = path.suffix.lower()
     if suffix not in (".csv", ".parquet"):
         raise InputError(f"{path} must end in .csv or .parquet.")
@@ -48,7 +61,7 @@ def table_format(path: Path) -> str:
 
 
 def write_table(path: Path, columns: Mapping[str, Any], *, force: bool = False) -> None:
-    """Write columns of equal length as CSV or Parquet; times are UTC."""
+    """Write columns of equal length as CSV or Parquet, by the name of the file; times are UTC."""
     from pyarrow import csv, parquet
 
     kind, table = table_format(path), arrow_table(columns)
@@ -60,7 +73,7 @@ def write_table(path: Path, columns: Mapping[str, Any], *, force: bool = False) 
 
 
 def arrow_table(columns: Mapping[str, Any]) -> Any:
-    """Columns of equal length as a pyarrow table; times are UTC."""
+    """Return columns of equal length as a pyarrow table; times are UTC."""
     import pyarrow as pa
 
     arrays = {}
@@ -71,7 +84,7 @@ def arrow_table(columns: Mapping[str, Any]) -> Any:
 
 
 def _utc(times: Any) -> Any:
-    """Times as UTC in the coarsest unit that loses nothing, so that text stays short."""
+    """Return times as UTC in the coarsest unit that is exact, so that their text is short."""
     import pyarrow as pa
 
     for unit in ("s", "ms", "us"):

@@ -1,4 +1,4 @@
-"""A home and its appliances (Section II-A of the paper).
+"""A home and its appliances (Section II-A of the paper), and its file in TOML.
 
 The paper's P is `Home.powers` [W], its δ is `Home.tolerance` [W].
 """
@@ -35,15 +35,16 @@ OPTIONAL_NUMBERS = (
 
 @dataclass(frozen=True)
 class Appliance:
-    """One appliance: A_i of the paper, with its mean power P_i.
+    """One appliance: the paper's A_i with its mean power P_i.
 
     Parameters
     ----------
     name : str
+        Name of the appliance, unique in a home.
     power : float, optional
-        Mean power while on [W]; the mean of `levels` if only those are given.
-    levels : sequence of float
-        The powers [W] of its on-states, ascending, for an appliance with more than one.
+        Mean power while on [W]; by default the mean of `levels`.
+    levels : sequence of float, optional
+        Powers [W] of its on-states, for an appliance with more than one.
     run_s : float, optional
         Usual length of one run [s].
     runs_per_day : float, optional
@@ -120,7 +121,7 @@ class Appliance:
 
     @property
     def duty(self) -> float | None:
-        """Usual share of the day it is on, if its habits are known."""
+        """Usual share of the day during which it is on, or None if its habits are unknown."""
         if self.run_s is None or self.runs_per_day is None:
             return None
         return min(1.0, self.run_s * self.runs_per_day / SECONDS_PER_DAY)
@@ -128,16 +129,31 @@ class Appliance:
 
 @dataclass(frozen=True)
 class Home:
-    """What an attacker knows about a household.
+    """The appliances of a household, as far as an attacker knows them.
 
     Parameters
     ----------
-    appliances : sequence of Appliance
+    appliances : iterable of Appliance
+        At least one; their names differ.
     tolerance : float
-        The paper's δ [W]: how far a jump of the meter may be from the power that switched.
-    base_load : float
-        Power drawn all the time and by nothing named [W].
-    name : str
+        The paper's δ [W]: largest difference between a jump of the meter and the power that
+        switched.
+    base_load : float, default 0
+        Power that is drawn all the time by no named appliance [W].
+    name : str, default "home"
+        Name of the home.
+
+    Raises
+    ------
+    InputError
+        If there is no appliance, two have the same name, or a number is out of range.
+
+    Examples
+    --------
+    >>> import hushmeter as hm
+    >>> home = hm.Home([hm.Appliance("kettle", 2000.0), hm.Appliance("fridge", 120.0)], 20.0)
+    >>> home.powers.tolist()
+    [2000.0, 120.0]
     """
 
     appliances: tuple[Appliance, ...]
@@ -181,20 +197,29 @@ class Home:
         return tuple(appliance.name for appliance in self.appliances)
 
     def index(self, name: str) -> int:
-        """Column of the appliance called `name`."""
+        """Return the column of the appliance called `name`; raise `UnknownNameError` if unknown."""
         if name not in self.names:
             raise UnknownNameError("appliance", name, self.names)
         return self.names.index(name)
 
     def subset(self, names: Iterable[str]) -> Home:
-        """The same home with only the named appliances, in the given order."""
+        """Return the home with only the named appliances, in the given order."""
         chosen = [self.appliances[self.index(name)] for name in names]
         return Home(chosen, self.tolerance, self.base_load, self.name)
 
     def label(self, trace: Trace) -> Trace:
-        """The trace with the truth of this home's appliances, from its appliance columns.
+        """Return the trace with the true states of this home's appliances.
 
-        An appliance counts as on above half of its mean power.
+        Parameters
+        ----------
+        trace : Trace
+            With a column of power for every appliance of the home. An appliance counts as on
+            above half of its mean power.
+
+        Raises
+        ------
+        DataError
+            If the trace lacks the power of an appliance.
         """
         missing = [name for name in self.names if name not in (trace.names or ())]
         if trace.power is None or trace.names is None or missing:
@@ -204,31 +229,47 @@ class Home:
         return trace.with_truth(power > self.powers / 2, power, self.names)
 
     def check(self, trace: Trace | None = None) -> AssumptionCheck:
-        """Assumptions 1–3 of the paper, checked on this home and, if given, on a trace."""
+        """Check Assumptions 1–3 of the paper on this home and, if given, on a trace."""
         from hushmeter.assumptions import check_assumptions
 
         return check_assumptions(self, trace)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the home as TOML; an existing file is kept unless `force`."""
+        """Write the home as TOML; raise `DataError` if the file exists, unless `force` is set."""
         from hushmeter.files import write_text
 
         write_text(Path(path), self.to_toml(), force=force)
 
     def to_toml(self) -> str:
-        """The home as TOML text."""
+        """Return the home as TOML text."""
         import tomli_w
 
         return tomli_w.dumps(_to_table(self))
 
     @classmethod
     def from_toml(cls, text: str) -> Home:
-        """The home behind TOML text; raises `InputError` or `tomllib.TOMLDecodeError`."""
+        """Return the home that TOML text describes.
+
+        Raises
+        ------
+        tomllib.TOMLDecodeError
+            If the text is not TOML.
+        InputError
+            If the text describes no valid home.
+        """
         return _from_table(tomllib.loads(text))
 
 
 def read_home(path: str | Path) -> Home:
-    """Read a home from the TOML that `Home.save` writes.
+    """Read a home from the TOML file that `Home.save` writes.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    Home
 
     Raises
     ------
@@ -247,6 +288,7 @@ def read_home(path: str | Path) -> Home:
 
 
 def _to_table(home: Home) -> dict[str, Any]:
+    """The home as a table of TOML; fields without a value are left out."""
     return {
         "name": home.name,
         "tolerance": home.tolerance,
@@ -259,6 +301,7 @@ def _to_table(home: Home) -> dict[str, Any]:
 
 
 def _from_table(table: dict[str, Any]) -> Home:
+    """The home that a table of TOML describes; raise `InputError` if it is not valid."""
     appliances = table.get("appliance")
     if not isinstance(appliances, list) or not all(isinstance(a, dict) for a in appliances):
         raise InputError("it has no [[appliance]] entries.")
@@ -280,6 +323,7 @@ def _from_table(table: dict[str, Any]) -> Home:
 
 
 def _refuse_unknown_keys(table: dict[str, Any], known: set[str], kind: str) -> None:
+    """Raise `UnknownNameError` for the first key that is not known."""
     for key in table:
         if key not in known:
             raise UnknownNameError(f"{kind} entry", key, known)

@@ -1,8 +1,8 @@
-"""How much did the attacker see? Accuracies of the paper and what they hide.
+"""Scores of an attack: the accuracies of the paper, with their floors.
 
-α alone misleads: in a home that is mostly off, "everything is off" scores high. Every score
-therefore carries its floors, F1, balanced accuracy and, per appliance, the visibility: the share
-of what a guess without data leaves open that the attacker closed.
+The accuracy α alone misleads: in a home that is mostly off, "everything is off" scores high. Every
+score therefore contains its floors, F1 and balanced accuracy, and for every appliance its
+visibility: how much of the error of a guess without data the attacker removed.
 """
 
 from __future__ import annotations
@@ -21,30 +21,37 @@ from hushmeter.trace import Trace
 
 @dataclass(frozen=True)
 class ApplianceScore:
-    """What was seen of one appliance.
+    """The score of an attack on one appliance.
 
     Attributes
     ----------
     name : str
+        Name of the appliance.
     alpha : float
-        Share of readings whose state was named rightly.
+        Share of readings with the correct state.
     off_floor : float
-        The same for "always off": one minus its share of time on.
+        α of the answer "always off".
     hold_floor : float
-        The same for "as at the first reading".
+        α of the answer "always as at the first reading".
     floor : float
-        The better of "always off" and "always on": the best guess without data.
+        α of the better one of "always off" and "always on": the best answer without data.
     visibility : float
-        (α − floor)/(1 − floor): 1 all seen, 0 no better than the guess, negative worse; NaN for
-        an appliance that never switches.
+        (α − floor)/(1 − floor): 1 if every state is correct, 0 if the attacker is as good as the
+        best answer without data, negative if worse; NaN if the appliance never switches.
     f1 : float
-        Harmonic mean of precision and recall of "on"; NaN if never on in truth or answer.
+        Harmonic mean of precision and recall of "on"; NaN if it is never on in truth and answer.
     balanced_accuracy : float
-        Mean share named rightly of the on and the off readings that there are.
+        Mean of the shares of on-readings and of off-readings with the correct state; if there is
+        only one kind, the share of that kind.
     mcc : float
-        Matthews correlation coefficient, 0 where undefined.
+        Matthews correlation coefficient; 0 if it is undefined.
     kolter : float
-        1 − Σ|P − P̂|/(2 ΣP) of its power; NaN without power.
+        1 − Σ|P − P̂|/(2 ΣP) of its power [1]_; NaN without power.
+
+    References
+    ----------
+    .. [1] J. Z. Kolter and M. J. Johnson, "REDD: A public data set for energy disaggregation
+       research", SustKDD workshop, 2011.
     """
 
     name: str
@@ -61,23 +68,25 @@ class ApplianceScore:
 
 @dataclass(frozen=True)
 class Score:
-    """The score of one attack; means are over appliances.
+    """The score of one attack on all appliances.
 
     Attributes
     ----------
     alpha : float
-        α = 1 − ‖X̄ − X⁰‖₁/(NT): Eq. (acc_one) on switches, α_m on states.
+        α = 1 − ‖X̄ − X⁰‖₁/(NT), the share of correct states: the paper's Eq. (acc_one) if it is
+        computed on switches, its α_m if it is computed on states.
     alpha_floor : float
-        α of "everything off".
+        α of the answer "everything off".
     hold_floor : float
-        α of "as at the first reading".
+        α of the answer "everything as at the first reading".
     f1, balanced_accuracy, mcc : float
-        Macro means; appliances without a value are left out.
+        Means over the appliances; an appliance without a value is left out.
     kolter : float
-        Kolter and Johnson's 1 − Σ|P − P̂|/(2 ΣP) over all appliances; NaN without power.
+        1 − Σ|P − P̂|/(2 ΣP) over all appliances; NaN without power.
     per_appliance : tuple of ApplianceScore
+        The score of each appliance, in the order of the columns.
     group_alphas : tuple of float
-        α_i of each group given, largest powers first; empty without groups.
+        α_i of each group of columns; empty without groups.
     """
 
     alpha: float
@@ -91,15 +100,15 @@ class Score:
     group_alphas: tuple[float, ...] = ()
 
     def __getitem__(self, name: str) -> ApplianceScore:
-        """The appliance called `name`."""
+        """Return the score of the appliance called `name`."""
         for appliance in self.per_appliance:
             if appliance.name == name:
                 return appliance
-        raise InputError(f"no appliance named {name!r} was scored.")
+        raise InputError(f"the score has no appliance named {name!r}.")
 
 
 def accuracy(states: ArrayLike, truth: ArrayLike) -> float:
-    """α = 1 − ‖X̄ − X⁰‖₁/(NT): the share of equal entries."""
+    """α = 1 − ‖X̄ − X⁰‖₁/(NT): the share of equal entries of two arrays of shape (T, N)."""
     guessed, actual = _pair(states, truth)
     return float((guessed == actual).mean())
 
@@ -118,7 +127,7 @@ def hierarchy_accuracy(alphas: ArrayLike, groups: Iterable[IntArray]) -> float:
 
 
 def kolter_accuracy(power: ArrayLike, true_power: ArrayLike) -> float:
-    """1 − Σ|P − P̂|/(2 ΣP) [Kolter and Johnson 2011]; NaN where no power was drawn."""
+    """1 − Σ|P − P̂|/(2 ΣP), the accuracy of Kolter and Johnson; NaN if no power was drawn."""
     guessed, actual = np.asarray(power, float), np.asarray(true_power, float)
     if guessed.shape != actual.shape:
         raise InputError(f"power has shape {guessed.shape}, the truth {actual.shape}.")
@@ -140,12 +149,27 @@ def score(
     Parameters
     ----------
     states : array_like of bool, shape (T, N)
+        Predicted states.
     truth : Trace with states, or array_like of bool, shape (T, N)
+        True states.
     power, true_power : array_like, shape (T, N), optional
-        Predicted and true power [W] for Kolter's accuracy; a trace brings its own truth.
-    groups : iterable of index arrays
-        Hierarchies, for α_i.
-    names : sequence of str, optional
+        Predicted and true power [W], for the accuracy of Kolter and Johnson. The true power is
+        taken from `truth` if that is a trace with power.
+    groups : iterable of index arrays, optional
+        Groups of columns, such as hierarchies, for α_i.
+    names : iterable of str, optional
+        Names of the columns; by default those of the trace.
+
+    Returns
+    -------
+    Score
+
+    Raises
+    ------
+    InputError
+        If shapes differ, or states are not 0 or 1.
+    DataError
+        If there is nothing to score, or the trace has no true states.
     """
     if isinstance(truth, Trace):
         names = truth.names if names is None else names
@@ -175,14 +199,14 @@ def score(
 
 @dataclass(frozen=True)
 class ShareScore:
-    """How well the share of time on was told on a release of means over longer intervals.
+    """Errors of the predicted share of time on, for releases of means over longer intervals.
 
     Attributes
     ----------
     error : float
-        Mean absolute error of the on-share over intervals and appliances.
+        Mean absolute error of the share over intervals and appliances.
     off_error : float
-        The same for "everything off": the mean share of time on.
+        The same for the answer "everything off", which is the mean share of time on.
     per_appliance : array, shape (N,)
         Mean absolute error of each appliance.
     """
@@ -193,7 +217,7 @@ class ShareScore:
 
 
 def on_shares(trace: Trace, every: float | str) -> FloatArray:
-    """True share of time on of every appliance in each interval of `trace.coarsen(every)`."""
+    """Return the true share of time on in each coarse interval, shape (T', N)."""
     shares = Trace(
         trace.readings,
         trace.interval_s,
@@ -211,12 +235,21 @@ def score_shares(shares: ArrayLike, truth: Trace, every: float | str) -> ShareSc
     Parameters
     ----------
     shares : array_like, shape (T', N)
-        Predicted share of time on in each coarse interval: probabilities, or states.
+        Predicted share of time on in each coarse interval: probabilities or states.
     truth : Trace with states
-        Before it was coarsened. Against the majority state, use `score` with
-        `truth.coarsen(every)`.
+        The trace before it was made coarser. To compare with the state of most of an interval
+        instead, use `score` with `truth.coarsen(every)`.
     every : float or str
         Length of a coarse interval, as given to `Trace.coarsen`.
+
+    Returns
+    -------
+    ShareScore
+
+    Raises
+    ------
+    InputError
+        If the shapes differ, or a share is not between 0 and 1.
     """
     guessed, actual = np.asarray(shares, np.float64), on_shares(truth, every)
     if guessed.shape != actual.shape:
@@ -230,6 +263,7 @@ def score_shares(shares: ArrayLike, truth: Trace, every: float | str) -> ShareSc
 def _score_appliance(
     name: str, guessed: BoolArray, actual: BoolArray, kolter: float
 ) -> ApplianceScore:
+    """Score the states of one appliance, shape (T,)."""
     hits = int((guessed & actual).sum())
     false_alarms = int((guessed & ~actual).sum())
     misses = int((~guessed & actual).sum())
@@ -261,6 +295,7 @@ def _score_appliance(
 def _kolter_per_appliance(
     power: ArrayLike | None, true_power: ArrayLike | None, shape: tuple[int, ...]
 ) -> FloatArray:
+    """The accuracy of Kolter and Johnson of each appliance, shape (N,); NaN without power."""
     if power is None or true_power is None:
         return np.full(shape[1], math.nan)
     guessed, actual = np.asarray(power, float), np.asarray(true_power, float)
@@ -270,6 +305,7 @@ def _kolter_per_appliance(
 
 
 def _pair(states: ArrayLike, truth: ArrayLike) -> tuple[BoolArray, BoolArray]:
+    """Check that two arrays of states have the same shape (T, N), and return them as bool."""
     guessed, actual = np.asarray(states), np.asarray(truth)
     if guessed.ndim != 2 or guessed.shape != actual.shape:
         raise InputError(f"states have shape {guessed.shape}, the truth {actual.shape}.")
@@ -282,6 +318,7 @@ def _pair(states: ArrayLike, truth: ArrayLike) -> tuple[BoolArray, BoolArray]:
 
 
 def _names(names: Iterable[str] | None, n: int) -> tuple[str, ...]:
+    """The names of n columns; they are numbered if no names are given."""
     given = tuple(f"appliance {i + 1}" for i in range(n)) if names is None else tuple(names)
     if len(given) != n:
         raise InputError(f"{len(given)} names were given for {n} appliances.")
@@ -289,9 +326,11 @@ def _names(names: Iterable[str] | None, n: int) -> tuple[str, ...]:
 
 
 def _ratio(part: float, whole: float) -> float:
+    """part/whole, or NaN if the whole is zero."""
     return part / whole if whole > 0 else math.nan
 
 
 def _mean_of(values: Iterable[float]) -> float:
+    """The mean of the values that are not NaN, or NaN if there are none."""
     known = [value for value in values if not math.isnan(value)]
     return sum(known) / len(known) if known else math.nan

@@ -1,6 +1,7 @@
-"""A series of meter readings with its time, its gaps and, where known, its truth.
+"""A series of meter readings with its times, its gaps and, if known, the true states.
 
-y_t of the paper is `Trace.readings` [W], X its `states`, Δ its `switches` and K its `jumps`.
+The paper's y is `Trace.readings` [W], its X is `Trace.states`, its Δ is `Trace.switches` and its K
+is `Trace.jumps`.
 """
 
 from __future__ import annotations
@@ -81,20 +82,37 @@ class Trace:
     interval_s : float
         Length of one interval [s].
     start : str, datetime or datetime64
-        Start of the first interval; text and datetimes must carry a time zone, a datetime64 is
-        taken as UTC.
+        Start of the first interval. Text and datetimes need a time zone; a datetime64 is UTC.
     states : array_like of bool, shape (T, N), optional
-        True on/off states, X of the paper.
+        True on/off states, the paper's X.
     power : array_like, shape (T, N), optional
         True power of each appliance [W].
     names : sequence of str, optional
         Appliance names of the columns of `states` and `power`.
     steps : array_like of int, shape (T,), optional
-        Position of each reading on the time grid, counted in intervals from `start`, strictly
-        ascending; without it the readings are contiguous. A step of more than one is a gap.
+        Time of each reading, counted in intervals from `start`, strictly ascending. Without
+        steps the readings are contiguous. A difference of more than one is a gap.
     metering : Metering, optional
         How the meter made the readings; an ideal meter by default. Parts, coarser traces and
         traces with other readings keep it.
+
+    Raises
+    ------
+    InputError
+        If an argument has the wrong shape or type, or the start has no time zone.
+    DataError
+        If there is no reading, a value is not finite, or time repeats or goes backwards.
+
+    Notes
+    -----
+    A trace never changes. It shares the memory of the arrays that it was made of.
+
+    Examples
+    --------
+    >>> import hushmeter as hm
+    >>> trace = hm.Trace([120.0, 2120.0, 2118.0], interval_s=6.0, start="2024-01-01T00:00Z")
+    >>> trace.jumps().tolist()
+    [0.0, 2000.0, 2.0]
     """
 
     readings: FloatArray
@@ -145,12 +163,12 @@ class Trace:
         return int(self.readings.size)
 
     def __getitem__(self, part: slice) -> Trace:
-        """A contiguous part; its start is the time of its first reading."""
+        """Return the part `trace[first:stop]`; it starts at the time of its first reading."""
         if not isinstance(part, slice) or part.step not in (None, 1):
-            raise InputError("a trace is cut with trace[first:stop].")
+            raise InputError("cut a trace with trace[first:stop], without a step.")
         first, stop, _ = part.indices(len(self))
         if stop <= first:
-            raise DataError(f"trace[{first}:{stop}] holds no reading.")
+            raise DataError(f"trace[{first}:{stop}] has no reading.")
         return Trace(
             self.readings[part],
             self.interval_s,
@@ -163,7 +181,7 @@ class Trace:
         )
 
     def replace_readings(self, readings: ArrayLike) -> Trace:
-        """The same times and truth with other readings, such as released ones."""
+        """Return a trace with the same times and truth and other readings [W], shape (T,)."""
         values = finite_vector("readings", readings)
         if values.size != len(self):
             raise InputError(f"readings must have {len(self)} entries, got {values.size}.")
@@ -181,7 +199,7 @@ class Trace:
     def with_truth(
         self, states: ArrayLike, power: ArrayLike | None = None, names: Iterable[str] | None = None
     ) -> Trace:
-        """The same readings with another truth."""
+        """Return a trace with the same readings and other true states, powers and names."""
         return Trace(
             self.readings,
             self.interval_s,
@@ -194,10 +212,26 @@ class Trace:
         )
 
     def coarsen(self, every: float | str) -> Trace:
-        """Means over longer intervals, such as "30min", that start at whole multiples in UTC.
+        """Return means over longer intervals, which start at whole multiples of `every` in UTC.
 
-        An interval with a reading missing is left out and becomes a gap. True states become the
-        state of at least half of the interval.
+        Parameters
+        ----------
+        every : float or str
+            Length of the new interval [s], or text such as "30min". It must be a whole multiple
+            of the interval of the trace.
+
+        Returns
+        -------
+        Trace
+            An interval with a missing reading is left out and becomes a gap. An appliance is on
+            in an interval if it was on in at least half of its readings.
+
+        Raises
+        ------
+        InputError
+            If `every` is not a whole multiple of the interval.
+        DataError
+            If no interval is complete.
         """
         window = intervals_in(every, self.interval_s)
         length = window * self.interval_s
@@ -260,7 +294,7 @@ class Trace:
 
     @cached_property
     def run_starts(self) -> BoolArray:
-        """True at the first reading of every contiguous run, shape (T,)."""
+        """True at the first reading after every gap and at the first of all, shape (T,)."""
         starts = np.zeros(len(self), dtype=np.bool_)
         if self.steps is not None:
             starts[1:] = np.diff(self.steps) > 1
@@ -269,21 +303,24 @@ class Trace:
 
     @property
     def runs(self) -> list[slice]:
-        """The contiguous runs, as slices of the readings."""
+        """The stretches without a gap, as slices of the readings."""
         first = np.flatnonzero(self.run_starts)
         stop = np.append(first[1:], len(self))
         return [slice(int(a), int(b)) for a, b in zip(first, stop, strict=True)]
 
     def jumps(self, *, signed: bool = False) -> FloatArray:
-        """K_t = |y_t − y_{t−1}| [W], shape (T,); zero where a run starts.
+        """K_t = |y_t − y_{t−1}| [W], shape (T,); zero after a gap.
 
-        With `signed`, y_t − y_{t−1} itself.
+        Parameters
+        ----------
+        signed : bool, default False
+            Return y_t − y_{t−1} instead of its size.
         """
         return jumps(self.readings, self.run_starts, signed=signed)
 
     @cached_property
     def switches(self) -> BoolArray:
-        """Δ_t = |X_t − X_{t−1}|, shape (T, N); False where a run starts."""
+        """Δ_t = |X_t − X_{t−1}|, shape (T, N); False after a gap."""
         states = self.truth()
         switches = np.zeros_like(states)
         np.not_equal(states[1:], states[:-1], out=switches[1:])
@@ -292,14 +329,14 @@ class Trace:
 
     @property
     def sparsity(self) -> float:
-        """s = 1 − Σ_t ‖X_{t+1} − X_t‖₀ / (N (T − 1)) (Appendix B), over pairs within runs."""
+        """s = 1 − Σ_t ‖X_{t+1} − X_t‖₀ / (N (T − 1)) (Appendix B), over steps without a gap."""
         pairs = len(self) - int(self.run_starts.sum())
         if pairs == 0:
             raise DataError("sparsity needs two readings in a row.")
         return 1.0 - float(self.switches.sum()) / float(pairs * self.switches.shape[1])
 
     def truth(self) -> BoolArray:
-        """The true states, or an error that says they are missing."""
+        """Return the true states, shape (T, N); raise `DataError` if the trace has none."""
         if self.states is None:
             raise DataError("this trace has no true states; give sub-metered data to compare with.")
         return self.states
@@ -308,7 +345,7 @@ class Trace:
 def jumps(
     readings: FloatArray, run_starts: BoolArray | None = None, *, signed: bool = False
 ) -> FloatArray:
-    """K_t = |y_t − y_{t−1}| [W] (or signed), zero at index 0 and wherever a run starts."""
+    """K_t = |y_t − y_{t−1}| [W] (or signed), zero at index 0 and wherever `run_starts` is True."""
     steps = np.zeros_like(readings)
     np.subtract(readings[1:], readings[:-1], out=steps[1:])
     if run_starts is not None:
@@ -317,7 +354,7 @@ def jumps(
 
 
 def intervals_in(every: float | str, interval_s: float) -> int:
-    """How many intervals make up `every`, such as "30min"; refused unless a whole number."""
+    """Return the number of intervals in `every`, such as "30min"; raise unless it is whole."""
     length = seconds("every", every)
     count = round(length / interval_s)
     if count < 1 or abs(count * interval_s - length) > 1e-6 * length:
@@ -328,7 +365,7 @@ def intervals_in(every: float | str, interval_s: float) -> int:
 
 
 def iso(moment: np.datetime64) -> str:
-    """A UTC time as ISO 8601 text, without a fraction where there is none."""
+    """Format a UTC time as ISO 8601 text; whole seconds get no fraction."""
     text = np.datetime_as_string(moment.astype("datetime64[ns]"))
     whole, _, fraction = str(text).partition(".")
     fraction = fraction.rstrip("0")
@@ -336,7 +373,7 @@ def iso(moment: np.datetime64) -> str:
 
 
 def utc(moment: str | datetime | np.datetime64) -> np.datetime64:
-    """`moment` as datetime64[ns] in UTC; text or a datetime without a zone is refused."""
+    """Return a time as datetime64[ns] in UTC; raise `InputError` if text has no time zone."""
     if isinstance(moment, np.datetime64):
         if np.isnat(moment):
             raise InputError("start must be a time, got NaT.")
@@ -349,11 +386,12 @@ def utc(moment: str | datetime | np.datetime64) -> np.datetime64:
     if not isinstance(parsed, datetime):
         raise InputError(f"start must be an ISO 8601 time, got {moment!r}.")
     if parsed.tzinfo is None:
-        raise InputError(f"start {moment} has no time zone; write it as UTC with a Z at its end.")
+        raise InputError(f"start {moment} has no time zone; write it in UTC with a Z at its end.")
     return np.datetime64(parsed.astimezone(UTC).replace(tzinfo=None), "ns")
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """A view that cannot be written to; the array of the caller stays writable."""
     view = array.view()
     view.flags.writeable = False
     return view
@@ -362,6 +400,7 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
 def _truth(
     name: str, values: ArrayLike | None, length: int, names: tuple[str, ...] | None, dtype: type
 ) -> NDArray[Any] | None:
+    """Check true states or powers, shape (T, N), and return them read-only."""
     if values is None:
         return None
     array = np.asarray(values)
@@ -378,6 +417,7 @@ def _truth(
 
 
 def _ascending(steps: ArrayLike, length: int) -> IntArray:
+    """Check that steps are whole and strictly ascending, and return them read-only."""
     array = np.asarray(steps)
     if array.shape != (length,) or array.dtype.kind not in "iu":
         raise InputError(f"steps must be {length} whole numbers.")
@@ -390,7 +430,7 @@ def _ascending(steps: ArrayLike, length: int) -> IntArray:
 
 
 def check_interval(interval_s: Any) -> int:
-    """A whole number of seconds that divides a day."""
+    """Return the interval of a fleet [s]; raise unless it is whole and divides a day."""
     seconds = whole("interval_s", interval_s)
     if SECONDS_PER_DAY % seconds:
         raise InputError(f"interval_s must divide a day of 86400 s, got {seconds}.")
@@ -398,7 +438,7 @@ def check_interval(interval_s: Any) -> int:
 
 
 def watts_per(unit: str, interval_s: int) -> float:
-    """Watts that one `unit` stands for; Wh and kWh are the energy of one interval."""
+    """Return the watts of one `unit`; Wh and kWh are the energy of one interval."""
     hours = interval_s / 3600
     table = {"W": 1.0, "kW": 1000.0, "Wh": 1 / hours, "kWh": 1000.0 / hours}
     if unit not in table:

@@ -1,4 +1,4 @@
-"""What the noise costs those who use the readings: from the known law, before any release."""
+"""Expected errors of released readings, computed from the distribution of the noise."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ class Cost:
     interval_s : float
         Length of a released reading [s].
     reading_w : float
-        Of one released reading, E|n| [W].
+        Error of one released reading, E|n| [W].
     hourly_w : float
-        Of the mean power of an hour [W]; for readings longer than an hour, of one reading.
+        Error of the mean power of an hour [W]; the error of one reading if that is longer.
     daily_kwh : float
-        Of the energy of a day [kWh].
+        Error of the energy of a day [kWh].
     monthly_kwh : float
-        Of the energy of 30 days [kWh].
+        Error of the energy of 30 days [kWh].
     monthly_bill : float
-        The same in money, at `price_per_kwh`.
+        Error of the bill of 30 days, at `price_per_kwh`.
     price_per_kwh : float
+        Price of one kWh.
     """
 
     interval_s: float
@@ -48,18 +49,31 @@ class Cost:
 def expect_cost(
     mechanism: Mechanism, interval_s: float, *, price_per_kwh: float = PRICE_PER_KWH
 ) -> Cost:
-    """The errors that a mechanism causes in readings of a given interval.
-
-    Errors of independent readings add up by the square root of their number: a sum of n has
-    standard deviation σ√n and, being nearly normal, mean absolute error σ√(2n/π). The meter's own
-    energy is thus released with a small error although every reading is far off.
+    """Compute the errors that a mechanism causes in readings of a given length.
 
     Parameters
     ----------
     mechanism : Mechanism
+        The noise of one released reading.
     interval_s : float
         Length of a released reading [s].
-    price_per_kwh : float
+    price_per_kwh : float, default 0.30
+        Price of one kWh.
+
+    Returns
+    -------
+    Cost
+
+    Raises
+    ------
+    InputError
+        If the interval is not positive, or the price is negative.
+
+    Notes
+    -----
+    The noise of different readings is independent. The sum of n readings therefore has the
+    standard deviation σ√n and, because it is nearly normal, the mean absolute error σ√(2n/π). The
+    relative error of an energy is thus much smaller than that of a reading.
     """
     interval_s = positive("interval_s", interval_s)
     price = non_negative("price_per_kwh", price_per_kwh)
@@ -79,13 +93,13 @@ def expect_cost(
 
 
 def _mean_abs_of_sum(mechanism: Mechanism, readings: float) -> float:
-    """E|Σ n| [W] of so many independent readings; less than one is a part of one."""
+    """E|Σ n| [W] of a number of independent readings; a number below 1 is a part of one."""
     if readings <= 1:
         return mechanism.mean_abs * readings
     return mechanism.std * math.sqrt(2 * readings / math.pi)
 
 
 def _sum_error(mechanism: Mechanism, readings: float, interval_s: float) -> float:
-    """E|Σ n| as energy [kWh]."""
+    """E|Σ n| of a number of independent readings as energy [kWh]."""
     joules = _mean_abs_of_sum(mechanism, readings) * interval_s
     return joules / SECONDS_PER_HOUR / 1000

@@ -1,4 +1,4 @@
-"""Writers: a trace as a file that other tools open."""
+"""Writers of traces as files that other tools can read."""
 
 from __future__ import annotations
 
@@ -14,19 +14,32 @@ SUFFIXES = (".csv", ".parquet", ".h5", ".hdf5", ".xml")
 
 
 def write_meter(path: str | Path, trace: Trace, *, force: bool = False) -> None:
-    """Write readings as CSV, Parquet, NILMTK-shaped HDF5 or Green Button XML, by the file's name.
-
-    CSV and Parquet hold timestamp (UTC, interval start), watts, and a column per appliance where
-    its power is known. HDF5 (.h5) holds one NILMTK building: meter 1 is the site meter, the
-    others are the appliances. Green Button XML holds watt-hours per interval and no appliances.
+    """Write readings as CSV, Parquet, NILMTK's HDF5 or Green Button XML, by the file's name.
 
     Parameters
     ----------
     path : str or Path
         Ends in .csv, .parquet, .h5 (or .hdf5) or .xml.
     trace : Trace
-    force : bool
+        The readings [W].
+    force : bool, default False
         Overwrite an existing file.
+
+    Raises
+    ------
+    InputError
+        If the name has another ending, or the format cannot hold the trace.
+    DataError
+        If the file exists and `force` is not set, or cannot be written.
+    MissingExtraError
+        If HDF5 is asked for and the extra `nilmtk` is not installed.
+
+    Notes
+    -----
+    CSV and Parquet hold the columns timestamp (UTC, start of the interval) and watts, and one
+    column for each appliance whose power is known. HDF5 holds one building in NILMTK's layout:
+    meter 1 is the site meter, the others are the appliances. Green Button XML holds watt-hours
+    per interval and no appliances.
     """
     target = Path(path)
     suffix = target.suffix.lower()
@@ -36,7 +49,9 @@ def write_meter(path: str | Path, trace: Trace, *, force: bool = False) -> None:
         columns = {"timestamp": trace.times, "watts": trace.readings}
         for name, power in appliance_columns(trace).items():
             if name in columns:
-                raise InputError(f"an appliance named {name!r} would hide the meter's column.")
+                raise InputError(
+                    f"an appliance cannot be named {name!r}, like a column of the meter."
+                )
             columns[name] = power
         write_table(target, columns, force=force)
     elif suffix in (".h5", ".hdf5"):
@@ -52,7 +67,7 @@ def write_meter(path: str | Path, trace: Trace, *, force: bool = False) -> None:
 
 
 def appliance_columns(trace: Trace) -> dict[str, FloatArray]:
-    """Power of each appliance [W] under its name, or its number where there are no names."""
+    """Return the power of each appliance [W] by its name, or by its number without names."""
     if trace.power is None:
         return {}
     names = trace.names or [f"appliance_{i + 1}" for i in range(trace.power.shape[1])]

@@ -1,8 +1,9 @@
-"""A trace as a Green Button feed, so that the tools a household uses still open it.
+"""Writer of Green Button feeds, which the tools of households and utilities can read.
 
-One UsagePoint, one MeterReading, one ReadingType (energy delivered per interval), and an
-IntervalBlock per contiguous run of at most 10 000 readings. The feed names nobody. Its identifiers
-are made from its place in the feed, so that the same trace gives the same file.
+A feed has one UsagePoint, one MeterReading, one ReadingType (energy delivered per interval), and
+an IntervalBlock for every stretch of at most 10 000 readings without a gap. The feed contains no
+name or address. Its identifiers are derived from the position of an entry in the feed, so that
+the same trace always gives the same file.
 """
 
 from __future__ import annotations
@@ -23,22 +24,41 @@ BASE = "/espi/1_1/resource"
 POINT = f"{BASE}/RetailCustomer/1/UsagePoint/1"
 METER = f"{POINT}/MeterReading/1"
 TYPE = f"{BASE}/ReadingType/1"
+# Powers of ten of the unit: nano-watt-hours, or micro-watt-hours if a value would need more than
+# the 48 bits of an ESPI integer.
 FINE, COARSE = -9, -6
 LARGEST_VALUE = 2.0**47
 LONGEST_BLOCK = 10_000
 
 
 def write_green_button(path: Path, trace: Trace, *, force: bool = False) -> None:
-    """Energy per interval as whole nano- or micro-watt-hours; intervals must be whole seconds."""
+    """Write the energy of every interval in whole nano- or micro-watt-hours.
+
+    Parameters
+    ----------
+    path : Path
+    trace : Trace
+        With an interval of whole seconds.
+    force : bool, default False
+        Overwrite an existing file.
+
+    Raises
+    ------
+    InputError
+        If the interval is not a whole number of seconds.
+    DataError
+        If the file exists and `force` is not set, or cannot be written.
+    """
     if abs(trace.interval_s - round(trace.interval_s)) > 1e-9:
         raise InputError(
-            f"a Green Button interval has whole seconds, this trace {trace.interval_s:g} s; "
-            "coarsen it first."
+            f"Green Button needs an interval of whole seconds, but the trace has "
+            f"{trace.interval_s:g} s; release means over longer intervals."
         )
     write_text(path, "".join(_feed(trace)), force=force)
 
 
 def _feed(trace: Trace) -> Iterator[str]:
+    """The parts of the XML text, in order."""
     updated = iso(trace.times[-1].astype("datetime64[s]"))
     yield '<?xml version="1.0" encoding="UTF-8"?>\n'
     yield f'<feed xmlns="{ATOM}">\n<id>{_identifier("feed")}</id>\n'
@@ -61,6 +81,7 @@ def _feed(trace: Trace) -> Iterator[str]:
 
 
 def _reading_type(trace: Trace, exponent: int) -> str:
+    """The ReadingType: energy (kind 12) in watt-hours (uom 72), delivered (flowDirection 1)."""
     parts = {
         "accumulationBehaviour": 4,
         "commodity": 1,
@@ -78,13 +99,14 @@ def _reading_type(trace: Trace, exponent: int) -> str:
 
 
 def _blocks(trace: Trace) -> Iterator[tuple[int, int]]:
-    """First and last row of every block: a run, or a part of one."""
+    """First row and row after the last of every block; no block contains a gap."""
     for run in trace.runs:
         for first in range(run.start, run.stop, LONGEST_BLOCK):
             yield first, min(run.stop, first + LONGEST_BLOCK)
 
 
 def _block(trace: Trace, energy: FloatArray, exponent: int, first: int, stop: int) -> str:
+    """The readings of one IntervalBlock."""
     seconds = trace.times[first:stop].astype("datetime64[s]").astype(np.int64)
     units = np.rint(energy[first:stop] * 10.0**-exponent).astype(np.int64)
     length = round(trace.interval_s)
@@ -98,14 +120,17 @@ def _block(trace: Trace, energy: FloatArray, exponent: int, first: int, stop: in
 
 
 def _period(tag: str, duration: int, start: int) -> str:
+    """A length of time and its start, both in seconds."""
     return f"<{tag}><duration>{duration}</duration><start>{start}</start></{tag}>"
 
 
 def _espi(tag: str, inner: str) -> str:
+    """An element of the ESPI name space."""
     return f'<{tag} xmlns="{ESPI}">{inner}</{tag}>'
 
 
 def _entry(link: str, related: tuple[str, ...], content: str, title: str, updated: str) -> str:
+    """An entry of the Atom feed with its links."""
     up = link.rsplit("/", 1)[0]
     links = "".join(f'<link rel="related" href="{href}"/>' for href in related)
     return (
@@ -117,4 +142,5 @@ def _entry(link: str, related: tuple[str, ...], content: str, title: str, update
 
 
 def _identifier(name: str) -> str:
+    """An identifier that depends on nothing but the position in the feed."""
     return f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, f'hushmeter:{name}')}"

@@ -1,4 +1,4 @@
-"""A trace as one building of NILMTK's HDF5: /building1/elec/meter<j>, metadata as attributes."""
+"""Writer of NILMTK's HDF5: one building with a table /building1/elec/meter<j> for each meter."""
 
 from __future__ import annotations
 
@@ -19,7 +19,23 @@ DEVICE = "hushmeter"
 
 
 def write_nilmtk(path: Path, trace: Trace, *, force: bool = False) -> None:
-    """Meter 1 is the site meter, the meters from 2 on are the appliances, active power in W."""
+    """Write a trace as one building in NILMTK's layout, active power in watts.
+
+    Parameters
+    ----------
+    path : Path
+    trace : Trace
+        Meter 1 is the site meter; the meters from 2 on are the appliances with known power.
+    force : bool, default False
+        Overwrite an existing file.
+
+    Raises
+    ------
+    MissingExtraError
+        If the extra `nilmtk` is not installed.
+    DataError
+        If the file exists and `force` is not set, or cannot be written.
+    """
     try:
         import tables  # noqa: F401
     except ImportError:
@@ -44,6 +60,7 @@ def write_nilmtk(path: Path, trace: Trace, *, force: bool = False) -> None:
 
 
 def _frame(trace: Trace, watts: FloatArray) -> pd.DataFrame:
+    """The table of one meter with NILMTK's two-level header."""
     import pandas as pd
 
     header = pd.MultiIndex.from_tuples([("power", "active")], names=["physical_quantity", "type"])
@@ -52,6 +69,7 @@ def _frame(trace: Trace, watts: FloatArray) -> pd.DataFrame:
 
 
 def _dataset(trace: Trace) -> dict[str, Any]:
+    """The metadata of the data set, with one meter device for all meters."""
     device = {
         "model": DEVICE,
         "sample_period": trace.interval_s,
@@ -68,6 +86,7 @@ def _dataset(trace: Trace) -> dict[str, Any]:
 
 
 def _building(names: Iterable[str]) -> dict[str, Any]:
+    """The metadata of the building; every appliance is a meter below the site meter."""
     meters: dict[int, dict[str, Any]] = {1: {"site_meter": True, "device_model": DEVICE}}
     appliances = []
     for number, name in enumerate(names, 2):
