@@ -1,15 +1,18 @@
-"""Parts of the book that are made from the code while it is built, so that they are never stale.
+"""Parts of the documentation that are made from the code during the build, so they are never stale.
 
-A page says where with a comment: `<!-- commands -->`, `<!-- modules -->`, `<!-- public names -->`,
-`<!-- other public names -->`.
+A page marks the place with a comment: `<!-- commands -->`, `<!-- modules -->`,
+`<!-- public names -->` or `<!-- other public names -->`. The build also fails if the picture of
+the packages is out of date.
 """
 
 from __future__ import annotations
 
 from command_reference import describe_commands
 from module_list import describe_modules
+from package_graph import PICTURE, draw, read_graph
 from public_names import describe_rest, list_names
 from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
 
 PARTS = {
     "<!-- commands -->": describe_commands,
@@ -26,7 +29,16 @@ def fill_page(app: Sphinx, page: str, source: list[str]) -> None:  # noqa: ARG00
             source[0] = source[0].replace(comment, describe(source[0]))
 
 
+def check_picture(app: Sphinx) -> None:  # noqa: ARG001
+    """Stop the build if docs/packages.svg does not show the imports of the source."""
+    if PICTURE.read_text(encoding="utf-8") != draw(read_graph()):
+        raise ExtensionError(
+            f"{PICTURE} is out of date: run python docs/extensions/package_graph.py"
+        )
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
+    app.connect("builder-inited", check_picture)
     app.connect("source-read", fill_page)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -11,25 +11,25 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "hushmeter"
 
 
 def describe_modules(page: str = "") -> str:  # noqa: ARG001
-    """Markdown: a table per room (folder), the package's own modules first."""
-    return "\n".join(line for room in _rooms() for line in _table(room))
+    """Markdown: a table per package, the modules beside the packages first."""
+    return "\n".join(line for package in _packages() for line in _table(package))
 
 
 def first_line(module: Path) -> str:
-    """What a module says it is; empty if it says nothing."""
+    """Return the first paragraph of a module's docstring as one line; empty without a docstring."""
     text = ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or ""
     return text.partition("\n\n")[0].replace("\n", " ").strip()
 
 
-def _rooms() -> Iterator[Path]:
+def _packages() -> Iterator[Path]:
     yield SOURCE
     yield from sorted(path.parent for path in SOURCE.rglob("__init__.py") if path.parent != SOURCE)
 
 
-def _table(room: Path) -> Iterator[str]:
-    name = "hushmeter" if room == SOURCE else f"{room.relative_to(SOURCE).as_posix()}/"
-    modules = sorted(path for path in room.glob("*.py") if path.name != "__init__.py")
-    yield from (f"### {name}", "", _escape(first_line(room / "__init__.py")), "")
+def _table(package: Path) -> Iterator[str]:
+    name = "hushmeter" if package == SOURCE else f"{package.relative_to(SOURCE).as_posix()}/"
+    modules = sorted(path for path in package.glob("*.py") if path.name != "__init__.py")
+    yield from (f"### {name}", "", _escape(first_line(package / "__init__.py")), "")
     if modules:
         yield from ("| module | what it is |", "|---|---|")
         yield from (f"| `{module.name}` | {_escape(first_line(module))} |" for module in modules)
