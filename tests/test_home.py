@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import hushmeter as hm
 from hushmeter import synth
+from hushmeter.home import PUBLIC_STEPS, SOURCES, LearntFrom, round_up_to_public_step
 
 WATTS = st.floats(0.5, 20_000, allow_nan=False)
 NAMES = st.text(min_size=1, max_size=20).filter(lambda name: name.strip() != "")
@@ -31,9 +32,17 @@ def homes(draw):
                 run_high_s=draw(st.none() | st.floats(run_s or 1.0, 1e6)),
                 energy_wh=draw(habit),
                 use_s_per_day=draw(st.none() | st.floats(1.0, 86_400)),
+                source=draw(st.sampled_from(SOURCES)),
             )
         )
-    return hm.Home(appliances, draw(st.floats(0.1, 50)), draw(st.floats(0, 500)), draw(NAMES))
+    span = LearntFrom("0f" * 32, "2024-01-01T00:00:00Z", "2024-01-31T23:59:54Z")
+    return hm.Home(
+        appliances,
+        draw(st.floats(0.1, 50)),
+        draw(st.floats(0, 500)),
+        draw(NAMES),
+        draw(st.none() | st.just(span)),
+    )
 
 
 @given(homes())
@@ -71,6 +80,40 @@ def test_the_protected_power_is_the_upper_one_where_it_is_known():
     assert hm.Appliance("kettle", 2100.0, run_s=180.0, run_high_s=400.0).protected_run_s == 400.0
 
 
+@given(st.floats(1e-6, 1e9))
+def test_learnt_numbers_are_rounded_up_to_public_steps(value):
+    rounded = round_up_to_public_step(value)
+    assert value <= rounded < 1.28 * value
+    digits = float(f"{rounded:e}".split("e")[0])
+    assert digits in PUBLIC_STEPS
+    assert round_up_to_public_step(rounded) == rounded
+
+
+def test_only_learnt_numbers_are_rounded():
+    numbers = {"power": 2087.0, "run_s": 171.0, "energy_wh": 97.0, "use_s_per_day": 81_000.0}
+    typed = hm.Appliance("kettle", **numbers)
+    learnt = hm.Appliance("kettle", **numbers, source="learnt")
+    assert (typed.protected_power, typed.protected_run_s) == (2087.0, 171.0)
+    assert (typed.protected_energy_wh, typed.protected_use_s_per_day) == (97.0, 81_000.0)
+    assert (learnt.protected_power, learnt.protected_run_s) == (2500.0, 200.0)
+    assert (learnt.protected_energy_wh, learnt.protected_use_s_per_day) == (100.0, 86_400.0)
+    assert learnt.power == 2087.0
+    span = LearntFrom("0f" * 32, "2024-01-01T00:00:00Z", "2024-01-31T23:59:54Z")
+    assert hm.Home([learnt], 11.0, learnt_from=span).protected_tolerance == 12.5
+    assert hm.Home([learnt], 11.0).protected_tolerance == 11.0
+    assert hm.Home([learnt], 11.0, learnt_from=span).subset(["kettle"]).learnt_from == span
+
+
+def test_days_that_were_learnt_from_are_recognised():
+    span = LearntFrom("0f" * 32, "2024-01-02T00:00:00Z", "2024-01-02T23:00:00Z")
+
+    def day(number):
+        return hm.Trace(np.zeros(24), 3600.0, f"2024-01-0{number}T00:00Z")
+
+    assert [span.overlaps(day(number)) for number in (1, 2, 3)] == [False, True, False]
+    assert span.overlaps(hm.Trace([0.0], 3600.0, "2024-01-02T23:00Z"))
+
+
 def test_duty_is_the_share_of_the_day():
     assert hm.Appliance("kettle", 2000.0, run_s=180, runs_per_day=8).duty == pytest.approx(1 / 60)
     assert hm.Appliance("kettle", 2000.0).duty is None
@@ -102,6 +145,9 @@ def test_an_existing_file_is_kept(tmp_path):
         ),
         (lambda: hm.Appliance("x", 5.0, run_s=9, run_high_s=8), "run_high_s of x .8. must be at"),
         (lambda: hm.Appliance("x", 5.0, use_s_per_day=86_401), "must be at most 86400 s"),
+        (lambda: hm.Appliance("x", 5.0, source="rumour"), "source of x must be one of"),
+        (lambda: LearntFrom("abc", "2024-01-01T00:00Z", "2024-01-01T00:00Z"), "64 hexadecimal"),
+        (lambda: LearntFrom("0f" * 32, "2024-01-01", "2024-01-01T00:00Z"), "has no time zone"),
         (lambda: hm.Home([], 1.0), "at least one appliance"),
         (lambda: hm.Home([hm.Appliance("x", 1.0)] * 2, 1.0), "two appliances are named 'x'"),
         (lambda: hm.Home([hm.Appliance("x", 1.0)], 0.0), "tolerance must be positive"),
@@ -127,6 +173,10 @@ def test_bad_homes_are_refused_in_one_sentence(build, message):
         ('tolerance = 1\n[[appliance]]\nname = "x"\npowr = 5', "did you mean 'power'"),
         ('tolerance = 1\ntolerence = 2\n[[appliance]]\nname = "x"', "did you mean 'tolerance'"),
         ('tolerance = 1\n[[appliance]]\nname = "x"\nlevels = 5', "must be a list of watts"),
+        (
+            'learnt_from = 3\ntolerance = 1\n[[appliance]]\nname = "x"\npower = 5',
+            "learnt_from must have end",
+        ),
         ('tolerance = -1\n[[appliance]]\nname = "x"\npower = 5', "tolerance must be positive"),
     ],
 )

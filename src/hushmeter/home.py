@@ -5,22 +5,30 @@ The paper's P is `Home.powers` [W], its δ is `Home.tolerance` [W].
 
 from __future__ import annotations
 
+import math
+import re
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushmeter.checks import FloatArray, non_negative, positive
+from hushmeter.checks import FloatArray, non_negative, one_of, positive
 from hushmeter.errors import DataError, InputError, UnknownNameError
-from hushmeter.trace import SECONDS_PER_DAY
+from hushmeter.trace import SECONDS_PER_DAY, utc
 
 if TYPE_CHECKING:
     from hushmeter.assumptions import AssumptionCheck
     from hushmeter.trace import Trace
+
+HOME_KEYS = {"name", "tolerance", "base_load", "learnt_from", "appliance"}
+SOURCES = ("typed", "catalogue", "learnt")
+PUBLIC_STEPS = (1.0, 1.25, 1.6, 2.0, 2.5, 3.15, 4.0, 5.0, 6.3, 8.0)
+"""Preferred numbers R10 of ISO 3: every learnt number is rounded up to one of them, times a power
+of ten, before it calibrates any noise."""
 
 OPTIONAL_NUMBERS = (
     "run_s",
@@ -59,6 +67,10 @@ class Appliance:
         Largest energy of one run [Wh]; by default the protected power times the length of a run.
     use_s_per_day : float, optional
         Largest time of use a day [s], at most one day.
+    source : {"typed", "catalogue", "learnt"}, default "typed"
+        Where the numbers come from. Numbers that were learnt from readings are rounded up to
+        `PUBLIC_STEPS` in the properties whose names begin with "protected", because these
+        calibrate the noise and their exact values would tell something about the readings.
 
     Raises
     ------
@@ -77,6 +89,7 @@ class Appliance:
     run_high_s: float | None = None
     energy_wh: float | None = None
     use_s_per_day: float | None = None
+    source: str = "typed"
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -87,6 +100,7 @@ class Appliance:
         power = sum(levels) / len(levels) if self.power is None else self.power
         object.__setattr__(self, "levels", levels)
         object.__setattr__(self, "power", positive(f"power of {self.name}", power))
+        one_of(f"source of {self.name}", self.source, SOURCES)
         for field in OPTIONAL_NUMBERS:
             value = getattr(self, field)
             if value is not None:
@@ -112,12 +126,29 @@ class Appliance:
     @property
     def protected_power(self) -> float:
         """Power [W] that a release hides: `high` if it is known, else the highest on-level."""
-        return max(self.on_levels) if self.high is None else self.high
+        return self._public(max(self.on_levels) if self.high is None else self.high)
 
     @property
     def protected_run_s(self) -> float | None:
         """Length of a run [s] that a release hides: `run_high_s` if it is known, else `run_s`."""
-        return self.run_s if self.run_high_s is None else self.run_high_s
+        length = self.run_s if self.run_high_s is None else self.run_high_s
+        return None if length is None else self._public(length)
+
+    @property
+    def protected_energy_wh(self) -> float | None:
+        """Energy of a run [Wh] that a release hides, or None if `energy_wh` is unknown."""
+        return None if self.energy_wh is None else self._public(self.energy_wh)
+
+    @property
+    def protected_use_s_per_day(self) -> float | None:
+        """Time of use a day [s] that a release hides, or None if `use_s_per_day` is unknown."""
+        if self.use_s_per_day is None:
+            return None
+        return min(self._public(self.use_s_per_day), float(SECONDS_PER_DAY))
+
+    def _public(self, value: float) -> float:
+        """The value itself, or rounded up to a public step if it was learnt."""
+        return round_up_to_public_step(value) if self.source == "learnt" else value
 
     @property
     def duty(self) -> float | None:
@@ -125,6 +156,61 @@ class Appliance:
         if self.run_s is None or self.runs_per_day is None:
             return None
         return min(1.0, self.run_s * self.runs_per_day / SECONDS_PER_DAY)
+
+
+def round_up_to_public_step(value: float) -> float:
+    """Round a positive number up to the next of `PUBLIC_STEPS` times a power of ten.
+
+    Parameters
+    ----------
+    value : float
+        Positive and finite.
+
+    Returns
+    -------
+    float
+        At least `value`, and less than 1.28 times as much.
+    """
+    exponent = math.floor(math.log10(positive("value", value))) - 1
+    for power in range(exponent, exponent + 4):
+        for step in PUBLIC_STEPS:
+            rounded = float(f"{step}e{power}")
+            if rounded >= value:
+                return rounded
+    raise AssertionError(f"no public step is as large as {value}")
+
+
+@dataclass(frozen=True)
+class LearntFrom:
+    """The readings from which the learnt numbers of a home come.
+
+    Parameters
+    ----------
+    sha256 : str
+        Digest of the readings, `releases.receipt.digest` of their trace, as hexadecimal text.
+    start, end : str
+        Start of the first and of the last reading, UTC, as ISO 8601 text.
+
+    Raises
+    ------
+    InputError
+        If the digest is not hexadecimal text of 64 letters, or a time is not ISO 8601.
+    """
+
+    sha256: str
+    start: str
+    end: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.sha256, str) or not re.fullmatch("[0-9a-f]{64}", self.sha256):
+            raise InputError("sha256 of learnt_from must be 64 hexadecimal letters.")
+        for moment in (self.start, self.end):
+            utc(moment)
+
+    def overlaps(self, trace: Trace) -> bool:
+        """True if a trace shares a moment with the readings from which was learnt."""
+        first, last = utc(self.start), utc(self.end)
+        return bool(trace.times[0] <= last and first <= trace.times[-1])
 
 
 @dataclass(frozen=True)
@@ -142,6 +228,9 @@ class Home:
         Power that is drawn all the time by no named appliance [W].
     name : str, default "home"
         Name of the home.
+    learnt_from : LearntFrom, optional
+        The readings from which the tolerance, and the numbers of every appliance with the source
+        "learnt", come.
 
     Raises
     ------
@@ -160,6 +249,7 @@ class Home:
     tolerance: float
     base_load: float = 0.0
     name: str = "home"
+    learnt_from: LearntFrom | None = None
 
     def __init__(
         self,
@@ -167,6 +257,7 @@ class Home:
         tolerance: float,
         base_load: float = 0.0,
         name: str = "home",
+        learnt_from: LearntFrom | None = None,
     ) -> None:
         members = tuple(appliances)
         if not members:
@@ -180,6 +271,7 @@ class Home:
         object.__setattr__(self, "tolerance", positive("tolerance", tolerance))
         object.__setattr__(self, "base_load", non_negative("base_load", base_load))
         object.__setattr__(self, "name", name)
+        object.__setattr__(self, "learnt_from", learnt_from)
 
     def __len__(self) -> int:
         return len(self.appliances)
@@ -190,6 +282,13 @@ class Home:
         powers = np.array([appliance.power for appliance in self.appliances])
         powers.flags.writeable = False
         return powers
+
+    @property
+    def protected_tolerance(self) -> float:
+        """Tolerance [W] that a release of fluctuations hides; rounded up if it was learnt."""
+        if self.learnt_from is None:
+            return self.tolerance
+        return round_up_to_public_step(self.tolerance)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -205,7 +304,7 @@ class Home:
     def subset(self, names: Iterable[str]) -> Home:
         """Return the home with only the named appliances, in the given order."""
         chosen = [self.appliances[self.index(name)] for name in names]
-        return Home(chosen, self.tolerance, self.base_load, self.name)
+        return Home(chosen, self.tolerance, self.base_load, self.name, self.learnt_from)
 
     def label(self, trace: Trace) -> Trace:
         """Return the trace with the true states of this home's appliances.
@@ -289,15 +388,18 @@ def read_home(path: str | Path) -> Home:
 
 def _to_table(home: Home) -> dict[str, Any]:
     """The home as a table of TOML; fields without a value are left out."""
-    return {
+    table: dict[str, Any] = {
         "name": home.name,
         "tolerance": home.tolerance,
         "base_load": home.base_load,
-        "appliance": [
-            {field: value for field, value in vars(a).items() if value not in (None, ())}
-            for a in home.appliances
-        ],
     }
+    if home.learnt_from is not None:
+        table["learnt_from"] = asdict(home.learnt_from)
+    table["appliance"] = [
+        {field: value for field, value in vars(a).items() if value not in (None, (), "typed")}
+        for a in home.appliances
+    ]
+    return table
 
 
 def _from_table(table: dict[str, Any]) -> Home:
@@ -307,7 +409,7 @@ def _from_table(table: dict[str, Any]) -> Home:
         raise InputError("it has no [[appliance]] entries.")
     if "tolerance" not in table:
         raise InputError("it has no tolerance [W].")
-    _refuse_unknown_keys(table, {"name", "tolerance", "base_load", "appliance"}, "home")
+    _refuse_unknown_keys(table, HOME_KEYS, "home")
     for entry in appliances:
         _refuse_unknown_keys(entry, set(Appliance.__dataclass_fields__), "appliance")
         if "name" not in entry:
@@ -319,7 +421,18 @@ def _from_table(table: dict[str, Any]) -> Home:
         table["tolerance"],
         table.get("base_load", 0.0),
         str(table.get("name", "home")),
+        _read_learnt_from(table.get("learnt_from")),
     )
+
+
+def _read_learnt_from(entry: Any) -> LearntFrom | None:
+    """The origin of the learnt numbers in a table of TOML."""
+    if entry is None:
+        return None
+    known = set(LearntFrom.__dataclass_fields__)
+    if not isinstance(entry, dict) or set(entry) != known:
+        raise InputError(f"learnt_from must have {', '.join(sorted(known))}.")
+    return LearntFrom(**entry)
 
 
 def _refuse_unknown_keys(table: dict[str, Any], known: set[str], kind: str) -> None:
