@@ -20,7 +20,7 @@ from hushmeter.battery.guarantee import (
     simulate_saturation,
     upper_limit,
 )
-from hushmeter.battery.stored_energy import StoredLaw, _gather
+from hushmeter.battery.stored_energy import StoredEnergy, _gather
 from hushmeter.errors import InputError
 from hushmeter.privacy.units import calibrate, resolve_unit
 
@@ -113,8 +113,8 @@ def test_gathered_laws_keep_the_mean_and_raise_every_moment(rng):
     assert cells @ weights == pytest.approx(energy @ masses, abs=1e-12)
     rates = np.array([0.1, 1.0, 3.0])
     for sign in (1.0, -1.0):
-        few = StoredLaw(cells, weights, 0.0).log_moment(rates, sign)
-        all_ = StoredLaw(energy, masses, 0.0).log_moment(rates, sign)
+        few = StoredEnergy(cells, weights, 0.0).log_moment(rates, sign)
+        all_ = StoredEnergy(energy, masses, 0.0).log_moment(rates, sign)
         assert (few >= all_ - 1e-12).all()
         np.testing.assert_allclose(few, all_, rtol=1e-3)
 

@@ -13,8 +13,8 @@ from hushmeter.battery.guarantee import bound_saturation, simulate_saturation
 from hushmeter.battery.sizing import (
     Prices,
     expect_year,
+    horizon_readings,
     least_epsilon,
-    readings_in,
     size_battery,
     size_table,
 )
@@ -90,9 +90,9 @@ def test_bad_wishes_are_refused():
     for bad in (0.0, 1.0, math.nan):
         with pytest.raises(InputError, match="max_failure must"):
             size_battery(mechanism, UNIT, interval_s=EVERY, max_failure=bad)
-    with pytest.raises(InputError, match="1e-15 over 48 readings is too small to size for"):
+    with pytest.raises(InputError, match="1e-15 is too small for 48 readings"):
         size_battery(mechanism, UNIT, interval_s=EVERY, max_failure=1e-15)
     with pytest.raises(InputError, match="horizon must be a time"):
-        readings_in("soon", 6.0)
+        horizon_readings("soon", 6.0)
     with pytest.raises(InputError, match="battery price must be finite"):
         Prices(capacity=-1.0)

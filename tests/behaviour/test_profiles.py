@@ -35,7 +35,7 @@ def test_wide_rows(tmp_path, rng, suffix):
 
 def test_rows_of_another_length_are_refused(tmp_path, rng):
     path = write(pd.DataFrame(rng.random((3, 23))), tmp_path / "days.csv")
-    with pytest.raises(DataError, match="23 columns of numbers; a row must be 24 hourly values"):
+    with pytest.raises(DataError, match="23 columns of numbers; a row must have 24 hourly values"):
         read_profiles(path)
 
 
@@ -47,7 +47,7 @@ def test_missing_values_are_refused_or_their_days_left_out(tmp_path, rng):
         read_profiles(path)
     profiles = read_profiles(path, missing="drop")
     assert profiles.values.shape == (3, 24)
-    assert profiles.notes == ("1 of 4 rows left out: a value is missing.",)
+    assert profiles.notes == ("1 of 4 rows were left out because a value is missing.",)
 
 
 def test_long_rows_are_summed_to_hours(tmp_path):
@@ -62,7 +62,7 @@ def test_ragged_days_are_left_out_and_told(tmp_path):
     frame = long_rows("2024-01-01T05:00", "2024-01-04")
     profiles = read_profiles(write(frame, tmp_path / "long.parquet"))
     assert profiles.days.tolist() == ["2024-01-02", "2024-01-03"]
-    assert profiles.notes == ("1 of 3 days left out: not every hour has its readings.",)
+    assert profiles.notes == ("1 of 3 days were left out because an hour is missing.",)
     with pytest.raises(DataError, match="no day with all 24 hours"):
         read_profiles(write(frame[:10], tmp_path / "short.csv"))
 
@@ -76,7 +76,7 @@ def test_days_of_a_clock_change(tmp_path, day, hours, hour):
     path = write(local, tmp_path / "long.csv")
     kept = read_profiles(path, zone="Europe/Berlin")
     assert kept.days.size == 3
-    assert kept.notes == ("1 days of 23 or 25 hours kept, brought to 24 (clock change).",)
+    assert kept.notes == ("1 days of 23 or 25 hours (clock change) were brought to 24 hours.",)
     changed = kept.values[1]
     if hours == 23:
         assert changed[hour] == pytest.approx((changed[hour - 1] + changed[hour + 1]) / 2)
@@ -95,10 +95,10 @@ def test_days_of_a_clock_change_without_a_zone_are_left_out(tmp_path):
 
 def test_zones_are_checked(tmp_path):
     path = write(long_rows("2024-01-01", "2024-01-02"), tmp_path / "long.csv")
-    with pytest.raises(InputError, match="the times carry none"):
+    with pytest.raises(InputError, match="the times have none"):
         read_profiles(path, zone="Europe/Berlin")
     bare = write(long_rows("2024-01-01", "2024-01-02"), tmp_path / "bare.parquet")
-    with pytest.raises(InputError, match="the times carry none"):
+    with pytest.raises(InputError, match="the times have none"):
         read_profiles(bare, zone="Europe/Berlin")
     aware = long_rows("2024-01-01", "2024-01-02", zone="UTC")
     with pytest.raises(InputError, match="no time zone named 'Mars'"):
@@ -112,7 +112,7 @@ def test_hourly_tables(tmp_path, rng):
     assert profiles.values.shape == (6, 24)
     np.testing.assert_allclose(profiles.values[0], frame["x"][1:25])
     np.testing.assert_allclose(profiles.values[5], frame["y"][49:73])
-    assert profiles.notes == ("4 of 10 days left out: not every hour has its readings.",)
+    assert profiles.notes == ("4 of 10 days were left out because an hour is missing.",)
 
 
 def test_unreadable_files_are_one_sentence(tmp_path):
@@ -184,9 +184,9 @@ def test_short_offsets_are_moments_where_a_zone_is_asked_for(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("hour,month\n0,1\n1,1\n", "needs a column per home"),
-        ("hour,a\n0,1\n30,1\n", "must count 0 to 23, or 1 to 24"),
-        ("id,time,kwh\na,soon,1\n", "must hold ISO 8601 times"),
+        ("hour,month\n0,1\n1,1\n", "needs a column for each home"),
+        ("hour,a\n0,1\n30,1\n", "must count from 0 to 23 or from 1 to 24"),
+        ("id,time,kwh\na,soon,1\n", "must contain ISO 8601 times"),
         ("id,time,kwh\na,2024-01-01T00:00Z,\n", "no day with all 24 hours"),
         (",".join(f"h{i}" for i in range(24)) + "\n" + "1," * 23 + "\n", "no row with all 24"),
     ],
@@ -205,7 +205,7 @@ def test_a_ragged_day_of_a_clock_change_is_not_repaired(tmp_path):
     torn = local[~((local["time"].dt.day == 31) & hours.isin([10, 11]))]
     found = read_profiles(write(torn, tmp_path / "torn.parquet"), zone="Europe/Berlin")
     assert found.days.tolist() == ["2024-03-30", "2024-04-01"]
-    assert found.notes == ("1 of 3 days left out: not every hour has its readings.",)
+    assert found.notes == ("1 of 3 days were left out because an hour is missing.",)
 
 
 def test_a_long_day_with_another_hour_missing_is_not_repaired(tmp_path):

@@ -50,7 +50,7 @@ def test_bad_levels_are_one_sentence():
 
 def test_the_noise_has_the_scale_it_says(profiles):
     level = noise_levels(scales=[0.1])[0]
-    noise = level.add_noise(profiles.values, rng=0) - profiles.values
+    noise = level.perturb(profiles.values, rng=0) - profiles.values
     assert np.abs(noise).mean() == pytest.approx(0.1, rel=0.05)
 
 
@@ -96,10 +96,10 @@ def test_tariffs_are_checked():
 
 
 def test_too_few_profiles_are_one_sentence(profiles):
-    with pytest.raises(DataError, match="5 profiles for 6 clusters; give more, or a smaller k"):
+    with pytest.raises(DataError, match="5 profiles are too few for 6 clusters; give more"):
         cluster_profiles(profiles.values[:5], 6)
     same = np.tile(profiles.values[:2], (10, 1))
-    with pytest.raises(DataError, match="only 2 of 20 profiles differ"):
+    with pytest.raises(DataError, match="only 2 of the 20 profiles are different"):
         cluster_profiles(same, 6)
 
 

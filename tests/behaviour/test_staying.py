@@ -130,7 +130,7 @@ def test_noise_on_the_grid_stays_within_its_slack(rng):
     assert apart.max() < 1
     assert grid_slack(24, grid) == pytest.approx(72 * grid)
     profile, own, rival = random_pair(rng, 24)
-    noisy = level.add_noise(np.tile(profile, (50_000, 1)), rng=1)
+    noisy = level.perturb(np.tile(profile, (50_000, 1)), rng=1)
     share = (np.abs(noisy - own).sum(axis=1) <= np.abs(noisy - rival).sum(axis=1)).mean()
     law = pair_probability(profile, own, rival, scale, slack=grid_slack(24, grid))
     error = 4.5 * np.sqrt(max(law.value * (1 - law.value), 1e-6) / 50_000)
@@ -152,7 +152,7 @@ def test_bad_input_is_one_sentence():
         pair_probability([1.0], [1.0], [2.0], 0.0)
     with pytest.raises(DataError, match="row 1 is not"):
         stay_bounds([[1.0], [np.nan]], [[1.0]], 0.1)
-    with pytest.raises(InputError, match="labels must be 1 numbers"):
+    with pytest.raises(InputError, match="labels must give one of the 1 centres"):
         stay_bounds([[1.0]], [[1.0]], 0.1, labels=[3])
     with pytest.raises(InputError, match="profiles have 1 hours"):
         stay_bounds([[1.0]], [[1.0, 2.0]], 0.1)

@@ -97,9 +97,9 @@ def price(case, *more, expect=0):
 
 def test_price_prints_the_menu_with_its_assumptions(case, tmp_path):
     done = price(case, "--harm", "kettle=30", "--buyer", "value=50,use=forecast", "-o", tmp_path)
-    assert "If an assumption moves" in done.stdout
-    assert "Assumed: Harm a year if an appliance lay open: kettle 30;" in done.stdout
-    assert "50 a year for perfect data" in done.stdout
+    assert "The same with other assumptions" in done.stdout
+    assert "Assumed: The harm in a year without any protection is: kettle 30." in done.stdout
+    assert "pays 50 a year for perfect data" in done.stdout
     for kind in ("png", "svg", "csv"):
         assert (tmp_path / f"prices.{kind}").stat().st_size > 100
 

@@ -48,7 +48,7 @@ def test_teald_is_cut_learnt_and_compared(tmp_path):
     found = " ".join(result.findings)
     assert "6 appliances switch, but the paper counts 13" in found
     assert "hierarchies at a tolerance" in found
-    assert "Table I says 99.29%" in found
+    assert "Table I prints 99.29%" in found
 
 
 def test_a_segment_needs_its_name_its_data_and_its_window(tmp_path):

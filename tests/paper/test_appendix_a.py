@@ -56,7 +56,7 @@ def test_the_bound_the_paper_promises_holds(result, homes):
     days = homes.values[::4]
     for level in result.levels:
         staying, rows = level.staying, level.rows
-        noisy = level.level.add_noise(np.repeat(days[rows], 400, axis=0), rng=1)
+        noisy = level.level.perturb(np.repeat(days[rows], 400, axis=0), rng=1)
         after = result.model.predict(noisy).reshape(rows.size, 400)
         share = (after == staying.labels[:, None]).mean(axis=1)
         error = 4.5 * np.sqrt(np.maximum(staying.upper * (1 - staying.upper), 1 / 400) / 400)

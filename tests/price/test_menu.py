@@ -101,7 +101,7 @@ def test_the_answer_moves_as_it_must(menu):
     assert moved["buyer's value × 2"].best.surplus > menu.best.surplus
     hopeless = rescale(menu, harm=100.0)
     assert hopeless.worthwhile is None
-    assert "At no ε" in tell_menu(hopeless)[0]
+    assert "at no ε of the menu" in tell_menu(hopeless)[0]
 
 
 def test_every_assumption_is_told(menu):

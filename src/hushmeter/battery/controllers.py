@@ -1,13 +1,13 @@
-"""The compiled controllers of a battery, one reading after the other.
+"""The compiled controllers of a battery, which process one reading after the other.
 
-Symbols: b battery power on the meter's side [W], positive while charging; e energy stored since
-the start [Wh]; h length of a reading [h]; η_c, η_d efficiency of charging and discharging. One
-step is
+Symbols: b is the battery power on the meter's side [W], positive while charging; e is the energy
+stored since the start [Wh]; h is the length of a reading [h]; η_c and η_d are the efficiencies of
+charging and discharging. One step is
 
     e' = e + h·s(b),    s(b) = η_c·b for b ≥ 0, b/η_d for b < 0,
 
-with −discharge ≤ b ≤ charge and −below ≤ e ≤ above. Every kernel returns the numbers of `out`:
-b, e and whether the battery could not do what the controller wanted.
+with −discharge ≤ b ≤ charge and −below ≤ e ≤ above. Every controller returns three arrays: b, e
+and whether the battery could not do what the controller wanted.
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ import numpy as np
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 
 LIMITS = ("above", "below", "charge", "discharge", "in_efficiency", "out_efficiency", "hours")
-"""Order of the numbers in the array `limits` that every kernel takes."""
+"""Order of the numbers in the array `limits` that every controller takes."""
 
 DIRECT, RESERVED, LOOKAHEAD = 0, 1, 2
 SLACK = 1e-9
+"""Relative difference that is treated as rounding of floats, not as a cut."""
 
 Run = tuple[FloatArray, FloatArray, BoolArray]
 
 
 @numba.njit(cache=True, inline="always")
 def stored_power(b: float, limits: FloatArray) -> float:
-    """s(b): power that reaches, or leaves, the store [W]."""
+    """Return s(b), the power that reaches or leaves the store. [W]"""
     inside: float = b * limits[4] if b >= 0 else b / limits[5]
     return inside
 
 
 @numba.njit(cache=True, inline="always")
 def act(e: float, want: float, limits: FloatArray) -> tuple[float, float, bool]:
-    """As much of the wanted power as the limits leave: b, e' and whether it was cut."""
+    """Return b, e' and whether b was cut: the wanted power as far as the limits allow it."""
     hours = limits[6]
     b = min(max(want, -limits[3]), limits[2])
     if b >= 0:
@@ -50,7 +51,7 @@ def act(e: float, want: float, limits: FloatArray) -> tuple[float, float, bool]:
 
 @numba.njit(cache=True)
 def run_direct(noise: FloatArray, upkeep: float, limits: FloatArray) -> Run:
-    """b = n + upkeep, cut where the battery is full, empty or too weak."""
+    """Set b = n + upkeep, cut where the battery is full, empty or too weak."""
     size = noise.size
     power, stored, cut = np.empty(size), np.empty(size), np.empty(size, np.bool_)
     e = 0.0
@@ -64,7 +65,7 @@ def run_direct(noise: FloatArray, upkeep: float, limits: FloatArray) -> Run:
 def run_reserved(
     noise: FloatArray, upkeep: float, pull: float, grid: float, limits: FloatArray
 ) -> Run:
-    """b = n − grid·round(pull·e/(grid·h)) + upkeep: the store is drawn back to its start."""
+    """Set b = n − grid·round(pull·e/(grid·h)) + upkeep, which returns e towards its start."""
     size = noise.size
     power, stored, cut = np.empty(size), np.empty(size), np.empty(size, np.bool_)
     e = 0.0
@@ -79,7 +80,7 @@ def run_reserved(
 def slide(
     path: FloatArray, queue: IntArray, first: int, last: int, entering: int, sign: float
 ) -> int:
-    """Let `entering` into a monotone queue of the highest (sign = 1) or lowest places."""
+    """Append a place to a monotone queue of the highest (sign = 1) or lowest (−1) path values."""
     while last > first and sign * path[queue[last - 1]] <= sign * path[entering]:
         last -= 1
     queue[last] = entering
@@ -88,7 +89,10 @@ def slide(
 
 @numba.njit(cache=True, inline="always")
 def bend(e: float, now: int, peak: int, trough: int, path: FloatArray, limits: FloatArray) -> float:
-    """Power to give up per reading [W, stored side] so that the coming path fits."""
+    """Power to give up at each reading [W, stored side] so that the coming path fits the limits.
+
+    The path must fit at its highest and at its lowest coming place; the earlier violation decides.
+    """
     over = e + path[peak] - path[now] - limits[0]
     under = -limits[1] - (e + path[trough] - path[now])
     slack = SLACK * (1.0 + abs(path[now]))
@@ -102,7 +106,11 @@ def bend(e: float, now: int, peak: int, trough: int, path: FloatArray, limits: F
 
 @numba.njit(cache=True)
 def run_lookahead(noise: FloatArray, upkeep: float, ahead: int, limits: FloatArray) -> Run:
-    """As direct, but a path that would leave the store is bent from `ahead` readings before on."""
+    """Act like direct, but change a path that would leave the limits `ahead` readings before.
+
+    Two monotone queues hold the highest and the lowest place of the sliding window, so that the
+    whole horizon costs a constant number of steps for each reading.
+    """
     size = noise.size
     power, stored, cut = np.empty(size), np.empty(size), np.empty(size, np.bool_)
     path = np.zeros(size + 1)
@@ -129,14 +137,14 @@ def run_lookahead(noise: FloatArray, upkeep: float, ahead: int, limits: FloatArr
             changed = inside / limits[4] if inside >= 0 else inside * limits[5]
         power[t], e, _ = act(e, changed, limits)
         stored[t] = e
-        # A store that is missed by the last bit of a float is not a cut.
+        # A difference in the last bit of a float is not a cut.
         cut[t] = abs(power[t] - want) > SLACK * (1.0 + abs(want))
     return power, stored, cut
 
 
 @numba.njit(cache=True)
 def run_flatten(load: FloatArray, limits: FloatArray) -> Run:
-    """Best effort: hold the meter at its last value."""
+    """Hold the meter at its last value as long as the limits allow it."""
     size = load.size
     power, stored, cut = np.empty(size), np.empty(size), np.empty(size, np.bool_)
     e, shown = 0.0, load[0]
@@ -149,7 +157,11 @@ def run_flatten(load: FloatArray, limits: FloatArray) -> Run:
 
 @numba.njit(cache=True)
 def run_stepping(load: FloatArray, step: float, limits: FloatArray) -> Run:
-    """Hold the meter on a multiple of `step`; choose another one only where it must be left."""
+    """Hold the meter on a multiple of `step`; choose another multiple only if the limits force it.
+
+    The new multiple lies below the load if the battery is more than half full and above it
+    otherwise, so that the battery returns to its middle.
+    """
     size = load.size
     power, stored, cut = np.empty(size), np.empty(size), np.empty(size, np.bool_)
     middle = (limits[0] - limits[1]) / 2
@@ -168,10 +180,10 @@ def run_stepping(load: FloatArray, step: float, limits: FloatArray) -> Run:
 def run_days(
     noise: FloatArray, upkeep: float, setting: FloatArray, kind: int, limits: FloatArray
 ) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Many horizons, noise of shape (days, T), each from the start.
+    """Operate many horizons, noise of shape (days, T), each from the initial charge.
 
-    Returns the readings cut, the energy taken from the store [Wh] and the energy lost [Wh] of
-    each. `setting` holds pull, grid and readings ahead.
+    `setting` holds the pull, the grid and the readings ahead. Returns for each horizon the number
+    of readings cut, the energy taken from the store [Wh] and the energy lost [Wh].
     """
     days = noise.shape[0]
     cuts = np.zeros(days, np.int64)

@@ -1,31 +1,37 @@
-r"""What a battery's noise promises: ε but for the probability that the battery cannot follow.
+r"""The guarantee of a battery: ε, and the probability δ̂ that the battery cannot follow its noise.
 
-Let A be the event that the battery cuts its noise anywhere in the horizon. A depends on the noise
-alone, and without it the meter shows exactly a release M of an ε-private mechanism. For the real
-meter R, any two neighbouring loads x, x' and any set O of outputs,
+Let A be the event that the battery cuts its noise at any reading of the horizon. A depends on the
+noise alone. If A does not occur, the meter shows exactly a release M of an ε-private mechanism. For
+the real meter R, any two neighbouring loads x, x' and any set O of outputs,
 
     P(R(x) ∈ O) ≤ P(M(x) ∈ O) + P(A) ≤ e^ε·P(M(x') ∈ O) + P(A)
                 ≤ e^ε·P(R(x') ∈ O) + (1 + e^ε)·P(A),
 
-so the meter is (ε, (1 + e^ε)·P(A))-private over the horizon. P(A) is estimated from simulated
-horizons with an exact (Clopper–Pearson) upper limit, and bounded by a formula:
+so the meter is (ε, (1 + e^ε)·P(A))-differentially private over the horizon. P(A) is estimated from
+simulated horizons with an exact upper confidence limit [1]_, and bounded by a formula:
 
-*Proof of the bound, direct and lookahead.* Let z_1, z_2, … be the energies that reach the store,
+*Proof of the bound for direct and lookahead.* Let z_1, z_2, … be the energies that reach the store,
 with a draw beyond the power limits replaced by 0, and ψ(θ) = ln E e^{θz}. The products
-exp(θ·Σ_{i≤t} z_i − tψ(θ)) are a martingale, so by Ville's inequality, for every θ > 0,
+exp(θ·Σ_{i≤t} z_i − tψ(θ)) are a martingale, so by Ville's inequality [2]_, for every θ > 0,
 
     P(max_{t≤T} Σ_{i≤t} z_i ≥ a) ≤ exp(−θa + T·max(ψ(θ), 0)),
 
-and likewise for −z. The battery is cut only if a draw exceeds the power, the sum rises above the
-room or falls below the store: three probabilities to add. Lookahead bends the path for the first
-time exactly if the direct path would be cut.
+and likewise for −z. The noise is cut only if a draw exceeds the power limits, or the sum exceeds
+the free capacity, or the sum falls below the stored energy: the three probabilities are added.
+Lookahead changes the path for the first time exactly if the direct path would be cut.
 
-*Reserved.* With ρ = 1 − η_c·pull the part W of the energy above the start obeys
-W_t ≤ max(0, ρ·W_{t−1} + z_t + r), r = g·h/(2η_d) for the rounding of the pull, as long as
-pull ≤ η_d: a walk reflected at its start. Unrolled, W_t is at most the largest of the sums
+*Reserved.* Let ρ = 1 − η_c·pull. The part W of the energy above the start obeys
+W_t ≤ max(0, ρ·W_{t−1} + z_t + r), with r = g·h/(2η_d) for the rounding of the pull, as long as
+pull ≤ η_d. This is a random walk reflected at its start. W_t is at most the largest of the sums
 Σ_{k<j} ρ^k·(z_k + r), j ≤ t, taken backwards in time, and Ville's inequality bounds it by
-exp(−θa + Σ_{k<t} max(ψ(θρ^k) + θρ^k·r, 0)). T of these are added. ψ is convex, so a chord of a
-table of it is never too small.
+exp(−θa + Σ_{k<t} max(ψ(θρ^k) + θρ^k·r, 0)). T of these bounds are added. ψ is convex, so linear
+interpolation of a table of ψ is never too small.
+
+References
+----------
+.. [1] C. J. Clopper, E. S. Pearson, The use of confidence or fiducial limits illustrated in the
+   case of the binomial, Biometrika 26 (1934), 404–413.
+.. [2] J. Ville, Étude critique de la notion de collectif, Gauthier-Villars, Paris (1939).
 """
 
 from __future__ import annotations
@@ -37,7 +43,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hushmeter.battery.storage import WH_PER_KWH, Battery, Control
-from hushmeter.battery.stored_energy import StoredLaw, refuse_unfit, stored_law, upkeep_power
+from hushmeter.battery.stored_energy import (
+    StoredEnergy,
+    energy_per_reading,
+    refuse_unfit,
+    upkeep_power,
+)
 from hushmeter.checks import FloatArray, positive, whole
 from hushmeter.errors import InputError
 from hushmeter.privacy.accounting import DELTA, compose
@@ -48,22 +59,26 @@ if TYPE_CHECKING:
 
 CONFIDENCE = 0.999
 BATCH = 1 << 22
+"""Number of noise values that are simulated at a time."""
+
 RATES = np.geomspace(0.02, 200.0, 120)
+"""Values of θ over which the bound is minimised, in units of 1/(spread of the stored energy)."""
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """Many simulated horizons of one battery.
+    """Result of many simulated horizons of one battery.
 
     Attributes
     ----------
     horizons : int
+        Number of simulated horizons.
     saturated : int
-        How many of them cut the noise at least once.
+        Number of horizons in which the noise was cut at least once.
     cut_share : float
         Share of all readings whose noise was cut.
     taken_kwh, lost_kwh : float
-        Mean energy taken from the store, and lost, in one horizon [kWh].
+        Mean energy taken from the store and mean energy lost in one horizon. [kWh]
     """
 
     horizons: int
@@ -75,29 +90,30 @@ class Simulation:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """The promise of a battery over one horizon.
+    """The guarantee of a battery over one horizon.
 
     Attributes
     ----------
     epsilon : float
-        ε of the unit of protection while the battery follows, the controller's price included.
+        ε of the unit of protection while the battery can follow, including the controller's cost.
     noise_delta : float
-        δ' at which that ε holds before any saturation; 0 for pure differential privacy.
+        δ' at which this ε holds without saturation; 0 for pure differential privacy.
     failure : float
         δ̂: probability of a saturation in the horizon, the smaller of `upper` and `bound`.
     rate : float
         Share of the simulated horizons that saturated.
     upper : float
-        Its upper confidence limit.
+        Upper confidence limit of the probability of a saturation.
     bound : float
-        The proved bound of the same probability.
+        Proved upper bound of the same probability.
     delta : float
         δ of (ε, δ)-differential privacy: δ' + (1 + e^ε)·δ̂, at most 1.
     confidence : float
-        Of `upper`.
+        Confidence of `upper`.
     horizon_s : float
-        [s]
+        Length of the horizon. [s]
     simulation : Simulation
+        The simulated horizons.
     """
 
     epsilon: float
@@ -123,23 +139,31 @@ def assess_guarantee(
     delta: float = DELTA,
     rng: Rng = 0,
 ) -> Guarantee:
-    """(ε, δ̂) of a battery.
+    """Compute the guarantee (ε, δ̂) of a battery.
 
     Parameters
     ----------
     mechanism : Mechanism
+        The noise that the battery makes.
     unit : Unit
-        What ε protects.
+        The unit of protection.
     battery : Battery
+        The battery.
     control : Control
-        Its `readings` are the horizon.
+        The controller; its `readings` are the horizon.
     horizons : int
-        How many to simulate.
+        Number of horizons to simulate.
     confidence : float
-        Of the upper limit of δ̂.
+        Confidence of the upper limit of δ̂.
     delta : float
-        δ' of the composed ε of the reserved controller.
+        δ' at which the losses of the reserved controller are composed.
     rng : int or Generator
+        Seed or generator of the simulation.
+
+    Returns
+    -------
+    Guarantee
+        ε and the simulated and proved limits of the failure probability.
     """
     epsilon, paid = control_epsilon(mechanism, unit, battery, control, delta=delta)
     seen = simulate_saturation(mechanism, battery, control, horizons=horizons, rng=rng)
@@ -161,15 +185,27 @@ def assess_guarantee(
 
 
 def formal_delta(epsilon: float, noise_delta: float, failure: float) -> float:
-    """δ = δ' + (1 + e^ε)·P(A), at most 1."""
+    """Return δ = δ' + (1 + e^ε)·P(A), at most 1."""
     return min(1.0, noise_delta + (1 + math.exp(min(epsilon, 700.0))) * failure)
 
 
 def upper_limit(events: int, trials: int, confidence: float = CONFIDENCE) -> float:
-    """Clopper–Pearson: the largest probability not refuted by so few events.
+    """Return the Clopper–Pearson upper confidence limit of a probability.
 
-    The p with P(Binomial(trials, p) ≤ events) = 1 − confidence; it covers the true probability
-    with at least that confidence, whatever it is.
+    Parameters
+    ----------
+    events : int
+        Number of observed events.
+    trials : int
+        Number of trials.
+    confidence : float
+        Confidence of the limit.
+
+    Returns
+    -------
+    float
+        The p with P(Binomial(trials, p) ≤ events) = 1 − confidence. It is not below the true
+        probability with at least the given confidence.
     """
     from scipy.special import betaincinv
 
@@ -189,7 +225,26 @@ def simulate_saturation(
     horizons: int = 1000,
     rng: Rng = 0,
 ) -> Simulation:
-    """Play so many horizons with fresh noise, each from the start of the battery."""
+    """Simulate horizons with fresh noise, each from the initial charge of the battery.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The noise.
+    battery : Battery
+        The battery.
+    control : Control
+        The controller; its `readings` are the horizon.
+    horizons : int
+        Number of horizons.
+    rng : int or Generator
+        Seed or generator of the noise.
+
+    Returns
+    -------
+    Simulation
+        How often the battery saturated, and its energy.
+    """
     from hushmeter.battery import controllers as kernels
 
     refuse_unfit(mechanism)
@@ -219,10 +274,28 @@ def control_epsilon(
     *,
     delta: float = DELTA,
 ) -> tuple[float, float]:
-    """ε of the unit under a controller, and the δ' at which it holds.
+    """Return ε of the unit under a controller, and the δ' at which it holds.
 
-    Direct and lookahead leave the mechanism's ε as it is. Reserved pays for its pull: each of the
-    change's own readings and every later one of the horizon move by ⌊pull/η_d·Σ|d|⌋ + 1 steps more.
+    Direct and lookahead do not change the mechanism's ε. Reserved pays for its pull: each reading
+    of the change and every later reading of the horizon moves by ⌊pull/η_d·Σ|d|⌋ + 1 more steps.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The noise.
+    unit : Unit
+        The unit of protection, for the readings at which the battery acts.
+    battery : Battery
+        The battery.
+    control : Control
+        The controller.
+    delta : float
+        δ' at which the losses of the reserved controller are composed.
+
+    Returns
+    -------
+    epsilon, delta : float
+        The largest ε over the changes of the unit, and its δ'.
     """
     metered_s = unit.window * unit.interval_s
     if abs(metered_s - battery.interval_s) > 1e-9 * metered_s:
@@ -247,13 +320,15 @@ def control_epsilon(
 def _pulled(
     mechanism: Mechanism, change: Change, battery: Battery, control: Control
 ) -> list[tuple[float, int]]:
-    """The changes (watts, times) of the noise that hide one change of the load."""
+    """The changes (watts, times) of the noise that would hide one change of the load."""
     pull = control.pull / battery.one_way
-    # Two roundings of numbers that differ by x differ by at most ⌊x⌋ + 1, floats by the last bit.
+    # Two numbers that differ by x differ by at most ⌊x⌋ + 1 after rounding; 1e-9 covers the
+    # rounding of floats.
     later = math.floor(pull * (change.l1 / mechanism.grid + change.touches) + 1e-9) + 1
     touched = min(change.touches, control.readings)
     own = mechanism.steps_of(change.largest) + later
-    # Rounding adds a step to what is not a whole number of them: half a step less gives back it.
+    # `steps_of` adds one step to a change that is not a whole number of steps, so half a step less
+    # than the whole number gives exactly this number.
     less = 0.0 if mechanism.on_grid else 0.5
     parts = [((own - less) * mechanism.grid, touched)]
     if control.readings > touched:
@@ -262,38 +337,52 @@ def _pulled(
 
 
 def bound_saturation(mechanism: Mechanism, battery: Battery, control: Control) -> float:
-    """Upper bound of the probability that the battery cuts its noise within the horizon.
+    """Return a proved upper bound of the probability that the battery cuts its noise.
 
-    Proved in the docstring of this module; never below the truth, and vacuous (1) where the
-    battery is far too small.
+    The docstring of this module has the proof. The bound is 1, which states nothing, for a battery
+    that is far too small.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The noise.
+    battery : Battery
+        The battery.
+    control : Control
+        The controller; its `readings` are the horizon.
+
+    Returns
+    -------
+    float
+        The bound, at most 1.
     """
     refuse_unfit(mechanism)
     if control.pull > battery.one_way:
-        # What is drawn back would then overshoot the start, which the proof leaves out.
+        # The pull could then move the energy past its start, which the proof does not cover.
         return 1.0
-    law = stored_law(mechanism, battery, control.pull)
-    total = control.readings * law.outside
+    stored = energy_per_reading(mechanism, battery, control.pull)
+    total = control.readings * stored.outside
     for room, sign in zip(battery.room_wh, (1.0, -1.0), strict=True):
         if math.isfinite(room) and total < 1:
-            rates, exponents = climb_exponents(law, sign, mechanism, battery, control)
+            rates, exponents = climb_exponents(stored, sign, mechanism, battery, control)
             total += math.exp(min(0.0, float((exponents - rates * room).min())))
     return min(1.0, total)
 
 
 def climb_exponents(
-    law: StoredLaw, sign: float, mechanism: Mechanism, battery: Battery, control: Control
+    stored: StoredEnergy, sign: float, mechanism: Mechanism, battery: Battery, control: Control
 ) -> tuple[FloatArray, FloatArray]:
-    """Rates θ [1/Wh] and the K(θ) with P(the store rises by a within T) ≤ e^{K(θ) − θa}."""
+    """Return rates θ [1/Wh] and the K(θ) with P(energy rises by a within T) ≤ e^{K(θ) − θa}."""
     steps = control.readings
-    if law.spread == 0:
+    if stored.spread == 0:
         return np.array([1e6]), np.zeros(1)
     if control.name != "reserved":
-        rates = RATES / (law.spread * math.sqrt(steps))
-        return rates, steps * np.maximum(law.log_moment(rates, sign), 0.0)
+        rates = RATES / (stored.spread * math.sqrt(steps))
+        return rates, steps * np.maximum(stored.log_moment(rates, sign), 0.0)
     keep = 1.0 - battery.one_way * control.pull
-    rates = RATES / (law.spread * math.sqrt(min(steps, 1 / (1 - keep**2))))
+    rates = RATES / (stored.spread * math.sqrt(min(steps, 1 / (1 - keep**2))))
     rounding = mechanism.grid * battery.hours / (2 * battery.one_way)
-    table = np.maximum(law.log_moment(rates, sign) + rates * rounding, 0.0)
+    table = np.maximum(stored.log_moment(rates, sign) + rates * rounding, 0.0)
     table = np.concatenate([[0.0], table])
     nodes = np.concatenate([[0.0], rates])
     powers = keep ** np.arange(steps)

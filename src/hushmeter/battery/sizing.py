@@ -1,7 +1,7 @@
-"""How large a battery must be: capacity and power against ε, horizon and the chance of failure.
+"""The size of a battery: capacity and power for a given ε, horizon and failure probability.
 
-Sizes follow from the proved bound of `guarantee`, so a battery of that size keeps its
-promise; simulations show that two thirds to four fifths of the capacity would do.
+Sizes follow from the proved bound of `guarantee`, so a battery of this size keeps its guarantee.
+Simulations show that two thirds to four fifths of the capacity would be enough.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hushmeter.battery.storage import (
     choose_control,
     control_grid,
 )
-from hushmeter.battery.stored_energy import refuse_unfit, stored_law, upkeep_power
+from hushmeter.battery.stored_energy import energy_per_reading, refuse_unfit, upkeep_power
 from hushmeter.checks import non_negative, positive, seconds
 from hushmeter.errors import InputError
 from hushmeter.privacy.units import Unit, calibrate
@@ -34,26 +34,27 @@ if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism
 
 HOURS_PER_YEAR = 8760.0
-# Larger than any home's: only its power limits matter.
 PROBE_KWH = 1e9
-# Of a failure, per reading: what 1 − p still tells in a float, to a thousandth.
+"""A capacity that is never reached, so that only the power limits matter. [kWh]"""
+
 SMALLEST_SHARE = 1e-12
+"""Smallest failure probability of one reading: 1 − p still has three digits of p as a float."""
 
 
 @dataclass(frozen=True)
 class Prices:
-    """What a battery costs; every number is an assumption to be replaced by an offer.
+    """Prices of energy and batteries; replace these assumptions by a real offer.
 
     Attributes
     ----------
     energy : float
-        Price of a kWh of electricity.
+        Price of electricity. [money/kWh]
     capacity : float
-        Price of a kWh of battery, installed.
+        Price of an installed battery. [money/kWh]
     cycle_life : float
-        Full cycles until the battery is worn out.
+        Number of full cycles until the battery is worn out.
     calendar_life : float
-        Years until it is, whether used or not.
+        Lifetime of a battery that is not used. [years]
     """
 
     energy: float = 0.30
@@ -70,18 +71,18 @@ class Prices:
 
 @dataclass(frozen=True)
 class Upkeep:
-    """A year of one battery.
+    """Losses, cycles and cost of one battery in a year.
 
     Attributes
     ----------
     loss_kwh : float
-        Energy lost [kWh].
+        Energy lost in a year. [kWh]
     cycles : float
-        Full cycles: energy taken from the store over its capacity.
+        Full cycles in a year: energy taken from the store divided by the capacity.
     life_years : float
-        Until the cycles or the years are used up.
+        Years until the cycle life or the calendar life is over.
     cost : float
-        Energy lost and the battery's price spread over its life.
+        Price of the lost energy and the battery's price spread over its life. [money/year]
     """
 
     loss_kwh: float
@@ -92,21 +93,26 @@ class Upkeep:
 
 @dataclass(frozen=True)
 class Sizing:
-    """A battery that keeps a promise.
+    """The smallest battery that keeps a guarantee.
 
     Attributes
     ----------
     epsilon : float
-        ε of the unit, the controller's price included.
+        ε of the unit, including the controller's cost.
     scale_w : float
-        Width of the noise [W].
+        Scale of the noise. [W]
     controller : str
+        Name of the controller.
     max_failure : float
         Largest probability of a saturation in the horizon.
     horizon_s : float
-        [s]
-    power_kw, capacity_kwh : float
+        Length of the horizon. [s]
+    power_kw : float
+        Charging and discharging power. [kW]
+    capacity_kwh : float
+        Usable capacity. [kWh]
     year : Upkeep
+        Losses, cycles and cost in a year.
     """
 
     epsilon: float
@@ -119,8 +125,8 @@ class Sizing:
     year: Upkeep
 
 
-def readings_in(horizon: float | str, interval_s: float) -> int:
-    """Readings of a horizon such as "1d", at least one."""
+def horizon_readings(horizon: float | str, interval_s: float) -> int:
+    """Return the number of readings of a horizon such as "1d", at least one."""
     return max(1, round(seconds("horizon", horizon) / interval_s))
 
 
@@ -135,33 +141,49 @@ def size_battery(
     controller: str = "direct",
     prices: Prices | None = None,
 ) -> Sizing:
-    """The smallest battery whose proved failure bound is at most `max_failure`.
+    """Return the smallest battery whose proved failure bound is at most `max_failure`.
 
-    Half of the failure is left to the power and a quarter each to the full and the empty battery:
-    power is the 1 − δ/2T quantile of the noise, and a side of the store min over θ of
-    (K(θ) + ln(4/δ))/θ with the K of `climb_exponents`. The battery starts half full.
+    The power limits get half of the failure probability δ, the full and the empty battery a quarter
+    each. The power is the 1 − δ/2T quantile of the noise. Either half of the capacity is the
+    minimum over θ of (K(θ) + ln(4/δ))/θ with the K of `climb_exponents`. The battery starts half
+    full.
 
     Parameters
     ----------
     mechanism : Mechanism
+        The noise.
     unit : Unit
-        What ε protects.
+        The unit of protection.
     interval_s : float
-        [s]
+        Interval at which the battery acts. [s]
     horizon : float or str
-        Over which the promise is made, such as "1d".
+        Period of the guarantee: seconds, or text such as "1d".
     max_failure : float
+        Largest probability of a saturation in the horizon.
     efficiency : float
-        Of a round trip.
+        Efficiency of a round trip, 0 to 1.
     controller : {"direct", "reserved", "lookahead"}
+        The controller.
     prices : Prices, optional
+        Prices of energy and batteries.
+
+    Returns
+    -------
+    Sizing
+        Power, capacity and yearly cost.
+
+    Raises
+    ------
+    InputError
+        If `max_failure` is too small for the number of readings.
     """
     failure = _share(max_failure)
-    control = choose_control(controller, readings_in(horizon, interval_s))
+    control = choose_control(controller, horizon_readings(horizon, interval_s))
     refuse_unfit(mechanism)
     if failure / control.readings < SMALLEST_SHARE:
         raise InputError(
-            f"max_failure = {failure:g} over {control.readings} readings is too small to size for."
+            f"max_failure = {failure:g} is too small for {control.readings} readings; use a larger "
+            "value or a shorter horizon."
         )
     wide = Battery(PROBE_KWH, PROBE_KWH, efficiency=efficiency, interval_s=interval_s)
     draws = mechanism.quantile(1 - failure / (2 * control.readings))
@@ -194,23 +216,34 @@ def size_table(
     delta: float = 1e-6,
     **options: float | Prices | None,
 ) -> list[Sizing]:
-    """`size_battery` for several ε and controllers; an ε whose noise fits no grid is left out.
+    """Size batteries for several ε and controllers.
+
+    An ε whose noise is too wide for any grid is left out.
 
     Parameters
     ----------
     unit : Unit
+        The unit of protection.
     epsilons : sequence of float
+        Values of ε of the unit.
     mechanism : {"laplace", "staircase", "gaussian"}
+        The noise.
     controllers : sequence of str
+        Names of the controllers.
     delta : float
         δ of Gaussian noise.
     interval_s, horizon, options
         As for `size_battery`.
+
+    Returns
+    -------
+    list of Sizing
+        One entry for each controller and ε.
     """
     table = []
     options |= {"interval_s": interval_s}
     for name in controllers:
-        grid = control_grid(choose_control(name, readings_in(horizon, interval_s)), unit)
+        grid = control_grid(choose_control(name, horizon_readings(horizon, interval_s)), unit)
         for epsilon in epsilons:
             try:
                 noise = calibrate(mechanism, epsilon, unit, delta=delta, grid=grid)
@@ -231,9 +264,29 @@ def least_epsilon(
     delta: float = 1e-6,
     most: float = 20.0,
 ) -> float | None:
-    """The smallest ε of the noise that a battery serves with a proved failure ≤ `max_failure`.
+    """Return the smallest ε for which the proved failure bound is at most `max_failure`.
 
-    By bisection in ln ε; None if it serves none up to `most`.
+    Parameters
+    ----------
+    unit : Unit
+        The unit of protection.
+    battery : Battery
+        The battery.
+    control : Control
+        The controller; its `readings` are the horizon.
+    max_failure : float
+        Largest probability of a saturation in the horizon.
+    mechanism : {"laplace", "staircase", "gaussian"}
+        The noise.
+    delta : float
+        δ of Gaussian noise.
+    most : float
+        Largest ε of the search, which is a bisection in ln ε.
+
+    Returns
+    -------
+    float or None
+        The smallest ε; None if the battery serves no ε up to `most`.
     """
     failure, grid = _share(max_failure), control_grid(control, unit)
 
@@ -255,14 +308,29 @@ def least_epsilon(
 
 
 def expect_year(mechanism: Mechanism, battery: Battery, prices: Prices) -> Upkeep:
-    """Losses, cycles and cost of a year from the law of the noise.
+    """Return the expected losses, cycles and cost of a year.
 
-    The charge u that keeps the store level is what is lost: u·8760 h. Cycles count E[s(b)⁻]·8760 h
-    over the capacity. The pull of the reserved controller adds little and is left out.
+    The upkeep power u equals the mean loss, so a year loses u·8760 h. The number of cycles is
+    E[s(b)⁻]·8760 h divided by the capacity. The reserved controller's pull adds little and is left
+    out.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The noise.
+    battery : Battery
+        The battery.
+    prices : Prices
+        Prices of energy and batteries.
+
+    Returns
+    -------
+    Upkeep
+        Expected values of one year.
     """
-    law = stored_law(mechanism, battery)
+    stored = energy_per_reading(mechanism, battery)
     lost = upkeep_power(mechanism, battery) * HOURS_PER_YEAR / WH_PER_KWH
-    per_reading = -float(np.minimum(law.energy, 0.0) @ law.masses)
+    per_reading = -float(np.minimum(stored.energy, 0.0) @ stored.masses)
     taken = per_reading / battery.hours * HOURS_PER_YEAR / WH_PER_KWH
     cycles = taken / battery.capacity_kwh
     life = min(prices.calendar_life, prices.cycle_life / cycles if cycles else math.inf)
@@ -271,11 +339,11 @@ def expect_year(mechanism: Mechanism, battery: Battery, prices: Prices) -> Upkee
 
 
 def _side(mechanism: Mechanism, probe: Battery, control: Control, failure: float) -> float:
-    """Room [Wh] on either side of the start that is left with at most this probability."""
-    law = stored_law(mechanism, probe)
+    """Half of the capacity [Wh] that the energy exceeds with at most this probability."""
+    stored = energy_per_reading(mechanism, probe)
     sides = []
     for sign in (1.0, -1.0):
-        rates, exponents = climb_exponents(law, sign, mechanism, probe, control)
+        rates, exponents = climb_exponents(stored, sign, mechanism, probe, control)
         sides.append(float(((exponents - math.log(failure)) / rates).min()))
     return max(sides)
 

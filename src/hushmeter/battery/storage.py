@@ -1,4 +1,4 @@
-"""A store of energy, the controllers that fill and drain it, and a stretch of operation."""
+"""The battery, its controllers, and its operation on a load."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 CONTROLLERS = ("direct", "reserved", "lookahead")
 BASELINES = ("flatten", "stepping")
 PULL = 0.25
+"""Default pull of the reserved controller, times the square root of the number of readings."""
+
 FINE_W = 5.0
+"""A pull that returns less than this for the protected change uses a grid of 0.1 W. [W]"""
+
 WH_PER_KWH = 1000.0
 
 
@@ -33,17 +37,22 @@ class Battery:
     Parameters
     ----------
     capacity_kwh : float
-        Usable energy [kWh]; infinite for an ideal one.
+        Usable capacity; infinite for an ideal battery. [kWh]
     power_kw : float
-        Largest charging power on the meter's side [kW].
+        Largest charging power on the meter's side. [kW]
     discharge_kw : float, optional
-        Largest discharging power [kW]; as for charging if not given.
+        Largest discharging power; equal to `power_kw` if it is not given. [kW]
     efficiency : float
-        Of a round trip, 0 … 1; its square root is lost on the way in and on the way out.
+        Efficiency of a round trip, 0 to 1. Charging and discharging each have its square root.
     charge : float
-        Share of the capacity that is stored at the start, 0 … 1.
+        Share of the capacity that is stored at the start, 0 to 1.
     interval_s : float
-        How often the battery is told what to do [s]: the interval of the meter's readings.
+        Interval at which the battery acts, equal to the interval of the meter's readings. [s]
+
+    Raises
+    ------
+    InputError
+        If a size is not positive or a share is outside its range.
     """
 
     capacity_kwh: float
@@ -64,27 +73,27 @@ class Battery:
         if not 0 <= self.charge <= 1:
             raise InputError(f"charge must be a share between 0 and 1, got {self.charge}.")
         if math.isinf(self.capacity_kwh) and self.charge in (0, 1):
-            raise InputError("an infinite battery is neither full nor empty; leave charge at 0.5.")
+            raise InputError("an infinite battery cannot be full or empty; use charge = 0.5.")
 
     @property
     def one_way(self) -> float:
-        """η_c = η_d: the square root of the round trip."""
+        """Efficiency of charging and of discharging, η_c = η_d."""
         return math.sqrt(self.efficiency)
 
     @property
     def hours(self) -> float:
-        """h: length of one reading [h]."""
+        """Length h of one reading. [h]"""
         return self.interval_s / 3600
 
     @property
     def room_wh(self) -> tuple[float, float]:
-        """Energy that fits in, and that can be taken out, at the start [Wh]."""
+        """Energy that can be stored, and that can be taken out, at the start. [Wh]"""
         capacity = self.capacity_kwh * WH_PER_KWH
         return capacity * (1 - self.charge), capacity * self.charge
 
     @property
     def limits(self) -> FloatArray:
-        """What the kernels need, in the order of `control.LIMITS`."""
+        """The limits that the compiled controllers take, in the order of `controllers.LIMITS`."""
         assert self.discharge_kw is not None
         powers = (self.power_kw * 1000, self.discharge_kw * 1000)
         return np.array([*self.room_wh, *powers, self.one_way, self.one_way, self.hours])
@@ -92,17 +101,18 @@ class Battery:
 
 @dataclass(frozen=True)
 class Control:
-    """How the battery is told what to do.
+    """A controller and the horizon of its guarantee.
 
     Attributes
     ----------
     name : {"direct", "reserved", "lookahead"}
+        The controller.
     readings : int
-        T: the horizon over which the promise is made.
+        Number of readings T of the horizon.
     pull : float
-        Share of what the store is off its start that "reserved" takes back per reading.
+        Share of the energy above or below the start that "reserved" returns at each reading.
     ahead : int
-        Readings for which "lookahead" knows its noise beforehand.
+        Number of future readings whose noise "lookahead" knows.
     """
 
     name: str
@@ -114,16 +124,30 @@ class Control:
 def choose_control(
     name: str, readings: int, *, pull: float | None = None, ahead: int | None = None
 ) -> Control:
-    """A controller for a horizon of so many readings.
+    """Return a controller for a horizon of a given number of readings.
 
     Parameters
     ----------
     name : {"direct", "reserved", "lookahead"}
+        The controller.
     readings : int
+        Number of readings T of the horizon.
     pull : float, optional
-        0.25/√T if not given: with Gaussian noise the sum of what is paid later then stays small.
+        Pull of "reserved"; 0.25/√T by default, so that the later losses of Gaussian noise stay
+        small in sum.
     ahead : int, optional
-        A twelfth of the horizon if not given: two hours of a day.
+        Number of future readings that "lookahead" knows; by default a twelfth of the horizon,
+        which is two hours of a day.
+
+    Returns
+    -------
+    Control
+        The controller.
+
+    Raises
+    ------
+    InputError
+        If the name is unknown or the pull exceeds 0.5.
     """
     one_of("controller", name, CONTROLLERS)
     horizon = whole("readings", readings)
@@ -135,39 +159,41 @@ def choose_control(
 
 
 def control_grid(control: Control, unit: Unit) -> str:
-    """Grid of the noise [W] that suits a controller, as text for an exact number.
+    """Return the grid of the noise for a controller, as text of an exact number. [W]
 
-    The pull of "reserved" moves by whole steps and pays for whole steps: where it is small, less
-    is lost to rounding on a tenth of a watt. A meter that reports whole watts only post-processes
-    such noise, since its rounding edges, at half watts, lie on that grid.
+    The pull of "reserved" moves by whole grid steps and pays for whole steps. If the pull is small,
+    a grid of 0.1 W loses less to rounding. A meter that shows whole watts only post-processes such
+    noise, because it rounds at half watts, which lie on that grid.
     """
     return "0.1" if 0 < control.pull * unit.l1 < FINE_W else "1"
 
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """What a battery did to a trace.
+    """The operation of a battery on a trace.
 
     Attributes
     ----------
     controller : str
+        Name of the controller or baseline.
     battery : Battery
+        The battery.
     load : Trace
-        What the house drew.
+        The load of the house.
     metered : Trace
-        What the meter showed, on its grid; it carries the truth of the load.
+        What the meter shows, on its grid, with the true states of the load.
     battery_w : array, shape (T,)
-        b: power of the battery on the meter's side [W], positive while charging.
+        Power b of the battery on the meter's side, positive while charging. [W]
     stored_wh : array, shape (T,)
-        e: energy stored since the start, at the end of each reading [Wh].
+        Energy e stored since the start, at the end of each reading. [Wh]
     target_w : array, shape (T,)
-        The noise that the mechanism drew [W]; zero for the baselines.
+        The noise that the mechanism drew; zero for the baselines. [W]
     noise_w : array, shape (T,)
-        The noise that reached the meter [W]: b without the upkeep.
+        The noise that reached the meter: b without the upkeep. [W]
     saturated : array of bool, shape (T,)
-        Where the battery could not do what its controller wanted.
+        True where the battery could not follow its controller.
     upkeep_w : float
-        Constant charge that makes up for the losses [W].
+        Constant charging power that compensates the losses. [W]
     """
 
     controller: str
@@ -181,14 +207,9 @@ class Operation:
     saturated: BoolArray
     upkeep_w: float
 
-    @property
-    def flow_w(self) -> FloatArray:
-        """Power through the meter before it rounds, x + b [W]."""
-        return self.load.readings + self.battery_w
-
     @cached_property
     def state_of_charge(self) -> FloatArray:
-        """Share of the capacity stored at the end of each reading, shape (T,)."""
+        """Share of the capacity that is stored at the end of each reading, shape (T,)."""
         below = self.battery.room_wh[1]
         if math.isinf(below):
             return np.full(self.stored_wh.size, self.battery.charge)
@@ -196,13 +217,13 @@ class Operation:
 
     @property
     def loss_kwh(self) -> float:
-        """Energy lost in the battery [kWh]."""
+        """Energy lost in the battery. [kWh]"""
         inside = stored_power(self.battery_w, self.battery)
         return float((self.battery_w - inside).sum() * self.battery.hours / WH_PER_KWH)
 
     @property
     def cycles(self) -> float:
-        """Energy taken from the store over its capacity."""
+        """Full cycles: energy taken from the store divided by the capacity."""
         taken = -np.minimum(stored_power(self.battery_w, self.battery), 0.0).sum()
         return float(taken * self.battery.hours / WH_PER_KWH / self.battery.capacity_kwh)
 
@@ -216,23 +237,34 @@ def operate(
     rng: Rng = None,
     key: bytes | None = None,
 ) -> Operation:
-    """Let a battery put a mechanism's noise on the meter.
+    """Operate a battery that puts the noise of a mechanism on the meter.
 
     Parameters
     ----------
     trace : Trace
-        The load of the house. In a gap the battery rests.
+        The load of the house. The battery does nothing in a gap.
     battery : Battery
-        Its interval must be that of the trace.
+        The battery; its interval must equal the interval of the trace.
     mechanism : Mechanism
-        Its grid is the resolution of the meter, or divides half of it. It must not clamp: a
-        battery cannot.
+        The noise. Its grid must be the resolution of the meter or divide half of it, and it must
+        not clamp, because a battery cannot.
     control : Control or {"direct", "reserved", "lookahead"}
+        The controller.
     rng : int or Generator, optional
-        A simulation; without it the noise is fresh and secret.
+        Seed or generator of a simulation; without it the noise is fresh and secret.
     key : 32 bytes, optional
-        Keyed replay: while the battery follows, "direct" and "lookahead" meter what
-        `mechanism.release` gives with that key for the load and the upkeep together.
+        Key for a reproducible operation. As long as the battery can follow, "direct" and
+        "lookahead" show what `mechanism.release` returns with this key for load plus upkeep.
+
+    Returns
+    -------
+    Operation
+        What the battery did and what the meter shows.
+
+    Raises
+    ------
+    InputError
+        If the intervals differ or a battery cannot make this noise.
     """
     _same_interval(trace, battery)
     refuse_unfit(mechanism)
@@ -251,7 +283,28 @@ def operate_noise(
     upkeep_w: float = 0.0,
     grid: float = 1.0,
 ) -> Operation:
-    """Let a battery put a given noise sequence [W] on the meter; see `operate`."""
+    """Operate a battery that puts given noise on the meter.
+
+    Parameters
+    ----------
+    trace : Trace
+        The load of the house.
+    battery : Battery
+        The battery; its interval must equal the interval of the trace.
+    noise : array_like, shape (T,)
+        Noise of each reading. [W]
+    control : Control
+        The controller.
+    upkeep_w : float
+        Constant charging power that compensates the losses. [W]
+    grid : float
+        Resolution of the meter. [W]
+
+    Returns
+    -------
+    Operation
+        What the battery did and what the meter shows.
+    """
     from hushmeter.battery import controllers as kernels
 
     _same_interval(trace, battery)
@@ -266,7 +319,8 @@ def operate_noise(
     else:
         done = kernels.run_direct(target, upkeep_w, limits)
     power, stored, cut = done
-    # What was not cut is the target itself, not the target after two roundings of a float.
+    # Where nothing was cut the noise is the target itself; computing it from the power would
+    # round it twice.
     same = ~cut if control.name != "reserved" else np.zeros_like(cut)
     realised = np.where(same, target, power - upkeep_w)
     shown = np.floor((trace.readings + power) / grid + 0.5) * grid
@@ -279,16 +333,30 @@ def operate_noise(
 def hide_load(
     trace: Trace, battery: Battery, method: str = "flatten", *, step_w: float | None = None
 ) -> Operation:
-    """The classical load-hiding baselines, for comparison; they promise no ε.
+    """Operate a battery with a classical load-hiding method, which guarantees no ε.
 
     Parameters
     ----------
     trace : Trace
+        The load of the house.
     battery : Battery
+        The battery; its interval must equal the interval of the trace.
     method : {"flatten", "stepping"}
-        Best effort: hold the last metered value. Stepping: hold a multiple of `step_w`.
+        "flatten" holds the last metered value as long as possible [1]_; "stepping" holds a
+        multiple of `step_w` [2]_.
     step_w : float, optional
-        [W]; the smaller power of the battery if not given.
+        Step of "stepping"; by default the smaller of the two power limits of the battery. [W]
+
+    Returns
+    -------
+    Operation
+        What the battery did and what the meter shows.
+
+    References
+    ----------
+    .. [1] G. Kalogridis et al., Privacy for smart meters: towards undetectable appliance load
+       signatures, IEEE SmartGridComm (2010).
+    .. [2] W. Yang et al., Minimizing private data disclosures in the smart grid, ACM CCS (2012).
     """
     from hushmeter.battery import controllers as kernels
 
@@ -305,6 +373,7 @@ def hide_load(
 
 
 def _same_interval(trace: Trace, battery: Battery) -> None:
+    """Refuse a battery that acts at another interval than the meter."""
     if abs(trace.interval_s - battery.interval_s) > 1e-9 * battery.interval_s:
         raise InputError(
             f"the battery acts every {battery.interval_s:g} s, but the trace has readings of "
@@ -313,7 +382,7 @@ def _same_interval(trace: Trace, battery: Battery) -> None:
 
 
 def _size(name: str, value: float, unit: str) -> float:
-    """A positive size; infinity stands for an ideal battery."""
+    """A checked positive size; infinity describes an ideal battery."""
     if isinstance(value, float) and math.isinf(value) and value > 0:
         return value
     return positive(f"{name} [{unit}]", value)

@@ -1,4 +1,8 @@
-"""The laws a battery lives by: the noise, the charge against losses, the energy stored."""
+"""Distributions of the noise, of the energy that it stores, and the charge that covers the losses.
+
+`guarantee` bounds the failure probability with these distributions and `sizing` computes the
+smallest battery from them.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +21,35 @@ if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism
 
 CELLS = 1 << 12
+"""Largest number of points of the distribution of the stored energy."""
+
 MAX_REACH = 1 << 21
+"""Noise that reaches further than this many grid steps is represented by cells."""
+
+TAIL = 1e-18
+"""Probability at either end of the noise distribution that is left out."""
 
 
 def stored_power(power: FloatArray, battery: Battery) -> FloatArray:
-    """s(b) [W]."""
+    """Return the power s(b) that reaches or leaves the store for each battery power b. [W]"""
     return np.where(power >= 0, power * battery.one_way, power / battery.one_way)
 
 
 def upkeep_power(mechanism: Mechanism, battery: Battery) -> float:
-    """The constant charge u [W] with E[s(n + u)] = 0: what the losses take on average."""
+    """Return the constant charging power u with E[s(n + u)] = 0, the mean loss. [W]
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The noise.
+    battery : Battery
+        The battery. An ideal or an infinite one needs no upkeep.
+
+    Returns
+    -------
+    float
+        Upkeep power u. [W]
+    """
     if battery.efficiency == 1 or math.isinf(battery.capacity_kwh):
         return 0.0
     return _level_charge(mechanism, battery.one_way)
@@ -34,39 +57,40 @@ def upkeep_power(mechanism: Mechanism, battery: Battery) -> float:
 
 @lru_cache(maxsize=16)
 def _level_charge(mechanism: Mechanism, one_way: float) -> float:
-    """The root u of η·E(n + u)⁺ − E(n + u)⁻/η, with the sums right of −u from tables."""
-    places, masses = noise_law(mechanism)
+    """The root u of η·E(n + u)⁺ − E(n + u)⁻/η [W], from cumulative sums over the distribution."""
+    places, masses = noise_distribution(mechanism)
     above = np.cumsum(masses[::-1])[::-1]
     moment = np.cumsum((places * masses)[::-1])[::-1]
-    # At u = −k·g for place k: Σ_{n ≥ k} (n − k)·p_n, and E(n + u)⁻ = E(n + u)⁺ + k.
+    # At u = −k·g the gain is Σ_{n ≥ k} (n − k)·p_n, and E(n + u)⁻ = E(n + u)⁺ + k.
     gain = moment - places * above
     drift = one_way * gain - (gain + places) / one_way
-    # The drift falls with k and is linear between places.
+    # The drift falls with k and is linear between neighbouring k, so interpolation is exact.
     return float(-np.interp(0.0, drift[::-1], places[::-1])) * mechanism.grid
 
 
 @lru_cache(maxsize=4)
-def noise_law(mechanism: Mechanism) -> tuple[FloatArray, FloatArray]:
-    """Places [grid steps] and masses of the noise but for 1e-18 at either end."""
+def noise_distribution(mechanism: Mechanism) -> tuple[FloatArray, FloatArray]:
+    """Return the values of the noise [grid steps] and their probabilities, without far tails."""
     reach = max(1, round(mechanism.std / mechanism.grid))
-    while float(mechanism.cdf(-reach)) > 1e-18:
+    while float(mechanism.cdf(-reach)) > TAIL:
         reach = math.ceil(1.3 * reach)
     if reach > MAX_REACH:
-        return _wide_law(mechanism, reach)
+        return _wide_distribution(mechanism, reach)
     places = np.arange(-reach, reach + 1)
     masses = np.asarray(mechanism.pmf(places))
     kept = np.flatnonzero(masses > 0)
     inside = slice(int(kept[0]), int(kept[-1]) + 1)
-    law = places[inside].astype(np.float64), masses[inside]
-    for array in law:
+    distribution = places[inside].astype(np.float64), masses[inside]
+    for array in distribution:
+        # The result is cached: a caller that changed it would change it for all.
         array.setflags(write=False)
-    return law
+    return distribution
 
 
-def _wide_law(mechanism: Mechanism, reach: int) -> tuple[FloatArray, FloatArray]:
-    """The law of very wide noise in cells, half of each at either end.
+def _wide_distribution(mechanism: Mechanism, reach: int) -> tuple[FloatArray, FloatArray]:
+    """The distribution of very wide noise in cells, half of the mass of each at either end.
 
-    Masses fall with |n|, so |n| is at most made larger, by (cell/scale)² of itself, about 1e-9.
+    Probabilities fall with |n|, so the cells can only enlarge |n|, by about 1e-9 of itself.
     """
     width = reach // (1 << 18)
     low = 1 + width * np.arange(reach // width + 1)
@@ -79,27 +103,35 @@ def _wide_law(mechanism: Mechanism, reach: int) -> tuple[FloatArray, FloatArray]
 
 
 def refuse_unfit(mechanism: Mechanism) -> None:
-    """A battery can neither clamp a load nor make a meter's resolution coarser."""
+    """Refuse a mechanism that a battery cannot make.
+
+    Raises
+    ------
+    InputError
+        If the mechanism clamps readings, or its grid is coarser than the meter's resolution.
+    """
     if mechanism.clamp is not None:
         raise InputError("a battery cannot clamp readings; use a mechanism without clamp.")
     if mechanism.coarsened:
         raise InputError(
-            f"noise of {mechanism.scale:.3g} W needs a grid of {mechanism.grid:g} W, coarser than "
-            "the meter, whose last digits would then show the load; raise epsilon."
+            f"noise of {mechanism.scale:.3g} W needs a grid of {mechanism.grid:g} W, which is "
+            "coarser than the meter's resolution, so the last digits would show the load; use a "
+            "larger epsilon."
         )
 
 
 @dataclass(frozen=True)
-class StoredLaw:
-    """The law of the energy that one reading puts into the store.
+class StoredEnergy:
+    """Distribution of the energy that one reading puts into the store.
 
     Attributes
     ----------
     energy : array
-        Values z [Wh], 0 in place of draws beyond the power limits.
+        Values z. A draw beyond the power limits counts as 0. [Wh]
     masses : array
+        Their probabilities.
     outside : float
-        Probability of such a draw.
+        Probability of a draw beyond the power limits.
     """
 
     energy: FloatArray
@@ -107,7 +139,7 @@ class StoredLaw:
     outside: float
 
     def log_moment(self, rates: FloatArray, sign: float) -> FloatArray:
-        """ψ(θ) = ln E e^{±θz} for every rate θ [1/Wh]."""
+        """Return ψ(θ) = ln E e^{θ·sign·z} for every rate θ. [1/Wh]"""
         highest = float((sign * self.energy).max())
         table = np.empty(rates.size)
         for i, rate in enumerate(rates):
@@ -117,15 +149,30 @@ class StoredLaw:
 
     @property
     def spread(self) -> float:
-        """√E[z²] [Wh]."""
+        """Root mean square √E[z²] of the stored energy. [Wh]"""
         return math.sqrt(float(self.energy**2 @ self.masses))
 
 
-def stored_law(mechanism: Mechanism, battery: Battery, pull: float = 0.0) -> StoredLaw:
-    """The law of z for a battery; the pull of the reserved controller takes its share of power."""
+def energy_per_reading(mechanism: Mechanism, battery: Battery, pull: float = 0.0) -> StoredEnergy:
+    """Return the distribution of the energy z that one reading stores.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The noise.
+    battery : Battery
+        The battery.
+    pull : float
+        The pull of the reserved controller, which needs its share of the power.
+
+    Returns
+    -------
+    StoredEnergy
+        The distribution of z.
+    """
     above, below, charge, discharge, into, out, hours = battery.limits
     upkeep = upkeep_power(mechanism, battery)
-    places, masses = noise_law(mechanism)
+    places, masses = noise_distribution(mechanism)
     power = places * mechanism.grid + upkeep
     most, least = charge, -discharge
     if pull:
@@ -134,20 +181,20 @@ def stored_law(mechanism: Mechanism, battery: Battery, pull: float = 0.0) -> Sto
         least = pull * above / hours + half - discharge if math.isfinite(discharge) else least
     inside = np.flatnonzero((power <= most) & (power >= least))
     if inside.size == 0:
-        return StoredLaw(np.zeros(1), np.ones(1), 1.0)
-    # From the tails and not by subtraction from one, which would lose them.
+        return StoredEnergy(np.zeros(1), np.ones(1), 1.0)
+    # Summed from the tails: subtraction from one would lose probabilities below 1e-16.
     first, last = int(places[inside[0]]), int(places[inside[-1]])
     outside = float(mechanism.cdf(first - 1)) + float(mechanism.cdf(-last - 1))
     energy = hours * np.where(power >= 0, power * into, power / out)[inside]
     cells, weights = _gather(energy, masses[inside])
-    return StoredLaw(np.append(cells, 0.0), np.append(weights, outside), outside)
+    return StoredEnergy(np.append(cells, 0.0), np.append(weights, outside), outside)
 
 
 def _gather(energy: FloatArray, masses: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """A law of few points with the same mean and no smaller E e^{θz}: cells moved to their ends.
+    """A distribution of few points with the same mean and an E e^{θz} that is not smaller.
 
-    Within a cell all mass goes to its two ends in the proportion that keeps the mean; e^{θz} is
-    convex, so its mean can only rise and the bound stays one.
+    All mass of a cell moves to the two ends of the cell in the proportion that keeps the mean.
+    e^{θz} is convex, so its mean can only rise and the bound of `guarantee` remains valid.
     """
     if energy.size <= CELLS:
         return energy, masses

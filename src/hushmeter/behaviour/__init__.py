@@ -1,6 +1,6 @@
-"""Appendix A: what noise does to behaviour analysis, the clusters of daily load profiles.
+"""Appendix A: clusters of daily load profiles, and how noise changes them.
 
-The names are imported when first used: scikit-learn and numba are heavy.
+The names are imported at their first use, because importing scikit-learn and numba is slow.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""k-means in the l1 norm (Appendix A), as a scikit-learn estimator."""
+"""k-means in the l1 norm (Appendix A), as a scikit-learn estimator.
+
+The loss of centres c is L(c) = Σ_i min_j ‖x_i − c_j‖₁ [kWh]. Lloyd's steps never raise it: they
+assign every profile to its nearest centre and move every centre to the medians of its profiles.
+"""
 
 from __future__ import annotations
 
@@ -32,15 +36,27 @@ Labels = NDArray[np.int32]
 Found = TypeVar("Found")
 
 FEW_ROWS = 20_000
-"""Below so many rows, threads cost more than they save."""
+"""Number of rows below which threads cost more time than they save."""
 
 SEARCH_ROWS = 10_000
-"""Good centres are searched on at most so many profiles (or a hundred per cluster)."""
+"""Initial centres are searched on at most this many profiles (or a hundred for each cluster)."""
 
 
 @dataclass
 class Clustering:
-    """Centres (k, d), labels and the two smallest distances (n,), their sum and the steps."""
+    """Centres, labels and distances of one clustering.
+
+    Attributes
+    ----------
+    centres : array, shape (k, d)
+        The centres. [kWh]
+    labels : array of int, shape (n,)
+        The nearest centre of every profile.
+    first, second : array, shape (n,)
+        Distances to the nearest and to the second nearest centre. [kWh]
+    n_iter : int
+        Number of steps.
+    """
 
     centres: FloatArray
     labels: Labels
@@ -50,14 +66,14 @@ class Clustering:
 
     @property
     def loss(self) -> float:
-        """Σ_i ‖x_i − c_{label i}‖₁."""
+        """The loss Σ_i ‖x_i − c_{label i}‖₁. [kWh]"""
         return float(self.first.sum())
 
 
 def in_parts(size: int, rows: int, work: Callable[[slice], Found]) -> list[Found]:
-    """`work` on slices that cover `size`, one per core if there are many `rows`.
+    """Call `work` on slices that cover `size`, one for each core if there are many `rows`.
 
-    Threads do: sorts and compiled loops let go of the interpreter's lock.
+    Threads are enough, because sorts and compiled loops release the interpreter's lock.
     """
     cores = 1 if rows < FEW_ROWS else os.cpu_count() or 1
     edges = np.linspace(0, size, cores + 1).astype(int).tolist()
@@ -69,7 +85,7 @@ def in_parts(size: int, rows: int, work: Callable[[slice], Found]) -> list[Found
 
 
 def sort_columns(profiles: FloatArray) -> NDArray[np.int32]:
-    """Row numbers that sort each column, (d, n): four bytes per value."""
+    """Return the row numbers that sort each column, shape (d, n), four bytes for each value."""
     order = np.empty(profiles.shape[::-1], dtype=np.int32)
 
     def sort(part: slice) -> None:
@@ -81,7 +97,7 @@ def sort_columns(profiles: FloatArray) -> NDArray[np.int32]:
 
 
 def across_hours(centres: FloatArray) -> FloatArray:
-    """Centres transposed, (d, k'), with centres at infinity up to whole vector registers."""
+    """Return the transposed centres, padded with infinite centres to whole vector registers."""
     k, hours = centres.shape
     padded = np.full((hours, -(-k // 16) * 16 if k > 8 else k), np.inf)
     padded[:, :k] = centres.T
@@ -89,7 +105,7 @@ def across_hours(centres: FloatArray) -> FloatArray:
 
 
 def assign_to(profiles: FloatArray, centres: FloatArray) -> Clustering:
-    """The nearest centre of every profile."""
+    """Assign every profile to its nearest centre."""
     size = profiles.shape[0]
     labels = np.empty(size, dtype=np.int32)
     first, second = np.empty(size), np.empty(size)
@@ -103,7 +119,13 @@ def assign_to(profiles: FloatArray, centres: FloatArray) -> Clustering:
 
 
 def draw_seeds(profiles: FloatArray, k: int, rng: np.random.RandomState) -> FloatArray:
-    """k profiles far apart: each drawn in proportion to its distance, the best of a few draws."""
+    """Draw k profiles that are far apart (k-means++ [1]_, with the best of a few draws each).
+
+    References
+    ----------
+    .. [1] D. Arthur, S. Vassilvitskii, k-means++: the advantages of careful seeding, ACM-SIAM
+       Symposium on Discrete Algorithms (2007).
+    """
     size = profiles.shape[0]
     trials = 2 + int(math.log(k))
     centres = np.empty((k, profiles.shape[1]))
@@ -123,7 +145,7 @@ def draw_seeds(profiles: FloatArray, k: int, rng: np.random.RandomState) -> Floa
 
 
 def draw_far(distances: FloatArray, count: int, rng: np.random.RandomState) -> list[int]:
-    """Rows drawn in proportion to their distance; evenly where all are zero."""
+    """Draw rows in proportion to their distance; uniformly if all distances are zero."""
     summed = np.cumsum(distances)
     if not summed[-1] > 0:
         return [int(row) for row in rng.randint(distances.size, size=count)]
@@ -134,7 +156,7 @@ def draw_far(distances: FloatArray, count: int, rng: np.random.RandomState) -> l
 def descend(
     profiles: FloatArray, order: NDArray[np.int32], centres: FloatArray, max_iter: int
 ) -> Clustering:
-    """Lloyd's steps until no label changes, or `max_iter` of them."""
+    """Make Lloyd's steps until no label changes, at most `max_iter`."""
     state = assign_to(profiles, centres.copy())
     centres, gaps = state.centres, np.empty(centres.shape[0])
     upper, lower = state.first, state.second
@@ -161,7 +183,7 @@ def _reassign(
     moves: tuple[FloatArray, FloatArray],
     rows: tuple[Labels, FloatArray, FloatArray],
 ) -> int:
-    """`kernels.reassign` by parts of the rows; how many labels changed."""
+    """Reassign the rows in parallel parts; return how many labels changed."""
     across = across_hours(centres)
 
     def reassign(part: slice) -> int:
@@ -172,7 +194,7 @@ def _reassign(
 
 
 def _fill_empty(profiles: FloatArray, centres: FloatArray, counts: NDArray[np.int64]) -> None:
-    """Give every empty cluster the profile that is furthest from all centres."""
+    """Move the centre of every empty cluster to the profile furthest from all centres."""
     nearest = assign_to(profiles, centres).first
     for j in np.flatnonzero(counts == 0):
         row = int(np.argmax(nearest))
@@ -190,10 +212,11 @@ def swap_centres(
     max_iter: int,
     rng: np.random.RandomState,
 ) -> Clustering:
-    """Leave local optima: try far profiles in the place of centres, keep what lowers the loss.
+    """Leave local optima: try distant profiles as centres and keep what lowers the loss.
 
-    A far profile takes the place where, as one pass over the profiles tells, it helps most or
-    hurts least, and every other time any place; Lloyd's steps decide.
+    In every other trial the profile replaces the centre for which one pass over the profiles
+    predicts the smallest loss, and a random centre in the trials between. Lloyd's steps decide
+    whether the loss falls.
     """
     losses = np.empty(state.centres.shape[0])
     for turn, row in enumerate(draw_far(state.first, swaps, rng)):
@@ -216,7 +239,7 @@ def search_centres(
     max_iter: int,
     rng: np.random.RandomState,
 ) -> FloatArray:
-    """Centres of the best of several starts, bettered by swaps, on a sample of the profiles."""
+    """Return the centres of the best of several starts, improved by swaps, on a sample."""
     most = max(SEARCH_ROWS, 100 * k)
     if profiles.shape[0] > most:
         profiles = profiles[rng.choice(profiles.shape[0], most, replace=False)]
@@ -228,17 +251,17 @@ def search_centres(
 
 
 def batches(size: int, batch_size: int, rng: np.random.RandomState) -> Iterator[NDArray[np.int64]]:
-    """Rows of one pass, in random batches."""
+    """Yield the rows of one pass in random batches."""
     rows = rng.permutation(size)
     for start in range(0, size, batch_size):
         yield rows[start : start + batch_size]
 
 
 def learn_batch(centres: FloatArray, seen: FloatArray, batch: FloatArray) -> float:
-    """Move each centre towards the medians of its profiles in a batch; returns the batch's loss.
+    """Move each centre towards the medians of its profiles in a batch; return the batch's loss.
 
-    A centre becomes the mean of its batch medians, weighted by their profiles: with `seen` (k,)
-    profiles before and b now, c ← c + b/(seen + b)·(median − c).
+    A centre is the mean of its batch medians, weighted by their numbers of profiles. With `seen`
+    profiles before and b in this batch, c ← c + b/(seen + b)·(median − c).
     """
     state = assign_to(batch, centres)
     counts = np.bincount(state.labels, minlength=centres.shape[0])
@@ -257,11 +280,11 @@ def descend_in_batches(
     max_iter: int,
     rng: np.random.RandomState,
 ) -> Clustering:
-    """Passes of mini-batches until a pass gains less than one in a thousand."""
+    """Learn from mini-batches until a pass lowers the loss by less than 0.1 %."""
     centres, last, steps = centres.copy(), np.inf, 0
     while steps < max_iter:
         steps += 1
-        # Counting starts anew with each pass: the first batches saw centres that have moved since.
+        # The count restarts with each pass, because the first batches had other centres.
         seen = np.zeros(centres.shape[0])
         loss = sum(
             learn_batch(centres, seen, profiles[rows])
@@ -285,36 +308,40 @@ class KMedians(
 ):
     """Appendix A. Clusters of daily load profiles in the l1 norm.
 
-    Minimises Σ_i min_j ‖x_i − c_j‖₁: every profile belongs to the nearest centre by the sum of
-    absolute differences, every centre is the median of its profiles, hour by hour.
+    Minimises Σ_i min_j ‖x_i − c_j‖₁. Every profile belongs to the centre with the smallest sum of
+    absolute hourly differences, and every centre is the hourly median of its profiles.
 
     Parameters
     ----------
     n_clusters : int
-        k; the paper takes 30.
+        Number of clusters k; the paper uses 30.
     init : "k-means++" or array_like of shape (k, d)
-        Profiles far apart, or given centres (then there are no restarts and no swaps).
+        "k-means++" draws profiles that are far apart. Given centres are used as they are, without
+        restarts and swaps.
     n_init : int
-        Starts from different seeds; the best is kept.
+        Number of starts; the best one is kept.
     swaps : int, optional
-        How many far profiles are tried in the place of a centre afterwards, to leave local
-        optima; ten per cluster by default.
+        Number of distant profiles that are tried as centres afterwards, to leave local optima; ten
+        for each cluster by default.
     max_iter : int
-        Most steps of one start; with `batch_size`, most passes.
+        Largest number of steps of one start; with `batch_size`, of passes.
     batch_size : int, optional
-        Learn from mini-batches of so many profiles: no sorted columns, memory for the labels only.
-    random_state : int, RandomState, optional
+        Size of mini-batches. They need no sorted columns and memory for the labels only.
+    random_state : int or RandomState, optional
+        Seed of starts, swaps and batches.
 
     Attributes
     ----------
-    cluster_centers_ : (k, d)
-    labels_ : (n,) int32
+    cluster_centers_ : array, shape (k, d)
+        The centres, in the unit of the profiles.
+    labels_ : array of int32, shape (n,)
+        The cluster of every profile.
     inertia_ : float
         The loss, in the unit of the profiles.
-    seen_ : (k,)
-        Profiles behind every centre, the weights of `partial_fit`.
+    seen_ : array, shape (k,)
+        Number of profiles of every centre, the weights of `partial_fit`.
     n_iter_ : int
-        Steps from the centres found on a sample; passes with `batch_size`.
+        Number of steps after the search on a sample; with `batch_size`, of passes.
 
     Examples
     --------
@@ -342,10 +369,10 @@ class KMedians(
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:  # noqa: N803, ARG002
-        """Learn the centres from profiles (n, d).
+        """Learn the centres from profiles, shape (n, d).
 
-        Starts and swaps work on a sample of at most 10 000 profiles (or a hundred per cluster),
-        the steps that follow on all.
+        Starts and swaps use a sample of at most 10 000 profiles (or a hundred for each cluster);
+        the steps after them use all profiles.
         """
         profiles = self._checked(X, reset=True)
         self._check_parameters(profiles)
@@ -359,7 +386,7 @@ class KMedians(
         return self
 
     def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:  # noqa: N803, ARG002
-        """Learn from one more batch of profiles; the first draws the seeds."""
+        """Learn from one more batch of profiles; the first batch also gives the initial centres."""
         known = hasattr(self, "cluster_centers_")
         profiles = self._checked(X, reset=not known)
         if not known:
@@ -374,11 +401,11 @@ class KMedians(
         return self
 
     def predict(self, X: ArrayLike) -> Labels:  # noqa: N803
-        """Nearest centre of every profile, (n,) int32."""
+        """Return the nearest centre of every profile, int32, shape (n,)."""
         return self._assign(X).labels
 
     def transform(self, X: ArrayLike) -> FloatArray:  # noqa: N803
-        """l1 distance of every profile to every centre, (n, k)."""
+        """Return the l1 distance of every profile to every centre, shape (n, k)."""
         check_is_fitted(self)
         profiles = self._checked(X, reset=False)
         out = np.empty((profiles.shape[0], self.cluster_centers_.shape[0]))
@@ -386,7 +413,7 @@ class KMedians(
         return out
 
     def score(self, X: ArrayLike, y: Any = None) -> float:  # noqa: N803, ARG002
-        """Minus the loss of profiles on the learnt centres."""
+        """Return minus the loss of profiles on the learnt centres."""
         return -self._assign(X).loss
 
     @property
@@ -431,8 +458,8 @@ class KMedians(
         used = int((self.seen_ > 0).sum())
         if used < self.n_clusters:
             warnings.warn(
-                f"only {used} of {self.n_clusters} clusters hold a profile: there are too few "
-                "different profiles.",
+                f"only {used} of {self.n_clusters} clusters contain a profile, because there are "
+                "too few different profiles.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -1,7 +1,7 @@
-"""Compiled inner loops of the l1 clustering: distances, bounds, medians, swaps.
+"""Compiled inner loops of the l1 clustering: distances, bounds, medians and swaps.
 
-Centres are also passed transposed, (d, k): the innermost loop then runs over centres, in vector
-registers, without a horizontal sum.
+Centres are also passed transposed, shape (d, k). The innermost loop then runs over centres, which
+the compiler turns into vector instructions without a horizontal sum.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import numpy as np
 from numba import njit
 
 _SLACK = 1e-12
+"""Relative rounding error of a sum of distances."""
 
 
 @njit(cache=True, nogil=True)
 def _distance(profile: Any, centre: Any) -> Any:
-    """Σ_t |x_t − c_t|, in four sums that do not wait for each other."""
+    """Return Σ_t |x_t − c_t|, in four independent sums that the processor computes in parallel."""
     a = b = c = d = 0.0
     hours = profile.size // 4 * 4
     for t in range(0, hours, 4):
@@ -31,7 +32,10 @@ def _distance(profile: Any, centre: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def _distances(profile: Any, across: Any, sums: Any) -> None:
-    """Distance of a profile to every centre; four hours at a time spare loads and stores."""
+    """Compute the distance of a profile to every centre.
+
+    Four hours at a time need a quarter of the loads and stores of `sums`.
+    """
     sums[:] = 0.0
     hours = across.shape[0] // 4 * 4
     for t in range(0, hours, 4):
@@ -46,11 +50,11 @@ def _distances(profile: Any, across: Any, sums: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def _two_nearest(profile: Any, across: Any, sums: Any) -> Any:
-    """Index of the nearest centre (the first of equals), and the two smallest distances."""
+    """Return the nearest centre (the first of equals) and the two smallest distances."""
     _distances(profile, across, sums)
     best, second, nearest = np.inf, np.inf, 0
     for j in range(sums.size):
-        # Without branches: which centre is nearest cannot be predicted.
+        # No branches: the processor cannot predict which centre is nearest.
         closer = sums[j] < best
         second = min(second, max(sums[j], best))
         nearest = j if closer else nearest
@@ -60,7 +64,7 @@ def _two_nearest(profile: Any, across: Any, sums: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def assign(profiles: Any, across: Any, labels: Any, first: Any, second: Any) -> None:
-    """Label, distance to the nearest and to the second nearest centre of every profile."""
+    """Compute label, distance to the nearest and to the second nearest centre of every profile."""
     sums = np.empty(across.shape[1])
     for i in range(profiles.shape[0]):
         labels[i], first[i], second[i] = _two_nearest(profiles[i], across, sums)
@@ -68,14 +72,14 @@ def assign(profiles: Any, across: Any, labels: Any, first: Any, second: Any) -> 
 
 @njit(cache=True, nogil=True)
 def all_distances(profiles: Any, across: Any, out: Any) -> None:
-    """Distance of every profile to every centre, (n, k)."""
+    """Compute the distance of every profile to every centre, shape (n, k)."""
     for i in range(profiles.shape[0]):
         _distances(profiles[i], across, out[i])
 
 
 @njit(cache=True, nogil=True)
 def half_gaps(centres: Any, out: Any) -> None:
-    """Half the distance of every centre to the nearest other one."""
+    """Compute half the distance of every centre to the nearest other centre."""
     for j in range(centres.shape[0]):
         nearest = np.inf
         for other in range(centres.shape[0]):
@@ -95,10 +99,16 @@ def reassign(
     upper: Any,
     lower: Any,
 ) -> Any:
-    """Labels after the centres moved by `shifts`; returns how many changed.
+    """Update the labels after the centres moved by `shifts`; return how many labels changed.
 
     The triangle inequality keeps `upper` above the distance to the own centre and `lower` below
-    the distance to every other one; only where they cross are distances computed.
+    the distance to every other centre. Distances are computed only where the two bounds cross
+    (Hamerly's method [1]_).
+
+    References
+    ----------
+    .. [1] G. Hamerly, Making k-means even faster, SIAM International Conference on Data Mining
+       (2010).
     """
     furthest = np.argmax(shifts)
     largest, others = shifts[furthest], 0.0
@@ -124,10 +134,11 @@ def reassign(
 
 @njit(cache=True, nogil=True)
 def medians(profiles: Any, order: Any, labels: Any, counts: Any, centres: Any) -> None:
-    """Coordinate-wise medians of every cluster, in one walk through each sorted column.
+    """Compute the hourly medians of every cluster in one pass over each sorted column.
 
-    `order` (d, n) sorts each column once and for all, so that an update costs n·d steps. Empty
-    clusters keep their centre; of an even number the two middle values are averaged.
+    `order`, shape (d, n), sorts each column and is computed only once, so that an update takes n·d
+    steps. Empty clusters keep their centre. The median of an even number of values is the mean of
+    the two middle ones.
     """
     left = np.empty(counts.size, dtype=np.int64)
     for t in range(order.shape[0]):
@@ -139,7 +150,8 @@ def medians(profiles: Any, order: Any, labels: Any, counts: Any, centres: Any) -
             i = order[t, p]
             own = labels[i]
             left[own] -= 1
-            # Shifted, 0 and 1 are the two middle values; all others take one comparison.
+            # `left` counts down to 1 and 0 at the two middle values; the shift tests both with one
+            # comparison, which is all that the other values need.
             if left[own] >> 1 == 0:
                 even = counts[own] % 2 == 0
                 if left[own] == 1:
@@ -153,7 +165,7 @@ def medians(profiles: Any, order: Any, labels: Any, counts: Any, centres: Any) -
 
 @njit(cache=True, nogil=True)
 def lower_to(profiles: Any, candidate: Any, nearest: Any, out: Any) -> Any:
-    """out_i = min(nearest_i, distance to the candidate); returns its sum."""
+    """Compute out_i = min(nearest_i, distance to the candidate) and return its sum."""
     total = 0.0
     for i in range(profiles.shape[0]):
         out[i] = min(nearest[i], _distance(profiles[i], candidate))
@@ -165,7 +177,7 @@ def lower_to(profiles: Any, candidate: Any, nearest: Any, out: Any) -> Any:
 def swap_losses(
     profiles: Any, candidate: Any, labels: Any, first: Any, second: Any, out: Any
 ) -> None:
-    """Loss after each centre in turn is replaced by the candidate, (k,)."""
+    """Compute the loss if the candidate replaced each centre in turn, shape (k,)."""
     out[:] = 0.0
     total = 0.0
     for i in range(profiles.shape[0]):

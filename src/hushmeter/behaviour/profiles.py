@@ -1,7 +1,7 @@
-"""Daily load profiles from a table, and synthetic ones.
+"""Daily load profiles: read from a table, or synthetic.
 
-Three layouts are recognised by their columns: wide rows of 24 values; long rows of identifier, time
-and kWh; and hourly tables with a column `hour` and one column per home.
+The columns of a table decide its layout: wide rows of 24 values; long rows with an identifier, a
+time and an energy; or hourly rows with a column `hour` and one column for each home.
 """
 
 from __future__ import annotations
@@ -23,7 +23,19 @@ HOURS = 24
 
 @dataclass(frozen=True, eq=False)
 class Days:
-    """Complete days (n, 24) [kWh], whose and when, how many were left out and how many repaired."""
+    """Complete days of one table.
+
+    Attributes
+    ----------
+    values : array, shape (n, 24)
+        Hourly energies. [kWh]
+    ids, labels : array of str, shape (n,)
+        The home and the date of each day.
+    ragged : int
+        Number of days that were left out because an hour is missing.
+    repaired : int
+        Number of days of 23 or 25 hours that were brought to 24.
+    """
 
     values: FloatArray
     ids: NDArray[np.str_]
@@ -33,13 +45,33 @@ class Days:
 
 
 def days_of_hours(hours: FloatArray, values: FloatArray, homes: Sequence[Any]) -> Days:
-    """Days of an hourly table in order of time, one column per home."""
+    """Return the days of an hourly table, whose rows are in order of time.
+
+    Parameters
+    ----------
+    hours : array, shape (T,)
+        The hour of each row, 0–23 or 1–24.
+    values : array, shape (T, N)
+        Energy of each home. [kWh]
+    homes : sequence
+        Names of the N homes.
+
+    Returns
+    -------
+    Days
+        The complete days.
+
+    Raises
+    ------
+    DataError
+        If there is no home, or an hour is out of range.
+    """
     if not homes:
-        raise DataError("an hourly table needs a column per home beside its calendar columns.")
+        raise DataError("an hourly table needs a column for each home beside its calendar columns.")
     last = 24 if hours.size and hours.max() == HOURS else 23
     place = hours - (last - 23)
     if not (np.isin(place, np.arange(HOURS))).all():
-        raise DataError("column hour must count 0 to 23, or 1 to 24.")
+        raise DataError("the column hour must count from 0 to 23 or from 1 to 24.")
     first = np.flatnonzero(place == 0)
     first = first[first + HOURS <= place.size]
     rows = first[:, None] + np.arange(HOURS)
@@ -50,7 +82,7 @@ def days_of_hours(hours: FloatArray, values: FloatArray, homes: Sequence[Any]) -
     count = int(regular.sum())
     ids = np.repeat([str(home) for home in homes], count)
     labels = np.tile(np.arange(count).astype(np.str_), len(homes))
-    # A new day begins wherever the clock does not move on.
+    # A new day starts wherever the hour does not increase.
     started = 1 + int((np.diff(place) <= 0).sum()) if place.size else 0
     ragged = (started - count) * len(homes) + int((~whole_day).sum())
     kept = np.ascontiguousarray(days[whole_day])
@@ -58,7 +90,24 @@ def days_of_hours(hours: FloatArray, values: FloatArray, homes: Sequence[Any]) -
 
 
 def days_of_times(ids: Any, times: Any, values: FloatArray, zone: str | None) -> Days:
-    """Days of long rows; readings within an hour are summed."""
+    """Return the days of long rows; the readings of an hour are summed.
+
+    Parameters
+    ----------
+    ids : array_like, shape (T,)
+        The home of each row.
+    times : Series, shape (T,)
+        The time of each row, as text or as timestamps.
+    values : array, shape (T,)
+        Energy of each row. [kWh]
+    zone : str or None
+        Time zone of the local days; see `read_profiles`.
+
+    Returns
+    -------
+    Days
+        The complete days.
+    """
     import pandas as pd
 
     clock = _clock(times, zone)
@@ -86,7 +135,7 @@ def days_of_times(ids: Any, times: Any, values: FloatArray, zone: str | None) ->
 
 
 def _clock(times: Any, zone: str | None) -> Any:
-    """Local time of every reading, without a zone."""
+    """The local time of every reading, without a zone."""
     import pandas as pd
 
     if not pd.api.types.is_datetime64_any_dtype(times):
@@ -94,7 +143,7 @@ def _clock(times: Any, zone: str | None) -> Any:
     if zone is None:
         return times if times.dt.tz is None else times.dt.tz_localize(None)
     if times.dt.tz is None:
-        raise InputError("a zone is given, but the times carry none: write them as UTC with a Z.")
+        raise InputError("a zone is given, but the times have none; write them in UTC with a Z.")
     try:
         return times.dt.tz_convert(zone).dt.tz_localize(None)
     except (KeyError, ValueError):
@@ -102,7 +151,7 @@ def _clock(times: Any, zone: str | None) -> Any:
 
 
 def _parse(text: Any, zone: str | None) -> Any:
-    """Text as times: by the clock as written, or as moments where a zone is asked for."""
+    """Parse text as local clock times, or as UTC times if a zone is given."""
     import pandas as pd
 
     offset = r"(?<=:\d\d)(?:\.\d+)?\s*(?:Z|[+-]\d\d(?::?\d\d)?)$"
@@ -111,17 +160,19 @@ def _parse(text: Any, zone: str | None) -> Any:
             return pd.to_datetime(text.str.replace(offset, "", regex=True), format="ISO8601")
         if not text.str.contains(offset, regex=True).all():
             raise InputError(
-                "a zone is given, but the times carry none: write them as UTC with a Z."
+                "a zone is given, but the times have none; write them in UTC with a Z."
             )
         return pd.to_datetime(text, format="ISO8601", utc=True)
     except (ValueError, TypeError) as error:
         if isinstance(error, InputError):
             raise
-        raise DataError("the time column must hold ISO 8601 times.") from None
+        raise DataError(
+            "the time column must contain ISO 8601 times such as 2024-01-31T18:00Z."
+        ) from None
 
 
 def _day_lengths(dates: Any, zone: str) -> NDArray[np.int64]:
-    """Hours of each local day: 23, 24 or 25."""
+    """The number of hours of each local day: 23, 24 or 25."""
     import pandas as pd
 
     starts = dates.tz_localize(zone, ambiguous=True, nonexistent="shift_forward")
@@ -135,7 +186,7 @@ def _day_lengths(dates: Any, zone: str) -> NDArray[np.int64]:
 def _repair(
     sums: FloatArray, counts: NDArray[np.int64], usual: int, lengths: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Bring days of 23 and 25 hours to 24, in place; says which."""
+    """Bring days of 23 and 25 hours to 24 hours in place; return which days were changed."""
     repaired = np.zeros(lengths.size, dtype=np.bool_)
     for row in np.flatnonzero(lengths != HOURS):
         odd = np.flatnonzero(counts[row] != usual)
@@ -167,11 +218,12 @@ class Profiles:
 
     Attributes
     ----------
-    values : (n, 24) [kWh]
-    ids, days : (n,) str
-        Whose profile it is, and of which day.
+    values : array, shape (n, 24)
+        Hourly energies. [kWh]
+    ids, days : array of str, shape (n,)
+        The home and the day of each profile.
     notes : tuple of str
-        What was left out or repaired, one sentence each.
+        Sentences about days that were left out or repaired.
     """
 
     values: FloatArray
@@ -183,25 +235,31 @@ class Profiles:
 def read_profiles(
     path: str | Path, *, missing: str = "refuse", zone: str | None = None
 ) -> Profiles:
-    """Daily profiles from CSV or Parquet, read by the same rules as meter readings.
+    """Read daily profiles from CSV or Parquet, by the same rules as meter readings.
 
     Parameters
     ----------
     path : path
-        Wide: 24 numeric columns, others identify the row. Long: columns such as id, time, kWh;
-        readings within an hour are summed. Hourly: a column `hour` (0–23 or 1–24) in order of
-        time and one column per home.
+        A wide table has 24 numeric columns; its other columns identify the row. A long table has
+        columns such as id, time and kWh; the readings of an hour are summed. An hourly table has a
+        column `hour` (0–23 or 1–24), rows in order of time, and one column for each home.
     missing : {"refuse", "drop"}
-        What to do with a value that is missing: refuse the file, or leave its day out.
+        Refuse a file with a missing value, or leave the day of the value out.
     zone : str, optional
-        Time zone such as Europe/Berlin, to find local days in times that carry a zone. With it,
-        days of 23 and 25 hours are kept: the missing hour is the mean of its neighbours, the
-        repeated hour the mean of its two values. Without it days run by the clock as written.
+        Time zone of the local days, such as Europe/Berlin, for times that have a zone. Days of 23
+        and 25 hours are then kept: the missing hour is the mean of its neighbours, and the
+        repeated hour is the mean of its two values. Without a zone the days follow the clock times
+        as they are written.
 
-    Notes
-    -----
-    Days that do not have every hour are left out and counted in `notes`. A profile that is flat
-    all day is a profile like any other: nothing is divided by its spread.
+    Returns
+    -------
+    Profiles
+        The complete days. Days with a missing hour are left out and counted in `notes`.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, has missing values (`missing="refuse"`) or no complete day.
     """
     one_of("missing", missing, MISSING)
     path = Path(path)
@@ -230,7 +288,24 @@ def read_profiles(
 def synthetic_profiles(
     n: int = 2000, *, shapes: int = 8, spread: float = 0.15, seed: int = 0
 ) -> Profiles:
-    """Made-up days [kWh]: base load, a morning and an evening peak, scattered around `shapes`."""
+    """Make synthetic days: a base load, a morning peak and an evening peak.
+
+    Parameters
+    ----------
+    n : int
+        Number of days.
+    shapes : int
+        Number of different shapes; each day is a random variation of one of them.
+    spread : float
+        Relative standard deviation of each hour around its shape.
+    seed : int
+        Seed of the random numbers.
+
+    Returns
+    -------
+    Profiles
+        The days [kWh]; `ids` names the shape of each day.
+    """
     rng = np.random.default_rng(seed)
     hours = np.arange(HOURS)
     shapes = whole("shapes", shapes)
@@ -257,7 +332,7 @@ def _wide(table: Any, missing: str, path: Path) -> Profiles:
     ]
     if len(columns) != HOURS:
         raise DataError(
-            f"{path} has {len(columns)} columns of numbers; a row must be {HOURS} hourly values, "
+            f"{path} has {len(columns)} columns of numbers; a row must have {HOURS} hourly values, "
             "or the columns id, time and kWh."
         )
     values = table[columns].to_numpy(dtype=np.float64)
@@ -269,7 +344,9 @@ def _wide(table: Any, missing: str, path: Path) -> Profiles:
     ids = (table[others[0]] if others else table.index.to_series()).astype(str).to_numpy()
     days = (table[others[1]] if len(others) > 1 else table.index.to_series()).astype(str)
     lost = int((~whole_day).sum())
-    notes = (f"{lost} of {whole_day.size} rows left out: a value is missing.",) if lost else ()
+    notes: tuple[str, ...] = ()
+    if lost:
+        notes = (f"{lost} of {whole_day.size} rows were left out because a value is missing.",)
     kept = (ids.astype(np.str_)[whole_day], days.to_numpy().astype(np.str_)[whole_day])
     return Profiles(np.ascontiguousarray(values[whole_day]), *kept, notes)
 
@@ -278,7 +355,7 @@ def _numbers(columns: Any, path: Path) -> FloatArray:
     try:
         return np.asarray(columns.to_numpy(dtype=np.float64, na_value=np.nan))
     except (TypeError, ValueError):
-        raise DataError(f"the readings of {path} must be numbers.") from None
+        raise DataError(f"the energies in {path} must be numbers.") from None
 
 
 def _check_missing(values: FloatArray, missing: str, path: Path) -> None:
@@ -295,7 +372,9 @@ def _notes(days: Days) -> tuple[str, ...]:
     notes = []
     if days.ragged:
         total = days.ragged + days.values.shape[0]
-        notes.append(f"{days.ragged} of {total} days left out: not every hour has its readings.")
+        notes.append(f"{days.ragged} of {total} days were left out because an hour is missing.")
     if days.repaired:
-        notes.append(f"{days.repaired} days of 23 or 25 hours kept, brought to 24 (clock change).")
+        notes.append(
+            f"{days.repaired} days of 23 or 25 hours (clock change) were brought to 24 hours."
+        )
     return tuple(notes)

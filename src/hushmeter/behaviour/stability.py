@@ -1,7 +1,12 @@
-"""Which clusters survive the noise (Appendix A, Fig. 8)?
+"""How noise changes the clusters of daily profiles (Appendix A, Fig. 8).
 
-A profile stays if its nearest centre is the same after noise; the centres are those of the clean
-profiles. A cluster's stability is the share of its profiles that stay.
+Noise is added to every hourly value of a profile by a mechanism of `hushmeter.noise`. ε protects a
+change of Δ kWh within one day, in whatever way the change is spread over the hours; the scale of
+the noise is λ = Δ/ε, up to the rounding of the grid. A profile stays in its cluster if its nearest
+centre is the same after the noise; the centres are those of the profiles without noise. The
+stability of a cluster is the share of its profiles that stay. A utility that clusters the noisy
+profiles again keeps a similar partition, similar centres and a similar ranking of clusters by cost;
+these are measured as well.
 """
 
 from __future__ import annotations
@@ -24,10 +29,10 @@ from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.noise.parameters import exact, steps_apart
 
 PAPER_SCALES = (0.01, 0.05, 0.1, 0.5)
-"""λ of the paper's Fig. 8 [kWh]."""
+"""λ of the paper's Fig. 8. [kWh]"""
 
 GRID = 1e-5
-"""Step of the noisy profiles [kWh]: a hundredth of a watt-hour."""
+"""Step of the noisy profiles: a hundredth of a watt-hour. [kWh]"""
 
 _WH = 1000
 
@@ -39,33 +44,33 @@ class NoiseLevel:
     Attributes
     ----------
     mechanism : Laplace
-        In Wh; its sensitivity is that of a whole day.
+        The mechanism, in Wh; its sensitivity is that of a whole day.
     """
 
     mechanism: Laplace
 
     @property
     def scale(self) -> float:
-        """λ [kWh]."""
+        """Scale λ of the noise. [kWh]"""
         return self.mechanism.scale / _WH
 
     @property
     def epsilon(self) -> float:
-        """ε of a change by `sensitivity` within one day."""
+        """ε that protects a change of `sensitivity` within one day."""
         return self.mechanism.epsilon
 
     @property
     def sensitivity(self) -> float:
-        """Δ [kWh]: summed over the hours of a day."""
+        """Protected change Δ, summed over the hours of a day. [kWh]"""
         return self.mechanism.sensitivity / _WH
 
     @property
     def grid(self) -> float:
-        """Step of the noisy values [kWh]."""
+        """Step of the noisy values. [kWh]"""
         return self.mechanism.grid / _WH
 
-    def add_noise(self, profiles: FloatArray, *, rng: int | np.random.Generator) -> FloatArray:
-        """Noisy profiles [kWh], a simulation."""
+    def perturb(self, profiles: FloatArray, *, rng: int | np.random.Generator) -> FloatArray:
+        """Return profiles with simulated noise, which are not a release. [kWh]"""
         noisy = self.mechanism.release((profiles * _WH).ravel(), rng=rng)
         noisy /= _WH
         return noisy.reshape(profiles.shape)
@@ -78,18 +83,24 @@ def noise_levels(
     sensitivity: float = 1.0,
     hours: int = 24,
 ) -> tuple[NoiseLevel, ...]:
-    """Levels from the least noise to the most.
+    """Return noise levels, from the least noise to the most.
 
     Parameters
     ----------
     scales : sequence of float, optional
-        λ [kWh]; the paper's 0.01, 0.05, 0.1 and 0.5 where neither is given.
+        Scales λ; the paper's 0.01, 0.05, 0.1 and 0.5 if neither `scales` nor `epsilons` is
+        given. [kWh]
     epsilons : sequence of float, optional
-        ε; cannot be given together with `scales`.
+        Values of ε; they cannot be given together with `scales`.
     sensitivity : float
-        Δ [kWh]: the change within one day that ε protects.
+        Change Δ within one day that ε protects. [kWh]
     hours : int
-        Values per profile.
+        Number of values of a profile.
+
+    Returns
+    -------
+    tuple of NoiseLevel
+        One level for each λ or ε.
     """
     if scales is not None and epsilons is not None:
         raise InputError("give either scales (λ) or epsilons (ε), not both.")
@@ -106,22 +117,22 @@ def noise_levels(
 
 
 def _level(epsilon: Fraction, change: Fraction, grid: Fraction, hours: int) -> NoiseLevel:
-    # A simulation may look at any ε; what is released is limited in `protect`.
+    # A simulation may use any ε; the limit for a release is in `hushmeter.privacy`.
     most = positive("epsilon", max(MAX_EPSILON, float(epsilon) * 1.001))
     mechanism = Laplace(epsilon, change * _WH, grid * _WH, touches=hours, max_epsilon=most)
     return NoiseLevel(mechanism)
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
-    """What clustering the noisy profiles afresh, from the old centres, still gives.
+class Reclustering:
+    """Clusters of the noisy profiles, compared with those of the profiles without noise.
 
     Attributes
     ----------
     rand_index : float
-        Adjusted Rand index of the two partitions: 1 the same, 0 as by chance.
-    centre_error : (k,) [kWh a day]
-        l1 distance of every centre to its noisy one.
+        Adjusted Rand index of the two partitions: 1 if they are equal, 0 as by chance.
+    centre_error : array, shape (k,)
+        l1 distance of every centre to its noisy one. [kWh/day]
     rank_correlation : float
         Kendall's τ of the clusters' costs per kWh; NaN without a tariff.
     """
@@ -131,8 +142,23 @@ class Kept:
     rank_correlation: float
 
 
-def recluster(model: KMedians, noisy: FloatArray, tariff: FloatArray | None) -> Kept:
-    """Cluster noisy profiles afresh, starting at the centres of `model`, and compare."""
+def recluster(model: KMedians, noisy: FloatArray, tariff: FloatArray | None) -> Reclustering:
+    """Cluster noisy profiles again, starting at the centres of `model`, and compare.
+
+    Parameters
+    ----------
+    model : KMedians
+        The clusters without noise.
+    noisy : array, shape (n, d)
+        The noisy profiles. [kWh]
+    tariff : array, shape (d,), optional
+        Price of every hour. [money/kWh]
+
+    Returns
+    -------
+    Reclustering
+        How similar partition, centres and ranking are.
+    """
     import warnings
 
     from scipy.stats import kendalltau
@@ -142,14 +168,14 @@ def recluster(model: KMedians, noisy: FloatArray, tariff: FloatArray | None) -> 
     centres = model.cluster_centers_
     again = KMedians(centres.shape[0], init=centres, batch_size=model.batch_size, random_state=0)
     with warnings.catch_warnings():
-        # Clusters may lose all their profiles in the noise: that is the finding, not a fault.
+        # A cluster may lose all its profiles under noise: this is a result, not an error.
         warnings.simplefilter("ignore", ConvergenceWarning)
         again.fit(noisy)
     correlation = float("nan")
     if tariff is not None:
         before, after = (serving_costs(c, tariff) for c in (centres, again.cluster_centers_))
         correlation = float(kendalltau(before, after).statistic)
-    return Kept(
+    return Reclustering(
         float(adjusted_rand_score(model.labels_, again.labels_)),
         np.abs(again.cluster_centers_ - centres).sum(axis=1),
         correlation,
@@ -157,10 +183,10 @@ def recluster(model: KMedians, noisy: FloatArray, tariff: FloatArray | None) -> 
 
 
 def serving_costs(centres: FloatArray, tariff: FloatArray) -> FloatArray:
-    """Marginal cost of serving each cluster per kWh: Σ_t p_t·c_t / Σ_t c_t, (k,).
+    """Return the marginal cost of serving each cluster, Σ_t p_t·c_t / Σ_t c_t, shape (k,).
 
-    A kWh that a home of the cluster uses more, spread over the day as the cluster uses it, costs
-    the mean of the hourly prices weighted by the centre. NaN for a centre without consumption.
+    An additional kWh, spread over the day like the cluster's consumption, costs the mean of the
+    hourly prices weighted by the centre. The cost is NaN for a centre without consumption.
     """
     energy = centres.sum(axis=1)
     cost = centres @ tariff
@@ -170,41 +196,54 @@ def serving_costs(centres: FloatArray, tariff: FloatArray) -> FloatArray:
 
 
 def checked_tariff(prices: ArrayLike, hours: int) -> FloatArray:
-    """Prices per kWh, one per hour, that differ between hours."""
+    """Return checked prices per kWh, one for each hour.
+
+    Raises
+    ------
+    InputError
+        If the number of prices is wrong.
+    DataError
+        If all prices are equal.
+    """
     tariff = finite_vector("tariff", prices)
     if tariff.size != hours:
-        raise InputError(f"the tariff must have {hours} prices, one per hour, got {tariff.size}.")
+        raise InputError(
+            f"the tariff must have {hours} prices, one for each hour, got {tariff.size}."
+        )
     if np.ptp(tariff) == 0:
-        raise DataError("the tariff is the same in every hour, so it ranks no cluster.")
+        raise DataError("the tariff is the same in every hour, so it cannot rank clusters.")
     return tariff
 
 
 BOUND_ROWS = 1000
+"""Largest number of profiles for which the bounds of staying are computed."""
+
 STABLE = 0.9
-"""A cluster is called stable if at least this share of its profiles stays."""
+"""A cluster is stable if at least this share of its profiles stays."""
 
 
 @dataclass(frozen=True, eq=False)
 class LevelStability:
-    """One noise level, over several draws of the noise.
+    """Stability of the clusters at one noise level, over several draws of the noise.
 
     Attributes
     ----------
     level : NoiseLevel
-    cluster_stay : (repeats, k)
+        The noise.
+    cluster_stay : array, shape (repeats, k)
         Share of every cluster's profiles that stay; NaN for an empty cluster.
-    stay : (repeats,)
+    stay : array, shape (repeats,)
         Share of all profiles that stay.
-    migration : (k, k)
-        Mean number of profiles that go from a cluster (row) to another (column).
-    frequency : (n,)
-        How often each profile stayed.
-    kept : tuple of Kept
-        One per repeat.
-    rows : (m,)
+    migration : array, shape (k, k)
+        Mean number of profiles that move from a cluster (row) to another (column).
+    frequency : array, shape (n,)
+        Share of the draws in which each profile stayed.
+    reclusterings : tuple of Reclustering
+        The clusters of the noisy profiles, one for each draw.
+    rows : array of int, shape (m,)
         The profiles for which bounds were computed.
     staying : Staying
-        Their bounds.
+        Bounds of the probability that these profiles stay.
     """
 
     level: NoiseLevel
@@ -212,31 +251,31 @@ class LevelStability:
     stay: FloatArray
     migration: FloatArray
     frequency: FloatArray
-    kept: tuple[Kept, ...]
+    reclusterings: tuple[Reclustering, ...]
     rows: IntArray
     staying: Staying
 
     @property
     def rand_index(self) -> FloatArray:
-        """Adjusted Rand index, (repeats,)."""
-        return np.array([kept.rand_index for kept in self.kept])
+        """Adjusted Rand index of each draw, shape (repeats,)."""
+        return np.array([found.rand_index for found in self.reclusterings])
 
     @property
     def centre_error(self) -> FloatArray:
-        """Mean l1 error of the centres [kWh a day], (repeats,)."""
-        return np.array([kept.centre_error.mean() for kept in self.kept])
+        """Mean l1 error of the centres in each draw, shape (repeats,). [kWh/day]"""
+        return np.array([found.centre_error.mean() for found in self.reclusterings])
 
     @property
     def rank_correlation(self) -> FloatArray:
-        """Kendall's τ of the clusters' costs, (repeats,)."""
-        return np.array([kept.rank_correlation for kept in self.kept])
+        """Kendall's τ of the clusters' costs in each draw, shape (repeats,)."""
+        return np.array([found.rank_correlation for found in self.reclusterings])
 
     @property
     def mean_bounds(self) -> tuple[float, float]:
-        """Lower and upper bound of the share that stays, for all profiles.
+        """Lower and upper bound of the share of all profiles that stay.
 
-        Where only some profiles have bounds, their mean distance to how often those same profiles
-        stayed is added to the share of all.
+        If only some profiles have bounds, the mean difference between their bounds and their own
+        frequency is added to the share of all profiles.
         """
         seen, share = self.frequency[self.rows], float(self.stay.mean())
         lower = share + float((self.staying.lower - seen).mean())
@@ -245,22 +284,24 @@ class LevelStability:
 
     @property
     def stable(self) -> IntArray:
-        """The stable clusters."""
+        """Numbers of the stable clusters."""
         return np.flatnonzero(self.cluster_stay.mean(axis=0) >= STABLE)
 
 
 @dataclass(frozen=True, eq=False)
 class Stability:
-    """Clusters of clean profiles, and what every noise level does to them.
+    """Clusters of profiles without noise, and their stability at every noise level.
 
     Attributes
     ----------
     model : KMedians
-    counts : (k,)
-        Profiles per cluster.
+        The clusters.
+    counts : array of int, shape (k,)
+        Number of profiles of every cluster.
     levels : tuple of LevelStability
-    costs : (k,), optional
-        Marginal cost of every cluster per kWh, if a tariff was given.
+        One entry for each noise level.
+    costs : array, shape (k,), optional
+        Marginal cost of every cluster, if a tariff was given. [money/kWh]
     """
 
     model: KMedians
@@ -270,7 +311,7 @@ class Stability:
 
     @property
     def centres(self) -> FloatArray:
-        """Centres of the clean profiles [kWh], (k, hours)."""
+        """Centres of the profiles without noise, shape (k, hours). [kWh]"""
         centres: FloatArray = self.model.cluster_centers_
         return centres
 
@@ -286,23 +327,36 @@ def measure_stability(
     batch_size: int | None = None,
     bound_rows: int = BOUND_ROWS,
 ) -> Stability:
-    """Cluster profiles, add noise, and see who stays.
+    """Cluster profiles, add noise, and measure which profiles stay in their cluster.
 
     Parameters
     ----------
-    profiles : (n, hours) [kWh]
+    profiles : array, shape (n, hours)
+        Hourly energies. [kWh]
     levels : iterable of NoiseLevel
+        The noise levels.
     k : int
-        Clusters; the paper takes 30.
+        Number of clusters; the paper uses 30.
     repeats : int
-        Draws of the noise per level, for the bands.
+        Number of draws of the noise for each level, at least 2.
     seed : int
-    tariff : (hours,), optional
-        Price per kWh of every hour, to rank the clusters by their cost.
+        Seed of the clustering and of the noise.
+    tariff : array_like, shape (hours,), optional
+        Price of every hour, to rank the clusters by their cost. [money/kWh]
     batch_size : int, optional
-        Cluster in mini-batches; for millions of profiles.
+        Size of mini-batches for the clustering of millions of profiles.
     bound_rows : int
-        The bounds of staying are computed for at most so many profiles.
+        Largest number of profiles for which the bounds of staying are computed.
+
+    Returns
+    -------
+    Stability
+        The clusters and their stability at every level.
+
+    Raises
+    ------
+    DataError
+        If there are fewer (different) profiles than clusters, or the tariff is constant.
     """
     prices = None if tariff is None else checked_tariff(tariff, profiles.shape[1])
     model = cluster_profiles(profiles, k, seed=seed, batch_size=batch_size)
@@ -321,12 +375,19 @@ def measure_stability(
 def cluster_profiles(
     profiles: FloatArray, k: int, *, seed: int = 0, batch_size: int | None = None
 ) -> KMedians:
-    """Clusters ordered by the energy of their centres, or one sentence why there are none."""
+    """Return clusters in the order of the energy of their centres.
+
+    Raises
+    ------
+    DataError
+        If there are fewer (different) profiles than clusters.
+    """
     from sklearn.exceptions import ConvergenceWarning
 
     if profiles.shape[0] < whole("k", k):
         raise DataError(
-            f"there are {profiles.shape[0]} profiles for {k} clusters; give more, or a smaller k."
+            f"{profiles.shape[0]} profiles are too few for {k} clusters; give more profiles or a "
+            "smaller k."
         )
     model = KMedians(k, random_state=seed, batch_size=batch_size)
     with warnings.catch_warnings():
@@ -336,8 +397,8 @@ def cluster_profiles(
         except ConvergenceWarning:
             different = np.unique(profiles, axis=0).shape[0]
             raise DataError(
-                f"{k} clusters cannot be filled: only {different} of {profiles.shape[0]} profiles "
-                "differ; give a smaller k."
+                f"only {different} of the {profiles.shape[0]} profiles are different, which is too "
+                f"few for {k} clusters; give a smaller k."
             ) from None
     order = np.argsort(model.cluster_centers_.sum(axis=1), kind="stable")
     model.cluster_centers_ = np.ascontiguousarray(model.cluster_centers_[order])
@@ -347,7 +408,10 @@ def cluster_profiles(
 
 
 def band(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Mean over the repeats (first axis) and its 95 % confidence band, by Student's t."""
+    """Return the mean over the first axis and the ends of its 95 % confidence band.
+
+    The band follows Student's t distribution.
+    """
     from scipy.stats import t
 
     repeats = values.shape[0]
@@ -359,7 +423,20 @@ def band(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
 def staying_columns(
     result: Stability, ids: NDArray[np.str_], days: NDArray[np.str_]
 ) -> dict[str, Any]:
-    """One row per noise level and profile with bounds: how likely it stays, and who draws it."""
+    """Return a table with one row for each noise level and each profile that has bounds.
+
+    Parameters
+    ----------
+    result : Stability
+        The result of `measure_stability`.
+    ids, days : array of str, shape (n,)
+        The home and the day of each profile.
+
+    Returns
+    -------
+    dict
+        Columns: the profile, how often it stayed, the bounds, and the nearest rival cluster.
+    """
     parts = []
     for level in result.levels:
         rows, staying = level.rows, level.staying
@@ -390,9 +467,9 @@ def _measure_level(
     labels, k = model.labels_, model.cluster_centers_.shape[0]
     counts = np.bincount(labels, minlength=k)
     frequency, migration = np.zeros(labels.size), np.zeros((k, k))
-    shares, kept = np.empty((repeats, k)), []
+    shares, reclusterings = np.empty((repeats, k)), []
     for repeat in range(repeats):
-        noisy = level.add_noise(profiles, rng=rng)
+        noisy = level.perturb(profiles, rng=rng)
         after = model.predict(noisy)
         frequency += after == labels
         flows = np.bincount(labels.astype(np.int64) * k + after, minlength=k * k).reshape(k, k)
@@ -400,7 +477,7 @@ def _measure_level(
         shares[repeat] = np.divide(
             flows.diagonal(), counts, out=np.full(k, np.nan), where=counts > 0
         )
-        kept.append(recluster(model, noisy, tariff))
+        reclusterings.append(recluster(model, noisy, tariff))
     slack = grid_slack(profiles.shape[1], level.grid)
     staying = stay_bounds(
         profiles[rows], model.cluster_centers_, level.scale, labels=labels[rows], slack=slack
@@ -412,7 +489,7 @@ def _measure_level(
         stay,
         migration / repeats,
         frequency / repeats,
-        tuple(kept),
+        tuple(reclusterings),
         rows,
         staying,
     )

@@ -1,27 +1,33 @@
-"""Does a profile stay in its cluster? The exact law between two centres, and bounds for all.
+"""The probability that a noisy profile stays in its cluster: exact for two centres, bounds for all.
 
 Laplace noise n of scale λ [kWh] is added to every hour of a profile x whose nearest centre is a.
-It leaves towards a rival centre b where D = ‖x + n − a‖₁ − ‖x + n − b‖₁ > 0. Hours in which the
-two centres agree cancel. In every other hour |y − a| − |y − b| rises by 2 for each kWh that y moves
-from a to b and is constant outside, so D = move − margin with margin = ‖x − b‖₁ − ‖x − a‖₁ and,
-as an exponential variable has no memory, independently for every hour
+The profile moves to a rival centre b if D = ‖x + n − a‖₁ − ‖x + n − b‖₁ > 0. Hours in which the two
+centres are equal cancel. In every other hour |y − a| − |y − b| rises by 2 for each kWh that y moves
+from a to b, and is constant outside. So D = move − margin with margin = ‖x − b‖₁ − ‖x − a‖₁. The
+exponential distribution has no memory, so that independently for every hour
 
     move_t = +2·min(E, r⁺) with probability q⁺,  −2·min(E, r⁻) with probability q⁻,  else 0,
 
-E exponential of mean λ, r⁺ and r⁻ the stretch between a_t and b_t ahead of x_t and behind it,
-q = ½·exp(−distance to where the stretch begins/λ). Its characteristic function is closed:
+where E is exponential with mean λ, r⁺ and r⁻ are the lengths of the part between a_t and b_t ahead
+of x_t and behind it, and q = ½·exp(−distance to the beginning of this part/λ). The characteristic
+function has a closed form:
 
     E exp(iω·min(E, r)) = (1 − iωλz)/(1 − iωλ),  z = exp(−r/λ + iωr).
 
-With u = D/P on a circle of length P > |D|, P(D < 0) = ½ − E[u] + E[ψ(u)], ψ(u) = u − ⌊u⌋ − ½.
-Vaaler's polynomial V of degree K ([1]_, (7.14); also [2]_) is nowhere further from ψ than Fejér's
-kernel F/(2K + 2); at whole numbers, where Vaaler has ψ = 0, both are ½. So
+With u = D/P on a circle of length P > |D|, P(D < 0) = ½ − E[u] + E[ψ(u)], ψ(u) = u − ⌊u⌋ − ½. The
+difference between ψ and Vaaler's polynomial V of degree K ([1]_, (7.14); also [2]_) is nowhere
+larger than Fejér's kernel F/(2K + 2); at whole numbers, where Vaaler sets ψ = 0, both are ½. So
 
     P(D < 0) = ½ − E[u] − Σ_{k ≤ K} J(k/(K + 1))·Im φ(k)/(πk)  ±  E[F(u)]/(2K + 2),
 
-with J(s) = πs(1 − s)·cot(πs) + s and φ(k) = E exp(2πiku): finitely many closed forms and an error
-that is computed, not estimated. A profile stays only if no rival draws it away, so the probability
-to stay is at most that of the best pair, and at least 1 − Σ_b P(leaves towards b).
+with J(s) = πs(1 − s)·cot(πs) + s and φ(k) = E exp(2πiku). This is a finite number of closed forms
+with an error that is computed, not estimated. A profile stays only if it moves to no rival, so the
+probability to stay is at most the smallest of the pair probabilities, and at least
+1 − Σ_b P(moves to b).
+
+The compiled functions describe a pair of centres by a table of terms, two for each hour in which
+the centres differ: with probability `weight` the noise moves the profile by 2·min(E, reach) towards
+the rival (first row) or away from it (second row).
 
 References
 ----------
@@ -45,15 +51,17 @@ from hushmeter.checks import FloatArray, finite_vector, non_negative, positive, 
 from hushmeter.errors import DataError, InputError
 
 TAIL = 1e-7
-"""Probability given away when the circle is cut shorter than the support."""
+"""Probability that is lost if the circle is shorter than the support of D."""
 
 _ROUNDING = 1e-9
+"""Margin for the rounding errors of the Fourier sums."""
+
 _TILTS = np.array([0.05, 0.1, 0.18, 0.27, 0.35, 0.42, 0.46])
 
 
 @njit(cache=True, nogil=True)
 def terms(profile: Any, own: Any, rival: Any, scale: float, weight: Any, reach: Any) -> Any:
-    """Fill weight and reach, (2, d); returns the margin ‖x − rival‖₁ − ‖x − own‖₁."""
+    """Fill weight and reach, shape (2, d); return the margin ‖x − rival‖₁ − ‖x − own‖₁."""
     margin = 0.0
     for t in range(profile.size):
         margin += abs(profile[t] - rival[t]) - abs(profile[t] - own[t])
@@ -74,7 +82,7 @@ def terms(profile: Any, own: Any, rival: Any, scale: float, weight: Any, reach: 
 
 @njit(cache=True, nogil=True)
 def moments(weight: Any, reach: Any, scale: float) -> Any:
-    """Mean and variance of the move towards the rival, in closed form."""
+    """Return mean and variance of the move towards the rival, in closed form."""
     mean, variance = 0.0, 0.0
     for t in range(weight.shape[1]):
         first, second = 0.0, 0.0
@@ -92,7 +100,7 @@ def moments(weight: Any, reach: Any, scale: float) -> Any:
 
 @njit(cache=True, nogil=True)
 def log_moment(weight: Any, reach: Any, scale: float, tilt: float) -> Any:
-    """ln E exp(tilt/λ·move), for |tilt| < 1/2."""
+    """Return ln E exp(tilt/λ·move), for |tilt| < 1/2."""
     total = 0.0
     for t in range(weight.shape[1]):
         value = 1.0
@@ -108,7 +116,7 @@ def log_moment(weight: Any, reach: Any, scale: float, tilt: float) -> Any:
 
 @njit(cache=True, nogil=True)
 def most_switching(weight: Any, reach: Any, scale: float, margin: float) -> Any:
-    """Chernoff bound of P(move ≥ margin)."""
+    """Return Chernoff's upper bound of P(move ≥ margin)."""
     best = 0.0
     for tilt in _TILTS:
         best = min(best, log_moment(weight, reach, scale, tilt) - tilt * margin / scale)
@@ -117,7 +125,7 @@ def most_switching(weight: Any, reach: Any, scale: float, margin: float) -> Any:
 
 @njit(cache=True, nogil=True)
 def _circumference(weight: Any, reach: Any, scale: float, margin: float) -> Any:
-    """Length of a circle on which |move − margin| is less than one turn, and what it misses."""
+    """Return a circle length that exceeds |move − margin|, and the probability that it does not."""
     bits = np.log(1 / TAIL)
     right, left = np.inf, np.inf
     for tilt in _TILTS:
@@ -126,7 +134,7 @@ def _circumference(weight: Any, reach: Any, scale: float, margin: float) -> Any:
         down = (log_moment(weight, reach, scale, -tilt) + bits) / rate + margin
         right = min(right, max(up, bits / rate))
         left = min(left, max(down, bits / rate))
-    # Half a turn to spare keeps the atoms at both ends of the support away from the threshold.
+    # The factor 1.5 keeps the point masses at both ends of the support away from the threshold.
     within = 1.5 * max(margin + 2 * reach[1].sum(), 2 * reach[0].sum() - margin)
     if within <= max(right, left):
         return within, 0.0
@@ -135,14 +143,14 @@ def _circumference(weight: Any, reach: Any, scale: float, margin: float) -> Any:
 
 @njit(cache=True, nogil=True)
 def _count(variance: float, turn: float, precision: float, most: int) -> Any:
-    """Frequencies for a radius near the precision, by the density of a normal law."""
+    """Return the number of frequencies for the precision, from the density of a normal variable."""
     spread = max(np.sqrt(variance), 1e-6 * turn)
     return max(128, min(most, int(turn / (5.0 * spread * precision))))
 
 
 @njit(cache=True, nogil=True)
 def _characteristic(weight: Any, reach: Any, scale: float, step: float, out: Any) -> None:
-    """E exp(i·k·step·move) for k = 1 … K: a product of closed forms, one per hour."""
+    """Compute E exp(i·k·step·move) for k = 1 … K, a product of one closed form for each hour."""
     one = 1.0 + 0.0j
     out[:] = one
     for t in range(weight.shape[1]):
@@ -157,7 +165,7 @@ def _characteristic(weight: Any, reach: Any, scale: float, step: float, out: Any
             slope = 2j * (k + 1) * step * scale
             last_up *= turn_up
             last_down *= turn_down
-            # 1/(1 − slope) without a complex division: slope is imaginary.
+            # 1/(1 − slope) without a complex division, because slope is imaginary.
             inverse = (1 + slope) / (1 + slope.imag * slope.imag)
             towards = (1 - slope * last_up) * inverse
             away = (1 + slope * last_down) * inverse.conjugate()
@@ -166,7 +174,7 @@ def _characteristic(weight: Any, reach: Any, scale: float, step: float, out: Any
 
 @njit(cache=True, nogil=True)
 def _vaaler(waves: Any, angle: float) -> Any:
-    """Vaaler's sum for the law shifted by the angle, and its certified error."""
+    """Return Vaaler's sum for the distribution shifted by the angle, and its proved error."""
     size = waves.size + 1
     total, spike = 0.0, 1.0
     shift, phase = np.exp(-1j * angle), 1.0 + 0.0j
@@ -189,7 +197,7 @@ def pair(
     precision: float,
     most: int,
 ) -> Any:
-    """P(move < margin), and bounds of it for any threshold within the slack around the margin."""
+    """Return P(move < margin), and bounds of it for any threshold within `slack` of the margin."""
     if 2 * reach[0].sum() < margin - slack:
         return 1.0, 1.0, 1.0
     if -2 * reach[1].sum() > margin + slack:
@@ -237,7 +245,7 @@ def bound_staying(
     upper: Any,
     likeliest: Any,
 ) -> None:
-    """Bounds of the probability to stay for every profile; the likeliest rival of each."""
+    """Compute bounds of the probability to stay, and the likeliest rival, for every profile."""
     k, d = centres.shape
     weight, reach, order = np.empty((2, d)), np.empty((2, d)), np.empty(k)
     for i in range(profiles.shape[0]):
@@ -269,7 +277,15 @@ MOST_WAVES = 1 << 16
 
 @dataclass(frozen=True)
 class PairProbability:
-    """P(a profile stays nearer to its centre than to one rival), and certified bounds."""
+    """Probability that a profile stays nearer to its centre than to one rival.
+
+    Attributes
+    ----------
+    value : float
+        The probability.
+    lower, upper : float
+        Proved bounds of it.
+    """
 
     value: float
     lower: float
@@ -278,15 +294,16 @@ class PairProbability:
 
 @dataclass(frozen=True, eq=False)
 class Staying:
-    """Bounds of the probability that each profile stays in its cluster, (n,) each.
+    """Bounds of the probability that each profile stays in its cluster.
 
     Attributes
     ----------
-    lower, upper : (n,)
-    rival : (n,) int
-        The centre that gives the upper bound; the own one where there is no rival.
-    labels : (n,) int
-        The cluster that is stayed in.
+    lower, upper : array, shape (n,)
+        The bounds.
+    rival : array of int, shape (n,)
+        The centre that gives the upper bound; the own centre if there is no rival.
+    labels : array of int, shape (n,)
+        The cluster of each profile.
     """
 
     lower: FloatArray
@@ -304,17 +321,24 @@ def pair_probability(
     slack: float = 0.0,
     precision: float = 1e-4,
 ) -> PairProbability:
-    """P(‖x + n − own‖₁ < ‖x + n − rival‖₁) under Laplace noise.
+    """Return P(‖x + n − own‖₁ < ‖x + n − rival‖₁) under Laplace noise.
 
     Parameters
     ----------
-    profile, own, rival : (d,) [kWh]
+    profile, own, rival : array_like, shape (d,)
+        The profile, its centre and one other centre. [kWh]
     scale : float
-        λ [kWh].
+        Scale λ of the noise. [kWh]
     slack : float
-        [kWh]; the bounds then hold for noise that keeps D within so much of continuous noise.
+        The bounds hold for every noise whose D differs by at most this from the D of continuous
+        Laplace noise. [kWh]
     precision : float
-        Aim for bounds this close; at most 65 536 frequencies are spent on it.
+        Target width of the bounds; at most 65 536 frequencies are used.
+
+    Returns
+    -------
+    PairProbability
+        The probability and its bounds.
     """
     x, a, b = (
         finite_vector(name, values)
@@ -339,31 +363,38 @@ def stay_bounds(
     rivals: int = 3,
     precision: float = 2e-3,
 ) -> Staying:
-    """Upper and lower bounds of P(a profile's nearest centre is the same under Laplace noise).
+    """Bound the probability that each profile keeps its nearest centre under Laplace noise.
 
     Parameters
     ----------
-    profiles : (n, d) [kWh]
-    centres : (k, d) [kWh]
+    profiles : array_like, shape (n, d)
+        The profiles. [kWh]
+    centres : array_like, shape (k, d)
+        The centres. [kWh]
     scale : float
-        λ [kWh].
-    labels : (n,) int, optional
+        Scale λ of the noise. [kWh]
+    labels : array_like of int, shape (n,), optional
         The cluster of every profile; the nearest centre by default.
     slack : float
-        [kWh]; how far the noise that is really added may carry D away from continuous noise.
-        Grid noise of step g keeps within 3·d·g, see `grid_slack`.
+        Largest difference between D under the real noise and under continuous Laplace noise. For
+        noise on a grid see `grid_slack`. [kWh]
     rivals : int
-        For how many rivals of a profile the exact law is computed: those that its mean and
-        variance call likeliest. Others enter the lower bound through Chernoff's inequality.
+        Number of rivals of a profile for which the exact distribution is computed: the likeliest
+        ones by mean and variance. The others enter the lower bound by Chernoff's inequality.
     precision : float
-        Aim of the certified width; 4096 frequencies at most.
+        Target width of the bounds; at most 4096 frequencies are used.
+
+    Returns
+    -------
+    Staying
+        The bounds.
     """
     x, c = _matrix("profiles", profiles), _matrix("centres", centres)
     if x.shape[1] != c.shape[1]:
         raise InputError(f"profiles have {x.shape[1]} hours, centres {c.shape[1]}.")
     own = np.asarray(assign_to(x, c).labels if labels is None else labels, dtype=np.int64)
     if own.shape != (x.shape[0],) or (own.size and not 0 <= own.min() <= own.max() < c.shape[0]):
-        raise InputError(f"labels must be {x.shape[0]} numbers of centres.")
+        raise InputError(f"labels must give one of the {c.shape[0]} centres for each profile.")
     lower, upper, rival = np.empty(own.size), np.empty(own.size), np.empty(own.size, dtype=np.int64)
     scale, slack = positive("scale", scale), non_negative("slack", slack)
     effort = whole("rivals", rivals), positive("precision", precision), 4096
@@ -372,16 +403,24 @@ def stay_bounds(
 
 
 def grid_slack(hours: int, grid: float) -> float:
-    """3·d·g [kWh]: how far noise on a grid of step g, and rounding to it, can move D.
+    """Return 3·d·g, the most that noise on a grid of step g can change D. [kWh]
 
-    Discrete Laplace noise is g(⌊E₁⌋ − ⌊E₂⌋) with exponential E₁, E₂, and g(E₁ − E₂) is Laplace
-    noise of the same scale: less than one step apart. Rounding the profile adds half a step, and
-    D moves by at most 2 per kWh in each of the d hours.
+    Discrete Laplace noise is g(⌊E₁⌋ − ⌊E₂⌋) with exponential E₁ and E₂, and g(E₁ − E₂) is Laplace
+    noise of the same scale; they differ by less than one step. Rounding the profile adds half a
+    step, and D changes by at most 2 for each kWh in each of the d hours.
+
+    Parameters
+    ----------
+    hours : int
+        Number of values d of a profile.
+    grid : float
+        Step g of the grid. [kWh]
     """
     return 3 * hours * grid
 
 
 def _matrix(name: str, values: ArrayLike) -> FloatArray:
+    """A finite matrix of floats, contiguous in memory."""
     array = np.ascontiguousarray(values, dtype=np.float64)
     if array.ndim != 2 or array.shape[1] == 0:
         raise InputError(f"{name} must have shape (n, hours), got {array.shape}.")

@@ -1,4 +1,4 @@
-"""`hushmeter battery`: a battery that makes the noise, what it promises and what it costs."""
+"""`hushmeter battery`: the guarantee, the size and the cost of a battery that makes the noise."""
 
 from __future__ import annotations
 
@@ -61,21 +61,28 @@ def battery(
     capacity: Annotated[float, typer.Option(help="Usable capacity in kWh.")],
     power: Annotated[float, typer.Option(help="Charging power in kW.")],
     discharge: Annotated[
-        float | None, typer.Option(help="Discharging power in kW; as charging if not given.")
+        float | None, typer.Option(help="Discharging power in kW; default: the charging power.")
     ] = None,
-    efficiency: Annotated[float, typer.Option(help="Of a round trip, up to 1.")] = 0.9,
-    charge: Annotated[float, typer.Option(help="Share stored at the start.")] = 0.5,
+    efficiency: Annotated[float, typer.Option(help="Efficiency of a round trip, up to 1.")] = 0.9,
+    charge: Annotated[float, typer.Option(help="Share of the capacity stored at the start.")] = 0.5,
     controller: Annotated[str, typer.Option(help="direct, reserved or lookahead.")] = "direct",
     interval: Annotated[
-        str | None, typer.Option(help="How often the battery acts; must be the meter's interval.")
+        str | None, typer.Option(help="Interval at which the battery acts: the meter's interval.")
     ] = None,
-    horizon: Annotated[str, typer.Option(help="Over which the promise is made.")] = "1d",
-    max_failure: Annotated[float, typer.Option(help="Failure that sizes are made for.")] = 0.01,
-    days: Annotated[int, typer.Option(help="Horizons to simulate.")] = 1000,
-    anyway: Annotated[bool, typer.Option("--anyway", help="Show it even if it fails.")] = False,
+    horizon: Annotated[str, typer.Option(help="Period over which the guarantee holds.")] = "1d",
+    max_failure: Annotated[
+        float,
+        typer.Option(help="Largest failure probability for which the size table is computed."),
+    ] = 0.01,
+    days: Annotated[int, typer.Option(help="Number of horizons to simulate.")] = 1000,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Show the result of a battery that is too small.")
+    ] = False,
     attacker: Annotated[str, ATTACKER] = "co",
     energy_price: Annotated[float, ENERGY_PRICE] = 0.30,
-    battery_price: Annotated[float, typer.Option(help="Money per kWh of battery.")] = 400.0,
+    battery_price: Annotated[
+        float, typer.Option(help="Price of a battery, money per kWh.")
+    ] = 400.0,
     seed: Annotated[int, typer.Option(help="Seed of the simulations.")] = 0,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Folder for the figures.")
@@ -84,18 +91,18 @@ def battery(
     json: Annotated[bool, JSON] = False,
     options: ReadOptions,
 ) -> None:
-    """Let a battery put the noise on the meter: the promise (ε, δ̂), sizes, losses and cost.
+    """Simulate a battery that puts the noise on the meter: guarantee (ε, δ̂), sizes and cost.
 
-    The readings are played through a simulated battery. ε holds only while the battery can follow
-    its noise; δ̂ is the probability that it cannot, at some reading of the horizon. With a column
-    of watts per appliance in the file, an attacker looks at the meter with and without it.
+    ε holds only while the battery can follow its noise. δ̂ is the probability that the battery
+    cannot follow at some reading of the horizon. If the file has a column of watts for each
+    appliance, an attacker attacks the meter without and with the battery.
 
     Example: hushmeter battery meter.csv --home evening -e 1 --capacity 10 --power 5
     --appliance kettle --span run --every 30min -o battery/
     """
     from hushmeter.battery import Battery, choose_control, control_grid, operate
     from hushmeter.battery.assessment import BatteryCase
-    from hushmeter.battery.sizing import Prices, expect_year, readings_in
+    from hushmeter.battery.sizing import Prices, expect_year, horizon_readings
     from hushmeter.privacy.units import calibrate, resolve_unit
 
     check_seed(seed)
@@ -115,7 +122,7 @@ def battery(
     )
     load = trace if unit.window == 1 else trace.coarsen(unit.window * unit.interval_s)
     store = _fit_interval(store, acts, load)
-    control = choose_control(controller, readings_in(horizon, load.interval_s))
+    control = choose_control(controller, horizon_readings(horizon, load.interval_s))
     noise = calibrate(mechanism, epsilon, unit, delta=delta, grid=control_grid(control, unit))
     case = BatteryCase(known, load, unit, noise, store, control, prices, max_failure, seed)
     with show_activity(f"simulating {days} horizons", quiet=json) as now:
@@ -200,7 +207,7 @@ def _answer(
     table: list[Sizing],
     scores: tuple[Score, Score] | None,
 ) -> dict[str, Any]:
-    """Everything, for machines and for the report."""
+    """The complete result, for machines and for the report."""
     from hushmeter.battery.assessment import tell_guarantee, tell_visibility
     from hushmeter.report import BATTERY
 
@@ -231,8 +238,8 @@ def _save(answer: dict[str, Any], path: Path, force: bool) -> str:
 
 def _assumed(prices: Prices) -> str:
     return (
-        f"{prices.energy:.2f} per kWh, {prices.capacity:g} per kWh of battery, "
-        f"{prices.cycle_life:g} cycles or {prices.calendar_life:g} years."
+        f"energy costs {prices.energy:.2f} per kWh and a battery {prices.capacity:g} per kWh; it "
+        f"lasts {prices.cycle_life:g} cycles or {prices.calendar_life:g} years."
     )
 
 
@@ -264,10 +271,10 @@ def _print(
         for row in table
     ]
     title = (
-        f"Sizes that fail in at most {case.max_failure:g} of horizons of "
+        f"Sizes that fail in at most {case.max_failure:g} of the horizons of "
         f"{short_duration(found.horizon_s)} (proved)"
     )
-    head = ("controller", "ε", "noise", "kWh", "kW", "lost kWh/a", "cycles/a", "cost/a")
+    head = ("controller", "ε", "noise", "kWh", "kW", "lost kWh/year", "cycles/year", "cost/year")
     print_table(title, head, rows)
     print_sentences(f"Assumed: {_assumed(case.prices)}")
     print_files(files)

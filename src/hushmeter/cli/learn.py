@@ -55,7 +55,7 @@ def learn(
     """
     from hushmeter.errors import InputError
     from hushmeter.files import refuse_overwrite
-    from hushmeter.learn.homes import Rule, between, learn_home
+    from hushmeter.learn.homes import Rule, learn_home, select_period
     from hushmeter.read import read_home_recording
 
     if output.suffix.lower() != ".toml":
@@ -64,7 +64,7 @@ def learn(
         refuse_overwrite(output.with_suffix(suffix), force)
     rule = Rule(threshold, _seconds("min-on", min_on), _seconds("min-off", min_off), quantile)
     recording = read_home_recording(dataset, options)
-    trace = between(recording.trace, start, end)
+    trace = select_period(recording.trace, start, end)
     learnt = learn_home(
         trace,
         denoised=denoised or recording.mains != "metered",

@@ -1,4 +1,4 @@
-"""`hushmeter price`: what each ε is worth to a buyer and to the household."""
+"""`hushmeter price`: the value of each ε to a buyer and its price to the household."""
 
 from __future__ import annotations
 
@@ -50,23 +50,24 @@ def price(
     delta: Annotated[float, DELTA] = 1e-6,
     harm: Annotated[
         list[str] | None,
-        typer.Option(help="appliance=MONEY a year if it lay open; may be repeated."),
+        typer.Option(help="appliance=MONEY asked for a year without protection; may be repeated."),
     ] = None,
     buyer: Annotated[
         str,
         typer.Option(help="value=60,use=hourly|forecast|clusters|appliances,shape=0.5,handling=0"),
     ] = "",
     profiles: Annotated[
-        Path | None, typer.Option(help="Days of many homes, for the buyer's clusters.")
+        Path | None, typer.Option(help="File of the days of many homes, for the buyer's clusters.")
     ] = None,
     output: Annotated[Path | None, FIGURE] = None,
     force: Annotated[bool, FORCE] = False,
     json: Annotated[bool, JSON] = False,
     options: ReadOptions,
 ) -> None:
-    """The menu ε → what the buyer learns, what the household gives up, and what it costs.
+    """Print for each ε what the buyer learns, what the household reveals, and the price.
 
-    Without --harm every appliance counts 10 a year. Money is in one currency, whichever it is.
+    Without --harm the household asks for 10 a year for each appliance. All money is in one
+    currency of your choice.
 
     Example: hushmeter price --home evening --trace meter.csv --harm kettle=30 --harm television=5
     --buyer value=60,use=forecast -o prices/
@@ -91,7 +92,7 @@ def price(
         span=span,
         every=every,
         delta=delta,
-        watch=partial(with_bar, text="pricing every ε", quiet=json),
+        watch=partial(with_bar, text="computing prices", quiet=json),
     )
     variations = vary_menu(menu)
     answer = _answer(menu, variations)
@@ -153,13 +154,15 @@ def _print(menu: Menu, variations: dict[str, Menu], files: list[str]) -> None:
     ]
     head = ("ε", "± W", "hours", "days", "reading", "run", "asked", "paid", "surplus")
     title = (
-        "The menu, money a year (* best): error of the hourly forecast, percent of the hourly "
-        "curve that are true and of days in their cluster, how often of 100 the most exposed "
-        "appliance is told from a reading, a run"
+        "The menu; money is per year, * marks the best ε. “± W” is the error of the hourly "
+        "forecast; “hours” is the share of the variance of the hourly curve that is true and "
+        "“days” the share of days that stay in their cluster, in percent; “reading” and “run” "
+        "tell how often out of 100 the best possible guess about the most exposed appliance is "
+        "right"
     )
     print_table(title, head, rows)
     print_table(
-        "If an assumption moves",
+        "The same with other assumptions",
         ("", "best ε", "surplus", "from ε", "to ε"),
         [_variation(name, other) for name, other in variations.items()],
     )
@@ -168,7 +171,7 @@ def _print(menu: Menu, variations: dict[str, Menu], files: list[str]) -> None:
 
 
 def _proved(odds: float) -> str:
-    """Proved odds stay below one, however near."""
+    """Odds out of 100, never rounded up to certainty."""
     return short_out_of_100(min(odds, 1 - 1e-12))
 
 
@@ -178,7 +181,7 @@ def _variation(name: str, menu: Menu) -> tuple[str, ...]:
 
 
 def _answer(menu: Menu, variations: dict[str, Menu]) -> dict[str, Any]:
-    """Everything, for machines and for the report."""
+    """The complete result, for machines and for the report."""
     from hushmeter.price import tell_menu
     from hushmeter.report import PRICE
 
@@ -210,7 +213,7 @@ def _answer(menu: Menu, variations: dict[str, Menu]) -> dict[str, Any]:
 def _write(
     menu: Menu, variations: dict[str, Menu], answer: dict[str, Any], output: Path, force: bool
 ) -> list[str]:
-    """The figure with its data, and the answer as JSON beside it."""
+    """Write the figure with its data, and the result as JSON beside it."""
     from hushmeter.files import write_text
     from hushmeter.plot.figure import figure_place, save_figure
     from hushmeter.plot.price import draw_menu
@@ -230,7 +233,7 @@ def _write(
     for i, appliance in enumerate(menu.names):
         data[f"visibility {appliance}"] = [e.visibility[i] for e in menu.entries]
         data[f"accuracy {appliance}"] = [e.accuracy[i] for e in menu.entries]
-    figure = draw_menu(menu, variations, "What each ε is worth, a year and a household")
+    figure = draw_menu(menu, variations, "The value of each ε for a household and a year")
     files = [*save_figure(figure, folder, name, data, force=force).values()]
     write_text(folder / f"{name}.json", json_text(answer), force=force)
     return [str(path) for path in (*files, folder / f"{name}.json")]

@@ -1,6 +1,6 @@
-"""Learning a `Home` from sub-metered data: which circuits are appliances, their powers, δ.
+"""Learn a `Home` from sub-metered data: appliances, powers, habits, base load and tolerance.
 
-The truth depends on the rule that calls a circuit on; the rule is part of every result.
+A rule decides when a circuit is on. The true states depend on this rule, so every result names it.
 """
 
 from __future__ import annotations
@@ -11,30 +11,47 @@ from dataclasses import dataclass
 import numpy as np
 
 from hushmeter.assumptions import estimate_tolerance, quiet_jumps
-from hushmeter.checks import BoolArray, FloatArray, non_negative
+from hushmeter.checks import BoolArray, FloatArray, IntArray, non_negative
 from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.home import Appliance, Home
-from hushmeter.learn.levels import Levels, find_levels, on_states, readings_in
-from hushmeter.trace import Trace, utc
+from hushmeter.learn.levels import Levels, find_levels, on_states, readings_at_least
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace, utc
 
 ALWAYS_ON = 0.99
+"""A circuit that is on in at least this share of the readings is always on, not an appliance."""
+
 FLAT_W = 10.0
+"""Threshold of the flat rule for all circuits. [W]"""
+
+BASE_QUANTILE = 0.05
+"""The base load of real mains is this quantile of the power that no running appliance explains."""
+
+HIGH_QUANTILE = 0.999
+"""The protected power and run length are this quantile of what was measured while on."""
+
+LEAST_TOLERANCE_W = 1.0
+"""Tolerance of data without any fluctuation. [W]"""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """When a circuit counts as on.
+    """The rule that decides when a circuit is on.
 
     Parameters
     ----------
     threshold : float, optional
-        The same threshold [W] for every circuit; by default each has its own, the midpoint
-        between its idle level and its lowest on-level.
+        One threshold for every circuit. By default each circuit has its own, the midpoint between
+        its idle level and its lowest on-level. [W]
     min_on_s, min_off_s : float
-        Runs and pauses shorter than this [s] do not count: pauses are merged first, then runs
-        dropped.
+        Shorter runs and pauses do not count: short pauses are merged first, then short runs are
+        dropped. [s]
     quantile : float
-        The tolerance is this quantile of the meter's jumps away from any switch.
+        The tolerance is this quantile of the jumps of the meter at which nothing switches.
+
+    Raises
+    ------
+    InputError
+        If a number is negative or not finite, or the quantile is outside (0, 1].
     """
 
     threshold: float | None = None
@@ -74,16 +91,28 @@ class Circuit:
     Attributes
     ----------
     name : str
+        Name of the circuit.
     role : {"appliance", "always on", "never on"}
+        Only a circuit that switches is an appliance.
     idle, threshold, mean_on : float
-        [W]; `threshold` is infinite and `mean_on` NaN for a circuit that is never on.
+        Idle level, threshold and mean power while on. The threshold of a circuit that is never on
+        is infinite and its mean power NaN. [W]
     levels : tuple of float
-        On-levels [W].
+        On-levels in ascending order. [W]
     on_share : float
-        Share of the readings.
+        Share of the readings at which the circuit is on.
     runs : int
+        Number of runs.
     mean_run_s, longest_run_s : float
-        [s]
+        Mean and largest length of a run. [s]
+    high, max_power : float
+        The 99.9 % quantile and the largest of the readings while on; NaN if it is never on. [W]
+    above_high : float
+        Share of the readings while on that exceed `high`.
+    high_run_s : float
+        The 99.9 % quantile of the lengths of the runs. [s]
+    high_energy_wh : float
+        The 99.9 % quantile of the energies of the runs. [Wh]
     """
 
     name: str
@@ -96,106 +125,34 @@ class Circuit:
     runs: int
     mean_run_s: float
     longest_run_s: float
-
-
-def find_circuits(trace: Trace, rule: Rule) -> tuple[BoolArray, list[Circuit]]:
-    """States of every circuit, and what was learnt about each."""
-    assert trace.power is not None
-    assert trace.names is not None
-    least_on = readings_in(rule.min_on_s, trace.interval_s)
-    least_off = readings_in(rule.min_off_s, trace.interval_s)
-    states = np.zeros(trace.power.shape, dtype=np.bool_)
-    circuits = []
-    for i, name in enumerate(trace.names):
-        power = np.ascontiguousarray(trace.power[:, i])
-        levels = find_levels(power)
-        threshold = levels.threshold if rule.threshold is None else rule.threshold
-        states[:, i] = on_states(
-            power, threshold, trace.run_starts, min_on=least_on, min_off=least_off
-        )
-        circuits.append(_circuit(name, power, states[:, i], levels, threshold, trace))
-    return states, circuits
-
-
-def _circuit(
-    name: str, power: FloatArray, on: BoolArray, levels: Levels, threshold: float, trace: Trace
-) -> Circuit:
-    share = float(on.mean())
-    if share >= ALWAYS_ON or (share == 0 and levels.idle >= 1 and not levels.on):
-        role = "always on"
-    else:
-        role = "never on" if share == 0 else "appliance"
-    lengths = run_lengths(on, trace.run_starts) * trace.interval_s
-    return Circuit(
-        name,
-        role,
-        levels.idle,
-        threshold,
-        tuple(level for level in levels.on if level > threshold),
-        float(power[on].mean()) if on.any() else float("nan"),
-        share,
-        int(lengths.size),
-        float(lengths.mean()) if lengths.size else 0.0,
-        float(lengths.max(initial=0.0)),
-    )
-
-
-def run_lengths(on: BoolArray, run_starts: BoolArray) -> FloatArray:
-    """Length of every run [readings]; a gap ends a run."""
-    cuts = np.flatnonzero(np.append(True, on[1:] != on[:-1]) | run_starts)
-    lengths = np.diff(np.append(cuts, on.size)).astype(np.float64)
-    runs: FloatArray = lengths[on[cuts]]
-    return runs
-
-
-def level_changes(trace: Trace, circuits: list[Circuit]) -> BoolArray:
-    """True where an appliance goes from one of its levels to another, shape (T,)."""
-    assert trace.power is not None
-    changed = np.zeros(len(trace), dtype=np.bool_)
-    for i, circuit in enumerate(circuits):
-        levels = np.array([circuit.idle, *circuit.levels])
-        level = np.searchsorted((levels[1:] + levels[:-1]) / 2, trace.power[:, i])
-        changed[1:] |= level[1:] != level[:-1]
-    return changed
-
-
-def near(where: BoolArray) -> BoolArray:
-    """True there and one reading before and after."""
-    wide = where.copy()
-    wide[1:] |= where[:-1]
-    wide[:-1] |= where[1:]
-    return wide
-
-
-BASE_QUANTILE = 0.05
-__all__ = [
-    "FLAT_RULE",
-    "Circuit",
-    "LearntHome",
-    "Rule",
-    "between",
-    "compare_rules",
-    "learn_home",
-]
+    high: float
+    max_power: float
+    above_high: float
+    high_run_s: float
+    high_energy_wh: float
 
 
 @dataclass(frozen=True)
 class LearntHome:
-    """A home, the trace it was learnt from (now with states), and the rule.
+    """A learnt home, with the data and the rule behind it.
 
     Attributes
     ----------
     home : Home
+        The learnt home.
     trace : Trace
-        Only the home's appliances; `readings` as `mains` says.
+        The trace with the true states and powers of the home's appliances; `mains` describes its
+        readings.
     circuits : tuple of Circuit
         Every circuit of the data.
     rule : Rule
+        The rule that decides when a circuit is on.
     mains : str
         "real mains" or "denoised (sum of sub-meters)".
     sparsity : float
-        Appendix B, over every circuit of the data under the rule.
+        Sparsity of Appendix B, over every circuit of the data under the rule.
     notes : tuple of str
+        Sentences about how the values were learnt.
     """
 
     home: Home
@@ -220,25 +177,31 @@ def learn_home(
     Parameters
     ----------
     trace : Trace
-        With `power` and `names`, as `read_home_data` gives it.
+        Readings with `power` and `names`, as `read_home_data` returns them.
     denoised : bool
-        Take the sum of the sub-meters as the meter, as the paper's model does, instead of the
-        real mains.
+        Use the sum of the sub-meters as the meter, like the paper's model, instead of the real
+        mains.
     rule : Rule, optional
-        When a circuit is on.
+        The rule that decides when a circuit is on.
     appliances : iterable of str, optional
-        Only these circuits.
+        Names of the circuits to learn; all circuits by default.
     name : str
+        Name of the home.
+
+    Returns
+    -------
+    LearntHome
+        The home and what was learnt about every circuit.
 
     Raises
     ------
     DataError
-        If there is no sub-meter, or none ever switches.
+        If there is no sub-meter, or no circuit switches.
     """
     if trace.power is None or trace.names is None:
         raise DataError("learning a home needs the power of each appliance; this trace has none.")
     rule = rule or Rule()
-    chosen = trace if appliances is None else _only(trace, tuple(appliances))
+    chosen = trace if appliances is None else _select_circuits(trace, tuple(appliances))
     assert chosen.power is not None
     assert chosen.names is not None
     states, circuits = find_circuits(chosen, rule)
@@ -253,14 +216,67 @@ def learn_home(
         learnt = learnt.replace_readings(chosen.power.sum(axis=1))
     tolerance, notes = _tolerance(learnt, [circuits[i] for i in members], rule)
     base = _base_load(learnt, circuits, chosen.power, denoised)
-    days = len(chosen) * chosen.interval_s / 86_400
+    days = len(chosen) * chosen.interval_s / SECONDS_PER_DAY
     home = Home([_appliance(circuits[i], days) for i in members], tolerance, base, name)
     mains = "denoised (sum of sub-meters)" if denoised else "real mains"
     return LearntHome(home, learnt, tuple(circuits), rule, mains, sparsity, tuple(notes))
 
 
-def between(trace: Trace, start: str | None, end: str | None) -> Trace:
-    """The readings from `start` up to, but not including, `end` (ISO 8601; a bare date is UTC)."""
+def find_circuits(trace: Trace, rule: Rule) -> tuple[BoolArray, list[Circuit]]:
+    """Find the states of every circuit of a trace, and describe each circuit.
+
+    Parameters
+    ----------
+    trace : Trace
+        Readings with `power` and `names`.
+    rule : Rule
+        The rule that decides when a circuit is on.
+
+    Returns
+    -------
+    states : array of bool, shape (T, N)
+        The states of all circuits.
+    circuits : list of Circuit
+        Their descriptions.
+    """
+    assert trace.power is not None
+    assert trace.names is not None
+    least_on = readings_at_least(rule.min_on_s, trace.interval_s)
+    least_off = readings_at_least(rule.min_off_s, trace.interval_s)
+    states = np.zeros(trace.power.shape, dtype=np.bool_)
+    circuits = []
+    for i, name in enumerate(trace.names):
+        power = np.ascontiguousarray(trace.power[:, i])
+        levels = find_levels(power)
+        threshold = levels.threshold if rule.threshold is None else rule.threshold
+        states[:, i] = on_states(
+            power, threshold, trace.run_starts, min_on=least_on, min_off=least_off
+        )
+        circuits.append(_describe(name, power, states[:, i], levels, threshold, trace))
+    return states, circuits
+
+
+def select_period(trace: Trace, start: str | None, end: str | None) -> Trace:
+    """Return the readings from `start` up to, but not including, `end`.
+
+    Parameters
+    ----------
+    trace : Trace
+        The readings.
+    start, end : str or None
+        ISO 8601 times with a zone; a date alone is midnight UTC. None is the start or the end of
+        the trace.
+
+    Returns
+    -------
+    Trace
+        The selected readings.
+
+    Raises
+    ------
+    DataError
+        If no reading lies in the period.
+    """
     first = 0 if start is None else int(np.searchsorted(trace.times, _moment(start)))
     stop = len(trace) if end is None else int(np.searchsorted(trace.times, _moment(end)))
     if stop <= first:
@@ -272,10 +288,16 @@ def between(trace: Trace, start: str | None, end: str | None) -> Trace:
 
 
 def compare_rules(learnt: LearntHome, flat: LearntHome) -> tuple[str, ...]:
-    """How a rule differs from a flat one, circuit by circuit, in sentences."""
+    """Return sentences about how a rule differs from a flat one, circuit by circuit.
+
+    Parameters
+    ----------
+    learnt, flat : LearntHome
+        The same data learnt with a rule and with a flat rule.
+    """
     sentences = [
-        f"Sparsity over all {len(learnt.circuits)} circuits: {learnt.sparsity:.2%} "
-        f"({learnt.rule}); {flat.sparsity:.2%} with the flat rule ({flat.rule}).",
+        f"The sparsity over all {len(learnt.circuits)} circuits is {learnt.sparsity:.2%} "
+        f"({learnt.rule}); it is {flat.sparsity:.2%} with the flat rule ({flat.rule}).",
     ]
     for mine, other in zip(learnt.circuits, flat.circuits, strict=True):
         sentence = _difference(mine, other)
@@ -284,7 +306,61 @@ def compare_rules(learnt: LearntHome, flat: LearntHome) -> tuple[str, ...]:
     return tuple(sentences)
 
 
+def run_edges(on: BoolArray, run_starts: BoolArray) -> tuple[IntArray, IntArray]:
+    """Return the first reading and the reading after the last of every run; a gap ends a run.
+
+    Parameters
+    ----------
+    on : array of bool, shape (T,)
+        States of one circuit.
+    run_starts : array of bool, shape (T,)
+        True where contiguous readings begin.
+    """
+    cuts = np.flatnonzero(np.append(True, on[1:] != on[:-1]) | run_starts)
+    stops = np.append(cuts[1:], on.size)
+    return cuts[on[cuts]], stops[on[cuts]]
+
+
+def _describe(
+    name: str, power: FloatArray, on: BoolArray, levels: Levels, threshold: float, trace: Trace
+) -> Circuit:
+    """The description of one circuit with given states."""
+    share = float(on.mean())
+    if share >= ALWAYS_ON or (share == 0 and levels.idle >= 1 and not levels.on):
+        role = "always on"
+    else:
+        role = "never on" if share == 0 else "appliance"
+    first, stop = run_edges(on, trace.run_starts)
+    lengths = (stop - first).astype(np.float64) * trace.interval_s
+    sums = np.concatenate([[0.0], np.cumsum(power)])
+    energies = (sums[stop] - sums[first]) * trace.interval_s / SECONDS_PER_HOUR
+    high = _high(power[on])
+    return Circuit(
+        name=name,
+        role=role,
+        idle=levels.idle,
+        threshold=threshold,
+        levels=tuple(level for level in levels.on if level > threshold),
+        mean_on=float(power[on].mean()) if on.any() else float("nan"),
+        on_share=share,
+        runs=int(lengths.size),
+        mean_run_s=float(lengths.mean()) if lengths.size else 0.0,
+        longest_run_s=float(lengths.max(initial=0.0)),
+        high=high,
+        max_power=float(power[on].max()) if on.any() else float("nan"),
+        above_high=float((power[on] > high).mean()) if on.any() else 0.0,
+        high_run_s=_high(lengths) if lengths.size else 0.0,
+        high_energy_wh=_high(energies) if energies.size else 0.0,
+    )
+
+
+def _high(values: FloatArray) -> float:
+    """The 99.9 % quantile: the smallest value that at most 0.1 % of the values exceed."""
+    return float(np.quantile(values, HIGH_QUANTILE, method="higher")) if values.size else np.nan
+
+
 def _difference(mine: Circuit, flat: Circuit) -> str | None:
+    """A sentence about one circuit under two rules; None if both agree."""
     if mine.role != flat.role:
         if flat.role == "always on":
             why = f"it idles at {mine.idle:.3g} W, above the flat threshold"
@@ -295,14 +371,15 @@ def _difference(mine: Circuit, flat: Circuit) -> str | None:
         return None
     side = "above" if mine.threshold > flat.threshold else "below"
     return (
-        f"{mine.name}: {mine.mean_on:.4g} W mean on-power instead of {flat.mean_on:.4g} W, on "
-        f"{mine.on_share:.2%} instead of {flat.on_share:.2%} of the time, because its threshold is "
-        f"{mine.threshold:.4g} W, {side} the flat {flat.threshold:g} W, and short runs and pauses "
-        "do not count."
+        f"{mine.name}: the mean power while on is {mine.mean_on:.4g} W instead of "
+        f"{flat.mean_on:.4g} W, and it is on in {mine.on_share:.2%} instead of "
+        f"{flat.on_share:.2%} of the readings, because its threshold is {mine.threshold:.4g} W, "
+        f"{side} the flat {flat.threshold:g} W, and short runs and pauses do not count."
     )
 
 
-def _only(trace: Trace, names: tuple[str, ...]) -> Trace:
+def _select_circuits(trace: Trace, names: tuple[str, ...]) -> Trace:
+    """The trace with the named circuits only."""
     assert trace.power is not None
     assert trace.names is not None
     for name in names:
@@ -318,11 +395,12 @@ def _only(trace: Trace, names: tuple[str, ...]) -> Trace:
         power=trace.power[:, columns],
         names=names,
         steps=trace.steps,
+        metering=trace.metering,
     )
 
 
 def _appliance(circuit: Circuit, days: float) -> Appliance:
-    """Usual habits: the mean run, so that run × runs a day is the share of time it is on."""
+    """The appliance of a circuit; mean run × runs a day is the share of time it is on."""
     return Appliance(
         circuit.name,
         round(circuit.mean_on, 3),
@@ -333,30 +411,63 @@ def _appliance(circuit: Circuit, days: float) -> Appliance:
 
 
 def _tolerance(trace: Trace, circuits: list[Circuit], rule: Rule) -> tuple[float, list[str]]:
-    """δ [W]: a high quantile of the jumps more than a reading away from any change of level.
+    """The tolerance δ [W], and a sentence that tells from which steps it was estimated.
 
-    An edge between two readings smears over both, and an appliance of several levels jumps
-    without switching: neither is a fluctuation.
+    Steps within one reading of a switch or of a change of level are left out, because an edge
+    between two readings changes both of them, and an appliance of several levels jumps without
+    switching. Coarse data may have no other steps.
     """
-    unquiet = near(level_changes(trace, circuits) | trace.switches.any(axis=1))
-    found = estimate_tolerance(trace, rule.quantile, ignore=unquiet)
-    jumps = quiet_jumps(trace, unquiet)
-    note = (
-        f"Tolerance: the {rule.quantile:.3%} quantile of the jumps of {jumps.size} steps "
-        f"away from any switch or change of level; the largest is {jumps.max():.4g} W."
-    )
+    changes = _level_changes(trace, circuits) | trace.switches.any(axis=1)
+    where = "more than one reading away from any switch or change of level"
+    ignored = _with_neighbours(changes)
+    if not quiet_jumps(trace, ignored).size:
+        ignored, where = changes, "at which nothing switches or changes its level"
+    if not quiet_jumps(trace, ignored).size:
+        assert trace.power is not None
+        # Something switches at every step: what is left of the meter after all appliances shows
+        # the fluctuations instead.
+        trace = trace.replace_readings(trace.readings - trace.power.sum(axis=1))
+        ignored = np.zeros(len(trace), dtype=np.bool_)
+        where = "of the meter minus all appliances, because something switches at every step"
+    found = estimate_tolerance(trace, rule.quantile, ignore=ignored)
+    jumps = quiet_jumps(trace, ignored)
+    notes = [
+        f"The tolerance is the {rule.quantile:.3%} quantile of the jumps at {jumps.size} steps "
+        f"{where}; the largest of them is {jumps.max():.4g} W."
+    ]
     if found > 0:
-        return round(found, 3), [note]
-    return 1.0, [note, "That quantile is zero: a tolerance of 1 W is used."]
+        return round(found, 3), notes
+    notes.append(f"This quantile is zero, so a tolerance of {LEAST_TOLERANCE_W:g} W is used.")
+    return LEAST_TOLERANCE_W, notes
+
+
+def _level_changes(trace: Trace, circuits: list[Circuit]) -> BoolArray:
+    """True where an appliance goes from one of its levels to another, shape (T,)."""
+    assert trace.power is not None
+    changed = np.zeros(len(trace), dtype=np.bool_)
+    for i, circuit in enumerate(circuits):
+        levels = np.array([circuit.idle, *circuit.levels])
+        level = np.searchsorted((levels[1:] + levels[:-1]) / 2, trace.power[:, i])
+        changed[1:] |= level[1:] != level[:-1]
+    return changed
+
+
+def _with_neighbours(where: BoolArray) -> BoolArray:
+    """True at the given readings and one reading before and after each."""
+    wide = where.copy()
+    wide[1:] |= where[:-1]
+    wide[:-1] |= where[1:]
+    return wide
 
 
 def _base_load(
     trace: Trace, circuits: list[Circuit], everything: FloatArray, denoised: bool
 ) -> float:
-    """What is drawn all the time [W].
+    """The power that is drawn all the time [W].
 
-    Denoised: idle levels of the appliances and means of all other circuits. Real mains: a low
-    quantile of what the running appliances leave of the meter.
+    With denoised readings it is the sum of the idle levels of the appliances and of the mean powers
+    of all other circuits. With real mains it is a low quantile of the meter minus the running
+    appliances.
     """
     assert trace.power is not None
     if not denoised:
@@ -370,5 +481,5 @@ def _base_load(
 
 
 def _moment(text: str) -> np.datetime64:
-    """An ISO time with its zone; a bare date is midnight UTC."""
+    """The time of an ISO 8601 text; a date alone is midnight UTC."""
     return utc(f"{text}T00:00:00Z" if len(text) == 10 else text)

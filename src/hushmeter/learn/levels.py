@@ -1,8 +1,12 @@
-"""On or off: from a circuit's power to its levels, its threshold and its runs.
+"""Levels, threshold and states of one circuit, found in its power alone.
 
-A circuit rests at one or a few levels. The lowest is its idle level, the next its lowest
-on-level; on means above the midpoint of the two. A flat rule of so many watts calls a fridge
-that idles at 10 W always on. Short offs inside a run are merged, then short runs are dropped.
+The power of a circuit stays near one or a few levels. The lowest is its idle level and the next is
+its lowest on-level; the circuit is on above the midpoint of the two. A flat threshold of a given
+number of watts would find a fridge that idles at 10 W always on. Short pauses inside a run are
+merged, then short runs are dropped.
+
+The true states are unknown here. `hushmeter.attack.sums.levels` computes the powers of given states
+instead.
 """
 
 from __future__ import annotations
@@ -15,22 +19,31 @@ import numpy as np
 from hushmeter.checks import BoolArray, FloatArray, IntArray, non_negative
 
 LEAST_STEP_W = 10.0
+"""Smallest difference between the idle level and an on-level. [W]"""
+
 LEAST_SHARE = 0.03
+"""Smallest share of the readings above idle that makes a level."""
+
 LEAST_ON = 2
+"""Smallest number of readings above idle."""
+
 BIN = 0.04
+"""Width of a histogram bin, on the scale of arcsinh(power/`KNEE_W`)."""
+
 KNEE_W = 40.0
+"""Power at which the scale changes from linear to logarithmic. [W]"""
 
 
 @dataclass(frozen=True)
 class Levels:
-    """Where a circuit rests.
+    """The levels of a circuit.
 
     Attributes
     ----------
     idle : float
-        [W]
+        Idle level. [W]
     on : tuple of float
-        On-levels [W], ascending; empty for a circuit with a single level.
+        On-levels in ascending order; empty for a circuit with a single level. [W]
     """
 
     idle: float
@@ -38,21 +51,34 @@ class Levels:
 
     @property
     def threshold(self) -> float:
-        """Midpoint of the idle level and the lowest on-level [W]; infinite without one."""
+        """Midpoint of the idle level and the lowest on-level; infinite without on-level. [W]"""
         return (self.idle + self.on[0]) / 2 if self.on else float("inf")
 
 
 def find_levels(power: FloatArray, *, least_step: float = LEAST_STEP_W) -> Levels:
-    """Idle level and on-levels [W] of a circuit.
+    """Find the idle level and the on-levels of a circuit.
 
-    The histogram is taken on a scale that is linear below 40 W and logarithmic above, so that a
-    level of 2 kW may be as much wider than one of 50 W as it is in truth. A level is a peak that
-    holds at least 3 % of the time above idle and stands out from the valleys beside it; it must
-    lie `least_step` above idle, at twice idle or more, and at 2 % of the highest level or more.
+    The scale of the histogram is linear below 40 W and logarithmic above, because the readings of
+    a level of 2 kW vary more than those of a level of 50 W. A level is a peak of the histogram that
+    has at least 3 % of the readings above idle and is clearly higher than its surroundings. It must
+    be at least `least_step` above idle, at least twice the idle level, and at least 2 % of the
+    highest level.
+
+    Parameters
+    ----------
+    power : array, shape (T,)
+        Power of the circuit. [W]
+    least_step : float
+        Smallest difference between the idle level and an on-level. [W]
+
+    Returns
+    -------
+    Levels
+        The levels.
     """
     scaled = np.arcsinh(power / KNEE_W)
     low = float(scaled.min())
-    # A level's neighbours blur into it: with a bin to spare at both ends no peak is cut.
+    # Smoothing widens a peak by one bin, so an empty bin at both ends keeps every peak whole.
     bins = np.floor((scaled - low) / BIN).astype(np.int64) + 2
     counts = np.bincount(bins, minlength=int(bins.max()) + 3).astype(np.float64)
     idle_cut = _idle_end(counts)
@@ -61,7 +87,7 @@ def find_levels(power: FloatArray, *, least_step: float = LEAST_STEP_W) -> Level
     above = counts.copy()
     above[: idle_cut + 1] = 0.0
     on = _on_levels(power, bins, above)
-    # Below 2 % of the highest level it is standby; less than twice idle, idle itself.
+    # A level below 2 % of the highest one is standby; below twice idle it is idle itself.
     floor = max(idle + least_step, 2 * idle, 0.02 * max(on, default=0.0))
     return Levels(idle, tuple(level for level in on if level >= floor))
 
@@ -74,18 +100,24 @@ def on_states(
     min_on: int = 0,
     min_off: int = 0,
 ) -> BoolArray:
-    """States of a circuit: above the threshold, short offs merged, then short ons dropped.
+    """Return the states of a circuit: on above the threshold, without short pauses and runs.
 
     Parameters
     ----------
-    power : FloatArray, shape (T,)
-        [W]
+    power : array, shape (T,)
+        Power of the circuit. [W]
     threshold : float
-        [W]
-    run_starts : BoolArray, shape (T,)
-        Where contiguous readings begin; nothing is merged across.
+        Threshold. [W]
+    run_starts : array of bool, shape (T,)
+        True where contiguous readings begin; nothing is merged across a gap.
     min_on, min_off : int
-        Shortest run and shortest pause [readings] that count.
+        Shortest run and shortest pause that count. Short pauses are merged first, then short runs
+        are dropped. [readings]
+
+    Returns
+    -------
+    array of bool, shape (T,)
+        True while on.
     """
     states: BoolArray = power > threshold
     for value, least in ((False, min_off), (True, min_on)):
@@ -94,13 +126,13 @@ def on_states(
     return states
 
 
-def readings_in(seconds: float, interval_s: float) -> int:
-    """Fewest readings that last at least `seconds`."""
+def readings_at_least(seconds: float, interval_s: float) -> int:
+    """Return the smallest number of readings that last at least `seconds`."""
     return int(np.ceil(non_negative("duration", seconds) / interval_s - 1e-9))
 
 
 def _idle_end(counts: FloatArray) -> int:
-    """Last bin of the lowest level: where the first peak that matters has fallen to its valley."""
+    """The last bin of the idle level: where its peak has fallen to a tenth of its height."""
     smooth = _smooth(counts)
     total = counts.sum()
     peak, run = 0, 0.0
@@ -108,14 +140,14 @@ def _idle_end(counts: FloatArray) -> int:
         run += counts[i]
         if smooth[i] >= smooth[peak]:
             peak = i
-        # The lowest level is left once it is behind and holds a share of the time.
+        # A peak of fewer than 0.5 % of the readings is an outlier, not the idle level.
         elif run >= 0.005 * total and smooth[i] <= 0.1 * smooth[peak]:
             return i
     return smooth.size - 1
 
 
 def _on_levels(power: FloatArray, bins: IntArray, above: FloatArray) -> list[float]:
-    """Medians of the basins around the peaks above idle."""
+    """The medians of the readings around each peak above idle."""
     from scipy.signal import find_peaks
 
     total = above.sum()
@@ -134,19 +166,20 @@ def _on_levels(power: FloatArray, bins: IntArray, above: FloatArray) -> list[flo
 
 
 def _valleys(smooth: FloatArray, peaks: IntArray) -> list[int]:
-    """Bins between neighbouring peaks where the histogram is lowest, and both ends."""
+    """The lowest bins between neighbouring peaks, and both ends of the histogram."""
     inner = [int(a + np.argmin(smooth[a:b])) for a, b in pairwise(peaks)]
     return [0, *inner, smooth.size]
 
 
 def _smooth(counts: FloatArray) -> FloatArray:
+    """The histogram, smoothed over three bins."""
     return np.convolve(counts, [0.25, 0.5, 0.25], mode="same")
 
 
 def _without_short(states: BoolArray, run_starts: BoolArray, value: bool, least: int) -> BoolArray:
-    """Flip stretches of `value` shorter than `least` readings that lie inside a run.
+    """Flip every stretch of `value` that is shorter than `least` readings.
 
-    A stretch at the edge of a gap may be longer than it looks and stays.
+    A stretch next to a gap is kept, because its true length is unknown.
     """
     cuts = np.flatnonzero(np.append(True, states[1:] != states[:-1]) | run_starts)
     stops = np.append(cuts[1:], states.size)

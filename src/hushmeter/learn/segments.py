@@ -1,7 +1,7 @@
 """The paper's three data segments (Section V-A), cut from a local copy of each data set.
 
-The paper prints its times as UTC+8, and sampling "rates" of 6 and 3 Hz that are periods of 6 and
-3 s. The window of REDD is the whole of building 1.
+The paper prints its times in UTC+8. Its sampling "rates" of 6 and 3 Hz are periods of 6 and 3 s.
+The period of REDD covers all data of building 1.
 """
 
 from __future__ import annotations
@@ -10,34 +10,40 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hushmeter.errors import DataError, UnknownNameError
-from hushmeter.learn.homes import LearntHome, Rule, between, learn_home
+from hushmeter.learn.homes import LearntHome, Rule, learn_home, select_period
 from hushmeter.read import ReadOptions, Recording, read_home_recording
 from hushmeter.trace import Trace
 
 TABLE_ROUNDING = 5e-5
+"""Half of the last digit of the paper's Table I."""
+
 FLAT_WATTS = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0)
 
 
 @dataclass(frozen=True)
 class Segment:
-    """One segment and what the paper says about it.
+    """One segment and what the paper states about it.
 
     Attributes
     ----------
     name, dataset : str
+        Name of the segment and of its data set.
     building : int
+        Number of the building.
     printed : (str, str)
-        First and last time as printed, UTC+8.
+        First and last time as the paper prints them, in UTC+8.
     start, end : str
-        The same in UTC.
+        The same period in UTC, without its end.
     interval_s : float
+        Period of the readings. [s]
     appliances : int or None
-        How many the paper counts.
+        Number of appliances in the paper.
     hierarchies : int or None
+        Number of hierarchies in the paper.
     sparsity : float
-        Table I.
+        Sparsity in Table I.
     folders : tuple of str
-        Where the data usually lie under the root.
+        Folders under the root in which the data usually are.
     """
 
     name: str
@@ -101,18 +107,20 @@ SEGMENTS = {
 
 @dataclass(frozen=True)
 class SegmentResult:
-    """A segment that was cut, learnt and compared.
+    """A segment, its learnt home, and the comparison with the paper.
 
     Attributes
     ----------
     segment : Segment
+        The segment.
     recording : Recording
-        Of the whole building.
+        All data of the building.
     trace : Trace
-        The window.
+        The readings of the segment.
     learnt : LearntHome
+        The home learnt from them.
     findings : tuple of str
-        What agrees with the paper and what differs, one sentence each.
+        Sentences about what agrees with the paper and what differs.
     """
 
     segment: Segment
@@ -123,7 +131,7 @@ class SegmentResult:
 
 
 def find_segment(name: str) -> Segment:
-    """A segment by its name."""
+    """Return a segment by its name; an unknown name raises `UnknownNameError`."""
     if name not in SEGMENTS:
         raise UnknownNameError("segment", name, SEGMENTS)
     return SEGMENTS[name]
@@ -132,12 +140,34 @@ def find_segment(name: str) -> Segment:
 def cut_segment(
     name: str, root: str | Path, *, rule: Rule | None = None, denoised: bool = True
 ) -> SegmentResult:
-    """Cut the paper's window out of a local copy, learn the home, compare with the paper."""
+    """Cut a segment out of a local copy of its data set, learn its home and compare with the paper.
+
+    Parameters
+    ----------
+    name : str
+        Name of the segment.
+    root : str or Path
+        Folder or file of the data set.
+    rule : Rule, optional
+        The rule that decides when a circuit is on.
+    denoised : bool
+        Use the sum of the sub-meters as the meter.
+
+    Returns
+    -------
+    SegmentResult
+        The segment with its findings.
+
+    Raises
+    ------
+    DataError
+        If the data set is not there or has no reading in the period.
+    """
     segment = find_segment(name)
     recording = read_home_recording(
         _locate(segment, Path(root)), ReadOptions(building=segment.building, repeats="last")
     )
-    trace = between(recording.trace, segment.start, segment.end)
+    trace = select_period(recording.trace, segment.start, segment.end)
     learnt = learn_home(trace, denoised=denoised, rule=rule, name=segment.name)
     findings = (*_window(segment, trace), *_compare(segment, learnt), _flat_rules(segment, trace))
     return SegmentResult(segment, recording, trace, learnt, findings)
@@ -168,11 +198,15 @@ def _locate(segment: Segment, root: Path) -> Path:
 def _window(segment: Segment, trace: Trace) -> list[str]:
     printed = " to ".join(segment.printed)
     lines = [
-        f"Window: {printed} as printed is UTC+8, so {segment.start} to {segment.end}; "
-        f"{len(trace)} readings of {trace.interval_s:g} s in {len(trace.runs)} runs."
+        f"The paper prints the period {printed} in UTC+8, which is {segment.start} to "
+        f"{segment.end}; it has {len(trace)} readings of {trace.interval_s:g} s in "
+        f"{len(trace.runs)} contiguous runs."
     ]
     if abs(trace.interval_s - segment.interval_s) > 0.5:
-        lines.append(f"The paper's period is {segment.interval_s:g} s: the data are another cut.")
+        lines.append(
+            f"The paper's readings have a period of {segment.interval_s:g} s, so these data are "
+            "another version."
+        )
     return lines
 
 
@@ -183,19 +217,19 @@ def _compare(segment: Segment, learnt: LearntHome) -> list[str]:
         verdict = "as" if count == segment.appliances else "but"
         lines.append(f"{count} appliances switch, {verdict} the paper counts {segment.appliances}.")
     else:
-        lines.append(f"{count} appliances switch; the paper does not say how many.")
+        lines.append(f"{count} appliances switch; the paper does not state a number.")
     if segment.hierarchies is not None:
         lines.append(_hierarchies(segment, learnt))
     verdict = "as" if abs(learnt.sparsity - segment.sparsity) < TABLE_ROUNDING else "but"
     lines.append(
-        f"Sparsity {learnt.sparsity:.2%} over all {len(learnt.circuits)} circuits ({learnt.rule}), "
-        f"{verdict} Table I says {segment.sparsity:.2%} without stating its rule."
+        f"The sparsity is {learnt.sparsity:.2%} over all {len(learnt.circuits)} circuits "
+        f"({learnt.rule}), {verdict} Table I prints {segment.sparsity:.2%} without its rule."
     )
     return lines
 
 
 def _flat_rules(segment: Segment, trace: Trace) -> str:
-    """Sparsity under flat rules: which of them Table I may have used."""
+    """A sentence about the sparsity under flat rules, one of which Table I may have used."""
     assert trace.power is not None
     assert trace.names is not None
     found = {
@@ -204,7 +238,7 @@ def _flat_rules(segment: Segment, trace: Trace) -> str:
     }
     nearest = min(found, key=lambda watts: abs(found[watts] - segment.sparsity))
     listed = ", ".join(f"{value:.2%} above {watts:g} W" for watts, value in found.items())
-    return f"With one flat rule for all: {listed}; nearest to Table I is {nearest:g} W."
+    return f"With one flat rule for all circuits: {listed}; {nearest:g} W is nearest to Table I."
 
 
 def _hierarchies(segment: Segment, learnt: LearntHome) -> str:

@@ -1,4 +1,4 @@
-"""The menu: one line per ε, told in sentences, and how it moves with its assumptions."""
+"""The menu of prices: one entry for each ε, its sentences, and other assumptions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hushmeter.checks import FloatArray, non_negative, one_of, positive, whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.formatting import duration_in_words, format_watts, out_of_100
 from hushmeter.home import Home
-from hushmeter.price.clusters import DayClusters, cluster_days, cluster_fidelity
+from hushmeter.price.day_clusters import DayClusters, cluster_days, cluster_fidelity
 from hushmeter.privacy.accounting import compose_run
 from hushmeter.privacy.units import Unit, calibrate, resolve_unit
 from hushmeter.theory.universal import universal_limit
@@ -29,19 +29,20 @@ HOUR_S = 3600.0
 
 @dataclass(frozen=True)
 class Buyer:
-    """What a buyer pays for.
+    """The buyer's use of the data and its value.
 
     Attributes
     ----------
     value : float
-        V: what a year of perfect data of one household is worth to him.
+        Value V of a year of perfect data of one household. [money/year]
     use : {"hourly", "forecast", "clusters", "appliances"}
-        q: fidelity of the hourly curve, e₀/(error of an hourly forecast), share of days that stay
-        in their cluster, or the mean visibility of the appliances.
+        Quality q of the data: the fidelity of the hourly curve, e₀/(error of an hourly forecast),
+        the share of days that stay in their cluster, or the mean visibility of the appliances.
     shape : float
-        k: below 1 the first bit of quality is worth most, above 1 the last.
+        Exponent k of the value V·q^k. Below 1, low quality already has much of the value; above 1,
+        only high quality has.
     handling : float
-        What a year of one household costs to collect, whatever ε is.
+        Cost of collecting the data of one household, independent of ε. [money/year]
     """
 
     value: float = 60.0
@@ -58,16 +59,16 @@ class Buyer:
 
 @dataclass(frozen=True)
 class Load:
-    """What the buyer's errors are measured against.
+    """Statistics of the true load, to which the buyer's errors are compared.
 
     Attributes
     ----------
     hourly_sd_w : float
-        Standard deviation of the true hourly means [W].
+        Standard deviation of the true hourly means. [W]
     forecast_w : float
-        e₀: root mean square error of the forecast on true data [W].
+        Root mean square error e₀ of the forecast on true data. [W]
     lag_h : int
-        Hours back that the forecast looks.
+        The forecast repeats the value of this many hours before. [h]
     """
 
     hourly_sd_w: float
@@ -77,28 +78,30 @@ class Load:
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the menu; money is per year.
+    """One entry of the menu.
 
     Attributes
     ----------
     epsilon : float
+        ε of the unit of protection.
     scale_w, hourly_noise_w : float
-        Width of the noise of a released reading, and σ_h [W].
+        Scale of the noise of a released reading, and the standard deviation σ_h of the noise of an
+        hourly mean. [W]
     forecast_w : float
-        Root mean square error of the hourly forecast [W].
+        Root mean square error of the hourly forecast. [W]
     fidelity : float
         Share of the variance of the noisy hourly curve that is the household's.
     clusters : float or None
-        Share of days that stay in their cluster; None where no clusters are known.
+        Share of days that stay in their cluster; None if there are no clusters.
     accuracy : tuple of float
-        How often the best attacker names one released reading's state rightly, on and off
-        equally likely: `universal_limit`.
+        Probability that the best attacker is right about the state of each appliance in one
+        released reading, if on and off are equally likely; see `universal_limit`.
     visibility : tuple of float
-        v_i over one run.
+        Visibility v_i of one run of each appliance.
     quality : float
-        q of the buyer.
+        Quality q of the data for the buyer.
     compensation, willingness, surplus : float
-        C, W and S.
+        C, W and S. [money/year]
     """
 
     epsilon: float
@@ -116,9 +119,25 @@ class Entry:
 
 
 def describe_load(trace: Trace) -> Load:
-    """Spread of the hourly curve and error of the forecast "as in the same hour before".
+    """Return the spread of the hourly means and the error of a forecast that repeats an hour.
 
-    The hour before is that of yesterday where the trace is longer than a day, else the last one.
+    The forecast repeats the same hour of the day before if the trace is longer than a day, and the
+    last hour otherwise.
+
+    Parameters
+    ----------
+    trace : Trace
+        The true readings, of an hour or less each.
+
+    Returns
+    -------
+    Load
+        The statistics.
+
+    Raises
+    ------
+    DataError
+        If the readings are longer than an hour, too few, or constant.
     """
     if trace.interval_s > HOUR_S:
         raise DataError("prices need readings of an hour or less.")
@@ -130,17 +149,20 @@ def describe_load(trace: Trace) -> Load:
     at = {int(step): i for i, step in enumerate(steps)}
     pairs = [(at[int(s)], at[int(s) - lag]) for s in steps if int(s) - lag in at]
     if not pairs:
-        raise DataError(f"no two hours of this trace are {lag} h apart.")
+        raise DataError(f"this trace has no two hours that are {lag} h apart.")
     now, before = np.array(pairs).T
     errors = hourly.readings[now] - hourly.readings[before]
     spread = float(hourly.readings.std())
     if spread == 0:
-        raise DataError("the hourly load never changes, so there is nothing to sell.")
+        raise DataError("the hourly load never changes, so the data have no value to a buyer.")
     return Load(spread, float(np.sqrt((errors**2).mean())), lag)
 
 
 def worthwhile_range(entries: Sequence[Entry]) -> tuple[float, float] | None:
-    """The ε around the best with S ≥ 0, edges interpolated in ln ε; None if there is none."""
+    """Return the range of ε around the best with S ≥ 0; None if there is none.
+
+    The ends are interpolated in ln ε.
+    """
     surplus = np.array([entry.surplus for entry in entries])
     logs = np.log([entry.epsilon for entry in entries])
     top = int(surplus.argmax())
@@ -166,10 +188,40 @@ def make_entry(
     days: DayClusters | None = None,
     before: Entry | None = None,
 ) -> Entry:
-    """The line of the menu for one mechanism.
+    """Return the entry of the menu for one mechanism.
 
-    `weights` are the household's w_i. What is seen cannot fall as ε rises, except by the last
-    digits of a numerical convolution or of a simulation: it is at least that of the line `before`.
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The noise.
+    epsilon : float
+        ε of the unit of protection.
+    home : Home
+        The appliances.
+    unit : Unit
+        The unit of protection.
+    load : Load
+        Statistics of the true load.
+    weights : tuple of float
+        Harm w_i of each appliance. [money/year]
+    buyer : Buyer
+        The buyer.
+    days : DayClusters, optional
+        The household's days and the buyer's clusters.
+    before : Entry, optional
+        The entry of the next smaller ε. Visibility and clusters cannot fall as ε rises, except by
+        the rounding of a numerical convolution or by a simulation; they are at least those of
+        `before`.
+
+    Returns
+    -------
+    Entry
+        The entry with its prices.
+
+    Raises
+    ------
+    InputError
+        If the buyer uses clusters and there are none.
     """
     released_s = unit.interval_s * unit.window
     noise = mechanism.std / math.sqrt(max(1.0, HOUR_S / released_s))
@@ -189,8 +241,8 @@ def make_entry(
     quality = useful[buyer.use]
     if quality is None:
         raise InputError(
-            "a buyer of clusters needs eight whole days of readings, or the days of many homes "
-            "(--profiles) and one whole day."
+            "a buyer of clusters needs eight complete days of readings, or the days of many homes "
+            "(--profiles) and one complete day."
         )
     entry = Entry(
         epsilon=epsilon,
@@ -210,7 +262,7 @@ def make_entry(
 
 
 def reprice(entry: Entry, compensation: float, buyer: Buyer) -> Entry:
-    """The same line with another compensation and another buyer."""
+    """Return the same entry with another compensation and another buyer."""
     willing = buyer.value * entry.quality**buyer.shape
     return replace(
         entry,
@@ -237,7 +289,7 @@ def appliance_visibility(mechanism: Mechanism, home: Home, unit: Unit) -> tuple[
 
 
 def _edge(logs: FloatArray, surplus: FloatArray, at: int, step: int) -> float:
-    """Where the surplus crosses zero between `at` and its neighbour, or the end of the menu."""
+    """The ε at which the surplus crosses zero beyond `at`, or the end of the menu."""
     beyond = at + step
     if not 0 <= beyond < logs.size:
         return float(np.exp(logs[at]))
@@ -246,29 +298,37 @@ def _edge(logs: FloatArray, surplus: FloatArray, at: int, step: int) -> float:
 
 
 HARM = 10.0
+"""Default harm w_i of every appliance. [money/year]"""
+
 EPSILONS = tuple(float(f"{e:.2g}") for e in np.geomspace(0.01, 10.0, 19))
 
 
 @dataclass(frozen=True)
 class Menu:
-    """Prices for every ε, with all that they rest on.
+    """Prices for every ε, with their assumptions.
 
     Attributes
     ----------
     entries : tuple of Entry
-        Ascending in ε.
+        The entries in ascending order of ε.
     best : Entry
-        Largest surplus.
+        The entry with the largest surplus.
     worthwhile : (float, float) or None
         Smallest and largest ε with S ≥ 0 around the best; None if there is none.
     names : tuple of str
+        The appliances.
     harm : tuple of float
-        w_i.
+        Harm w_i of each appliance. [money/year]
     buyer : Buyer
+        The buyer.
     load : Load
+        Statistics of the true load.
     unit : Unit
+        The unit of protection.
     mechanism : str
+        Name of the mechanism.
     assumptions : tuple of str
+        The assumptions in sentences.
     """
 
     entries: tuple[Entry, ...]
@@ -299,29 +359,44 @@ def price_menu(
     refine: int = 2,
     watch: Callable[[Sequence[float]], Iterable[float]] | None = None,
 ) -> Menu:
-    """The menu of a household.
+    """Compute the menu of prices of a household.
 
     Parameters
     ----------
     home : Home
+        The appliances.
     trace : Trace
-        Readings, for the hourly curve and its forecast.
+        True readings, for the hourly means and their forecast.
     harm : mapping of name to number, or number
-        w_i: what a year in which the appliance lies open is worth to the household; appliances
-        that are not named cost nothing. One number holds for each of them.
+        Harm w_i: what the household asks for a year in which everything about the appliance is
+        known. Appliances that are not named cost nothing. One number holds for all appliances.
+        [money/year]
     buyer : Buyer, optional
+        The buyer.
     profiles : array, shape (m, 24), optional
-        [kWh]; the days from which the buyer has his clusters, see `cluster_days`.
+        Days of many homes, from which the buyer's clusters are made; see `cluster_days`. [kWh]
     epsilons : sequence of float
+        Values of ε, at least two.
     mechanism : {"laplace", "staircase", "gaussian"}
+        The noise.
     protect, span, every
-        The unit of protection that ε refers to; see `resolve_unit`.
+        The unit of protection of ε; see `resolve_unit`.
     delta : float
         δ of Gaussian noise.
     refine : int
-        How often both gaps beside the best line are halved.
+        How many times both intervals of ε beside the best entry are halved.
     watch : callable, optional
-        Wraps the sequence of ε, for a progress bar.
+        Function that wraps the sequence of ε, for a progress bar.
+
+    Returns
+    -------
+    Menu
+        The entries, the best one and all assumptions.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two values of ε, or the buyer uses clusters and there are none.
     """
     buyer = Buyer() if buyer is None else buyer
     weights = _weights(home, harm)
@@ -360,7 +435,7 @@ def price_menu(
 
 
 def _refine(entries: list[Entry], line: Callable[[float, Entry | None], Entry]) -> list[Entry]:
-    """One more line, three digits in ε, in the middle of each gap beside the best one."""
+    """The entries with one more in the middle of each interval beside the best, ε of 3 digits."""
     top = max(range(len(entries)), key=lambda i: entries[i].surplus)
     more = []
     for left in range(max(0, top - 1), min(top + 1, len(entries) - 1)):
@@ -372,7 +447,7 @@ def _refine(entries: list[Entry], line: Callable[[float, Entry | None], Entry]) 
 
 
 def rescale(menu: Menu, *, harm: float = 1.0, value: float = 1.0, shape: float = 1.0) -> Menu:
-    """The same menu with harm, the buyer's value and his shape multiplied."""
+    """Return the same menu with harm, the buyer's value and the buyer's shape multiplied."""
     buyer = replace(menu.buyer, value=menu.buyer.value * value, shape=menu.buyer.shape * shape)
     entries = tuple(reprice(e, e.compensation * harm, buyer) for e in menu.entries)
     best = max(entries, key=lambda entry: entry.surplus)
@@ -398,43 +473,44 @@ VARIATIONS: dict[str, dict[str, float]] = {
 
 
 def vary_menu(menu: Menu) -> dict[str, Menu]:
-    """How the answer moves with what it rests on."""
+    """Return the menu under each variation of its assumptions, by the name of the variation."""
     return {name: rescale(menu, **factors) for name, factors in VARIATIONS.items()}
 
 
 def tell_menu(menu: Menu) -> tuple[str, ...]:
-    """The answer, one sentence each, and then every assumption."""
+    """Return the result and then every assumption, one sentence each."""
     best, last = menu.best, menu.entries[-1]
     if menu.worthwhile is None:
-        head = ["At no ε of the menu does the buyer pay what the household asks."]
+        head = ["The buyer pays what the household asks at no ε of the menu."]
     else:
         low, high = menu.worthwhile
         less = " or less" if low <= menu.entries[0].epsilon * (1 + 1e-9) else ""
         more = " or more" if high >= last.epsilon * (1 - 1e-9) else ""
         head = [
-            f"A trade is worthwhile for ε from {low:.3g}{less} to {high:.3g}{more}; it is best, "
-            f"with {best.surplus:.2f} a year to share, at ε = {best.epsilon:.3g}.",
-            f"There the household asks {best.compensation:.2f} a year and the buyer would pay "
-            f"{best.willingness:.2f}.",
+            f"A trade is worthwhile for ε from {low:.3g}{less} to {high:.3g}{more}. The surplus is "
+            f"largest, {best.surplus:.2f} a year, at ε = {best.epsilon:.3g}.",
+            f"At this ε the household asks for {best.compensation:.2f} a year and the buyer would "
+            f"pay {best.willingness:.2f}.",
         ]
     worst = max(range(len(menu.names)), key=lambda i: best.visibility[i])
     head += [
-        f"The buyer forecasts an hour to {format_watts(best.forecast_w)} (true data: "
-        f"{format_watts(menu.load.forecast_w)}); of his hourly curve "
-        f"{out_of_100(best.fidelity)} % is the "
-        "household's, the rest noise.",
-        f"Most exposed is the {menu.names[worst]}: {_odds(best, worst)} of 100 guesses about one "
-        f"run are right; at ε = {last.epsilon:.3g}: {_odds(last, worst)}; a coin: 50.",
+        f"The buyer's forecast of an hour has an error of {format_watts(best.forecast_w)} (on true "
+        f"data {format_watts(menu.load.forecast_w)}); {out_of_100(best.fidelity)} % of the "
+        "variance of the hourly curve is the household's, the rest is noise.",
+        f"The {menu.names[worst]} is the most exposed appliance: the best possible guess about one "
+        f"run is right {_odds(best, worst)} times out of 100, at ε = {last.epsilon:.3g} "
+        f"{_odds(last, worst)} times; a coin is right 50 times.",
     ]
     return (*head, *(f"Assumed: {line}" for line in menu.assumptions))
 
 
 def _odds(entry: Entry, i: int) -> str:
-    """Odds of 100 about one run; proved odds stay below certainty, however near."""
+    """Odds out of 100 about one run, never rounded up to certainty."""
     return out_of_100(min((1 + entry.visibility[i]) / 2, 1 - 1e-12))
 
 
 def _weights(home: Home, harm: Mapping[str, float] | float) -> tuple[float, ...]:
+    """The harm of each appliance of the home, in its order."""
     if not isinstance(harm, Mapping):
         return (non_negative("harm", harm),) * len(home)
     for name in harm:
@@ -454,17 +530,20 @@ def _assumptions(
     asked = ", ".join(f"{n} {w:g}" for n, w in zip(home.names, weights, strict=True) if w)
     every = unit.window * unit.interval_s
     return (
-        f"Noise: {mechanism}, on readings of {duration_in_words(every)}; ε protects "
+        f"The noise is {mechanism}, on readings of {duration_in_words(every)}; ε protects "
         f"{unit.sentence}.",
-        f"Harm a year if an appliance lay open: {asked or 'none'}; in proportion to 2·odds − 1 of "
-        "the best attacker about one run, who knows the rest of the house.",
-        f"Buyer: {buyer.value:g} a year for perfect data, quality “{buyer.use}” to the power "
-        f"{buyer.shape:g}, {buyer.handling:g} for handling.",
-        f"Hourly load: standard deviation {load.hourly_sd_w:.0f} W; forecast from {load.lag_h} h "
-        f"before errs by {load.forecast_w:.0f} W on true data.",
-        "Clusters: none, as too few whole days are known."
+        f"The harm in a year without any protection is: {asked or 'none'}. "
+        "It is proportional to 2·odds − 1 of the best attacker about one run, who knows the rest "
+        "of the house.",
+        f"The buyer pays {buyer.value:g} a year for perfect data, in proportion to the quality "
+        f"“{buyer.use}” to the power of {buyer.shape:g}, and has costs of {buyer.handling:g}.",
+        f"The hourly load has a standard deviation of {load.hourly_sd_w:.0f} W; a forecast that "
+        f"repeats the value of {load.lag_h} h before has an error of {load.forecast_w:.0f} W on "
+        "true data.",
+        "There are no clusters, because too few complete days are known."
         if days is None
-        else f"Clusters: {len(days.centres)}, for {len(days.days)} whole days of this household.",
-        "The household is paid to be indifferent, is neutral to risk and sells the same ε all "
-        "year; what many runs tell together is not counted.",
+        else f"There are {len(days.centres)} clusters and {len(days.days)} complete days of this "
+        "household.",
+        "The payment makes the household indifferent. The household is neutral to risk and sells "
+        "the same ε all year; what many runs reveal together is not counted.",
     )

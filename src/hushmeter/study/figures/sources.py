@@ -16,8 +16,8 @@ import numpy as np
 from hushmeter import synth
 from hushmeter.errors import DataError
 from hushmeter.home import Appliance, Home
-from hushmeter.learn.homes import LearntHome, between, learn_home
-from hushmeter.learn.levels import on_states, readings_in
+from hushmeter.learn.homes import LearntHome, learn_home, select_period
+from hushmeter.learn.levels import on_states, readings_at_least
 from hushmeter.learn.segments import SEGMENTS, cut_segment
 from hushmeter.read import ReadOptions, read_home_recording
 from hushmeter.study.figures.item import Setting
@@ -60,7 +60,7 @@ class RealSet:
             return None
         options = ReadOptions(tz=self.tz, building=self.building, repeats="last")
         trace = read_home_recording(file, options).trace
-        return trace if self.window is None else between(trace, *self.window)
+        return trace if self.window is None else select_period(trace, *self.window)
 
 
 REFIT_DAY = ("2015-01-08", "2015-01-09")
@@ -234,7 +234,7 @@ def _real(setting: Setting, trace: Trace) -> Source:
 def _halves(trace: Trace, setting: Setting) -> tuple[Trace, Trace]:
     """Before and after the cut, at the interval of the figure."""
     minutes = trace.coarsen(EVERY_S)
-    before, after = between(minutes, None, CUT), between(minutes, CUT, None)
+    before, after = select_period(minutes, None, CUT), select_period(minutes, CUT, None)
     return before, after if setting.readings is None else after[: setting.readings]
 
 
@@ -279,8 +279,8 @@ def label_circuits(trace: Trace, learnt: LearntHome) -> Trace:
             np.ascontiguousarray(column),
             thresholds[name],
             trace.run_starts,
-            min_on=readings_in(rule.min_on_s, trace.interval_s),
-            min_off=readings_in(rule.min_off_s, trace.interval_s),
+            min_on=readings_at_least(rule.min_on_s, trace.interval_s),
+            min_off=readings_at_least(rule.min_off_s, trace.interval_s),
         )
         for name, column in zip(names, power.T, strict=True)
     ]

@@ -1,9 +1,9 @@
-"""Cluster fidelity: how often a day that was sold still falls into its own cluster (Appendix A).
+"""Share of the noisy days that a buyer still assigns to the cluster of the true day (Appendix A).
 
-A buyer sorts days of 24 hourly energies into clusters by l1 distance. The noise of an hour is the
-sum of the noise of its readings; it carries a day x over the border where another centre is
-nearer to x + n. The share of days that stay is measured with the same standard draws at every ε,
-so that lines of the menu differ by the noise alone.
+A buyer assigns days of 24 hourly energies to clusters by l1 distance. The noise of an hour is the
+mean of the noise of its readings; a day x moves to another cluster if another centre is nearer to
+x + n. The share of days that stay is simulated with the same random numbers at every ε, so that
+the entries of the menu differ by the scale of the noise alone.
 """
 
 from __future__ import annotations
@@ -26,23 +26,29 @@ if TYPE_CHECKING:
 HOURS = 24
 HOUR_S = 3600.0
 FEWEST_DAYS = 8
+"""Smallest number of days from which a household's own clusters are made."""
+
 OWN_CLUSTERS = 4
 CLUSTERS = 30
 DRAWN_DAYS = 4000
+"""Smallest number of simulated noisy days."""
+
 MANY_READINGS = 30
+"""From this number of readings in an hour on, the noise of an hourly mean is taken as normal."""
+
 SEED = 0
 
 
 @dataclass(frozen=True, eq=False)
 class DayClusters:
-    """Days of the household and the centres they are sorted by.
+    """Days of the household and the centres of the buyer's clusters.
 
     Attributes
     ----------
     days : array, shape (n, 24)
-        [kWh]
+        Hourly energies of the household. [kWh]
     centres : array, shape (k, 24)
-        [kWh]
+        Centres of the clusters. [kWh]
     """
 
     days: FloatArray
@@ -50,20 +56,25 @@ class DayClusters:
 
 
 def cluster_days(trace: Trace, profiles: ArrayLike | None = None) -> DayClusters | None:
-    """The household's whole days and the clusters a buyer sorts them into.
+    """Return the household's complete days and the clusters to which a buyer assigns them.
 
     Parameters
     ----------
     trace : Trace
         Readings of an hour or less.
     profiles : array, shape (m, 24), optional
-        [kWh]; the days of many homes, from which the buyer has his clusters: up to 30 of them.
-        Without it the trace's own days make up to 4 clusters.
+        Days of many homes, from which up to 30 clusters are made. Without them the days of the
+        trace make up to 4 clusters. [kWh]
 
     Returns
     -------
     DayClusters or None
-        None where the trace has no whole day, or too few to make clusters of.
+        None if the trace has no complete day, or too few days for clusters.
+
+    Raises
+    ------
+    InputError
+        If the profiles do not have 24 finite values each.
     """
     from hushmeter.behaviour.kmedians import KMedians
 
@@ -74,15 +85,15 @@ def cluster_days(trace: Trace, profiles: ArrayLike | None = None) -> DayClusters
     if known.ndim != 2 or known.shape[1] != HOURS:
         raise InputError(f"profiles must be days of 24 hours, got the shape {known.shape}.")
     if not np.isfinite(known).all():
-        raise InputError("profiles must be finite; leave out days with a gap.")
+        raise InputError("profiles must be finite; leave out the days that have a gap.")
     most = min(OWN_CLUSTERS, len(known) // 2) if profiles is None else CLUSTERS
     model = KMedians(min(most, len(known)), random_state=SEED).fit(known)
     return DayClusters(days, model.cluster_centers_)
 
 
 def whole_days(trace: Trace) -> FloatArray:
-    """Energies of the hours of every day without a gap, from the trace's first hour on [kWh]."""
-    hourly = trace if trace.interval_s == HOUR_S else trace.coarsen(HOUR_S)
+    """Return the hourly energies of every day without a gap, counted from the first hour. [kWh]"""
+    hourly = trace.hourly()
     steps = np.arange(len(hourly)) if hourly.steps is None else np.asarray(hourly.steps)
     energies = np.full(int(steps[-1]) + 1, np.nan)
     energies[steps] = hourly.readings / 1000
@@ -91,7 +102,17 @@ def whole_days(trace: Trace) -> FloatArray:
 
 
 def cluster_fidelity(mechanism: Mechanism, unit: Unit, known: DayClusters) -> float:
-    """Share of noisy days that stay in the cluster of the true day."""
+    """Return the share of noisy days that stay in the cluster of the true day.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The noise.
+    unit : Unit
+        The unit of protection; it gives the interval of the released readings.
+    known : DayClusters
+        The household's days and the clusters.
+    """
     from hushmeter.behaviour.kmedians import assign_to
 
     repeats = math.ceil(DRAWN_DAYS / len(known.days))
@@ -103,7 +124,11 @@ def cluster_fidelity(mechanism: Mechanism, unit: Unit, known: DayClusters) -> fl
 
 
 def hourly_noise(mechanism: Mechanism, unit: Unit, size: int) -> FloatArray:
-    """Noise of so many hourly means [W]: sampled, or normal where an hour has many readings."""
+    """Return simulated noise of a given number of hourly means. [W]
+
+    The noise is normal if an hour has at least 30 released readings, and drawn from the mechanism
+    otherwise.
+    """
     per_hour = max(1, round(HOUR_S / (unit.interval_s * unit.window)))
     if per_hour >= MANY_READINGS:
         normal = np.random.default_rng(SEED).standard_normal(size)

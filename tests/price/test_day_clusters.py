@@ -7,7 +7,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.errors import InputError
-from hushmeter.price.clusters import cluster_days, cluster_fidelity, hourly_noise, whole_days
+from hushmeter.price.day_clusters import cluster_days, cluster_fidelity, hourly_noise, whole_days
 
 
 def make_noise(interval_s, every=None, epsilon=1.0):
@@ -38,7 +38,7 @@ def test_clusters_need_days_of_24_hours():
     trace = hm.Trace(np.arange(240.0), 3600.0)
     with pytest.raises(InputError, match="days of 24 hours, got the shape"):
         cluster_days(trace, np.ones((5, 7)))
-    with pytest.raises(InputError, match="leave out days with a gap"):
+    with pytest.raises(InputError, match="leave out the days that have a gap"):
         cluster_days(trace, np.full((40, 24), np.nan))
     assert cluster_days(trace[:30]) is None
 
