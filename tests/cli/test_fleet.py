@@ -38,7 +38,7 @@ def table_of(path):
 def released(fleet, tmp_path_factory):
     folder = tmp_path_factory.mktemp("released")
     ledger = new_ledger(folder)
-    done = run(*command(fleet, folder / "out", ledger, "-j", 2))
+    done = run(*command(fleet, folder / "out", ledger, "-j", 2, "--keep", "group"))
     return done, folder / "out", ledger
 
 
@@ -46,6 +46,7 @@ def test_fleet_says_what_it_promised(released):
     done, out, ledger = released
     assert "8640 of 8640 readings in 2 of 2 files" in done.stdout
     assert "laplace, scale 15 kW" in done.stdout
+    assert "published without noise, exactly as in the input: column 'group'" in done.stdout
     assert (
         "any value of a reading (15000 W wide), in one metered reading of 30 minutes" in done.stdout
     )

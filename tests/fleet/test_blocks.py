@@ -274,7 +274,7 @@ def test_the_schema(change, message):
 )
 def test_parts_of_a_column_that_lie_aside_are_refused(kind):
     with pytest.raises(DataError, match="column 'extra' with dictionaries or views within its"):
-        check_schema(pa.schema([*(SCHEMA | {"extra": kind}).items()]), Columns())
+        check_schema(pa.schema([*(SCHEMA | {"extra": kind}).items()]), Columns(), ("extra",))
 
 
 def test_a_doubled_column_is_refused():

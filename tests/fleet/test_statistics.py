@@ -32,7 +32,8 @@ SURE = 1e-6
 def case(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stats")
     source = small_fleet(folder, meters=120, days=40, files=4, interval_s=3600)
-    release(source, folder / "out", new_ledger(folder), replace(TERMS, clamp=(-12e3, 12e3)))
+    terms = replace(TERMS, clamp=(-12e3, 12e3))
+    release(source, folder / "out", new_ledger(folder), terms, keep=("group",))
     return source, folder / "out"
 
 
@@ -133,7 +134,7 @@ def test_units_become_watts(tmp_path):
     columns["group"] = ["f", None] * 96
     write(tmp_path / "in/a.parquet", columns)
     terms = replace(TERMS, epsilon="1e6", max_epsilon=1e7)
-    release(tmp_path / "in", tmp_path / "out", new_ledger(tmp_path), terms)
+    release(tmp_path / "in", tmp_path / "out", new_ledger(tmp_path), terms, keep=("group",))
     table = summarise_fleet(tmp_path / "out", "group", "all").table
     assert table["group"].tolist() == ["", "f"]
     sums = [sum(columns["value"][1::2]), sum(columns["value"][::2])]

@@ -51,6 +51,10 @@ def fleet(
         str | None,
         typer.Option(help="Other column names: meter=…,time=…,value=…,unit=…,interval=…"),
     ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option("--keep", help="Publish this column too, unchanged and without noise."),
+    ] = None,
     correct: Annotated[
         bool,
         typer.Option("--correct", help="Release periods again, with fresh noise and a new charge."),
@@ -71,10 +75,11 @@ def fleet(
 ) -> None:
     """Release every Parquet file of a folder under differential privacy.
 
-    Each file needs a meter id, a time with a zone, a value, its unit and its interval_s; other
-    columns are copied unchanged. The ledger charges every (meter, period) before any of it is
-    written. What cannot be released is left out, costs nothing and is listed in
-    OUT_DIR.quarantine.csv; the exit code is then 1. The output does not depend on --jobs.
+    Each file needs a meter id, a time with a zone, a value, its unit and its interval_s. Rows are
+    sorted by meter and time, and other columns are dropped unless --keep names them. The ledger
+    charges every (meter, period) before any of it is written. What cannot be released is left
+    out, costs nothing and is listed in OUT_DIR.quarantine.csv; the exit code is then 1. The
+    output does not depend on --jobs.
 
     Example: hushmeter fleet readings/ -e 1 --clamp 0,15000 --ledger sqlite:///ledger.db -o out -j 2
     """
@@ -105,6 +110,7 @@ def fleet(
             ledger=ledger,
             stream=stream,
             columns=parse_columns(columns),
+            keep=keep or (),
             jobs=jobs,
             resume=resume,
             correct=correct,
@@ -154,6 +160,8 @@ def _print_summary(facts: dict[str, Any], output: Path) -> None:
         f"{format_watts(noise['grid'])}"
     )
     typer.echo(f"protected: {promise['unit']['sentence']}")
+    for column in facts["kept_without_noise"]:
+        typer.echo(f"published without noise, exactly as in the input: column {column!r}")
     blocks = count_of(facts["released_blocks"], f"meter-{promise['period']}")
     typer.echo(f"at {price}, charged for each of {blocks}")
     typer.echo(f"Written: {output}; ledger at {facts['ledger_head']}")

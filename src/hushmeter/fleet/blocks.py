@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -169,8 +170,11 @@ class Blocks:
         self._words = -(-days * (SECONDS_PER_DAY // interval_s) // 64)
         self._most = max(1, min(MAX_BLOCKS, MAX_SLOT_BYTES // (8 * self._words)))
         self._names = pa.array([], pa.string())
+        self._whole_numbers = False
         self.count = 0
         self.rows = 0
+        self._meters_rise = True
+        self._last = np.array([0, -1], np.int64)
         self._facts: tuple[Any, ...] = ()
         self._bits: NDArray[np.uint64] = np.zeros(0, np.uint64)
         self._allocate(min(1024, self._most))
@@ -190,8 +194,11 @@ class Blocks:
 
     def arrays(self, record: pa.RecordBatch) -> RowArrays:
         """Return the columns of a record batch as arrays, with meters numbered within the file."""
+        import pyarrow as pa
+
         names = self.columns
         codes, meters = _codes(record.column(names.meter))
+        self._whole_numbers = pa.types.is_integer(meters.type)
         unit_codes, units = _codes(record.column(names.unit))
         known = {unit: number for number, unit in enumerate(UNITS)}
         return RowArrays(
@@ -238,6 +245,32 @@ class Blocks:
                 )
             self._allocate(min(2 * self.count, self._most))
         self.rows += part.codes.size
+        if self._meters_rise:
+            self._meters_rise = bool(
+                kernels.rows_in_order(part.codes, part.meter_map, part.times, self._last)
+            )
+
+    @property
+    def in_order(self) -> bool:
+        """True if all rows are sorted by meter and time, and every row has a meter."""
+        # Meters are numbered as they appear, so the names must rise with the numbers.
+        names = self._sort_keys()
+        return self._meters_rise and all(a < b for a, b in itertools.pairwise(names))
+
+    def ranks(self, part: RowArrays) -> IntArray:
+        """Return the place of the meter of each row among all sorted meters; −1 without a meter."""
+        names = self._sort_keys()
+        rank = np.full(len(names) + 1, -1, np.int64)
+        rank[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+        # A missing meter has the code −1 and the number −1, which is the last cell.
+        numbers = np.append(part.meter_map, -1)[part.codes]
+        found: IntArray = rank[numbers]
+        return found
+
+    def _sort_keys(self) -> list[tuple[int, str]]:
+        """Return a key for every meter by which meters are sorted: a whole number, or text."""
+        names: list[str] = self._names.to_pylist()
+        return [(int(name) if self._whole_numbers else 0, name) for name in names]
 
     @property
     def bad(self) -> BoolArray:

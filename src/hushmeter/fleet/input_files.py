@@ -1,15 +1,15 @@
 """The input of a fleet release: which files there are, what they must hold, and how they are read.
 
 Five columns are mandatory: the id of the meter, the time (with a zone, so that it is an instant),
-the value, its unit and the interval that it covers. A file is read twice in bounded memory: once
-to check it, and once to release it.
+the value, its unit and the interval that it covers. Other columns are not read unless the job keeps
+them. A file is read twice in bounded memory: once to check it, and once to release it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -32,7 +32,7 @@ RECORD_ROWS = 1 << 18
 """Rows that are read together. The keys of the noise depend on this number."""
 
 GROUP_ROWS = 1 << 20
-"""Row groups up to this size are kept; larger ones are split."""
+"""Rows that are held together: the row groups of the output have this size."""
 
 RAW_BYTES = 1 << 25
 """Files up to this size are read into memory once; larger ones are read from the disk."""
@@ -134,6 +134,8 @@ class FleetFile:
         SHA-256 of the raw bytes.
     columns : Columns
         Names of the mandatory columns.
+    keep : sequence of str
+        Names of further columns to read.
 
     Attributes
     ----------
@@ -142,24 +144,27 @@ class FleetFile:
     metadata : FileMetaData
         The footer.
     schema : Schema
-        Schema of the file.
+        Schema of the columns that are read, without any metadata.
     held_schema : Schema
         Schema of the rows in memory: repeated text as dictionaries, and no views.
     leaves : list of str
-        Parquet's own paths of the columns.
+        Parquet's own paths of the columns that are read.
     time_unit : {"s", "ms", "us", "ns"}
         Unit of the times.
     """
 
-    def __init__(self, source: pa.NativeFile, sha256: bytes, columns: Columns) -> None:
+    def __init__(
+        self, source: pa.NativeFile, sha256: bytes, columns: Columns, keep: Sequence[str] = ()
+    ) -> None:
         from pyarrow import parquet
 
         self._source, self.sha256 = source, sha256
         plain = parquet.ParquetFile(source, buffer_size=_CHUNK, pre_buffer=False)
         self.metadata: parquet.FileMetaData = plain.metadata
-        self.schema: pa.Schema = plain.schema_arrow
-        check_schema(self.schema, columns)
-        self.leaves = [plain.schema.column(i).path for i in range(len(plain.schema))]
+        check_schema(plain.schema_arrow, columns, keep)
+        self.schema: pa.Schema = _selected(plain.schema_arrow, {*columns.names, *keep})
+        paths = [plain.schema.column(i).path for i in range(len(plain.schema))]
+        self.leaves = [p for p in paths if p in self.schema.names or _root(p) in self.schema.names]
         repeated = _repeated_text(self.schema, self.metadata, columns)
         self._file = parquet.ParquetFile(
             source,
@@ -169,7 +174,7 @@ class FleetFile:
             pre_buffer=False,
             page_checksum_verification=True,
         )
-        self._read_schema: pa.Schema = self._file.schema_arrow
+        self._read_schema: pa.Schema = _selected(self._file.schema_arrow, set(self.schema.names))
         self.held_schema: pa.Schema = _without_views(self._read_schema)
         self.time_unit: str = _value_type(self.schema.field(columns.time).type).unit
         assert self.time_unit in TICKS
@@ -208,12 +213,22 @@ class FleetFile:
         except OSError:
             return False
 
+    def _held(self, record: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a record in the schema of the rows in memory."""
+        import pyarrow as pa
+
+        record = record.select(self.schema.names)
+        if self.held_schema is not self._read_schema:
+            return record.cast(self.held_schema)
+        return pa.RecordBatch.from_arrays(record.columns, schema=self.held_schema)
+
     def _read(self) -> Iterator[Iterator[pa.RecordBatch]]:
         """Yield the records of each row group; a large group is split into several."""
         for group in range(self.metadata.num_row_groups):
-            records = self._file.iter_batches(RECORD_ROWS, row_groups=[group], use_threads=False)
-            if self.held_schema is not self._read_schema:
-                records = (record.cast(self.held_schema) for record in records)
+            records = self._file.iter_batches(
+                RECORD_ROWS, row_groups=[group], columns=self.schema.names, use_threads=False
+            )
+            records = (self._held(record) for record in records)
             if self.metadata.row_group(group).num_rows <= GROUP_ROWS:
                 yield records
                 continue
@@ -222,7 +237,7 @@ class FleetFile:
 
 
 @contextmanager
-def open_fleet_file(path: Path, columns: Columns) -> Iterator[FleetFile]:
+def open_fleet_file(path: Path, columns: Columns, keep: Sequence[str] = ()) -> Iterator[FleetFile]:
     """Open a file and check its schema.
 
     Parameters
@@ -231,6 +246,8 @@ def open_fleet_file(path: Path, columns: Columns) -> Iterator[FleetFile]:
         The file.
     columns : Columns
         Names of the mandatory columns.
+    keep : sequence of str
+        Names of further columns to read.
 
     Yields
     ------
@@ -250,7 +267,7 @@ def open_fleet_file(path: Path, columns: Columns) -> Iterator[FleetFile]:
         raise UnusableFileError(f"the file cannot be read: {error.strerror}.") from None
     with source:
         with as_unusable():
-            file = FleetFile(source, _sha256(source), columns)
+            file = FleetFile(source, _sha256(source), columns, keep)
         yield file
 
 
@@ -270,7 +287,7 @@ def as_unusable() -> Iterator[None]:
         raise UnusableFileError(f"the file cannot be read as Parquet: {reason}.") from None
 
 
-def check_schema(schema: pa.Schema, columns: Columns) -> None:
+def check_schema(schema: pa.Schema, columns: Columns, keep: Sequence[str] = ()) -> None:
     """Check the columns of a file before any row is read.
 
     Parameters
@@ -279,6 +296,8 @@ def check_schema(schema: pa.Schema, columns: Columns) -> None:
         Schema of the file.
     columns : Columns
         Names of the mandatory columns.
+    keep : sequence of str
+        Names of further columns that must be present.
 
     Raises
     ------
@@ -293,7 +312,12 @@ def check_schema(schema: pa.Schema, columns: Columns) -> None:
             problem = f"has no column {name!r}" if count == 0 else f"has {count} columns {name!r}"
             raise DataError(f"{problem} (it has {found}); name it with --columns.")
     _check_types(schema, columns)
-    for field in schema:
+    for name in keep:
+        if len(schema.get_all_field_indices(name)) != 1:
+            raise DataError(
+                f"has no single column {name!r} to keep (it has {', '.join(schema.names)})."
+            )
+        field = schema.field(name)
         if any(map(_has_shared_values, _inner_types(field.type))):
             raise DataError(
                 f"has a column {field.name!r} with dictionaries or views within its {field.type}; "
@@ -322,6 +346,18 @@ def _check_types(schema: pa.Schema, columns: Columns) -> None:
     for name, (fits, wanted) in checks.items():
         if not fits(kinds[name]):
             raise DataError(f"column {name!r} must hold {wanted}, but is {kinds[name]}.")
+
+
+def _selected(schema: pa.Schema, names: set[str]) -> pa.Schema:
+    """Return the named columns in the order of the file, without any metadata."""
+    import pyarrow as pa
+
+    return pa.schema([field.remove_metadata() for field in schema if field.name in names])
+
+
+def _root(path: str) -> str:
+    """Return the column of one of Parquet's paths, such as a of a.list.element."""
+    return path.partition(".")[0]
 
 
 def _inner_types(kind: pa.DataType) -> list[pa.DataType]:

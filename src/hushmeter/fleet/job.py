@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 SPANS = ("reading", "day")
 PERIODS = ("day", "month")
 STREAM = "load"
+OUTPUT_FORMAT = "2"
+"""Version of the order of rows and of the columns of the output; a resumed job must have it."""
 
 
 @dataclass(frozen=True)
@@ -220,6 +222,8 @@ class FleetJob:
         charge.
     columns : Columns
         Names of the input columns.
+    keep : tuple of str
+        Names of further columns that are published unchanged, without noise.
     key : bytes
         The release key. Anyone who has it can remove the noise.
     """
@@ -232,6 +236,7 @@ class FleetJob:
     stream: str = STREAM
     correction: bool = False
     columns: Columns = field(default_factory=Columns)
+    keep: tuple[str, ...] = ()
     key: bytes = field(default=b"", repr=False)
 
     @property
@@ -251,6 +256,7 @@ class FleetJob:
         plain = asdict(self)
         del plain["key"]
         plain["terms"]["clamp"] = list(self.terms.clamp)
+        plain["keep"] = list(self.keep)
         return plain | {"made_by": _versions()}
 
     @classmethod
@@ -273,8 +279,14 @@ class FleetJob:
             )
         terms = dict(plain["terms"])
         terms["clamp"] = tuple(terms["clamp"])
-        rest = {k: v for k, v in plain.items() if k not in ("terms", "columns", "made_by")}
-        return cls(FleetTerms(**terms), columns=Columns(**plain["columns"]), key=key, **rest)
+        rest = {k: v for k, v in plain.items() if k not in ("terms", "columns", "keep", "made_by")}
+        return cls(
+            FleetTerms(**terms),
+            columns=Columns(**plain["columns"]),
+            keep=tuple(plain["keep"]),
+            key=key,
+            **rest,
+        )
 
     def with_key(self, key: bytes) -> FleetJob:
         """Return the same job with a secret."""
@@ -288,4 +300,4 @@ def _versions() -> dict[str, str]:
     """
     import pyarrow as pa
 
-    return {"hushmeter": __version__, "pyarrow": pa.__version__}
+    return {"hushmeter": __version__, "pyarrow": pa.__version__, "format": OUTPUT_FORMAT}

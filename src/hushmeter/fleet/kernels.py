@@ -210,6 +210,31 @@ def check_rows(
 
 
 @njit(cache=True)
+def rows_in_order(codes: Any, meter_map: Any, times: Any, last: Any) -> bool:
+    """Return whether meters never fall and the times of a meter rise.
+
+    `last` holds the meter and the time of the row before, and is updated.
+    """
+    for i in range(codes.size):
+        meter = meter_map[codes[i]] if codes[i] >= 0 else np.int64(-1)
+        if meter < last[0] or (meter == last[0] and times[i] <= last[1]):
+            return False
+        last[0], last[1] = meter, times[i]
+    return True
+
+
+@njit(cache=True)
+def number_by_first_use(codes: Any, numbers: Any) -> int:
+    """Number codes in the order of their first use; `numbers` must be −1 everywhere at first."""
+    count = 0
+    for i in range(codes.size):
+        if codes[i] >= 0 and numbers[codes[i]] < 0:
+            numbers[codes[i]] = count
+            count += 1
+    return count
+
+
+@njit(cache=True)
 def mark_kept(
     columns: Any, meter_map: Any, calendar: Any, day: int, blocks: Any, dropped: Any, keep: Any
 ) -> int:

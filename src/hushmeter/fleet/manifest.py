@@ -108,6 +108,7 @@ def _facts(job: FleetJob, reports: Sequence[FileReport], ledger_head: str) -> di
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "asked": whole["terms"],
         "columns": whole["columns"],
+        "kept_without_noise": list(job.keep),
         "promise": job.terms.describe(),
         "rows": sum(report.rows for report in reports),
         "released_rows": sum(report.released_rows for report in reports),

@@ -21,7 +21,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -269,13 +269,15 @@ class StagedFile(io.RawIOBase):
             self._descriptor = -1
 
 
-def room_for(metadata: parquet.FileMetaData, value: str) -> int:
+def room_for(metadata: parquet.FileMetaData, leaves: Sequence[str], value: str) -> int:
     """Bound the size of the output of a file.
 
     Parameters
     ----------
     metadata : FileMetaData
         Footer of the input.
+    leaves : sequence of str
+        Parquet's own paths of the columns that are published.
     value : str
         Name of the value column.
 
@@ -288,7 +290,7 @@ def room_for(metadata: parquet.FileMetaData, value: str) -> int:
         metadata.row_group(g).column(c).total_uncompressed_size
         for g in range(metadata.num_row_groups)
         for c in range(metadata.num_columns)
-        if metadata.row_group(g).column(c).path_in_schema != value
+        if metadata.row_group(g).column(c).path_in_schema in {*leaves} - {value}
     )
     return int(others + 8 * metadata.num_rows + _SPARE_BYTES)
 
@@ -356,7 +358,6 @@ def open_writer(
         yield writer
         writer.add_key_value_metadata(
             {
-                **(wanted.metadata or {}),
                 b"ARROW:schema": base64.b64encode(wanted.serialize().to_pybytes()),
                 b"hushmeter.release": release.encode(),
             }

@@ -64,6 +64,7 @@ def release_fleet(
     ledger: str,
     stream: str = "load",
     columns: Columns | None = None,
+    keep: Sequence[str] = (),
     jobs: int = 1,
     resume: bool = False,
     correct: bool = False,
@@ -87,6 +88,8 @@ def release_fleet(
         Which series of the meters this is; a (meter, period) is released once per stream.
     columns : Columns, optional
         Names of the input columns.
+    keep : sequence of str
+        Names of further columns that are published unchanged, without noise.
     jobs : int
         Number of worker processes; 1 works in this process.
     resume : bool
@@ -135,6 +138,7 @@ def release_fleet(
         stream,
         correct,
         columns or Columns(),
+        _check_keep(keep, columns or Columns()),
     )
     build_mechanism(job.terms)
     open_ledger(ledger).close()
@@ -149,6 +153,14 @@ def release_fleet(
         job = _begin(folder, job, key, footers)
         protect_all = schedule or partial(protect_in_processes, jobs=jobs)
         return _run(folder, job, files, footers, protect_all, report)
+
+
+def _check_keep(keep: Sequence[str], columns: Columns) -> tuple[str, ...]:
+    """Return the sorted names of columns to keep; refuse one that is released with noise."""
+    for name in keep:
+        if name in columns.names:
+            raise InputError(f"column {name!r} is released in any case; do not keep it.")
+    return tuple(sorted(set(keep)))
 
 
 def _new_release() -> str:

@@ -27,8 +27,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,13 +40,14 @@ from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import BudgetError, DataError
 from hushmeter.fleet.blocks import Blocks, Problem, Readings
 from hushmeter.fleet.input_files import (
+    GROUP_ROWS,
     FleetFile,
     UnusableFileError,
     as_unusable,
     open_fleet_file,
 )
 from hushmeter.fleet.job import FleetJob, build_mechanism
-from hushmeter.fleet.kernels import from_watts, to_watts
+from hushmeter.fleet.kernels import from_watts, number_by_first_use, to_watts
 from hushmeter.fleet.ledger import Ledger, micro_epsilon, open_ledger
 from hushmeter.fleet.output_folder import (
     PrivateFolder,
@@ -63,7 +65,11 @@ if TYPE_CHECKING:
 BATCH_BLOCKS = 1 << 15
 """Most blocks that are charged in one transaction; it bounds the memory of a worker."""
 
+SORT_ROWS = 1 << 22
+"""Most rows of a file that is not sorted by meter and time; it is sorted in memory."""
+
 _KEY_CONTEXT = "hushmeter fleet 1"
+_NOTHING: IntArray = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -139,7 +145,7 @@ def protect_file(job: FleetJob, source: str) -> FileReport:
         if done is not None:
             return done
         try:
-            with open_fleet_file(Path(job.source_dir) / source, job.columns) as file:
+            with open_fleet_file(Path(job.source_dir) / source, job.columns, job.keep) as file:
                 blocks = check_blocks(job, file)
                 return _release(job, source, file, blocks, ledger)
         except UnusableFileError as error:
@@ -152,6 +158,11 @@ def check_blocks(job: FleetJob, file: FleetFile) -> Blocks:
     with as_unusable():
         for record in file.records():
             blocks.add(blocks.arrays(record))
+    if blocks.rows > SORT_ROWS and not blocks.in_order:
+        raise UnusableFileError(
+            f"the rows of the file are not sorted by meter and time, and it has more than "
+            f"{SORT_ROWS} rows; sort it, or split it into smaller files."
+        )
     return blocks
 
 
@@ -196,7 +207,8 @@ def _release(
     folder = PrivateFolder(Path(job.output_dir))
     digest = input_digest(job.key, file.sha256)
     problems = blocks.problems()
-    staged = StagedFile(folder, folder.output / source, room_for(file.metadata, job.columns.value))
+    room = room_for(file.metadata, file.leaves, job.columns.value)
+    staged = StagedFile(folder, folder.output / source, room)
     try:
         dropped, refused = _pay(job, source, blocks, digest, ledger)
         problems += refused
@@ -306,6 +318,38 @@ def write_noised(
     sink : StagedFile
         The output.
     """
+    wanted = output_schema(file.schema, job.columns)
+    held = output_schema(file.held_schema, job.columns)
+    noised = _noised_records(job, source, file, blocks, dropped, held)
+    tables = _gather(noised, held) if blocks.in_order else _sorted(noised, held)
+    with open_writer(sink, wanted, held, file.leaves, job.columns, job.release) as writer:
+        for table in tables:
+            if table.num_rows:
+                writer.write_table(_tidy_dictionaries(table), row_group_size=table.num_rows)
+
+
+@dataclass(frozen=True)
+class _Noised:
+    """Released rows, and the place of each among all rows of the file."""
+
+    record: pa.RecordBatch
+    ranks: IntArray
+    times: IntArray
+
+
+def _noised_records(
+    job: FleetJob,
+    source: str,
+    file: FleetFile,
+    blocks: Blocks,
+    dropped: BoolArray,
+    held: pa.Schema,
+) -> Iterator[_Noised]:
+    """Yield the records of a file with noise on their values and without the dropped blocks.
+
+    Noise is drawn for every row, kept or not, so that the noise of a row depends only on its
+    place in the input.
+    """
     import pyarrow as pa
 
     mechanism = build_mechanism(job.terms)
@@ -317,58 +361,98 @@ def write_noised(
         source=source,
         file_sha256=file.sha256,
     )
-    wanted = output_schema(file.schema, job.columns)
-    held = output_schema(file.held_schema, job.columns)
-    first = 0
-    with open_writer(sink, wanted, held, file.leaves, job.columns, job.release) as writer:
-        for group in file.row_groups():
-            parts = []
-            for record in group:
-                secret = stretch_key(key, first, record.num_rows)
-                parts.append(_noised(record, blocks, dropped, mechanism, secret, held))
-                first += record.num_rows
-            table = pa.Table.from_batches(parts, held)
-            if table.num_rows:
-                writer.write_table(table, row_group_size=table.num_rows)
+    place = held.get_field_index(job.columns.value)
+    in_order, first = blocks.in_order, 0
+    for record in itertools.chain.from_iterable(file.row_groups()):
+        secret = stretch_key(key, first, record.num_rows)
+        first += record.num_rows
+        values = pa.array(noise_readings(blocks.readings(record), mechanism, secret))
+        columns = record.columns
+        columns[place] = values.cast(held.field(place).type)
+        noised = pa.RecordBatch.from_arrays(columns, schema=held)
+        if in_order and not dropped.any():
+            yield _Noised(noised, _NOTHING, _NOTHING)
+            continue
+        part = blocks.arrays(record)
+        keep, kept = blocks.kept_rows(part, dropped)
+        if kept < noised.num_rows:
+            noised = noised.filter(pa.array(keep))
+        if in_order:
+            yield _Noised(noised, _NOTHING, _NOTHING)
+        else:
+            yield _Noised(noised, blocks.ranks(part)[keep], part.times[keep])
 
 
-def _noised(
-    record: pa.RecordBatch,
-    blocks: Blocks,
-    dropped: BoolArray,
-    mechanism: Mechanism,
-    secret: bytes,
-    held: pa.Schema,
-) -> pa.RecordBatch:
-    """Return a record batch with noise on its values and without the dropped blocks.
+def _gather(noised: Iterable[_Noised], held: pa.Schema) -> Iterator[pa.Table]:
+    """Join records, which are sorted already, into tables of the size of a row group."""
+    import pyarrow as pa
 
-    Noise is drawn for every row, kept or not, so that the noise of a row depends only on its
-    place.
+    parts: list[pa.RecordBatch] = []
+    rows = 0
+    for one in noised:
+        record = one.record
+        while rows + record.num_rows >= GROUP_ROWS:
+            room = GROUP_ROWS - rows
+            yield pa.Table.from_batches([*parts, record.slice(0, room)], held)
+            parts, rows, record = [], 0, record.slice(room)
+        if record.num_rows:
+            parts.append(record)
+            rows += record.num_rows
+    yield pa.Table.from_batches(parts, held)
+
+
+def _sorted(noised: Iterable[_Noised], held: pa.Schema) -> Iterator[pa.Table]:
+    """Sort all records by meter and time; yield tables of the size of a row group.
+
+    The order of the input may depend on the readings, so it must not be published.
     """
     import pyarrow as pa
 
-    place = record.schema.get_field_index(blocks.columns.value)
-    values = pa.array(noise_readings(blocks.readings(record), mechanism, secret))
-    columns = record.columns
-    columns[place] = values.cast(held.field(place).type)
-    noised = pa.RecordBatch.from_arrays(columns, schema=held)
-    if not dropped.any():
-        return noised
-    keep, kept = blocks.kept_rows(blocks.arrays(record), dropped)
-    if kept < noised.num_rows:
-        noised = noised.filter(pa.array(keep))
-    return pa.RecordBatch.from_arrays(
-        [_only_used_values(column) for column in noised.columns], schema=held
+    found = list(noised)
+    table = pa.Table.from_batches([one.record for one in found], held).unify_dictionaries()
+    ranks, times = (
+        np.concatenate([getattr(one, name) for one in found]) for name in ("ranks", "times")
     )
+    order = pa.array(np.lexsort((times, ranks)))
+    for start in range(0, len(order), GROUP_ROWS):
+        yield table.take(order.slice(start, GROUP_ROWS))
 
 
-def _only_used_values(column: pa.Array) -> pa.Array:
-    """Remove the values of a dictionary that only dropped rows use, because all are written."""
+def _tidy_dictionaries(table: pa.Table) -> pa.Table:
+    """Number the values of dictionaries in the order of their first use, and drop unused values.
+
+    Dictionaries are written completely. Values that only dropped rows use, and the order in which
+    the input stored them, must not be published.
+    """
     import pyarrow as pa
 
-    if not isinstance(column, pa.DictionaryArray):
-        return column
-    return column.dictionary_decode().dictionary_encode().cast(column.type)
+    if not any(pa.types.is_dictionary(field.type) for field in table.schema):
+        return table
+    table = table.unify_dictionaries()
+    for place, field in enumerate(table.schema):
+        if not pa.types.is_dictionary(field.type):
+            continue
+        column = table.column(place)
+        codes = np.concatenate([_codes(chunk.indices) for chunk in column.chunks])
+        values = column.chunk(0).dictionary
+        numbers = np.full(len(values), -1, np.int64)
+        used = number_by_first_use(codes, numbers)
+        if used == len(values) and bool((numbers == np.arange(used)).all()):
+            continue
+        kept = np.argsort(numbers, kind="stable")[len(values) - used :]
+        indices = pa.array(np.append(numbers, -1)[codes], mask=codes < 0)
+        tidy = pa.DictionaryArray.from_arrays(
+            indices.cast(field.type.index_type), values.take(pa.array(kept))
+        )
+        table = table.set_column(place, field, tidy)
+    return table
+
+
+def _codes(indices: pa.Array) -> IntArray:
+    """Return the codes of a dictionary column; −1 where it is null."""
+    filled = indices.fill_null(-1) if indices.null_count else indices
+    codes: IntArray = filled.to_numpy()
+    return codes
 
 
 def noise_readings(readings: Readings, mechanism: Mechanism, secret: bytes) -> FloatArray:
