@@ -1,1 +1,1 @@
-"""Speed as ratios: against a peer or a physical limit, measured in the same run."""
+"""Benchmarks: ratios against another program or a limit of the machine, in the same run."""

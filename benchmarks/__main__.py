@@ -1,6 +1,6 @@
-"""`make bench`: run every benchmark, print the table, save it.
+"""`make bench`: run every benchmark, print its ratios and save them.
 
-Names of modules run only those: python -m benchmarks attack
+`python -m benchmarks attack noise` runs only the benchmarks of these modules and saves nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main() -> None:
     if not sys.argv[1:]:
         save(rows)
     missed = sum(row.met is False for row in rows)
-    print(f"{len(rows)} ratios, {missed} below their target")
+    print(f"{len(rows)} ratios, {missed} missed their target")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How ratios are measured, printed and saved."""
+"""Measure ratios, print them and save them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,29 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).with_name("results.json")
-README = Path(__file__).parents[1] / "README.md"
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- benchmarks: written by `make bench` -->\n", "<!-- end of benchmarks -->\n"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One ratio: how often `versus` fits into `name` (or the other way round, as it says)."""
+    """One ratio of a benchmark.
+
+    Attributes
+    ----------
+    name : str
+        What was measured, and whether the ratio is of times, speeds or sizes.
+    ratio : float
+        The measured value divided by that of `versus`, or the reverse for speeds.
+    versus : str
+        The other program, or the limit, of the same run.
+    target : float or None
+        The limit for the ratio.
+    note : str
+        An absolute figure, for orientation.
+    at_most : bool
+        Whether the target is the largest allowed ratio instead of the smallest.
+    """
 
     name: str
     ratio: float
@@ -52,7 +68,7 @@ def best_of(function: Callable[[], object], repeat: int = 5) -> float:
 
 
 def together(*functions: Callable[[], object], repeat: int = 5) -> list[float]:
-    """Shortest timing of each [s], taken in turns so that a noisy moment hits them all."""
+    """Shortest timing of each [s], taken in turns so that a disturbance affects all of them."""
     best = [float("inf")] * len(functions)
     for _ in range(repeat):
         for i, function in enumerate(functions):
@@ -63,7 +79,7 @@ def together(*functions: Callable[[], object], repeat: int = 5) -> list[float]:
 
 
 def markdown_table(results: dict[str, Any]) -> str:
-    """The saved ratios as a table for the README."""
+    """Return the saved ratios as a Markdown table."""
     lines = ["| what | ratio | against | target | |", "| --- | ---: | --- | ---: | --- |"]
     for row in results["rows"]:
         sign = "≤" if row["at_most"] else "≥"
@@ -75,16 +91,16 @@ def markdown_table(results: dict[str, Any]) -> str:
     return head + "\n".join(lines) + "\n"
 
 
-def write_readme() -> None:
-    """Put the saved table between its marks in the README."""
-    text = README.read_text(encoding="utf-8")
+def write_page() -> None:
+    """Put the saved table between its marks in docs/benchmarks.md."""
+    text = PAGE.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)
     table = markdown_table(json.loads(RESULTS.read_text(encoding="utf-8")))
-    README.write_text(f"{before}{BEGIN}\n{table}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+    PAGE.write_text(f"{before}{BEGIN}\n{table}\n{END}{rest.split(END)[1]}", encoding="utf-8")
 
 
 def save(rows: Iterable[Row]) -> None:
-    """Write the table beside the benchmarks and into the README."""
+    """Write the results beside the benchmarks, and the table into docs/benchmarks.md."""
     table = {
         "python": platform.python_version(),
         "machine": platform.machine(),
@@ -94,4 +110,4 @@ def save(rows: Iterable[Row]) -> None:
         ],
     }
     RESULTS.write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    write_readme()
+    write_page()

@@ -1,14 +1,14 @@
-"""The README's table of benchmarks is the last run's."""
+"""The table of docs/benchmarks.md holds the saved results."""
 
 from __future__ import annotations
 
 import json
 
-from benchmarks.harness import BEGIN, END, README, RESULTS, markdown_table
+from benchmarks.harness import BEGIN, END, PAGE, RESULTS, markdown_table
 
 
 def test_the_table_of_ratios_is_the_saved_one():
-    shown = README.read_text(encoding="utf-8").split(BEGIN)[1].split(END)[0].strip()
+    shown = PAGE.read_text(encoding="utf-8").split(BEGIN)[1].split(END)[0].strip()
     assert shown == markdown_table(json.loads(RESULTS.read_text(encoding="utf-8"))).strip()
 
 
