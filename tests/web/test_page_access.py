@@ -221,7 +221,7 @@ def marked(runs):
 def test_the_slider_is_logarithmic_and_shows_what_is_used(page, page_server):
     page.goto(page_server)
     table = page.evaluate("""async () => {
-        const { epsilonAt, positionOf } = await import("/static/dial.js");
+        const { epsilonAt, positionOf } = await import("/static/controls.js");
         return [...Array(67).keys()].map((p) => [p, epsilonAt(p), positionOf(epsilonAt(p))]);
     }""")
     positions, epsilons, back = np.array(table).T

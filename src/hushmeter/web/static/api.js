@@ -1,8 +1,8 @@
-// The one place that talks to the server. Errors come out as sentences for the page.
+// All requests to the server. An error is thrown with one sentence for the reader as its message.
 
 import { say } from "./texts.js";
 
-/** An error whose message is a sentence for people. */
+/** An error whose message is a sentence for the reader. */
 export class ApiError extends Error {
   constructor(sentence, status) {
     super(sentence);
@@ -10,7 +10,7 @@ export class ApiError extends Error {
   }
 }
 
-/** The token of a server that is bound beyond this computer: from the address, kept for reloads. */
+/** The token of a server that other computers can reach: from the address, stored for reloads. */
 function takeToken() {
   const found = new URLSearchParams(location.hash.slice(1)).get("token");
   if (found) {
@@ -72,8 +72,9 @@ export const api = {
 };
 
 /**
- * Runs a task for the newest input only: input is gathered for a moment, a newer run aborts the
- * older one, and what comes too late is dropped.
+ * Runs a task for the newest input only. Inputs that follow each other quickly start one run; a
+ * newer run aborts the older one. `onBusy(true)` and `onBusy(false)` are called in pairs, from the
+ * first input until the answer to the last one is shown.
  */
 export class Latest {
   #timer = 0;
@@ -87,10 +88,13 @@ export class Latest {
     this.onError = onError;
   }
 
-  /** Ask for a run soon; while asked again and again, runs start as fast as they are answered. */
+  /** Ask for a run soon. While inputs keep coming, runs start as fast as they are answered. */
   ask() {
     const now = performance.now();
-    if (!this.#timer) this.#first = now;
+    if (!this.#timer) {
+      this.#first = now;
+      this.onBusy(true);
+    }
     clearTimeout(this.#timer);
     const patience = Math.max(160, 1.5 * this.#took) - (now - this.#first);
     this.#timer = setTimeout(() => this.#start(), Math.max(0, Math.min(50, patience)));
@@ -102,7 +106,6 @@ export class Latest {
     const run = new AbortController();
     const began = performance.now();
     this.#run = run;
-    this.onBusy(true);
     try {
       await this.task(run.signal);
     } catch (error) {
@@ -111,8 +114,8 @@ export class Latest {
       if (this.#run === run) {
         this.#run = null;
         this.#took = performance.now() - began;
-        this.onBusy(false);
       }
+      this.onBusy(false);
     }
   }
 }

@@ -1,4 +1,4 @@
-// The four charts of the page. Each takes what the server sent and draws it in place.
+// The four charts of the page. Each function draws one answer of the server.
 
 import { fixed, plain } from "./format.js";
 import { TIME_AXIS, axisName, colours, draw, layout, unmarked } from "./drawing.js";
@@ -6,10 +6,10 @@ import { margins } from "./strips.js";
 import { say } from "./texts.js";
 
 const HOUR = 3_600_000;
-// An attacker may do far worse than a guess; how much worse says nothing about the household.
+// An attacker may be far worse than a guess; how much worse does not concern the household.
 const LEAST_VISIBILITY = -25;
 
-/** ④ The metered readings in grey against the released ones. */
+/** The metered readings in grey and the released ones in blue. */
 export function drawTrace(element, view, { metered_s, range }) {
   const { grey, blue } = colours();
   const { left, right } = margins(element.clientWidth);
@@ -21,7 +21,7 @@ export function drawTrace(element, view, { metered_s, range }) {
     line: { color, width, shape: isThinned(points) ? "linear" : "hv" },
     hovertemplate: "%{y:.3~f} kW",
   });
-  // Few released readings are lines among many metered ones: they go above, and strong.
+  // A few long released readings are drawn above the many metered ones, as strong lines.
   const coarser = view.interval_s > metered_s;
   const released = line(view.released, view.interval_s, say("trace.released"), blue, coarser ? 2.4 : 1);
   const metered = line(view.metered, metered_s, say("trace.metered"), grey, coarser ? 1 : 2);
@@ -37,7 +37,7 @@ export function drawTrace(element, view, { metered_s, range }) {
   );
 }
 
-/** Lowest and highest of each stretch as one line, in kW: spikes stay. */
+/** The lowest and highest power of each stretch as one line in kW, so that spikes stay visible. */
 function zigzag(points) {
   const x = [];
   const y = [];
@@ -52,7 +52,7 @@ function zigzag(points) {
   return { x, y };
 }
 
-/** One point for every reading, in kW; the last before a gap or the end lasts as long as it did. */
+/** One point for every reading in kW; the last one before a gap is drawn with its full length. */
 function steps(points, length) {
   const x = [];
   const y = [];
@@ -70,7 +70,7 @@ function steps(points, length) {
 
 const isThinned = (points) => points.some(([, low, high]) => low !== high);
 
-/** ⑥ How visible every appliance is, over the guess without data. */
+/** The visibility of every appliance: how much better the attacker is than a guess without data. */
 export function drawVisibility(element, rows) {
   const { blue, grey, soft, ink } = colours();
   const wide = element.clientWidth >= 620;
@@ -121,7 +121,7 @@ export function drawVisibility(element, rows) {
 
 const odds = (row, which) => plain(row.odds[which], 4);
 
-/** ⑧ The mean power of every hour. */
+/** The mean power of every hour. */
 export function drawHourly(element, hours) {
   const { grey, blue } = colours();
   const x = [...hours.map(([time]) => time), hours.at(-1)[0] + HOUR];
@@ -144,7 +144,7 @@ export function drawHourly(element, hours) {
   );
 }
 
-/** ⑨ Accuracy against ln(1/ε), every bound in the same panel, and where the slider stands. */
+/** The accuracy against ln(1/ε) with all bounds, and a marker at the ε of the slider. */
 export function drawBounds(element, curves, epsilon) {
   const { blue, green, grey, red, ink } = colours();
   const x = curves.ln_inverse;
@@ -202,7 +202,7 @@ export function drawBounds(element, curves, epsilon) {
   );
 }
 
-/** Some crosses on each bound where it says nothing. */
+/** Some crosses on each bound where it is vacuous. */
 function emptyBounds(curves) {
   const points = ["lower", "upper"].flatMap((bound) =>
     curves.ln_inverse
@@ -212,7 +212,7 @@ function emptyBounds(curves) {
   return { x: points.map(([x]) => x), y: points.map(([, y]) => y) };
 }
 
-/** Which way is more private, below the two ends of the axis. */
+/** Labels below the two ends of the axis that say which direction is more private. */
 function directions() {
   const end = (key, x, xanchor) => ({
     text: say(key),

@@ -1,10 +1,10 @@
-// Loads plotly.js from the installed package, and gives all charts one look.
+// Loads plotly.js from the installed package and gives all charts the same style.
 
 import { say } from "./texts.js";
 
 const DAY_MS = 86_400_000;
 
-/** An axis of times, with dates in figures: plotly.js knows the months in English only. */
+/** A time axis with dates as numbers, because plotly.js has English names of months only. */
 export const TIME_AXIS = {
   type: "date",
   hoverformat: "%Y-%m-%d %H:%M:%S",
@@ -16,7 +16,7 @@ export const TIME_AXIS = {
 
 let loading = null;
 
-/** The Plotly object; the script is fetched once. */
+/** The Plotly object; the script is loaded once. */
 export function loadPlotly() {
   loading ??= new Promise((resolve, reject) => {
     const script = document.createElement("script");
@@ -37,8 +37,9 @@ export function loadPlotly() {
 }
 
 /**
- * plotly.js adds the inline style sheet of its maps unless an element with its digest as id is
- * there. The page draws no map, and its policy refuses inline styles: say that it is there.
+ * plotly.js adds an inline style sheet for its maps, unless the page has an element whose id is the
+ * digest of that sheet. The page draws no map, and its policy forbids inline styles. Therefore
+ * plotly.js finds an element under that id while it loads.
  */
 function keepMapStylesOut() {
   const find = document.getElementById;
@@ -47,14 +48,14 @@ function keepMapStylesOut() {
   return () => delete document.getElementById;
 }
 
-/** The colours of the style sheet, as they are in light or dark now. */
+/** The colours of the style sheet, in their present light or dark version. */
 export function colours() {
   const style = getComputedStyle(document.documentElement);
   const names = ["ink", "soft", "line", "paper", "blue", "green", "red", "orange", "grey"];
   return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
 
-/** A layout that all charts share; `changes` are merged one level deep. */
+/** The layout that all charts share, with changes to it; axes and margins are merged. */
 export function layout(changes) {
   const { ink, soft, line, paper } = colours();
   const axis = {
@@ -81,12 +82,12 @@ export function layout(changes) {
   return merged;
 }
 
-/** A name as plotly.js shall write it: it takes tags in a text for markup, even links. */
+/** A name without markup: plotly.js would turn tags in a text into markup, even into links. */
 export function unmarked(name) {
   return name.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 
-/** The name of the y axis, written above it instead of along it; `left` is the chart's margin. */
+/** The name of the y axis, written above the axis; `left` is the left margin of the chart. */
 export function axisName(text, left) {
   return {
     text,

@@ -1,38 +1,38 @@
-// Numbers and times as people read them.
+// Numbers and times in the form in which people read them.
 
 import { locale, say } from "./texts.js";
 
 const number = (digits) => new Intl.NumberFormat(locale(), { maximumSignificantDigits: digits });
 
-/** Three significant digits, without noughts at the end. */
+/** A number with three significant digits and without zeros at the end. */
 export const plain = (value, digits = 3) => number(digits).format(value);
 
-/** The same for a field that a person edits: a point, and no groups of thousands. */
+/** A number for a field that a person edits: with a decimal point and no thousands separators. */
 export const bare = (value, digits = 6) => String(Number(value.toPrecision(digits)));
 
-/** Watts below 1000, kilowatts from there on. */
+/** A power in watts, or in kilowatts from 1000 W on. */
 export function watts(value) {
   return Math.abs(value) >= 1000 ? `${plain(value / 1000)} kW` : `${plain(value)} W`;
 }
 
-/** A share as so many of 100, never rounded up to certainty. */
-export function ofHundred(share) {
+/** A share as a number out of 100. It is never rounded up to certainty. */
+export function outOf100(share) {
   const rounded = Math.round(share * 1000) / 10;
   return plain(rounded === 100 && share < 1 ? 99.9 : rounded, 4);
 }
 
-/** Energy with at least two decimals where it is small. */
+/** An energy with two decimals, or with none from 1000 kWh on. */
 export function kilowattHours(value) {
   return `${fixed(value, Math.abs(value) >= 1000 ? 0 : 2)} kWh`;
 }
 
-/** So many decimals, always. */
+/** A number with exactly this many decimals. */
 export function fixed(value, decimals) {
   const options = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
   return new Intl.NumberFormat(locale(), options).format(value);
 }
 
-/** Money in a currency, or a bare amount where the currency is not known. */
+/** An amount in a currency, or a plain number if the currency is not known. */
 export function money(value, currency) {
   try {
     return new Intl.NumberFormat(locale(), { style: "currency", currency }).format(value);
@@ -41,7 +41,7 @@ export function money(value, currency) {
   }
 }
 
-/** A length of time in its largest fitting unit. */
+/** A length of time in the largest unit that fits. */
 export function duration(seconds) {
   for (const [size, unit] of [[172_800, "days"], [3600, "hours"], [60, "minutes"]]) {
     const length = unit === "days" ? 86_400 : size;
@@ -50,7 +50,7 @@ export function duration(seconds) {
   return `${plain(seconds)} ${say("unit_of.seconds")}`;
 }
 
-/** A moment in UTC, with seconds only where asked. */
+/** A date and time in UTC, with seconds only on request. */
 export function moment(time, { seconds = false, day = true } = {}) {
   return new Intl.DateTimeFormat(locale(), {
     ...(day && { day: "numeric", month: "short", year: "numeric" }),
@@ -64,13 +64,13 @@ export function moment(time, { seconds = false, day = true } = {}) {
 
 const utcDay = (time) => new Date(time).toISOString().slice(0, 10);
 
-/** From one moment to another; the day is named once where it is the same. */
+/** A period of time; a day that is the same at both ends is named once. */
 export function stretch(start, end) {
   const sameDay = utcDay(start) === utcDay(end);
   return `${moment(start)} – ${moment(end, { day: !sameDay })}`;
 }
 
-/** What a person typed as a number, or NaN; a comma may stand for the point. */
+/** The number that a person typed, or NaN. The decimal sign may be a comma. */
 export function typedNumber(text) {
   const tidy = text.trim().replace(",", ".");
   return tidy === "" ? Number.NaN : Number(tidy);

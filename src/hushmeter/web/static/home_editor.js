@@ -1,34 +1,49 @@
-// The appliances of the home: shown, edited, saved, loaded, learnt.
+// The card of the home: its appliances are shown, edited, saved, loaded and learnt here.
 
 import { api } from "./api.js";
 import { create, find, markInvalid, saveFile, show } from "./dom.js";
 import { bare, typedNumber, watts } from "./format.js";
+import { homeChange } from "./store.js";
 import { say } from "./texts.js";
 
-/** Wires the card of the home; `changed(home)` is called with every valid home. */
+// Powers and energies of an appliance that keep their proportion to its watts.
+const PROPORTIONAL = ["high", "max_power", "energy_wh"];
+
+/** Draws the home of the store and writes every valid edit into it. */
 export class HomeEditor {
-  constructor({ changed, problem }) {
-    this.changed = changed;
+  // The appliances as they were when the rows were drawn; edits are relative to them.
+  #drawn = [];
+  #own = null;
+
+  constructor(store, { problem }) {
+    this.store = store;
     this.problem = problem;
-    this.home = null;
     find("home-form").addEventListener("submit", (event) => event.preventDefault());
-    find("home-form").addEventListener("change", () => this.#edited());
+    find("home-form").addEventListener("input", () => this.#edit());
     find("home-edit").addEventListener("click", () => this.#toggle());
     find("home-add").addEventListener("click", () => this.#add());
-    find("home-save").addEventListener("click", () => this.#guard(() => this.#save()));
-    find("home-file").addEventListener("change", (event) => this.#guard(() => this.#load(event.target)));
-    find("home-learn").addEventListener("click", () => this.#guard(() => this.#learn()));
+    find("home-save").addEventListener("click", () => this.#report(() => this.#save()));
+    find("home-file").addEventListener("change", ({ target }) => this.#report(() => this.#load(target)));
+    find("home-learn").addEventListener("click", () => this.#report(() => this.#learn()));
+    store.subscribe((changed) => {
+      if (changed.has("session")) this.#showLearn();
+      if (changed.has("home") || changed.has("homeSource")) this.#draw();
+    });
   }
 
-  /** Show a home; `source` names where it is from, `trace` the readings it may be learnt from. */
-  set(home, source, { trace = null, canLearn = false, name = "" } = {}) {
-    this.home = structuredClone(home);
-    if (trace !== null) this.trace = trace;
-    if (trace !== null) show(find("home-learn"), canLearn);
-    find("home-tolerance").value = bare(this.home.tolerance);
-    this.#showRows();
-    this.#showSummary(say(`home.source.${source}`, { name }));
+  #draw() {
+    const { home } = this.store.values;
+    this.#showSummary();
+    if (home === this.#own) return;
+    find("home-tolerance").value = bare(home.tolerance);
+    markInvalid(find("home-tolerance"), false);
+    this.#drawRows();
     this.#tell("");
+  }
+
+  #showLearn() {
+    const { session, isExample } = this.store.values;
+    show(find("home-learn"), session.has_truth && !isExample);
   }
 
   #toggle() {
@@ -37,11 +52,12 @@ export class HomeEditor {
     find("home-edit").setAttribute("aria-expanded", String(!form.hidden));
   }
 
-  #showSummary(source) {
-    const { appliances } = this.home;
+  #showSummary() {
+    const { home, homeSource } = this.store.values;
+    const { appliances } = home;
     const key = appliances.length === 1 ? "home.title_one" : "home.title";
     find("home-title").textContent = say(key, { count: appliances.length });
-    find("home-source").textContent = source;
+    find("home-source").textContent = say(`home.source.${homeSource.kind}`, { name: homeSource.name });
     find("home-chips").replaceChildren(
       ...appliances.map((appliance) => {
         const text = create("span", { className: "soft" }, watts(appliance.watts));
@@ -50,8 +66,9 @@ export class HomeEditor {
     );
   }
 
-  #showRows() {
-    find("home-rows").replaceChildren(...this.home.appliances.map((appliance, index) => this.#row(appliance, index)));
+  #drawRows() {
+    this.#drawn = this.store.values.home.appliances;
+    find("home-rows").replaceChildren(...this.#drawn.map((appliance, index) => this.#row(appliance, index)));
   }
 
   #row(appliance, index) {
@@ -68,31 +85,37 @@ export class HomeEditor {
   }
 
   #add() {
-    const number = this.home.appliances.length + 1;
-    this.home.appliances.push({ name: say("home.new_name", { number }), watts: 1000 });
-    this.#showRows();
+    const { appliances } = this.store.values.home;
+    const taken = new Set(appliances.map(({ name }) => name));
+    let number = appliances.length + 1;
+    while (taken.has(say("home.new_name", { number }))) number += 1;
+    this.#change({ appliances: [...appliances, { name: say("home.new_name", { number }), watts: 1000 }] });
     const added = find("home-rows").lastElementChild.querySelector("input");
     added.focus();
     added.select();
-    this.#edited();
   }
 
   #remove(index) {
-    const kept = this.home.appliances.toSpliced(index, 1);
+    const { appliances } = this.store.values.home;
+    const kept = appliances.toSpliced(index, 1);
     if (kept.length === 0) {
       this.#tell(say("home.problem.none"));
       return;
     }
-    this.home.appliances = kept;
-    this.#showRows();
+    this.#change({ appliances: kept });
     const rows = find("home-rows").children;
     rows[Math.min(index, rows.length - 1)].querySelector("button").focus();
-    this.#edited();
   }
 
-  #edited() {
-    const rows = [...find("home-rows").children];
-    const entries = rows.map((row) => ({
+  /** Change the home and draw its rows again. */
+  #change(changes) {
+    const { values } = this.store;
+    this.store.set(homeChange({ ...values.home, ...changes }, { kind: "edited" }, values));
+  }
+
+  /** Take over what the fields say, if all of it is valid; the fields themselves are left alone. */
+  #edit() {
+    const entries = [...find("home-rows").children].map((row) => ({
       name: row.querySelector(".appliance-name"),
       power: row.querySelector(".appliance-watts"),
     }));
@@ -103,13 +126,14 @@ export class HomeEditor {
     }
     this.#tell(wrong?.sentence ?? "");
     if (wrong) return;
-    entries.forEach(({ name, power }, index) => {
-      const old = this.home.appliances[index];
-      this.home.appliances[index] = withWatts({ ...old, name: name.value.trim() }, typedNumber(power.value));
-    });
-    this.home.tolerance = typedNumber(tolerance.value);
-    this.#showSummary(say("home.source.edited"));
-    this.changed(structuredClone(this.home));
+    const { values } = this.store;
+    const appliances = entries.map(({ name, power }, index) =>
+      withWatts({ ...this.#drawn[index], name: name.value.trim() }, typedNumber(power.value)),
+    );
+    // An appliance that is protected alone stays so when it gets another name.
+    const place = values.home.appliances.findIndex(({ name }) => name === values.appliance);
+    this.#own = { ...values.home, appliances, tolerance: typedNumber(tolerance.value) };
+    this.store.set({ home: this.#own, homeSource: { kind: "edited" }, appliance: appliances[place]?.name ?? null });
   }
 
   #tell(sentence) {
@@ -117,24 +141,29 @@ export class HomeEditor {
   }
 
   async #save() {
-    saveFile(say("home.file_name"), await api.writeHome(this.home), "application/toml");
+    saveFile(say("home.file_name"), await api.writeHome(this.store.values.home), "application/toml");
   }
 
   async #load(input) {
     const [file] = input.files;
     if (!file) return;
-    const home = await api.readHome(file);
-    input.value = "";
-    this.set(home, "loaded", { name: file.name });
-    this.changed(structuredClone(this.home));
+    const turn = this.store.expect("home");
+    try {
+      const home = await api.readHome(file);
+      if (turn.isCurrent()) this.store.set(homeChange(home, { kind: "loaded", name: file.name }, this.store.values));
+    } finally {
+      // The same file can then be chosen again.
+      input.value = "";
+    }
   }
 
   async #learn() {
-    this.set(await api.learnHome(this.trace), "file");
-    this.changed(structuredClone(this.home));
+    const turn = this.store.expect("home");
+    const home = await api.learnHome(this.store.values.session.id);
+    if (turn.isCurrent()) this.store.set(homeChange(home, { kind: "file" }, this.store.values));
   }
 
-  async #guard(task) {
+  async #report(task) {
     try {
       await task();
     } catch (error) {
@@ -143,20 +172,23 @@ export class HomeEditor {
   }
 }
 
-/** The appliance with new watts; several levels keep their proportions. */
+/** The appliance with new watts; its levels and upper values keep their proportions. */
 export function withWatts(appliance, value) {
+  if (value === appliance.watts) return appliance;
   const factor = value / appliance.watts;
-  const levels = appliance.levels?.length ? { levels: appliance.levels.map((level) => level * factor) } : {};
-  return { ...appliance, ...levels, watts: value };
+  const changed = { ...appliance, watts: value };
+  if (appliance.levels?.length) changed.levels = appliance.levels.map((level) => level * factor);
+  for (const name of PROPORTIONAL) if (appliance[name]) changed[name] = appliance[name] * factor;
+  return changed;
 }
 
 function findProblem(entries, tolerance) {
-  const seen = new Set();
+  const names = new Set();
   for (const [index, { name, power }] of entries.entries()) {
     const text = name.value.trim();
     if (!text) return { input: name, sentence: say("home.problem.name", { number: index + 1 }) };
-    if (seen.has(text)) return { input: name, sentence: say("home.problem.same", { name: text }) };
-    seen.add(text);
+    if (names.has(text)) return { input: name, sentence: say("home.problem.same", { name: text }) };
+    names.add(text);
     if (!(typedNumber(power.value) > 0)) return { input: power, sentence: say("home.problem.watts", { name: text }) };
   }
   if (!(typedNumber(tolerance.value) > 0)) return { input: tolerance, sentence: say("home.problem.tolerance") };

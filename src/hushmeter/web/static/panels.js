@@ -1,18 +1,22 @@
-// Puts what the server sent into the panels ④ to ⑨.
+// Shows the answers of the server in the panels of the page.
 
 import { drawBounds, drawHourly, drawTrace, drawVisibility, rowsOf } from "./charts.js";
 import { create, fillList, find, show } from "./dom.js";
-import { kilowattHours, money, moment, ofHundred, plain, stretch, watts } from "./format.js";
+import { kilowattHours, money, moment, outOf100, plain, stretch, watts } from "./format.js";
 import { drawLegend, drawStrips, stripRows, stripSummary } from "./strips.js";
 import { ChartTable } from "./tables.js";
 import { say } from "./texts.js";
 import { extent } from "./window.js";
 
-/** The panels; they remember what they show, to redraw it in other colours or widths. */
+/**
+ * The panels. They keep what they show, to draw it again in other colours or widths. A context
+ * holds the settings that an answer was made with, the unit of protection and the attacker's name.
+ */
 export class Panels {
   #view = null;
+  #viewContext = null;
   #bounds = null;
-  #context = null;
+  #boundsContext = null;
 
   constructor() {
     this.tables = {};
@@ -21,10 +25,10 @@ export class Panels {
     }
   }
 
-  /** Show the answer to /api/view; `context` holds the settings, the unit and the attacker's name. */
+  /** Show the answer to /api/view. */
   async showView(view, context) {
     this.#view = view;
-    this.#context = context;
+    this.#viewContext = context;
     this.#showSentences();
     this.#showStrips();
     this.#showCost();
@@ -34,36 +38,33 @@ export class Panels {
   /** Show the answer to /api/bounds. */
   async showBounds(bounds, context) {
     this.#bounds = bounds;
-    this.#context = context;
     await this.moveMarker(context);
   }
 
   /** Draw everything again, after a change of colours or width. */
   async redraw() {
-    if (this.#view) await this.showView(this.#view, this.#context);
-    if (this.#bounds) await this.moveMarker(this.#context);
+    if (this.#view) await this.showView(this.#view, this.#viewContext);
+    if (this.#bounds) await this.moveMarker(this.#boundsContext);
   }
 
-  /** First and last moment that is shown. */
+  /** The start and end of what is shown. */
   #extent() {
-    return extent(this.#view, this.#context.interval_s);
+    return extent(this.#view, this.#viewContext.interval_s);
   }
 
-  /** ⑦ */
   #showSentences() {
-    const { epsilon, unit, attacker } = this.#context;
+    const { epsilon, unit, attacker } = this.#viewContext;
     const key = this.#view.visibility ? "words.attacker" : "words.guesses";
     find("words-attacker").textContent = say(key, { attacker, unit, epsilon: plain(epsilon) });
     const list = find("sentences");
     fillList(list, this.#view.sentences);
     const count = this.#view.visibility?.length ?? 0;
     [...list.children].forEach((entry, i) => entry.classList.toggle("odds", i > 0 && i <= count));
-    const coarser = this.#view.interval_s > this.#context.interval_s;
+    const coarser = this.#view.interval_s > this.#viewContext.interval_s;
     show(find("released-reveals"), coarser);
     find("released-reveals").textContent = coarser ? this.#view.reveals : "";
   }
 
-  /** ④ */
   #showTrace() {
     const view = this.#view;
     const [low, high] = range(view.metered);
@@ -76,10 +77,9 @@ export class Panels {
       return view.metered.map(([time, ...metered]) => [moment(time, { seconds: true }), span(metered), span(released(time))]);
     };
     this.tables.trace.set(columns("trace", ["time", "metered", "released"]), rows);
-    return drawTrace(find("trace-chart"), view, { metered_s: this.#context.interval_s, range: this.#extent() });
+    return drawTrace(find("trace-chart"), view, { metered_s: this.#viewContext.interval_s, range: this.#extent() });
   }
 
-  /** ⑤ */
   #showStrips() {
     const { strips } = this.#view;
     find("attacker-trained").textContent = this.#view.trained_on ? say("strips.trained", { data: this.#view.trained_on }) : "";
@@ -100,7 +100,6 @@ export class Panels {
     this.tables.strips.set(columns("strips", names), () => stripRows(strips, hasTruth));
   }
 
-  /** ⑥ */
   async #showVisibility() {
     const rows = this.#view.visibility;
     const chart = find("visibility-chart");
@@ -112,7 +111,6 @@ export class Panels {
     if (rows !== null) await drawVisibility(chart, rows);
   }
 
-  /** ⑧ */
   #showCost() {
     const { kwh, bill, peak, hourly } = this.#view.cost;
     const amount = (value) => money(value, bill.currency);
@@ -129,9 +127,9 @@ export class Panels {
     return drawHourly(chart, hourly);
   }
 
-  /** ⑨ Only the marker follows the slider; the curves do not depend on it. */
+  /** Move the marker to the ε of the slider; the curves themselves do not depend on it. */
   async moveMarker(context) {
-    this.#context = context;
+    this.#boundsContext = context;
     const curves = this.#bounds;
     if (!curves) return;
     const { epsilon, unit } = context;
@@ -139,8 +137,8 @@ export class Panels {
     find("bounds-summary").textContent = say("bounds.summary", {
       epsilon: plain(epsilon),
       unit,
-      universal: ofHundred(curves.universal[nearest]),
-      floor: ofHundred(curves.floor),
+      universal: outOf100(curves.universal[nearest]),
+      floor: outOf100(curves.floor),
     });
     find("bounds-meaning").textContent = curves.sentences[0];
     find("bounds-note").textContent = curves.lower === null ? say("bounds.only_laplace") : "";
@@ -154,7 +152,7 @@ const columns = (panel, names) => names.map((name) => say(`${panel}.columns.${na
 
 const span = ([low = null, high]) => (low === null ? "–" : low === high ? watts(low) : `${watts(low)} … ${watts(high)}`);
 
-/** Finds the least and most of the row that covers a time; `length` is that of one reading [ms]. */
+/** Returns a function that finds the row for a time; `length` is the length of a reading [ms]. */
 function rowAt(points, length) {
   const stretches = points.length > 1 ? (points.at(-1)[0] - points[0][0]) / (points.length - 1) : 0;
   const end = points.at(-1)[0] + Math.max(length, stretches);

@@ -1,46 +1,81 @@
-// ① Readings: a dropped or chosen file, or an example home.
+// Where readings come from: a file that is dropped or chosen, or an example home.
 
 import { api } from "./api.js";
+import { releasedIntervals } from "./controls.js";
 import { create, find } from "./dom.js";
+import { homeChange } from "./store.js";
 import { say, sayOr } from "./texts.js";
 
 const FIELDS = ["tz", "unit", "stamp", "time_column", "value_column", "building"];
 
-/** Wires the ways to get readings; `open(session, isExample)` is called with what the server read. */
-export function wireSources(about, { open, busy, problem }) {
+/** Wires the file field, the drop area and the examples; readings that were read go into the store. */
+export function wireSources(store, about, { busy, problem }) {
   const take = async (ask, isExample) => {
+    const turn = store.expect("session");
+    const homeBefore = store.values.home;
     busy(true);
     try {
-      await open(await ask(), isExample);
+      const session = await ask();
+      const home = session.home ?? (await typicalHome(about));
+      if (turn.isCurrent()) open(session, home, isExample, store.values.home !== homeBefore);
+      else forget(session);
     } catch (error) {
-      const told = inPageWords(error.message);
-      if (told !== error.message) find("read-options").parentElement.open = true;
-      problem(told);
+      if (turn.isCurrent()) report(error);
     } finally {
       busy(false);
     }
   };
-  const upload = (file) => file && take(() => api.upload(file, readOptions()), false);
 
+  const open = (session, home, isExample, keepHome) => {
+    const { values } = store;
+    const kind = session.home ? (isExample ? "example" : "file") : "typical";
+    // A home that was changed while the file was being read is the later choice.
+    const homeChoice = keepHome ? {} : homeChange(home, { kind, name: session.name }, values);
+    if (values.session) forget(values.session);
+    const every = releasedIntervals(about, session).includes(values.every) ? values.every : null;
+    store.set({ session, isExample, every, ...homeChoice });
+  };
+
+  const report = (error) => {
+    const sentence = inPageWords(error.message);
+    if (sentence !== error.message) find("read-options").parentElement.open = true;
+    problem(sentence);
+  };
+
+  addExamples(about, take);
+  fillReadOptions();
+  const upload = (file) => file && take(() => api.upload(file, readOptions()), false);
+  const field = find("file");
+  const takeChosen = () => {
+    upload(field.files[0]);
+    field.value = "";
+  };
+  field.addEventListener("change", takeChosen);
+  // Somebody may have chosen a file while the page was still loading.
+  takeChosen();
+  wireDrop(upload);
+}
+
+const forget = ({ id }) => api.forget(id).catch(() => {});
+
+/** The home of the first example, to start from if a file does not name any appliances. */
+async function typicalHome(about) {
+  const session = await api.example(about.examples[0].name);
+  forget(session);
+  return session.home;
+}
+
+function addExamples(about, take) {
   find("examples").append(
     ...about.examples.map((example, index) => {
       const text = sayOr(`source.examples.${example.name}`, example.label);
-      const button = create("button", { type: "button", title: example.label, className: index === 0 ? "button" : "button link" }, text);
+      const className = index === 0 ? "button" : "button link";
+      const button = create("button", { type: "button", title: example.label, className }, text);
       button.dataset.example = example.name;
       button.addEventListener("click", () => take(() => api.example(example.name), true));
       return button;
     }),
   );
-  fillReadOptions();
-  const chosen = find("file");
-  const takeChosen = () => {
-    upload(chosen.files[0]);
-    chosen.value = "";
-  };
-  chosen.addEventListener("change", takeChosen);
-  // A file may have been chosen while the page was still loading.
-  takeChosen();
-  wireDrop(upload);
 }
 
 function wireDrop(upload) {
@@ -67,7 +102,7 @@ function fillReadOptions() {
   );
 }
 
-/** A sentence of the reader that names options of the command line, with the names of the fields. */
+/** A sentence that names options of the command line, with the names of the fields instead. */
 export function inPageWords(sentence) {
   return sentence.replace(/--([a-z]+(?:-[a-z]+)*)/g, (option, name) => {
     const field = name.replaceAll("-", "_");

@@ -1,4 +1,5 @@
-// ⑤ On/off strips: truth above guess, mistakes hatched. Drawn as SVG, told as a table beside it.
+// Strips of on and off: the truth above the guess, with mistakes hatched. They are drawn as SVG,
+// and a table gives the same in numbers.
 
 import { duration } from "./format.js";
 import { say } from "./texts.js";
@@ -9,12 +10,12 @@ const BAR = 11;
 const GAP = 3;
 const LONGEST_NAME = 19;
 
-/** Left and right margin [px]: the chart of the readings uses the same, so that times line up. */
+/** Left and right margin [px]. The chart of the readings has the same, so that times line up. */
 export function margins(width) {
   return width < NARROW ? { left: 40, right: 10 } : { left: 144, right: 14 };
 }
 
-/** The stretches where both lists of [start, end] hold; both are sorted. */
+/** The stretches that lie in both sorted lists of [start, end]. */
 export function both(a, b) {
   const found = [];
   for (let i = 0, j = 0; i < a.length && j < b.length; ) {
@@ -27,7 +28,7 @@ export function both(a, b) {
   return found;
 }
 
-/** The stretches of `a` without those of `b`. */
+/** The parts of the stretches `a` that lie outside the stretches `b`. */
 export function without(a, b) {
   const gaps = [];
   let from = -Infinity;
@@ -39,7 +40,7 @@ export function without(a, b) {
   return both(a, gaps);
 }
 
-/** Length of all stretches together [s]. */
+/** Total length of the stretches [s]. */
 export const total = (runs) => runs.reduce((sum, [start, end]) => sum + end - start, 0) / 1000;
 
 /** Draw all strips between two times [ms]. */
@@ -105,7 +106,7 @@ export function split(strip) {
 
 function bar([start, end], y, kind, place) {
   const x = place(start);
-  // A run of seconds in a view of weeks must stay visible.
+  // A run of seconds must stay visible in a view of weeks.
   return make("rect", { x, y, width: Math.max(1, place(end) - x), height: BAR, class: kind });
 }
 
@@ -135,7 +136,7 @@ export function drawLegend(element, hasTruth) {
   );
 }
 
-/** One row per appliance: really on, seen, missed, seen while off. */
+/** One row for each appliance: really on, detected, missed, detected while off. */
 export function stripRows(strips, hasTruth) {
   return strips.map((strip) => {
     if (!hasTruth) return [strip.appliance, duration(total(strip.guess))];
@@ -145,7 +146,7 @@ export function stripRows(strips, hasTruth) {
   });
 }
 
-/** The strips in words, for those who cannot see them. */
+/** The strips in words, for people who cannot see them. */
 export function stripSummary(strips, hasTruth) {
   return stripRows(strips, hasTruth)
     .map(([name, on, seen, , alarm]) =>

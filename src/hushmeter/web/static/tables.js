@@ -1,11 +1,11 @@
-// Every chart can be read as a table instead.
+// A table below every chart, with the same data.
 
 import { create } from "./dom.js";
 import { say } from "./texts.js";
 
 const MOST_ROWS = 400;
 
-/** A collapsed table below a chart; its rows are made when it is open. */
+/** A folded table below a chart; its rows are made when somebody unfolds it. */
 export class ChartTable {
   #rows = () => [];
   #columns = [];
@@ -17,7 +17,7 @@ export class ChartTable {
     details.addEventListener("toggle", () => this.#fill());
   }
 
-  /** Give the headings and a function that makes the rows; null hides the table. */
+  /** Set the headings and a function that makes the rows; null hides the table. */
   set(columns, rows) {
     this.details.hidden = rows === null;
     this.#columns = columns;

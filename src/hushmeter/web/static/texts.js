@@ -1,10 +1,10 @@
-// Finds the texts of the reader's language and puts them on the page.
+// Loads the texts in the reader's language and puts them on the page.
 
 const LANGUAGES = ["en"];
 
 let texts = {};
 
-/** Load the texts of the first language of the reader that there is; English otherwise. */
+/** Load the texts in the first of the reader's languages that exists; otherwise in English. */
 export async function loadTexts() {
   const wanted = navigator.languages.map((tag) => tag.split("-")[0]);
   const language = wanted.find((tag) => LANGUAGES.includes(tag)) ?? LANGUAGES[0];
@@ -16,17 +16,17 @@ export async function loadTexts() {
   }
 }
 
-/** The locale in which numbers and times are written. */
+/** The locale for numbers and times. */
 export const locale = () => texts.locale;
 
-/** The text behind a dotted key, its braces filled in; the key itself where there is none. */
+/** The text of a key such as “noise.title”, with its braces filled in; the key if there is none. */
 export function say(key, values = {}) {
   const found = look(key);
   if (typeof found !== "string") return key;
   return found.replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
 }
 
-/** The text behind a key, or `fallback` where the file has none. */
+/** The text of a key, or `fallback` if there is none. */
 export function sayOr(key, fallback) {
   const found = look(key);
   return typeof found === "string" ? found : fallback;

@@ -1,4 +1,4 @@
-// Which stretch of the readings is drawn: everything, or a window that can be moved.
+// The part of the readings that is shown: all of them, or a window that can be moved.
 
 import { create, fillSelect, find, show } from "./dom.js";
 import { say } from "./texts.js";
@@ -6,12 +6,12 @@ import { say } from "./texts.js";
 const LENGTHS = [["hour", 3600], ["hours4", 14_400], ["day", 86_400], ["week", 604_800], ["month", 2_592_000]];
 const LEAST_READINGS = 20;
 
-/** A window of at most `most` readings on a trace; `changed` is called when it moves. */
+/** A window of at most `most` readings; `changed` is called when somebody moves it. */
 export class TraceWindow {
   start = 0;
   length = 0;
 
-  constructor(most, changed) {
+  constructor(store, most, changed) {
     this.most = most;
     this.changed = changed;
     this.select = create("select", { id: "window-length" });
@@ -20,6 +20,10 @@ export class TraceWindow {
     this.select.addEventListener("change", () => this.#choose(Number(this.select.value)));
     const label = create("label", { htmlFor: "window-length" }, say("trace.window"));
     find("window").append(create("div", { className: "field inline" }, label, this.select), this.earlier, this.later);
+    store.subscribe((names, { session, every }) => {
+      if (names.has("session")) this.#open(session, every);
+      else if (names.has("every") && session) this.#fit(every);
+    });
   }
 
   #button(key, direction) {
@@ -28,16 +32,15 @@ export class TraceWindow {
     return button;
   }
 
-  /** Start over with new readings: everything, or the longest window that the server attacks. */
-  open({ kept, interval_s }, every) {
+  /** Start with new readings: all of them, or the longest window that the server attacks. */
+  #open({ kept, interval_s }, every) {
     Object.assign(this, { readings: kept, interval_s, every, start: 0 });
     const choices = this.#choices();
     this.#fill(choices, choices.at(-1)[0]);
   }
 
-  /** Released in longer intervals, a window must hold two at least: one of them is whole. */
-  fit(every) {
-    if (every === this.every) return;
+  /** A window must hold two released intervals, because then at least one of them is complete. */
+  #fit(every) {
     this.every = every;
     const choices = this.#choices();
     const same = choices.find(([count]) => count >= this.length) ?? choices.at(-1);
@@ -69,7 +72,7 @@ export class TraceWindow {
   }
 
   #showEnds() {
-    // Not `disabled`: a button that is pressed at the end must keep the focus.
+    // The attribute `disabled` would take the keyboard focus away from the button.
     this.earlier.setAttribute("aria-disabled", String(this.start === 0));
     this.later.setAttribute("aria-disabled", String(this.start + this.length >= this.readings));
   }
@@ -88,18 +91,18 @@ export class TraceWindow {
     this.changed();
   }
 
-  /** What a request needs to name the window. */
+  /** The fields of a request that name the window. */
   request() {
     return { start: this.start, length: this.length };
   }
 }
 
-/** First and last moment [ms] of what the server drew, of readings of `interval_s`. */
+/** The start and end [ms] of a view of readings that are `interval_s` seconds long. */
 export function extent({ metered, length }, interval_s) {
   const first = metered[0][0];
   const last = metered.at(-1)[0];
   const unbroken = first + 1000 * interval_s * length;
   if (unbroken > last) return [first, unbroken];
-  // With gaps in between, the end is known to within one stretch of the thinned readings.
+  // With gaps in between, the end is known only to within one stretch of the reduced curve.
   return [first, last + Math.max(1000 * interval_s, (last - first) / (metered.length - 1))];
 }

@@ -1,0 +1,183 @@
+// The controls of the noise: ε, the released interval, the unit of protection, the kind of noise.
+
+import { fillRadios, fillSelect, find, markInvalid, show } from "./dom.js";
+import { bare, duration, plain, typedNumber, watts } from "./format.js";
+import { say, sayOr } from "./texts.js";
+
+const LEAST = 0.01;
+const STEPS_PER_DECADE = 20;
+// The field shows ε with this many digits, and a request carries exactly these.
+const DIGITS = 6;
+// Marks the choice of one appliance in the list of what is protected.
+const ONE = "one ";
+
+/** ε at a position of the slider. The scale is logarithmic, and ε has two digits. */
+export function epsilonAt(position) {
+  return Number((LEAST * 10 ** (position / STEPS_PER_DECADE)).toPrecision(2));
+}
+
+/** The position of the slider nearest to an ε; it is never below 0. */
+export function positionOf(epsilon) {
+  return Math.max(0, Math.round(STEPS_PER_DECADE * Math.log10(epsilon / LEAST)));
+}
+
+/** The ε of an advice with the digits that the field shows, rounded down: never less private. */
+export function roundedDown(epsilon) {
+  const shown = Number(epsilon.toPrecision(DIGITS));
+  if (shown <= epsilon) return shown;
+  const step = 10 ** (Math.floor(Math.log10(epsilon)) - DIGITS + 1);
+  return Number((shown - step).toPrecision(DIGITS));
+}
+
+/**
+ * The released intervals [s] to choose from; null is the metered one. Longer ones are whole
+ * multiples of it, and at least two of them must fit into the readings.
+ */
+export function releasedIntervals(about, { interval_s, kept }) {
+  const longest = (interval_s * kept) / 2;
+  return [null, ...about.resolutions_s.filter((every) => isMultiple(every, interval_s) && every <= longest)];
+}
+
+/** Draws the controls from the store and writes every choice into it. */
+export class NoiseControls {
+  constructor(store, about, { problem }) {
+    this.store = store;
+    this.about = about;
+    this.problem = problem;
+    this.typing = false;
+    const slider = find("slider");
+    Object.assign(slider, { min: 0, max: positionOf(about.limits.max_epsilon), step: 1 });
+    const mechanisms = about.mechanisms.map(({ name, label }) => [name, sayOr(`noise.mechanisms.${name}`, label)]);
+    fillSelect(find("mechanism"), mechanisms, store.values.mechanism);
+    this.#listen();
+    store.subscribe((changed) => this.#draw(changed));
+    this.#draw(new Set(Object.keys(store.values)));
+  }
+
+  #listen() {
+    const { store } = this;
+    find("slider").addEventListener("input", ({ target }) => store.set({ epsilon: epsilonAt(Number(target.value)) }));
+    // Every keystroke that makes a valid number is a choice; the field itself is left alone.
+    find("epsilon").addEventListener("input", ({ target }) => this.#type(target));
+    find("epsilon").addEventListener("change", ({ target }) => this.#endTyping(target));
+    find("protect").addEventListener("change", ({ target }) => {
+      const appliance = target.value.startsWith(ONE) ? target.value.slice(ONE.length) : null;
+      this.#setUnit({ protect: appliance ? "appliance" : target.value, appliance });
+    });
+    find("mechanism").addEventListener("change", ({ target }) => store.set({ mechanism: target.value }));
+    find("redraw").addEventListener("click", () => store.set({ seed: store.values.seed + 1 }));
+  }
+
+  #type(field) {
+    const epsilon = this.#typed(field.value);
+    this.typing = true;
+    markInvalid(field, epsilon === null);
+    if (epsilon !== null) this.store.set({ epsilon });
+  }
+
+  #endTyping(field) {
+    const wrong = this.#typed(field.value) === null;
+    this.typing = false;
+    if (wrong) this.problem(say("noise.problem", { most: this.about.limits.max_epsilon }));
+    markInvalid(field, false);
+    this.#drawEpsilon();
+  }
+
+  /** The ε in the field, or null if it is not valid. */
+  #typed(text) {
+    const epsilon = Number(typedNumber(text).toPrecision(DIGITS));
+    return epsilon > 0 && epsilon <= this.about.limits.max_epsilon ? epsilon : null;
+  }
+
+  /** Choose a unit of protection; a span that it does not have is replaced by its first one. */
+  #setUnit(changes) {
+    const { protect, span } = { ...this.store.values, ...changes };
+    const spans = this.#spans(protect);
+    this.store.set({ ...changes, span: spans.includes(span) ? span : spans[0] });
+  }
+
+  #spans(protect) {
+    return unique(this.about.units.filter((unit) => unit.protect === protect).map((unit) => unit.span));
+  }
+
+  /** Set everything at once, as advice does; `every_s` is the released interval [s]. */
+  apply({ epsilon, mechanism, span, every_s, appliance }) {
+    const every = every_s === this.store.values.session.interval_s ? null : every_s;
+    this.store.set({ epsilon: roundedDown(epsilon), mechanism, protect: "appliance", span, appliance, every });
+  }
+
+  #draw(changed) {
+    const any = (...names) => names.some((name) => changed.has(name));
+    if (any("home", "protect", "appliance", "span")) this.#drawUnits();
+    if (any("session", "every")) this.#drawIntervals();
+    if (any("mechanism")) this.#drawMechanism();
+    this.#drawEpsilon(changed);
+  }
+
+  #drawUnits() {
+    const { home, protect, span, appliance } = this.store.values;
+    const protects = unique(this.about.units.map((unit) => unit.protect));
+    const choices = protects.map((name) => [name, sayOr(`noise.protects.${name}`, name)]);
+    const single = (home?.appliances ?? []).map(({ name }) => [ONE + name, say("noise.protect_one", { name })]);
+    choices.splice(protects.indexOf("appliance") + 1, 0, ...single);
+    fillSelect(find("protect"), choices, appliance ? ONE + appliance : protect);
+    const labels = this.#spans(protect).map((name) => [name, sayOr(`noise.spans.${name}`, name)]);
+    fillRadios(find("spans"), "span", labels, span, (chosen) => this.store.set({ span: chosen }));
+  }
+
+  #drawIntervals() {
+    const { session, every } = this.store.values;
+    if (!session) return;
+    const intervals = releasedIntervals(this.about, session);
+    const choices = intervals.map((interval) => [interval, duration(interval ?? session.interval_s)]);
+    fillRadios(find("every"), "every", choices, every, (chosen) => this.store.set({ every: chosen }));
+    show(find("every-choice"), intervals.length > 1);
+  }
+
+  #drawMechanism() {
+    const { mechanism } = this.store.values;
+    find("mechanism").value = mechanism;
+    find("mechanism-hint").textContent = sayOr(`noise.mechanism_hints.${mechanism}`, "");
+  }
+
+  #drawEpsilon(changed = new Set()) {
+    const { epsilon, seed } = this.store.values;
+    const slider = find("slider");
+    const field = find("epsilon");
+    const position = positionOf(epsilon);
+    slider.value = position;
+    slider.style.setProperty("--share", `${(100 * position) / Number(slider.max)}%`);
+    slider.setAttribute("aria-valuetext", say("noise.value", { epsilon: plain(epsilon), unit: this.unit() }));
+    // A text that somebody is typing is never replaced, except by a later choice of another ε.
+    const chosenElsewhere = changed.has("epsilon") && this.#typed(field.value) !== epsilon;
+    if (chosenElsewhere) this.typing = false;
+    if (!this.typing) field.value = bare(epsilon, DIGITS);
+    if (chosenElsewhere) markInvalid(field, false);
+    find("unit-sentence").textContent = say("noise.unit", { unit: this.unit() });
+    find("every-now").textContent = this.everyWords();
+    find("seed-note").textContent = say("noise.seed", { seed });
+  }
+
+  /** The unit of protection in plain words. */
+  unit({ protect, span, appliance } = this.store.values) {
+    if (appliance) return say(`noise.units.one.${span}`, { name: appliance });
+    const found = this.about.units.find((unit) => unit.protect === protect && unit.span === span);
+    return sayOr(`noise.units.${protect}.${span}`, found?.label ?? span);
+  }
+
+  /** How often a reading is released, if that is less often than it was metered. */
+  everyWords() {
+    const { every } = this.store.values;
+    return every ? say("every.now", { every: duration(every) }) : "";
+  }
+
+  /** Show the width of the noise and δ, which the server computes. */
+  showNoise({ scale_w, delta }) {
+    const promise = delta ? ` ${say("noise.delta", { delta: delta.toExponential(0) })}` : "";
+    find("noise-scale").textContent = say("noise.scale", { watts: watts(scale_w) }) + promise;
+  }
+}
+
+const unique = (values) => [...new Set(values)];
+
+const isMultiple = (every, interval) => every > interval && Math.abs(every / interval - Math.round(every / interval)) < 1e-9;

@@ -1,0 +1,163 @@
+"""Answers of the server that arrive late never replace a later choice of the person.
+
+Each test holds one answer back, makes another choice, and then lets the answer through.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import hushmeter as hm
+from tests.web.chromium import open_example, wait_until_drawn
+
+MOST_WAITS = 3000
+
+
+@pytest.fixture
+def hold(page):
+    """A function that holds back the requests to a route; it returns the list of held requests."""
+
+    def hold_route(route):
+        held = []
+        page.route(f"**/api/{route}", lambda request: held.append(request))
+        return held
+
+    return hold_route
+
+
+def wait_for(page, held):
+    """Wait until the page has sent a request that is held back."""
+    for _ in range(MOST_WAITS):
+        if held:
+            return held[0]
+        page.wait_for_timeout(20)
+    raise AssertionError("the page did not send the request")
+
+
+def let_through(page, held, route):
+    """Let a held request reach the server, and wait until the page has handled the answer."""
+    with page.expect_response(f"**/api/{route}"):
+        wait_for(page, held).continue_()
+    page.wait_for_timeout(100)
+    page.unroute(f"**/api/{route}")
+    wait_until_drawn(page)
+
+
+def save_home(folder, *appliances):
+    hm.Home([hm.Appliance(*one) for one in appliances], tolerance=20.0).save(folder / "home.toml")
+    return folder / "home.toml"
+
+
+def prepare(page, held):
+    """Click on the download and return what the page asks the server to release."""
+    page.click("#prepare")
+    return wait_for(page, held).request.post_data_json
+
+
+def test_a_home_that_is_read_late_leaves_the_typed_epsilon_alone(page, page_server, hold, tmp_path):
+    open_example(page, page_server)
+    homes, releases = hold("homes/read"), hold("release")
+    page.set_input_files("#home-file", save_home(tmp_path, ("kettle", 1900.0)))
+    wait_for(page, homes)
+    # The person is still typing when the home arrives: the field keeps the focus.
+    page.fill("#epsilon", "2")
+    let_through(page, homes, "homes/read")
+    assert page.inner_text("#home-title") == "1 appliance"
+    assert page.input_value("#epsilon") == "2"
+    assert "ε = 2 for" in page.inner_text("#download-stake")
+    request = prepare(page, releases)
+    assert request["epsilon"] == 2
+    assert [one["name"] for one in request["home"]["appliances"]] == ["kettle"]
+
+
+def test_half_a_number_is_not_replaced_by_a_late_home(page, page_server, hold, tmp_path):
+    open_example(page, page_server)
+    homes = hold("homes/read")
+    page.set_input_files("#home-file", save_home(tmp_path, ("kettle", 1900.0)))
+    wait_for(page, homes)
+    page.fill("#epsilon", "0.")
+    let_through(page, homes, "homes/read")
+    page.keyboard.type("5")
+    page.keyboard.press("Tab")
+    wait_until_drawn(page)
+    assert page.input_value("#epsilon") == "0.5"
+    assert "ε = 0.5" in page.locator("#sentences li").first.inner_text()
+
+
+def test_an_edit_is_kept_when_an_older_home_arrives(page, page_server, hold, tmp_path):
+    open_example(page, page_server)
+    homes, releases = hold("homes/read"), hold("release")
+    page.set_input_files("#home-file", save_home(tmp_path, ("sauna", 6000.0)))
+    wait_for(page, homes)
+    page.click("#home-edit")
+    page.fill("#home-rows .appliance:nth-child(6) .appliance-watts", "1800")
+    let_through(page, homes, "homes/read")
+    assert page.inner_text("#home-source") == "You entered these appliances."
+    request = prepare(page, releases)
+    watts = {one["name"]: one["watts"] for one in request["home"]["appliances"]}
+    assert watts["kettle"] == 1800
+    assert "sauna" not in watts
+
+
+def test_the_later_choice_of_readings_wins(page, page_server, hold, tmp_path):
+    page.goto(page_server)
+    rows = "\n".join(f"2024-01-01T{hour:02d}:00:00Z,{100 + hour}" for hour in range(24))
+    (tmp_path / "slow.csv").write_text(f"time,power [W]\n{rows}\n", encoding="utf-8")
+    uploads = hold("traces")
+    page.set_input_files("#file", tmp_path / "slow.csv")
+    wait_for(page, uploads)
+    page.click("#examples button")
+    page.wait_for_selector("#file-title:has-text('evening')")
+    let_through(page, uploads, "traces")
+    assert "evening" in page.inner_text("#file-title")
+    assert "kettle" in page.inner_text("#home-chips")
+
+
+def test_files_of_other_settings_are_not_offered(page, page_server, hold, tmp_path):
+    open_example(page, page_server)
+    homes = save_home(tmp_path, ("kettle", 1900.0))
+    page.set_input_files("#home-file", homes)
+    page.wait_for_selector("#home-title:has-text('1 appliance')")
+    releases = hold("release")
+    assert prepare(page, releases)["epsilon"] == 1
+    page.fill("#epsilon", "2")
+    let_through(page, releases, "release")
+    assert page.locator("#save-data").count() == 0
+    assert "changed the settings" in page.inner_text("#prepared")
+    page.click("#prepare")
+    page.wait_for_selector("#save-receipt")
+    with page.expect_download() as download:
+        page.click("#save-receipt")
+    download.value.save_as(tmp_path / "receipt.json")
+    receipt = json.loads((tmp_path / "receipt.json").read_text(encoding="utf-8"))
+    assert receipt["epsilon"] == pytest.approx(2)
+    assert "releases" not in page.inner_text("#prepared"), "the dropped answer reached nobody"
+    page.locator("#slider").fill("30")
+    assert page.locator("#save-data").count() == 0
+
+
+def test_late_advice_about_another_home_is_dropped(page, page_server, hold, tmp_path):
+    open_example(page, page_server)
+    advice = hold("advise")
+    page.click("#advice-find")
+    wait_for(page, advice)
+    page.set_input_files("#home-file", save_home(tmp_path, ("sauna", 6000.0)))
+    page.wait_for_selector("#home-title:has-text('1 appliance')")
+    let_through(page, advice, "advise")
+    assert page.inner_text("#advice-answer") == ""
+
+
+def test_a_release_waits_for_valid_fields(page, page_server, hold):
+    open_example(page, page_server)
+    releases = hold("release")
+    page.click("#home-edit")
+    watts = page.locator("#home-rows .appliance:nth-child(2) .appliance-watts")
+    watts.fill("-5")
+    page.click("#prepare")
+    assert "not valid" in page.inner_text("#error p")
+    assert releases == []
+    watts.fill("120")
+    request = prepare(page, releases)
+    assert request["home"]["appliances"][1]["watts"] == 120
