@@ -14,7 +14,7 @@ from scipy.stats import chi2, laplace, norm
 from hushmeter import Appliance, Gaussian, Home, Laplace, Staircase, Trace, score, synth
 from hushmeter.attack.bayes import Bayes
 from hushmeter.attack.contract import check_attacker
-from hushmeter.attack.hmm import state_laws
+from hushmeter.attack.hmm import states as learning
 from hushmeter.attack.hmm.emission import (
     NoisyEmission,
     convolved,
@@ -22,7 +22,7 @@ from hushmeter.attack.hmm.emission import (
     laplace_log_density,
     noisy_log_density,
 )
-from hushmeter.attack.hmm.state_laws import cut_ranges, learn_slack, learn_states
+from hushmeter.attack.hmm.states import cut_ranges, learn_slack, learn_states
 from hushmeter.errors import DataError, InputError, NotFittedError
 
 MECHANISMS = [
@@ -268,10 +268,10 @@ def brute_cut(values: np.ndarray, count: int) -> float:
     for cuts in combinations(range(1, total), count - 1):
         parts = np.split(ordered, cuts)
         borders_differ = all(a[-1] < b[0] for a, b in pairwise(parts))
-        if borders_differ and min(part.size for part in parts) >= state_laws.LEAST:
-            cost = count * state_laws.PENALTY * np.log(total)
+        if borders_differ and min(part.size for part in parts) >= learning.LEAST:
+            cost = count * learning.PENALTY * np.log(total)
             for part in parts:
-                spread = 0.5 * np.log(part.var() + state_laws.FLOOR**2)
+                spread = 0.5 * np.log(part.var() + learning.FLOOR**2)
                 cost += part.size * (spread - np.log(part.size / total))
             costs.append(cost)
     return min(costs, default=np.inf)
@@ -312,10 +312,10 @@ def test_slack_is_for_errors_that_last(rng):
         trace = Trace(power.sum(axis=1), 6.0, states=states, power=power)
         return learn_slack(trace, learn_states(trace, home, 1, 1, 1, 2))
 
-    median, model = chi2.median(1), 3.0**2 + state_laws.SHARPEST**2
+    median, model = chi2.median(1), 3.0**2 + learning.SHARPEST**2
     one, other = (norm.isf(1e-6) / (2 * chi2.pdf(median, 1) * median * n**0.5) for n in (2000, 400))
     most = np.sqrt(9 * (1 + one) - model)
-    least = np.sqrt(state_laws.SLACK_WINDOW * 9 * (1 - other) - model)
+    least = np.sqrt(learning.SLACK_WINDOW * 9 * (1 - other) - model)
     assert (most, least) == pytest.approx((1.41, 2.60), abs=0.01)
     assert slack(rng.normal(0, 3, 8000)) < most
     assert slack(np.repeat(rng.normal(0, 3, 400), 20)) > least

@@ -7,8 +7,7 @@ import pytest
 
 from hushmeter import Appliance, Home, Laplace, Trace, score, synth
 from hushmeter.attack.contract import check_attacker
-from hushmeter.attack.factorial_hmm import FactorialHmm
-from hushmeter.attack.hmm.gaussian_chain import fit_chain
+from hushmeter.attack.factorial_hmm import FactorialHmm, fit_chain
 from hushmeter.errors import DataError, InputError, NotFittedError
 
 

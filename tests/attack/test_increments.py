@@ -47,7 +47,7 @@ def test_an_appliance_is_on_where_any_increment_is():
         [False, True, False],
     ]
     assert parts.power(rows).tolist() == [[0, 0, 110], [60, 1800, 0], [0, 2000, 0]]
-    chances = parts.collapse_chances(np.array([[0.1, 0.2, 0.7, 0.0]]))
+    chances = parts.collapse_probabilities(np.array([[0.1, 0.2, 0.7, 0.0]]))
     assert chances.tolist() == [[0.1, 0.7, 0.0]]
 
 

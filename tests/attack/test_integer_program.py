@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from hushmeter.attack.alip_rules import fill_boxes
-from hushmeter.attack.integer_program import AidedIntegerProgram, IntegerProgram
+from hushmeter.attack.integer_program import AidedIntegerProgram, IntegerProgram, fill_boxes
 from hushmeter.errors import InputError, UnknownNameError
 from hushmeter.home import Appliance, Home
 from hushmeter.trace import Trace

@@ -73,7 +73,7 @@ def test_nothing_is_overwritten_unasked(tmp_path):
 
 def test_another_attacker_is_refused(tmp_path):
     MultiShot(HOME).save(tmp_path / "a.npz")
-    with pytest.raises(DataError, match="holds the attacker 'multi-shot', not 'sparse-hmm'"):
+    with pytest.raises(DataError, match="contains the attacker 'multi-shot', not 'sparse-hmm'"):
         SuperStateHmm.load(tmp_path / "a.npz")
 
 
@@ -97,22 +97,22 @@ def test_a_pickle_is_never_opened(tmp_path):
 
     path = tmp_path / "a.npz"
     path.write_bytes(pickle.dumps(Bomb()))
-    with pytest.raises(DataError, match="is no saved attacker"):
+    with pytest.raises(DataError, match="is not a saved attacker"):
         load_attacker(path)
     np.savez(path, header=np.array([Bomb()], object))
-    with pytest.raises(DataError, match="is no saved attacker"):
+    with pytest.raises(DataError, match="is not a saved attacker"):
         load_attacker(path)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda h, a: h.update(format="other"), "is no saved attacker"),
+        (lambda h, a: h.update(format="other"), "is not a saved attacker"),
         (lambda h, a: h.update(version=99), "another version"),
         (lambda h, a: h.update(attacker="nobody"), "no attacker named 'nobody'"),
         (lambda h, a: h.update(home="power ="), "damaged"),
         (lambda h, a: h.pop("learnt"), "damaged"),
-        (lambda h, a: h["learnt"]["dict"].append(["home", 1]), "nothing an attacker learns"),
+        (lambda h, a: h["learnt"]["dict"].append(["home", 1]), "which no attacker learns"),
         (lambda h, a: h["learnt"]["dict"].append(["x_", {"code": 1}]), "damaged"),
         (lambda h, a: h["parameters"]["dict"].append(["colour", 1]), "damaged"),
         (lambda h, a: a.pop(next(iter(set(a) - {HEADER}))), "damaged"),

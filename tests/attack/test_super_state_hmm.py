@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from hushmeter import synth
-from hushmeter.attack.hmm import sparse_chain
-from hushmeter.attack.hmm.peak_states import find_states, quantise
-from hushmeter.attack.super_state_hmm import SuperStateHmm
+from hushmeter.attack import super_state_hmm
+from hushmeter.attack.super_state_hmm import SuperStateHmm, find_states, quantise
 from hushmeter.errors import NotFittedError
 from hushmeter.home import Appliance, Home
 from hushmeter.trace import Trace
@@ -108,7 +107,7 @@ def full_decoder_scores(length):
     return path_score(model, path, mains), dense_path_score(model, list(model[0]), mains)
 
 
-@pytest.mark.parametrize("length", [500, sparse_chain.BLOCK + 4000])
+@pytest.mark.parametrize("length", [500, super_state_hmm.BLOCK + 4000])
 def test_the_full_decoder_finds_the_best_path(length):
     found, best = full_decoder_scores(length)
     assert found == pytest.approx(best, rel=1e-10)
@@ -116,10 +115,10 @@ def test_the_full_decoder_finds_the_best_path(length):
 
 @pytest.mark.parametrize("block", [64, 7, 1])
 def test_any_block_size_finds_the_best_path(monkeypatch, block):
-    monkeypatch.setattr(sparse_chain, "BLOCK", block)
+    monkeypatch.setattr(super_state_hmm, "BLOCK", block)
     # The block size is frozen into compiled code: run it as plain Python.
     for name in ("_forward", "_trace", "_clear", "_step"):
-        monkeypatch.setattr(sparse_chain, name, getattr(sparse_chain, name).py_func)
+        monkeypatch.setattr(super_state_hmm, name, getattr(super_state_hmm, name).py_func)
     found, best = full_decoder_scores(500)
     assert found == pytest.approx(best, rel=1e-12)
 

@@ -1,4 +1,7 @@
-"""Attackers: from meter readings back to what was on (Sections II, IV and V-E of the paper)."""
+"""Attackers, which infer from meter readings which appliances were on (Sections II, IV, V-E).
+
+There is one module per attacker; `hmm` and `sums` contain what several attackers share.
+"""
 
 from __future__ import annotations
 

@@ -63,12 +63,15 @@ class Observation:
         Mains [W].
     run_starts : array of bool, shape (T,)
         True at the first reading of each contiguous run: at reading 0 and after every gap.
+    rng : Generator
+        Randomness of the attacker's rounding.
     first_state : array of bool, shape (N,), or None
         State at the first reading, if the attacker was given it.
     """
 
     readings: FloatArray
     run_starts: BoolArray
+    rng: np.random.Generator
     first_state: BoolArray | None = None
 
     def __len__(self) -> int:
@@ -198,7 +201,7 @@ class Attacker(ABC):
         InputError, DataError
             If the readings or the initial state are not valid.
         """
-        return self._predict(self._see(readings, initial_state), np.random.default_rng(rng))
+        return self._predict(self._see(readings, initial_state, rng))
 
     def predict_power(
         self, readings: Observed, *, initial_state: ArrayLike | None = None, rng: RngLike = None
@@ -207,23 +210,19 @@ class Attacker(ABC):
 
         The parameters are those of `predict`.
         """
-        seen = self._see(readings, initial_state)
-        power = self._predict_power(seen, np.random.default_rng(rng))
+        power = self._predict_power(self._see(readings, initial_state, rng))
         if power is None:
+            # Through the public method, so that a subclass may override it alone.
             states = self.predict(readings, initial_state=initial_state, rng=rng)
             return states * self.home.powers
         return power
 
-    def _predict(self, seen: Observation, rng: np.random.Generator) -> BoolArray:
-        """Predicted states (T, N) of a checked observation."""
+    def _predict(self, seen: Observation) -> BoolArray:
+        """Predicted states, shape (T, N), of a checked observation."""
         raise NotImplementedError(f"{type(self).__name__} must implement _predict.")
 
-    def _predict_power(
-        self,
-        seen: Observation,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> FloatArray | None:
-        """Predicted power [W], shape (T, N); None for states times mean powers."""
+    def _predict_power(self, seen: Observation) -> FloatArray | None:  # noqa: ARG002
+        """Predicted power [W], shape (T, N); None means states times mean powers."""
         return None
 
     @property
@@ -274,11 +273,17 @@ class Attacker(ABC):
                 f"the {self.name} attacker learns from sub-metered data: call fit(trace) first."
             )
 
-    def _see(self, readings: Observed, initial_state: ArrayLike | None) -> Observation:
+    def _see(
+        self, readings: Observed, initial_state: ArrayLike | None = None, rng: RngLike = None
+    ) -> Observation:
         """The checked input of a prediction."""
         values, starts = self._observe(readings)
         first = None if initial_state is None else self._initial_state(initial_state)
-        return Observation(values, starts, first)
+        return Observation(values, starts, np.random.default_rng(rng), first)
+
+    def _start(self, seen: Observation) -> BoolArray:
+        """State from which the attacker starts, shape (N,); all off if it was not given."""
+        return self._initial_state(seen.first_state)
 
     def _observe(self, readings: Observed) -> tuple[FloatArray, BoolArray]:
         """Readings [W] and where their contiguous runs start."""
@@ -290,10 +295,6 @@ class Attacker(ABC):
         starts = np.zeros(values.size, np.bool_)
         starts[0] = True
         return values, starts
-
-    def _jumps(self, readings: Observed, *, signed: bool) -> FloatArray:
-        values, starts = self._observe(readings)
-        return jumps(values, starts, signed=signed)
 
     def _initial_state(self, state: ArrayLike | None) -> BoolArray:
         """The checked initial state, shape (N,); everything off if it is None."""
@@ -307,6 +308,26 @@ class Attacker(ABC):
         if not np.isin(array, (0, 1)).all():
             raise InputError("initial_state must be 0 or 1 for every appliance.")
         return array.astype(np.bool_)
+
+
+class ProbabilisticAttacker(Attacker):
+    """An attacker that also gives the probability that each appliance is on.
+
+    A subclass implements `_predict_proba` in addition to `_predict`.
+    """
+
+    def predict_proba(
+        self, readings: Observed, *, initial_state: ArrayLike | None = None, rng: RngLike = None
+    ) -> FloatArray:
+        """Predict the probability that each appliance is on, shape (T, N).
+
+        The parameters are those of `predict`.
+        """
+        return self._predict_proba(self._see(readings, initial_state, rng))
+
+    def _predict_proba(self, seen: Observation) -> FloatArray:
+        """Probability of on, shape (T, N), for a checked observation."""
+        raise NotImplementedError(f"{type(self).__name__} must implement _predict_proba.")
 
 
 def check_mechanism(mechanism: Any) -> NoiseDistribution | None:

@@ -1,22 +1,24 @@
-"""The noise-aware Bayes attacker: the strongest honest one, who knows the mechanism."""
+"""The Bayes attacker: exact posterior probabilities under the known noise distribution."""
 
 from __future__ import annotations
 
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from hushmeter.attack.base import Attacker, NoiseDistribution, Observed, check_mechanism
-from hushmeter.attack.hmm.beam import BeamSearch
-from hushmeter.attack.hmm.load_model import Known, LoadModel
-from hushmeter.attack.hmm.state_laws import SHARPEST, learn_slack, learn_states
-from hushmeter.attack.hmm.transitions import check_states, count_chain
+from hushmeter.attack.base import (
+    NoiseDistribution,
+    Observation,
+    ProbabilisticAttacker,
+    check_mechanism,
+)
+from hushmeter.attack.hmm.chains import check_states, count_transitions
+from hushmeter.attack.hmm.loads import BeamSearch, Known, LoadModel
+from hushmeter.attack.hmm.states import SHARPEST, learn_slack, learn_states
 from hushmeter.checks import (
     BoolArray,
     FloatArray,
     IntArray,
-    RngLike,
     non_negative,
     one_of,
     positive,
@@ -27,66 +29,68 @@ from hushmeter.home import Home
 from hushmeter.trace import Trace
 
 
-class Bayes(Attacker):
-    """The probability of every state given all readings, under the law of the noise.
-
-    The home is a set of independent chains, one per appliance and one for the load that nobody
-    meters. In joint state s a reading has the density of N(μ_s, σ_s²) convolved with the law of
-    the mechanism's noise. Forward–backward over the joint space, one chain at a time, gives
-    P(on | all readings); an appliance is called on where that exceeds ½, which maximises the
-    expected accuracy.
-
-    Noise that is independent from reading to reading is averaged out over an appliance's run:
-    this is the attacker that shows what an ε per reading protects.
+class Bayes(ProbabilisticAttacker):
+    """Bayes attacker: the probability of every state given all readings and the noise.
 
     Parameters
     ----------
     home : Home
     mechanism : Laplace, Staircase, Gaussian or None
-        What made the noise, as far as the attacker knows; None for readings without noise.
+        Mechanism whose noise distribution the attacker knows (see `Attacker.knows`); None for
+        readings without noise.
     decoder : {"marginal", "viterbi"}
-        The most probable state of each appliance at each reading, or the most probable path.
+        The most probable state of each appliance at each reading, or the most probable joint
+        path.
     most_levels, most_idle, most_unmetered : int
-        Largest numbers of on-states and idle states of an appliance and of unmetered levels; the
-        training data decides how many there are.
+        Largest numbers of on-states and idle states of an appliance, and of levels of the
+        unmetered load. The training data decides how many are used.
     budget : int
-        Appliances are given more than two states only while their joint space stays within it.
+        Largest number of joint states of the appliances up to which an appliance gets more than
+        two states.
     exact_states : int
-        Up to so many joint states the marginals are exact; beyond, only the most probable ones
-        are followed (`BeamSearch`).
+        Largest number of joint states for which the recursions are exact. Beyond it only the
+        most probable joint states are followed (`BeamSearch`).
     width : int
-        Joint states that are followed then.
+        Number of joint states that are followed then.
     prior : float
-        Readings' worth of belief in a memoryless chain that is added to the counted transitions.
+        Weight, in readings, of a chain without memory that is added to the counted transitions.
     outlier : float
         Share of readings that no state explains.
 
     Attributes
     ----------
     means_, variances_ : tuples of arrays
-        Per appliance, and last for the unmetered load, the mean [W] and variance [W²] of the
-        states' power: idle states first, then on-states.
-    idle_ : array, shape (N + 1,)
+        Mean [W] and variance [W²] of the power in each state, per appliance and last for the
+        unmetered load; idle states first, then on-states.
+    idle_ : array of int, shape (N + 1,)
         Number of idle states of each.
     transitions_, initial_ : tuples of arrays
-        Their chains.
+        Transition matrices and initial distributions of the chains.
     base_load_ : float
-        Mean of the unmetered load [W].
+        Mean of the unmetered load. [W]
     slack_ : float
-        See `learn_slack` [W].
+        Additional standard deviation of every state: see `learn_slack`. [W]
     approximation_ : str
         "exact" or "beam".
 
     Notes
     -----
-    Fit on readings without noise. An appliance that never runs in the training data keeps the
-    home's power and is all but ruled out; one that never stops likewise. A gap in a trace starts
-    all chains anew from their long-run law. Readings below the base load are taken as such: the
-    nearest states are the idle ones.
+    The home is a set of independent chains, one per appliance and one for the unmetered load. In
+    joint state s, a reading has the density of N(μ_s, σ_s²) convolved with the noise distribution.
+    The forward–backward algorithm over the joint states, one chain at a time, gives
+    P(on | all readings). An appliance is predicted to be on where this exceeds ½, which maximises
+    the expected accuracy.
+
+    Noise that is independent from reading to reading is averaged out over an appliance's run, so
+    this attacker shows how little an ε per reading protects a run.
+
+    Fit the attacker on readings without noise. An appliance that never runs in the training data
+    keeps the home's power and has a very small probability of on; one that never stops has a very
+    small probability of off. After a gap all chains start again from their long-run distribution.
     """
 
     name: ClassVar[str] = "bayes"
-    needs: ClassVar[str] = "sub-metered training data; the mechanism, where there is noise"
+    needs: ClassVar[str] = "sub-metered training data; the mechanism, if there is noise"
     assumes: ClassVar[str] = "appliances switch independently; the noise distribution is known"
     uses_noise: ClassVar[bool] = True
 
@@ -120,58 +124,40 @@ class Bayes(Attacker):
             raise InputError(f"outlier must be a share below 1, got {outlier}.")
 
     def fit(self, trace: Trace) -> Self:
-        """Learn states, chains and the unmetered load from readings with their truth."""
+        """Learn states, chains and the unmetered load from readings with true states."""
         super().fit(trace)
-        laws = learn_states(
+        states = learn_states(
             trace, self.home, self.most_levels, self.most_idle, self.most_unmetered, self.budget
         )
         chains = [
-            count_chain(labels, means.size, trace.run_starts, self.prior)
-            for labels, means in zip(laws.labels, laws.means, strict=True)
+            count_transitions(labels, means.size, trace.run_starts, self.prior)
+            for labels, means in zip(states.labels, states.means, strict=True)
         ]
-        self.means_, self.variances_ = laws.means, laws.variances
-        self.idle_ = np.array(laws.idle)
+        self.means_, self.variances_ = states.means, states.variances
+        self.idle_ = np.array(states.idle)
         self.transitions_ = tuple(matrix for matrix, _ in chains)
-        self.initial_ = tuple(law for _, law in chains)
+        self.initial_ = tuple(initial for _, initial in chains)
         self.base_load_ = float(self.means_[-1] @ self.initial_[-1])
-        self.slack_ = learn_slack(trace, laws)
+        self.slack_ = learn_slack(trace, states)
         self.approximation_ = self._approximation()
         return self
 
-    def predict_proba(
-        self,
-        readings: Observed,
-        *,
-        initial_state: ArrayLike | None = None,
-        rng: RngLike = None,  # noqa: ARG002
-    ) -> FloatArray:
+    def _predict_proba(self, seen: Observation) -> FloatArray:
         """P(on | all readings) of every appliance, shape (T, N)."""
-        return self._marginals(readings, initial_state)[0]
+        return self._marginals(seen)[0]
 
-    def predict(
-        self,
-        readings: Observed,
-        *,
-        initial_state: ArrayLike | None = None,
-        rng: RngLike = None,  # noqa: ARG002
-    ) -> BoolArray:
-        """States (T, N); a given initial state is row 0 as it is."""
+    def _predict(self, seen: Observation) -> BoolArray:
+        """States (T, N); a given initial state is row 0."""
         if self.decoder == "viterbi":
-            on: BoolArray = self._path(readings, initial_state) >= self.idle_[:-1]
+            on: BoolArray = self._path(seen) >= self.idle_[:-1]
             return on
-        return self._marginals(readings, initial_state)[0] > 0.5
+        return self._marginals(seen)[0] > 0.5
 
-    def predict_power(
-        self,
-        readings: Observed,
-        *,
-        initial_state: ArrayLike | None = None,
-        rng: RngLike = None,  # noqa: ARG002
-    ) -> FloatArray:
-        """Power [W], shape (T, N): of the path's states, or of the likeliest level on or off."""
+    def _predict_power(self, seen: Observation) -> FloatArray:
+        """Power [W] of the states on the path, or of the most probable level on or off."""
         if self.decoder == "marginal":
-            return self._marginals(readings, initial_state)[1]
-        path = self._path(readings, initial_state)
+            return self._marginals(seen)[1]
+        path = self._path(seen)
         columns = [np.maximum(self.means_[i], 0.0)[path[:, i]] for i in range(len(self.home))]
         return np.stack(columns, axis=1)
 
@@ -187,19 +173,17 @@ class Bayes(Attacker):
     def _approximation(self) -> str:
         return "exact" if self._model().chains.states <= self.exact_states else "beam"
 
-    def _marginals(
-        self, readings: Observed, initial_state: ArrayLike | None
-    ) -> tuple[FloatArray, FloatArray]:
-        """P(on) and likeliest power [W] of every appliance, each (T, N)."""
-        known = self._known(initial_state)
-        values, starts = self._observe(readings)
+    def _marginals(self, seen: Observation) -> tuple[FloatArray, FloatArray]:
+        """P(on) and most probable power [W] of every appliance, each (T, N)."""
+        known = self._known(seen)
         order, model = self._order(), self._model()
-        bounds = np.cumsum([0, *(law.size for law in model.initial)])
-        chance, power = np.empty((2, values.size, len(self.home)))
+        bounds = np.cumsum([0, *(initial.size for initial in model.initial)])
+        chance, power = np.empty((2, len(seen), len(self.home)))
         if self.approximation_ == "exact":
-            blocks = model.marginals(values, starts, known)
+            blocks = model.marginals(seen.readings, seen.run_starts, known)
         else:
-            blocks = BeamSearch(model, values, starts, self.width, known).blocks()
+            beam = BeamSearch(model, seen.readings, seen.run_starts, self.width, known)
+            blocks = beam.blocks()
         for rows, block in blocks:
             for place, i in enumerate(order[:-1]):
                 states = block[:, bounds[place] : bounds[place + 1]]
@@ -207,28 +191,28 @@ class Bayes(Attacker):
         return chance, power
 
     def _summary(self, i: int, states: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """P(on) and likeliest power of one appliance from the marginals of its states."""
+        """P(on) and most probable power of one appliance from the marginals of its states."""
         idle, watts = int(self.idle_[i]), np.maximum(self.means_[i], 0.0)
         chance = np.clip(states[:, idle:].sum(axis=1), 0.0, 1.0)
         off_power = watts[states[:, :idle].argmax(axis=1)]
         on_power = watts[idle + states[:, idle:].argmax(axis=1)]
         return chance, np.where(chance > 0.5, on_power, off_power)
 
-    def _path(self, readings: Observed, initial_state: ArrayLike | None) -> IntArray:
+    def _path(self, seen: Observation) -> IntArray:
         """State of every appliance on the most probable joint path, shape (T, N)."""
-        known = self._known(initial_state)
-        values, starts = self._observe(readings)
+        known = self._known(seen)
         order, model = self._order(), self._model()
         if self.approximation_ == "exact":
-            ranked = model.path(values, starts, known)
+            ranked = model.path(seen.readings, seen.run_starts, known)
         else:
-            ranked = BeamSearch(model, values, starts, self.width, known).path()
+            beam = BeamSearch(model, seen.readings, seen.run_starts, self.width, known)
+            ranked = beam.path()
         path = np.empty_like(ranked)
         path[:, order] = ranked
         return path[:, :-1]
 
     def _order(self) -> list[int]:
-        """Largest appliance first and the unmetered load last, so that no other order matters."""
+        """Largest appliance first, unmetered load last: the order of the home has no effect."""
         ranked = np.argsort(-self.home.powers, kind="stable")
         return [*(int(i) for i in ranked), len(self.home)]
 
@@ -245,12 +229,12 @@ class Bayes(Attacker):
         )
         return whole_home.subset(self._order())
 
-    def _known(self, initial_state: ArrayLike | None) -> Known | None:
-        """Which states each load of the ranked model may start in."""
+    def _known(self, seen: Observation) -> Known | None:
+        """States in which each load of the ordered model can start."""
         self._require_fit("means_")
-        if initial_state is None:
+        on = seen.first_state
+        if on is None:
             return None
-        on = self._initial_state(initial_state)
         places = [
             (np.arange(self.means_[i].size) >= self.idle_[i]) == on[i] for i in self._order()[:-1]
         ]

@@ -1,121 +1,132 @@
-"""Combinatorial optimisation (CO): the levels whose sum is nearest to each reading [1]_.
-
-.. [1] G. W. Hart, "Nonintrusive appliance load monitoring", Proceedings of the IEEE 80 (1992);
-   the form of NILMTK: N. Batra et al., "NILMTK", ACM e-Energy (2014).
-"""
+"""Combinatorial optimisation (CO): the levels whose sum is nearest to each reading."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.attack.base import Attacker, Observed
-from hushmeter.attack.sums.levels import LevelTable, home_levels, on_levels
-from hushmeter.attack.sums.nearest_sum import NearestSum
-from hushmeter.attack.sums.on_states import (
+from hushmeter.attack.base import Attacker, Observation, Observed
+from hushmeter.attack.sums.levels import (
     LevelArray,
+    LevelTable,
     OnFlags,
     above_first,
+    find_on_levels,
     given_levels,
+    home_levels,
     learn_on,
     look_up,
     nearest_levels,
     training_power,
 )
-from hushmeter.checks import BoolArray, FloatArray, RngLike, non_negative, whole
+from hushmeter.attack.sums.nearest_sum import NearestSum
+from hushmeter.checks import BoolArray, FloatArray, non_negative, whole
 from hushmeter.home import Home
 from hushmeter.trace import Trace
 
 MANY_APPLIANCES = 12
+"""Largest number of appliances for which CO learns more than one on-level, as NILMTK does."""
 
 
 class LevelAttacker(Attacker):
-    """An attacker that names a level of every appliance at every reading.
+    """An attacker that chooses a level of every appliance at every reading.
 
-    Its table of levels is what `fit` learnt, else what it was given, else the home's. The base
-    load of the home is subtracted first; readings below it count as nothing being on. Every
-    reading is judged without the initial state, which is only checked.
+    A subclass implements `_choose`, and `_given` if the user can give the levels.
+
+    Notes
+    -----
+    The table of levels is the one that `fit` learnt, else the given one, else the home's. The base
+    load of the home is subtracted from the readings first; a reading below it means that nothing
+    is on. Each reading is explained without the initial state.
     """
 
     levels_: LevelTable
     on_: OnFlags
 
     @property
-    @abstractmethod
     def _given(self) -> Sequence[Sequence[float]] | None:
-        """On-levels [W] of every appliance that the attacker was made with."""
+        """On-levels [W] of every appliance that the user gave."""
+        return None
 
     @property
     def table(self) -> LevelTable:
-        """Level powers [W] in use."""
+        """Level powers in use [W]."""
         if hasattr(self, "levels_"):
             return self.levels_
         return (
             home_levels(self.home) if self._given is None else given_levels(self.home, self._given)
         )
 
-    @abstractmethod
-    def _choose(self, load: FloatArray, starts: BoolArray) -> LevelArray:
-        """Levels (T, N) for readings less the base load [W]."""
-
-    def predict(
-        self,
-        readings: Observed,
-        *,
-        initial_state: ArrayLike | None = None,
-        rng: RngLike = None,  # noqa: ARG002
-    ) -> BoolArray:
-        """States (T, N): whether the chosen level means on."""
-        on = getattr(self, "on_", None) or above_first(self.table.counts)
-        return cast(BoolArray, look_up(self.predict_levels(readings, initial_state), on))
-
-    def predict_power(
-        self,
-        readings: Observed,
-        *,
-        initial_state: ArrayLike | None = None,
-        rng: RngLike = None,  # noqa: ARG002
-    ) -> FloatArray:
-        """Power of the chosen levels [W], shape (T, N)."""
-        levels = self.predict_levels(readings, initial_state)
-        return cast(FloatArray, look_up(levels, self.table.powers))
-
     def predict_levels(
         self, readings: Observed, initial_state: ArrayLike | None = None
     ) -> LevelArray:
-        """The level of every appliance, int8 (T, N), positions in `table`."""
-        self._initial_state(initial_state)
-        values, starts = self._observe(readings)
-        return self._choose(values - self.home.base_load, starts)
+        """Predict the level of every appliance.
+
+        Parameters
+        ----------
+        readings : array_like, shape (T,), or Trace
+            Mains. [W]
+        initial_state : array_like of bool, shape (N,), optional
+            Checked, but not used.
+
+        Returns
+        -------
+        array of int8, shape (T, N)
+            Positions in `table`.
+        """
+        return self._choose_levels(self._see(readings, initial_state))
+
+    def _choose(self, load: FloatArray, starts: BoolArray) -> LevelArray:
+        """Levels (T, N) for readings less the base load [W]."""
+        raise NotImplementedError(f"{type(self).__name__} must implement _choose.")
+
+    def _choose_levels(self, seen: Observation) -> LevelArray:
+        return self._choose(seen.readings - self.home.base_load, seen.run_starts)
+
+    def _predict(self, seen: Observation) -> BoolArray:
+        on = getattr(self, "on_", None) or above_first(self.table.counts)
+        return cast(BoolArray, look_up(self._choose_levels(seen), on))
+
+    def _predict_power(self, seen: Observation) -> FloatArray:
+        return cast(FloatArray, look_up(self._choose_levels(seen), self.table.powers))
 
     def _learn_on(self, trace: Trace) -> None:
+        """Learn which levels of the table mean on."""
         levels = nearest_levels(training_power(trace, self.home), self.table)
         self.on_ = learn_on(levels, trace.truth(), self.table.counts)
 
 
 class CombinatorialOptimisation(LevelAttacker):
-    """Nearest sum among all combinations of levels, each reading on its own, as NILMTK's CO.
+    """CO [1]_. Nearest sum among all combinations of levels, for each reading on its own.
 
     Parameters
     ----------
     home : Home
     levels : sequence of sequences of float, optional
-        On-levels [W] per appliance; without them `fit` learns them, and before `fit` those of
-        the home are used.
+        On-levels of every appliance. If they are not given, `fit` learns them, and before `fit`
+        the levels of the home are used. [W]
     most : int
-        Largest number of on-levels learnt; one in homes of more than 12 appliances.
+        Largest number of on-levels that `fit` learns; one in homes of more than 12 appliances.
     least_power : float
-        Readings of an appliance up to this [W] teach no level. An appliance that never draws
-        more keeps the home's levels.
+        Readings of an appliance up to this power are not used to learn its levels. An appliance
+        that never draws more keeps the home's levels. [W]
 
     Notes
     -----
-    Levels are the centres of an optimal one-dimensional k-means, rounded to whole watts; NILMTK
-    starts a k-means at random. Of two equally near sums the higher is taken, as there.
+    NILMTK [2]_ defines this form of CO and its rule for the levels, which has no test of
+    separation and rounds to whole watts. The levels are the centres of an optimal one-dimensional
+    k-means, where NILMTK starts a k-means at random. Of two equally near sums the higher one is
+    taken, as in NILMTK.
+
+    References
+    ----------
+    .. [1] G. W. Hart, "Nonintrusive appliance load monitoring", Proceedings of the IEEE 80(12),
+       1992.
+    .. [2] N. Batra et al., "NILMTK: an open source toolkit for non-intrusive load monitoring",
+       ACM e-Energy, 2014.
     """
 
     name: ClassVar[str] = "co"
@@ -142,7 +153,7 @@ class CombinatorialOptimisation(LevelAttacker):
         return self.levels
 
     def fit(self, trace: Trace) -> Self:
-        """Learn the levels, unless given, and which of them mean on."""
+        """Learn the levels, unless they were given, and which of them mean on."""
         super().fit(trace)
         if self.levels is None:
             self.levels_ = self._learn_levels(training_power(trace, self.home))
@@ -154,7 +165,9 @@ class CombinatorialOptimisation(LevelAttacker):
         rows = []
         for i, fallback in enumerate(home_levels(self.home).powers):
             drawn = power[power[:, i] > self.least_power, i]
-            centres = np.rint(on_levels(drawn, most, 0.0, 0.0)) if drawn.size else fallback[1:]
+            centres = fallback[1:]
+            if drawn.size:
+                centres = np.rint(find_on_levels(drawn, most, tolerance=0.0, separation=0.0))
             rows.append(np.concatenate([[0.0], np.unique(centres)]))
         return LevelTable(tuple(rows))
 

@@ -1,4 +1,4 @@
-"""The contract of an attacker, as a suite any class can be held to."""
+"""Checks of the contract of `Attacker` that any class can be tested with."""
 
 from __future__ import annotations
 
@@ -18,29 +18,49 @@ from hushmeter.trace import Trace
 
 
 class ContractError(HushmeterError):
-    """An attacker breaks the contract; the message says which clause."""
+    """An attacker violates the contract; the message names the clause."""
 
 
 def check_attacker(cls: type[Attacker]) -> None:
-    """Hold an attacker class to the contract; raises `ContractError` at the first breach.
+    """Check that an attacker class satisfies the contract.
 
-    Shapes and types, input left untouched, the same answer for the same seed, one reading and
-    one appliance, an order of appliances that does not matter, gaps, appliances that never
-    switch, pickling, saving and loading, refusal of bad input, and exact recovery of a trace
-    without noise where the class promises it.
+    The checks cover shapes and types, input that does not change, equal answers for equal seeds,
+    a single reading, a single appliance, the order of the appliances, gaps, appliances that never
+    switch, pickling, saving and loading, the known noise distribution, errors for invalid input,
+    and the exact recovery of a trace without noise if the class promises it.
+
+    Parameters
+    ----------
+    cls : type[Attacker]
+        The class; it is made with the parameters `checked_with`.
 
     Raises
     ------
     ContractError
+        At the first violation.
     MissingExtraError
-        If the attacker needs an optional dependency that is absent.
+        If the attacker needs an optional dependency that is not installed.
     """
     for clause in _CLAUSES:
         clause(cls)
 
 
 def single_switch_trace(home: Home, length: int, seed: int) -> Trace:
-    """A noise-free trace with exactly one switch at every step; all run at their lowest level."""
+    """Make a trace without noise in which exactly one appliance switches at every step.
+
+    Parameters
+    ----------
+    home : Home
+        Its appliances run at their lowest level.
+    length : int
+        Number of readings.
+    seed : int
+
+    Returns
+    -------
+    Trace
+        Readings every 6 s with true states and power.
+    """
     rng = np.random.default_rng(seed)
     flips = np.zeros((length, len(home)), np.bool_)
     flips[0] = rng.random(len(home)) < 0.5
@@ -51,6 +71,7 @@ def single_switch_trace(home: Home, length: int, seed: int) -> Trace:
 
 
 def _example() -> tuple[Home, Trace]:
+    """A home and training data."""
     home = synth.ready_home("similar8")
     return home, synth.trace(home, 400, 0.97, seed=3)
 

@@ -1,69 +1,102 @@
-"""FHMM: one hidden Markov chain per appliance, all seen through the sum of their powers."""
+"""FHMM: one hidden Markov chain per appliance, observed through the sum of their powers.
+
+The module contains the attacker and the fit of one appliance's chain by
+expectation–maximisation (Baum–Welch).
+"""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Self
 
+import numba
 import numpy as np
-from numpy.typing import ArrayLike
 
-from hushmeter.attack.base import Attacker, NoiseDistribution, Observed, check_mechanism
-from hushmeter.attack.hmm.emission import gaussian_log_densities
-from hushmeter.attack.hmm.gaussian_chain import add_idle, fit_chain
-from hushmeter.attack.hmm.state_laws import guess_power
-from hushmeter.attack.hmm.transitions import (
+from hushmeter.attack.base import (
+    NoiseDistribution,
+    Observation,
+    ProbabilisticAttacker,
+    check_mechanism,
+)
+from hushmeter.attack.hmm.chains import (
     ChainSet,
     StateArray,
     check_states,
-    count_chain,
+    count_transitions,
     outer_sum,
 )
-from hushmeter.attack.hmm.viterbi import best_path, chain_marginals
-from hushmeter.attack.sums.levels import assign_levels, learn_levels
-from hushmeter.checks import BoolArray, FloatArray, IntArray, RngLike, one_of, positive, whole
+from hushmeter.attack.hmm.decoding import best_path, chain_marginals
+from hushmeter.attack.hmm.emission import gaussian_log_densities
+from hushmeter.attack.hmm.states import estimate_power
+from hushmeter.attack.sums.levels import assign_levels, cluster, learn_levels
+from hushmeter.checks import BoolArray, FloatArray, IntArray, one_of, positive, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
 from hushmeter.trace import Trace
 
 MOST_STATES = 1 << 20
-"""Largest joint space that is walked."""
+"""Largest number of joint states that is decoded."""
+
+ROUNDS = 10
+"""Largest number of rounds of expectation–maximisation. Few rounds are usual, and they keep the
+states close to the clusters they start from."""
+
+TOLERANCE = 1e-2
+"""Gain of the log-likelihood below which the rounds end."""
+
+LEAST_VARIANCE = 1e-2
+"""Smallest variance of a state [W²], the usual value of implementations."""
+
+UNSEEN = 1e-3
+"""Number of times that a transition which never occurred in training is assumed to occur."""
 
 
-class FactorialHmm(Attacker):
-    """Factorial hidden Markov model [1]_, the FHMM of NILMTK without its Kronecker matrix.
-
-    y_t ~ N(base load + Σ_m r_{m, s_m}, v) with independent chains s_m; the states are those of
-    the most probable joint path, found one chain at a time in O(T · Π K · Σ K).
+class FactorialHmm(ProbabilisticAttacker):
+    """FHMM [1]_. Factorial hidden Markov model, in the form of NILMTK [2]_.
 
     Parameters
     ----------
     home : Home
     variance : float, optional
-        v [W²]; learnt from the training data if not given. NILMTK fixes it at 5.
+        Variance v of the readings; it is learnt from the training data if it is not given. NILMTK
+        sets it to 5. [W²]
     most_levels : int, optional
-        Largest number of on-levels of one appliance; as many as the home gives it if not given.
+        Largest number of on-levels of one appliance; the number in the home if it is not given.
         NILMTK's two states are one on-level.
     chains : {"em", "counted"}
-        A Gaussian hidden Markov model fitted to the power of each appliance by
-        expectation–maximisation, as NILMTK does, or levels and chains counted from its states.
-    mechanism : optional
-        A mechanism whose noise variance is added to v, for an attacker who knows it.
+        "em" fits a Gaussian hidden Markov chain to the power of each appliance by
+        expectation–maximisation, as NILMTK does; "counted" learns levels by `learn_levels` and
+        counts the transitions between them.
+    mechanism : Laplace, Staircase, Gaussian or None
+        Mechanism whose noise variance is added to v: see `Attacker.knows`.
 
     Attributes
     ----------
     levels_ : tuple of arrays
-        State powers of each appliance [W], ascending.
-    idle_ : array, shape (N,)
-        How many of them count as off; an appliance that is on in all of them gets one of 0 W.
+        State powers of each appliance, ascending. [W]
+    idle_ : array of int, shape (N,)
+        Number of these states that count as off. An appliance that is on in all its states gets
+        an additional state of 0 W.
     transitions_, initial_ : tuples of arrays
-        The chains.
-    base_load_, variance_ : float
-        Mean [W] and variance [W²] of what the states leave of the training readings; the given
-        variance if there is one.
+        Transition matrices and initial distributions of the chains.
+    base_load_ : float
+        Mean of the training readings less the power of the states. [W]
+    variance_ : float
+        The given variance, or the variance of the same difference. [W²]
+
+    Notes
+    -----
+    The model is y_t ~ N(base load + Σ_m r_{m, s_m}, v) with independent chains s_m. The states
+    are those of the most probable joint path. It is found one chain at a time in
+    O(T · Π K · Σ K), without the Kronecker product of the transition matrices that NILMTK builds.
 
     References
     ----------
-    .. [1] Z. Ghahramani, M. Jordan, "Factorial hidden Markov models", 1997.
+    .. [1] Z. Ghahramani, M. I. Jordan, "Factorial hidden Markov models", Machine Learning 29,
+       1997.
+    .. [2] N. Batra et al., "NILMTK: an open source toolkit for non-intrusive load monitoring",
+       ACM e-Energy, 2014.
     """
 
     name: ClassVar[str] = "fhmm"
@@ -87,59 +120,40 @@ class FactorialHmm(Attacker):
         self.mechanism = check_mechanism(mechanism)
 
     def fit(self, trace: Trace) -> Self:
-        """Learn levels, chains, base load and variance from readings with their truth."""
+        """Learn levels, chains, base load and variance from readings with true states."""
         super().fit(trace)
-        power = guess_power(trace, self.home) if trace.power is None else trace.power
+        power = estimate_power(trace, self.home) if trace.power is None else trace.power
         labels = self._fit_states(trace, power)
         columns = [watts[label] for watts, label in zip(self.levels_, labels, strict=True)]
         rest = trace.readings - np.sum(columns, axis=0)
         self.base_load_ = float(rest.mean())
-        # Half a watt squared at least: readings that fit exactly would leave no variance.
+        # At least 0.5 W²: readings that the states explain exactly would leave no variance.
         self.variance_ = max(float(rest.var()), 0.5) if self.variance is None else self.variance
         return self
 
-    def predict(
-        self,
-        readings: Observed,
-        *,
-        initial_state: ArrayLike | None = None,
-        rng: RngLike = None,  # noqa: ARG002
-    ) -> BoolArray:
-        """States (T, N) on the most probable path; a given initial state is row 0 as it is."""
-        on: BoolArray = self._path(readings, initial_state) >= self.idle_
+    def _predict(self, seen: Observation) -> BoolArray:
+        """States (T, N) on the most probable path; a given initial state is row 0."""
+        on: BoolArray = self._path(seen) >= self.idle_
         return on
 
-    def predict_power(
-        self,
-        readings: Observed,
-        *,
-        initial_state: ArrayLike | None = None,
-        rng: RngLike = None,  # noqa: ARG002
-    ) -> FloatArray:
-        """Power of the path's states [W], shape (T, N)."""
-        path = self._path(readings, initial_state)
+    def _predict_power(self, seen: Observation) -> FloatArray:
+        """Power of the states on the most probable path [W], shape (T, N)."""
+        path = self._path(seen)
         return np.stack([watts[path[:, i]] for i, watts in enumerate(self.levels_)], axis=1)
 
-    def predict_proba(
-        self,
-        readings: Observed,
-        *,
-        initial_state: ArrayLike | None = None,
-        rng: RngLike = None,  # noqa: ARG002
-    ) -> FloatArray:
+    def _predict_proba(self, seen: Observation) -> FloatArray:
         """P(on | all readings) of every appliance under the model, shape (T, N)."""
-        values, starts, order, chains, means, variance, first = self._problem(
-            readings, initial_state
-        )
+        order, chains, means, variance, first = self._problem(seen)
         bounds = np.cumsum([0, *chains.sizes])
-        chance = np.empty((values.size, len(self.home)))
+        chance = np.empty((len(seen), len(self.home)))
 
         def likelihood(rows: slice) -> FloatArray:
-            logs = gaussian_log_densities(values[rows], means, variance, relative=True)
-            # Far below one another, states still have to differ from zero.
+            logs = gaussian_log_densities(seen.readings[rows], means, variance, relative=True)
+            # exp(−600) is still positive: if all reachable states had likelihood zero, the
+            # forward recursion would divide by zero.
             return np.exp(np.maximum(logs, -600.0, out=logs), out=logs)
 
-        for rows, block in chain_marginals(chains, likelihood, starts, first):
+        for rows, block in chain_marginals(chains, likelihood, seen.run_starts, first):
             for place, i in enumerate(order):
                 begin = bounds[place] + self.idle_[i]
                 chance[rows, i] = block[:, begin : bounds[place + 1]].sum(axis=1)
@@ -152,20 +166,20 @@ class FactorialHmm(Attacker):
             positive("variance", self.variance_)
 
     def _fit_states(self, trace: Trace, power: FloatArray) -> list[StateArray]:
-        """Set levels and chains; the state of every appliance at every training reading."""
+        """Learn levels and chains; returns the state of every appliance in training."""
         if self.chains == "em":
             return self._fit_by_em(trace, power)
         known = Trace(trace.readings, trace.interval_s, states=trace.truth(), power=power)
         table = learn_levels(known, self.home, max(self._most_levels()))
         labels = list(assign_levels(power, trace.truth(), table).T)
         counted = [
-            count_chain(label, size, trace.run_starts, 1.0)
+            count_transitions(label, size, trace.run_starts, 1.0)
             for label, size in zip(labels, table.counts, strict=True)
         ]
         self.levels_ = table.powers
         self.idle_ = np.ones(len(self.home), np.int64)
         self.transitions_ = tuple(matrix for matrix, _ in counted)
-        self.initial_ = tuple(law for _, law in counted)
+        self.initial_ = tuple(initial for _, initial in counted)
         return labels
 
     def _fit_by_em(self, trace: Trace, power: FloatArray) -> list[StateArray]:
@@ -185,49 +199,43 @@ class FactorialHmm(Attacker):
         given = [len(appliance.on_levels) for appliance in self.home.appliances]
         return given if self.most_levels is None else [self.most_levels] * len(given)
 
-    def _path(self, readings: Observed, initial_state: ArrayLike | None) -> StateArray:
+    def _path(self, seen: Observation) -> StateArray:
         """State of every appliance on the most probable joint path, shape (T, N)."""
-        values, starts, order, chains, means, variance, first = self._problem(
-            readings, initial_state
-        )
-        joint = best_path(
-            chains,
-            lambda rows: gaussian_log_densities(values[rows], means, variance, relative=True),
-            starts,
-            first,
-        )
-        path = np.empty((values.size, len(self.home)), np.int8)
+        order, chains, means, variance, first = self._problem(seen)
+
+        def log_likelihood(rows: slice) -> FloatArray:
+            return gaussian_log_densities(seen.readings[rows], means, variance, relative=True)
+
+        joint = best_path(chains, log_likelihood, seen.run_starts, first)
+        path = np.empty((len(seen), len(self.home)), np.int8)
         path[:, order] = chains.split(joint)
         return path
 
-    def _problem(self, readings: Observed, initial_state: ArrayLike | None) -> _Problem:
-        """The model with the largest appliance first, so that no other order matters."""
+    def _problem(self, seen: Observation) -> _Problem:
+        """The model, largest appliance first, so that the order of the home has no effect."""
         self._require_fit("levels_")
-        values, starts = self._observe(readings)
         order = np.argsort(-self.home.powers, kind="stable")
         chains = ChainSet(
             tuple(self.transitions_[i] for i in order), tuple(self.initial_[i] for i in order)
         )
         if chains.states > MOST_STATES:
             raise InputError(
-                f"the joint space has {chains.states} states, fhmm walks at most {MOST_STATES}; "
-                "lower most_levels or use bayes."
+                f"the joint space has {chains.states} states, but fhmm decodes at most "
+                f"{MOST_STATES}; lower most_levels or use the bayes attacker."
             )
         known = None
-        if initial_state is not None:
-            on = self._initial_state(initial_state)
+        if seen.first_state is not None:
+            on = seen.first_state
             known = [(np.arange(self.levels_[i].size) >= self.idle_[i]) == on[i] for i in order]
         means = outer_sum(self.levels_[i] for i in order) + self.base_load_
         noise = 0.0 if self.mechanism is None else self.mechanism.std**2
         first = chains.joint_initial(known)
-        return _Problem(values, starts, order, chains, means, self.variance_ + noise, first)
+        return _Problem(order, chains, means, self.variance_ + noise, first)
 
 
 class _Problem(NamedTuple):
-    """What a prediction needs, in rank order."""
+    """What a prediction needs, with the chains in descending order of power."""
 
-    values: FloatArray
-    starts: BoolArray
     order: IntArray
     chains: ChainSet
     means: FloatArray
@@ -236,4 +244,172 @@ class _Problem(NamedTuple):
 
 
 def _share(on: BoolArray, where: BoolArray) -> float:
+    """Share of the readings `where` with the appliance on; one if there are none."""
     return float(on[where].mean()) if where.any() else 1.0
+
+
+@dataclass(frozen=True)
+class ChainFit:
+    """A fitted chain, with its states in ascending order of power.
+
+    Attributes
+    ----------
+    means, variances : arrays, shape (K,)
+        Mean [W] and variance [W²] of the power in each state.
+    transitions : array, shape (K, K)
+        Transition probabilities.
+    initial : array, shape (K,)
+        Share of each state in the long run.
+    states : array of int8, shape (T,)
+        Most probable state at each training reading.
+    """
+
+    means: FloatArray
+    variances: FloatArray
+    transitions: FloatArray
+    initial: FloatArray
+    states: StateArray
+
+
+def fit_chain(power: FloatArray, size: int, starts: BoolArray) -> ChainFit:
+    """Fit a chain with Gaussian states to the power of one appliance.
+
+    Parameters
+    ----------
+    power : array, shape (T,)
+        Power of the appliance. [W]
+    size : int
+        Largest number of states.
+    starts : array of bool, shape (T,)
+        Where contiguous runs start.
+
+    Returns
+    -------
+    ChainFit
+        Fewer states if the power has fewer distinct values, but at least two: a constant power
+        gets a second state that never occurs.
+
+    Notes
+    -----
+    This is NILMTK's rule: the Baum–Welch algorithm, here started from the clusters of an optimal
+    k-means. It differs from `learn_levels` because the states of the publication are not given the
+    truth.
+    """
+    power = np.array(power, order="C")
+    means = cluster(power, size)[0]
+    if means.size == 1:
+        means = np.array([means[0], means[0] + max(1.0, abs(means[0]))])
+    variances = np.full(means.size, max(float(power.var()), LEAST_VARIANCE))
+    matrix = np.full((means.size, means.size), 1 / means.size)
+    initial, before = np.full(means.size, 1 / means.size), -math.inf
+    for _ in range(ROUNDS):
+        chances, pairs, evidence = _expect(power, starts, means, variances, matrix, initial)
+        weight = chances.sum(axis=0) + 1e-12
+        means = np.where(weight > 1e-6, chances.T @ power / weight, means)
+        squares = np.sum(chances * (power[:, None] - means) ** 2, axis=0)
+        variances = np.maximum(squares / weight, LEAST_VARIANCE)
+        matrix = (pairs + UNSEEN) / (pairs + UNSEEN).sum(axis=1, keepdims=True)
+        initial = weight / weight.sum()
+        if evidence - before < TOLERANCE:
+            break
+        before = evidence
+    order = np.argsort(means, kind="stable")
+    states = chances[:, order].argmax(axis=1).astype(np.int8)
+    return ChainFit(
+        means[order], variances[order], matrix[np.ix_(order, order)], initial[order], states
+    )
+
+
+def add_idle(fit: ChainFit) -> ChainFit:
+    """Add a first state of 0 W, which did not occur in training, to a chain."""
+    size = fit.means.size + 1
+    seen = np.full(size, UNSEEN / fit.states.size)
+    seen[1:] = fit.initial
+    transitions = np.tile(seen, (size, 1))
+    transitions[1:, 1:] = fit.transitions
+    return ChainFit(
+        np.append(0.0, fit.means),
+        np.append(LEAST_VARIANCE, fit.variances),
+        transitions / transitions.sum(axis=1, keepdims=True),
+        seen / seen.sum(),
+        fit.states + np.int8(1),
+    )
+
+
+def _expect(
+    power: FloatArray,
+    starts: BoolArray,
+    means: FloatArray,
+    variances: FloatArray,
+    matrix: FloatArray,
+    initial: FloatArray,
+) -> tuple[FloatArray, FloatArray, float]:
+    """Marginals (T, K), expected transitions (K, K) and log-evidence."""
+    gaps = power[:, None] - means
+    logs = -0.5 * (gaps**2 / variances + np.log(2 * np.pi * variances))
+    peaks = logs.max(axis=1)
+    likelihood = np.exp(logs - peaks[:, None])
+    filtered, chances = np.empty_like(likelihood), np.empty_like(likelihood)
+    pairs = np.zeros_like(matrix)
+    evidence = _filter(likelihood, starts, matrix, initial, filtered)
+    _smooth(likelihood, starts, matrix, filtered, chances, pairs)
+    return chances, pairs, float(evidence + peaks.sum())
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _filter(
+    likelihood: FloatArray,
+    starts: BoolArray,
+    matrix: FloatArray,
+    initial: FloatArray,
+    filtered: FloatArray,
+) -> float:
+    """Forward recursion of one chain; fills `filtered` and returns the log-evidence."""
+    evidence = 0.0
+    for t in range(starts.size):
+        total = 0.0
+        for k in range(initial.size):
+            chance = initial[k] if starts[t] else 0.0
+            if not starts[t]:
+                for j in range(initial.size):
+                    chance += filtered[t - 1, j] * matrix[j, k]
+            filtered[t, k] = chance * likelihood[t, k]
+            total += filtered[t, k]
+        for k in range(initial.size):
+            filtered[t, k] /= total
+        evidence += np.log(total)
+    return evidence
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _smooth(
+    likelihood: FloatArray,
+    starts: BoolArray,
+    matrix: FloatArray,
+    filtered: FloatArray,
+    chances: FloatArray,
+    pairs: FloatArray,
+) -> None:
+    """Backward recursion; fills `chances` and adds the expected transitions to `pairs`."""
+    size = matrix.shape[0]
+    beta, ahead = np.ones(size), np.empty(size)
+    for t in range(starts.size - 1, -1, -1):
+        total = 0.0
+        for k in range(size):
+            total += filtered[t, k] * beta[k]
+        for k in range(size):
+            chances[t, k] = filtered[t, k] * beta[k] / total
+            ahead[k] = likelihood[t, k] * beta[k]
+            beta[k] = 1.0
+        if starts[t]:
+            continue
+        total = 0.0
+        for j in range(size):
+            beta[j] = 0.0
+            for k in range(size):
+                beta[j] += matrix[j, k] * ahead[k]
+            total += filtered[t - 1, j] * beta[j]
+        for j in range(size):
+            beta[j] /= total
+            for k in range(size):
+                pairs[j, k] += filtered[t - 1, j] * matrix[j, k] * ahead[k] / total

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -9,44 +10,57 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hushmeter.assumptions import concentration_margin
-from hushmeter.attack.base import NoiseDistribution, Observed, check_mechanism
+from hushmeter.attack.base import NoiseDistribution, Observation, check_mechanism
 from hushmeter.attack.increments import IncrementAttacker
 from hushmeter.attack.multi_shot import MultiShot
-from hushmeter.checks import BoolArray, IntArray, RngLike, positive, power_vector
+from hushmeter.checks import BoolArray, IntArray, positive, power_vector
 from hushmeter.home import Home
-from hushmeter.trace import Trace
 
 
 def find_unresolvable(powers: ArrayLike, tolerance: float) -> IntArray:
-    """Indices of the appliances of at most 2δ, whose switches hide in the tolerance."""
+    """Find the appliances of at most 2δ, whose switches the tolerance hides.
+
+    Parameters
+    ----------
+    powers : array_like, shape (N,)
+        Appliance powers P. [W]
+    tolerance : float
+        Tolerance δ. [W]
+
+    Returns
+    -------
+    array of int
+        Indices of these appliances.
+    """
     tolerance = positive("tolerance", tolerance)
     return np.flatnonzero(power_vector(powers) <= 2 * tolerance)
 
 
 def split(powers: ArrayLike, tolerance: float) -> list[IntArray]:
-    """Decomposition of Algorithm 2: the fewest groups of similar power (Proposition 2).
-
-    Ascending in power, an appliance joins the group at hand if the group then still keeps
-    Assumption 3 for every U (`concentration_margin` > 2δ), and opens a new one otherwise.
+    """Algorithm 2, Proposition 2. Split the appliances into groups of similar power.
 
     Parameters
     ----------
     powers : array_like, shape (N,)
-        P [W].
+        Appliance powers P. [W]
     tolerance : float
-        δ [W].
+        Tolerance δ. [W]
 
     Returns
     -------
-    list of index arrays
-        A partition of 0 … N − 1 in the order of decoding, largest powers first; each group
-        ascends in power. Appliances of at most 2δ (`find_unresolvable`) form the last group: no
-        group that holds one can keep Assumption 3.
+    list of arrays of int
+        A partition of 0 … N − 1 in the order of decoding, largest powers first. Powers ascend
+        within each group. Appliances of at most 2δ (`find_unresolvable`) form the last group: no
+        group that contains one of them satisfies Assumption 3.
 
     Notes
     -----
-    Reading of the paper: Algorithm 2 as printed never appends the last group, lets groups of one
-    or two pass unchecked, and holds sets of powers, in which equal appliances would collapse.
+    The appliances are visited in ascending order of power. An appliance joins the current group
+    if the group then still satisfies Assumption 3 for every U (`concentration_margin` > 2δ);
+    otherwise it starts a new group. This gives the smallest number of groups.
+
+    Reading of the paper: Algorithm 2 as printed never appends the last group, does not check
+    groups of one or two appliances, and uses sets of powers, in which equal powers are lost.
     """
     watts = power_vector(powers)
     hidden = find_unresolvable(watts, tolerance)
@@ -63,10 +77,7 @@ def split(powers: ArrayLike, tolerance: float) -> list[IntArray]:
 
 
 class Hierarchical(IncrementAttacker):
-    """Algorithm 2 of the paper: Algorithm 1 on each group, largest powers first.
-
-    The power of the groups decoded so far is subtracted from the readings; the groups still to
-    come may draw up to their total power, so a group is corrected upwards only beyond that.
+    """Algorithm 2. Runs Algorithm 1 on each group of similar power, largest powers first.
 
     Parameters
     ----------
@@ -74,10 +85,18 @@ class Hierarchical(IncrementAttacker):
     solver, direction, correction, rounding, dead_band, mechanism
         As in `MultiShot`.
 
+    Attributes
+    ----------
+    groups : list of arrays of int
+        Groups of appliances in the order of decoding: see `split`. If appliances have several
+        levels, these are groups of their increments.
+
     Notes
     -----
-    Appliances of at most twice the tolerance keep their initial state; `unresolvable` names them.
-    Where appliances have several levels, `groups` are groups of their increments.
+    The power of the groups decoded so far is subtracted from the readings. The groups that are
+    decoded later may draw up to their total power, so a group is corrected upwards only if more
+    than this total is missing. Appliances of at most twice the tolerance keep their initial
+    state; `unresolvable` names them.
     """
 
     name: ClassVar[str] = "hierarchical"
@@ -101,12 +120,21 @@ class Hierarchical(IncrementAttacker):
         self.solver, self.direction, self.correction = solver, direction, correction
         self.rounding, self.dead_band = rounding, dead_band
         self.mechanism = check_mechanism(mechanism)
-        parts = self._parts
-        self.groups = split(parts.powers, parts.tolerance)
-        self._make_attackers()  # refuses what a group cannot be attacked with
+        self.groups = split(self._parts.powers, self._parts.tolerance)
+        self._make_attackers()  # raises the errors of MultiShot for invalid parameters
+
+    @cached_property
+    def unresolvable(self) -> tuple[str, ...]:
+        """Names of the appliances, or of their increments, that the tolerance hides."""
+        hidden = find_unresolvable(self._parts.powers, self._parts.tolerance)
+        return tuple(self._parts.names[i] for i in hidden)
+
+    @property
+    def _resolvable_groups(self) -> list[IntArray]:
+        return self.groups[:-1] if self.unresolvable else self.groups
 
     def _make_attackers(self) -> list[MultiShot]:
-        """Algorithm 1 for every group, with the mechanism that is known by now."""
+        """Algorithm 1 for every group, with the noise distribution that is known now."""
         parts = self._parts
         return [
             MultiShot(
@@ -117,49 +145,27 @@ class Hierarchical(IncrementAttacker):
                 rounding=self.rounding,
                 dead_band=self.dead_band,
                 mechanism=self.mechanism,
-                # A jump that no subset of the group explains is another group's.
+                # A jump that no subset of the group explains belongs to another group.
                 unexplained="none",
             )
             for group in self._resolvable_groups
         ]
 
-    @cached_property
-    def unresolvable(self) -> tuple[str, ...]:
-        """Names of the appliances, or of their increments, that hide in the tolerance."""
-        hidden = find_unresolvable(self._parts.powers, self._parts.tolerance)
-        return tuple(self._parts.names[i] for i in hidden)
-
-    @property
-    def _resolvable_groups(self) -> list[IntArray]:
-        return self.groups[:-1] if self.unresolvable else self.groups
-
-    def _predict_increments(
-        self, readings: Observed, initial_state: ArrayLike | None, rng: RngLike
-    ) -> BoolArray:
-        """A given initial state is row 0 as it is."""
-        values, _ = self._observe(readings)
-        generator = np.random.default_rng(rng)
-        start = self.increments.expand(self._initial_state(initial_state))
-        states = np.tile(start, (values.size, 1))
-        remaining = values - self._parts.base_load
+    def _predict_increments(self, seen: Observation) -> BoolArray:
+        start = self._start_increments(seen)
+        states = np.tile(start, (len(seen), 1))
+        remaining = seen.readings - self._parts.base_load
         for group, attacker, below in zip(
             self._resolvable_groups, self._make_attackers(), self._power_below(), strict=True
         ):
-            seen = (
-                readings.replace_readings(remaining) if isinstance(readings, Trace) else remaining
-            )
-            states[:, group] = attacker.decode(seen, start[group], generator, below)
-            if initial_state is not None:
+            rest = replace(seen, readings=remaining)
+            states[:, group] = attacker.decode(rest, start[group], below)
+            if seen.first_state is not None:
                 states[0] = start
             remaining = remaining - states[:, group] @ self._parts.powers[group]
         return states
 
     def _power_below(self) -> list[float]:
-        """Total power of all groups decoded after each group [W]."""
+        """Total power of all groups that are decoded after each group [W]."""
         totals = np.array([self._parts.powers[group].sum() for group in self.groups])
         return [float(totals[i + 1 :].sum()) for i in range(len(self._resolvable_groups))]
-
-    @property
-    def _parts(self) -> Home:
-        """What switches: the appliances, or their increments."""
-        return self.increments.home

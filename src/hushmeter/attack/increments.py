@@ -1,31 +1,40 @@
-"""Appliances with several levels for attackers that know only on and off.
+"""Appliances with several power levels, for attackers that only know on and off.
 
-The levels of an appliance, such as 200 W and 2000 W, become increments of 200 W and 1800 W that
-switch on their own. An appliance is on where any of its increments is. A home in which every
-appliance has one level is its own expansion.
+The levels of an appliance, for example 200 W and 2000 W, are treated as increments of 200 W and
+1800 W that switch independently. An appliance is on if any of its increments is on. A home in
+which every appliance has one level needs no increments.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
-
 import numpy as np
-from numpy.typing import ArrayLike
 
-from hushmeter.attack.base import Attacker, Observed
-from hushmeter.checks import BoolArray, FloatArray, IntArray, RngLike
+from hushmeter.attack.base import Attacker, Observation
+from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.home import Appliance, Home
 
 
 class Increments:
-    """A home whose appliances are taken apart into increments.
+    """A home whose appliances are split into increments.
+
+    Parameters
+    ----------
+    home : Home
 
     Attributes
     ----------
     home : Home
-        The increments as appliances; the given home itself where no appliance has two levels.
+        The increments as appliances; the given home itself if no appliance has two levels.
     owners : array of int, shape (M,)
-        Column of the appliance that each increment belongs to; its lowest comes first.
+        Column of the appliance that each increment belongs to; its lowest increment comes first.
+    lowest : array of bool, shape (M,)
+        Whether an increment is the lowest of its appliance.
+    trivial : bool
+        True if every appliance is its own only increment.
+
+    Notes
+    -----
+    This is the paper's remark in Section IV on appliances with more than two states.
     """
 
     def __init__(self, home: Home) -> None:
@@ -42,21 +51,22 @@ class Increments:
         self.lowest: BoolArray = np.diff(self.owners, prepend=-1) > 0
 
     def expand(self, states: BoolArray) -> BoolArray:
-        """Known states (…, N) as increments (…, M): what is on is taken to be at its lowest."""
+        """Known states (…, N) as increments (…, M); an appliance that is on is at its lowest."""
         return states if self.trivial else states[..., self.owners] & self.lowest
 
     def collapse(self, increments: BoolArray) -> BoolArray:
-        """States (T, N): on where any increment is."""
+        """States (T, N): an appliance is on where any of its increments is on."""
         if self.trivial:
             return increments
         found: BoolArray = np.logical_or.reduceat(increments, np.flatnonzero(self.lowest), axis=1)
         return found
 
-    def collapse_chances(self, chances: FloatArray) -> FloatArray:
-        """Probability of on (T, N): that of the likeliest increment."""
+    def collapse_probabilities(self, probabilities: FloatArray) -> FloatArray:
+        """Probability of on (T, N): that of the most probable increment."""
         if self.trivial:
-            return chances
-        found: FloatArray = np.maximum.reduceat(chances, np.flatnonzero(self.lowest), axis=1)
+            return probabilities
+        first = np.flatnonzero(self.lowest)
+        found: FloatArray = np.maximum.reduceat(probabilities, first, axis=1)
         return found
 
     def power(self, increments: BoolArray) -> FloatArray:
@@ -69,32 +79,44 @@ class Increments:
 
 
 class IncrementAttacker(Attacker):
-    """An attacker of on and off that serves appliances with levels through their increments."""
+    """An attacker of on and off that treats appliances with levels as their increments.
+
+    A subclass implements `_predict_increments`.
+    """
 
     def __init__(self, home: Home) -> None:
         super().__init__(home)
         self.increments = Increments(home)
 
-    @abstractmethod
-    def _predict_increments(
-        self, readings: Observed, initial_state: ArrayLike | None, rng: RngLike
-    ) -> BoolArray:
+    @property
+    def _parts(self) -> Home:
+        """What switches: the appliances, or their increments."""
+        return self.increments.home
+
+    def _ranking(self) -> IntArray:
+        """Increments from the largest to the smallest power.
+
+        All random rounding is done in this order, so that the order of the home has no effect.
+        """
+        return np.argsort(-self._parts.powers, kind="stable")
+
+    def _start_increments(self, seen: Observation) -> BoolArray:
+        """Increments that are on at the start, shape (M,)."""
+        return self.increments.expand(self._start(seen))
+
+    def _predict_increments(self, seen: Observation) -> BoolArray:
         """States of the increments, shape (T, M)."""
+        raise NotImplementedError(f"{type(self).__name__} must implement _predict_increments.")
 
-    def predict(
-        self, readings: Observed, *, initial_state: ArrayLike | None = None, rng: RngLike = None
-    ) -> BoolArray:
-        """States (T, N)."""
-        return self.increments.collapse(self._predict_increments(readings, initial_state, rng))
+    def _predict(self, seen: Observation) -> BoolArray:
+        return self.increments.collapse(self._predict_increments(seen))
 
-    def predict_power(
-        self, readings: Observed, *, initial_state: ArrayLike | None = None, rng: RngLike = None
-    ) -> FloatArray:
-        """Power of every appliance [W], shape (T, N): the sum of its increments that are on."""
-        return self.increments.power(self._predict_increments(readings, initial_state, rng))
+    def _predict_power(self, seen: Observation) -> FloatArray:
+        return self.increments.power(self._predict_increments(seen))
 
 
 def _rebuild(home: Home, parts: list[Appliance]) -> Home:
+    """A home of the increments, whose names are made distinct."""
     names = [part.name for part in parts]
     if len(set(names)) < len(names):
         parts = [Appliance(f"{i}: {part.name}", part.power) for i, part in enumerate(parts)]

@@ -6,21 +6,21 @@ from typing import ClassVar
 
 import numba
 import numpy as np
-from numpy.typing import ArrayLike
 
-from hushmeter.attack.base import NoiseDistribution, Observed, check_mechanism
+from hushmeter.attack.base import (
+    NoiseDistribution,
+    Observation,
+    ProbabilisticAttacker,
+    check_mechanism,
+)
 from hushmeter.attack.increments import IncrementAttacker
 from hushmeter.attack.one_shot import OneShot, round_switches
-from hushmeter.checks import BoolArray, FloatArray, IntArray, RngLike, non_negative, one_of
+from hushmeter.checks import BoolArray, FloatArray, non_negative, one_of
 from hushmeter.home import Home
 
 
-class MultiShot(IncrementAttacker):
-    """Algorithm 1 of the paper.
-
-    The switch probabilities Δ_t of (P3) move the state probabilities,
-    X_t = X_{t−1} ⊙ (1 − Δ_t) + (1 − X_{t−1}) ⊙ Δ_t; each X_t is rounded, and where the rounded
-    state disagrees with the reading appliances are flipped until it agrees.
+class MultiShot(IncrementAttacker, ProbabilisticAttacker):
+    """Algorithm 1. Tracks the probability of every state and corrects it by the reading.
 
     Parameters
     ----------
@@ -28,25 +28,34 @@ class MultiShot(IncrementAttacker):
     solver : {"relaxed", "exact"}
         (P3), as in the paper, or (P1).
     direction : {"absolute", "signed"}
-        As in `OneShot`. Signed, a rise of the meter fills only what is off, 1 − X_{t−1}, and a
-        fall only what is on.
+        As in `OneShot`. With signed jumps a rise of the meter fills only what is off,
+        1 − X_{t−1}, and a fall only what is on.
     correction : {"dead-band", "paper", "none"}
-        "dead-band" corrects only where the state's power is further from the reading than
-        `dead_band`, and flips an appliance only if that brings it nearer. "paper" is the loop as
-        printed: it has no tolerance and so corrupts states that are right.
+        "dead-band" corrects a state only if its power is further from the reading than
+        `dead_band`, and flips an appliance only if this reduces the distance. "paper" is the loop
+        as printed, which has no tolerance and therefore changes states that are correct.
     rounding : {"bernoulli", "threshold"}
+        Rounding of the state probabilities: see `round_switches`.
     dead_band : float, optional
-        [W]; if not given, see `band`.
-    mechanism : optional
-        The mechanism that made the noise, if the attacker knows it.
+        Half-width of the dead band; `band` if it is not given. [W]
+    mechanism : Laplace, Staircase, Gaussian or None
+        Mechanism whose noise distribution the attacker knows: see `Attacker.knows`.
     unexplained : {"nearest", "none"}
         As in `OneShot`, for the exact solver.
 
     Notes
     -----
-    Reading of the paper: line 4 of Algorithm 1 prints Δ_{t−1}; Δ_t is meant. "k-th largest"
-    refers to one fixed ranking. K_t is printed signed there and absolute in (P3); absolute is
-    the default. Correction limits drift on long traces and costs a little on short ones.
+    The switch probabilities Δ_t of (P3) move the state probabilities,
+
+        X_t = X_{t−1} ⊙ (1 − Δ_t) + (1 − X_{t−1}) ⊙ Δ_t.
+
+    Each X_t is rounded. Where the power of the rounded state disagrees with the reading,
+    appliances are flipped until it agrees.
+
+    Reading of the paper: line 4 of Algorithm 1 prints Δ_{t−1}, but Δ_t is meant. "k-th largest"
+    refers to one fixed ranking of all appliances. K_t is printed signed in Algorithm 1 and
+    absolute in (P3); absolute is the default. The correction limits the drift on long traces and
+    costs some accuracy on short ones.
     """
 
     name: ClassVar[str] = "multi-shot"
@@ -78,47 +87,49 @@ class MultiShot(IncrementAttacker):
 
     @property
     def band(self) -> float:
-        """The dead band [W]: given, else the tolerance plus the 95 % quantile of known noise."""
+        """Dead band in use [W]: as given, else the tolerance plus the noise's 95 % quantile."""
         if self.dead_band is not None:
             return self.dead_band
         noise = 0.0 if self.mechanism is None else self.mechanism.quantile(0.95)
         return self.home.tolerance + noise
 
-    def predict_proba(
-        self, readings: Observed, *, initial_state: ArrayLike | None = None, rng: RngLike = None
-    ) -> FloatArray:
-        """X_t: the probability that each appliance is on, before rounding, shape (T, N)."""
-        order = self._ranking()
-        start = self.increments.expand(self._initial_state(initial_state))
-        ranked = self._track(readings, start, order, rng)
+    def _predict_proba(self, seen: Observation) -> FloatArray:
+        """State probabilities X_t before rounding, shape (T, N)."""
+        ranked = self._track(seen, self._start_increments(seen))
         probabilities = np.empty_like(ranked)
-        probabilities[:, order] = ranked
-        return self.increments.collapse_chances(probabilities)
+        probabilities[:, self._ranking()] = ranked
+        return self.increments.collapse_probabilities(probabilities)
 
-    def _predict_increments(
-        self, readings: Observed, initial_state: ArrayLike | None, rng: RngLike
-    ) -> BoolArray:
-        """A given initial state is row 0 as it is."""
-        generator = np.random.default_rng(rng)
-        start = self.increments.expand(self._initial_state(initial_state))
-        states = self.decode(readings, start, generator)
-        if initial_state is not None:
+    def _predict_increments(self, seen: Observation) -> BoolArray:
+        start = self._start_increments(seen)
+        states = self.decode(seen, start)
+        if seen.first_state is not None:
             states[0] = start
         return states
 
-    def decode(
-        self, readings: Observed, start: BoolArray, rng: np.random.Generator, below: float = 0.0
-    ) -> BoolArray:
-        """`predict`, by increments and with row 0 corrected, where `below` watts are not theirs.
+    def decode(self, seen: Observation, start: BoolArray, below: float = 0.0) -> BoolArray:
+        """Decode the increments from a given start; row 0 is corrected like every other row.
 
-        Algorithm 2 runs this on each of its groups, with the power of the groups still to be
-        decoded as `below`.
+        Algorithm 2 calls this for each of its groups.
+
+        Parameters
+        ----------
+        seen : Observation
+        start : array of bool, shape (M,)
+            Increments that are on at the start.
+        below : float
+            Power that the readings may contain beyond these increments: the total power of the
+            groups that are decoded later. [W]
+
+        Returns
+        -------
+        array of bool, shape (T, M)
         """
         order = self._ranking()
-        ranked = self._track(readings, start, order, rng)
-        rounded = round_switches(ranked, rounding=self.rounding, rng=rng)
+        ranked = self._track(seen, start)
+        rounded = round_switches(ranked, rounding=self.rounding, rng=seen.rng)
         powers = self._parts.powers[order]
-        load = self._observe(readings)[0] - self._parts.base_load
+        load = seen.readings - self._parts.base_load
         if self.correction == "paper":
             _correct_as_printed(rounded, powers, load)
         elif self.correction == "dead-band":
@@ -127,14 +138,9 @@ class MultiShot(IncrementAttacker):
         states[:, order] = rounded
         return states
 
-    def _ranking(self) -> IntArray:
-        """Largest first. All work is done in this order, so that no other order matters."""
-        return np.argsort(-self._parts.powers, kind="stable")
-
-    def _track(
-        self, readings: Observed, start: BoolArray, order: IntArray, rng: RngLike
-    ) -> FloatArray:
-        """State probabilities with columns in rank order."""
+    def _track(self, seen: Observation, start: BoolArray) -> FloatArray:
+        """State probabilities, shape (T, M), with columns in the order of `_ranking`."""
+        order = self._ranking()
         if self.solver == "exact":
             exact = OneShot(
                 self._parts,
@@ -142,18 +148,13 @@ class MultiShot(IncrementAttacker):
                 direction=self.direction,
                 unexplained=self.unexplained,
             )
-            return exact.predict(readings, initial_state=start, rng=rng)[:, order].astype(float)
+            return exact.track(seen, start)[:, order].astype(float)
         signed = self.direction == "signed"
-        jumps = self._jumps(readings, signed=signed)
+        jumps = seen.jumps(signed=signed)
         track = np.empty((jumps.size, order.size))
         state = start[order].astype(np.float64)
         _follow(jumps, self._parts.tolerance, self._parts.powers[order], signed, state, track)
         return track
-
-    @property
-    def _parts(self) -> Home:
-        """What switches: the appliances, or their increments."""
-        return self.increments.home
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -165,7 +166,7 @@ def _follow(
     state: FloatArray,
     track: FloatArray,
 ) -> None:
-    """Lines 2–5 of Algorithm 1, powers in descending order."""
+    """State probabilities by lines 2–5 of Algorithm 1; powers in descending order."""
     for t in range(jumps.size):
         missing = abs(jumps[t]) - tolerance
         rise = jumps[t] > 0.0
@@ -183,7 +184,7 @@ def _follow(
 
 @numba.njit(cache=True, nogil=True)
 def _correct_as_printed(states: BoolArray, powers: FloatArray, load: FloatArray) -> None:
-    """Lines 8–20 of Algorithm 1 to the letter, powers in descending order."""
+    """Lines 8–20 of Algorithm 1 exactly as printed; powers in descending order."""
     n = powers.size
     for t in range(load.size):
         total = np.sum(powers * states[t])
@@ -205,10 +206,11 @@ def _correct_as_printed(states: BoolArray, powers: FloatArray, load: FloatArray)
 def _correct(
     states: BoolArray, powers: FloatArray, load: FloatArray, surplus: float, deficit: float
 ) -> None:
-    """The correction with a dead band: total − load in [−deficit, surplus] is left alone.
+    """Correction with a dead band: states with total − load in [−deficit, surplus] are kept.
 
-    Outside it, appliances are flipped largest first (too much) or smallest first (too little),
-    each only if the total comes nearer to the band, until it is inside.
+    Outside the band, appliances are flipped until the total is inside it: the largest first if
+    the total is too high, the smallest first if it is too low. An appliance is flipped only if
+    the total comes nearer to the band.
     """
     n = powers.size
     for t in range(load.size):

@@ -1,6 +1,6 @@
-"""Any attacker in the shape of a NILMTK disaggregator, for NILMTK's experiment API.
+"""Adapter that makes any attacker a disaggregator for NILMTK's experiment API.
 
-NILMTK itself is not needed. An experiment names its methods by instances::
+NILMTK itself is not needed. The methods of an experiment are instances::
 
     experiment = {
         "power": {"mains": ["active"], "appliance": ["active"]},
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
 
 
 class NilmtkDisaggregator:
-    """An attacker behind `partial_fit` and `disaggregate_chunk`.
+    """An attacker with NILMTK's methods `partial_fit` and `disaggregate_chunk`.
 
     Parameters
     ----------
     attacker : str
-        A name of `hushmeter.attackers`.
+        Name of an attacker in `hushmeter.attackers`.
     home : Home, optional
-        What the attacker knows; without it the training data makes one, with the mean power of
-        every appliance's readings above `on_above`.
+        Home that the attacker knows. If it is not given, one is made from the training data, with
+        the mean of every appliance's readings above `on_above` as its power.
     on_above : float
-        Power [W] above which an appliance of the training data counts as on, unless a home is
-        given: then it is half of the appliance's power.
+        Power above which an appliance of the training data counts as on. If a home is given, half
+        of the appliance's power is used instead. [W]
     tolerance : float
-        δ of the home made from training data [W].
-    parameters
+        Tolerance δ of a home that is made from the training data. [W]
+    **parameters
         Further parameters of the attacker.
     """
 
@@ -77,14 +77,19 @@ class NilmtkDisaggregator:
         current_epoch: int = 0,  # noqa: ARG002
         **load_kwargs: Any,  # noqa: ARG002
     ) -> None:
-        """Fit the attacker to all chunks at once; a further call starts anew.
+        """Fit the attacker to all chunks; another call fits it again from the start.
 
         Parameters
         ----------
         train_main : list of DataFrames
-            Mains [W], one column or more (their sum counts), indexed by time.
+            Mains, indexed by time; several columns are summed. [W]
         train_appliances : list of (name, list of DataFrames)
-            The same chunks of every appliance.
+            The same chunks of every appliance. [W]
+
+        Raises
+        ------
+        DataError, InputError
+            If the chunks of an appliance do not match the mains or the home.
         """
         names = [str(name) for name, _ in train_appliances]
         mains = _trace(train_main)
@@ -104,7 +109,23 @@ class NilmtkDisaggregator:
         test_mains: Sequence[pd.DataFrame],
         model: Any = None,  # noqa: ARG002
     ) -> list[pd.DataFrame]:
-        """Predicted power [W]: one frame per chunk, one column per appliance, the chunk's index."""
+        """Predict the power of every appliance.
+
+        Parameters
+        ----------
+        test_mains : list of DataFrames
+            Mains, as in `partial_fit`. [W]
+
+        Returns
+        -------
+        list of DataFrames
+            One per chunk, with the chunk's index and one column per appliance. [W]
+
+        Raises
+        ------
+        NotFittedError
+            If `partial_fit` was not called.
+        """
         import pandas as pd
 
         if self.attacker is None:
@@ -117,13 +138,13 @@ class NilmtkDisaggregator:
         return answers
 
     def save_model(self, folder_name: str | Path) -> None:
-        """Write the fitted attacker into a folder."""
+        """Write the fitted attacker to a folder, as attacker.npz."""
         if self.attacker is None:
             raise NotFittedError(f"{self.MODEL_NAME} needs partial_fit before save_model.")
         self.attacker.save(Path(folder_name) / "attacker.npz", force=True)
 
     def load_model(self, folder_name: str | Path) -> None:
-        """Read the attacker that `save_model` wrote."""
+        """Read the attacker that `save_model` wrote to a folder."""
         self.attacker = self._class.load(Path(folder_name) / "attacker.npz")
 
     def _on(self, power: FloatArray, home: Home) -> BoolArray:
@@ -132,14 +153,14 @@ class NilmtkDisaggregator:
 
 
 def _watts(frames: Sequence[pd.DataFrame]) -> FloatArray:
-    """The power of all chunks [W], shape (T,)."""
+    """Power of all chunks [W], shape (T,)."""
     if not frames or any(len(frame) == 0 for frame in frames):
-        raise DataError("NILMTK gave a chunk without readings.")
+        raise DataError("NILMTK passed a chunk without readings.")
     return np.concatenate([frame.to_numpy(np.float64).sum(axis=1) for frame in frames])
 
 
 def _trace(frames: Sequence[pd.DataFrame]) -> Trace:
-    """Mains with their times; steps of more than the usual interval become gaps."""
+    """Mains with their times; a step longer than the median interval becomes a gap."""
     import pandas as pd
 
     watts = _watts(frames)
@@ -149,13 +170,14 @@ def _trace(frames: Sequence[pd.DataFrame]) -> Trace:
     times = np.concatenate(stamps).astype("datetime64[ns]").astype(np.int64)
     apart = np.diff(times)
     if apart.min() <= 0:
-        raise DataError("the times of the mains repeat or go back.")
+        raise DataError("the times of the mains must ascend, but some repeat or go back.")
     interval = float(np.median(apart))
     steps = np.concatenate([[0], np.cumsum(np.maximum(np.rint(apart / interval), 1))])
     return Trace(watts, interval / 1e9, np.datetime64(int(times[0]), "ns"), steps=steps.astype(int))
 
 
 def _learn_home(names: list[str], power: FloatArray, on_above: float, tolerance: float) -> Home:
+    """A home with the mean power of every appliance while it is on."""
     appliances = []
     for name, drawn in zip(names, power.T, strict=True):
         on = drawn > on_above

@@ -1,7 +1,7 @@
-"""One-shot inference: problems (P1)–(P4) of the paper (Sections II-B and III-B).
+"""One-shot inference: problems (P1) to (P4) of the paper (Sections II-B and III-B).
 
-Given a jump K_t of the meter and the powers P, which appliances switched? (P4) is (P3) with the
-jump of the noisy readings, so one solver serves both.
+Given a jump K_t of the meter and the powers P of the appliances, which appliances switched? (P4)
+is (P3) with the jumps of noisy readings, so one solver serves both.
 """
 
 from __future__ import annotations
@@ -10,18 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
+import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.attack.base import Observed
-from hushmeter.attack.fill_kernels import (
-    fill_available,
-    fill_largest_first,
-    follow_available,
-)
+from hushmeter.attack.base import Observation, Observed
 from hushmeter.attack.increments import IncrementAttacker
-from hushmeter.attack.sums.subset_sums import SubsetSearch
-from hushmeter.attack.sums.subset_tables import NANOWATTS, unpack
+from hushmeter.attack.sums.subsets import NANOWATTS, SubsetSearch, unpack
 from hushmeter.checks import (
     BoolArray,
     FloatArray,
@@ -37,54 +32,87 @@ from hushmeter.home import Home
 
 
 def solve_relaxed(powers: ArrayLike, jumps: ArrayLike, tolerance: float) -> FloatArray:
-    """(P3) and (P4): min ‖Δ‖₁ subject to |Δ·P − K| ≤ δ, Δ ∈ [0, 1]^N, for all jumps at once.
+    """Problems (P3) and (P4). Switch probabilities of the relaxed one-shot problem.
 
-    Closed form: with r = max(K − δ, 0) and c_i the total power of the appliances ranked before
-    i (largest first, equal powers in index order), Δ_i = clip((r − c_i)/P_i, 0, 1). Filling the
-    largest first is feasible, and with j the appliance filled in part the dual point 1/P_j,
-    (P_i/P_j − 1)₊ has the same value, so it is optimal. Whatever switched, (P3) therefore names
-    the largest appliances.
+    The problem is min ‖Δ‖₁ subject to |Δ·P − K| ≤ δ and Δ ∈ [0, 1]^N, for every jump K.
 
     Parameters
     ----------
     powers : array_like, shape (N,)
-        P [W].
+        Appliance powers P. [W]
     jumps : array_like, shape (T,)
-        K [W], not negative.
+        Absolute jumps K of the meter, not negative. [W]
     tolerance : float
-        δ [W].
+        Tolerance δ. [W]
 
     Returns
     -------
     array, shape (T, N)
-        Switch probabilities. Where K > ΣP + δ the problem is infeasible and all are one: see
-        `is_saturated`.
+        Switch probabilities in [0, 1]. Where K > ΣP + δ the problem is infeasible and all
+        probabilities are one: see `is_saturated`.
+
+    Raises
+    ------
+    InputError, DataError
+        If a power or the tolerance is not positive, or a jump is negative or not finite.
 
     Notes
     -----
-    Reading of the paper: its strict < would leave the minimum unattained; ≤ is used.
+    The solution has a closed form. Let r = max(K − δ, 0), and let c_i be the total power of the
+    appliances ranked before i, the largest first and equal powers in index order. Then
+
+        Δ_i = clip((r − c_i) / P_i, 0, 1).
+
+    Filling the largest appliance first is feasible. If j is the appliance that is filled in part,
+    the dual point 1/P_j, (P_i/P_j − 1)₊ has the same value, so the solution is optimal. (P3)
+    therefore always names the largest appliances, whichever appliances switched.
+
+    Reading of the paper: with the paper's strict < the minimum is not attained; ≤ is used.
     """
     watts, steps, tolerance = _check_problem(powers, jumps, tolerance)
     switches = np.empty((steps.size, watts.size))
-    fill_largest_first(steps, tolerance, watts, _power_before(watts), switches)
+    _fill_largest_first(steps, tolerance, watts, _power_before(watts), switches)
     return switches
 
 
 def is_saturated(powers: ArrayLike, jumps: ArrayLike, tolerance: float) -> BoolArray:
-    """Where even all appliances together cannot explain the jump: K > ΣP + δ, shape (T,)."""
+    """Find the jumps that all appliances together cannot explain: K > ΣP + δ.
+
+    Parameters
+    ----------
+    powers, jumps, tolerance
+        As in `solve_relaxed`.
+
+    Returns
+    -------
+    array of bool, shape (T,)
+    """
     watts, steps, tolerance = _check_problem(powers, jumps, tolerance)
     beyond: BoolArray = steps > watts.sum() + tolerance
     return beyond
 
 
 def relaxed_cardinality(powers: ArrayLike, jumps: ArrayLike, tolerance: float) -> IntArray:
-    """(P2): min ‖Δ‖₀ with Δ ∈ [0, 1]^N is min{k : Σ(k largest) ≥ K − δ}, shape (T,).
+    """Problem (P2). The smallest number of switches with Δ ∈ [0, 1]^N.
 
-    `solve_relaxed` attains it, so it also solves (P2). N + 1 where K > ΣP + δ (infeasible).
+    Parameters
+    ----------
+    powers, jumps, tolerance
+        As in `solve_relaxed`.
 
-    Lemma 1 of the paper says that (P1) needs as many switches. It holds if Assumption 3 is asked
-    for every U up to and including U_t; as printed (U < U_t) it fails for
-    P = (100, 100, 250), K = 200, δ = 2: (P2) needs one switch, (P1) two.
+    Returns
+    -------
+    array of int, shape (T,)
+        The optimum min ‖Δ‖₀; N + 1 where the problem is infeasible (K > ΣP + δ).
+
+    Notes
+    -----
+    The optimum is min{k : sum of the k largest powers ≥ K − δ}. `solve_relaxed` attains it, so
+    its solution also solves (P2).
+
+    Lemma 1 of the paper states that (P1) needs the same number of switches. This is true if
+    Assumption 3 holds for every U up to and including U_t. As printed (U < U_t) it is false for
+    P = (100, 100, 250), K = 200, δ = 2: (P2) needs one switch and (P1) needs two.
     """
     watts, steps, tolerance = _check_problem(powers, jumps, tolerance)
     reach = np.concatenate([[0.0], np.cumsum(np.sort(watts)[::-1])])
@@ -99,12 +127,13 @@ class ExactSolution:
     Attributes
     ----------
     switches : array of bool, shape (T, N)
+        Appliances that switch.
     feasible : array of bool, shape (T,)
-        Whether any subset lies within the tolerance; elsewhere `switches` is the nearest subset.
+        Whether any subset is within the tolerance; elsewhere `switches` is the nearest subset.
     residuals : array, shape (T,)
-        |Δ·P − K| [W].
+        Distance |Δ·P − K|. [W]
     ties : array of int, shape (T,)
-        How many subsets of the smallest size lie within the tolerance.
+        Number of subsets of the smallest size that are within the tolerance.
     """
 
     switches: BoolArray
@@ -114,17 +143,30 @@ class ExactSolution:
 
     @cached_property
     def cardinality(self) -> IntArray:
-        """‖Δ‖₀, shape (T,)."""
+        """Number of switches ‖Δ‖₀, shape (T,)."""
         sizes: IntArray = self.switches.sum(axis=1)
         return sizes
 
 
 def solve_exact(powers: ArrayLike, jumps: ArrayLike, tolerance: float) -> BoolArray:
-    """(P1): min ‖Δ‖₀ subject to |Δ·P − K| ≤ δ, Δ ∈ {0, 1}^N, for all jumps at once.
+    """Problem (P1). The smallest set of appliances that explains each jump.
 
-    Of the optima the one with the smallest residual is returned, then the one whose index list
-    comes first. Where (P1) is infeasible the subset nearest to K is returned. Parameters as in
-    `solve_relaxed`; `examine_exact` also tells residuals, feasibility and the number of optima.
+    The problem is min ‖Δ‖₀ subject to |Δ·P − K| ≤ δ and Δ ∈ {0, 1}^N, for every jump K.
+
+    Parameters
+    ----------
+    powers, jumps, tolerance
+        As in `solve_relaxed`.
+
+    Returns
+    -------
+    array of bool, shape (T, N)
+        Among several optima, the one with the smallest residual, then the one whose list of
+        indices comes first. Where (P1) is infeasible, the subset nearest to K.
+
+    See Also
+    --------
+    examine_exact : also returns residuals, feasibility and the number of optima.
     """
     return examine_exact(powers, jumps, tolerance).switches
 
@@ -137,9 +179,25 @@ def examine_exact(
     available: BoolArray | None = None,
     method: str = "auto",
 ) -> ExactSolution:
-    """(P1) in full; `available` (T, N) restricts each jump to those appliances.
+    """Problem (P1) with residuals, feasibility and the number of optima.
 
-    `method` names the search ("table", "halves", "milp"); they agree, see `SubsetSearch`.
+    Parameters
+    ----------
+    powers, jumps, tolerance
+        As in `solve_relaxed`.
+    available : array of bool, shape (T, N), optional
+        Appliances that may explain each jump; all if it is not given.
+    method : {"auto", "table", "halves", "milp"}
+        Search method; all methods give the same answer: see `SubsetSearch`.
+
+    Returns
+    -------
+    ExactSolution
+
+    Raises
+    ------
+    InputError
+        If `available` has another shape or the method cannot serve this number of appliances.
     """
     watts, steps, tolerance = _check_problem(powers, jumps, tolerance)
     if available is not None and available.shape != (steps.size, watts.size):
@@ -158,7 +216,21 @@ def examine_exact(
 def round_switches(
     probabilities: FloatArray, *, rounding: str = "bernoulli", rng: RngLike = None
 ) -> BoolArray:
-    """Round each entry to 1 with its own probability (the paper), or at ½ ("threshold")."""
+    """Round switch probabilities to switches.
+
+    Parameters
+    ----------
+    probabilities : array
+        Values in [0, 1].
+    rounding : {"bernoulli", "threshold"}
+        Round each entry to one with its own probability, as the paper does, or at ½.
+    rng : Generator, int or None
+        Randomness of "bernoulli".
+
+    Returns
+    -------
+    array of bool, of the same shape
+    """
     one_of("rounding", rounding, ("bernoulli", "threshold"))
     if rounding == "threshold":
         return probabilities >= 0.5
@@ -166,7 +238,7 @@ def round_switches(
 
 
 class OneShot(IncrementAttacker):
-    """One-shot attacker: each jump on its own, the state of the reading before taken as known.
+    """One-shot attacker: explains each jump of the meter on its own.
 
     Parameters
     ----------
@@ -174,19 +246,20 @@ class OneShot(IncrementAttacker):
     solver : {"relaxed", "exact"}
         (P3) with rounding, as in the paper, or (P1).
     direction : {"absolute", "signed"}
-        The paper's K = |y_t − y_{t−1}|, or signed jumps: a rise may only switch on what is off,
-        a fall only switch off what is on.
+        The paper's absolute jumps |y_t − y_{t−1}|, or signed jumps. With signed jumps a rise can
+        only switch on appliances that are off, and a fall can only switch off appliances that
+        are on.
     rounding : {"bernoulli", "threshold"}
-        For the relaxed solver.
+        Rounding of the relaxed solution: see `round_switches`.
     unexplained : {"nearest", "none"}
-        What the exact solver answers where (P1) is infeasible: the subset nearest to the jump,
-        or that nothing switched.
+        Answer of the exact solver where (P1) is infeasible: the subset nearest to the jump, or
+        no switch.
 
     Notes
     -----
-    The paper gives this attacker X_{t−1}: pass `known_states` to `predict_switches` for that.
-    `predict` has no truth and goes on from its own last answer. An appliance with several levels
-    is attacked as its increments (`Increments`).
+    The paper gives this attacker the true state X_{t−1}; pass `known_states` to
+    `predict_switches` for this. `predict` does not have the truth and continues from its own
+    last answer. An appliance with several levels is treated as its increments (`Increments`).
     """
 
     name: ClassVar[str] = "one-shot"
@@ -217,37 +290,49 @@ class OneShot(IncrementAttacker):
         initial_state: ArrayLike | None = None,
         rng: RngLike = None,
     ) -> BoolArray:
-        """Δ̄_t for every reading, shape (T, N); row 0 and the start of every run are all False.
+        """Predict the rounded switches Δ̄_t of every reading.
 
-        `known_states` (T, N) are the true states; row t − 1 is what is known at reading t.
+        Parameters
+        ----------
+        readings, initial_state, rng
+            As in `predict`.
+        known_states : array of bool, shape (T, N), optional
+            True states; the attacker knows row t − 1 at reading t.
+
+        Returns
+        -------
+        array of bool, shape (T, N)
+            All False at reading 0 and at the start of every contiguous run.
         """
-        start = self.increments.expand(self._initial_state(initial_state))
+        seen = self._see(readings, initial_state, rng)
         known = None if known_states is None else self.increments.expand(known_states)
-        return self.increments.collapse(self._switch(readings, known, start, rng))
+        return self.increments.collapse(self._switch(seen, self._start_increments(seen), known))
 
-    def _predict_increments(
-        self, readings: Observed, initial_state: ArrayLike | None, rng: RngLike
-    ) -> BoolArray:
-        """The initial state, flipped by every predicted switch since."""
-        start = self.increments.expand(self._initial_state(initial_state))
-        switches = self._switch(readings, None, start, rng)
+    def track(self, seen: Observation, start: BoolArray) -> BoolArray:
+        """States of the increments, shape (T, M): the start, flipped by all switches since."""
+        switches = self._switch(seen, start)
         switches[0] = start
         return np.logical_xor.accumulate(switches, axis=0)
 
+    def _predict_increments(self, seen: Observation) -> BoolArray:
+        return self.track(seen, self._start_increments(seen))
+
     def _switch(
-        self, readings: Observed, known: BoolArray | None, start: BoolArray, rng: RngLike
+        self, seen: Observation, start: BoolArray, known: BoolArray | None = None
     ) -> BoolArray:
         """Switches of the increments, shape (T, M)."""
-        jumps = self._jumps(readings, signed=self.direction == "signed")
+        jumps = seen.jumps(signed=self.direction == "signed")
         if self.direction == "absolute":
-            return self._solve(jumps, None, rng)
+            return self._solve(jumps, None, seen.rng)
         if known is not None:
             before = np.vstack([known[:1], known[:-1]])
-            return self._solve(jumps, before ^ (jumps > 0)[:, None], rng)
-        return self._follow(jumps, start, rng)
+            return self._solve(jumps, before ^ (jumps > 0)[:, None], seen.rng)
+        return self._follow(jumps, start, seen.rng)
 
-    def _solve(self, jumps: FloatArray, available: BoolArray | None, rng: RngLike) -> BoolArray:
-        """Switches for jumps whose available appliances are known beforehand."""
+    def _solve(
+        self, jumps: FloatArray, available: BoolArray | None, rng: np.random.Generator
+    ) -> BoolArray:
+        """Switches for jumps whose available increments are known in advance."""
         sizes = np.abs(jumps)
         if self.solver == "exact":
             answers = self._search.search(sizes, available)
@@ -259,46 +344,38 @@ class OneShot(IncrementAttacker):
             shares = solve_relaxed(powers, sizes, self._parts.tolerance)
         else:
             shares = np.empty((jumps.size, powers.size))
-            fill_available(sizes, self._parts.tolerance, powers, available[:, order], shares)
+            _fill_available(sizes, self._parts.tolerance, powers, available[:, order], shares)
         switches = np.empty(shares.shape, np.bool_)
         switches[:, order] = round_switches(shares, rounding=self.rounding, rng=rng)
         return switches
 
-    def _follow(self, jumps: FloatArray, state: BoolArray, rng: RngLike) -> BoolArray:
-        """Switches when each answer decides what is available to the next jump."""
+    def _follow(self, jumps: FloatArray, state: BoolArray, rng: np.random.Generator) -> BoolArray:
+        """Switches for signed jumps, where each answer decides what the next one may use."""
         if self.solver == "exact":
             return self._search.follow(jumps, state, nearest=self.unexplained == "nearest")
         order = self._ranking()
         shape = (int((np.abs(jumps) > self._parts.tolerance).sum()), order.size)
         if self.rounding == "bernoulli":
-            draws = np.random.default_rng(rng).random(shape)
+            draws = rng.random(shape)
         else:
+            # A share of exactly ½ must exceed its draw, as in `round_switches`.
             draws = np.full(shape, np.nextafter(0.5, 0.0))
         ranked = np.zeros((jumps.size, order.size), np.bool_)
-        follow_available(
-            jumps, self._parts.tolerance, self._parts.powers[order], state[order], draws, ranked
-        )
+        powers = self._parts.powers[order]
+        _follow_available(jumps, self._parts.tolerance, powers, state[order], draws, ranked)
         switches = np.empty_like(ranked)
         switches[:, order] = ranked
         return switches
-
-    def _ranking(self) -> IntArray:
-        """Largest first. Rounding is done in this order, so that no other order matters."""
-        return np.argsort(-self._parts.powers, kind="stable")
 
     @cached_property
     def _search(self) -> SubsetSearch:
         return SubsetSearch(self._parts.powers, self._parts.tolerance)
 
-    @property
-    def _parts(self) -> Home:
-        """What switches: the appliances, or their increments."""
-        return self.increments.home
-
 
 def _check_problem(
     powers: ArrayLike, jumps: ArrayLike, tolerance: float
 ) -> tuple[FloatArray, FloatArray, float]:
+    """Checked powers [W], jumps [W] and tolerance [W]."""
     watts = power_vector(powers)
     steps = finite_vector("jumps", jumps)
     if steps.size and steps.min() < 0:
@@ -308,8 +385,73 @@ def _check_problem(
 
 
 def _power_before(powers: FloatArray) -> FloatArray:
-    """Total power ranked before each appliance, largest first, ties in index order."""
+    """Total power ranked before each appliance [W], largest first, ties in index order."""
     order = np.argsort(-powers, kind="stable")
     before = np.empty_like(powers)
     before[order] = np.concatenate([[0.0], np.cumsum(powers[order])[:-1]])
     return before
+
+
+# error_model="numpy" drops the check for a zero divisor: only then is the inner loop vectorised.
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _fill_largest_first(
+    jumps: FloatArray,
+    tolerance: float,
+    powers: FloatArray,
+    before: FloatArray,
+    switches: FloatArray,
+) -> None:
+    """(P3) in closed form; `before` is the total power ranked before each appliance [W]."""
+    for t in range(jumps.size):
+        reach = jumps[t] - tolerance
+        for i in range(powers.size):
+            share = (reach - before[i]) / powers[i]
+            share = share if share > 0.0 else 0.0
+            switches[t, i] = share if share < 1.0 else 1.0
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _fill_available(
+    jumps: FloatArray,
+    tolerance: float,
+    powers: FloatArray,
+    available: BoolArray,
+    switches: FloatArray,
+) -> None:
+    """(P3) restricted to the available appliances; powers in descending order."""
+    for t in range(jumps.size):
+        missing = jumps[t] - tolerance
+        for i in range(powers.size):
+            switches[t, i] = 0.0
+            if available[t, i] and missing > 0.0:
+                switches[t, i] = min(missing / powers[i], 1.0)
+                missing -= powers[i]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _follow_available(
+    jumps: FloatArray,
+    tolerance: float,
+    powers: FloatArray,
+    state: BoolArray,
+    draws: FloatArray,
+    switches: BoolArray,
+) -> None:
+    """(P3) for one signed jump after the other; a share switches where it exceeds its draw.
+
+    Powers are in descending order. `state` is updated in place. `draws` has one row for every
+    jump beyond the tolerance: smaller jumps switch nothing and need no random numbers.
+    """
+    row = 0
+    for t in range(jumps.size):
+        missing = abs(jumps[t]) - tolerance
+        if missing <= 0.0:
+            continue
+        rises = jumps[t] > 0.0
+        for i in range(powers.size):
+            if state[i] != rises and missing > 0.0:
+                if draws[row, i] < min(missing / powers[i], 1.0):
+                    switches[t, i] = True
+                    state[i] = rises
+                missing -= powers[i]
+        row += 1

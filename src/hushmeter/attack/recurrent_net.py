@@ -1,9 +1,6 @@
-"""RNN: one recurrent network per appliance, from a window of mains to the appliance's power [1]_.
+"""RNN: one recurrent network per appliance, from a window of mains to the appliance's power.
 
-PyTorch is optional: pip install ".[deep]".
-
-.. [1] J. Kelly, W. Knottenbelt, "Neural NILM: deep neural networks applied to energy
-   disaggregation", ACM BuildSys (2015).
+PyTorch is optional (the extra named deep), so this module imports it inside functions only.
 """
 
 from __future__ import annotations
@@ -15,51 +12,70 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from hushmeter.attack.base import Attacker, Observed
-from hushmeter.attack.sums.on_states import training_power
-from hushmeter.checks import BoolArray, FloatArray, IntArray, RngLike, positive, whole
+from hushmeter.attack.base import Attacker, Observation
+from hushmeter.attack.sums.levels import training_power
+from hushmeter.checks import BoolArray, FloatArray, IntArray, positive, whole
 from hushmeter.errors import DataError, InputError, MissingExtraError
 from hushmeter.home import Home
 from hushmeter.trace import Trace
 
 if TYPE_CHECKING:
     import torch
-
-    from hushmeter.attack.recurrent_layers import Net
+    from torch import nn
 
 PREDICT_BATCH = 4096
+"""Number of windows that are evaluated at a time, which bounds the memory."""
+
+KERNEL = 4
+"""Width of the convolution."""
 
 Weights = tuple[NDArray[np.float32], ...]
+"""Parameters of one network in the order of its `state_dict`."""
 
 
 class RecurrentNet(Attacker):
-    """Convolution, two bidirectional LSTMs and two dense layers, trained on squared error.
-
-    Conv1D(16, 4, same) → BiLSTM 128 (sequence) → BiLSTM 256 (last) → Dense 128 tanh → Dense 1,
-    one network per appliance; mains and power are divided by the largest mains and the mean power
-    of the appliance. On is a predicted power above half of the appliance's.
+    """RNN [1]_. Convolution, two bidirectional LSTMs and two dense layers per appliance.
 
     Parameters
     ----------
     home : Home
     window : int
-        Readings a prediction sees, centred on its own; the authors' reference feeds one. At the
-        ends of a contiguous run the first and last reading are repeated.
+        Number of readings that a prediction uses, centred on its own reading; the authors'
+        reference code uses one. At the ends of a contiguous run the first and the last reading
+        are repeated.
     filters, hidden, dense : int, (int, int), int
         Sizes of the layers.
     epochs, batch, rate : int, int, float
-        Passes over the data, readings per step and step size of Adam.
+        Number of passes over the data, readings per step, and step size of Adam.
     seed : int
-        The same seed and data give the same network; the order of the appliances does not matter.
+        The same seed and data give the same networks; the order of the appliances has no effect.
     progress : bool
-        Show a progress bar on standard error while training.
+        Whether to show a progress bar on standard error while training.
+
+    Attributes
+    ----------
+    scale_ : float
+        Value by which the mains are divided: the largest in training. [W]
+    weights_ : tuple of Weights
+        Parameters of the network of each appliance.
 
     Raises
     ------
     MissingExtraError
-        At once, where PyTorch is absent.
+        If PyTorch is not installed.
+
+    Notes
+    -----
+    The layers are Conv1D(16, 4, same) → BiLSTM 128 (sequence) → BiLSTM 256 (last) → Dense 128
+    tanh → Dense 1. The target is the appliance's power divided by its mean power, and the loss is
+    the squared error. An appliance is on if the predicted power exceeds half its mean power.
+
+    References
+    ----------
+    .. [1] J. Kelly, W. Knottenbelt, "Neural NILM: deep neural networks applied to energy
+       disaggregation", ACM BuildSys, 2015.
     """
 
     name: ClassVar[str] = "rnn"
@@ -110,28 +126,18 @@ class RecurrentNet(Attacker):
             )
         return self
 
-    def predict(
-        self, readings: Observed, *, initial_state: ArrayLike | None = None, rng: RngLike = None
-    ) -> BoolArray:
-        """States (T, N): power above half of the appliance's."""
-        power = self.predict_power(readings, initial_state=initial_state, rng=rng)
-        return power > self.home.powers / 2
+    def _predict(self, seen: Observation) -> BoolArray:
+        return self._predict_power(seen) > self.home.powers / 2
 
-    def predict_power(
-        self,
-        readings: Observed,
-        *,
-        initial_state: ArrayLike | None = None,
-        rng: RngLike = None,  # noqa: ARG002
-    ) -> FloatArray:
-        """Output of the networks [W], shape (T, N), negative values cut to zero."""
+    def _predict_power(self, seen: Observation) -> FloatArray:
+        """Output of the networks [W], shape (T, N); negative values become zero."""
         self._require_fit("weights_")
-        self._initial_state(initial_state)
-        values, starts = self._observe(readings)
         if self.window > 1:
-            return self._forward(_Windows(values / self.scale_, starts, self.window))
-        # Readings that are judged on their own, on a grid: equal ones are judged once.
-        distinct, which = np.unique(values, return_inverse=True)
+            windows = _Windows(seen.readings / self.scale_, seen.run_starts, self.window)
+            return self._forward(windows)
+        # Without context, equal readings have equal outputs, and readings on a grid are often
+        # equal: each distinct reading is evaluated once.
+        distinct, which = np.unique(seen.readings, return_inverse=True)
         alone = np.ones(distinct.size, np.bool_)
         return self._forward(_Windows(distinct / self.scale_, alone, 1))[which]
 
@@ -146,7 +152,7 @@ class RecurrentNet(Attacker):
                 net = self._build(weights)
                 for first in range(0, size, PREDICT_BATCH):
                     rows = np.arange(first, min(first + PREDICT_BATCH, size))
-                    power[rows, i] = net(windows[rows]).numpy()
+                    power[rows, i] = _run(net, windows[rows]).numpy()
         return np.maximum(power, 0.0) * self.home.powers
 
     def _check_learnt(self) -> None:
@@ -159,15 +165,28 @@ class RecurrentNet(Attacker):
             if len(nets) != len(self.home):
                 raise DataError("a saved rnn attacker is damaged.")
 
-    def _build(self, weights: Weights | None = None, seed: int = 0) -> Net:
-        """A network with the given weights, or with random ones; PyTorch's own seed is kept."""
-        import torch
+    def _build(self, weights: Weights | None = None, seed: int = 0) -> nn.ModuleDict:
+        """A network with the given parameters, or with random ones.
 
-        from hushmeter.attack.recurrent_layers import Net
+        The state of PyTorch's own generator does not change.
+        """
+        import torch
+        from torch import nn
 
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            net = Net(self.filters, self.hidden, self.dense)
+            both = {"batch_first": True, "bidirectional": True}
+            # The order of the layers decides which random numbers they get, and the order of the
+            # arrays in a saved attacker.
+            net = nn.ModuleDict(
+                {
+                    "convolution": nn.Conv1d(1, self.filters, KERNEL),
+                    "sequence": nn.LSTM(self.filters, self.hidden[0], **both),
+                    "summary": nn.LSTM(2 * self.hidden[0], self.hidden[1], **both),
+                    "dense": nn.Linear(2 * self.hidden[1], self.dense),
+                    "output": nn.Linear(self.dense, 1),
+                }
+            )
         if weights is not None:
             tensors = [torch.from_numpy(array.copy()) for array in weights]
             net.load_state_dict(dict(zip(net.state_dict(), tensors, strict=True)))
@@ -176,9 +195,10 @@ class RecurrentNet(Attacker):
     def _train(
         self, windows: _Windows, target: NDArray[np.float32], name: str, advance: Callable[[], None]
     ) -> Weights:
+        """Train the network of one appliance; returns its parameters."""
         import torch
 
-        # Seeded by name: another order of the appliances trains the same networks.
+        # The seed depends on the name: another order of the appliances trains the same networks.
         seed = zlib.crc32(f"{self.seed} {name}".encode())
         net = self._build(seed=seed)
         optimiser = torch.optim.Adam(net.parameters(), lr=self.rate)
@@ -188,15 +208,30 @@ class RecurrentNet(Attacker):
             for first in range(0, order.size, self.batch):
                 rows = order[first : first + self.batch]
                 optimiser.zero_grad()
-                error = net(windows[rows]) - torch.from_numpy(target[rows])
+                error: Any = _run(net, windows[rows]) - torch.from_numpy(target[rows])
                 (error**2).mean().backward()
                 optimiser.step()
                 advance()
         return tuple(tensor.numpy().copy() for tensor in net.state_dict().values())
 
 
+def _run(net: nn.ModuleDict, windows: torch.Tensor) -> torch.Tensor:
+    """Scaled power (B,) for windows (B, W)."""
+    import torch
+    from torch.nn.functional import pad
+
+    left = (KERNEL - 1) // 2
+    padded = pad(windows[:, None, :], (left, KERNEL - 1 - left))
+    series = net["convolution"](padded).transpose(1, 2)
+    series, _ = net["sequence"](series)
+    _, (last, _) = net["summary"](series)
+    summary = torch.cat([last[0], last[1]], dim=1)
+    power: torch.Tensor = net["output"](torch.tanh(net["dense"](summary)))[:, 0]
+    return power
+
+
 class _Windows:
-    """Windows of a series by row, cut at the ends of its contiguous runs."""
+    """Windows of a series by row, which end at the ends of its contiguous runs."""
 
     def __init__(self, values: FloatArray, starts: BoolArray, width: int) -> None:
         self.values = values.astype(np.float32)
@@ -216,7 +251,7 @@ class _Windows:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """The order of sums, and so the network, must not depend on the number of cores."""
+    """Use one thread: the order of sums, and so the network, depends on their number."""
     import torch
 
     before = torch.get_num_threads()

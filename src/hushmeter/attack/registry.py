@@ -1,4 +1,4 @@
-"""Attackers by name, imported when first asked for."""
+"""The attackers by name; each is imported when it is first used."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib import import_module
 from hushmeter.attack.base import Attacker
 from hushmeter.errors import UnknownNameError
 
-_HOMES = {
+_CLASSES = {
     "one-shot": "one_shot:OneShot",
     "multi-shot": "multi_shot:MultiShot",
     "hierarchical": "hierarchical:Hierarchical",
@@ -25,23 +25,29 @@ _HOMES = {
 
 
 class AttackerRegistry(Mapping[str, type[Attacker]]):
-    """Read-only mapping from an attacker's name to its class."""
+    """Read-only mapping from the name of an attacker to its class.
+
+    Raises
+    ------
+    UnknownNameError
+        If no attacker has this name; the message suggests the nearest name.
+    """
 
     def __getitem__(self, name: str) -> type[Attacker]:
-        if name not in _HOMES:
-            raise UnknownNameError("attacker", name, _HOMES)
-        module, attribute = _HOMES[name].split(":")
+        if name not in _CLASSES:
+            raise UnknownNameError("attacker", name, _CLASSES)
+        module, attribute = _CLASSES[name].split(":")
         attacker: type[Attacker] = getattr(import_module(f"hushmeter.attack.{module}"), attribute)
         return attacker
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_HOMES)
+        return iter(_CLASSES)
 
     def __len__(self) -> int:
-        return len(_HOMES)
+        return len(_CLASSES)
 
     def __repr__(self) -> str:
-        return f"<attackers: {', '.join(_HOMES)}>"
+        return f"<attackers: {', '.join(_CLASSES)}>"
 
 
 attackers = AttackerRegistry()

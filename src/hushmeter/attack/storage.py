@@ -1,8 +1,8 @@
-"""Attackers on disk: one .npz file with a JSON header and arrays, never a pickle.
+"""Saved attackers: one .npz file with a JSON header and arrays, never a pickle.
 
-The header names the attacker, its home (as TOML), the parameters it was made with and what it
-has learnt; every array in them is replaced by its key in the archive. Nothing in a file is
-executed: values are numbers, text, lists, arrays, level tables and mechanisms of this package.
+The header contains the name of the attacker, its home (as TOML), its parameters and what it has
+learnt; every array in them is replaced by its key in the archive. Nothing in a file is executed:
+values are numbers, text, lists, arrays, level tables and mechanisms of this package.
 """
 
 from __future__ import annotations
@@ -26,14 +26,27 @@ if TYPE_CHECKING:
     from hushmeter.attack.base import Attacker
 
 FORMAT = "hushmeter attacker"
+"""Text by which a file is recognised."""
+
 VERSION = 1
+"""Version of the file format."""
+
 HEADER = "header"
+"""Key of the header in the archive."""
 
 Arrays = dict[str, NDArray[Any]]
 
 
 def save_attacker(attacker: Attacker, path: str | Path, *, force: bool = False) -> None:
-    """Write an attacker, fitted or not; an existing file is kept unless `force`.
+    """Write an attacker, fitted or not.
+
+    Parameters
+    ----------
+    attacker : Attacker
+    path : str or Path
+        File name that ends in .npz.
+    force : bool
+        Whether to replace an existing file.
 
     Raises
     ------
@@ -58,12 +71,23 @@ def save_attacker(attacker: Attacker, path: str | Path, *, force: bool = False) 
 
 
 def load_attacker(path: str | Path, cls: type[Attacker] | None = None) -> Attacker:
-    """Read an attacker that `save_attacker` wrote; `cls` where it is not in the registry.
+    """Read an attacker that `save_attacker` wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+    cls : type[Attacker], optional
+        Class of the attacker, if it is not in the registry.
+
+    Returns
+    -------
+    Attacker
 
     Raises
     ------
     DataError
-        If the file cannot be read, is no saved attacker, or holds another one than `cls`.
+        If the file cannot be read, is not a saved attacker, is damaged, or contains another
+        attacker than `cls`.
     """
     source = Path(path)
     header, arrays = _open(source)
@@ -73,16 +97,16 @@ def load_attacker(path: str | Path, cls: type[Attacker] | None = None) -> Attack
         attacker = found(home, **_decode(header["parameters"], arrays))
         for name, value in _decode(header["learnt"], arrays).items():
             if not _is_learnt(name):
-                raise DataError(f"{source} sets {name!r}, which is nothing an attacker learns.")
+                raise DataError(f"{source} sets {name!r}, which no attacker learns.")
             setattr(attacker, name, value)
         attacker._check_learnt()
     except (KeyError, TypeError, IndexError, InputError, tomllib.TOMLDecodeError) as error:
-        raise DataError(f"{source} holds a damaged attacker: {error}") from None
+        raise DataError(f"{source} contains a damaged attacker: {error}") from None
     return attacker
 
 
 def learnt(attacker: Attacker) -> dict[str, Any]:
-    """What `fit` left behind: the attributes whose names end in an underscore."""
+    """Attributes that `fit` has set: those whose names end in an underscore."""
     return {name: value for name, value in vars(attacker).items() if _is_learnt(name)}
 
 
@@ -96,7 +120,7 @@ def _class_for(name: str, cls: type[Attacker] | None, source: Path) -> type[Atta
     if cls is None:
         return attackers[name]
     if cls.name != name:
-        raise DataError(f"{source} holds the attacker {name!r}, not {cls.name!r}.")
+        raise DataError(f"{source} contains the attacker {name!r}, not {cls.name!r}.")
     return cls
 
 
@@ -108,16 +132,18 @@ def _open(source: Path) -> tuple[dict[str, Any], Arrays]:
     except OSError as error:
         raise DataError(f"{source} cannot be read: {error.strerror or error}.") from None
     except (ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile):
-        raise DataError(f"{source} is no saved attacker.") from None
+        raise DataError(f"{source} is not a saved attacker.") from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise DataError(f"{source} is no saved attacker.")
+        raise DataError(f"{source} is not a saved attacker.")
     if header.get("version") != VERSION:
-        raise DataError(f"{source} was written by another version of hushmeter.")
+        raise DataError(
+            f"{source} was written by another version of hushmeter: fit the attacker again."
+        )
     return header, arrays
 
 
 def _encode(value: Any, arrays: Arrays) -> Any:
-    """`value` as JSON; arrays move into `arrays`, other kinds become one-key objects."""
+    """Convert a value to JSON; arrays move to `arrays`, other types become one-key objects."""
     from hushmeter.attack.sums.levels import LevelTable
 
     if value is None or isinstance(value, bool | int | float | str):

@@ -1,70 +1,76 @@
-"""Sparse-HMM: one chain whose super-states are the combinations of appliance states [1]_.
+"""Sparse-HMM: one hidden Markov chain whose super-states are combinations of appliance states.
 
-.. [1] S. Makonin, F. Popowich, I. V. Bajić, B. Gill, L. Bartram, "Exploiting HMM sparsity to
-   perform online real-time nonintrusive load monitoring", IEEE Trans. Smart Grid 7 (2016).
+The module contains the attacker, its rule for the states of an appliance (peaks of a histogram),
+and a chain of which only the observed transitions and emissions are stored: transitions by
+destination and emissions by observation, in compressed columns, so that a step of the decoder
+reads only pairs that occurred in training.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from itertools import pairwise
+from typing import ClassVar, NamedTuple, Self
 
+import numba
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from hushmeter.attack.base import Attacker, Observed
-from hushmeter.attack.hmm.peak_states import find_states, quantise
-from hushmeter.attack.hmm.sparse_chain import (
-    NONE,
-    Columns,
-    SparseChain,
-    count_chain,
-    decode_pairs,
-    decode_path,
-    is_sound,
-)
-from hushmeter.attack.sums.on_states import learn_on, look_up, training_power
-from hushmeter.checks import BoolArray, FloatArray, IntArray, RngLike, one_of, positive, whole
+from hushmeter.attack.base import Attacker, Observation, Observed
+from hushmeter.attack.sums.levels import learn_on, look_up, training_power
+from hushmeter.checks import BoolArray, FloatArray, IntArray, one_of, positive, whole
 from hushmeter.errors import DataError
 from hushmeter.home import Home
 from hushmeter.trace import Trace
 
+BLOCK = 1 << 16
+"""Number of readings whose back pointers are held at a time."""
+
+NONE = -1
+"""Code of a reading without a path, and of a mains value that training did not contain."""
+
 
 class SuperStateHmm(Attacker):
-    """Super-state hidden Markov model with sparse, counted matrices.
-
-    States of an appliance are the peaks of the histogram of its power; a super-state is a
-    combination that occurred in training. Frequencies are counted, never smoothed. The initial
-    state is checked and not used.
+    """Sparse-HMM [1]_. Super-state hidden Markov model with sparse, counted matrices.
 
     Parameters
     ----------
     home : Home
     decoder : {"two_step", "full"}
-        The original, a two-reading Viterbi restarted at every reading, or Viterbi over each
-        contiguous run.
+        The original decoder, a Viterbi search over two readings that is restarted at every
+        reading, or a Viterbi search over each contiguous run.
     unseen : {"off", "nearest"}
-        What a reading without any path means: everything off, as the original; or the nearest
-        mains value that training has seen, and the most probable super-state for it.
+        Answer to a reading without any path: everything off, as in the original, or the most
+        probable super-state for the nearest mains value that training contained.
     precision : float
-        Power is cut to whole multiples of 1/precision [W].
+        Power is rounded down to whole multiples of 1/precision. [1/W]
     max_states : int
         Largest number of states of an appliance, off included.
     threshold : float
-        Share of the readings that a peak must exceed; raised until `max_states` is kept.
+        Share of the readings that a peak must exceed; it is raised until `max_states` is kept.
 
     Attributes
     ----------
     states_ : array of int8, shape (K + 1, N)
-        Appliance states of every super-state seen; the last row, all off, stands for no path.
+        Appliance states of every super-state in training; the last row, all off, is the answer
+        to a reading without a path.
     on_ : array of bool, shape (K + 1, N)
         Whether these states mean on.
     peaks_ : array, shape (K + 1, N)
-        Their power [W].
+        Power of these states. [W]
 
     Notes
     -----
-    An appliance that never runs in training has no state but off and is never said to be on; one
-    that never stops has no other. A combination of states that training lacks is never answered.
+    The states of an appliance are the peaks of the histogram of its power (`find_states`, the
+    rule of the publication), and a super-state is a combination that occurred in training.
+    Frequencies are counted and never smoothed. The initial state is not used. An appliance that
+    never runs in training is never predicted to be on, and one that never stops is never
+    predicted to be off. A combination of states that training did not contain is never predicted.
+
+    References
+    ----------
+    .. [1] S. Makonin, F. Popowich, I. V. Bajić, B. Gill, L. Bartram, "Exploiting HMM sparsity to
+       perform online real-time nonintrusive load monitoring", IEEE Transactions on Smart Grid
+       7(6), 2016.
     """
 
     name: ClassVar[str] = "sparse-hmm"
@@ -95,20 +101,21 @@ class SuperStateHmm(Attacker):
         self.threshold = positive("threshold", threshold)
 
     def fit(self, trace: Trace) -> Self:
-        """Find the states of every appliance, then count super-states, steps and emissions."""
+        """Find the states of every appliance; count super-states, transitions and emissions."""
         super().fit(trace)
         power = quantise(training_power(trace, self.home), self.precision)
         found = [find_states(column, self.max_states, self.threshold) for column in power.T]
         levels = np.column_stack(
             [f.assign(column) for f, column in zip(found, power.T, strict=True)]
         )
-        # Smallest appliances first, so that ties do not depend on the order of the home.
+        # Super-states are sorted with the smallest appliances first, so that ties do not depend
+        # on the order of the home.
         order = np.argsort(self.home.powers, kind="stable")
         ranked, member = np.unique(levels[:, order], axis=0, return_inverse=True)
         states = np.empty_like(ranked)
         states[:, order] = ranked
         counts = [f.peaks.size for f in found]
-        # One row more, for readings without a path: everything off.
+        # The additional last row is the answer to readings without a path: everything off.
         self.states_ = np.vstack([states, np.zeros((1, len(self.home)), np.int8)])
         on = look_up(self.states_, learn_on(levels, trace.truth(), counts))
         self.on_ = on.astype(np.bool_)
@@ -121,41 +128,43 @@ class SuperStateHmm(Attacker):
         mains = quantise(trace.readings, self.precision)
         self.symbols_, emitted = np.unique(mains, return_inverse=True)
         size = len(self.states_) - 1
-        chain = count_chain(member, emitted, trace.run_starts, size, self.symbols_.size)
+        chain = count_sparse_chain(member, emitted, trace.run_starts, size, self.symbols_.size)
         self.chain_ = (chain.initial, *chain.before, *chain.emitted)
 
-    def predict(
-        self,
-        readings: Observed,
-        *,
-        initial_state: ArrayLike | None = None,
-        rng: RngLike = None,  # noqa: ARG002
-    ) -> BoolArray:
-        """States (T, N)."""
-        rows = self.predict_super_states(readings, initial_state)
+    def predict_super_states(self, readings: Observed) -> IntArray:
+        """Predict the super-state of every reading.
+
+        Parameters
+        ----------
+        readings : array_like, shape (T,), or Trace
+            Mains. [W]
+
+        Returns
+        -------
+        array of int, shape (T,)
+            Rows of `states_`; −1, the last row, where there is no path.
+        """
+        return self._decode(self._see(readings))
+
+    def count_unexpected(self, readings: Observed) -> int:
+        """Number of readings without a path, to which the answer is that everything is off."""
+        return int((self.predict_super_states(readings) == NONE).sum())
+
+    def _predict(self, seen: Observation) -> BoolArray:
+        rows = self._decode(seen)
         return self.on_[rows]
 
-    def predict_power(
-        self,
-        readings: Observed,
-        *,
-        initial_state: ArrayLike | None = None,
-        rng: RngLike = None,  # noqa: ARG002
-    ) -> FloatArray:
+    def _predict_power(self, seen: Observation) -> FloatArray:
         """Peak power of every appliance's state [W], shape (T, N)."""
-        rows = self.predict_super_states(readings, initial_state)
+        rows = self._decode(seen)
         return self.peaks_[rows]
 
-    def predict_super_states(
-        self, readings: Observed, initial_state: ArrayLike | None = None
-    ) -> IntArray:
-        """Row of `states_` at every reading, shape (T,); −1, the last, where there is no path."""
+    def _decode(self, seen: Observation) -> IntArray:
         self._require_fit("chain_")
-        self._initial_state(initial_state)
-        values, starts = self._observe(readings)
         decode = decode_pairs if self.decoder == "two_step" else decode_path
-        symbols = self._symbols(quantise(values, self.precision))
-        found: IntArray = decode(self._chain(), symbols, starts, self.unseen == "nearest")
+        symbols = self._symbols(quantise(seen.readings, self.precision))
+        fall_back = self.unseen == "nearest"
+        found: IntArray = decode(self._chain(), symbols, seen.run_starts, fall_back)
         return found
 
     def _chain(self) -> SparseChain:
@@ -170,12 +179,8 @@ class SuperStateHmm(Attacker):
             if not (fit and is_sound(chain, self.symbols_.size)):
                 raise DataError("a saved sparse-hmm attacker is damaged.")
 
-    def count_unexpected(self, readings: Observed) -> int:
-        """How many readings have no path, so that everything is said to be off."""
-        return int((self.predict_super_states(readings) == NONE).sum())
-
     def _symbols(self, mains: IntArray) -> IntArray:
-        """Position of every quantised reading among those of training."""
+        """Position of every quantised reading among the mains values of training."""
         place = np.searchsorted(self.symbols_, mains)
         place = np.minimum(place, self.symbols_.size - 1)
         if self.unseen == "off":
@@ -183,3 +188,328 @@ class SuperStateHmm(Attacker):
         lower = np.maximum(place - 1, 0)
         below = mains - self.symbols_[lower] < np.abs(self.symbols_[place] - mains)
         return np.where(below, lower, place)
+
+
+class PeakStates(NamedTuple):
+    """States of one appliance as peaks of the histogram of its quantised power.
+
+    `peaks` are quantised powers, of which the first is zero for off; `borders` are the smallest
+    quantised powers of the other states.
+    """
+
+    peaks: IntArray
+    borders: IntArray
+
+    def assign(self, quantised: IntArray) -> NDArray[np.int8]:
+        """State of every quantised power; zero is off."""
+        return np.searchsorted(self.borders, quantised, side="right").astype(np.int8)
+
+
+def quantise(power: FloatArray, precision: float) -> IntArray:
+    """Quantise power [W] to int(power · precision); negative power counts as zero."""
+    steps: IntArray = np.maximum(power * precision, 0.0).astype(np.int64)
+    return steps
+
+
+def find_states(quantised: IntArray, most: int, threshold: float) -> PeakStates:
+    """Find the states of one appliance by SparseNILM's rule.
+
+    Parameters
+    ----------
+    quantised : array of int, shape (T,)
+        Quantised power of the appliance.
+    most : int
+        Largest number of states, off included.
+    threshold : float
+        First value of the share e.
+
+    Returns
+    -------
+    PeakStates
+
+    Notes
+    -----
+    A value is a peak if it is more frequent than both its neighbours and than a share e of all
+    readings; e grows from `threshold` in steps of `threshold` until the number of states is at
+    most `most`. The state of a peak starts at the first valley after the peak before it. If
+    positive readings have no peak, they are one state, at the most frequent of them.
+    """
+    histogram = np.bincount(quantised, minlength=2)
+    counts = np.append(histogram, 0)
+    inner = counts[1:-1]
+    rises = (inner > counts[:-2]) & (inner > counts[2:])
+    peaks = np.flatnonzero(rises) + 1
+    share, least = counts[peaks] / quantised.size, threshold
+    while peaks[share > least].size + 1 > most:
+        least += threshold
+    kept = peaks[share > least]
+    if kept.size == 0 and quantised.any():
+        kept = np.array([1 + int(histogram[1:].argmax())])
+    borders = [1] if kept.size else []
+    borders += [_first_valley(counts, a, b) for a, b in pairwise(kept)]
+    return PeakStates(np.concatenate([[0], kept]), np.array(borders, np.int64))
+
+
+def _first_valley(counts: IntArray, peak: int, following: int) -> int:
+    """First local minimum of the histogram between two peaks; the second peak if none."""
+    for value in range(peak + 1, following):
+        if counts[value] <= counts[value - 1] and counts[value + 1] > counts[value]:
+            return value
+    return following
+
+
+class Columns(NamedTuple):
+    """A sparse matrix by columns: column c has its rows and values at starts[c]:starts[c + 1]."""
+
+    starts: IntArray
+    rows: IntArray
+    values: FloatArray
+
+
+class SparseChain(NamedTuple):
+    """Counted probabilities of a chain of K states.
+
+    `initial` (K,) holds the marginal frequencies. Column j of `before` holds the states that
+    preceded state j, with the probability of the transition. Column o of `emitted` holds the
+    states that occurred with observation o, with the probability of the emission.
+    """
+
+    initial: FloatArray
+    before: Columns
+    emitted: Columns
+
+
+def count_sparse_chain(
+    states: IntArray, symbols: IntArray, starts: BoolArray, n_states: int, n_symbols: int
+) -> SparseChain:
+    """Count the frequencies of a chain, without smoothing.
+
+    Parameters
+    ----------
+    states, symbols : arrays of int, shape (T,)
+        State and observation of every training reading.
+    starts : array of bool, shape (T,)
+        Where contiguous runs start; such a reading counts as a transition to itself.
+    n_states, n_symbols : int
+        Numbers of states and observations.
+    """
+    previous = np.concatenate([states[:1], states[:-1]])
+    previous[starts] = states[starts]
+    seen = np.bincount(states, minlength=n_states).astype(np.float64)
+    left = np.bincount(previous, minlength=n_states).astype(np.float64)
+    return SparseChain(
+        seen / states.size,
+        _columns(previous, states, n_states, left),
+        _columns(states, symbols, n_symbols, seen),
+    )
+
+
+def is_sound(chain: SparseChain, n_symbols: int) -> bool:
+    """Whether all positions of a chain are valid, so that the compiled decoders can read it."""
+    size = chain.initial.size
+    for columns, count in ((chain.before, size), (chain.emitted, n_symbols)):
+        starts, rows, values = columns
+        kinds = starts.dtype.kind + rows.dtype.kind + values.dtype.kind
+        if kinds != "iif" or starts.shape != (count + 1,) or rows.shape != values.shape:
+            return False
+        if starts[0] != 0 or starts[-1] != rows.size or (np.diff(starts) < 0).any():
+            return False
+        if rows.size and not 0 <= rows.min() <= rows.max() < size:
+            return False
+    return True
+
+
+def _columns(rows: IntArray, columns: IntArray, count: int, totals: FloatArray) -> Columns:
+    """Frequency of each (row, column), divided by the total of the row."""
+    codes, times = np.unique(columns * totals.size + rows, return_counts=True)
+    column, row = np.divmod(codes, totals.size)
+    starts = np.searchsorted(column, np.arange(count + 1)).astype(np.int64)
+    return Columns(starts, row, times / totals[row])
+
+
+@numba.njit(cache=True, nogil=True)
+def decode_pairs(
+    chain: SparseChain, symbols: IntArray, starts: BoolArray, fall_back: bool
+) -> IntArray:
+    """Decode each reading from itself and the reading before.
+
+    Parameters
+    ----------
+    chain : SparseChain
+    symbols : array of int, shape (T,)
+        Observations; `NONE` for a value that training did not contain.
+    starts : array of bool, shape (T,)
+        Where contiguous runs start; such a reading is taken as its own predecessor.
+    fall_back : bool
+        Whether a reading without a path is answered by argmax over j of P0_j B_j(y_t).
+
+    Returns
+    -------
+    array of int, shape (T,)
+        argmax over j of max over i of P0_i B_i(y_{t−1}) A_ij B_j(y_t); `NONE` without a path.
+    """
+    initial, before, emitted = chain
+    found = np.full(symbols.size, NONE, np.int64)
+    weight = np.zeros(initial.size)
+    for t in range(symbols.size):
+        now, last = symbols[t], symbols[t if starts[t] else t - 1]
+        repeats = t > 1 and not starts[t] and not starts[t - 1]
+        # The same two observations have the same answer; long constant stretches are frequent.
+        if repeats and now == symbols[t - 1] and last == symbols[t - 2]:
+            found[t] = found[t - 1]
+            continue
+        if now == NONE:
+            continue
+        if last != NONE:
+            for e in range(emitted.starts[last], emitted.starts[last + 1]):
+                weight[emitted.rows[e]] = initial[emitted.rows[e]] * emitted.values[e]
+        best = 0.0
+        for e in range(emitted.starts[now], emitted.starts[now + 1]):
+            state = emitted.rows[e]
+            for a in range(before.starts[state], before.starts[state + 1]):
+                chance = weight[before.rows[a]] * before.values[a] * emitted.values[e]
+                if chance > best:
+                    best, found[t] = chance, state
+        if last != NONE:
+            for e in range(emitted.starts[last], emitted.starts[last + 1]):
+                weight[emitted.rows[e]] = 0.0
+        if best == 0.0 and fall_back:
+            for e in range(emitted.starts[now], emitted.starts[now + 1]):
+                chance = initial[emitted.rows[e]] * emitted.values[e]
+                if chance > best:
+                    best, found[t] = chance, emitted.rows[e]
+    return found
+
+
+def decode_path(
+    chain: SparseChain, symbols: IntArray, starts: BoolArray, fall_back: bool
+) -> IntArray:
+    """Decode each contiguous run by the Viterbi algorithm in the log domain.
+
+    The parameters are those of `decode_pairs`.
+
+    Notes
+    -----
+    Where no state is possible the path ends. The reading is answered by `NONE` and a new path
+    starts after it; with `fall_back` the new path starts at the reading itself. To bound the
+    memory, back pointers are held for one block of readings only: the scores at the start of each
+    block are kept, and the block is computed a second time to trace the path back.
+    """
+    logs = SparseChain(
+        np.log(chain.initial),
+        chain.before._replace(values=np.log(chain.before.values)),
+        chain.emitted._replace(values=np.log(chain.emitted.values)),
+    )
+    cuts = np.arange(0, symbols.size, BLOCK)
+    score = np.full(chain.initial.size, -np.inf)
+    kept = []
+    for cut in cuts:
+        kept.append(score)
+        score = _forward(logs, symbols, starts, int(cut), fall_back, score)[0]
+    found = np.full(symbols.size, NONE, np.int64)
+    end = int(score.argmax()) if np.isfinite(score).any() else NONE
+    for cut, begin in zip(cuts[::-1], kept[::-1], strict=True):
+        _, offsets, pointers, breaks = _forward(logs, symbols, starts, int(cut), fall_back, begin)
+        end = _trace(chain.emitted, symbols, int(cut), offsets, pointers, breaks, end, found)
+    return found
+
+
+@numba.njit(cache=True, nogil=True)
+def _forward(
+    chain: SparseChain,
+    symbols: IntArray,
+    starts: BoolArray,
+    cut: int,
+    fall_back: bool,
+    begin: FloatArray,
+) -> tuple[FloatArray, IntArray, IntArray, IntArray]:
+    """Scores after a block, and its back pointers: one per reading and possible state.
+
+    `breaks[t]` is −2 where the path continues, and otherwise the best end of the path before.
+    """
+    initial, before, emitted = chain
+    length = min(BLOCK, symbols.size - cut)
+    offsets = np.zeros(length + 1, np.int64)
+    for t in range(length):
+        symbol = symbols[cut + t]
+        width = 0 if symbol == NONE else emitted.starts[symbol + 1] - emitted.starts[symbol]
+        offsets[t + 1] = offsets[t] + width
+    pointers = np.full(offsets[length], NONE, np.int64)
+    breaks = np.full(length, -2, np.int64)
+    score, after = begin.copy(), np.full(begin.size, -np.inf)
+    alive = np.isfinite(begin.max())
+    for t in range(length):
+        first = 0 if symbols[cut + t] == NONE else emitted.starts[symbols[cut + t]]
+        states = emitted.rows[first : first + offsets[t + 1] - offsets[t]]
+        chances = emitted.values[first : first + states.size]
+        reached, restart = False, starts[cut + t] or not alive
+        if not restart:
+            reached = _step(before, states, chances, score, after, pointers[offsets[t] :])
+        if not reached:
+            breaks[t] = np.argmax(score) if alive else NONE
+            if restart or fall_back:
+                for e in range(states.size):
+                    after[states[e]] = initial[states[e]] + chances[e]
+        alive = states.size > 0 and (reached or restart or fall_back)
+        _clear(emitted, symbols, cut + t - 1, score, cut)
+        for state in states:
+            score[state], after[state] = after[state], -np.inf
+    return score, offsets, pointers, breaks
+
+
+@numba.njit(cache=True, nogil=True)
+def _step(
+    before: Columns,
+    states: IntArray,
+    chances: FloatArray,
+    score: FloatArray,
+    after: FloatArray,
+    pointers: IntArray,
+) -> bool:
+    """Best transition into every possible state; returns whether there is any."""
+    reached = False
+    for e in range(states.size):
+        best = -np.inf
+        for a in range(before.starts[states[e]], before.starts[states[e] + 1]):
+            value = score[before.rows[a]] + before.values[a]
+            if value > best:
+                best, pointers[e] = value, before.rows[a]
+        after[states[e]] = best + chances[e]
+        reached = reached or best > -np.inf
+    return reached
+
+
+@numba.njit(cache=True, nogil=True)
+def _clear(emitted: Columns, symbols: IntArray, t: int, score: FloatArray, cut: int) -> None:
+    """Reset the scores of reading t; the scores at the start of a block can be anywhere."""
+    if t < cut:
+        score[:] = -np.inf
+    elif symbols[t] != NONE:
+        for e in range(emitted.starts[symbols[t]], emitted.starts[symbols[t] + 1]):
+            score[emitted.rows[e]] = -np.inf
+
+
+@numba.njit(cache=True, nogil=True)
+def _trace(
+    emitted: Columns,
+    symbols: IntArray,
+    cut: int,
+    offsets: IntArray,
+    pointers: IntArray,
+    breaks: IntArray,
+    end: int,
+    found: IntArray,
+) -> int:
+    """Follow the pointers of a block back from state `end`; returns the state before it."""
+    state = end
+    for t in range(breaks.size - 1, -1, -1):
+        found[cut + t] = state
+        if breaks[t] != -2:
+            state = breaks[t]
+            continue
+        first = emitted.starts[symbols[cut + t]]
+        for e in range(offsets[t + 1] - offsets[t]):
+            if emitted.rows[first + e] == state:
+                state = pointers[offsets[t] + e]
+                break
+    return state

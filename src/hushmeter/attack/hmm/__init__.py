@@ -1,4 +1,4 @@
-"""Chains of states behind the readings: their laws, how they are learnt, and how they are walked.
+"""Hidden Markov models of a home: states, transitions, emission densities and decoding.
 
-Shared by FHMM, Sparse-HMM and the noise-aware Bayes attacker.
+The attackers FHMM and Bayes share these modules.
 """

@@ -1,37 +1,236 @@
 """Compiled steps of the beam: a few hundred joint states that carry nearly all probability.
 
-From one reading to the next no load changes its state, or one, or two where the state is among
-the best few.
+A joint state is one integer, its code, with a few bits for the state of each load. From one
+reading to the next no load changes its state, or one, or two if the joint state is among the best
+few. A hash table finds the joint states that several kept states lead to.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numba
 import numpy as np
 
-from hushmeter.attack.hmm.beam_states import (
-    EMPTY,
-    PAIRS,
-    Beam,
-    Densities,
-    Found,
-    Loads,
-    Table,
-    density,
-    keep_best,
-    load_sum,
-    open_beam,
-    pair_bar,
-    slot_of,
-    stay_chance,
-    value_of,
-)
 from hushmeter.checks import BoolArray, FloatArray, IntArray
+
+EMPTY = -1
+"""Code of an unused entry."""
+
+PAIRS = 16
+"""Number of best states from which two loads can change at once; from the others one can."""
+
+NEGLIGIBLE = 1e-12
+"""States with a smaller share than this of the best state's probability are dropped."""
+
+
+class Loads(NamedTuple):
+    """Parameters of the loads in descending order of the variance of their power.
+
+    Values per state are stored one load after the other, load m from `offsets[m]` on, and its
+    transition matrix from `matrix_offsets[m]` on. `shifts` and `masks` locate its bits in a code.
+    `first` is the initial distribution at the very first reading. `rest_mean` and `rest_variance`
+    belong to the sum of the loads after load m.
+    """
+
+    means: FloatArray
+    variances: FloatArray
+    initial: FloatArray
+    first: FloatArray
+    matrices: FloatArray
+    sizes: IntArray
+    shifts: IntArray
+    masks: IntArray
+    offsets: IntArray
+    matrix_offsets: IntArray
+    rest_mean: FloatArray
+    rest_variance: FloatArray
+    variance: float
+
+
+class Densities(NamedTuple):
+    """Tables of a `NoisyEmission` with `per_log` classes per unit of log σ²."""
+
+    core: FloatArray
+    per_watt: FloatArray
+    weight: FloatArray
+    per_tail: FloatArray
+    decay: FloatArray
+    lowest: float
+    per_log: float
+
+
+class Beam(NamedTuple):
+    """States kept at each reading of a block, shape (rows, width); unused codes are EMPTY.
+
+    `weights` are filtered probabilities, `seen` is the density of the reading in the state, and
+    `parents` is the position of the best previous state.
+    """
+
+    codes: IntArray
+    weights: FloatArray
+    seen: FloatArray
+    parents: IntArray
+
+
+class Table(NamedTuple):
+    """An open-addressing hash table from codes to positions."""
+
+    keys: IntArray
+    places: IntArray
+
+
+class Found(NamedTuple):
+    """States that are possible at the next reading."""
+
+    codes: IntArray
+    weights: FloatArray
+    parents: IntArray
+
+
+@numba.njit(cache=True, nogil=True)
+def slot_of(keys: IntArray, code: int) -> int:
+    """Position of a code, or where to insert it, in a hash table of 2^k entries."""
+    mask = keys.size - 1
+    at = ((code * 5700357409661599241) >> 20) & mask
+    while keys[at] != EMPTY and keys[at] != code:
+        at = (at + 1) & mask
+    return at
+
+
+@numba.njit(cache=True, nogil=True)
+def value_of(table: Table, code: int, values: FloatArray) -> float:
+    """Value of a code; zero if it is not in the table."""
+    at = slot_of(table.keys, code)
+    return 0.0 if table.keys[at] == EMPTY else values[table.places[at]]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def density(tables: Densities, away: float, variance: float) -> float:
+    """Density of a reading at a distance of `away` watts from the mean of a state."""
+    rank = int(np.log(variance / tables.lowest) * tables.per_log + 0.5)
+    c = min(max(rank, 0), tables.per_watt.size - 1)
+    away = abs(away)
+    at = away * tables.per_watt[c]
+    if at < tables.core.shape[1] - 1:
+        i = int(at)
+        left, right = tables.core[c, i], tables.core[c, i + 1]
+        return float(left + (at - i) * (right - left))
+    at = min(away * tables.per_tail[c], tables.decay.size - 2.0)
+    i = int(at)
+    decay = tables.decay[i] + (at - i) * (tables.decay[i + 1] - tables.decay[i])
+    return float(tables.weight[c] * decay)
+
+
+@numba.njit(cache=True, nogil=True)
+def nth_largest(scores: FloatArray, n: int) -> float:
+    """The n-th largest score by quickselect; numba takes seconds to compile np.partition."""
+    values = scores.copy()
+    low, high, place = 0, values.size - 1, n - 1
+    while low < high:
+        pivot, i, j = values[(low + high) // 2], low, high
+        while i <= j:
+            while values[i] > pivot:
+                i += 1
+            while values[j] < pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i, j = i + 1, j - 1
+        if place <= j:
+            high = j
+        elif place >= i:
+            low = i
+        else:
+            break
+    return float(values[place])
+
+
+@numba.njit(cache=True, nogil=True)
+def keep_best(scores: FloatArray, width: int) -> IntArray:
+    """Positions of the `width` largest scores that are not negligible."""
+    best = 0.0
+    for score in scores:
+        best = max(best, score)
+    least = best * NEGLIGIBLE
+    if scores.size > width:
+        least = max(least, nth_largest(scores, width))
+    places, count = np.empty(min(width, scores.size), np.int64), 0
+    for i in range(scores.size):
+        if scores[i] >= least and count < places.size:
+            places[count] = i
+            count += 1
+    return places[:count]
+
+
+@numba.njit(cache=True, nogil=True)
+def pair_bar(weights: FloatArray) -> float:
+    """Smallest weight from which two loads of a state can change at once."""
+    if weights.size <= PAIRS:
+        return 0.0
+    return nth_largest(weights, PAIRS)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def stay_chance(loads: Loads, code: int) -> float:
+    """Probability that no load changes its state."""
+    stay = 1.0
+    for m in range(loads.sizes.size):
+        k = (code >> loads.shifts[m]) & loads.masks[m]
+        stay *= loads.matrices[loads.matrix_offsets[m] + k * loads.sizes[m] + k]
+    return stay
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def load_sum(loads: Loads, code: int) -> tuple[float, float]:
+    """Mean [W] and variance [W²] of the sum of all loads in a joint state."""
+    mean, variance = 0.0, loads.variance
+    for m in range(loads.sizes.size):
+        k = (code >> loads.shifts[m]) & loads.masks[m]
+        mean += loads.means[loads.offsets[m] + k]
+        variance += loads.variances[loads.offsets[m] + k]
+    return mean, variance
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def open_beam(
+    loads: Loads, initial: FloatArray, reading: float, width: int
+) -> tuple[IntArray, FloatArray]:
+    """Codes and prior probabilities of likely states at the first reading of a run.
+
+    The partial states are expanded load by load. Those are kept that explain the reading best,
+    together with the mean and the variance of the remaining loads.
+    """
+    codes, chances = np.zeros(1, np.int64), np.ones(1)
+    means, variances = np.zeros(1), np.full(1, loads.variance)
+    for m in range(loads.sizes.size):
+        size, first = loads.sizes[m], loads.offsets[m]
+        count = codes.size * size
+        grown, chance = np.empty(count, np.int64), np.empty(count)
+        mean, variance, scores = np.empty(count), np.empty(count), np.empty(count)
+        for j in range(count):
+            i, k = j // size, j % size
+            grown[j] = codes[i] | (k << loads.shifts[m])
+            chance[j] = chances[i] * initial[first + k]
+            mean[j] = means[i] + loads.means[first + k]
+            variance[j] = variances[i] + loads.variances[first + k]
+            spread = variance[j] + loads.rest_variance[m]
+            gap = reading - mean[j] - loads.rest_mean[m]
+            # The long tails order the states even if the reading is far from all of them.
+            scores[j] = (
+                chance[j]
+                / np.sqrt(spread)
+                * (np.exp(-0.5 * gap * gap / spread) + 1e-6 / (1.0 + gap * gap / spread))
+            )
+        best = keep_best(scores, width)
+        codes, chances = grown[best], chance[best]
+        means, variances = mean[best], variance[best]
+    return codes, chances
 
 
 @numba.njit(cache=True, nogil=True)
 def new_table(loads: Loads, width: int) -> tuple[Table, Found]:
-    """Room for all states that `width` states may turn into."""
+    """Memory for all states that can follow `width` states."""
     moves = int((loads.sizes - 1).sum())
     most = width * (1 + moves) + PAIRS * moves * moves
     slots = 2
@@ -45,10 +244,11 @@ def new_table(loads: Loads, width: int) -> tuple[Table, Found]:
 def offer(
     code: int, weight: float, parent: int, best: bool, table: Table, found: Found, count: int
 ) -> int:
-    """Add a state, or its weight to the one that is there; the number of states after it."""
+    """Add a state, or update its weight if it is present; returns the number of states."""
     at = slot_of(table.keys, code)
     if table.keys[at] == EMPTY:
-        # Many states of equal weight may all change in pairs: what finds no room is left out.
+        # If many states have equal weight, all of them change in pairs and the memory can be
+        # full; further states are then left out.
         if count == found.codes.size:
             return count
         table.keys[at], table.places[at] = code, count
@@ -66,9 +266,10 @@ def offer(
 def expand(
     loads: Loads, codes: IntArray, weights: FloatArray, best: bool, table: Table, found: Found
 ) -> int:
-    """All states that the kept ones may turn into, with their probability before the reading.
+    """Find all states that can follow the kept ones, with their predicted probability.
 
-    Chances of one state add up, or with `best` the largest counts. Returns how many there are.
+    The probabilities of one state are summed, or with `best` the largest is taken. Returns the
+    number of states.
     """
     table.keys[:] = EMPTY
     count, bar = 0, pair_bar(weights)
@@ -110,9 +311,9 @@ def walk(
     kept: Beam,
     width: int,
 ) -> tuple[IntArray, FloatArray]:
-    """Filter a block from the states before it; the states after it.
+    """Filter a block from the states before it; returns the states after it.
 
-    Where `kept` has a row per reading the states of every reading are written to it.
+    If `kept` has a row for every reading, the states of every reading are stored in it.
     """
     table, found = new_table(loads, width)
     seen = np.empty(found.codes.size)
@@ -144,7 +345,7 @@ def walk(
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def gather(loads: Loads, code: int, pairs: bool, table: Table, values: FloatArray) -> float:
-    """Σ over the kept next states of transition probability times value."""
+    """Sum of transition probability times value over the kept next states."""
     total = value_of(table, code, values)
     for m in range(loads.sizes.size):
         k = (code >> loads.shifts[m]) & loads.masks[m]
@@ -177,11 +378,11 @@ def smooth(
     next_values: FloatArray,
     chances: FloatArray,
 ) -> tuple[FloatArray, IntArray]:
-    """Marginals of the loads' states in a block, from its end.
+    """Marginals of the loads' states in a block, computed from its end.
 
-    `next_values` is density times backward probability of the kept states `next_codes` of the
-    reading after the block, both empty where a run or the trace ends there. Returns the same for
-    the block's first reading.
+    `next_values` is density times backward probability of the kept states `next_codes` at the
+    reading after the block; both are empty if a run or the trace ends there. Returns the same for
+    the first reading of the block.
     """
     slots = 2
     while slots < 4 * kept.codes.shape[1]:

@@ -1,12 +1,12 @@
-"""How likely a reading is in every joint state: the state's power law and the law of the noise.
+"""Density of a reading in every joint state, given the noise distribution.
 
-A state of the home draws power with mean μ and variance σ² [W²]; a mechanism adds noise n. With
-r = y − μ the density of a reading is
+A state of the home draws power with mean μ [W] and variance σ² [W²], and a mechanism adds noise n.
+With r = y − μ the density of a reading y is
 
-    g(r) = (1 − η)·(N(0, σ²) ∗ law of n)(r) + η·e^(−|r|/b)/2b.
+    g(r) = (1 − η) · (N(0, σ²) ∗ distribution of n)(r) + η · e^(−|r|/b) / 2b.
 
-The second part has weight η and long tails, so that no reading is impossible. All laws are
-symmetric. g is tabulated once for a few values of σ and then looked up.
+The second term has weight η and long tails, so that no reading is impossible. All distributions
+are symmetric. g is tabulated for a few values of σ and then interpolated.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from hushmeter.attack.base import NoiseDistribution
 from hushmeter.checks import FloatArray, IntArray
 
 CELLS = 1024
-"""Cells of the table of one σ, from r = 0 to where the noise ends."""
+"""Number of cells of the table of one σ, from r = 0 to the end of the noise."""
 
 RATIO = 1.12
 """States whose σ differ by less than this factor share a table."""
 
 TAIL_STEPS = 8
-"""Steps of the tail's table per b."""
+"""Number of cells of the table of the tails per length b."""
 
 NEGLIGIBLE = 1e-10
-"""Noise beyond its 1 − NEGLIGIBLE quantile is left to the long tails."""
+"""The tables end at the 1 − NEGLIGIBLE quantile of the noise; beyond it the tails apply."""
 
 
 class NoisyEmission:
@@ -39,15 +39,15 @@ class NoisyEmission:
     Parameters
     ----------
     means : array, shape (S,)
-        Mean power of each joint state, base load included [W].
+        Mean power of each joint state, base load included. [W]
     variances : array, shape (S,)
-        Its variance [W²].
-    noise : mechanism or None
-        Whose noise was added, if any.
+        Variance of this power. [W²]
+    noise : NoiseDistribution or None
+        Known noise of the readings.
     outlier : float
-        η, the weight of the long tails.
+        Weight η of the long tails.
     reach : float
-        Largest |r| that must be told apart [W]; it sets the length b of the tails.
+        Largest |r| at which densities must differ; it sets the length b of the tails. [W]
     """
 
     def __init__(
@@ -79,10 +79,10 @@ class NoisyEmission:
         self._per_state = (per_watt[classes], weight[classes], per_tail[classes])
 
     def densities(self, readings: FloatArray) -> FloatArray:
-        """g at every reading for every joint state, shape (T, S)."""
+        """Compute g for every reading and joint state, shape (T, S)."""
         out = np.empty((readings.size, self.means.size))
         first_tail = self._flat.size - self.tables[4].size
-        # A copy is writable: read-only readings would be compiled for a second time.
+        # The copy is writable: numba would compile the kernel again for read-only readings.
         _look_up(
             readings.copy(), self.means, self._rows, *self._per_state, self._flat, first_tail, out
         )
@@ -92,10 +92,25 @@ class NoisyEmission:
 def noisy_log_density(
     residuals: FloatArray, spread: float, noise: NoiseDistribution | None
 ) -> FloatArray:
-    """log of (N(0, σ²) ∗ law of the noise) at r ≥ 0 [1/W].
+    """Log-density of the sum of a Gaussian and the noise.
 
-    In closed form for no noise and for Laplace noise on a fine grid, else `convolved`. The
-    rounding to the grid adds grid²/12 to σ².
+    Parameters
+    ----------
+    residuals : array
+        Values r ≥ 0. [W]
+    spread : float
+        Standard deviation σ of the Gaussian. [W]
+    noise : NoiseDistribution or None
+
+    Returns
+    -------
+    array
+        log of (N(0, σ²) ∗ distribution of the noise)(r), in units of log(1/W).
+
+    Notes
+    -----
+    The result has a closed form without noise and for Laplace noise on a fine grid; otherwise
+    `convolved` computes it. Rounding to the grid adds grid²/12 to σ².
     """
     if noise is None:
         return -0.5 * (residuals / spread) ** 2 - math.log(spread * math.sqrt(2 * math.pi))
@@ -106,9 +121,21 @@ def noisy_log_density(
 
 
 def laplace_log_density(residuals: FloatArray, spread: float, scale: float) -> FloatArray:
-    """Gaussian convolved with Laplace(λ), in closed form:
+    """Log-density of the sum of a Gaussian and Laplace noise in closed form.
 
-    f(r) = e^(σ²/2λ²)/2λ · (e^(−r/λ)·Φ(r/σ − σ/λ) + e^(r/λ)·Φ(−r/σ − σ/λ)).
+    Parameters
+    ----------
+    residuals : array
+        Values r ≥ 0. [W]
+    spread : float
+        Standard deviation σ of the Gaussian. [W]
+    scale : float
+        Scale λ of the Laplace distribution. [W]
+
+    Notes
+    -----
+    f(r) = e^(σ²/2λ²) / 2λ · (e^(−r/λ) Φ(r/σ − σ/λ) + e^(r/λ) Φ(−r/σ − σ/λ)). Logarithms avoid the
+    overflow of the factors.
     """
     from scipy.special import log_ndtr
 
@@ -120,12 +147,17 @@ def laplace_log_density(residuals: FloatArray, spread: float, scale: float) -> F
 
 
 def convolved(residuals: FloatArray, spread: float, noise: NoiseDistribution) -> FloatArray:
-    """The same for any law on a grid: Σ_k P(n = k)·φ_σ(r − k·grid) over what lies within 8σ of r.
+    """Log-density of the sum of a Gaussian and any noise on a grid.
 
-    Where σ is wide on the grid the noise is first gathered into cells of at most σ/16, which moves
-    the density by a few thousandths at most and keeps the sums short, however wide the noise. A σ
-    below half a grid step would leave the teeth of the comb standing, which readings that were
-    never rounded fall between: half a step is the least that is used.
+    The parameters are those of `noisy_log_density`.
+
+    Notes
+    -----
+    The density is Σ_k P(n = k) φ_σ(r − k·grid) over all k within 8σ of r. If σ is large compared
+    with the grid, the noise is first summed over cells of at most σ/16. This changes the density
+    by a few thousandths at most and keeps the sums short for any noise. σ is at least half a grid
+    step: a smaller one would give a density with gaps between the grid points, in which readings
+    that were never rounded would be impossible.
     """
     spread = max(spread, noise.grid / 2)
     half = max(0, int(spread / noise.grid / 16 - 1) // 2)
@@ -141,7 +173,10 @@ def convolved(residuals: FloatArray, spread: float, noise: NoiseDistribution) ->
 
 
 def _cell_masses(noise: NoiseDistribution, steps: FloatArray, half: int) -> FloatArray:
-    """P(|n − k| ≤ half) for k = `steps` ≥ 0, from the lower tail: there it has all its digits."""
+    """P(|n − k| ≤ half) for k = `steps` ≥ 0.
+
+    It is computed from the lower tail, where the difference of two values keeps its digits.
+    """
     if half == 0:
         return np.asarray(noise.pmf(steps), dtype=np.float64)
     upper, lower = noise.cdf(half - steps), noise.cdf(-half - 1 - steps)
@@ -149,7 +184,7 @@ def _cell_masses(noise: NoiseDistribution, steps: FloatArray, half: int) -> Floa
 
 
 def spread_classes(spreads: FloatArray) -> tuple[FloatArray, NDArray[np.int32]]:
-    """A few values of σ, at most a factor RATIO apart, and which of them each state has."""
+    """A few values of σ, at most a factor RATIO apart, and the class of every state."""
     lowest = float(spreads.min())
     rank = np.rint(np.log(spreads / lowest) / math.log(RATIO)).astype(np.int64)
     used, classes = np.unique(rank, return_inverse=True)
@@ -168,14 +203,18 @@ def _look_up(
     first_tail: int,
     out: FloatArray,
 ) -> None:
-    """Interpolate in the core's table or in the tail's, which stands behind it in `flat`."""
+    """Interpolate in the table of the core or, beyond its end, in that of the tail.
+
+    Both tables are in `flat`; the tail begins at `first_tail`.
+    """
     cells, last = CELLS + 1.0, flat.size - first_tail - 2.0
     for t in range(readings.size):
         y, row = readings[t], out[t]
         for s in range(means.size):
             away = abs(y - means[s])
             near, far = away * per_watt[s], away * per_tail[s]
-            # Choices instead of branches: which table it is changes from state to state.
+            # Conditional values instead of branches: the table differs from state to state, and
+            # a branch would keep the loop from being vectorised.
             inside = near < cells
             at = near if inside else (far if far < last else last)
             cell = int(at)
@@ -187,9 +226,23 @@ def _look_up(
 def gaussian_log_densities(
     readings: FloatArray, means: FloatArray, variance: float, *, relative: bool = False
 ) -> FloatArray:
-    """log N(y; μ_s, v) for every reading and state, shape (T, S); up to a constant if `relative`.
+    """Gaussian log-densities of all readings in all states.
 
-    Relative rows have their largest entry at zero.
+    Parameters
+    ----------
+    readings : array, shape (T,)
+        [W]
+    means : array, shape (S,)
+        Mean power of each state. [W]
+    variance : float
+        Variance v of the readings. [W²]
+    relative : bool
+        Whether to subtract the largest entry of every row.
+
+    Returns
+    -------
+    array, shape (T, S)
+        log N(y; μ_s, v).
     """
     out = np.empty((readings.size, means.size))
     constant = 0.0 if relative else -0.5 * math.log(2 * math.pi * variance)
@@ -206,6 +259,7 @@ def _fill_gaussian(
     relative: bool,
     out: FloatArray,
 ) -> None:
+    """Fill `out` row by row; a row is small enough to stay in the cache for its maximum."""
     for t in range(readings.size):
         y, row = readings[t], out[t]
         for s in range(means.size):

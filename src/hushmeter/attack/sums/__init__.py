@@ -1,4 +1,4 @@
-"""Levels that add up to a reading: what appliances draw, and exact searches over the sums.
+"""Power levels of appliances and exact searches over their sums.
 
-Shared by one-shot inference (P1), CO, IP and ALIP.
+One-shot inference (P1), CO, IP and ALIP share these modules.
 """

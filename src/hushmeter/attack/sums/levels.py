@@ -1,32 +1,51 @@
-"""The powers an appliance's states draw: given by the home, or learnt from sub-metered data.
+"""The power levels of appliances: given by the home, given by the user, or learnt from data.
 
-State 0 is off, states 1 … K − 1 are the on-levels in ascending power. On-levels are the centres
-of an optimal one-dimensional k-means, found by dynamic programming on a histogram, so that the
-same data always gives the same levels.
+State 0 of an appliance is off; states 1 … K − 1 are its on-levels in ascending power. On-levels
+are the centres of an optimal one-dimensional k-means, which is found by dynamic programming on a
+histogram, so that the same data always gives the same levels.
+
+`learn_levels` is the learner of this package. Four learners have a rule of their own because
+they answer another question or follow a publication:
+
+- `combinatorial.CombinatorialOptimisation` uses the same k-means with NILMTK's rule for the number
+  of levels.
+- `factorial_hmm.fit_chain` fits a Gaussian hidden Markov chain by expectation–maximisation, as
+  NILMTK does.
+- `super_state_hmm.find_states` takes the peaks of a histogram, as SparseNILM does.
+- `hmm.states.learn_states` also needs the variance of every state, and a budget for the joint
+  number of states.
+
+`hushmeter.learn` finds on-levels without knowing when a circuit is on; here the training data
+says so.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hushmeter.checks import BoolArray, FloatArray, non_negative, whole
+from hushmeter.checks import BoolArray, FloatArray, non_negative, positive, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
 from hushmeter.trace import Trace
 
 LevelArray = NDArray[np.int8]
+"""State of every appliance at every reading, shape (T, N)."""
+
+OnFlags = tuple[BoolArray, ...]
+"""Per appliance, whether each of its states counts as on."""
 
 BINS = 512
-"""Cells of the histogram whose optimal partition gives the levels."""
+"""Number of histogram cells whose optimal partition gives the levels."""
 
 MOST_STATES = 127
-"""Of one appliance, off included: states are stored as int8."""
+"""Largest number of states of one appliance, off included: states are stored as int8."""
 
 TAIL = 0.005
-"""Share of the on-readings at either end that is pulled in, so that a rare spike is no level."""
+"""Share of the on-readings at each end that is clipped, so that a rare spike is not a level."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +55,13 @@ class LevelTable:
     Attributes
     ----------
     powers : tuple of arrays
-        One array per appliance [W], ascending: off (zero or its idle power), then its on-levels.
+        One ascending array per appliance: the power while off (zero or its idle power), then the
+        on-levels. [W]
+
+    Raises
+    ------
+    InputError
+        If a row has fewer than two or more than 127 states, does not ascend or is not finite.
     """
 
     powers: tuple[FloatArray, ...]
@@ -59,7 +84,7 @@ class LevelTable:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """K of every appliance: its number of states, off included."""
+        """Number of states K of every appliance, off included."""
         return tuple(watts.size for watts in self.powers)
 
     def __len__(self) -> int:
@@ -67,27 +92,78 @@ class LevelTable:
 
 
 def home_levels(home: Home) -> LevelTable:
-    """Zero and the `on_levels` of every appliance [W]."""
+    """Level table of a home: zero and the `on_levels` of every appliance [W]."""
     return LevelTable(tuple(np.array([0.0, *a.on_levels]) for a in home.appliances))
 
 
-def learn_levels(trace: Trace, home: Home, most: int = 3, separation: float = 2.0) -> LevelTable:
-    """State powers from the true power and states of a trace.
+def given_levels(home: Home, levels: Sequence[Sequence[float]]) -> LevelTable:
+    """Level table of zero and the given on-levels.
 
-    Off is the mean power while off, the on-levels are the centres of an optimal k-means of the
-    power while on, with the largest k ≤ `most` whose centres are all separated: further apart
-    than the home's tolerance and than `separation` times the sum of the two clusters' standard
-    deviations (a uniform law cut in two has 1.7, a Gaussian 1.3). An appliance that never runs,
-    and every appliance of a trace without power, keeps the home's levels.
+    Parameters
+    ----------
+    home : Home
+    levels : sequence of sequences of float
+        On-levels of every appliance of the home, in any order. [W]
+
+    Raises
+    ------
+    InputError
+        If an appliance is missing, has no level, or a level is not positive.
+    """
+    if len(levels) != len(home):
+        raise InputError(f"levels of {len(levels)} appliances were given for {len(home)}.")
+    rows = []
+    for name, row in zip(home.names, levels, strict=True):
+        watts = sorted({positive(f"a level of {name}", watt) for watt in row})
+        if not watts:
+            raise InputError(f"{name} needs one or more levels [W].")
+        rows.append(np.array([0.0, *watts]))
+    return LevelTable(tuple(rows))
+
+
+def training_power(trace: Trace, home: Home) -> FloatArray:
+    """Power of every appliance in training data.
 
     Parameters
     ----------
     trace : Trace with states
     home : Home
+
+    Returns
+    -------
+    array, shape (T, N)
+        The metered power; if the trace has none, states times mean powers. [W]
+    """
+    return trace.truth() * home.powers if trace.power is None else trace.power
+
+
+def learn_levels(trace: Trace, home: Home, most: int = 3, separation: float = 2.0) -> LevelTable:
+    """Learn the state powers from the true power and the true states of a trace.
+
+    Parameters
+    ----------
+    trace : Trace with states
+    home : Home
+        Gives the levels of an appliance that never runs, and of every appliance if the trace has
+        no power.
     most : int
         Largest number of on-levels of one appliance.
     separation : float
-        Zero keeps every level that is further apart than the tolerance.
+        Required distance between neighbouring levels, in units of the sum of the standard
+        deviations of the two clusters. Zero keeps all levels that are further apart than the
+        tolerance of the home.
+
+    Returns
+    -------
+    LevelTable
+        The mean power while off, then the on-levels.
+
+    Notes
+    -----
+    The on-levels are the centres of an optimal k-means of the power while on, with the largest
+    k ≤ `most` for which all neighbouring centres are further apart than the tolerance and than
+    `separation` times the sum of the standard deviations. A uniform distribution that is cut in
+    two has a separation of 1.7 and a Gaussian 1.3, so that the default splits neither.
     """
     most, separation = whole("most", most), non_negative("separation", separation)
     given, states = home_levels(home), trace.truth()
@@ -99,7 +175,7 @@ def learn_levels(trace: Trace, home: Home, most: int = 3, separation: float = 2.
     for i, fallback in enumerate(given.powers):
         on, power = states[:, i], trace.power[:, i]
         if on.any():
-            levels = on_levels(power[on], most, home.tolerance, separation)
+            levels = find_on_levels(power[on], most, home.tolerance, separation)
         else:
             levels = fallback[1:]
         idle = float(power[~on].mean()) if not on.all() else 0.0
@@ -107,29 +183,25 @@ def learn_levels(trace: Trace, home: Home, most: int = 3, separation: float = 2.
     return LevelTable(tuple(rows))
 
 
-def assign_levels(power: FloatArray, states: BoolArray, table: LevelTable) -> LevelArray:
-    """State of every appliance at every reading, int8 (T, N): 0 off, else its nearest on-level.
+def find_on_levels(power: FloatArray, most: int, tolerance: float, separation: float) -> FloatArray:
+    """Find the separated levels of one appliance's power while it is on.
 
     Parameters
     ----------
-    power : array, shape (T, N)
-        True power [W].
-    states : array of bool, shape (T, N)
-    table : LevelTable
+    power : array, shape (T,)
+        Power at the readings with the appliance on. [W]
+    most : int
+        Largest number of levels.
+    tolerance : float
+        Least distance of two levels. [W]
+    separation : float
+        As in `learn_levels`.
+
+    Returns
+    -------
+    array
+        Levels in ascending order; the mean power if no two levels are separated. [W]
     """
-    if power.shape != states.shape or states.shape[1] != len(table):
-        raise InputError(
-            f"power {power.shape} and states {states.shape} must have {len(table)} columns."
-        )
-    levels = np.zeros(states.shape, np.int8)
-    for i, watts in enumerate(table.powers):
-        borders = (watts[1:-1] + watts[2:]) / 2
-        levels[:, i] = np.where(states[:, i], 1 + np.searchsorted(borders, power[:, i]), 0)
-    return levels
-
-
-def on_levels(power: FloatArray, most: int, tolerance: float, separation: float) -> FloatArray:
-    """Centres [W], ascending, of the finest separated k-means of `power`, at most `most`."""
     values = np.clip(power, *np.quantile(power, [TAIL, 1 - TAIL], method="nearest"))
     for count in range(min(most, np.unique(values).size), 1, -1):
         centres, spreads = cluster(values, count)
@@ -140,7 +212,19 @@ def on_levels(power: FloatArray, most: int, tolerance: float, separation: float)
 
 
 def cluster(values: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
-    """Centres and standard deviations of the optimal k-means with at most `count` clusters."""
+    """Optimal one-dimensional k-means.
+
+    Parameters
+    ----------
+    values : array, shape (T,)
+    count : int
+        Largest number of clusters.
+
+    Returns
+    -------
+    centres, spreads : arrays
+        Means, in ascending order, and standard deviations of the clusters.
+    """
     if values.min() == values.max():
         return values[:1].copy(), np.zeros(1)
     borders = _optimal_borders(values, count)
@@ -153,7 +237,7 @@ def cluster(values: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
 
 
 def _optimal_borders(values: FloatArray, count: int) -> FloatArray:
-    """Left ends [W] of clusters 1 … count − 1 of the k-means optimum over histogram cells.
+    """Left ends of clusters 1 … count − 1 of the optimal k-means over histogram cells.
 
     best_k(j) = min over i of best_{k−1}(i) + cost(i, j), where cost(i, j) is the sum of squares
     of the cells i … j − 1 about their mean.
@@ -179,10 +263,85 @@ def _optimal_borders(values: FloatArray, count: int) -> FloatArray:
 
 
 def _histogram(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Smallest value, number of values and mean value (centred) of every cell in use."""
+    """Smallest value, number of values and centred mean value of every cell in use."""
     low, high = float(values.min()), float(values.max())
     index = np.minimum((values - low) * (BINS / (high - low)), BINS - 1).astype(np.int64)
     order = np.argsort(values, kind="stable")
     used, first, counts = np.unique(index[order], return_index=True, return_counts=True)
+    # Centred, because sums of squares of large powers would lose their digits.
     sums = np.bincount(index, values - values.mean(), BINS)[used]
     return values[order][first], counts.astype(np.float64), sums / counts
+
+
+def assign_levels(power: FloatArray, states: BoolArray, table: LevelTable) -> LevelArray:
+    """Assign every training reading to a level, given which appliances are on.
+
+    Parameters
+    ----------
+    power : array, shape (T, N)
+        True power. [W]
+    states : array of bool, shape (T, N)
+        True states.
+    table : LevelTable
+
+    Returns
+    -------
+    array of int8, shape (T, N)
+        0 where an appliance is off, else the position of its nearest on-level.
+    """
+    if power.shape != states.shape or states.shape[1] != len(table):
+        raise InputError(
+            f"power {power.shape} and states {states.shape} must have {len(table)} columns."
+        )
+    levels = np.zeros(states.shape, np.int8)
+    for i, watts in enumerate(table.powers):
+        borders = (watts[1:-1] + watts[2:]) / 2
+        levels[:, i] = np.where(states[:, i], 1 + np.searchsorted(borders, power[:, i]), 0)
+    return levels
+
+
+def nearest_levels(power: FloatArray, table: LevelTable) -> LevelArray:
+    """Level nearest to the power of every appliance, int8 (T, N), whether it is on or off."""
+    levels = np.empty(power.shape, np.int8)
+    for i, watts in enumerate(table.powers):
+        levels[:, i] = np.searchsorted((watts[1:] + watts[:-1]) / 2, power[:, i])
+    return levels
+
+
+def learn_on(levels: LevelArray, truth: BoolArray, counts: Sequence[int]) -> OnFlags:
+    """Learn which levels mean on.
+
+    Parameters
+    ----------
+    levels : array of int8, shape (T, N)
+        Level of every appliance in the training data.
+    truth : array of bool, shape (T, N)
+        True states.
+    counts : sequence of int
+        Number of levels of every appliance.
+
+    Returns
+    -------
+    tuple of arrays of bool
+        True for levels at which the appliance was on more often than off. A level that does not
+        occur in the data means on, except the first.
+    """
+    flags = []
+    for i, count in enumerate(counts):
+        seen = np.bincount(levels[:, i], minlength=count)
+        on = np.bincount(levels[truth[:, i], i], minlength=count)
+        flags.append(np.where(seen > 0, 2 * on > seen, np.arange(count) > 0))
+    return tuple(flags)
+
+
+def above_first(counts: Sequence[int]) -> OnFlags:
+    """Flags with which every level but the first means on."""
+    return tuple(np.arange(count) > 0 for count in counts)
+
+
+def look_up(levels: LevelArray, rows: Sequence[NDArray[np.generic]]) -> NDArray[np.generic]:
+    """`rows[i][levels[t, i]]` for all t and i, shape (T, N)."""
+    found = np.empty(levels.shape, rows[0].dtype)
+    for i, row in enumerate(rows):
+        found[:, i] = row[levels[:, i]]
+    return found

@@ -1,12 +1,13 @@
-"""Which choice of one level per appliance adds up nearest to a reading? Exact, for many readings.
+"""Exact search for the choice of one level per appliance whose sum is nearest to a reading.
 
-The problem behind CO and IP: min |y − Σ r_i| with each r_i taken from the levels of appliance i.
-A table of all sums answers a reading by binary search. Where the product of the numbers of levels
-is too large for a table, two tables of half the appliances are walked against each other.
+This is the problem of CO and IP: min |y − Σ r_i| with each r_i taken from the levels of appliance
+i. A table of all sums answers a reading by binary search. If there are too many combinations for
+one table, two tables of half the appliances are searched against each other.
 
 All sums are whole nanowatts, so that ties are exact. Of two equally near sums the lower or the
-higher wins, as asked; of choices with one and the same sum the one whose list of levels comes
-first, smallest appliances first, whatever the order in which the appliances are given.
+higher one is the answer, as the caller asks. Of several choices with the same sum, the answer is
+the one whose list of levels comes first, with the smallest appliances first. The order in which
+the appliances are given has no effect.
 """
 
 from __future__ import annotations
@@ -19,40 +20,45 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from hushmeter.attack.sums.subset_tables import NANOWATTS, to_nanowatts
+from hushmeter.attack.sums.levels import LevelArray
+from hushmeter.attack.sums.subsets import to_nanowatts
 from hushmeter.checks import FloatArray, IntArray, one_of
 from hushmeter.errors import InputError
-
-LevelArray = NDArray[np.int8]
 
 TABLE_LIMIT = 1 << 20
 """Largest number of entries of one table."""
 
 CHUNK = 1 << 18
-"""Readings answered at a time, which bounds the memory."""
+"""Number of readings that are answered at a time, which bounds the memory."""
 
 
 class SumTable(NamedTuple):
-    """Distinct sums [nW], ascending, and the mixed-radix number of the choice behind each."""
+    """Distinct sums [nW] in ascending order, and the mixed-radix code of the choice of each."""
 
     sums: IntArray
     codes: IntArray
 
 
 class NearestSum:
-    """Nearest sums of levels for many readings.
+    """Exact search for the nearest sum of levels for many readings.
 
     Parameters
     ----------
     levels : sequence of arrays
-        Powers [W] each appliance can draw; one is always chosen, so zero must be listed where an
-        appliance may be off.
+        Powers that each appliance can draw. One of them is always chosen, so the list must
+        contain zero if the appliance can be off. [W]
     method : {"auto", "table", "halves"}
-        One table (products up to 2^20) or meet in the middle (up to 2^20 for each half).
+        One table (up to 2^20 combinations), or two tables of half the appliances (up to 2^20
+        combinations each).
     allowed : array of int, shape (C, N), optional
-        The only choices (positions in `levels`) that may be answered; all if not given.
+        The only choices (positions in `levels`) that are answers; all if it is not given.
     ties : {"lower", "higher"}
-        Which of two equally near sums is answered.
+        Which of two equally near sums is the answer.
+
+    Raises
+    ------
+    InputError
+        If there are too many combinations, or no choice is allowed.
     """
 
     def __init__(
@@ -85,12 +91,23 @@ class NearestSum:
             self._halves = _all_sums(self._levels[:cut]), _all_sums(self._levels[cut:])
 
     def _split(self) -> int:
-        """Where the appliances are cut so that both halves have about as many combinations."""
+        """Where to cut the appliances so that both halves have about as many combinations."""
         logs = np.cumsum(np.log(self._counts))
         return int(np.abs(logs - logs[-1] / 2).argmin()) + 1
 
     def search(self, readings: FloatArray) -> LevelArray:
-        """The chosen level of every appliance, positions in its levels, int8 (T, N)."""
+        """Find the nearest sum of every reading.
+
+        Parameters
+        ----------
+        readings : array, shape (T,)
+            [W]
+
+        Returns
+        -------
+        array of int8, shape (T, N)
+            Position of the chosen level of every appliance.
+        """
         chosen = np.empty((readings.size, len(self._levels)), np.int8)
         for first in range(0, readings.size, CHUNK):
             part = slice(first, first + CHUNK)
@@ -108,19 +125,10 @@ class NearestSum:
 
     @cached_property
     def _borders(self) -> IntArray:
-        """Largest reading [nW] that still belongs to each sum but the last."""
+        """Largest reading [nW] that belongs to each sum but the last."""
         sums = self._table.sums
         borders: IntArray = sums[:-1] + (sums[1:] - sums[:-1] - self.higher) // 2
         return borders
-
-    def distances(self, readings: FloatArray) -> FloatArray:
-        """|y − nearest sum| [W] of every reading, shape (T,)."""
-        chosen = self.search(readings)
-        total = np.zeros(readings.size, np.int64)
-        for column, row in zip(self._order, self._levels, strict=True):
-            total += row[chosen[:, column]]
-        distance: FloatArray = np.abs(to_nanowatts(readings) - total) / NANOWATTS
-        return distance
 
 
 def _product(counts: IntArray) -> int:
@@ -173,7 +181,10 @@ def _write_digits(codes: IntArray, counts: IntArray, digits: LevelArray) -> None
 
 @numba.njit(cache=True, nogil=True)
 def _nearest(borders: IntArray, targets: IntArray) -> IntArray:
-    """Number of borders below each target, by a binary search without branches."""
+    """Number of borders below each target.
+
+    The binary search has no branches: their outcome is random and would stall the processor.
+    """
     found = np.empty(targets.size, np.int64)
     for t in range(targets.size):
         low, length = 0, borders.size
@@ -195,7 +206,7 @@ def _meet(
     targets: IntArray,
     codes: IntArray,
 ) -> None:
-    """Walk up the sums of one half and down those of the other, for every target."""
+    """Nearest sum of each target: ascend the sums of one half, descend those of the other."""
     for t in range(targets.size):
         best, best_sum, best_code = np.int64(-1), np.int64(0), np.int64(0)
         other = low.sums.size - 1

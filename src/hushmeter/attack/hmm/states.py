@@ -1,12 +1,16 @@
-"""What each appliance draws in each of its states, and what nobody meters.
+"""Learning the states of the appliances and of the unmetered load for the Bayes attacker.
 
-A state has a mean and a variance of its power. The states are found by cutting the training
-power, separately while off and while on, into ranges whose Gaussian laws explain it best: the cut
-into k ranges with the highest likelihood is found exactly, by dynamic programming on a histogram.
-Every state costs `PENALTY`·log(T), so that only real levels are told apart, and states are split
-in rounds as long as the joint space of the appliances stays within its budget: a second level of
-a rare appliance is worth more than a sixth of a busy one. The power that no appliance accounts
-for is cut in the same way: one range is a base load, several are a chain of unmetered loads.
+A state has a mean and a variance of its power. The states are found by cutting the training power,
+separately while off and while on, into ranges whose Gaussian distributions explain it best. The
+cut into k ranges with the highest likelihood is found exactly, by dynamic programming on a
+histogram. Every state costs `PENALTY`·log(T), so that only real levels become states. States are
+split in rounds as long as the number of joint states of the appliances stays within its budget: a
+second level of a rare appliance is worth more than a sixth level of a busy one. The power that no
+appliance accounts for is cut in the same way: one range is a base load, several ranges are a chain
+of unmetered loads.
+
+This learner differs from `sums.levels.learn_levels` because the Bayes attacker needs the variance
+of every state and states while off, and because the states of all appliances share one budget.
 """
 
 from __future__ import annotations
@@ -17,46 +21,46 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hushmeter.attack.hmm.transitions import StateArray, outer_sum
+from hushmeter.attack.hmm.chains import StateArray, outer_sum
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.home import Home
 from hushmeter.trace import Trace
 
 CELLS = 384
-"""Most cells of the histogram that is cut."""
+"""Largest number of cells of the histogram that is cut."""
 
 PENALTY = 5.0
-"""Price of one more state, in units of log T."""
+"""Cost of one more state, in units of log T."""
 
 LEAST = 3
-"""Fewest training readings of a state."""
+"""Smallest number of training readings of a state."""
 
 SHARPEST = 0.5
-"""Standard deviation [W] that is part of every joint state: no reading is more exact."""
+"""Standard deviation [W] that is added to every joint state: no reading is more exact."""
 
 SLACK_WINDOW = 4
-"""Readings over which errors are averaged to see whether they are independent."""
+"""Number of readings over which errors are averaged to test whether they are independent."""
 
 MEDIAN_SQUARE = 0.4549
 """Median of the square of a standard normal variable."""
 
 FLOOR = 1.0
-"""Standard deviation [W] that a range is taken to have at least: finer levels are no gain."""
+"""Smallest standard deviation [W] that is assumed for a range: finer levels have no use."""
 
 
 @dataclass(frozen=True)
-class StateLaws:
+class LearntStates:
     """States of the appliances and, as the last entry, of the unmetered load.
 
     Attributes
     ----------
-    means, variances : tuple of arrays
-        Per chain the mean [W] and variance [W²] of its states' power; the idle states of an
-        appliance come first, then its on-states, both ascending.
+    means, variances : tuples of arrays
+        Mean [W] and variance [W²] of the power in each state. The idle states of an appliance
+        come first, then its on-states, both in ascending order.
     idle : tuple of int
-        How many of each chain's states are off.
+        Number of idle states of each.
     labels : tuple of arrays, each int8 (T,)
-        The state of each chain at every training reading.
+        State of each at every training reading.
     """
 
     means: tuple[FloatArray, ...]
@@ -67,7 +71,7 @@ class StateLaws:
 
 @dataclass
 class _Part:
-    """Readings that are cut together: one appliance while on, or off, or the unmetered power."""
+    """Readings that are cut together: one appliance while on or off, or the unmetered power."""
 
     rows: BoolArray
     values: FloatArray
@@ -85,12 +89,12 @@ class _Part:
             self.count = self.fallback.size
 
     def gain(self, count: int) -> float:
-        """How much better the training power is explained with `count` states than now."""
+        """Reduction of the cost if the part had `count` states."""
         if not self.count < count <= self.costs.size:
             return 0.0
         return float(self.costs[self.count - 1] - self.costs[count - 1])
 
-    def laws(self) -> tuple[FloatArray, FloatArray, StateArray]:
+    def states(self) -> tuple[FloatArray, FloatArray, StateArray]:
         """Means, variances and labels of the chosen cut."""
         if not self.values.size:
             variances = np.full(self.count, self.spread**2)
@@ -104,22 +108,26 @@ class _Part:
 
 def learn_states(
     trace: Trace, home: Home, most_levels: int, most_idle: int, most_unmetered: int, budget: int
-) -> StateLaws:
-    """States of every appliance and of the unmetered load from a trace with truth.
+) -> LearntStates:
+    """Learn the states of every appliance and of the unmetered load.
 
     Parameters
     ----------
     trace : Trace with states
-        Without power, that is guessed from the readings: see `guess_power`.
+        If it has no power, `estimate_power` estimates it from the readings.
     home : Home
         Gives the powers of an appliance that never runs in the trace.
     most_levels, most_idle, most_unmetered : int
-        Largest numbers of on-states, of idle states and of unmetered levels.
+        Largest numbers of on-states and idle states of an appliance, and of unmetered levels.
     budget : int
-        States are split only while the joint space of the appliances has at most so many.
+        Largest number of joint states of the appliances up to which states are split.
+
+    Returns
+    -------
+    LearntStates
     """
     states = trace.truth()
-    power = guess_power(trace, home) if trace.power is None else trace.power
+    power = estimate_power(trace, home) if trace.power is None else trace.power
     chains = []
     for i, appliance in enumerate(home.appliances):
         on = states[:, i]
@@ -133,11 +141,18 @@ def learn_states(
     return _collect([*chains, [unmetered]], len(trace))
 
 
-def guess_power(trace: Trace, home: Home) -> FloatArray:
-    """Power of every appliance [W], shape (T, N), from its state and the home's levels.
+def estimate_power(trace: Trace, home: Home) -> FloatArray:
+    """Estimate the power of every appliance from its state and the home's levels.
 
-    Of an appliance with several levels the one is taken with which all that is on, together with
-    the base load, comes nearest to the reading.
+    Parameters
+    ----------
+    trace : Trace with states
+    home : Home
+
+    Returns
+    -------
+    array, shape (T, N)
+        Levels whose sum with the base load is nearest to the reading. [W]
     """
     patterns, which = np.unique(trace.truth(), axis=0, return_inverse=True)
     power = np.zeros(trace.truth().shape)
@@ -157,17 +172,27 @@ def guess_power(trace: Trace, home: Home) -> FloatArray:
 
 
 def cut_ranges(values: FloatArray, most: int) -> tuple[FloatArray, list[FloatArray]]:
-    """The best cuts of `values` into 1 … `most` ranges with a Gaussian law each.
+    """Find the best cuts of `values` into 1 … `most` ranges with a Gaussian distribution each.
 
-    The cost of a range with n of the T values and variance v is
-    n·(½·log(v + FLOOR²) − log(n/T)) + PENALTY·log T, that of a cut the sum over its ranges.
+    Parameters
+    ----------
+    values : array, shape (T,)
+        Power. [W]
+    most : int
+        Largest number of ranges.
 
     Returns
     -------
     costs : array
-        Cost of the best cut into k + 1 ranges; it may have fewer than `most` entries.
+        Cost of the best cut into k + 1 ranges; it can have fewer than `most` entries.
     borders : list of arrays
-        Smallest value of each of its ranges but the first [W].
+        Smallest value of every range of this cut but the first. [W]
+
+    Notes
+    -----
+    The cost of a range with n of the T values and variance v is
+    n · (½ log(v + FLOOR²) − log(n/T)) + PENALTY · log T. The cost of a cut is the sum over its
+    ranges.
     """
     ordered = np.sort(values)
     first = _cells(ordered)
@@ -189,7 +214,7 @@ def cut_ranges(values: FloatArray, most: int) -> tuple[FloatArray, list[FloatArr
 
 
 def _cells(ordered: FloatArray) -> IntArray:
-    """First index of every cell of a histogram that is fine both in value and in rank."""
+    """First index of every cell of a histogram that is fine in value and in rank."""
     even = np.linspace(ordered[0], ordered[-1], CELLS // 2)
     ranked = ordered[np.linspace(0, ordered.size - 1, CELLS // 2).astype(np.int64)]
     edges = np.unique(np.concatenate([even, ranked]))
@@ -198,7 +223,7 @@ def _cells(ordered: FloatArray) -> IntArray:
 
 
 def _range_costs(ordered: FloatArray, first: IntArray) -> FloatArray:
-    """Cost of the range from cell i up to before cell j, infinite unless i < j."""
+    """Cost of the range from cell i to cell j − 1; infinite unless i < j."""
     centred = ordered - ordered.mean()
     ends = np.append(first, ordered.size)
     mass = (ends[None, :] - ends[:, None]).astype(np.float64)
@@ -212,7 +237,7 @@ def _range_costs(ordered: FloatArray, first: IntArray) -> FloatArray:
 
 
 def _refine(chains: Sequence[Sequence[_Part]], budget: int) -> None:
-    """Split in rounds: every part may have k states before any has k + 1, best gain first."""
+    """Split states in rounds: no part gets k + 1 states before all could get k, best first."""
     sizes = [sum(part.count for part in chain) for chain in chains]
     most = max(part.costs.size for chain in chains for part in chain)
     for count in range(2, most + 1):
@@ -229,33 +254,49 @@ def _refine(chains: Sequence[Sequence[_Part]], budget: int) -> None:
                 sizes[i], part.count = larger, count
 
 
-def _collect(chains: Sequence[Sequence[_Part]], length: int) -> StateLaws:
+def _collect(chains: Sequence[Sequence[_Part]], length: int) -> LearntStates:
+    """Put the states of the parts of each chain together."""
     means, variances, labels = [], [], []
     for chain in chains:
         label, before = np.zeros(length, np.int8), 0
-        laws = [part.laws() for part in chain]
-        for part, law in zip(chain, laws, strict=True):
-            label[part.rows] = law[2] + np.int8(before)
+        found = [part.states() for part in chain]
+        for part, (_, _, of_part) in zip(chain, found, strict=True):
+            label[part.rows] = of_part + np.int8(before)
             before += part.count
-        means.append(np.concatenate([law[0] for law in laws]))
-        variances.append(np.concatenate([law[1] for law in laws]))
+        means.append(np.concatenate([of_part[0] for of_part in found]))
+        variances.append(np.concatenate([of_part[1] for of_part in found]))
         labels.append(label)
     idle = tuple(chain[0].count for chain in chains)
-    return StateLaws(tuple(means), tuple(variances), idle, tuple(labels))
+    return LearntStates(tuple(means), tuple(variances), idle, tuple(labels))
 
 
-def learn_slack(trace: Trace, laws: StateLaws) -> float:
-    """Standard deviation [W] to add to every state so that its errors may pass for independent.
+def learn_slack(trace: Trace, states: LearntStates) -> float:
+    """Learn the standard deviation to add to every state because errors are not independent.
 
-    In-state fluctuations last for many readings, and a model that takes them as independent is
-    too sure of itself. The slack is the smallest one with which the error of the true states,
-    averaged over `SLACK_WINDOW` readings, spreads no more than the model says. The spread is
-    taken from the median of its squares, so that a few rough states do not blur all others.
+    Parameters
+    ----------
+    trace : Trace with states
+        Training data.
+    states : LearntStates
+        States learnt from the same data.
+
+    Returns
+    -------
+    float
+        Slack. [W]
+
+    Notes
+    -----
+    Fluctuations within a state last for many readings, and a model that treats them as
+    independent is too certain. The slack is the smallest value with which the error of the true
+    states, averaged over `SLACK_WINDOW` readings, varies no more than the model predicts. The
+    variation is estimated from the median of the squares, so that a few rough states do not
+    affect all others.
     """
     rows = len(trace) // SLACK_WINDOW
     if rows == 0:
         return 0.0
-    pairs = list(zip(laws.means, laws.variances, laws.labels, strict=True))
+    pairs = list(zip(states.means, states.variances, states.labels, strict=True))
     error = trace.readings - np.sum([mean[label] for mean, _, label in pairs], axis=0)
     variance = np.sum([spread[label] for _, spread, label in pairs], axis=0) + SHARPEST**2
     error, variance = (x[: rows * SLACK_WINDOW].reshape(rows, -1) for x in (error, variance))

@@ -1,8 +1,8 @@
-"""Chains of states: how each appliance moves from reading to reading, one matrix per appliance.
+"""Markov chains of the appliances, one transition matrix per appliance.
 
 The joint chain of M independent appliances has Π K_m states. Its matrix is never built: a joint
-state is a mixed-radix number whose last digit belongs to the last chain, and every step works on
-one chain at a time.
+state is a mixed-radix number whose last digit belongs to the last chain, and every step of the
+decoders works on one chain at a time.
 """
 
 from __future__ import annotations
@@ -20,18 +20,24 @@ from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError, InputError
 
 StateArray = NDArray[np.int8]
+"""State of a chain at every reading, shape (T,), or of several chains, shape (T, M)."""
 
 
 @dataclass(frozen=True)
 class ChainSet:
-    """Independent Markov chains that run side by side.
+    """Independent Markov chains that run in parallel.
 
     Attributes
     ----------
     transitions : tuple of arrays, each (K, K)
-        Row k: the law of the next state after state k.
+        Row k is the distribution of the next state after state k.
     initial : tuple of arrays, each (K,)
-        Law of the state at the first reading of a contiguous run.
+        Distribution of the state at the first reading of a contiguous run.
+
+    Raises
+    ------
+    InputError
+        If the shapes do not agree or the rows are not probabilities.
     """
 
     transitions: tuple[FloatArray, ...]
@@ -39,17 +45,17 @@ class ChainSet:
 
     def __post_init__(self) -> None:
         if not self.transitions or len(self.transitions) != len(self.initial):
-            raise InputError("a chain set needs one matrix and one initial law per chain.")
+            raise InputError("a chain set needs one matrix and one initial distribution per chain.")
         for matrix, law in zip(self.transitions, self.initial, strict=True):
             if matrix.shape != (law.size, law.size):
                 raise InputError(f"a chain has matrix {matrix.shape} and {law.size} states.")
             sums = np.append(matrix.sum(axis=1), law.sum())
             if matrix.min() < 0 or law.min() < 0 or np.abs(sums - 1).max() > 1e-9:
-                raise InputError("rows and initial laws must be probabilities that sum to one.")
+                raise InputError("rows and initial distributions must sum to one.")
 
     @cached_property
     def sizes(self) -> IntArray:
-        """K of every chain, shape (M,)."""
+        """Number of states K of every chain, shape (M,)."""
         return np.array([law.size for law in self.initial], dtype=np.int64)
 
     @property
@@ -57,15 +63,15 @@ class ChainSet:
         """Number of joint states, Π K."""
         return math.prod(int(k) for k in self.sizes)
 
-    def flat(self, *, transposed: bool = False) -> FloatArray:
-        """All matrices row by row in one vector, as the compiled kernels take them."""
-        return np.concatenate([(a.T if transposed else a).ravel() for a in self.transitions])
+    def flat(self) -> FloatArray:
+        """All transition matrices, row by row in one vector, as the compiled kernels need them."""
+        return np.concatenate([matrix.ravel() for matrix in self.transitions])
 
     def restricted(self, known: Sequence[BoolArray | None] | None) -> list[FloatArray]:
-        """Initial laws of the chains where only some of the states are possible.
+        """Initial distributions of the chains, restricted to possible states.
 
-        `known` says per chain which, or None; a chain whose possible states all have chance zero
-        starts in them with equal chance.
+        `known` gives the possible states of each chain, or None for all. If the possible states
+        of a chain all have probability zero, the chain starts in them with equal probability.
         """
         laws = list(self.initial)
         for m, allowed in enumerate(known or ()):
@@ -75,14 +81,14 @@ class ChainSet:
         return laws
 
     def joint_initial(self, known: Sequence[BoolArray | None] | None = None) -> FloatArray:
-        """Initial law of the joint state, shape (Π K,), restricted to what is `known`."""
+        """Initial distribution of the joint state, shape (Π K,), restricted as in `restricted`."""
         joint = np.ones(1)
         for law in self.restricted(known):
             joint = np.multiply.outer(joint, law).ravel()
         return joint
 
     def split(self, joint: NDArray[np.integer]) -> StateArray:
-        """Joint states (T,) as states of every chain, int8 (T, M)."""
+        """Split joint states (T,) into the states of every chain, int8 (T, M)."""
         digits = np.empty((joint.size, self.sizes.size), np.int8)
         rest = joint.astype(np.int64)
         for m in range(self.sizes.size - 1, -1, -1):
@@ -91,25 +97,39 @@ class ChainSet:
 
 
 def outer_sum(values: Iterable[ArrayLike]) -> FloatArray:
-    """Sums of one entry from each vector, the last vector's index running fastest."""
+    """Sums of one entry from each vector; the index of the last vector varies fastest."""
     total = np.zeros(1)
     for row in values:
         total = np.add.outer(total, np.asarray(row, dtype=np.float64)).ravel()
     return total
 
 
-def count_chain(
+def count_transitions(
     states: StateArray, size: int, run_starts: BoolArray, prior: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Transition matrix and stationary start of one chain, counted from its states (T,).
+    """Count the transition matrix and the initial distribution of one chain.
 
-    A_{kl} = (n_kl + prior·π_l)/(n_k + prior), where n counts steps within contiguous runs and π
-    is the law of the states seen, itself smoothed with half a reading per state. A state that
-    was never seen is left for the others as π says.
+    Parameters
+    ----------
+    states : array of int8, shape (T,)
+        States of the chain in the training data.
+    size : int
+        Number of states K.
+    run_starts : array of bool, shape (T,)
+        Where contiguous runs start.
+    prior : float
+        Weight, in readings, of a chain without memory.
 
     Returns
     -------
-    matrix, shape (size, size), and π, shape (size,)
+    transitions : array, shape (K, K)
+    initial : array, shape (K,)
+
+    Notes
+    -----
+    A_kl = (n_kl + prior·π_l) / (n_k + prior), where n counts transitions within contiguous runs
+    and π is the share of each state, smoothed with half a reading per state. A state that did
+    not occur is followed by the others with their probabilities π.
     """
     seen = np.bincount(states, minlength=size).astype(np.float64) + 0.5
     share = seen / seen.sum()
@@ -120,17 +140,22 @@ def count_chain(
 
 
 def check_states(loads: int, idle: IntArray, *parts: tuple[FloatArray, ...]) -> None:
-    """Refuse, with `DataError`, states read from a file that do not belong together.
+    """Check that the arrays of a saved attacker belong together.
 
     Parameters
     ----------
     loads : int
-        How many loads there must be.
-    idle : array, shape (loads,)
-        Their numbers of idle states.
+        Required number of loads.
+    idle : array of int, shape (loads,)
+        Number of idle states of each load.
     parts : tuples of arrays
-        Transitions and initial laws as `ChainSet` takes them, then values: per load one finite
-        number per state.
+        Transition matrices and initial distributions as in `ChainSet`, then values: one finite
+        number per state of each load.
+
+    Raises
+    ------
+    DataError
+        If the shapes, types or values do not agree: compiled code would read beyond the arrays.
     """
     if not all(isinstance(part, tuple) and len(part) == loads for part in parts):
         raise DataError(f"the states of {loads} loads are wanted.")

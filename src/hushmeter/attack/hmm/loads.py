@@ -1,41 +1,130 @@
-"""Marginals and best path of a home whose joint space is too large to walk: a beam.
+"""A home as loads whose sum is observed with noise: exact decoding, and a beam for large homes.
 
-Of the joint states only the `width` most probable ones are kept at every reading. From one
-reading to the next one load may change its state, or two if the state is among the best few.
-Within these limits the recursions are exact: forwards over the kept states, backwards over the
-same. The first reading of a run is opened load by load, largest first.
+The beam keeps only the `width` most probable joint states at every reading. From one reading to
+the next, one load can change its state, or two loads if the joint state is among the best few.
+Within these limits the recursions are exact: forwards over the kept states, and backwards over the
+same states. At the first reading of a run the joint states are built load by load, largest first.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hushmeter.attack.hmm.beam_kernels import smooth, walk
-from hushmeter.attack.hmm.beam_states import EMPTY, Beam, Densities, Loads
+from hushmeter.attack.base import NoiseDistribution
+from hushmeter.attack.hmm.beam_kernels import EMPTY, Beam, Densities, Loads, smooth, walk
+from hushmeter.attack.hmm.chains import ChainSet, outer_sum
+from hushmeter.attack.hmm.decoding import best_path, chain_marginals
 from hushmeter.attack.hmm.emission import RATIO, NoisyEmission
-from hushmeter.attack.hmm.load_model import Known, LoadModel
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import InputError
 
+Known = Sequence[BoolArray | None]
+"""Possible states of each load at the first reading; None for all states."""
+
 BLOCK = 2048
-"""Readings whose kept states are all held at a time."""
+"""Number of readings whose kept states are held at a time."""
+
+
+@dataclass(frozen=True)
+class LoadModel:
+    """Loads with their states, and the distribution of their observed sum.
+
+    Attributes
+    ----------
+    means, variances : tuples of arrays
+        Mean [W] and variance [W²] of the power of each load in each state.
+    transitions, initial : tuples of arrays
+        Chain of each load, as in `ChainSet`.
+    variance : float
+        Variance of the sum that belongs to no load. [W²]
+    noise : NoiseDistribution or None
+        Known noise of the readings.
+    outlier : float
+        Share of readings that no state explains.
+    """
+
+    means: tuple[FloatArray, ...]
+    variances: tuple[FloatArray, ...]
+    transitions: tuple[FloatArray, ...]
+    initial: tuple[FloatArray, ...]
+    variance: float
+    noise: NoiseDistribution | None
+    outlier: float
+
+    @property
+    def chains(self) -> ChainSet:
+        """Chains of the loads."""
+        return ChainSet(self.transitions, self.initial)
+
+    def subset(self, loads: Sequence[int] | IntArray) -> LoadModel:
+        """Model of some of the loads, in the given order."""
+        return replace(
+            self,
+            means=tuple(self.means[i] for i in loads),
+            variances=tuple(self.variances[i] for i in loads),
+            transitions=tuple(self.transitions[i] for i in loads),
+            initial=tuple(self.initial[i] for i in loads),
+        )
+
+    def emission(self, reach: float) -> NoisyEmission:
+        """Densities of readings up to `reach` [W] away from the power of a state."""
+        return NoisyEmission(
+            outer_sum(self.means),
+            outer_sum(self.variances) + self.variance,
+            self.noise,
+            self.outlier,
+            reach,
+        )
+
+    def reach(self, readings: FloatArray) -> float:
+        """Largest distance [W] between a reading and the power of a state."""
+        highest = sum(float(watts.max()) for watts in self.means)
+        lowest = sum(float(watts.min()) for watts in self.means)
+        return max(float(readings.max()) - lowest, highest - float(readings.min()))
+
+    def marginals(
+        self, readings: FloatArray, starts: BoolArray, known: Known | None = None
+    ) -> Iterator[tuple[slice, FloatArray]]:
+        """Compute the exact marginals of all loads, block by block: see `chain_marginals`."""
+        chains, emission = self.chains, self.emission(self.reach(readings))
+        first = chains.joint_initial(known)
+        return chain_marginals(
+            chains, lambda rows: emission.densities(readings[rows]), starts, first
+        )
+
+    def path(self, readings: FloatArray, starts: BoolArray, known: Known | None = None) -> IntArray:
+        """Find the states of all loads on the most probable joint path, shape (T, M)."""
+        chains, emission = self.chains, self.emission(self.reach(readings))
+        first = chains.joint_initial(known)
+        joint = best_path(
+            chains, lambda rows: np.log(emission.densities(readings[rows])), starts, first
+        )
+        return chains.split(joint).astype(np.int64)
 
 
 class BeamSearch:
-    """The recursions of a model over one trace.
+    """Approximate recursions of a model over one trace that keep the best joint states.
 
     Parameters
     ----------
     model : LoadModel
     readings : array, shape (T,)
+        [W]
     starts : array of bool, shape (T,)
+        Where contiguous runs start.
     width : int
-        Joint states kept at every reading.
-    known : sequence, optional
-        States that are possible at the first reading, per load.
+        Number of joint states that are kept at every reading.
+    known : Known, optional
+        Possible states at the first reading.
+
+    Raises
+    ------
+    InputError
+        If the code of a joint state would need more than 62 bits.
     """
 
     def __init__(
@@ -47,7 +136,7 @@ class BeamSearch:
         known: Known | None = None,
     ) -> None:
         self.model, self.starts, self.width = model, starts, width
-        # A copy is writable: read-only readings would be compiled for a second time.
+        # The copy is writable: numba would compile the kernels again for read-only readings.
         self.readings = readings.copy()
         self.order = np.argsort(
             [-_spread(model, m) for m in range(len(model.means))], kind="stable"
@@ -57,7 +146,10 @@ class BeamSearch:
         self.tables = _tables(model, model.reach(readings))
 
     def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
-        """Marginals of the loads in the model's order, block by block from the end."""
+        """Compute the marginals of the loads, block by block from the end.
+
+        The output is that of `chain_marginals`, in the order of the model.
+        """
         sizes = [law.size for law in self.model.initial]
         columns = np.argsort(
             np.concatenate([_columns(sizes, m) for m in self.order]), kind="stable"
@@ -69,7 +161,7 @@ class BeamSearch:
             yield rows, chances[:, columns]
 
     def path(self) -> IntArray:
-        """States of all loads on the best path that was kept, shape (T, M)."""
+        """Find the states of all loads on the best kept path, shape (T, M)."""
         joint = np.empty(self.readings.size, np.int64)
         place = -1
         for rows, kept in self._kept_blocks(best=True):
@@ -85,7 +177,7 @@ class BeamSearch:
         return states
 
     def _kept_blocks(self, *, best: bool) -> Iterator[tuple[slice, Beam]]:
-        """The kept states of every block, from the last block to the first."""
+        """Kept states of every block, from the last block to the first."""
         begins = list(range(0, self.readings.size, BLOCK))
         states = [(np.empty(0, np.int64), np.empty(0))]
         none = _beam(0, self.width)
@@ -123,13 +215,13 @@ def _beam(rows: int, width: int) -> Beam:
 
 
 def _columns(sizes: list[int], load: int) -> IntArray:
-    """Columns of a load where the states of all loads stand side by side."""
+    """Columns of one load in an array of the states of all loads."""
     before = sum(sizes[:load])
     return np.arange(before, before + sizes[load])
 
 
 def _spread(model: LoadModel, load: int) -> float:
-    """Variance of a load's power in the long run [W²]."""
+    """Long-run variance of a load's power [W²]."""
     law, means, variances = model.initial[load], model.means[load], model.variances[load]
     return float(law @ (variances + means**2) - (law @ means) ** 2)
 
@@ -161,7 +253,7 @@ def _loads(model: LoadModel, known: Known | None) -> Loads:
 
 
 def _tables(model: LoadModel, reach: float) -> Densities:
-    """Tables for every σ between the sharpest and the widest joint state."""
+    """Density tables for every σ between the smallest and the largest of a joint state."""
     lowest = model.variance + sum(float(v.min()) for v in model.variances)
     highest = model.variance + sum(float(v.max()) for v in model.variances)
     ranks = np.arange(round(math.log(highest / lowest) / (2 * math.log(RATIO))) + 1)

@@ -1,14 +1,15 @@
-"""Best path and marginals of chains that run side by side and are seen through one reading.
+"""Most probable path and marginal probabilities of parallel chains.
 
-Both recursions treat one chain at a time, so that a step costs O(Π K · Σ K) instead of the
-(Π K)² of the joint matrix, which is never built:
+The chains are observed through one reading that depends on all their states. Both recursions work
+on one chain at a time, so that a step costs O(Π K · Σ K) instead of the (Π K)² of the joint matrix,
+which is never built:
 
     best path    d_t(s) = ℓ_t(s) + max over s' of d_{t−1}(s') + Σ_m log A_m(s'_m, s_m)
     marginals    a_t(s) ∝ e_t(s) · Σ over s' of a_{t−1}(s') · Π_m A_m(s'_m, s_m), and backwards
 
-Memory is bounded by checkpoints: a long trace is walked forwards once, keeping the vector at a
-few hundred places, and then worked through span by span from its end, each span in the same way
-until it is short enough to keep every vector.
+Checkpoints bound the memory. A long trace is computed forwards once, and the vector is kept at a
+few hundred places. Then the trace is processed part by part from its end, each part in the same
+way, until a part is short enough to keep every vector.
 """
 
 from __future__ import annotations
@@ -19,24 +20,25 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from hushmeter.attack.hmm.best_kernels import max_forward, trace_back
-from hushmeter.attack.hmm.sum_kernels import sum_backward, sum_forward
-from hushmeter.attack.hmm.transitions import ChainSet
+from hushmeter.attack.hmm.chains import ChainSet
+from hushmeter.attack.hmm.decoding_kernels import max_forward, sum_backward, sum_forward, trace_back
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import InputError
 
 Emission = Callable[[slice], FloatArray]
-"""Rows of (log-)likelihoods of the joint states, (rows, Π K), for a slice of the readings."""
+"""Function from a slice of the readings to the (log-)likelihoods of the joint states,
+shape (rows, Π K)."""
 
 BLOCK_CELLS = 1 << 21
-"""Entries of a block whose vectors are all kept (16 MB each of likelihoods and vectors)."""
+"""Number of entries of a block of which every vector is kept (16 MB of likelihoods and 16 MB of
+vectors)."""
 
 CHECKPOINT_CELLS = 1 << 24
-"""Entries of one level of checkpoints (128 MB)."""
+"""Number of entries of one level of checkpoints (128 MB)."""
 
 
-class _Walk(ABC):
-    """What both recursions share: the plan of blocks and checkpoints, and the forward walk."""
+class _Recursion(ABC):
+    """The common part of both recursions: blocks, checkpoints and the forward pass."""
 
     def __init__(
         self, chains: ChainSet, emission: Emission, starts: BoolArray, first: FloatArray | None
@@ -51,21 +53,21 @@ class _Walk(ABC):
         self.fan = max(4, CHECKPOINT_CELLS // chains.states)
 
     def cut(self, begin: int, stop: int) -> list[int]:
-        """Borders of the spans that begin … stop is worked through in."""
+        """Borders of the parts into which the readings begin … stop are divided."""
         length = self.block
         while length * self.fan < stop - begin:
             length *= self.fan
         return [*range(begin, stop, length), stop]
 
     def advance(self, begin: int, stop: int, vector: FloatArray) -> None:
-        """Move the vector of reading begin − 1 on to reading stop − 1, in place."""
+        """Advance the vector of reading begin − 1 to reading stop − 1, in place."""
         for at in range(begin, stop, self.block):
             rows = slice(at, min(at + self.block, stop))
             self.step(rows, vector)
 
     @abstractmethod
     def step(self, rows: slice, vector: FloatArray) -> None:
-        """Move the vector on over one block of readings, in place."""
+        """Advance the vector over one block of readings, in place."""
 
     def blocks(
         self, begin: int, stop: int, vector: FloatArray
@@ -84,7 +86,9 @@ class _Walk(ABC):
             yield from self.blocks(borders[i], borders[i + 1], kept[i])
 
 
-class _SumWalk(_Walk):
+class _SumRecursion(_Recursion):
+    """Forward–backward recursion for the marginal probabilities."""
+
     def __init__(
         self, chains: ChainSet, emission: Emission, starts: BoolArray, first: FloatArray | None
     ) -> None:
@@ -99,22 +103,19 @@ class _SumWalk(_Walk):
 
     def filter(
         self, rows: slice, likelihood: FloatArray, vector: FloatArray, kept: FloatArray
-    ) -> float:
-        """Advance, keeping every vector where `kept` has room; the log of the evidence."""
-        at_first = rows.start == 0
-        starts = self.starts[rows]
-        evidence: float = sum_forward(
+    ) -> None:
+        """Advance over a block; every vector is stored in `kept` if it is not empty."""
+        sum_forward(
             likelihood,
-            starts,
+            self.starts[rows],
             self.onward,
             self.steps,
             self.initial,
             self.first,
-            at_first,
+            rows.start == 0,
             vector,
             kept,
         )
-        return evidence
 
     def smooth(
         self,
@@ -124,12 +125,14 @@ class _SumWalk(_Walk):
         beta: FloatArray,
         chances: FloatArray,
     ) -> None:
-        """Marginals of a block whose filtered vectors were kept."""
+        """Marginals of a block, from its filtered vectors `kept`."""
         starts = self.starts[rows]
         sum_backward(likelihood, starts, self.back, self.steps, self.sizes, kept, beta, chances)
 
 
-class _MaxWalk(_Walk):
+class _MaxRecursion(_Recursion):
+    """Viterbi recursion for the most probable path."""
+
     def __init__(
         self, chains: ChainSet, emission: Emission, starts: BoolArray, first: FloatArray | None
     ) -> None:
@@ -143,7 +146,7 @@ class _MaxWalk(_Walk):
         self.point(rows, vector, np.empty((1, vector.size), self.pointer))
 
     def point(self, rows: slice, vector: FloatArray, pointers: NDArray[np.unsignedinteger]) -> None:
-        """Advance, keeping for every joint state the one it came from (in the last rows)."""
+        """Advance over a block; store the best previous state of every joint state."""
         max_forward(
             self.emission(rows),
             self.starts[rows],
@@ -158,7 +161,10 @@ class _MaxWalk(_Walk):
 
 
 def _pair_up(matrices: tuple[FloatArray, ...]) -> list[FloatArray]:
-    """Neighbouring chains of two states as one of four: half the walks through memory."""
+    """Combine neighbouring chains of two states into one of four.
+
+    A step reads and writes the whole vector once per chain, so this halves the memory traffic.
+    """
     steps: list[FloatArray] = []
     for matrix in matrices:
         if steps and steps[-1].shape[0] == matrix.shape[0] == 2:
@@ -171,25 +177,32 @@ def _pair_up(matrices: tuple[FloatArray, ...]) -> list[FloatArray]:
 def best_path(
     chains: ChainSet, emission: Emission, starts: BoolArray, first: FloatArray | None = None
 ) -> IntArray:
-    """Most probable sequence of joint states, int64 (T,).
+    """Find the most probable sequence of joint states (Viterbi).
 
     Parameters
     ----------
     chains : ChainSet
     emission : callable
-        slice → log-likelihood of each joint state at these readings, (rows, Π K).
+        Function from a slice of the readings to the log-likelihood of each joint state,
+        shape (rows, Π K).
     starts : array of bool, shape (T,)
-        Where a contiguous run starts: the chains start anew from their initial law.
+        Where contiguous runs start: there the chains start again from their initial distribution.
     first : array, shape (Π K,), optional
-        Law of the joint state at the very first reading; the chains' initial law if not given.
+        Distribution of the joint state at the very first reading; the initial distribution of the
+        chains if it is not given.
+
+    Returns
+    -------
+    array of int, shape (T,)
+        Joint states; `ChainSet.split` gives the states of the chains.
     """
-    walk = _MaxWalk(chains, emission, starts, first)
+    recursion = _MaxRecursion(chains, emission, starts, first)
     path = np.empty(starts.size, np.int64)
     at = -1
-    for rows, vector in walk.blocks(0, starts.size, np.zeros(chains.states)):
-        pointers = np.empty((rows.stop - rows.start, chains.states), walk.pointer)
+    for rows, vector in recursion.blocks(0, starts.size, np.zeros(chains.states)):
+        pointers = np.empty((rows.stop - rows.start, chains.states), recursion.pointer)
         vector = vector.copy()
-        walk.point(rows, vector, pointers)
+        recursion.point(rows, vector, pointers)
         if at < 0:
             at = int(vector.argmax())
         at = trace_back(pointers, at, path[rows])
@@ -199,38 +212,26 @@ def best_path(
 def chain_marginals(
     chains: ChainSet, emission: Emission, starts: BoolArray, first: FloatArray | None = None
 ) -> Iterator[tuple[slice, FloatArray]]:
-    """P(state of each chain | all readings), block by block from the end of the trace.
+    """Compute P(state of each chain | all readings), block by block from the end of the trace.
+
+    The parameters are those of `best_path`, but `emission` returns likelihoods, not logarithms.
 
     Yields
     ------
     rows : slice
-        The readings of the block.
+        Readings of the block.
     chances : array, shape (rows, Σ K)
-        The marginals of the chains side by side; each chain's part of a row sums to one. The
-        array is used again for the next block.
-
-    See `best_path` for the parameters; `emission` gives likelihoods, not their logarithms.
+        Marginals of all chains next to each other; those of one chain sum to one in every row.
+        The array is reused for the next block.
     """
-    walk = _SumWalk(chains, emission, starts, first)
-    longest = min(walk.block, starts.size)
+    recursion = _SumRecursion(chains, emission, starts, first)
+    longest = min(recursion.block, starts.size)
     kept = np.empty((longest, chains.states))
     chances = np.empty((longest, int(chains.sizes.sum())))
     beta = np.ones(chains.states)
-    for rows, vector in walk.blocks(0, starts.size, np.ones(chains.states)):
+    for rows, vector in recursion.blocks(0, starts.size, np.ones(chains.states)):
         size = rows.stop - rows.start
         likelihood = emission(rows)
-        walk.filter(rows, likelihood, vector.copy(), kept[:size])
-        walk.smooth(rows, likelihood, kept[:size], beta, chances[:size])
+        recursion.filter(rows, likelihood, vector.copy(), kept[:size])
+        recursion.smooth(rows, likelihood, kept[:size], beta, chances[:size])
         yield rows, chances[:size]
-
-
-def log_evidence(
-    chains: ChainSet, emission: Emission, starts: BoolArray, first: FloatArray | None = None
-) -> float:
-    """log P(all readings): the sum of the logarithms of the forward recursion's norms."""
-    walk = _SumWalk(chains, emission, starts, first)
-    vector, total = np.ones(chains.states), 0.0
-    for at in range(0, starts.size, walk.block):
-        rows = slice(at, min(at + walk.block, starts.size))
-        total += walk.filter(rows, emission(rows), vector, np.empty((0, 0)))
-    return total

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hushmeter.attack.sums.subset_sums import SubsetSearch
-from hushmeter.attack.sums.subset_tables import pack, unpack
+from hushmeter.attack.sums.subsets import SubsetSearch, pack, unpack
 from hushmeter.errors import InputError
 
 

@@ -1,0 +1,489 @@
+"""Exact search for the subset of powers that explains a jump: the solver of problem (P1).
+
+Among the subsets within the tolerance, the one with the fewest members is the answer, then the
+one with the smallest residual, then the one whose list of indices comes first. If no subset is
+within the tolerance, the nearest one is the answer, then the one with the fewest members, then the
+first. All search methods give the same answer.
+
+All sums are whole nanowatts (int64), so that "within the tolerance" and "equally near" are exact.
+A subset is an integer mask with appliance 0 as its highest bit: of two subsets of the same size,
+the one with the larger mask has the list of indices that comes first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from hushmeter.checks import BoolArray, FloatArray, IntArray
+from hushmeter.errors import HushmeterError, InputError
+
+NANOWATTS = 1e9
+"""Nanowatts in one watt."""
+
+LARGEST_W = 1e9
+"""Largest power [W]: the sum of 63 such powers would leave int64, but homes stay far below."""
+
+TABLE_LIMIT = 20
+"""Largest number of appliances with one table of all sums (2^20 entries)."""
+
+HALVES_LIMIT = 32
+"""Largest number of appliances with two tables, one for each half (2^16 entries each)."""
+
+MILP_LIMIT = 63
+"""Largest number of appliances at all: a mask has 64 bits, one of which is the sign."""
+
+SLACK = 10_000
+"""Distance [nW] to which the answers of the mixed-integer solver are checked; the solver itself
+satisfies its constraints to about 1e-6 W."""
+
+
+class SubsetSums(NamedTuple):
+    """All subsets of a list of powers, ordered by size, then by sum, then by descending mask.
+
+    `sums[starts[k]:starts[k + 1]]` are the sums [nW] of the subsets with k members.
+    """
+
+    sums: IntArray
+    masks: IntArray
+    starts: IntArray
+
+
+class Answers(NamedTuple):
+    """One answer per jump: its mask, its distance from the jump [nW] and the number of optima.
+
+    The number of optima is zero where no subset is within the tolerance.
+    """
+
+    masks: IntArray
+    residuals: IntArray
+    ties: IntArray
+
+
+def to_nanowatts(watts: FloatArray) -> IntArray:
+    """Round watts to whole nanowatts; raise `InputError` above `LARGEST_W`."""
+    if watts.size and np.abs(watts).max() > LARGEST_W:
+        raise InputError(f"powers and jumps must stay below {LARGEST_W:g} W.")
+    return np.rint(watts * NANOWATTS).astype(np.int64)
+
+
+def tabulate(powers: IntArray) -> SubsetSums:
+    """Tabulate the sums of all 2^N subsets of `powers` [nW]."""
+    sums, sizes = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    for power in powers[::-1]:
+        sums = np.concatenate([sums, sums + power])
+        sizes = np.concatenate([sizes, sizes + 1])
+    masks = np.arange(sums.size, dtype=np.int64)
+    order = np.lexsort((-masks, sums, sizes))
+    starts = np.searchsorted(sizes[order], np.arange(powers.size + 2))
+    return SubsetSums(sums[order], masks[order], starts.astype(np.int64))
+
+
+def unpack(masks: IntArray, n: int) -> BoolArray:
+    """Convert masks to rows of booleans, shape (T, N)."""
+    shifts = np.arange(n - 1, -1, -1, dtype=np.int64)
+    bits: BoolArray = (masks[:, None] >> shifts & 1).astype(np.bool_)
+    return bits
+
+
+def pack(rows: BoolArray) -> IntArray:
+    """Convert rows of booleans to masks; the inverse of `unpack`."""
+    weights = np.int64(1) << np.arange(rows.shape[1] - 1, -1, -1, dtype=np.int64)
+    masks: IntArray = rows @ weights
+    return masks
+
+
+class SubsetSearch:
+    """Exact search for the subset that explains each of many jumps.
+
+    Parameters
+    ----------
+    powers : array, shape (N,)
+        Appliance powers. [W]
+    tolerance : float
+        Largest distance between a jump and the sum that explains it. [W]
+    method : {"auto", "table", "halves", "milp"}
+        A table of all 2^N sums (up to 20 appliances), two tables of half the appliances (up to
+        32), or a mixed-integer program (up to 63). The answer of the program is checked to
+        10 µW; its ties are not counted and not broken by index.
+
+    Raises
+    ------
+    InputError
+        If the method does not exist or cannot serve this number of appliances.
+    """
+
+    def __init__(self, powers: FloatArray, tolerance: float, method: str = "auto") -> None:
+        self.n = int(powers.size)
+        self.powers = to_nanowatts(powers)
+        self.tolerance = int(to_nanowatts(np.array([tolerance]))[0])
+        self.method = self._choose(method)
+        cuts = {"table": [], "halves": [self.n // 2]}.get(self.method)
+        pieces = [] if cuts is None else np.split(self.powers, cuts)
+        self._parts = [tabulate(piece) for piece in pieces]
+
+    def _choose(self, method: str) -> str:
+        limits = {"table": TABLE_LIMIT, "halves": HALVES_LIMIT, "milp": MILP_LIMIT}
+        if self.n > MILP_LIMIT:
+            raise InputError(
+                f"exact search serves {MILP_LIMIT} appliances or increments at most, not {self.n}."
+            )
+        if method == "auto":
+            return next(name for name, limit in limits.items() if self.n <= limit)
+        if method not in limits:
+            raise InputError(f"method must be auto, table, halves or milp; got {method!r}.")
+        if self.n > limits[method]:
+            raise InputError(f"method {method!r} serves {limits[method]} appliances at most.")
+        return method
+
+    def search(self, jumps: FloatArray, available: BoolArray | None = None) -> Answers:
+        """Find the subset that explains each jump.
+
+        Parameters
+        ----------
+        jumps : array, shape (T,)
+            Absolute jumps. [W]
+        available : array of bool, shape (T, N), optional
+            Appliances that may explain each jump; all if it is not given.
+
+        Returns
+        -------
+        Answers
+        """
+        targets = to_nanowatts(jumps)
+        if available is None:
+            allowed = np.full(targets.size, (1 << self.n) - 1, dtype=np.int64)
+        else:
+            allowed = pack(available)
+        answers = Answers(*(np.zeros(targets.size, np.int64) for _ in range(3)))
+        if self.method == "table":
+            _search_table(self._parts[0], targets, self.tolerance, allowed, answers)
+        elif self.method == "halves":
+            high, low = self._parts
+            _search_halves(high, low, targets, self.tolerance, allowed, answers)
+        else:
+            self._search_milp(targets, allowed, answers)
+        return answers
+
+    def follow(self, jumps: FloatArray, start: BoolArray, *, nearest: bool) -> BoolArray:
+        """Explain signed jumps one after the other, each from the state that the last one left.
+
+        Parameters
+        ----------
+        jumps : array, shape (T,)
+            Signed jumps. A rise is explained by appliances that are off, a fall by appliances
+            that are on. [W]
+        start : array of bool, shape (N,)
+            State before the first jump.
+        nearest : bool
+            Whether a jump that no subset explains is answered by the nearest subset; otherwise
+            it is answered by no switch.
+
+        Returns
+        -------
+        array of bool, shape (T, N)
+            Switches.
+        """
+        targets = to_nanowatts(jumps)
+        masks = np.zeros(targets.size, np.int64)
+        state, everything = pack(start[None, :])[0], (1 << self.n) - 1
+        if self.method == "table":
+            table = self._parts[0]
+            _follow_table(table, targets, self.tolerance, state, everything, nearest, masks)
+        elif self.method == "halves":
+            high, low = self._parts
+            _follow_halves(high, low, targets, self.tolerance, state, everything, nearest, masks)
+        else:
+            self._follow_milp(targets, int(state), everything, nearest, masks)
+        return unpack(masks, self.n)
+
+    def _search_milp(self, targets: IntArray, allowed: IntArray, answers: Answers) -> None:
+        for t, target in enumerate(targets):
+            members = np.flatnonzero(unpack(allowed[t : t + 1], self.n)[0])
+            chosen = np.zeros(self.n, np.bool_)
+            chosen[members] = _solve_program(self.powers[members], int(target), self.tolerance)
+            residual = abs(int(self.powers[chosen].sum()) - int(target))
+            answers.masks[t] = pack(chosen[None, :])[0]
+            answers.residuals[t] = residual
+            answers.ties[t] = residual <= self.tolerance + SLACK
+
+    def _follow_milp(
+        self, targets: IntArray, state: int, everything: int, nearest: bool, masks: IntArray
+    ) -> None:
+        for t in np.flatnonzero(np.abs(targets) > self.tolerance):
+            allowed = np.array([everything & ~state if targets[t] > 0 else state])
+            answer = Answers(*np.zeros((3, 1), np.int64))
+            self._search_milp(np.abs(targets[t : t + 1]), allowed, answer)
+            masks[t] = answer.masks[0] if nearest or answer.ties[0] else 0
+            state ^= int(masks[t])
+
+
+def _solve_program(powers: IntArray, target: int, tolerance: int) -> BoolArray:
+    """(P1) as two mixed-integer programs: the fewest members, then the nearest of this size."""
+    if target <= tolerance or powers.size == 0:
+        return np.zeros(powers.size, np.bool_)
+    fewest = _run_solver(powers, target, tolerance, size=None)
+    if fewest is None:
+        return _require(_run_solver(powers, target, None, size=None))
+    return _require(_run_solver(powers, target, tolerance, size=int(fewest.sum())))
+
+
+def _run_solver(
+    powers: IntArray, target: int, tolerance: int | None, size: int | None
+) -> BoolArray | None:
+    """Fewest members within the tolerance; with a size or no tolerance, the nearest sum."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    n = powers.size
+    watts = powers / NANOWATTS
+    goal, slack = target / NANOWATTS, (np.inf if tolerance is None else tolerance / NANOWATTS)
+    # The variables are n binaries x and the distance z ≥ |watts·x − goal|.
+    rows = [np.append(watts, -1.0), np.append(watts, 1.0), np.append(np.ones(n), 0.0)]
+    members = (0, n) if size is None else (size, size)
+    minimise_size = size is None and tolerance is not None
+    found: Any = milp(
+        np.append(np.ones(n), 0.0) if minimise_size else np.append(np.zeros(n), 1.0),
+        constraints=LinearConstraint(
+            np.array(rows), [-np.inf, goal, members[0]], [goal, np.inf, members[1]]
+        ),
+        bounds=Bounds(np.zeros(n + 1), np.append(np.ones(n), slack)),
+        integrality=np.append(np.ones(n), 0.0),
+    )
+    if not found.success:
+        return None
+    chosen: NDArray[np.bool_] = found.x[:n] > 0.5
+    # Solvers have returned wrong answers that they called optimal: check every answer.
+    distance = abs(int(powers[chosen].sum()) - target)
+    if abs(distance / NANOWATTS - found.x[n]) > SLACK / NANOWATTS and not minimise_size:
+        raise HushmeterError("the mixed-integer solver returned a wrong distance.")
+    if tolerance is not None and distance > tolerance + SLACK:
+        raise HushmeterError("the mixed-integer solver returned an answer outside the tolerance.")
+    return chosen
+
+
+def _require(chosen: BoolArray | None) -> BoolArray:
+    if chosen is None:
+        raise HushmeterError("the mixed-integer solver found no nearest sum.")
+    return chosen
+
+
+@numba.njit(cache=True, nogil=True)
+def _search_table(
+    table: SubsetSums, targets: IntArray, tolerance: int, allowed: IntArray, answers: Answers
+) -> None:
+    """Explain every target [nW] by the appliances of its mask `allowed`."""
+    for t in range(targets.size):
+        answers.masks[t], answers.residuals[t], answers.ties[t] = _find_in_table(
+            table, targets[t], tolerance, allowed[t]
+        )
+
+
+@numba.njit(cache=True, nogil=True)
+def _follow_table(
+    table: SubsetSums,
+    jumps: IntArray,
+    tolerance: int,
+    state: int,
+    everything: int,
+    nearest: bool,
+    masks: IntArray,
+) -> None:
+    """Explain signed jumps [nW] in turn; `state` is the mask of what is on at the start."""
+    for t in range(jumps.size):
+        if abs(jumps[t]) > tolerance:
+            allowed = everything & ~state if jumps[t] > 0 else state
+            mask, _, ties = _find_in_table(table, abs(jumps[t]), tolerance, allowed)
+            masks[t] = mask if ties > 0 or nearest else 0
+            state ^= masks[t]
+
+
+@numba.njit(cache=True, nogil=True)
+def _search_halves(
+    high: SubsetSums,
+    low: SubsetSums,
+    targets: IntArray,
+    tolerance: int,
+    allowed: IntArray,
+    answers: Answers,
+) -> None:
+    """As `_search_table`, with one table for each half of the appliances."""
+    kept_high, kept_low = _empty_like(high), _empty_like(low)
+    for t in range(targets.size):
+        answers.masks[t], answers.residuals[t], answers.ties[t] = _find_in_halves(
+            high, low, kept_high, kept_low, targets[t], tolerance, allowed[t]
+        )
+
+
+@numba.njit(cache=True, nogil=True)
+def _follow_halves(
+    high: SubsetSums,
+    low: SubsetSums,
+    jumps: IntArray,
+    tolerance: int,
+    state: int,
+    everything: int,
+    nearest: bool,
+    masks: IntArray,
+) -> None:
+    """As `_follow_table`, with one table for each half of the appliances."""
+    kept_high, kept_low = _empty_like(high), _empty_like(low)
+    for t in range(jumps.size):
+        if abs(jumps[t]) > tolerance:
+            allowed = everything & ~state if jumps[t] > 0 else state
+            mask, _, ties = _find_in_halves(
+                high, low, kept_high, kept_low, abs(jumps[t]), tolerance, allowed
+            )
+            masks[t] = mask if ties > 0 or nearest else 0
+            state ^= masks[t]
+
+
+@numba.njit(cache=True, nogil=True)
+def _prefer(
+    residual: int, size: int, mask: int, best_residual: int, best_size: int, best_mask: int
+) -> bool:
+    if residual != best_residual:
+        return residual < best_residual
+    if size != best_size:
+        return size < best_size
+    return mask > best_mask
+
+
+@numba.njit(cache=True, nogil=True)
+def _find_in_table(
+    table: SubsetSums, target: int, tolerance: int, allowed: int
+) -> tuple[int, int, int]:
+    """Mask, residual and number of optima of the best allowed subset."""
+    # A jump beyond all allowed appliances is the most frequent infeasible case: answer it at once.
+    whole, reach = _take_all(table, allowed)
+    if reach + tolerance < target:
+        return whole, target - reach, 0
+    forbidden = ~allowed
+    best, best_mask, ties = np.iinfo(np.int64).max, 0, 0
+    for size in range(table.starts.size - 1):
+        sums = table.sums[table.starts[size] : table.starts[size + 1]]
+        masks = table.masks[table.starts[size] : table.starts[size + 1]]
+        row = np.searchsorted(sums, target - tolerance)
+        while row < sums.size and sums[row] <= target + tolerance:
+            if masks[row] & forbidden == 0:
+                ties += 1
+                residual = abs(sums[row] - target)
+                if _prefer(residual, size, masks[row], best, size, best_mask):
+                    best, best_mask = residual, masks[row]
+            row += 1
+        if ties > 0:
+            return best_mask, best, ties
+    best_mask, best = _nearest_in_table(table, target, forbidden)
+    return best_mask, best, 0
+
+
+@numba.njit(cache=True, nogil=True)
+def _take_all(table: SubsetSums, allowed: int) -> tuple[int, int]:
+    """Mask and sum of all allowed appliances, read from the subsets of one member."""
+    mask, total = 0, 0
+    for row in range(table.starts[1], table.starts[2]):
+        if table.masks[row] & allowed and table.sums[row] > 0:
+            mask, total = mask | table.masks[row], total + table.sums[row]
+    return mask, total
+
+
+@numba.njit(cache=True, nogil=True)
+def _nearest_in_table(table: SubsetSums, target: int, forbidden: int) -> tuple[int, int]:
+    best, best_size, best_mask = abs(target), 0, 0
+    for size in range(1, table.starts.size - 1):
+        sums = table.sums[table.starts[size] : table.starts[size + 1]]
+        masks = table.masks[table.starts[size] : table.starts[size + 1]]
+        middle = np.searchsorted(sums, target)
+        for step in (-1, 1):
+            row = middle - 1 if step < 0 else middle
+            while 0 <= row < sums.size and abs(sums[row] - target) <= best:
+                residual = abs(sums[row] - target)
+                if masks[row] & forbidden == 0 and _prefer(
+                    residual, size, masks[row], best, best_size, best_mask
+                ):
+                    best, best_size, best_mask = residual, size, masks[row]
+                row += step
+    return best_mask, best
+
+
+@numba.njit(cache=True, nogil=True)
+def _keep_allowed(part: SubsetSums, forbidden: int, kept: SubsetSums) -> None:
+    count = 0
+    for size in range(part.starts.size - 1):
+        kept.starts[size] = count
+        for row in range(part.starts[size], part.starts[size + 1]):
+            if part.masks[row] & forbidden == 0:
+                kept.sums[count], kept.masks[count] = part.sums[row], part.masks[row]
+                count += 1
+    kept.starts[-1] = count
+
+
+@numba.njit(cache=True, nogil=True)
+def _empty_like(part: SubsetSums) -> SubsetSums:
+    return SubsetSums(
+        np.empty_like(part.sums), np.empty_like(part.masks), np.empty_like(part.starts)
+    )
+
+
+@numba.njit(cache=True, nogil=True)
+def _find_in_halves(
+    high: SubsetSums,
+    low: SubsetSums,
+    kept_high: SubsetSums,
+    kept_low: SubsetSums,
+    target: int,
+    tolerance: int,
+    allowed: int,
+) -> tuple[int, int, int]:
+    """As `_find_in_table`; `kept_high` and `kept_low` are scratch memory."""
+    high_size, low_size = high.starts.size - 2, low.starts.size - 2
+    forbidden = ~allowed
+    _keep_allowed(high, forbidden >> low_size, kept_high)
+    _keep_allowed(low, forbidden & ((1 << low_size) - 1), kept_low)
+    best, best_size, best_mask, ties = np.iinfo(np.int64).max, 0, 0, 0
+    for size in range(high_size + low_size + 1):
+        for size_high in range(max(0, size - low_size), min(size, high_size) + 1):
+            residual, mask, found = _search_pair(
+                kept_high, kept_low, size_high, size - size_high, target, tolerance
+            )
+            ties += found
+            if _prefer(residual, size, mask, best, best_size, best_mask):
+                best, best_size, best_mask = residual, size, mask
+        if ties > 0:
+            break
+    return best_mask, best, ties
+
+
+@numba.njit(cache=True, nogil=True)
+def _search_pair(
+    high: SubsetSums, low: SubsetSums, size_high: int, size_low: int, target: int, tolerance: int
+) -> tuple[int, int, int]:
+    """Nearest sum of one entry of each half, and the number of sums within the tolerance."""
+    best, best_mask, found = np.iinfo(np.int64).max, -1, 0
+    shift = low.starts.size - 2
+    begin, stop = low.starts[size_low], low.starts[size_low + 1]
+    # `upper` is the first low entry above the window; the window moves down as `high` grows.
+    upper = stop
+    for row in range(high.starts[size_high], high.starts[size_high + 1]):
+        missing = target - high.sums[row]
+        while upper > begin and low.sums[upper - 1] > missing + tolerance:
+            upper -= 1
+        if upper < stop:
+            residual, mask = low.sums[upper] - missing, high.masks[row] << shift | low.masks[upper]
+            if _prefer(residual, 0, mask, best, 0, best_mask):
+                best, best_mask = residual, mask
+        other = upper - 1
+        nearest_below = -1
+        while other >= begin:
+            residual = abs(low.sums[other] - missing)
+            if residual > tolerance and (nearest_below >= 0 and residual > nearest_below):
+                break
+            found += residual <= tolerance
+            nearest_below = residual
+            mask = high.masks[row] << shift | low.masks[other]
+            if _prefer(residual, 0, mask, best, 0, best_mask):
+                best, best_mask = residual, mask
+            other -= 1
+    return best, best_mask, found
