@@ -12,7 +12,7 @@ from benchmarks.harness import Row, best_of
 from hushmeter import synth
 from hushmeter.advice.planner import advise
 from hushmeter.plot.accuracy import draw_bounds
-from hushmeter.theory.curves import bound_curves
+from hushmeter.theory.bounds import bound_curves
 
 
 def rows() -> Iterator[Row]:

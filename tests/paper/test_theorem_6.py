@@ -12,7 +12,7 @@ from hushmeter.attack.hierarchical import Hierarchical, split
 from hushmeter.home import Appliance, Home
 from hushmeter.theory.bounds import bounds
 from hushmeter.theory.exact import ContinuousLaplace
-from hushmeter.theory.hierarchical import corrected_groups, printed_groups
+from hushmeter.theory.multi_shot import corrected_groups, printed_groups
 from hushmeter.theory.one_shot import recovery_constant
 
 

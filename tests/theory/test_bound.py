@@ -32,7 +32,7 @@ def test_arrays_are_flagged_value_by_value():
 
 
 def test_an_array_is_not_one_number():
-    with pytest.raises(InputError, match="holds 2 values"):
+    with pytest.raises(InputError, match="has 2 values"):
         float(Bound([0.1, 0.2]))
     with pytest.raises(TypeError, match="no length"):
         len(Bound(0.1))

@@ -1,21 +1,23 @@
-"""The front door: defaults, forms, mechanisms, arrays, speed and bad input."""
+"""The entry point: defaults, forms, mechanisms, arrays, curves and bad input."""
 
 from __future__ import annotations
 
-import time
+import itertools
 
 import numpy as np
 import pytest
 
 from hushmeter import synth
 from hushmeter.errors import InputError
+from hushmeter.home import Appliance, Home
 from hushmeter.noise import Gaussian, Laplace, Staircase
-from hushmeter.theory.bounds import bounds
+from hushmeter.theory.bounds import bound_curves, bounds
 from hushmeter.theory.exact import exact_accuracy, exact_curve
 from hushmeter.trace import Trace
 
 HOME = synth.ready_home("similar8")
 RAE = synth.ready_home("rae13")
+EPSILON = np.geomspace(1e-3, 10, 60)
 
 
 def test_a_number_answers_with_numbers():
@@ -52,16 +54,13 @@ def test_the_exact_curve_lies_between_them():
         assert (curve <= answer.upper.raw + 1e-12).all()
 
 
-def test_two_hundred_values_are_fast():
-    epsilon = np.geomspace(1e-3, 10, 200)
+def test_an_array_of_epsilons_gives_the_values_of_each():
+    epsilon = np.geomspace(1e-3, 10, 5)
     for extra in ({}, {"form": "printed"}, {"form": "integral"}, {"readings": 600}):
-        bounds(RAE, epsilon, **extra)
-        times = []
-        for _ in range(5):
-            start = time.perf_counter()
-            bounds(RAE, epsilon, **extra)
-            times.append(time.perf_counter() - start)
-        assert min(times) < 0.02
+        together = bounds(RAE, epsilon, **extra)
+        alone = [bounds(RAE, float(one), **extra) for one in epsilon]
+        np.testing.assert_allclose(together.lower.raw, [one.lower.raw for one in alone])
+        np.testing.assert_allclose(together.upper.raw, [one.upper.raw for one in alone])
 
 
 def test_knowing_what_switched_sharpens():
@@ -130,11 +129,56 @@ def test_the_switches_of_a_trace():
         ({"epsilon": 1.0, "max_switches": [1, 1]}, "must be one number"),
         ({"epsilon": 1.0, "readings": 3, "max_switches": [1, 1]}, "one number or 3"),
         ({"epsilon": 1.0, "readings": 0}, "readings must be"),
-        ({"epsilon": 1.0, "hierarchical": True}, "give readings"),
-        ({"epsilon": 1.0, "readings": 3, "switched": ["lamp"]}, "leave out readings"),
+        ({"epsilon": 1.0, "hierarchical": True}, "give the number of readings"),
+        ({"epsilon": 1.0, "readings": 3, "switched": ["lamp"]}, "do not give readings"),
         ({"epsilon": 1.0, "disturbance": -1.0}, "disturbance must be"),
     ],
 )
 def test_bad_input_is_answered(arguments, message):
     with pytest.raises(InputError, match=message):
         bounds(HOME, **arguments)
+
+
+def test_the_exact_curve_lies_between_the_corrected_bounds_and_below_the_limit():
+    for most in (1, 3):
+        curves = bound_curves(RAE, EPSILON, max_switches=most, sensitivity=50.0)
+        assert (np.asarray(curves.corrected.lower) <= curves.exact + 1e-12).all()
+        assert (curves.exact <= np.asarray(curves.corrected.upper) + 1e-12).all()
+        assert (curves.exact <= curves.limit + 1e-12).all()
+        assert (curves.limit >= curves.floor - 1e-12).all()
+
+
+def best_accuracy(powers, scale, most):
+    """Of the Bayes attacker who sees one reading and knows the state before, by quadrature."""
+    vectors = [v for v in itertools.product((0, 1), repeat=len(powers)) if sum(v) <= most]
+    x = np.linspace(-30 * scale, sum(powers) + 30 * scale, 400_001)
+    densities = [np.exp(-np.abs(x - np.dot(v, powers)) / scale) / (2 * scale) for v in vectors]
+    right = []
+    for i in range(len(powers)):
+        on = sum(d for v, d in zip(vectors, densities, strict=True) if v[i])
+        right.append(np.maximum(on, sum(densities) - on).sum() * (x[1] - x[0]) / len(vectors))
+    return np.mean(right)
+
+
+@pytest.mark.parametrize("most", [1, 2])
+@pytest.mark.parametrize("scale", [3.0, 10.0, 100.0, 1000.0])
+def test_the_best_attacker_keeps_the_limit(most, scale):
+    """One of 10 W among large ones: a switch of theirs tells that it did not, at any noise."""
+    powers = [10.0, 1000.0, 2100.0, 4300.0]
+    home = Home([Appliance(str(p), p) for p in powers], 2.0)
+    curves = bound_curves(home, [1.0], sensitivity=scale, max_switches=most)
+    assert best_accuracy(powers, scale, most) <= curves.limit[0] + 1e-5
+    assert curves.limit[0] >= curves.floor
+
+
+def test_columns_are_one_table():
+    table = bound_curves(RAE, EPSILON).columns()
+    assert {len(column) for column in table.values()} == {60}
+    np.testing.assert_allclose(table["ln_1_over_epsilon"], -np.log(EPSILON))
+    np.testing.assert_allclose(table["scale_w"], RAE.tolerance / 2 / EPSILON)
+    assert table["nothing_switched"][0] == pytest.approx(1 - 13 / 14 / 13)
+
+
+def test_more_switches_than_appliances_are_refused():
+    with pytest.raises(ValueError, match="the home has 13 appliances"):
+        bound_curves(RAE, EPSILON, max_switches=14)

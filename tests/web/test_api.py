@@ -13,7 +13,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.releases.receipt import digest
-from hushmeter.theory.curves import bound_curves, switch_limit
+from hushmeter.theory.bounds import bound_curves, switch_limit
 from hushmeter.web.attacks import NOT_LIVE
 from hushmeter.web.charts import curve_rows, on_stretches
 from hushmeter.web.server import Settings

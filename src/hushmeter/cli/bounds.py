@@ -19,7 +19,7 @@ from hushmeter.cli.options import (
 from hushmeter.cli.output import print_files, print_json, print_table
 
 if TYPE_CHECKING:
-    from hushmeter.theory.curves import BoundCurves
+    from hushmeter.theory.bounds import BoundCurves
 
 
 def bounds(
@@ -41,8 +41,7 @@ def bounds(
     Example: hushmeter bounds similar8 -e 0.001:10 -o bounds.png
     """
     from hushmeter.checks import one_of
-    from hushmeter.theory.bounds import FORMS
-    from hushmeter.theory.curves import bound_curves
+    from hushmeter.theory.bounds import FORMS, bound_curves
 
     one_of("form", form, FORMS)
     curves = bound_curves(

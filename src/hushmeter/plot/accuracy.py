@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from hushmeter.theory.bound import Bound
-    from hushmeter.theory.bounds import Bounds
-    from hushmeter.theory.curves import BoundCurves
+    from hushmeter.theory.bounds import BoundCurves, Bounds
 
 # The colours of Okabe and Ito, ordered so that neighbours differ most. Markers and dashes tell
 # more lines apart than there are colours.

@@ -32,7 +32,7 @@ from hushmeter.report.blocks import (
 from hushmeter.report.collect import Saved, reading
 from hushmeter.report.pictures import embed_figure
 from hushmeter.theory.bound import Bound
-from hushmeter.theory.curves import bound_curves
+from hushmeter.theory.bounds import bound_curves
 from hushmeter.theory.universal import universal_limit
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
-"""The value of a bound: what the formula gives, what is left of it in [0, 1], and if it says
-anything at all.
+"""The value of a bound: the raw value of its formula, the clipped value, and whether it is
+vacuous.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Bound:
     Parameters
     ----------
     raw : array_like
-        What the formula gives, never clipped; a number becomes a float.
+        Value of the formula, which is not clipped; a number becomes a float.
 
     Examples
     --------
@@ -38,14 +38,14 @@ class Bound:
 
     @property
     def clipped(self) -> float | FloatArray:
-        """`raw` within [0, 1]."""
+        """Value of `raw`, clipped to [0, 1]."""
         if isinstance(self.raw, float):
             return float(np.clip(self.raw, 0.0, 1.0))
         return np.clip(self.raw, 0.0, 1.0)
 
     @property
     def vacuous(self) -> bool | BoolArray:
-        """Whether `raw` lies outside (0, 1), where every accuracy keeps the bound, or none."""
+        """Whether `raw` is outside (0, 1), where the bound excludes no accuracy, or all."""
         if isinstance(self.raw, float):
             return not 0.0 < self.raw < 1.0
         outside: BoolArray = ~((self.raw > 0.0) & (self.raw < 1.0))
@@ -54,10 +54,10 @@ class Bound:
     def __float__(self) -> float:
         if isinstance(self.raw, float):
             return float(self.clipped)
-        raise InputError(f"this bound holds {self.raw.size} values; use .clipped for all of them.")
+        raise InputError(f"this bound has {self.raw.size} values; use .clipped to get all of them.")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """The clipped values, so that numpy and matplotlib take a bound as it is."""
+        """The clipped values, so that numpy and matplotlib accept a bound as an array."""
         return np.array(self.clipped, dtype=dtype, copy=True if copy is None else copy)
 
     def __len__(self) -> int:
@@ -66,7 +66,7 @@ class Bound:
         return len(self.raw)
 
     def __getitem__(self, part: Any) -> Bound:
-        """The bound at some of the parameters."""
+        """Bound at some of the parameters."""
         return Bound(np.asarray(self.raw)[part])
 
     def __repr__(self) -> str:

@@ -1,7 +1,12 @@
-"""The front door to the bounds of the paper: one call, three forms, every ε at once."""
+"""Entry point to the bounds of the paper, and the curves of its Fig. 2.
+
+`bounds` computes Theorems 3 and 4, 5 or 6 in one of three forms for all values of ε at once.
+`bound_curves` adds the exact accuracy and the limit of any attacker.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -12,21 +17,23 @@ from numpy.typing import ArrayLike
 from hushmeter.checks import FloatArray, IntArray, non_negative, one_of, positive, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
-from hushmeter.theory import hierarchical as six
-from hushmeter.theory import multi_shot as five
-from hushmeter.theory import one_shot
+from hushmeter.theory import multi_shot, one_shot
 from hushmeter.theory.bound import Bound
 from hushmeter.theory.exact import (
     ContinuousLaplace,
-    DifferenceLaw,
+    NoiseDifference,
+    exact_curve,
     positive_array,
     switch_vector,
 )
+from hushmeter.theory.universal import laplace_limit
 
 if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism
 
+
 FORMS = ("corrected", "printed", "integral")
+"""Forms of every bound: see `hushmeter.theory.one_shot`."""
 
 
 @dataclass(frozen=True)
@@ -37,23 +44,24 @@ class Bounds:
     ----------
     form : {"corrected", "printed", "integral"}
     lower, upper : Bound
-        float(x) is clipped to [0, 1]; x.raw and x.vacuous say what was clipped.
+        float(x) is clipped to [0, 1]; x.raw is the value of the formula, and x.vacuous is True if
+        it is outside (0, 1).
     groups : tuple of GroupBounds
-        With `hierarchical`: m_i and M_i of every hierarchy, largest powers first.
+        With `hierarchical`: the bounds m_i and M_i of every hierarchy, largest powers first.
     """
 
     form: str
     lower: Bound
     upper: Bound
-    groups: tuple[six.GroupBounds, ...] = ()
+    groups: tuple[multi_shot.GroupBounds, ...] = ()
 
 
 @dataclass(frozen=True)
 class _Question:
-    """What is asked, checked: the noise, its continuous scale, and the switches."""
+    """Checked arguments of `bounds`: the noise, its Laplace scale [W] and the switches."""
 
     home: Home
-    noise: DifferenceLaw
+    noise: NoiseDifference
     scale: FloatArray | None
     max_switches: IntArray
     switched_power: float | None
@@ -64,12 +72,14 @@ class _Question:
     @property
     def laplace_scale(self) -> FloatArray:
         if self.scale is None:
-            raise InputError("the paper's own bounds are for Laplace noise; use form 'corrected'.")
+            raise InputError(
+                "the printed and integral bounds are for Laplace noise; use form 'corrected'."
+            )
         return self.scale
 
     @property
     def paper_epsilon(self) -> FloatArray:
-        """ε for which the paper, with Δf = δ/2, has the same noise."""
+        """Value of ε for which the paper, with Δf = δ/2, has the same noise."""
         return np.asarray(self.home.tolerance / (2 * self.laplace_scale))
 
 
@@ -88,44 +98,53 @@ def bounds(
     recovery_constant: float | None = None,
     mechanism: Mechanism | None = None,
 ) -> Bounds:
-    """Theorems 3 and 4, 5 or 6: lower and upper bound on the expected accuracy.
+    """Theorems 3 and 4, 5 or 6. Lower and upper bound on the expected accuracy.
 
     Parameters
     ----------
     home : Home
     epsilon : array_like
-        ε of the Laplace noise, one or many.
+        ε of the Laplace noise, one value or an array.
     sensitivity : float, optional
-        Δf [W]; the paper's δ/2 if not given.
+        Sensitivity Δf; the paper's δ/2 if it is not given. [W]
     max_switches : int, or (T,) of int with `readings`
-        U, the most switches at a reading.
+        Largest number U of switches at one reading.
     form : {"corrected", "printed", "integral"}
-        What holds; the paper's closed forms; what its own integrals give.
+        The form that can be proved, the closed forms of the paper, or the values of its integrals.
     readings : int, optional
-        Without it one jump, E[α] (Theorems 3 and 4). With it E[α_m] over so many readings after
-        a known state, before error correction (Theorem 5).
+        If it is not given, the bounds are for one jump, E[α] (Theorems 3 and 4). Otherwise they
+        are for E[α_m] over this number T of readings after a known state, before error correction
+        (Theorem 5).
     hierarchical : bool
-        With `readings`: E[α_H] of Algorithm 2, and `groups` with each hierarchy (Theorem 6).
+        With `readings`: bounds for E[α_H] of Algorithm 2, and `groups` for each hierarchy
+        (Theorem 6).
     switched : vector of length N, or names, optional
-        What did switch, for a sharper one-shot bound; as in `exact_accuracy`.
+        The appliances that switched, for a sharper one-shot bound; as in `exact_accuracy`.
     mixed : bool
-        Whether appliances may go on while others go off at one reading.
+        Whether some appliances may switch on while others switch off at one reading.
     disturbance : float
-        Y of Lemma 3 [W].
+        Disturbance Y of Lemma 3. [W]
     recovery_constant : float, optional
-        C(P) of the paper's forms; 4/((√3 − 1)‖P‖₂) if not given, see
-        `hushmeter.theory.one_shot.recovery_constant`.
+        C(P) of the printed and integral forms; 4/((√3 − 1)‖P‖₂) if it is not given: see
+        `hushmeter.theory.one_shot.recovery_constant`. [1/W]
     mechanism : Mechanism, optional
-        Instead of ε and Δf. The corrected form takes any; the paper's forms take Laplace.
+        Mechanism instead of ε and Δf. The corrected form accepts any mechanism, the others accept
+        Laplace.
 
     Returns
     -------
     Bounds
 
+    Raises
+    ------
+    InputError
+        If the arguments contradict each other or are out of range.
+
     Notes
     -----
-    The corrected forms hold for the relaxed attacker with Bernoulli rounding. A mechanism that
-    rounds readings to its grid moves a jump by up to one step, which is added to `disturbance`.
+    The corrected forms are valid for the relaxed attacker with Bernoulli rounding. A mechanism
+    that rounds readings to its grid moves a jump by up to one step, which is added to
+    `disturbance`.
 
     Examples
     --------
@@ -141,13 +160,14 @@ def bounds(
     asked = _Question(home, noise, scale, counts, power, cancelled, moved, recovery_constant)
     if readings is None:
         if hierarchical:
-            raise InputError("Theorem 6 is about a series of readings; give readings with it.")
+            raise InputError("Theorem 6 needs a series of readings: give the number of readings.")
         return Bounds(form, *_one_jump(asked, form))
     count = whole("readings", readings)
     return _hierarchies(asked, form, count) if hierarchical else _series(asked, form, count)
 
 
 def _one_jump(asked: _Question, form: str) -> tuple[Bound, Bound]:
+    """Theorems 3 and 4 in the given form."""
     home, moved = asked.home, asked.disturbance
     if form == "corrected":
         return (
@@ -180,32 +200,38 @@ def _one_jump(asked: _Question, form: str) -> tuple[Bound, Bound]:
 
 
 def _series(asked: _Question, form: str, readings: int) -> Bounds:
-    """Theorem 5 on top of Theorems 3 and 4."""
-    rows = six.switches_per_reading(asked.home, asked.max_switches, readings, asked.noise)
+    """Theorem 5, from Theorems 3 and 4."""
+    rows = multi_shot.switches_per_reading(asked.home, asked.max_switches, readings, asked.noise)
     if form != "corrected":
         b, top = _one_jump(asked, form)
-        lower = five.printed_lower if form == "printed" else five.integral_lower
-        return Bounds(form, lower(b, len(asked.home), readings), five.printed_upper(top, readings))
+        lower = multi_shot.printed_lower if form == "printed" else multi_shot.integral_lower
+        return Bounds(
+            form, lower(b, len(asked.home), readings), multi_shot.printed_upper(top, readings)
+        )
     if np.ndim(asked.max_switches) == 0:
         b, top = _one_jump(asked, form)
-        return Bounds(form, five.corrected_lower(b, readings), five.corrected_upper(top, readings))
+        return Bounds(
+            form, multi_shot.corrected_lower(b, readings), multi_shot.corrected_upper(top, readings)
+        )
     each, tops = _one_jump(replace(asked, max_switches=rows), form)
-    return Bounds(form, five.corrected_lower(each), five.corrected_upper(tops[0], readings))
+    return Bounds(
+        form, multi_shot.corrected_lower(each), multi_shot.corrected_upper(tops[0], readings)
+    )
 
 
 def _hierarchies(asked: _Question, form: str, readings: int) -> Bounds:
     """Theorem 6."""
     home, moved = asked.home, asked.disturbance
     if form == "corrected":
-        groups = six.corrected_groups(
+        groups = multi_shot.corrected_groups(
             home, asked.noise, readings, asked.max_switches, disturbance=moved
         )
     else:
         most = int(np.max(asked.max_switches))
-        paper = six.printed_groups if form == "printed" else six.integral_groups
+        paper = multi_shot.printed_groups if form == "printed" else multi_shot.integral_groups
         noise = asked.paper_epsilon if form == "printed" else asked.laplace_scale
         groups = paper(home, noise, readings, most, constant=asked.constant, disturbance=moved)
-    return Bounds(form, *six.overall(groups), groups)
+    return Bounds(form, *multi_shot.overall(groups), groups)
 
 
 def _noise(
@@ -213,13 +239,13 @@ def _noise(
     epsilon: ArrayLike | None,
     sensitivity: float | None,
     mechanism: Mechanism | None,
-) -> tuple[DifferenceLaw, FloatArray | None, float]:
-    """The noise, its Laplace scale λ [W] if it has one, and how far rounding moves a jump [W]."""
+) -> tuple[NoiseDifference, FloatArray | None, float]:
+    """The noise, its Laplace scale λ [W] or None, and how far rounding moves a jump [W]."""
     if (epsilon is None) == (mechanism is None):
         raise InputError("give either epsilon or a mechanism.")
     if mechanism is not None:
         if sensitivity is not None:
-            raise InputError("a mechanism has its own sensitivity; leave it out.")
+            raise InputError("a mechanism has its own sensitivity: do not give sensitivity.")
         scale = np.asarray(mechanism.scale) if mechanism.name == "laplace" else None
         return mechanism, scale, 0.0 if mechanism.on_grid else mechanism.grid
     width = home.tolerance / 2 if sensitivity is None else positive("sensitivity", sensitivity)
@@ -235,13 +261,13 @@ def _switches(
     mixed: bool,
     readings: int | None,
 ) -> tuple[IntArray, float | None, float]:
-    """U, s0 if it is known [W], and the power that opposite switches cancel at most [W]."""
+    """U, s0 or None [W], and the largest power that opposite switches can cancel [W]."""
     counts = one_shot.check_switches(home, max_switches)
     if counts.ndim and readings is None:
         raise InputError("max_switches must be one number, unless readings are given.")
     if switched is not None:
         if readings is not None:
-            raise InputError("switched is about one jump; leave out readings.")
+            raise InputError("switched describes one jump: do not give readings.")
         vector = switch_vector(home, switched)
         power = float(np.abs(vector) @ home.powers)
         count = np.asarray(np.count_nonzero(vector))
@@ -249,3 +275,123 @@ def _switches(
     most = int(counts.max())
     cancelled = float(one_shot.largest_sum(home.powers, most)) if mixed and most > 1 else 0.0
     return counts, None, cancelled
+
+
+@dataclass(frozen=True)
+class BoundCurves:
+    """One-shot accuracy as a function of ε under the paper's continuous Laplace noise.
+
+    Attributes
+    ----------
+    epsilon : array, shape (E,)
+    scale : array, shape (E,)
+        Laplace scale λ = Δf/ε. [W]
+    exact : array, shape (E,)
+        E[α] of the relaxed attacker, the mean over all vectors of at most `max_switches` switches.
+    corrected, printed, integral : Bounds
+        The bounds in every form.
+    limit : array, shape (E,)
+        Accuracy that no attacker exceeds: see `switch_limit`.
+    floor : float
+        Accuracy α of the answer “nothing switched”.
+    max_switches : int
+        Largest number U of switches.
+    """
+
+    epsilon: FloatArray
+    scale: FloatArray
+    exact: FloatArray
+    corrected: Bounds
+    printed: Bounds
+    integral: Bounds
+    limit: FloatArray
+    floor: float
+    max_switches: int
+
+    def columns(self) -> dict[str, FloatArray]:
+        """All curves as columns of one table; the bounds are raw values."""
+        table = {
+            "epsilon": self.epsilon,
+            "ln_1_over_epsilon": -np.log(self.epsilon),
+            "scale_w": self.scale,
+            "exact": self.exact,
+            "universal_limit": self.limit,
+            "nothing_switched": np.full_like(self.epsilon, self.floor),
+        }
+        for form in ("corrected", "printed", "integral"):
+            answer: Bounds = getattr(self, form)
+            table[f"{form}_lower"] = np.asarray(answer.lower.raw)
+            table[f"{form}_upper"] = np.asarray(answer.upper.raw)
+        return table
+
+
+def switch_limit(optimum: ArrayLike, share: float) -> FloatArray:
+    """Accuracy that no attacker of one jump exceeds: 1 − 2·share·(1 − optimum).
+
+    Parameters
+    ----------
+    optimum : array_like
+        Probability that the best attacker distinguishes on from off by one reading if both are
+        equally likely.
+    share : float
+        Share of the switch vectors in which an appliance switches.
+
+    Returns
+    -------
+    array
+
+    Notes
+    -----
+    All vectors of at most U switches are equally likely. Consider an attacker that knows the state
+    before the jump and all other switches. If U other appliances switched, it knows that appliance
+    i did not. Otherwise both answers are equally likely; this happens in twice the share of
+    vectors with a switch of i, and the attacker is correct with probability `optimum`. An attacker
+    that knows less is not correct more often.
+    """
+    return np.asarray(1 - 2 * share * (1 - np.asarray(optimum, dtype=np.float64)))
+
+
+def bound_curves(
+    home: Home, epsilon: ArrayLike, *, sensitivity: float | None = None, max_switches: int = 1
+) -> BoundCurves:
+    """Fig. 2. Exact accuracy, bounds in every form, limit and floor for one home.
+
+    Parameters
+    ----------
+    home : Home
+    epsilon : array_like, shape (E,)
+    sensitivity : float, optional
+        Sensitivity Δf; the paper's δ/2 if it is not given. [W]
+    max_switches : int
+        Largest number U of switches at one reading.
+
+    Returns
+    -------
+    BoundCurves
+
+    Raises
+    ------
+    InputError
+        If `max_switches` exceeds the number of appliances.
+    """
+    most, n = whole("max_switches", max_switches), len(home)
+    if most > n:
+        raise InputError(f"max_switches is {most}, but the home has {n} appliances.")
+    width = home.tolerance / 2 if sensitivity is None else positive("sensitivity", sensitivity)
+    values = np.atleast_1d(positive_array("epsilon", epsilon))
+    scale = width / values
+    vectors = [math.comb(n, k) for k in range(most + 1)]
+    share = sum(k * count for k, count in enumerate(vectors)) / (n * sum(vectors))
+    forms = {
+        form: bounds(home, values, sensitivity=width, max_switches=most, form=form)
+        for form in ("corrected", "printed", "integral")
+    }
+    return BoundCurves(
+        epsilon=values,
+        scale=scale,
+        exact=exact_curve(home, scale, max_switches=most),
+        limit=switch_limit(laplace_limit(home.powers[:, None], scale), share).mean(axis=0),
+        floor=1 - share,
+        max_switches=most,
+        **forms,
+    )

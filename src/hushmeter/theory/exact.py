@@ -1,9 +1,9 @@
-"""The exact expected accuracy of the relaxed attacker: no simulation, no bound.
+"""The exact expected accuracy of the relaxed attacker, without simulation.
 
-For a jump d of the meter and noise l = n_t − n_(t−1) the attacker sees K = |d + l|, and (P3) says
-that appliance i switched with probability clip((K − δ − c_i)/P_i, 0, 1), c_i being the power
-ranked before it. This is piecewise linear in l, so its mean needs nothing of the noise but
-E(l − b)_+: for a law symmetric about zero
+For a jump d of the meter and noise l = n_t − n_{t−1} the attacker sees K = |d + l|. By (P3),
+appliance i switched with probability clip((K − δ − c_i)/P_i, 0, 1), where c_i is the power ranked
+before it. This is piecewise linear in l, so that its mean depends on the noise only through
+E(l − b)_+. For a distribution that is symmetric about zero,
 
     E(K − k)_+ = E(l − (k − d))_+ + E(l − (k + d))_+,    k ≥ 0.
 
@@ -26,28 +26,31 @@ from hushmeter.home import Home
 from hushmeter.trace import Trace
 
 MAX_VECTORS = 200_000
+"""Largest number of switch vectors that are enumerated."""
+
 MAX_CELLS = 4_000_000
+"""Largest number of entries of an array, which bounds the memory of `exact_curve`."""
 
 
-class DifferenceLaw(Protocol):
-    """What the theory needs of a noise: every mechanism has it, and so has `ContinuousLaplace`."""
+class NoiseDifference(Protocol):
+    """What the theory needs to know about noise; all mechanisms and `ContinuousLaplace` have it."""
 
     def difference_excess(self, b: ArrayLike) -> NDArray[np.float64] | np.float64:
-        """E(l − b)_+ [W] of l = n_t − n_(t−1), for any b [W]."""
+        """E(l − b)_+ [W] of the difference l = n_t − n_{t−1}, for any b [W]."""
 
 
 class ContinuousLaplace:
-    """The paper's own noise: Laplace with scale λ on the whole line, no grid.
+    """The paper's own noise: continuous Laplace noise without a grid.
 
     Parameters
     ----------
     scale : array_like
-        λ = Δf/ε [W]; an array is broadcast against what is asked.
+        Laplace scale λ = Δf/ε; an array is broadcast with the arguments of the methods. [W]
 
     Notes
     -----
-    l = n_t − n_(t−1) has the density (1 + |x|/λ) e^(−|x|/λ)/(4λ), so E|l| = 3λ/2 and
-    E(l − b)_+ = (3λ + b)/4 · e^(−b/λ) for b ≥ 0.
+    The difference l = n_t − n_{t−1} has the density (1 + |x|/λ) e^(−|x|/λ)/(4λ). Hence
+    E|l| = 3λ/2, and E(l − b)_+ = (3λ + b)/4 · e^(−b/λ) for b ≥ 0.
     """
 
     def __init__(self, scale: ArrayLike) -> None:
@@ -70,33 +73,44 @@ def exact_accuracy(
     home: Home,
     switched: ArrayLike | Sequence[str] | None = None,
     *,
-    mechanism: DifferenceLaw,
+    mechanism: NoiseDifference,
     trace: Trace | None = None,
     max_switches: int | None = None,
     jump: float | None = None,
 ) -> float:
-    """E[α] of the relaxed one-shot attacker, exactly, under any mechanism.
+    """Exact expected accuracy E[α] of the relaxed one-shot attacker under any mechanism.
 
     Parameters
     ----------
     home : Home
     switched : vector of length N, or names
-        What switched: 0 or 1 for every appliance, or names, all in one direction; −1 marks what
-        went off while others went on.
+        The appliances that switched: names, or 0 or 1 for every appliance, all in one direction;
+        −1 marks an appliance that switched off while others switched on.
     mechanism : Mechanism or ContinuousLaplace
-    trace : Trace with truth, optional
+    trace : Trace with states, optional
         Instead of `switched`: the mean over every step of the trace.
     max_switches : int, optional
-        Instead of `switched`: the mean over all switch vectors of at most so many switches in
-        one direction, each as likely as the others.
+        Instead of `switched`: the mean over all vectors of at most this number of switches in one
+        direction, which are equally likely.
     jump : float, optional
-        With `switched`: the true jump d of the meter [W]; Σ ± P of what switched if not given.
+        With `switched`: the true jump d of the meter; Σ ± P of the switches if it is not given.
+        [W]
+
+    Returns
+    -------
+    float
+        E[α].
+
+    Raises
+    ------
+    InputError
+        Unless exactly one of `switched`, `trace` and `max_switches` is given and valid.
 
     Notes
     -----
-    Bernoulli rounding, as in the paper, does not change the mean; `rounding="threshold"` does.
-    A mechanism that rounds readings to its grid can move a jump by up to one step of it: give
-    the jump on the grid where that matters.
+    Bernoulli rounding, as in the paper, does not change the mean; `rounding="threshold"` does. A
+    mechanism that rounds readings to its grid can change a jump by up to one step of the grid:
+    give the jump on the grid if this matters.
     """
     shares = appliance_accuracy(
         home,
@@ -113,16 +127,23 @@ def appliance_accuracy(
     home: Home,
     switched: ArrayLike | Sequence[str] | None = None,
     *,
-    mechanism: DifferenceLaw,
+    mechanism: NoiseDifference,
     trace: Trace | None = None,
     max_switches: int | None = None,
     jump: float | None = None,
 ) -> FloatArray:
-    """How often the relaxed attacker is right about each appliance, shape (N,).
+    """Probability that the relaxed attacker is correct about each appliance.
 
-    Parameters as in `exact_accuracy`, which is the mean of this over the appliances.
+    Parameters
+    ----------
+    home, switched, mechanism, trace, max_switches, jump
+        As in `exact_accuracy`, which is the mean over the appliances.
+
+    Returns
+    -------
+    array, shape (N,)
     """
-    vectors, weights = _switch_law(home, switched, trace, max_switches)
+    vectors, weights = _switch_distribution(home, switched, trace, max_switches)
     shares = _accuracies(home, vectors, _jumps(home, vectors, switched, jump), mechanism)
     return np.asarray(np.einsum("v,...vn->...n", weights, shares))
 
@@ -136,12 +157,22 @@ def exact_curve(
     max_switches: int | None = None,
     jump: float | None = None,
 ) -> FloatArray:
-    """E[α] under the paper's continuous Laplace noise, for an array of scales λ [W].
+    """Exact E[α] under the paper's continuous Laplace noise, to compare with Theorems 3 and 4.
 
-    Parameters as in `exact_accuracy`; this is the curve to draw beside Theorems 3 and 4.
+    Parameters
+    ----------
+    home : Home
+    scale : array_like
+        Laplace scales λ. [W]
+    switched, trace, max_switches, jump
+        As in `exact_accuracy`.
+
+    Returns
+    -------
+    array, of the shape of `scale`
     """
     scales = positive_array("scale", scale)
-    vectors, weights = _switch_law(home, switched, trace, max_switches)
+    vectors, weights = _switch_distribution(home, switched, trace, max_switches)
     jumps = _jumps(home, vectors, switched, jump)
     pieces = max(1, min(scales.size, scales.size * vectors.size // MAX_CELLS))
     curve = [
@@ -152,17 +183,23 @@ def exact_curve(
 
 
 def expected_switches(
-    powers: FloatArray, tolerance: float, jumps: FloatArray, noise: DifferenceLaw
+    powers: FloatArray, tolerance: float, jumps: FloatArray, noise: NoiseDifference
 ) -> FloatArray:
-    """E[Δ*_i] of (P4) for every true jump d [W], shape (V, N).
+    """Expected switch probabilities E[Δ*_i] of (P4).
 
     Parameters
     ----------
-    powers : (N,) [W]
+    powers : array, shape (N,)
+        Appliance powers P. [W]
     tolerance : float
-        δ [W].
-    jumps : (V,) [W]
-    noise : DifferenceLaw
+        Tolerance δ. [W]
+    jumps : array, shape (V,)
+        True jumps d. [W]
+    noise : Mechanism or ContinuousLaplace
+
+    Returns
+    -------
+    array, shape (V, N)
     """
     order = np.argsort(-powers, kind="stable")
     starts = np.empty_like(powers)
@@ -175,22 +212,22 @@ def expected_switches(
     return np.asarray((excess_beyond(starts) - excess_beyond(starts + powers)) / powers)
 
 
-def mean_shortfall(noise: DifferenceLaw, room: ArrayLike) -> FloatArray:
-    """E(a − |l|)_+ [W] = a − E|l| + E(|l| − a)_+, and 0 if a ≤ 0."""
+def mean_shortfall(noise: NoiseDifference, room: ArrayLike) -> FloatArray:
+    """Mean shortfall E(a − |l|)_+ = a − E|l| + E(|l| − a)_+ [W]; 0 if a ≤ 0."""
     some = np.maximum(0.0, np.asarray(room, dtype=np.float64))
     mean = 2 * np.asarray(noise.difference_excess(0.0))
     beyond = 2 * np.asarray(noise.difference_excess(some))
     return np.where(some > 0, np.maximum(some - mean + beyond, 0.0), 0.0)
 
 
-def capped_excess(noise: DifferenceLaw, dead: ArrayLike, cap: ArrayLike) -> FloatArray:
-    """E[min((l − x)_+, M)] [W] = E(l − x)_+ − E(l − x − M)_+."""
+def capped_excess(noise: NoiseDifference, dead: ArrayLike, cap: ArrayLike) -> FloatArray:
+    """Capped excess E[min((l − x)_+, M)] = E(l − x)_+ − E(l − x − M)_+ [W]."""
     far = np.asarray(dead) + np.asarray(cap)
     return np.asarray(noise.difference_excess(dead) - noise.difference_excess(far))
 
 
 def switch_vector(home: Home, switched: ArrayLike | Sequence[str]) -> FloatArray:
-    """`switched` as −1, 0 or 1 for every appliance, shape (N,)."""
+    """Convert names, or a vector of length N, to −1, 0 or 1 for every appliance, shape (N,)."""
     if isinstance(switched, str):
         switched = [switched]
     if isinstance(switched, Sequence) and all(isinstance(name, str) for name in switched):
@@ -218,9 +255,9 @@ def positive_array(name: str, values: ArrayLike, *, zero: bool = False) -> Float
 
 
 def _accuracies(
-    home: Home, vectors: FloatArray, jumps: FloatArray, noise: DifferenceLaw
+    home: Home, vectors: FloatArray, jumps: FloatArray, noise: NoiseDifference
 ) -> FloatArray:
-    """P(right) for each switch vector and appliance, shape (V, N)."""
+    """Probability of a correct answer for each switch vector and appliance, shape (V, N)."""
     named = expected_switches(home.powers, home.tolerance, jumps, noise)
     return np.where(vectors != 0, named, 1 - named)
 
@@ -231,14 +268,15 @@ def _jumps(
     switched: ArrayLike | Sequence[str] | None,
     jump: float | None,
 ) -> FloatArray:
+    """True jumps [W] of the switch vectors, shape (V,)."""
     if jump is None:
         return np.asarray(vectors @ home.powers)
     if switched is None:
-        raise InputError("a jump belongs to one switch vector; give switched with it.")
+        raise InputError("a jump belongs to one switch vector: give switched with it.")
     return finite_vector("jump", [jump])
 
 
-def _switch_law(
+def _switch_distribution(
     home: Home,
     switched: ArrayLike | Sequence[str] | None,
     trace: Trace | None,
@@ -255,6 +293,7 @@ def _switch_law(
 
 
 def _observed_switches(home: Home, trace: Trace) -> tuple[FloatArray, FloatArray]:
+    """Switch vectors of a trace and their frequencies."""
     states = trace.truth()
     if states.shape[1] != len(home):
         raise InputError(f"the trace has {states.shape[1]} appliances, the home {len(home)}.")
@@ -266,12 +305,13 @@ def _observed_switches(home: Home, trace: Trace) -> tuple[FloatArray, FloatArray
 
 
 def _uniform_switches(n: int, most: int) -> tuple[FloatArray, FloatArray]:
+    """All vectors of at most `most` switches, with equal probabilities."""
     most = min(most, n)
     count = sum(comb(n, u) for u in range(most + 1))
     if count > MAX_VECTORS:
         raise InputError(
-            f"{count} switch vectors have at most {most} of {n} switches, too many to go through; "
-            "lower max_switches or give a trace."
+            f"there are {count} vectors of at most {most} of {n} switches, which are too many to "
+            "enumerate: lower max_switches or give a trace."
         )
     vectors = np.zeros((count, n))
     chosen = (members for u in range(most + 1) for members in combinations(range(n), u))

@@ -1,91 +1,375 @@
-"""Theorem 5: how well a whole series of readings is explained, from one-shot bounds.
+"""Theorems 5 and 6: bounds for a series of readings, from bounds for one jump.
 
-With e the error of an appliance's state and q that of its switch, e' = e + q − 2eq: errors add up
-until each state is a coin toss. All of this is before error correction (`MultiShot` with
-`correction="none"`), from a known state, over the T readings that follow it.
+If e is the error of an appliance's state and q the error of its switch, the next error is
+e' = e + q − 2eq: errors accumulate until each state is a coin toss. All bounds are for the state
+before error correction (`correction="none"`), start from a known state and cover the T readings
+after it.
+
+Theorem 6 is about the hierarchies of Algorithm 2, largest powers first. To a hierarchy the others
+are a disturbance: those below it switch, by at most P_U [W] at a step, and those above it are
+decoded with errors that remain in the readings.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hushmeter.checks import FloatArray, whole
+from hushmeter.attack.hierarchical import split
+from hushmeter.checks import FloatArray, IntArray, whole
 from hushmeter.errors import InputError
+from hushmeter.home import Home
+from hushmeter.theory import one_shot
 from hushmeter.theory.bound import Bound
+from hushmeter.theory.exact import NoiseDifference, positive_array
 
 
-def printed_lower(one_shot: Bound, appliances: int, readings: int) -> Bound:
-    """Theorem 5 as printed: E[α_m] ≥ b_m = 1 − (T − 1)(1 − bN)/2.
-
-    Defect: the one-shot error is G = N(1 − b), not 1 − bN, so that the printed lower bound grows
-    with T as soon as b > 1/N: 779.7 for N = 8, T = 600, b = 0.45.
+def printed_lower(one_jump: Bound, appliances: int, readings: int) -> Bound:
+    """Theorem 5 as printed. Lower bound E[α_m] ≥ b_m = 1 − (T − 1)(1 − bN)/2.
 
     Parameters
     ----------
-    one_shot : Bound
-        b, of one jump.
+    one_jump : Bound
+        Lower bound b for one jump.
     appliances : int
-        N.
+        Number N of appliances.
     readings : int
-        T, readings after the known state.
+        Number T of readings after the known state.
+
+    Returns
+    -------
+    Bound
+
+    Notes
+    -----
+    Defect: the one-shot error is G = N(1 − b), not 1 − bN, so that the printed lower bound grows
+    with T if b > 1/N: it is 779.7 for N = 8, T = 600, b = 0.45.
     """
     n, t = whole("appliances", appliances), whole("readings", readings)
-    return Bound(1 - (t - 1) * (1 - np.asarray(one_shot.raw) * n) / 2)
+    return Bound(1 - (t - 1) * (1 - np.asarray(one_jump.raw) * n) / 2)
 
 
-def integral_lower(one_shot: Bound, appliances: int, readings: int) -> Bound:
-    """Theorem 5 as its proof has it: E[α_m] ≥ 1 − (T − 1)·G/2 with G = N(1 − b).
-
-    It counts every error N times, bounding the state of one appliance by the switches of all;
-    see `corrected_lower`. Parameters as in `printed_lower`.
-    """
-    n, t = whole("appliances", appliances), whole("readings", readings)
-    return Bound(1 - (t - 1) * n * (1 - np.asarray(one_shot.raw)) / 2)
-
-
-def printed_upper(one_shot: Bound, readings: int) -> Bound:
-    """Theorem 5: E[α_m] ≤ B_M = 1 − (1 − B)/T; also its `integral` and `corrected` form.
-
-    The first reading after a known state is explained no better than by one shot, and all others
-    may be right. Holds before error correction, as far as B does.
+def integral_lower(one_jump: Bound, appliances: int, readings: int) -> Bound:
+    """Theorem 5 as in its proof. Lower bound E[α_m] ≥ 1 − (T − 1)·G/2 with G = N(1 − b).
 
     Parameters
     ----------
-    one_shot : Bound
-        B, of the first jump.
-    readings : int
-        T, readings after the known state.
+    one_jump, appliances, readings
+        As in `printed_lower`.
+
+    Returns
+    -------
+    Bound
+
+    Notes
+    -----
+    The proof bounds the error of one appliance by the switches of all appliances and therefore
+    counts every error N times: see `corrected_lower`.
     """
-    return Bound(1 - (1 - np.asarray(one_shot.raw)) / whole("readings", readings))
+    n, t = whole("appliances", appliances), whole("readings", readings)
+    return Bound(1 - (t - 1) * n * (1 - np.asarray(one_jump.raw)) / 2)
+
+
+def printed_upper(one_jump: Bound, readings: int) -> Bound:
+    """Theorem 5. Upper bound E[α_m] ≤ B_M = 1 − (1 − B)/T, in all three forms.
+
+    Parameters
+    ----------
+    one_jump : Bound
+        Upper bound B for the first jump.
+    readings : int
+        Number T of readings after the known state.
+
+    Returns
+    -------
+    Bound
+
+    Notes
+    -----
+    The first reading after a known state is explained no better than by one shot, and all other
+    readings can be correct. The bound is valid before error correction if B is valid.
+    """
+    return Bound(1 - (1 - np.asarray(one_jump.raw)) / whole("readings", readings))
 
 
 corrected_upper = printed_upper
 
 
-def corrected_lower(one_shot: Bound, readings: int | None = None) -> Bound:
-    """Theorem 5 corrected: E[α_m] ≥ 1 − (1/T)·Σ_t min(1, Σ_{i ≤ t} (1 − b_i)).
-
-    Proof. e' ≤ e + q pathwise; the mean over appliances of E[q_i] is at most 1 − b_i, and no mean
-    error exceeds one. Nothing is asked of how the noise of two readings is related.
+def corrected_lower(one_jump: Bound, readings: int | None = None) -> Bound:
+    """Theorem 5 corrected. Lower bound E[α_m] ≥ 1 − (1/T)·Σ_t min(1, Σ_{i ≤ t} (1 − b_i)).
 
     Parameters
     ----------
-    one_shot : Bound
-        b_i for every jump, shape (T, …); or one b for all, with `readings`.
+    one_jump : Bound
+        Lower bound b_i for every jump, shape (T, …), or one b for all jumps with `readings`.
     readings : int, optional
-        T, readings after the known state.
+        Number T of readings after the known state.
+
+    Returns
+    -------
+    Bound
+
+    Notes
+    -----
+    Proof. e' ≤ e + q on every path, the mean over the appliances of E[q_i] is at most 1 − b_i, and
+    no mean error exceeds one. The noise of two readings may depend on each other in any way.
     """
     if readings is None:
-        return Bound(1 - errors_over_time(one_shot).mean(axis=0))
+        return Bound(1 - errors_over_time(one_jump).mean(axis=0))
     count = whole("readings", readings)
-    error = 1 - np.asarray(one_shot.clipped)
-    # 1 − b, 2(1 − b), … reaches one after `growing` readings and stays there.
+    error = 1 - np.asarray(one_jump.clipped)
+    # The errors 1 − b, 2(1 − b), … reach one after `growing` readings and then stay at one.
     growing = np.minimum(count, np.floor(1 / np.maximum(error, 1 / (2 * count))))
     return Bound(1 - (error * growing * (growing + 1) / 2 + count - growing) / count)
 
 
-def errors_over_time(one_shot: Bound) -> FloatArray:
-    """Bound min(1, Σ_{i ≤ t} (1 − b_i)) on the mean error of the states at reading t, (T, …)."""
-    if isinstance(one_shot.raw, float):
-        raise InputError("a bound for every reading is needed, got one number.")
-    return np.asarray(np.minimum(1.0, np.cumsum(1 - np.asarray(one_shot.clipped), axis=0)))
+def errors_over_time(one_jump: Bound) -> FloatArray:
+    """Bound min(1, Σ_{i ≤ t} (1 − b_i)) on the mean error of the states at every reading t.
+
+    Parameters
+    ----------
+    one_jump : Bound
+        Lower bound b_i for every jump, shape (T, …).
+
+    Returns
+    -------
+    array, shape (T, …)
+    """
+    if isinstance(one_jump.raw, float):
+        raise InputError("give a bound for every reading, not one number.")
+    return np.asarray(np.minimum(1.0, np.cumsum(1 - np.asarray(one_jump.clipped), axis=0)))
+
+
+@dataclass(frozen=True)
+class GroupBounds:
+    """Theorem 6 for one hierarchy.
+
+    Attributes
+    ----------
+    indices : array of int
+        Columns of its appliances in the home.
+    names : tuple of str
+        Names of its appliances.
+    lower, upper : Bound
+        Bounds m_i and M_i on E[α_i].
+    """
+
+    indices: IntArray
+    names: tuple[str, ...]
+    lower: Bound
+    upper: Bound
+
+
+def printed_groups(
+    home: Home,
+    epsilon: ArrayLike,
+    readings: int,
+    max_switches: int = 1,
+    *,
+    constant: float | None = None,
+    disturbance: float = 0.0,
+) -> tuple[GroupBounds, ...]:
+    """Theorem 6 as printed, with Δf = δ/2. Bounds m_i and M_i of every hierarchy.
+
+    Parameters
+    ----------
+    home : Home
+    epsilon : array_like
+        ε; for noise of scale λ with another sensitivity, ε = δ/(2λ).
+    readings : int
+        Number T of readings after the known state.
+    max_switches : int
+        Largest number U of switches at one reading.
+    constant : float, optional
+        C(P) of every hierarchy; its own `recovery_constant` if it is not given. [1/W]
+    disturbance : float
+        Largest further change of a jump. [W]
+
+    Returns
+    -------
+    tuple of GroupBounds
+
+    Notes
+    -----
+    m_i = b_m(δ + 2δ'_i/(2 + C(P)), ε) and M_i = B_M(δ + δ'_i, ε) with
+    δ'_i = P_U^i/2 + Σ_{k < i} N_k·T·(1 − m_k)·‖P_k‖₂.
+
+    Defects: those of Theorems 3–5 and of Lemma 3, which adds the disturbance to δ and so also
+    increases the noise of the mechanism.
+
+    Reading of the paper: N, P and C(P) are those of the hierarchy.
+    """
+    eps = positive_array("epsilon", epsilon)
+    leaked: FloatArray = np.zeros_like(eps)
+    found = []
+    for group, part, below in _hierarchies(home, max_switches):
+        # Lemma 3 adds Y/(2 + C) and Y/2 to δ, so Theorem 6 is Lemma 3 with Y = 2δ'.
+        moved = disturbance + below + 2 * leaked
+        b = one_shot.printed_lower(part, eps, constant=constant, disturbance=moved)
+        top = one_shot.printed_upper(part, eps, disturbance=moved)
+        m = printed_lower(b, len(part), readings)
+        found.append(GroupBounds(group, part.names, m, printed_upper(top, readings)))
+        leaked = leaked + _spilled(part, readings, m)
+    return tuple(found)
+
+
+def integral_groups(
+    home: Home,
+    scale: ArrayLike,
+    readings: int,
+    max_switches: int = 1,
+    *,
+    constant: float | None = None,
+    disturbance: float = 0.0,
+) -> tuple[GroupBounds, ...]:
+    """Theorem 6 as in its proof, from the `integral` forms of Theorems 3–5.
+
+    Parameters
+    ----------
+    home : Home
+    scale : array_like
+        Laplace scale λ = Δf/ε, which the disturbance does not change. [W]
+    readings, max_switches, constant, disturbance
+        As in `printed_groups`.
+
+    Returns
+    -------
+    tuple of GroupBounds
+
+    Notes
+    -----
+    The disturbance is Y_i = P_U^i + 2·Σ_{k < i} N_k·T·(1 − m_k)·‖P_k‖₂. These are not valid bounds,
+    because the bounds they are computed from are not valid.
+    """
+    scales = positive_array("scale", scale)
+    leaked: FloatArray = np.zeros_like(scales)
+    found = []
+    for group, part, below in _hierarchies(home, max_switches):
+        moved = disturbance + below + 2 * leaked
+        b = one_shot.integral_lower(part, scales, constant=constant, disturbance=moved)
+        top = one_shot.integral_upper(part, scales, disturbance=moved)
+        m = integral_lower(b, len(part), readings)
+        found.append(GroupBounds(group, part.names, m, printed_upper(top, readings)))
+        leaked = leaked + _spilled(part, readings, m)
+    return tuple(found)
+
+
+def corrected_groups(
+    home: Home,
+    noise: NoiseDifference,
+    readings: int,
+    max_switches: ArrayLike = 1,
+    *,
+    disturbance: float = 0.0,
+) -> tuple[GroupBounds, ...]:
+    """Theorem 6 corrected, from the corrected forms of Theorems 3–5 and Lemma 3.
+
+    Parameters
+    ----------
+    home : Home
+    noise : Mechanism or ContinuousLaplace
+    readings : int
+        Number T of readings after the known state.
+    max_switches : int or (T,) of int
+        Largest number U of switches, for all readings or for each reading: at most readings of a
+        real trace nothing switches.
+    disturbance : float
+        Largest further change of a jump. [W]
+
+    Returns
+    -------
+    tuple of GroupBounds
+
+    Notes
+    -----
+    The hierarchies below i change a jump by at most Y = P_U^i, and those above change it in the
+    mean by at most Ȳ_i(t) = Σ_{k < i} Pmax_k·N_k·(e_k(t) + e_k(t − 1)), where e_k(t) is the bound
+    of Theorem 5 on the mean error of hierarchy k at reading t, and e_k(0) = 0. Ȳ is only a mean and
+    depends on the same noise. It must therefore not be used inside the expectation over l, as
+    Lemma 3 does with a sure bound; `corrected_lower` of `one_shot` subtracts it outside.
+
+    The bounds are valid for `Hierarchical` with `correction="none"` and its other defaults. The
+    upper bound also needs all switches within a hierarchy at one reading to have the same
+    direction. Appliances of at most 2δ keep their first state: at one reading at most U of their
+    states become wrong.
+    """
+    whole("readings", readings)
+    counts = switches_per_reading(home, max_switches, readings, noise)
+    # If all readings have the same U, one row is enough and the noise is evaluated once.
+    counts = counts[:1] if (counts == counts[0]).all() else counts
+    shape = np.shape(noise.difference_excess(0.0))
+    leaked: FloatArray = np.zeros((readings, *shape))
+    found: list[GroupBounds] = []
+    for group, part, below in _hierarchies(home, counts):
+        own, sure = np.minimum(counts, len(part)), below + disturbance
+        if part.powers.max() <= 2 * home.tolerance:
+            b, upper = Bound(1 - own / len(part) + 0 * leaked), Bound(np.ones(shape))
+        else:
+            b = one_shot.corrected_lower(
+                part, noise, own, disturbance=sure, mean_disturbance=leaked
+            )
+            top = one_shot.corrected_upper(
+                part, noise, own[:1], disturbance=sure[:1], mean_disturbance=leaked[:1]
+            )
+            upper = corrected_upper(top[0], readings)
+        found.append(GroupBounds(group, part.names, corrected_lower(b), upper))
+        error = errors_over_time(b)
+        leaked += part.powers.max() * len(part) * error
+        leaked[1:] += part.powers.max() * len(part) * error[:-1]
+    return tuple(found)
+
+
+def overall(groups: tuple[GroupBounds, ...]) -> tuple[Bound, Bound]:
+    """Bounds on E[α_H] = Σ E[α_i]·N_i / Σ N_i from the bounds of the hierarchies.
+
+    Parameters
+    ----------
+    groups : tuple of GroupBounds
+
+    Returns
+    -------
+    lower, upper : Bound
+    """
+    sizes = [group.indices.size for group in groups]
+    lower = np.average([np.asarray(g.lower.raw) for g in groups], axis=0, weights=sizes)
+    upper = np.average([np.asarray(g.upper.raw) for g in groups], axis=0, weights=sizes)
+    return Bound(lower), Bound(upper)
+
+
+def _hierarchies(
+    home: Home, max_switches: ArrayLike
+) -> Iterator[tuple[IntArray, Home, FloatArray]]:
+    """Each group, the home of its appliances, and the sum P_U^i [W] of U powers below it."""
+    groups = split(home.powers, home.tolerance)
+    counts = one_shot.check_switches(home, max_switches)
+    for i, group in enumerate(groups):
+        below = home.powers[np.concatenate([*groups[i + 1 :], np.zeros(0, np.int64)])]
+        part = Home([home.appliances[j] for j in group], home.tolerance)
+        yield group, part, one_shot.largest_sum(below, counts)
+
+
+def _spilled(part: Home, readings: int, lower: Bound) -> FloatArray:
+    """N_k·T·(1 − m_k)·‖P_k‖₂ [W]: the paper's bound on the errors that hierarchy k leaves."""
+    norm = float(np.linalg.norm(part.powers))
+    return np.asarray(len(part) * readings * (1 - np.asarray(lower.raw)) * norm)
+
+
+def switches_per_reading(
+    home: Home, max_switches: ArrayLike, readings: int, noise: NoiseDifference
+) -> IntArray:
+    """Number U of switches of each reading, shape (T, 1, …), which broadcasts with the noise.
+
+    Raises
+    ------
+    InputError
+        If there is neither one number nor one for each reading.
+    """
+    counts = one_shot.check_switches(home, max_switches)
+    if counts.ndim and counts.shape != (readings,):
+        raise InputError(f"max_switches must be one number or {readings}, got {counts.size}.")
+    dimensions = np.ndim(noise.difference_excess(0.0))
+    rows: IntArray = np.broadcast_to(counts, (readings,)).reshape((readings,) + (1,) * dimensions)
+    return rows

@@ -1,17 +1,19 @@
-"""Theorems 1, 3 and 4, Proposition 1 and Lemma 3: how well one jump of the meter is explained.
+"""Theorems 1, 3 and 4, Proposition 1 and Lemma 3: bounds for one jump of the meter.
 
-Every bound on the accuracy comes in three forms:
+Every bound on the accuracy has three forms:
 
 printed
-    the closed form of the paper, to the letter;
+    The closed form of the paper, exactly as printed.
 integral
-    what the integrals of the paper's own proof give: its algebra put right, not its argument;
+    The value of the integrals in the paper's own proof: its algebra is corrected, its argument is
+    not.
 corrected
-    what holds for the relaxed attacker (`OneShot` with its defaults), proved in the docstrings.
+    A bound that is valid for the relaxed attacker (`OneShot` with its defaults). The proofs are in
+    the docstrings.
 
-A `disturbance` Y [W] is Lemma 3: besides the noise, something unknown moves the jump by at most Y;
-a `mean_disturbance` moves it by so much in the mean. Parameters that are arrays are broadcast
-against each other.
+A `disturbance` Y [W] is that of Lemma 3: in addition to the noise, something unknown changes the
+jump by at most Y. A `mean_disturbance` Ȳ [W] bounds the mean of this change. Parameters that are
+arrays are broadcast against each other.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from hushmeter.home import Home
 from hushmeter.theory.bound import Bound
 from hushmeter.theory.exact import (
     ContinuousLaplace,
-    DifferenceLaw,
+    NoiseDifference,
     capped_excess,
     mean_shortfall,
     positive_array,
@@ -37,15 +39,34 @@ from hushmeter.theory.exact import (
 def recovery_constant(
     powers: ArrayLike, *, isometry_3u: float = 0.0, isometry_4u: float = 0.0
 ) -> float:
-    """Theorem 1. C(P) = 4/((√(3(1 − δ_4U)) − √(1 + δ_3U))·‖P‖₂) [1/W].
+    """Theorem 1. The constant C(P) = 4/((√(3(1 − δ_4U)) − √(1 + δ_3U))·‖P‖₂).
 
-    Printed: the relaxed solution is within C(P)·δ of the truth, δ_3U and δ_4U being restricted
-    isometry constants of P/‖P‖₂. Defect: a single row has δ_S = 1 for every S ≥ 2 (two entries
-    always cancel), so that C(P) = −2√2/‖P‖₂ is negative and the theorem says nothing.
+    Parameters
+    ----------
+    powers : array_like, shape (N,)
+        Appliance powers P. [W]
+    isometry_3u, isometry_4u : float
+        Restricted isometry constants δ_3U and δ_4U of P/‖P‖₂.
 
-    The default sets both constants to 0, 4/((√3 − 1)·‖P‖₂): it gives the 0.015 that the paper
-    reports if ‖P‖₂ is 364 W, which is an inference. It is the default of every `printed` and
-    `integral` form; no value of it makes them valid.
+    Returns
+    -------
+    float
+        C(P). [1/W]
+
+    Raises
+    ------
+    InputError
+        If the denominator is zero.
+
+    Notes
+    -----
+    The paper states that the relaxed solution is within C(P)·δ of the truth. Defect: a single row
+    has δ_S = 1 for every S ≥ 2, because two entries always cancel. Then C(P) = −2√2/‖P‖₂ is
+    negative and the theorem has no content.
+
+    By default both constants are 0, which gives 4/((√3 − 1)·‖P‖₂). This is the paper's 0.015 if
+    ‖P‖₂ is 364 W, which is an inference. It is the default of every `printed` and `integral` form;
+    no value makes these forms valid.
     """
     norm = float(np.linalg.norm(power_vector(powers)))
     root = math.sqrt(3 * (1 - isometry_4u)) - math.sqrt(1 + isometry_3u)
@@ -57,19 +78,25 @@ def recovery_constant(
 def printed_switch_error(
     home: Home, noise: ArrayLike = 0.0, *, constant: float | None = None
 ) -> FloatArray:
-    """Theorem 1 and Proposition 1 as printed: ‖E[Δ̄] − Δ⁰‖₂ ≤ C(P)·δ, (2 + C(P))·δ + |l| with noise.
+    """Theorem 1 and Proposition 1 as printed. Error of the relaxed solution.
 
     Parameters
     ----------
     home : Home
     noise : array_like
-        l = n_t − n_(t−1) [W]; where it is 0 the bound is Theorem 1's.
+        Difference of noises l = n_t − n_{t−1}; where it is 0 the bound is that of Theorem 1. [W]
     constant : float, optional
-        C(P); see `recovery_constant`.
+        C(P): see `recovery_constant`. [1/W]
+
+    Returns
+    -------
+    array
+        The printed bound on ‖E[Δ̄] − Δ⁰‖₂.
 
     Notes
     -----
-    Defects: C(P) has no valid value, and Proposition 1 adds watts to a number; see `switch_error`.
+    Theorem 1 prints C(P)·δ, and Proposition 1 prints (2 + C(P))·δ + |l|. Defects: C(P) has no
+    valid value, and Proposition 1 adds watts to a pure number: see `switch_error`.
     """
     size = np.abs(np.asarray(noise, dtype=np.float64))
     slope = _constant(home, constant)
@@ -79,22 +106,30 @@ def printed_switch_error(
 def switch_error(
     home: Home, max_switches: ArrayLike, noise: ArrayLike = 0.0, *, disturbance: ArrayLike = 0.0
 ) -> FloatArray:
-    """Theorem 1 and Proposition 1 corrected: ‖E[Δ̄] − Δ⁰‖₁ ≤ min(N, 2U + (|l| + Y)/Pmin).
-
-    Proof. The truth is within δ of the jump, so r = K − δ ≤ s0 + |l| + Y, s0 = Δ⁰·P. Adding
-    (|l| + Y)/Pmin to Δ⁰ anywhere covers r, and the relaxed solution is the cheapest cover:
-    ‖Δ*‖₁ ≤ U + (|l| + Y)/Pmin. The error is at most ‖Δ*‖₁ + U. It does not depend on δ, so no
-    bound C(P)·δ can exist. ‖·‖₂ is at most its square root, as no entry exceeds one.
+    """Theorem 1 and Proposition 1 corrected. Error of the relaxed solution.
 
     Parameters
     ----------
     home : Home
-    max_switches : int
-        U.
+    max_switches : array_like of int
+        Largest number U of switches.
     noise : array_like
-        l [W].
+        Difference of noises l = n_t − n_{t−1}. [W]
     disturbance : array_like
-        Y [W].
+        Disturbance Y. [W]
+
+    Returns
+    -------
+    array
+        Bound min(N, 2U + (|l| + Y)/Pmin) on ‖E[Δ̄] − Δ⁰‖₁.
+
+    Notes
+    -----
+    Proof. The truth is within δ of the jump, so r = K − δ ≤ s0 + |l| + Y with s0 = Δ⁰·P. Adding
+    (|l| + Y)/Pmin to Δ⁰ anywhere covers r, and the relaxed solution is the smallest cover:
+    ‖Δ*‖₁ ≤ U + (|l| + Y)/Pmin. The error is at most ‖Δ*‖₁ + U. It does not depend on δ, so no
+    bound of the form C(P)·δ exists. The norm ‖·‖₂ is at most the square root of the bound, because
+    no entry exceeds one.
     """
     size = np.abs(np.asarray(noise, dtype=np.float64)) + positive_array(
         "disturbance", disturbance, zero=True
@@ -106,28 +141,34 @@ def switch_error(
 def printed_lower(
     home: Home, epsilon: ArrayLike, *, constant: float | None = None, disturbance: ArrayLike = 0.0
 ) -> Bound:
-    """Theorem 3 as printed, with Δf = δ/2.
-
-    E[α] ≥ 1 − (4Cδε + 8δε + 3δ)/(4εN) + (A₁ε + B₁)/(4εN)·e^(−2εb/δ), b = 2(N − (2 + C)δ),
-    A₁ = 2N − 4δ − 2Cδ, B₁ = 3δ.
-
-    Defects: the exponent must be −εb/δ (`integral_lower`); and the proof puts the l2 norm for
-    the l1 norm, the wrong way for a lower bound (`corrected_lower`). A disturbance replaces δ by
-    δ + Y/(2 + C) (Lemma 3 as printed), which also changes the noise.
+    """Theorem 3 as printed, with Δf = δ/2. Lower bound on E[α].
 
     Parameters
     ----------
     home : Home
     epsilon : array_like
-        ε; a noise of scale λ with another sensitivity is ε = δ/(2λ) here.
+        ε; for noise of scale λ with another sensitivity, ε = δ/(2λ).
     constant : float, optional
-        C(P); see `recovery_constant`.
+        C(P): see `recovery_constant`. [1/W]
     disturbance : array_like
-        Y [W].
+        Disturbance Y. [W]
+
+    Returns
+    -------
+    Bound
+
+    Notes
+    -----
+    E[α] ≥ 1 − (4Cδε + 8δε + 3δ)/(4εN) + (A₁ε + B₁)/(4εN)·e^(−2εb/δ) with b = 2(N − (2 + C)δ),
+    A₁ = 2N − 4δ − 2Cδ and B₁ = 3δ.
+
+    Defects: the exponent must be −εb/δ (`integral_lower`), and the proof replaces the l1 norm by
+    the l2 norm, which is the wrong direction for a lower bound (`corrected_lower`). A disturbance
+    replaces δ by δ + Y/(2 + C) (Lemma 3 as printed), which also changes the noise.
     """
     n, c = len(home), _constant(home, constant)
     eps = positive_array("epsilon", epsilon)
-    # A printed "bound" may be anything, so what Theorem 6 makes of it is not refused here.
+    # Theorem 6 as printed can pass any disturbance, even a negative one, so it is not checked.
     with np.errstate(all="ignore"):
         delta = home.tolerance + np.asarray(disturbance, dtype=np.float64) / (2 + c)
         b = 2 * (n - (2 + c) * delta)
@@ -140,18 +181,24 @@ def printed_lower(
 def integral_lower(
     home: Home, scale: ArrayLike, *, constant: float | None = None, disturbance: ArrayLike = 0.0
 ) -> Bound:
-    """Theorem 3 as its proof integrates: E max(1 − ((2 + C)δ + Y + |l|)/N, 0).
-
-    [a − 3λ/2 + (3λ/2 + a/2)·e^(−a/λ)]/N with a = N − (2 + C)δ − Y, and 0 if a ≤ 0. It compares
-    watts with a number of appliances, as the proof does, and is not a valid bound.
+    """Theorem 3 as in its proof. The expectation of max(1 − ((2 + C)δ + Y + |l|)/N, 0).
 
     Parameters
     ----------
     home : Home
     scale : array_like
-        λ = Δf/ε [W].
+        Laplace scale λ = Δf/ε. [W]
     constant, disturbance
         As in `printed_lower`.
+
+    Returns
+    -------
+    Bound
+
+    Notes
+    -----
+    The value is [a − 3λ/2 + (3λ/2 + a/2)·e^(−a/λ)]/N with a = N − (2 + C)δ − Y, and 0 if a ≤ 0. It
+    compares watts with a number of appliances, as the proof does, and is not a valid bound.
     """
     n, c = len(home), _constant(home, constant)
     room = n - (2 + c) * home.tolerance - positive_array("disturbance", disturbance, zero=True)
@@ -160,35 +207,43 @@ def integral_lower(
 
 def corrected_lower(
     home: Home,
-    noise: DifferenceLaw,
+    noise: NoiseDifference,
     max_switches: ArrayLike,
     *,
     switched_power: float | None = None,
     disturbance: ArrayLike = 0.0,
     mean_disturbance: ArrayLike = 0.0,
 ) -> Bound:
-    """Theorem 3 and Lemma 3 corrected: a lower bound on E[α] that holds, for any noise.
-
-    The larger of [E(a − |l|)_+ − Ȳ]/(N·Pmin) with a = (N − 2U)·Pmin − Y, and
-    [E(a' − |l|)_+ − Ȳ]/S − U/N with a' = S − s0 − Y, S = ΣP. For Laplace noise
-    E(a − |l|)_+ = a − 3λ/2 + (3λ/2 + a/2)·e^(−a/λ), whatever the disturbance.
-
-    Proof. The first is `switch_error`. For the second, ‖Δ*‖₁ is convex in r = K − δ, 0 at 0 and
-    N at S, hence at most N·r/S, with r ≤ s0 + |l| + Y; the error is at most ‖Δ*‖₁ + U. Neither
-    error grows faster than by 1/Pmin or N/S for each watt of disturbance, which gives Ȳ.
+    """Theorem 3 and Lemma 3 corrected. A valid lower bound on E[α] for any noise.
 
     Parameters
     ----------
     home : Home
     noise : Mechanism or ContinuousLaplace
-    max_switches : array_like
-        U; the bound holds for every switch vector of at most so many, in any direction.
+    max_switches : array_like of int
+        Largest number U of switches; the bound is valid for every vector of at most U switches in
+        any directions.
     switched_power : float, optional
-        s0 = Δ⁰·P [W]; the U largest powers if not given.
+        Switched power s0 = Δ⁰·P; the sum of the U largest powers if it is not given. [W]
     disturbance : array_like
-        Y [W], surely.
+        Disturbance Y, which is never exceeded. [W]
     mean_disturbance : array_like
-        Ȳ [W], what more there is in the mean, however it depends on the noise.
+        Mean Ȳ of a further disturbance, which may depend on the noise in any way. [W]
+
+    Returns
+    -------
+    Bound
+
+    Notes
+    -----
+    The bound is the larger of [E(a − |l|)_+ − Ȳ]/(N·Pmin) with a = (N − 2U)·Pmin − Y, and
+    [E(a' − |l|)_+ − Ȳ]/S − U/N with a' = S − s0 − Y and S = ΣP. For Laplace noise,
+    E(a − |l|)_+ = a − 3λ/2 + (3λ/2 + a/2)·e^(−a/λ); the disturbance does not change λ.
+
+    Proof. The first value follows from `switch_error`. For the second, ‖Δ*‖₁ is convex in
+    r = K − δ, 0 at r = 0 and N at r = S, hence at most N·r/S, with r ≤ s0 + |l| + Y; the error is
+    at most ‖Δ*‖₁ + U. One watt of disturbance increases the errors by at most 1/Pmin and N/S, which
+    gives the terms with Ȳ.
     """
     n, most = len(home), check_switches(home, max_switches)
     total, smallest = float(home.powers.sum()), float(home.powers.min())
@@ -201,19 +256,26 @@ def corrected_lower(
 
 
 def printed_upper(home: Home, epsilon: ArrayLike, *, disturbance: ArrayLike = 0.0) -> Bound:
-    """Theorem 4 as printed, with Δf = δ/2 and m = N‖P‖₂ + 2δ.
-
-    E[α] ≤ 1 + (A₂ε² + B₂ε + C₂)/(8δεN‖P‖₂)·e^(−2εm/δ) − (16δε² + 4δε + 3δ)/(16εN‖P‖₂)·e^(−ε),
-    A₂ = 4m² − 8δm − 4mN‖P‖₂ = 0, B₂ = 6δm − 8δ² − 4δN‖P‖₂ = 2δm, C₂ = 3δ².
-
-    Defects: the last term is not what its integral gives (`integral_upper`), so that the bound
-    exceeds 1 for small ε; and it is not universal, as the paper has it: to say that nothing
-    switched scores 1 − U/N at every ε. A disturbance replaces δ by δ + Y/2 (Lemma 3 as printed).
+    """Theorem 4 as printed, with Δf = δ/2. Upper bound on E[α].
 
     Parameters
     ----------
     home, epsilon, disturbance
         As in `printed_lower`.
+
+    Returns
+    -------
+    Bound
+
+    Notes
+    -----
+    E[α] ≤ 1 + (A₂ε² + B₂ε + C₂)/(8δεN‖P‖₂)·e^(−2εm/δ) − (16δε² + 4δε + 3δ)/(16εN‖P‖₂)·e^(−ε) with
+    m = N‖P‖₂ + 2δ, A₂ = 4m² − 8δm − 4mN‖P‖₂ = 0, B₂ = 6δm − 8δ² − 4δN‖P‖₂ = 2δm and C₂ = 3δ².
+
+    Defects: the last term is not the value of its integral (`integral_upper`), so that the bound
+    exceeds 1 for small ε. It is also not universal, as the paper claims: the answer “nothing
+    switched” has accuracy 1 − U/N at every ε. A disturbance replaces δ by δ + Y/2 (Lemma 3 as
+    printed).
     """
     eps = positive_array("epsilon", epsilon)
     reach = len(home) * float(np.linalg.norm(home.powers))
@@ -229,19 +291,25 @@ def printed_upper(home: Home, epsilon: ArrayLike, *, disturbance: ArrayLike = 0.
 
 
 def integral_upper(home: Home, scale: ArrayLike, *, disturbance: ArrayLike = 0.0) -> Bound:
-    """Theorem 4 as its proof integrates: 1 − E[min((l − 2δ − Y)_+, N‖P‖₂)]/(N‖P‖₂).
-
-    For Δf = δ/2: 1 − (3δ + 4δε)/(8εN‖P‖₂)·e^(−4ε) + (3δ + 2εm)/(8εN‖P‖₂)·e^(−2εm/δ). It tends to
-    ½ for small ε. It forgets that only N − U appliances can be named wrongly, and so fails where
-    most of the home switches at once; see `corrected_upper`.
-
-    Reading of the paper: the proof prints 2n‖P‖₂ + 2δ where the theorem has m = N‖P‖₂ + 2δ, and
-    the limits of its second integral in reverse.
+    """Theorem 4 as in its proof. The value 1 − E[min((l − 2δ − Y)_+, N‖P‖₂)]/(N‖P‖₂).
 
     Parameters
     ----------
     home, scale, disturbance
         As in `integral_lower`.
+
+    Returns
+    -------
+    Bound
+
+    Notes
+    -----
+    For Δf = δ/2 it is 1 − (3δ + 4δε)/(8εN‖P‖₂)·e^(−4ε) + (3δ + 2εm)/(8εN‖P‖₂)·e^(−2εm/δ), which
+    tends to ½ for small ε. The proof ignores that only N − U appliances can be named wrongly, so
+    the bound fails if most of the home switches at once: see `corrected_upper`.
+
+    Reading of the paper: the proof prints 2n‖P‖₂ + 2δ where the theorem has m = N‖P‖₂ + 2δ, and it
+    prints the limits of its second integral in reverse order.
     """
     noise = ContinuousLaplace(scale)
     reach = len(home) * float(np.linalg.norm(home.powers))
@@ -251,28 +319,36 @@ def integral_upper(home: Home, scale: ArrayLike, *, disturbance: ArrayLike = 0.0
 
 def corrected_upper(
     home: Home,
-    noise: DifferenceLaw,
+    noise: NoiseDifference,
     max_switches: ArrayLike,
     *,
     cancelled_power: float = 0.0,
     disturbance: ArrayLike = 0.0,
     mean_disturbance: ArrayLike = 0.0,
 ) -> Bound:
-    """Theorem 4 and Lemma 3 corrected: an upper bound on E[α] of the relaxed attacker.
-
-    1 − (E[min((l − 2δ − Y)_+, M)] − Ȳ)_+/(N·Pmax) with M = (N − U)·Pmax. For Laplace noise and
-    Ȳ = 0 this is 1 − [I(2δ + Y) − I(2δ + Y + M)]/(2N·Pmax), I(x) = (3λ/2 + x/2)·e^(−x/λ).
-
-    Proof. With probability ½ the noise has the sign of the jump; then r = K − δ is at least
-    s0 + |l| − 2δ − Y. Either all N are named, N − U of them wrongly, or Δ*·P ≥ r and
-    ‖Δ* − Δ⁰‖₁ ≥ (Δ* − Δ⁰)·P/Pmax.
+    """Theorem 4 and Lemma 3 corrected. Upper bound on E[α] of the relaxed attacker.
 
     Parameters
     ----------
     home, noise, max_switches, disturbance, mean_disturbance
         As in `corrected_lower`.
     cancelled_power : float
-        s0 − |net jump| [W]: 0 if all switches go one way, as the paper takes for granted.
+        Difference s0 − |net jump|: 0 if all switches have the same direction, as the paper
+        assumes. [W]
+
+    Returns
+    -------
+    Bound
+
+    Notes
+    -----
+    The bound is 1 − (E[min((l − 2δ − Y)_+, M)] − Ȳ)_+/(N·Pmax) with M = (N − U)·Pmax. For Laplace
+    noise and Ȳ = 0 this is 1 − [I(2δ + Y) − I(2δ + Y + M)]/(2N·Pmax) with
+    I(x) = (3λ/2 + x/2)·e^(−x/λ).
+
+    Proof. With probability ½ the noise has the sign of the jump; then r = K − δ is at least
+    s0 + |l| − 2δ − Y. Either all N appliances are named, N − U of them wrongly, or Δ*·P ≥ r and
+    ‖Δ* − Δ⁰‖₁ ≥ (Δ* − Δ⁰)·P/Pmax.
     """
     most, largest = check_switches(home, max_switches), float(home.powers.max())
     cancelled = non_negative("cancelled_power", cancelled_power)
@@ -283,14 +359,14 @@ def corrected_upper(
 
 
 def largest_sum(powers: FloatArray, count: ArrayLike) -> FloatArray:
-    """Total of the `count` largest powers [W], for every count."""
+    """Sum of the `count` largest powers [W], for every count."""
     reach = np.concatenate([[0.0], np.cumsum(np.sort(powers)[::-1])])
     sums: FloatArray = reach[np.minimum(count, powers.size)]
     return sums
 
 
 def check_switches(home: Home, max_switches: ArrayLike) -> IntArray:
-    """U, refused unless whole numbers from 0 to N."""
+    """Return U as integers; raise `InputError` unless they are whole numbers from 0 to N."""
     counts = np.asarray(max_switches)
     whole_numbers = counts.dtype.kind in "iu" and counts.size > 0
     if not whole_numbers or counts.min() < 0 or counts.max() > len(home):
@@ -301,6 +377,7 @@ def check_switches(home: Home, max_switches: ArrayLike) -> IntArray:
 
 
 def _constant(home: Home, constant: float | None) -> float:
+    """The given C(P), checked, or its default [1/W]."""
     if constant is None:
         return recovery_constant(home.powers)
     value = float(finite_vector("recovery_constant", [constant])[0])

@@ -1,9 +1,10 @@
-"""What no attacker can beat: the exact Bayes optimum for each appliance, and the cap of ε-DP.
+"""The limit of any attacker: the exact Bayes optimum for each appliance, and the cap of ε-DP.
 
-The strongest attacker knows the mechanism, the state of all other appliances and how likely "on"
-is beforehand, π; the appliance then moves a reading by its power or not at all. The best answer
-compares the likelihood ratio with the prior odds. Over a run of readings with one state the
-ratios multiply, and their logarithms add up: the law of the sum is found by convolution.
+The strongest attacker knows the mechanism, the states of all other appliances and the prior
+probability π of "on". The appliance then changes a reading by its power or not at all, and the
+best answer compares the likelihood ratio with the prior odds. Over a run of readings with the same
+state the likelihood ratios are multiplied, so that their logarithms are added; the distribution of
+the sum is computed by convolution.
 
 The paper calls its Theorem 4 a "benchmark for all possible NILM algorithms", which it is not.
 """
@@ -26,29 +27,40 @@ if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism
 
 MAX_POINTS = 1 << 22
+"""Largest number of points of a distribution that is convolved."""
 
 
 def universal_limit(
     home: Home, mechanism: Mechanism, prior: ArrayLike = 0.5, *, readings: int = 1
 ) -> FloatArray:
-    """How often the best attacker names the state of each appliance rightly, shape (N,).
+    """Probability that the best possible attacker is correct about each appliance.
 
     Parameters
     ----------
     home : Home
-        An appliance with several levels counts with its largest.
+        For an appliance with several levels, the largest is used.
     mechanism : Mechanism
-        The limit is exact for its law on the grid, Σ_k max(π·P(k − s), (1 − π)·P(k)) with s the
-        most steps that the appliance can move a reading.
+        Laplace, Staircase or Gaussian.
     prior : float or (N,)
-        π, the probability of "on".
+        Prior probability π of "on".
     readings : int
-        Readings during which the state stays the same; the attacker uses all of them.
+        Number of readings during which the state does not change; the attacker uses all of them.
+
+    Returns
+    -------
+    array, shape (N,)
+
+    Raises
+    ------
+    InputError
+        If the optimum for the mechanism is not known or a prior is outside [0, 1].
 
     Notes
     -----
-    For independent priors no attacker's expected accuracy exceeds the mean over the appliances,
-    `mean_limit`: knowing less than all other states does not help.
+    For one reading the limit is Σ_k max(π·P(k − s), (1 − π)·P(k)), where P is the distribution of
+    the noise on the grid and s is the largest number of steps by which the appliance can change a
+    reading. For independent priors, no attacker's expected accuracy exceeds the mean over the
+    appliances, `mean_limit`: an attacker that does not know all other states is not better.
     """
     count = whole("readings", readings)
     priors = _priors(prior, len(home))
@@ -71,16 +83,35 @@ def universal_limit(
 def mean_limit(
     home: Home, mechanism: Mechanism, prior: ArrayLike = 0.5, *, readings: int = 1
 ) -> float:
-    """Mean of `universal_limit` over the appliances: a cap on the α of every attacker."""
+    """Mean of `universal_limit` over the appliances, which no attacker's E[α] exceeds.
+
+    The parameters are those of `universal_limit`.
+    """
     return float(universal_limit(home, mechanism, prior, readings=readings).mean())
 
 
 def universal_cap(
     home: Home, mechanism: Mechanism, prior: ArrayLike = 0.5, *, readings: int = 1
 ) -> FloatArray:
-    """What differential privacy alone guarantees, shape (N,): `privacy_cap` at L·ε_i.
+    """The limit that differential privacy alone guarantees: `privacy_cap` at L·ε_i.
 
-    ε_i is what the mechanism's ε means for a change by the appliance's power.
+    Parameters
+    ----------
+    home, mechanism, prior, readings
+        As in `universal_limit`; the mechanism must be purely differentially private.
+
+    Returns
+    -------
+    array, shape (N,)
+
+    Raises
+    ------
+    InputError
+        If the mechanism has δ > 0.
+
+    Notes
+    -----
+    ε_i is the privacy loss for a change by the power of appliance i, and L the number of readings.
     """
     count = whole("readings", readings)
     if mechanism.delta > 0:
@@ -90,7 +121,19 @@ def universal_cap(
 
 
 def privacy_cap(epsilon: ArrayLike, prior: ArrayLike = 0.5) -> FloatArray:
-    """max(π, 1 − π, 1/(1 + e^(−ε))): no test of a bit under ε-DP is right more often."""
+    """Largest probability max(π, 1 − π, 1/(1 + e^(−ε))) of a correct test of one bit under ε-DP.
+
+    Parameters
+    ----------
+    epsilon : array_like
+        ε for a change of the bit.
+    prior : array_like
+        Prior probability π of one.
+
+    Returns
+    -------
+    array
+    """
     pi, loss = _probabilities(prior), np.asarray(epsilon, dtype=np.float64)
     return np.asarray(np.maximum(np.maximum(pi, 1 - pi), 1 / (1 + np.exp(-loss))))
 
@@ -98,18 +141,28 @@ def privacy_cap(epsilon: ArrayLike, prior: ArrayLike = 0.5) -> FloatArray:
 def laplace_limit(
     power: ArrayLike, scale: ArrayLike, prior: ArrayLike = 0.5, *, readings: int = 1
 ) -> FloatArray:
-    """The optimum under continuous Laplace noise: s = P/λ, τ = ln((1 − π)/π).
-
-    One reading: 1 − √(π(1 − π))·e^(−s/2) if |τ| < s, else max(π, 1 − π). More readings: by
-    convolution on a fine lattice.
+    """Probability that the best attacker is correct under continuous Laplace noise.
 
     Parameters
     ----------
-    power, scale : array_like
-        P and λ [W].
+    power : array_like
+        Appliance power P. [W]
+    scale : array_like
+        Laplace scale λ. [W]
     prior : array_like
-        π.
+        Prior probability π of "on".
     readings : int
+        Number of readings during which the state does not change.
+
+    Returns
+    -------
+    array
+
+    Notes
+    -----
+    With s = P/λ and τ = ln((1 − π)/π), the optimum for one reading is 1 − √(π(1 − π))·e^(−s/2) if
+    |τ| < s, and max(π, 1 − π) otherwise. For more readings it is computed by convolution on a fine
+    lattice.
     """
     count = whole("readings", readings)
     ratio = positive_array("power", power) / positive_array("scale", scale)
@@ -128,18 +181,26 @@ def laplace_limit(
 def gaussian_limit(
     power: ArrayLike, sigma: ArrayLike, prior: ArrayLike = 0.5, *, readings: int = 1
 ) -> FloatArray:
-    """The optimum under continuous Gaussian noise: s = √L·P/σ, τ = ln((1 − π)/π).
-
-    π·Φ(s/2 − τ/s) + (1 − π)·Φ(s/2 + τ/s).
+    """Probability that the best attacker is correct under continuous Gaussian noise.
 
     Parameters
     ----------
-    power, sigma : array_like
-        P and σ [W].
+    power : array_like
+        Appliance power P. [W]
+    sigma : array_like
+        Standard deviation σ of the noise. [W]
     prior : array_like
-        π.
+        Prior probability π of "on".
     readings : int
-        L.
+        Number L of readings during which the state does not change.
+
+    Returns
+    -------
+    array
+
+    Notes
+    -----
+    The optimum is π·Φ(s/2 − τ/s) + (1 − π)·Φ(s/2 + τ/s) with s = √L·P/σ and τ = ln((1 − π)/π).
     """
     from scipy.special import ndtr
 
@@ -153,17 +214,17 @@ def gaussian_limit(
 def _ratio_optimum(
     masses: FloatArray, unit: float, lowest: float, prior: float, readings: int
 ) -> float:
-    """The optimum from the law of one log-likelihood ratio under "on".
+    """Optimum from the distribution of one log-likelihood ratio under "on".
 
     The ratio is unit·(lowest + j) with probability masses[j]; under "off" it has the opposite
-    sign. "On" is answered where the sum exceeds τ, so the optimum is
+    sign. The answer is "on" if the sum exceeds τ, so the optimum is
     π·P(sum > τ) + (1 − π)·P(sum ≥ −τ).
     """
     if prior in (0.0, 1.0):
         return 1.0
-    places, law = _sum_law(masses, readings)
+    places, law = _sum_distribution(masses, readings)
     ratios = places + readings * lowest
-    # One cut for both halves, so that a tie is counted once; the slack is far below a step.
+    # Both halves use the same cut, so that a tie is counted once; 1e-6 is far below one step.
     cut = float(_log_odds(np.asarray(prior))) / unit + 1e-6
     named_on = law[ratios > cut].sum()
     named_off = law[ratios >= -cut].sum()
@@ -171,13 +232,14 @@ def _ratio_optimum(
     return min(1.0, max(optimum, prior, 1 - prior))
 
 
-def _sum_law(
+def _sum_distribution(
     masses: FloatArray, readings: int, margin: float = 40.0
 ) -> tuple[FloatArray, FloatArray]:
-    """Places and masses of the sum of `readings` independent draws from 0, 1, …
+    """Values and probabilities of the sum of `readings` independent draws from 0, 1, …
 
-    By FFT on a circle that holds 12 standard deviations and `margin` times the range of one draw
-    on either side of the mean: all but 1e-12 of the mass, by Bernstein's inequality.
+    The FFT uses a circle that contains 12 standard deviations and `margin` times the range of one
+    draw on each side of the mean. By Bernstein's inequality this is all but 1e-12 of the
+    probability.
     """
     at = np.arange(masses.size, dtype=np.float64)
     if readings == 1:
@@ -194,10 +256,10 @@ def _sum_law(
 
 
 def _laplace_ratio(steps: int, loss: float, readings: int) -> tuple[FloatArray, float, float]:
-    """Law of the log-likelihood ratio (|n + s| − |n|)·loss/s under discrete Laplace noise.
+    """Distribution of the log-likelihood ratio (|n + s| − |n|)·loss/s under discrete Laplace noise.
 
-    It moves in steps of two from −s to s; a lattice too fine to convolve is made coarser, which
-    costs about (loss/steps)² in accuracy.
+    The values go from −s to s in steps of two. A lattice that is too fine to convolve is made
+    coarser, which changes the result by about (loss/steps)².
     """
     most = MAX_POINTS if readings == 1 else int(MAX_POINTS / (24 * math.sqrt(readings) + 80))
     s = max(1, min(steps, most))
@@ -212,7 +274,10 @@ def _laplace_ratio(steps: int, loss: float, readings: int) -> tuple[FloatArray, 
 def _gaussian_optima(
     mechanism: Mechanism, steps: FloatArray, priors: FloatArray, readings: int
 ) -> FloatArray:
-    """Discrete Gaussian noise: the sum of the readings decides, at m* = τσ²/s + L·s/2 steps."""
+    """Optima under discrete Gaussian noise.
+
+    The answer depends on the sum of the readings: it is "on" above τσ²/s + L·s/2 grid steps.
+    """
     from scipy.special import ndtr
 
     sigma = mechanism.scale / mechanism.grid
@@ -220,13 +285,13 @@ def _gaussian_optima(
         cut = _log_odds(priors) * sigma**2 / steps + readings * steps / 2
     low, high = np.floor(cut), np.floor(cut) - readings * steps
     if 40 * sigma * math.sqrt(readings) > MAX_POINTS:
-        # On so fine a grid the half-step correction is exact to 1e-10.
+        # On a grid as fine as this, a correction by half a step is exact to 1e-10.
         wide = sigma * math.sqrt(readings)
         return np.asarray(
             priors * ndtr(-(high + 0.5) / wide) + (1 - priors) * ndtr((low + 0.5) / wide)
         )
     at = np.arange(-math.ceil(12 * sigma) - 1, math.ceil(12 * sigma) + 2)
-    places, law = _sum_law(np.asarray(mechanism.pmf(at)), readings, margin=0.0)
+    places, law = _sum_distribution(np.asarray(mechanism.pmf(at)), readings, margin=0.0)
     places = places + readings * at[0]
     below = np.concatenate([[0.0], np.cumsum(law)])
     named_off = below[np.searchsorted(places, low, side="right")]
@@ -236,7 +301,7 @@ def _gaussian_optima(
 
 
 def _steps(mechanism: Mechanism, watts: float) -> int:
-    """The most grid steps by which switching `watts` can move a rounded reading."""
+    """Largest number of grid steps by which a switch of `watts` can change a rounded reading."""
     from hushmeter.noise.parameters import exact
 
     return min(math.ceil(exact("power", watts) / mechanism.exact_grid), mechanism.steps_of(watts))
@@ -249,6 +314,7 @@ def _log_odds(prior: FloatArray) -> FloatArray:
 
 
 def _priors(prior: ArrayLike, n: int) -> FloatArray:
+    """One checked prior for each of n appliances."""
     values = _probabilities(prior)
     if values.shape not in ((), (n,)):
         raise InputError(f"prior must be one probability or {n}, got shape {values.shape}.")
@@ -256,6 +322,7 @@ def _priors(prior: ArrayLike, n: int) -> FloatArray:
 
 
 def _probabilities(prior: ArrayLike) -> FloatArray:
+    """Priors as an array; raises `InputError` unless all are in [0, 1]."""
     try:
         values = np.asarray(prior, dtype=np.float64)
     except (TypeError, ValueError):

@@ -17,7 +17,7 @@ from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.privacy.accounting import DELTA
 from hushmeter.privacy.units import Unit, calibrate
 from hushmeter.theory.bound import Bound
-from hushmeter.theory.curves import BoundCurves, bound_curves, switch_limit
+from hushmeter.theory.bounds import BoundCurves, bound_curves, switch_limit
 from hushmeter.theory.universal import gaussian_limit, mean_limit
 from hushmeter.web import schemas
 from hushmeter.web.releases import find_unit

@@ -15,8 +15,7 @@ from hushmeter.study.figures.comparison import CALM, Comparison, compare
 from hushmeter.study.figures.item import EPSILONS, Caption, ReproducedItem, Setting
 from hushmeter.study.figures.sources import Source, find_eight, find_thirteen
 from hushmeter.study.plan import Case, Contender
-from hushmeter.theory.bounds import bounds
-from hushmeter.theory.curves import BoundCurves, bound_curves
+from hushmeter.theory.bounds import BoundCurves, bound_curves, bounds
 from hushmeter.theory.exact import exact_curve
 
 if TYPE_CHECKING:
