@@ -85,6 +85,32 @@ def finite_vector(name: str, values: ArrayLike) -> FloatArray:
     return array
 
 
+def positive_array(name: str, values: ArrayLike, *, zero: bool = False) -> FloatArray:
+    """Return numbers of any shape as float64; all must be finite and positive.
+
+    Parameters
+    ----------
+    name : str
+        Name of the value in the error message.
+    values : array_like
+    zero : bool
+        Whether zero is allowed.
+
+    Raises
+    ------
+    InputError
+        If a value is not a number, not finite or too small.
+    """
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be numbers, got {values!r}.") from None
+    if not (np.isfinite(array) & ((array > 0) | (zero & (array == 0)))).all():
+        kind = "finite and not negative" if zero else "positive and finite"
+        raise InputError(f"{name} must be {kind}, got {values!r}.")
+    return array
+
+
 def power_vector(powers: ArrayLike) -> FloatArray:
     """Return powers of appliances [W], shape (N,); raise `InputError` unless all are positive."""
     array = finite_vector("powers", powers)

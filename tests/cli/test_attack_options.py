@@ -94,9 +94,9 @@ def test_a_known_mechanism_is_a_parameter(case, tmp_path):
         ("co", ["--train", "bare.csv"], 1, "no column of watts for lamp, kettle"),
         ("co", ["--train", "none.csv"], 1, "is not a file"),
         ("co", ["-p", "mots=1"], 2, "no parameter of co named 'mots'; did you mean 'most'?"),
-        ("co", ["-p", "most"], 2, "--parameter takes name=value, got 'most'"),
+        ("co", ["-p", "most"], 2, "--parameter must have the form name=value"),
         ("co", ["-p", "most=none"], 2, "most must be a whole number"),
-        ("co", ["-p", "levels=5"], 2, "the parameters of co cannot be used"),
+        ("co", ["-p", "levels=5"], 2, "the parameters of co are not valid"),
         ("multi-shot", ["-p", 'mechanism={"laplas": {}}'], 2, "did you mean 'laplace'?"),
     ],
 )

@@ -38,23 +38,28 @@ def attack(
     home: Annotated[str, HOME],
     attacker: Annotated[str, ATTACKER],
     train: Annotated[
-        Path | None, typer.Option("--train", help="Sub-metered data the attacker learns from.")
+        Path | None, typer.Option("--train", help="Sub-metered data that the attacker learns from.")
     ] = None,
     parameter: Annotated[
         list[str] | None,
-        typer.Option("-p", "--parameter", help="name=value of the attacker; may be repeated."),
+        typer.Option(
+            "-p", "--parameter", help="Parameter of the attacker, name=value; can be repeated."
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the attacker's rounding.")] = 0,
-    output: Annotated[Path, typer.Option("-o", "--output", help="States, .csv or .parquet.")],
+    seed: Annotated[int, typer.Option(help="Seed of the attacker's random rounding.")] = 0,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="File for the states, .csv or .parquet.")
+    ],
     force: Annotated[bool, FORCE] = False,
     json: Annotated[bool, JSON] = False,
     options: ReadOptions,
 ) -> None:
-    """Run an attacker on a file of readings and write what it thinks was on.
+    """Run an attacker on a file of readings and write the states that it predicts.
 
-    If the file also has a column of watts per appliance, the answer is scored against it: an
-    appliance counts as on above half of its power in the home. A training file has the same
-    columns. Values of parameters are JSON or plain text; the noise that an attacker knows is
+    If the file also has a column of watts for every appliance, the command compares the prediction
+    with it: an appliance counts as on above half of its power in the home. A training file has the
+    same columns. The value of a parameter is JSON or plain text. An attacker knows the noise
+    distribution if you give it as a parameter:
     -p 'mechanism={"laplace": {"epsilon": 1, "sensitivity": 10}}'.
 
     Example: hushmeter attack meter.csv --home home.toml --attacker multi-shot -o states.csv
@@ -88,7 +93,7 @@ def attack(
 def list_attackers(
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """List the attackers with what each needs and assumes.
+    """List the attackers, what each one needs and what it assumes.
 
     Example: hushmeter attackers
     """
@@ -101,12 +106,12 @@ def list_attackers(
     if json:
         print_json(rows)
     else:
-        header, told = ("name", "needs", "assumes"), [tuple(r.values()) for r in rows]
-        print_table("Attackers", header, told, words=True)
+        cells = [tuple(row.values()) for row in rows]
+        print_table("Attackers", ("name", "needs", "assumes"), cells, words=True)
 
 
 def _read_parameters(given: Sequence[str], chosen: type[Attacker]) -> dict[str, Any]:
-    """Each name=value; a value is JSON, and text where it is not."""
+    """Parameters given as name=value; a value is JSON, or text if it is not valid JSON."""
     import json
     from inspect import signature
 
@@ -117,7 +122,7 @@ def _read_parameters(given: Sequence[str], chosen: type[Attacker]) -> dict[str, 
     for entry in given:
         name, separator, text = entry.partition("=")
         if not separator:
-            raise InputError(f"--parameter takes name=value, got {entry!r}.")
+            raise InputError(f"--parameter must have the form name=value, got {entry!r}.")
         if name not in known:
             raise UnknownNameError(f"parameter of {chosen.name}", name, known)
         try:
@@ -130,6 +135,7 @@ def _read_parameters(given: Sequence[str], chosen: type[Attacker]) -> dict[str, 
 
 
 def _make(chosen: type[Attacker], home: Home, values: dict[str, Any], *, quiet: bool) -> Attacker:
+    """The attacker with its parameters; it shows its progress on a terminal."""
     from inspect import signature
 
     if "progress" in signature(chosen).parameters and sys.stderr.isatty() and not quiet:
@@ -137,10 +143,11 @@ def _make(chosen: type[Attacker], home: Home, values: dict[str, Any], *, quiet: 
     try:
         return chosen(home, **values)
     except TypeError as error:
-        raise InputError(f"the parameters of {chosen.name} cannot be used: {error}.") from None
+        raise InputError(f"the parameters of {chosen.name} are not valid: {error}.") from None
 
 
 def _predict(attacker: Attacker, trace: Trace, seed: int) -> BoolArray:
+    """Predicted states; an attacker without training data is answered with the option to add."""
     try:
         return attacker.predict(trace, rng=seed)
     except NotFittedError:
@@ -169,7 +176,7 @@ def _summarise(attacker: str, home: Home, trace: Trace, states: BoolArray) -> di
 
 
 def _score(home: Home, trace: Trace, states: BoolArray) -> Score | None:
-    """Scored where the file names every appliance of the home."""
+    """Score of the prediction; None if the file lacks an appliance of the home."""
     from hushmeter.scoring import score
 
     if trace.power is None or trace.names is None or not set(home.names) <= set(trace.names):

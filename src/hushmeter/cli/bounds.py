@@ -1,4 +1,4 @@
-"""`hushmeter bounds`: how accurate can the paper's attacker be at each ε?"""
+"""`hushmeter bounds`: bounds on the accuracy of the paper's attacker at each ε."""
 
 from __future__ import annotations
 
@@ -26,17 +26,22 @@ def bounds(
     home: Annotated[str, typer.Argument(metavar="HOME", help=HOME.help)],
     epsilon: Annotated[str, EPSILONS] = "0.001:10",
     sensitivity: Annotated[
-        float | None, typer.Option(help="Δf in watts; half the home's tolerance by default.")
+        float | None,
+        typer.Option(help="Sensitivity Δf in watts; half the home's tolerance by default."),
     ] = None,
-    max_switches: Annotated[int, typer.Option(help="U: the most switches at one reading.")] = 1,
-    form: Annotated[str, typer.Option(help="corrected, printed or integral: of the table.")] = (
-        "corrected"
-    ),
+    max_switches: Annotated[
+        int, typer.Option(help="Largest number U of switches at one reading.")
+    ] = 1,
+    form: Annotated[
+        str, typer.Option(help="Form of the bounds in the table: corrected, printed or integral.")
+    ] = ("corrected"),
     output: Annotated[Path | None, FIGURE] = None,
     force: Annotated[bool, FORCE] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Exact accuracy, bounds as printed and as they hold, and the limit of any attacker.
+    """Compute the exact accuracy of the paper's attacker, its bounds and the limit of any attacker.
+
+    The bounds are those of Theorems 3 and 4 as printed and in a corrected form that is proved.
 
     Example: hushmeter bounds similar8 -e 0.001:10 -o bounds.png
     """
@@ -89,7 +94,7 @@ def _at_most(curves: BoundCurves) -> str:
 
 
 def _value(raw: float) -> str:
-    """A bound; in brackets where it says nothing."""
+    """A bound, in brackets if it is vacuous."""
     return f"{raw:.3f}" if 0 < raw < 1 else f"({raw:.3g})"
 
 

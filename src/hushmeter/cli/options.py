@@ -158,7 +158,7 @@ def parse_epsilon_range(text: str) -> NDArray[np.float64]:
     """Parse ε as LO:HI (200 values, evenly spaced in ln ε) or as numbers with commas."""
     import numpy as np
 
-    from hushmeter.theory.exact import positive_array
+    from hushmeter.checks import positive_array
 
     try:
         values = [float(part) for part in text.replace(":", ",").split(",")]

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.checks import FloatArray, IntArray, non_negative, one_of, positive, whole
+from hushmeter.checks import (
+    FloatArray,
+    IntArray,
+    non_negative,
+    one_of,
+    positive,
+    positive_array,
+    whole,
+)
 from hushmeter.errors import InputError
 from hushmeter.home import Home
 from hushmeter.theory import multi_shot, one_shot
@@ -23,7 +31,6 @@ from hushmeter.theory.exact import (
     ContinuousLaplace,
     NoiseDifference,
     exact_curve,
-    positive_array,
     switch_vector,
 )
 from hushmeter.theory.universal import laplace_limit

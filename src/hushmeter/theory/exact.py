@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hushmeter.checks import FloatArray, finite_vector, whole
+from hushmeter.checks import FloatArray, finite_vector, positive_array, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
 from hushmeter.trace import Trace
@@ -240,18 +240,6 @@ def switch_vector(home: Home, switched: ArrayLike | Sequence[str]) -> FloatArray
             f"switched must be names, or 0, 1 or −1 for each of the {len(home)} appliances."
         )
     return vector
-
-
-def positive_array(name: str, values: ArrayLike, *, zero: bool = False) -> FloatArray:
-    """Numbers of any shape, refused unless all are finite and positive, or zero if allowed."""
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be numbers, got {values!r}.") from None
-    if not (np.isfinite(array) & ((array > 0) | (zero & (array == 0)))).all():
-        kind = "finite and not negative" if zero else "positive and finite"
-        raise InputError(f"{name} must be {kind}, got {values!r}.")
-    return array
 
 
 def _accuracies(

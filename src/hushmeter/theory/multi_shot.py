@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hushmeter.attack.hierarchical import split
-from hushmeter.checks import FloatArray, IntArray, whole
+from hushmeter.checks import FloatArray, IntArray, positive_array, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
 from hushmeter.theory import one_shot
 from hushmeter.theory.bound import Bound
-from hushmeter.theory.exact import NoiseDifference, positive_array
+from hushmeter.theory.exact import NoiseDifference
 
 
 def printed_lower(one_jump: Bound, appliances: int, readings: int) -> Bound:

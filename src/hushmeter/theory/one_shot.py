@@ -23,7 +23,14 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.checks import FloatArray, IntArray, finite_vector, non_negative, power_vector
+from hushmeter.checks import (
+    FloatArray,
+    IntArray,
+    finite_vector,
+    non_negative,
+    positive_array,
+    power_vector,
+)
 from hushmeter.errors import InputError
 from hushmeter.home import Home
 from hushmeter.theory.bound import Bound
@@ -32,7 +39,6 @@ from hushmeter.theory.exact import (
     NoiseDifference,
     capped_excess,
     mean_shortfall,
-    positive_array,
 )
 
 

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.checks import FloatArray, whole
+from hushmeter.checks import FloatArray, positive_array, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
 from hushmeter.privacy.accounting import stair_losses
-from hushmeter.theory.exact import positive_array
 
 if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism
