@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from hushmeter.theory.exact import exact_accuracy
     from hushmeter.theory.universal import universal_limit
     from hushmeter.trace import Metering, Trace
+    from hushmeter.verification import verify
     from hushmeter.write import write_meter
 
 __all__ = [
@@ -89,6 +90,7 @@ __all__ = [
     "synth",
     "theory",
     "universal_limit",
+    "verify",
     "write_meter",
 ]
 
@@ -134,6 +136,7 @@ _ORIGIN = {
     "score": "scoring",
     "sweep": "study.sweep",
     "universal_limit": "theory.universal",
+    "verify": "verification",
     "write_meter": "write",
 }
 

@@ -11,10 +11,12 @@ from typing import Any
 from hushmeter.errors import DataError, InputError
 
 
-def refuse_overwrite(path: Path, force: bool) -> None:
-    """Raise `DataError` if the file exists and `force` is not set."""
+def refuse_overwrite(
+    path: Path, force: bool, *, remedy: str = "add --force to overwrite it"
+) -> None:
+    """Raise `DataError` if the file exists and `force` is not set; the message has the remedy."""
     if path.exists() and not force:
-        raise DataError(f"{path} exists; add --force to overwrite it.")
+        raise DataError(f"{path} exists; {remedy}.")
 
 
 @contextmanager

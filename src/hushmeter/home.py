@@ -343,7 +343,22 @@ class Home:
         """Return the home as TOML text."""
         import tomli_w
 
-        return tomli_w.dumps(_to_table(self))
+        return tomli_w.dumps(self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the home as plain values, as in its TOML file; unknown numbers are left out."""
+        table: dict[str, Any] = {
+            "name": self.name,
+            "tolerance": self.tolerance,
+            "base_load": self.base_load,
+        }
+        if self.learnt_from is not None:
+            table["learnt_from"] = asdict(self.learnt_from)
+        table["appliance"] = [
+            {field: value for field, value in vars(a).items() if value not in (None, (), "typed")}
+            for a in self.appliances
+        ]
+        return table
 
     @classmethod
     def from_toml(cls, text: str) -> Home:
@@ -384,22 +399,6 @@ def read_home(path: str | Path) -> Home:
         raise DataError(f"{source} is not a TOML file: {error}.") from None
     except InputError as error:
         raise DataError(f"{source} describes no valid home: {error}") from None
-
-
-def _to_table(home: Home) -> dict[str, Any]:
-    """The home as a table of TOML; fields without a value are left out."""
-    table: dict[str, Any] = {
-        "name": home.name,
-        "tolerance": home.tolerance,
-        "base_load": home.base_load,
-    }
-    if home.learnt_from is not None:
-        table["learnt_from"] = asdict(home.learnt_from)
-    table["appliance"] = [
-        {field: value for field, value in vars(a).items() if value not in (None, (), "typed")}
-        for a in home.appliances
-    ]
-    return table
 
 
 def _from_table(table: dict[str, Any]) -> Home:

@@ -9,6 +9,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.files import write_table
+from hushmeter.home import LearntFrom
 from hushmeter.releases.receipt import digest
 from tests.cli.test_commands import run
 
@@ -36,9 +37,15 @@ def test_a_release_and_its_receipt(case, tmp_path):
     assert receipt["kind"] == "release"
     assert receipt["epsilon"] == pytest.approx(0.5)
     assert receipt["output"]["sha256"] == digest(released)
+    private = json.loads((tmp_path / "released.csv.private.json").read_text())
+    assert private["receipt"] == receipt
+    assert "kettle" not in json.dumps(receipt)
+    assert "released before" not in done.stdout
     assert released.start == hm.read_meter(case / "meter.csv").start
     again = tmp_path / "again.csv"
-    release(case, again, "-e", "0.5", "--home", case / "home.toml")
+    second = release(case, again, "-e", "0.5", "--home", case / "home.toml")
+    assert "each further release of these readings adds its ε" in " ".join(second.stdout.split())
+    assert "Together they have ε = 1 for the same unit" in " ".join(second.stdout.split())
     assert (hm.read_meter(again).readings != released.readings).any()
 
 
@@ -61,7 +68,7 @@ def test_units_of_protection(case, tmp_path, more, unit, epsilon):
     home = [] if "--sensitivity" in more else ["--home", case / "home.toml"]
     done = release(case, tmp_path / "out.parquet", "-e", 1, "--seed", 4, "--json", *home, *more)
     receipt = json.loads(done.stdout)
-    assert unit in receipt["unit"]["sentence"]
+    assert unit in receipt["private"]["sentence"]
     assert receipt["epsilon"] == pytest.approx(epsilon, rel=0.2)
     assert receipt["epsilon"] <= epsilon * (1 + 1e-9)
     assert receipt["kind"] == "simulation"
@@ -91,7 +98,7 @@ def test_means_conserve_energy_up_to_the_noise(case, tmp_path):
         (["-e", "1", "--sensitivity", "0"], 2, "watts must be positive"),
         (["-e", "1", "--sensitivity", "nan"], 2, "watts must be positive"),
         (["-e", "1", "--sensitivity", "x"], 2, "sensitivity must be a number of watts"),
-        (["-e", "1e-15", "--sensitivity", "1e6"], 2, "raise epsilon"),
+        (["-e", "1e-15", "--sensitivity", "1e6"], 2, "choose a larger epsilon"),
         (["-e", "1", "--grid", "0"], 2, "grid must be positive"),
         (["-e", "1", "--clamp", "5"], 2, "clamp must be LO,HI"),
         (["-e", "1", "--clamp", "5,1"], 2, "low < high"),
@@ -136,7 +143,7 @@ def test_bad_readings_are_refused_before_anything_is_written(tmp_path, rows, mes
     [
         ([], "protect 'appliance' needs a home: add --home"),
         (["--protect", "fluctuation"], "protect 'fluctuation' needs a home: add --home"),
-        (["--home", "evning"], "evning is not a file, and not a ready home either (evening"),
+        (["--home", "evning"], "evning is neither a file nor a ready home (evening"),
     ],
 )
 def test_without_a_home_it_says_what_to_do(case, tmp_path, more, message):
@@ -160,6 +167,47 @@ def test_nothing_is_overwritten(case, tmp_path):
     assert taken.read_text() == "precious"
     assert not (tmp_path / "out.csv").exists()
     release(case, tmp_path / "out.csv", "-e", 1, "--sensitivity", 10, "--force")
+
+
+def test_the_notes_of_the_reader_are_printed(tmp_path):
+    rows = [f"sensor.power,{100 + m},2024-01-01T00:{m:02}:00Z" for m in range(30)]
+    (tmp_path / "ha.csv").write_text("entity_id,state,last_changed\n" + "\n".join(rows))
+    inspected = json.loads(run("inspect", tmp_path / "ha.csv", "--json").stdout)
+    assert inspected["notes"]
+    options = ["-e", 1, "--sensitivity", 10]
+    done = release(tmp_path, tmp_path / "one.csv", *options, "--json", file="ha.csv")
+    assert json.loads(done.stdout)["notes"] == inspected["notes"]
+    done = release(tmp_path, tmp_path / "two.csv", *options, file="ha.csv")
+    assert f"Note: {inspected['notes'][0]}" in done.stdout
+
+
+def test_a_home_learnt_from_the_same_readings_needs_consent(case, tmp_path):
+    kettle = hm.Appliance("kettle", 2087.0, source="learnt")
+    span = LearntFrom("0f" * 32, "2024-01-15T00:00:00Z", "2024-01-16T00:00:00Z")
+    hm.Home([kettle], 11.0, learnt_from=span).save(tmp_path / "home.toml")
+    options = ["-e", 1, "--home", tmp_path / "home.toml"]
+    done = release(case, tmp_path / "out.csv", *options, expect=2)
+    assert "was learnt from these readings" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["home.toml"]
+    done = release(case, tmp_path / "out.csv", *options, "--accept-learnt")
+    assert "learnt from these readings" in done.stdout
+    receipt = json.loads((tmp_path / "out.csv.receipt.json").read_text())
+    assert receipt["sources"] == ["learnt from these readings"]
+
+
+def test_a_signed_release_is_verified(case, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run("verify", "--new-key", "mine")
+    release(case, "out.csv", "-e", 1, "--sensitivity", 10, "--sign", "mine.key")
+    done = run("verify", "out.csv", "--key", "mine.pub")
+    assert "signed with the given key" in done.stdout
+    found = json.loads(run("verify", "out.csv", "--json").stdout)
+    assert found["passed"]
+    (tmp_path / "out.csv").write_text("timestamp,watts\n2024-01-15 00:00:00Z,1\n")
+    done = run("verify", "out.csv", expect=1)
+    assert len(done.stderr.splitlines()) == 1
+    assert not json.loads(run("verify", "out.csv", "--json", expect=1).stdout)["passed"]
+    assert "give a file or folder" in run("verify", expect=2).stderr
 
 
 def test_opendp_as_the_engine(case, tmp_path):

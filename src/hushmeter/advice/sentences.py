@@ -38,16 +38,13 @@ def _(result: Score) -> tuple[str, ...]:
 
 @explain.register
 def _(result: Receipt) -> tuple[str, ...]:
-    promise = f"ε = {result.epsilon:.3g}" + (f" (δ = {result.delta:g})" if result.delta else "")
-    first = f"Protected at {promise}: {result.unit['sentence']}."
-    if result.kind == "simulation":
-        first = f"A simulation, not to be published. {first}"
-    return (first, *(_about(entry) for entry in result.appliances))
+    return (_promise(result, result.unit["sentence"]),)
 
 
 @explain.register
 def _(result: Release) -> tuple[str, ...]:
-    return explain(result.receipt)
+    first = _promise(result.receipt, result.private.sentence)
+    return (first, *(_about(entry) for entry in result.private.appliances))
 
 
 @explain.register
@@ -88,6 +85,15 @@ def describe_option(option: Option) -> str:
         f"{out_of_100(option.odds)} times "
         "of 100"
     )
+
+
+def _promise(receipt: Receipt, sentence: str) -> str:
+    """The ε of a release and what it protects."""
+    size = f"ε = {receipt.epsilon:.3g}" + (f" (δ = {receipt.delta:g})" if receipt.delta else "")
+    promise = f"Protected at {size}: {sentence}."
+    if receipt.kind == "simulation":
+        return f"A simulation, not to be published. {promise}"
+    return promise
 
 
 def _about(entry: ApplianceAccount) -> str:

@@ -33,6 +33,7 @@ from hushmeter.cli import (
     serve,
     sweep,
     synth_fleet,
+    verify,
 )
 from hushmeter.errors import HushmeterError, InputError, MissingExtraError
 
@@ -48,6 +49,7 @@ Your own meter
   learn a home        hushmeter learn FILE -o home.toml       (with sub-meters)
   choose a release    hushmeter advise --home evening --hide kettle
   release readings    hushmeter release FILE --home evening -e 1 -o OUT.csv
+  check a release     hushmeter verify OUT.csv
   use a battery       hushmeter battery --help
 
 Many homes
@@ -87,6 +89,7 @@ COMMANDS: dict[str, dict[str, Callable[..., Any]]] = {
         "learn": learn.learn,
         "advise": advise.advise,
         "release": release.release,
+        "verify": verify.verify,
         "battery": battery.battery,
     },
     "Many homes": {

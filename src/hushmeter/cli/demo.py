@@ -124,7 +124,7 @@ def _print(found: Results, released: Release, advice: Advice, page: Path) -> Non
     head = ("right about the …", "no data", "metered", *(f"ε = {e:g}" for e in EPSILONS))
     title = f"“{HOME}”: the best of {len(ATTACKERS)} attackers, right of 100 moments"
     print_table(title, head, rows)
-    print_sentences(f"ε protects {released.receipt.unit['sentence']}.", explain(advice)[0])
+    print_sentences(f"ε protects {released.private.sentence}.", explain(advice)[0])
     typer.echo(_next(page))
 
 

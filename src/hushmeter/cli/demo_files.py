@@ -43,6 +43,7 @@ FOR_THE_PAGE = (
     "metered.json",
     "released.json",
     "released.receipt.json",
+    "released.private.json",
     "guess.json",
     "advice.json",
 )
@@ -114,6 +115,8 @@ def look_at_day(case: Case, seed: int, output: Path) -> Release:
     mechanism = calibrate("laplace", SHOWN, unit)
     released = release(trace, mechanism, unit, home=home, rng=seed)
     write_text(output / "released.receipt.json", released.receipt.to_json(), force=True)
+    private = json_text(released.private.to_dict(released.receipt))
+    write_text(output / "released.private.json", private, force=True)
     noisy = trace.replace_readings(released.trace.readings)
     bayes = attackers["bayes"](home).fit(case.train)
     _save_day(bayes, trace, "metered", None, None, seed, output)

@@ -1,9 +1,9 @@
-"""`hushmeter release`: a protected file and its receipt."""
+"""`hushmeter release`: released readings with a public and a private receipt."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,12 +26,13 @@ from hushmeter.cli.options import (
     parse_watts,
     takes_reader_options,
 )
-from hushmeter.cli.output import print_files, print_json
+from hushmeter.cli.output import print_files, print_json, print_sentences
 from hushmeter.errors import InputError
 
 if TYPE_CHECKING:
-    from hushmeter.read import ReadOptions
+    from hushmeter.read import ReadOptions, Recording
     from hushmeter.releases.series import Release
+    from hushmeter.releases.storage import EarlierRelease
 
 
 @takes_reader_options()
@@ -49,13 +50,24 @@ def release(
     span: Annotated[str, SPAN] = "reading",
     every: Annotated[str | None, EVERY] = None,
     sensitivity: Annotated[
-        str | None, typer.Option(help="Protect any change of so many watts; needs no home.")
+        str | None,
+        typer.Option(help="Protect any change of this number of watts; needs no home."),
     ] = None,
     clamp: Annotated[str | None, CLAMP] = None,
     grid: Annotated[str, GRID] = "1",
     delta: Annotated[float, SUM_DELTA] = 1e-6,
     max_epsilon: Annotated[float, MAX_EPSILON] = 20.0,
     engine: Annotated[str, typer.Option(help="table, or opendp for Laplace.")] = "table",
+    accept_learnt: Annotated[
+        bool,
+        typer.Option(
+            "--accept-learnt",
+            help="Accept numbers of the home that were learnt from these readings.",
+        ),
+    ] = False,
+    sign: Annotated[
+        Path | None, typer.Option(help="Sign the receipt with this Ed25519 private key.")
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Simulate with this seed; never publish the result.")
     ] = None,
@@ -64,38 +76,38 @@ def release(
     json: Annotated[bool, JSON] = False,
     options: ReadOptions,
 ) -> None:
-    """Add exact private noise to a file of readings; write it and OUTPUT.receipt.json.
+    """Add exact private noise to a file of readings and write the result with its receipts.
 
     The noise is calibrated so that ε holds for the unit of protection: by default, whether any
-    one appliance of the home is on in one reading.
+    one appliance of the home is on in one reading. OUTPUT.receipt.json is for the recipient;
+    OUTPUT.private.json names the home and its appliances and is for you alone.
 
     Example: hushmeter release meter.csv --home home.toml -e 1 --span run --every 30min -o out.csv
     """
-    from hushmeter.files import refuse_overwrite, table_format, write_table, write_text
+    from hushmeter.files import table_format
     from hushmeter.noise.parameters import parse_clamp
     from hushmeter.privacy.units import calibrate, resolve_unit
     from hushmeter.read import read_recording
     from hushmeter.releases.series import release as release_trace
+    from hushmeter.releases.storage import find_earlier_releases, refuse_existing
 
     check_seed(seed)
     table_format(output)
-    receipt = output.with_name(output.name + ".receipt.json")
-    for path in (output, receipt):
-        refuse_overwrite(path, force)
+    refuse_existing(output, force)
     chosen = protect or ("appliance" if sensitivity is None else "change")
     if home is None and chosen in ("appliance", "fluctuation"):
         raise InputError(
             f"protect {chosen!r} needs a home: add --home, with a file or a ready one such as "
-            "evening, or protect any change of so many watts with --sensitivity."
+            "evening, or protect any change of a given number of watts with --sensitivity."
         )
     known = None if home is None else parse_home(home)
     bounds = None if clamp is None else parse_clamp(clamp)
     watts = None if sensitivity is None else parse_watts("sensitivity", sensitivity)
-    trace = read_recording(file, options).trace
+    recording = read_recording(file, options)
     unit = resolve_unit(
         chosen,
         span,
-        interval_s=trace.interval_s,
+        interval_s=recording.trace.interval_s,
         home=known,
         appliance=appliance,
         clamp=bounds,
@@ -112,18 +124,60 @@ def release(
         max_epsilon=max_epsilon,
         engine=engine,
     )
-    done = release_trace(trace, noise, unit, home=known, delta=delta, rng=seed)
-    # The receipt first: a receipt without data promises nothing, data without one everything.
-    write_text(receipt, done.receipt.to_json(), force=force)
-    write_table(output, {"timestamp": done.trace.times, "watts": done.trace.readings}, force=force)
-    _report(done, output, receipt, json)
+    done = release_trace(
+        recording.trace,
+        noise,
+        unit,
+        home=known,
+        delta=delta,
+        rng=seed,
+        accept_learnt=accept_learnt,
+    )
+    earlier = find_earlier_releases(output.parent, done.private.input["sha256"])
+    files = done.save(output, force=force, signing_key=sign)
+    _report(done, recording, earlier, files, json)
 
 
-def _report(done: Release, output: Path, receipt: Path, json: bool) -> None:
+def _report(
+    done: Release,
+    recording: Recording,
+    earlier: list[EarlierRelease],
+    files: list[Path],
+    json: bool,
+) -> None:
+    """Print what was released, the notes of the reader and what to keep in mind."""
+    warnings = _warnings(done, earlier)
     if json:
-        print_json({**done.receipt.to_dict(), "files": [str(output), str(receipt)]})
+        private: dict[str, Any] = done.private.to_dict(done.receipt)
+        del private["receipt"], private["schema"]
+        print_json(
+            {
+                **done.receipt.to_dict(),
+                "private": private,
+                "notes": list(recording.notes),
+                "warnings": warnings,
+                "files": [str(file) for file in files],
+            }
+        )
         return
-    typer.echo(str(done.receipt))
-    print_files([output, receipt])
+    typer.echo(str(done))
+    print_sentences(*(f"Note: {note}" for note in recording.notes), *warnings)
+    print_files(files)
+
+
+def _warnings(done: Release, earlier: list[EarlierRelease]) -> list[str]:
+    """Sentences about the origin of numbers, earlier releases and simulations."""
+    sentences = []
+    sources = [s for s in done.receipt.sources if s != "typed"]
+    if sources:
+        sentences.append(f"Numbers that calibrated the noise: {', '.join(sources)}.")
     if done.receipt.kind == "simulation":
-        typer.echo("This is a simulation: its noise can be replayed. Do not publish it.")
+        sentences.append("This is a simulation: its noise can be repeated. Do not publish it.")
+    elif earlier:
+        total = done.receipt.epsilon + sum(e.epsilon for e in earlier)
+        names = ", ".join(e.path.name.removesuffix(".private.json") for e in earlier)
+        sentences.append(
+            f"These readings were released before ({names}): each further release of these "
+            f"readings adds its ε. Together they have ε = {total:.4g} for the same unit."
+        )
+    return sentences

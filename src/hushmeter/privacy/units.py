@@ -198,7 +198,7 @@ def resolve_unit(
     if protect == "appliance":
         if home is None:
             raise InputError("protect 'appliance' needs a home.")
-        rows = [(m.name, max(m.on_levels), n) for m, n in zip(members, lengths, strict=True)]
+        rows = [(m.name, m.protected_power, n) for m, n in zip(members, lengths, strict=True)]
     else:
         size = _watts(protect, home, clamp, watts)
         rows = [(protect, size, _longest(span, lengths, interval_s))]
@@ -280,7 +280,7 @@ def _watts(
         return bounds[1] - bounds[0]
     if home is None:
         raise InputError("protect 'fluctuation' needs a home, for its tolerance.")
-    return home.tolerance / 2
+    return home.protected_tolerance / 2
 
 
 def _length(
@@ -291,8 +291,8 @@ def _length(
         return 1
     if span == "day":
         return math.ceil(SECONDS_PER_DAY / interval_s)
-    if appliance.run_s is not None:
-        return math.ceil(appliance.run_s / interval_s)
+    if appliance.protected_run_s is not None:
+        return math.ceil(appliance.protected_run_s / interval_s)
     if trace is not None and trace.states is not None and home is not None:
         seen = longest_runs(trace)[home.index(appliance.name)]
         return math.ceil(non_negative("run", seen) * trace.interval_s / interval_s) or 1

@@ -1,16 +1,23 @@
-"""The receipt of a release: what was promised, for machines and for people."""
+"""The receipt of a release: a public part for the recipient and a private part for the household.
+
+The public part states what is protected, how well, and by which noise. Nothing in it is computed
+from the readings that were released, except for the digests of the released data. The private
+part names the home, its appliances and where every number came from. The recipient never needs
+it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hushmeter import __version__
+from hushmeter.errors import InputError
 from hushmeter.formatting import duration_in_words
 from hushmeter.privacy.accounting import (
     DELTA,
@@ -19,40 +26,49 @@ from hushmeter.privacy.accounting import (
     Composition,
     account,
 )
-from hushmeter.privacy.units import Unit, unit_epsilon
-from hushmeter.trace import Trace, iso
+from hushmeter.privacy.units import Unit
+from hushmeter.trace import SECONDS_PER_HOUR, TimeArray, Trace, iso
 
 if TYPE_CHECKING:
-    from hushmeter.home import Home
+    from hushmeter.checks import FloatArray
+    from hushmeter.home import Appliance, Home
     from hushmeter.noise.mechanism import Mechanism
 
-SCHEMA = "hushmeter-receipt-1"
+SCHEMA = "hushmeter-receipt-2"
+PRIVATE_SCHEMA = "hushmeter-private-receipt-1"
+OTHER_DAYS, THESE_READINGS = "learnt from other days", "learnt from these readings"
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """What a release promises.
+    """The public part of a receipt: what a recipient needs to use and to check a release.
 
     Attributes
     ----------
     kind : {"release", "simulation"}
-        A simulation used a seed; its noise can be replayed and must not be published.
+        A simulation used a seed. Its noise can be repeated, so it must not be published.
     mechanism : dict
-        Law, ε, δ, sensitivity, grid, clamp and scale of the noise.
+        Distribution of the noise: ε, δ, sensitivity, grid, clamp and scale, and `parameters`,
+        with which `noise.parse_mechanism` makes the same mechanism again.
     unit : dict
-        What is protected, over how long, and its Δ1 and Δ2 [W].
+        What is protected: `protect`, `span`, a sentence, the size of the change (`watts`,
+        `watt_hours`, `l1`, `l2`, `largest` [W] and `touches`), and the metering (`interval_s`,
+        `window`).
     epsilon : float
-        ε at which the unit is protected; the mechanism's own if it was calibrated to the unit.
+        ε at which the unit is protected.
     delta : float
-        δ of the unit; 0 for Laplace and staircase.
-    composition_delta : float
-        δ' of the composed ε of the appliances.
-    appliances : tuple of ApplianceAccount
-        What the release says about each appliance of the home; empty without a home.
+        δ of the unit; 0 for Laplace and staircase noise.
+    sources : tuple of str
+        Where the numbers that calibrated the noise came from: "typed", "catalogue", "learnt from
+        other days" or "learnt from these readings".
     output : dict
-        Number, interval, span of time and SHA-256 of the released readings.
+        Number, interval, first and last time, and SHA-256 of the released readings.
+    file : dict or None
+        SHA-256 and size [bytes] of the data file; None until the release is written.
     version : str
-        Of hushmeter.
+        Version of hushmeter.
+    signature : dict or None
+        Ed25519 signature of all other fields; see `signing.sign_receipt`.
     """
 
     kind: str
@@ -60,33 +76,72 @@ class Receipt:
     unit: dict[str, Any]
     epsilon: float
     delta: float
-    composition_delta: float
-    appliances: tuple[ApplianceAccount, ...]
+    sources: tuple[str, ...]
     output: dict[str, Any]
+    file: dict[str, Any] | None = None
     version: str = __version__
+    signature: dict[str, str] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as in the JSON."""
-        return {"schema": SCHEMA, **asdict(self)}
+        """Return the receipt as plain values, in the order of the JSON."""
+        fields = {"schema": SCHEMA, **asdict(self), "sources": list(self.sources)}
+        if self.signature is None:
+            del fields["signature"]
+        return fields
 
     def to_json(self) -> str:
-        """The receipt as JSON."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        """Return the receipt as JSON text."""
+        return json_text(self.to_dict())
+
+    def for_file(self, data: bytes) -> Receipt:
+        """Return the receipt of the release that is written as these bytes."""
+        digest = hashlib.sha256(data).hexdigest()
+        return replace(self, file={"sha256": digest, "bytes": len(data)}, signature=None)
 
     def __str__(self) -> str:
-        noise = self.mechanism
-        lines = [
-            f"{self.kind}: {self.output['readings']} readings of "
-            f"{duration_in_words(self.output['interval_s'])} from {self.output['start']}",
-            f"noise: {noise['mechanism']}, scale {_four_digits(noise['scale'])} W on a grid of "
-            f"{noise['grid']:g} W" + (" (coarsened)" if noise["coarsened"] else ""),
-            f"protected: {self.unit['sentence']}",
-            f"at ε = {self.epsilon:.4g}" + (f", δ = {self.delta:g}" if self.delta else ""),
-        ]
-        return "\n".join([*lines, *_appliance_lines(self.appliances)])
+        return "\n".join([*_promise_lines(self, self.unit["sentence"])])
 
 
-def write_receipt(
+@dataclass(frozen=True)
+class PrivateReceipt:
+    """The private part of a receipt, for the household only.
+
+    Attributes
+    ----------
+    sentence : str
+        What is protected, with the names of appliances and the lengths of runs.
+    home : dict or None
+        The home, as in its TOML file.
+    parameters : tuple of dict
+        Every number that calibrated the noise: `name`, `value` as given, `used` after rounding,
+        `unit` and `source`.
+    composition_delta : float
+        δ' of the composed ε of the appliances.
+    appliances : tuple of ApplianceAccount
+        What an attacker can learn about each appliance of the home; empty without a home.
+    input : dict
+        Number, interval, first and last time, and SHA-256 of the metered readings.
+    """
+
+    sentence: str
+    home: dict[str, Any] | None
+    parameters: tuple[dict[str, Any], ...]
+    composition_delta: float
+    appliances: tuple[ApplianceAccount, ...]
+    input: dict[str, Any]
+
+    def to_dict(self, receipt: Receipt) -> dict[str, Any]:
+        """Return the private part as plain values, together with the public part."""
+        return {"schema": PRIVATE_SCHEMA, **asdict(self), "receipt": receipt.to_dict()}
+
+
+def json_text(fields: dict[str, Any]) -> str:
+    """Format plain values as JSON text with a line end."""
+    return json.dumps(fields, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write_receipts(
+    metered: Trace,
     released: Trace,
     mechanism: Mechanism,
     unit: Unit,
@@ -94,54 +149,252 @@ def write_receipt(
     home: Home | None,
     simulation: bool,
     delta: float = DELTA,
-) -> Receipt:
-    """Draw up the receipt of released readings."""
-    per_day = math.ceil(SECONDS_PER_DAY / unit.interval_s)
-    accounts: tuple[ApplianceAccount, ...] = ()
-    if home is not None:
-        accounts = account(
-            mechanism, home, per_day, delta=delta, interval_s=unit.interval_s, window=unit.window
-        )
-    return Receipt(
+) -> tuple[Receipt, PrivateReceipt]:
+    """Draw up both parts of the receipt of a release.
+
+    Parameters
+    ----------
+    metered, released : Trace
+        The readings before and after.
+    mechanism : Mechanism
+        The noise.
+    unit : Unit
+        The unit of protection.
+    home : Home or None
+        For the account of every appliance, and for the origin of the numbers.
+    simulation : bool
+        True if a seed was used.
+    delta : float
+        δ' of the composed ε of the appliances.
+
+    Returns
+    -------
+    Receipt
+        The public part.
+    PrivateReceipt
+        The private part.
+    """
+    parameters = list_parameters(unit, home, metered)
+    public = _describe_unit(unit)
+    receipt = Receipt(
         kind="simulation" if simulation else "release",
-        mechanism=mechanism.describe(),
-        unit={
-            "protect": unit.protect,
-            "span": unit.span,
-            "sentence": unit.sentence,
-            "interval_s": unit.interval_s,
-            "window": unit.window,
-            "l1": unit.l1,
-            "l2": unit.l2,
-            "touches": unit.touches,
-        },
-        epsilon=unit_epsilon(mechanism, unit),
+        mechanism=mechanism.describe() | {"parameters": _plain(mechanism.parameters())},
+        unit=public,
+        epsilon=promised_epsilon(mechanism, public),
         delta=mechanism.delta,
-        composition_delta=delta,
-        appliances=accounts,
-        output={
-            "readings": len(released),
-            "interval_s": released.interval_s,
-            "start": iso(released.times[0]),
-            "end": iso(released.times[-1]),
-            "sha256": digest(released),
-        },
+        sources=tuple(sorted({entry["source"] for entry in parameters})),
+        output=_describe_readings(released),
     )
+    private = PrivateReceipt(
+        sentence=unit.sentence,
+        home=None if home is None else home.to_dict(),
+        parameters=tuple(parameters),
+        composition_delta=delta,
+        appliances=_account(mechanism, unit, home, delta),
+        input=_describe_readings(metered),
+    )
+    return receipt, private
+
+
+def promised_epsilon(mechanism: Mechanism, unit: dict[str, Any]) -> float:
+    """Compute the ε of a unit from the numbers of its public description.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The noise.
+    unit : dict
+        With `l1`, `l2` and `largest` [W], and `touches`, as in `Receipt.unit`.
+
+    Returns
+    -------
+    float
+        ε. Laplace noise adds up Δ1, Gaussian noise uses Δ2 at its own δ, and the staircase counts
+        the released values that a change can touch.
+    """
+    if mechanism.name == "staircase":
+        return float(unit["touches"] * mechanism.epsilon_for(unit["largest"]))
+    size = unit["l1"] if mechanism.name == "laplace" else unit["l2"]
+    return mechanism.epsilon_for(size, unit["touches"])
+
+
+def list_parameters(unit: Unit, home: Home | None, trace: Trace) -> list[dict[str, Any]]:
+    """List the numbers that calibrate a release, with their origin.
+
+    Parameters
+    ----------
+    unit : Unit
+        The unit of protection.
+    home : Home or None
+        The home from which the unit was resolved.
+    trace : Trace
+        The metered readings. A number that was learnt from readings of the same time is "learnt
+        from these readings".
+
+    Returns
+    -------
+    list of dict
+        `name`, `value`, `used`, `unit` and `source` of every number.
+    """
+    learnt = _learnt_source(home, trace)
+    if home is not None and unit.protect == "appliance":
+        protected = [a for a in home.appliances if a.name in {c.name for c in unit.changes}]
+        return [entry for a in protected for entry in _appliance_numbers(a, unit.span, learnt)]
+    if home is not None and unit.protect == "fluctuation":
+        source = "typed" if home.learnt_from is None else learnt
+        used = home.protected_tolerance
+        return [_parameter("tolerance", home.tolerance, used, "W", source)]
+    name = {"range": "width of the clamp", "change": "protected change"}.get(unit.protect)
+    watts = unit.largest_watts
+    return [_parameter(name or "sensitivity", watts, watts, "W", "typed")]
+
+
+def refuse_learnt_from_these(unit: Unit, home: Home | None, trace: Trace) -> None:
+    """Raise `InputError` if a number was learnt from the readings that are to be released."""
+    wrong = [p for p in list_parameters(unit, home, trace) if p["source"] == THESE_READINGS]
+    if wrong:
+        raise InputError(
+            f"the {wrong[0]['name']} was learnt from these readings, or from readings of the same "
+            "or an unknown time, so the noise itself would tell something about them; learn the "
+            "home from other days, type the number, or accept this with accept_learnt=True "
+            "(--accept-learnt)."
+        )
 
 
 def digest(trace: Trace) -> str:
     """SHA-256 of the times (int64 ns since 1970) and readings (float64), little-endian."""
+    return digest_columns(trace.times, trace.readings)
+
+
+def digest_columns(times: TimeArray, readings: FloatArray) -> str:
+    """SHA-256 of times and readings; see `digest`."""
     sums = hashlib.sha256()
-    sums.update(trace.times.astype("<i8").tobytes())
-    sums.update(np.ascontiguousarray(trace.readings, dtype="<f8").tobytes())
+    sums.update(times.astype("datetime64[ns]").astype("<i8").tobytes())
+    sums.update(np.ascontiguousarray(readings, dtype="<f8").tobytes())
     return sums.hexdigest()
 
 
+def release_text(receipt: Receipt, private: PrivateReceipt) -> str:
+    """Format a receipt with its private part for the household that made the release."""
+    lines = _promise_lines(receipt, private.sentence)
+    return "\n".join([*lines, *_appliance_lines(private.appliances)])
+
+
+def _describe_readings(trace: Trace) -> dict[str, Any]:
+    """Number, interval, first and last time, and digest of readings."""
+    return {
+        "readings": len(trace),
+        "interval_s": trace.interval_s,
+        "start": iso(trace.times[0]),
+        "end": iso(trace.times[-1]),
+        "sha256": digest(trace),
+    }
+
+
+def _describe_unit(unit: Unit) -> dict[str, Any]:
+    """The public numbers of a unit; names and lengths of runs are left out."""
+    watt_hours = unit.l1 * unit.window * unit.interval_s / SECONDS_PER_HOUR
+    return {
+        "protect": unit.protect,
+        "span": unit.span,
+        "sentence": _public_sentence(unit, watt_hours),
+        "watts": unit.largest_watts,
+        "watt_hours": watt_hours,
+        "interval_s": unit.interval_s,
+        "window": unit.window,
+        "l1": unit.l1,
+        "l2": unit.l2,
+        "largest": unit.largest,
+        "touches": unit.touches,
+    }
+
+
+def _public_sentence(unit: Unit, watt_hours: float) -> str:
+    """What is protected, without names and lengths of runs."""
+    watts = f"{unit.largest_watts:g} W"
+    subject = {
+        "appliance": f"whether any one protected appliance is on (up to {watts}",
+        "fluctuation": f"fluctuations within a state, not switches (up to {watts}",
+        "range": f"any value of a reading (a range of {watts}",
+        "change": f"any change (up to {watts}",
+    }[unit.protect]
+    where = {
+        "reading": f"in one metered reading of {duration_in_words(unit.interval_s)}",
+        "when": "within one day, when but not whether",
+    }.get(unit.span, f"over one {unit.span}")
+    return f"{subject} and {watt_hours:.4g} Wh), {where}"
+
+
+def _learnt_source(home: Home | None, trace: Trace) -> str:
+    """The origin of learnt numbers: other days, or readings of the same time."""
+    if home is None or home.learnt_from is None:
+        # A home file of unknown origin may have been learnt from anything.
+        return THESE_READINGS if home is not None else OTHER_DAYS
+    same = home.learnt_from.sha256 == digest(trace) or home.learnt_from.overlaps(trace)
+    return THESE_READINGS if same else OTHER_DAYS
+
+
+def _appliance_numbers(appliance: Appliance, span: str, learnt: str) -> list[dict[str, Any]]:
+    """The numbers of one appliance that calibrate the noise for a span."""
+    source = learnt if appliance.source == "learnt" else appliance.source
+    power = max(appliance.on_levels) if appliance.high is None else appliance.high
+    run = appliance.run_s if appliance.run_high_s is None else appliance.run_high_s
+    numbers: list[tuple[str, float | None, float | None, str]] = [
+        ("power", power, appliance.protected_power, "W")
+    ]
+    if span in ("run", "when"):
+        numbers.append(("length of a run", run, appliance.protected_run_s, "s"))
+        energy = appliance.protected_energy_wh
+        numbers.append(("energy of a run", appliance.energy_wh, energy, "Wh"))
+    if span == "day":
+        use = appliance.protected_use_s_per_day
+        numbers.append(("use a day", appliance.use_s_per_day, use, "s"))
+    return [
+        _parameter(f"{name} of the {appliance.name}", value, used, unit, source)
+        for name, value, used, unit in numbers
+        if value is not None
+    ]
+
+
+def _parameter(
+    name: str, value: float, used: float | None, unit: str, source: str
+) -> dict[str, Any]:
+    """One entry of the list of parameters."""
+    return {"name": name, "value": value, "used": used, "unit": unit, "source": source}
+
+
+def _account(
+    mechanism: Mechanism, unit: Unit, home: Home | None, delta: float
+) -> tuple[ApplianceAccount, ...]:
+    """What an attacker can learn about each appliance from a reading, a run and a day."""
+    if home is None:
+        return ()
+    per_day = math.ceil(SECONDS_PER_DAY / unit.interval_s)
+    return account(
+        mechanism, home, per_day, delta=delta, interval_s=unit.interval_s, window=unit.window
+    )
+
+
+def _promise_lines(receipt: Receipt, sentence: str) -> list[str]:
+    """What a receipt promises, one line for each subject."""
+    noise, output = receipt.mechanism, receipt.output
+    promise = f"at ε = {receipt.epsilon:.4g}"
+    return [
+        f"{receipt.kind}: {output['readings']} readings of "
+        f"{duration_in_words(output['interval_s'])} from {output['start']}",
+        f"noise: {noise['mechanism']}, scale {_four_digits(noise['scale'])} W on a grid of "
+        f"{noise['grid']:g} W" + (" (coarsened)" if noise["coarsened"] else ""),
+        f"protected: {sentence}",
+        promise + (f", δ = {receipt.delta:g}" if receipt.delta else ""),
+    ]
+
+
 def _appliance_lines(entries: tuple[ApplianceAccount, ...]) -> list[str]:
-    """How often the best attacker is right about each appliance, with the ε it faces."""
+    """A table: how often the best attacker is right about each appliance, and the ε."""
     if not entries:
         return []
-    rows: list[tuple[str, ...]] = [("best guess right of 100", "one reading", "one run", "one day")]
+    head = "best guess, right times out of 100"
+    rows: list[tuple[str, ...]] = [(head, "one reading", "one run", "one day")]
     for entry in entries:
         spans = (entry.reading, entry.run, entry.day)
         rows.append((f"  {entry.name} ({entry.watts:g} W)", *map(_span, spans)))
@@ -154,12 +407,20 @@ def _appliance_lines(entries: tuple[ApplianceAccount, ...]) -> list[str]:
 
 
 def _four_digits(value: float) -> str:
-    """Four digits, and no exponent below a million."""
+    """Four significant digits, without an exponent below a million."""
     return f"{float(f'{value:.4g}'):g}"
 
 
 def _span(entry: Composition | None) -> str:
+    """The odds and the ε of one cell of the table."""
     if entry is None:
         return "length unknown"
     odds = f"{100 * entry.odds:.1f}" if entry.odds < 0.9995 else ">99.9"
     return f"{odds} (ε {float(f'{entry.epsilon:.3g}'):g})"
+
+
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields as JSON holds them: lists instead of tuples."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -11,7 +12,14 @@ from hushmeter.home import Home
 from hushmeter.noise.mechanism import Mechanism, Rng
 from hushmeter.privacy.accounting import DELTA
 from hushmeter.privacy.units import Unit
-from hushmeter.releases.receipt import Receipt, write_receipt
+from hushmeter.releases.receipt import (
+    PrivateReceipt,
+    Receipt,
+    refuse_learnt_from_these,
+    release_text,
+    write_receipts,
+)
+from hushmeter.releases.storage import write_release
 from hushmeter.trace import Trace
 
 
@@ -24,11 +32,23 @@ class Release:
     trace : Trace
         The readings with noise [W]. They carry no true states and no names of appliances.
     receipt : Receipt
-        What the release protects, and how well.
+        The public part of the receipt: what is protected, and how well.
+    private : PrivateReceipt
+        The private part: the home, its appliances and where the numbers came from.
     """
 
     trace: Trace
     receipt: Receipt
+    private: PrivateReceipt
+
+    def __str__(self) -> str:
+        return release_text(self.receipt, self.private)
+
+    def save(
+        self, path: str | Path, *, force: bool = False, signing_key: str | Path | None = None
+    ) -> list[Path]:
+        """Write the released readings and both parts of the receipt; see `write_release`."""
+        return write_release(self, path, force=force, signing_key=signing_key)
 
 
 def release(
@@ -40,6 +60,7 @@ def release(
     delta: float = DELTA,
     rng: Rng = None,
     key: bytes | None = None,
+    accept_learnt: bool = False,
 ) -> Release:
     """Release a trace under differential privacy.
 
@@ -56,13 +77,18 @@ def release(
         decides over how many readings a released mean is taken. The receipt states the ε of this
         unit; a mechanism that was made in another way gets the ε that it has for this unit.
     home : Home, optional
-        For the receipt's account of every appliance.
+        For the account of every appliance in the private part of the receipt, and for the origin
+        of the numbers that calibrated the noise.
     delta : float, default 1e-6
         δ' of the composed ε values in the receipt's account.
     rng : int, Generator or None
         Seed of a simulation. A real release takes no seed.
     key : bytes, optional
         Key of 32 bytes from which the noise is derived; see `Mechanism.release`.
+    accept_learnt : bool, default False
+        Accept numbers that were learnt from the readings of the same time. The noise then depends
+        on the readings in a way that ε does not cover; the receipt records it. A simulation needs
+        no consent.
 
     Returns
     -------
@@ -72,7 +98,8 @@ def release(
     Raises
     ------
     InputError
-        If an argument has the wrong type, or the unit is for readings of another length.
+        If an argument has the wrong type, the unit is for readings of another length, or a number
+        was learnt from the same readings without `accept_learnt`.
     DataError
         If a reading cannot be released, or no window is complete. Nothing is released then.
     """
@@ -82,6 +109,8 @@ def release(
             f"the unit is for readings of {unit.interval_s:g} s, but those of the trace are of "
             f"{trace.interval_s:g} s."
         )
+    if rng is None and not accept_learnt:
+        refuse_learnt_from_these(unit, home, trace)
     coarse = trace
     if unit.window > 1:
         if mechanism.clamp is not None:
@@ -92,10 +121,10 @@ def release(
     except DataError as error:
         raise DataError(f"nothing was released: {error}") from None
     released = Trace(readings, coarse.interval_s, coarse.start, steps=coarse.steps)
-    receipt = write_receipt(
-        released, mechanism, unit, home=home, simulation=rng is not None, delta=delta
+    receipt, private = write_receipts(
+        trace, released, mechanism, unit, home=home, simulation=rng is not None, delta=delta
     )
-    return Release(released, receipt)
+    return Release(released, receipt, private)
 
 
 def _check_types(trace: object, mechanism: object, unit: object) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushmeter.errors import DataError, HushmeterError
+from hushmeter.releases.receipt import PRIVATE_SCHEMA as PRIVATE_RECEIPT
 from hushmeter.releases.receipt import SCHEMA as RECEIPT
 from hushmeter.releases.receipt import digest
 from hushmeter.report import ADVICE, BATTERY, DAY, GUESS, PRICE
@@ -118,16 +119,34 @@ def collect_results(paths: Sequence[Path]) -> Results:
         elif file.suffix == ".json" and file.name != "manifest.json":
             content = _read_json(file)
             schema = content.get("schema") if isinstance(content, dict) else None
-            if schema in kinds:
+            if schema == PRIVATE_RECEIPT:
+                found.receipts.append(Saved(file, _join_receipts(file, content)))
+            elif schema in kinds:
                 kinds[schema].append(Saved(file, content))
             elif str(schema).startswith("hushmeter-"):
                 raise DataError(f"{file} is a {schema}, which this version does not know.")
         elif file.suffix == ".txt" and ITEM.fullmatch(file.stem):
             found.items.append(ItemResult(file, read_caption(file)))
+    private = {saved.path.name for saved in found.receipts if "appliances" in saved.content}
+    found.receipts = [
+        saved
+        for saved in found.receipts
+        if "appliances" in saved.content
+        or saved.path.name.replace(".receipt.json", ".private.json") not in private
+    ]
     if not found:
         names = ", ".join(map(str, paths))
         raise DataError(f"there are no results in {names}; make some with `hushmeter sweep`.")
     return found
+
+
+def _join_receipts(path: Path, content: dict[str, Any]) -> dict[str, Any]:
+    """The public receipt within a private one, with the account of every appliance."""
+    with reading(path):
+        public = content["receipt"]
+        unit = public["unit"] | {"sentence": content["sentence"]}
+        private = {name: content[name] for name in ("appliances", "composition_delta")}
+        return {**public, "unit": unit, **private}
 
 
 @contextmanager

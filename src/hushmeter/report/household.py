@@ -215,10 +215,11 @@ def _receipt(receipt: Saved) -> list[Block]:
         lines.insert(0, "A simulation, not to be published.")
     rows: list[tuple[str | Cell, ...]] = [
         (f"{a['name']} ({a['watts']:g} W)", *(_promised(a[k]) for k in ("reading", "run", "day")))
-        for a in told["appliances"]
+        for a in told.get("appliances", ())
     ]
+    name = receipt.path.name.removesuffix(".receipt.json").removesuffix(".private.json")
     blocks: list[Block] = [
-        Heading(f"What the release promises ({receipt.path.name.removesuffix('.receipt.json')})"),
+        Heading(f"What the release promises ({name})"),
         text(" ".join(lines), role="key"),
     ]
     if rows:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import base64
-import io
 from typing import TYPE_CHECKING
 
 from hushmeter.advice.sentences import explain
 from hushmeter.noise.parameters import clamp_bounds
 from hushmeter.privacy.units import Unit, calibrate, resolve_unit
 from hushmeter.releases.series import release
+from hushmeter.releases.storage import data_bytes
 from hushmeter.trace import iso
 from hushmeter.web import schemas
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
-    from hushmeter.trace import Trace
     from hushmeter.web.sessions import Session
 
 MEDIA_TYPES = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
@@ -78,26 +77,12 @@ def make_download(request: schemas.ReleaseRequest, session: Session) -> schemas.
     mechanism = calibrate(request.mechanism, request.epsilon, unit, clamp=request.clamp)
     released = release(session.trace, mechanism, unit, home=home)
     name = f"protected-{iso(released.trace.times[0])[:10]}.{request.format}"
+    data = data_bytes(released.trace, request.format)
     return schemas.Download(
         file_name=name,
         media_type=MEDIA_TYPES[request.format],
-        data=base64.b64encode(_file_bytes(released.trace, request.format)).decode("ascii"),
+        data=base64.b64encode(data).decode("ascii"),
         receipt_name=f"{name}.receipt.json",
-        receipt=released.receipt.to_dict(),
+        receipt=released.receipt.for_file(data).to_dict(),
         sentences=list(explain(released)),
     )
-
-
-def _file_bytes(trace: Trace, kind: str) -> bytes:
-    """Return the columns timestamp (UTC) and watts as the file that `hushmeter release` writes."""
-    from pyarrow import csv, parquet
-
-    from hushmeter.files import arrow_table
-
-    table = arrow_table({"timestamp": trace.times, "watts": trace.readings})
-    stream = io.BytesIO()
-    if kind == "csv":
-        csv.write_csv(table, stream)
-    else:
-        parquet.write_table(table, stream, compression="zstd")
-    return stream.getvalue()

@@ -1,0 +1,217 @@
+"""Writing a release: the data file, the public receipt and the private receipt.
+
+A reader must never find new data beside an old receipt, or the reverse. The public receipt
+contains the SHA-256 of its data file, so that `hushmeter verify` detects every mixture. The
+order of the steps also makes sure that no mixture exists at any moment, even if the power fails:
+
+1. All three files are written completely under temporary names and flushed to the disk.
+2. The old public receipt is removed, then the old private one. From here on, the old data have no
+   receipt.
+3. The new data are renamed into place, then the private receipt, and the public receipt last.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hushmeter.errors import DataError
+from hushmeter.files import arrow_table, refuse_overwrite, table_format
+from hushmeter.releases.receipt import PRIVATE_SCHEMA, json_text
+from hushmeter.releases.signing import sign_receipt
+
+if TYPE_CHECKING:
+    from hushmeter.releases.series import Release
+    from hushmeter.trace import Trace
+
+
+@dataclass(frozen=True)
+class EarlierRelease:
+    """A release of the same metered readings, found by its private receipt.
+
+    Attributes
+    ----------
+    path : Path
+        The private receipt.
+    epsilon, delta : float
+        ε and δ of the unit of that release.
+    """
+
+    path: Path
+    epsilon: float
+    delta: float
+
+
+def receipt_path(data: Path) -> Path:
+    """Return the path of the public receipt of a data file."""
+    return data.with_name(f"{data.name}.receipt.json")
+
+
+def private_path(data: Path) -> Path:
+    """Return the path of the private receipt of a data file."""
+    return data.with_name(f"{data.name}.private.json")
+
+
+def data_bytes(trace: Trace, kind: str) -> bytes:
+    """Return the columns timestamp (UTC) and watts as the bytes of a CSV or Parquet file.
+
+    Parameters
+    ----------
+    trace : Trace
+        Released readings [W].
+    kind : {"csv", "parquet"}
+    """
+    from pyarrow import csv, parquet
+
+    table = arrow_table({"timestamp": trace.times, "watts": trace.readings})
+    stream = BytesIO()
+    if kind == "csv":
+        csv.write_csv(table, stream)
+    else:
+        parquet.write_table(table, stream, compression="zstd")
+    return stream.getvalue()
+
+
+def refuse_existing(data: Path, force: bool) -> None:
+    """Raise `DataError` if a file of the release exists and `force` is not set."""
+    for path in (data, receipt_path(data), private_path(data)):
+        refuse_overwrite(path, force)
+
+
+def write_release(
+    release: Release,
+    path: str | Path,
+    *,
+    force: bool = False,
+    signing_key: str | Path | None = None,
+) -> list[Path]:
+    """Write released readings with both parts of their receipt.
+
+    Parameters
+    ----------
+    release : Release
+    path : str or Path
+        Data file OUT, which ends in .csv or .parquet. The public receipt is OUT.receipt.json, the
+        private one OUT.private.json, which only its owner may read.
+    force : bool, default False
+        Replace existing files.
+    signing_key : str or Path, optional
+        File of an Ed25519 private key, with which the public receipt is signed.
+
+    Returns
+    -------
+    list of Path
+        The three files.
+
+    Raises
+    ------
+    InputError
+        If the path has another ending, or the key cannot be used.
+    DataError
+        If a file exists and `force` is not set, or cannot be written. An existing release is then
+        either unchanged, or its receipt is gone; it is never mixed with the new one.
+    """
+    data = Path(path)
+    content = data_bytes(release.trace, table_format(data))
+    refuse_existing(data, force)
+    receipt = release.receipt.for_file(content)
+    if signing_key is not None:
+        receipt = sign_receipt(receipt, signing_key)
+    private = json_text(release.private.to_dict(receipt))
+    _replace_all(
+        {
+            data: content,
+            private_path(data): private.encode(),
+            receipt_path(data): receipt.to_json().encode(),
+        }
+    )
+    return [data, receipt_path(data), private_path(data)]
+
+
+def find_earlier_releases(folder: Path, input_sha256: str) -> list[EarlierRelease]:
+    """Find releases of the same metered readings by the private receipts of a folder.
+
+    Parameters
+    ----------
+    folder : Path
+    input_sha256 : str
+        Digest of the metered readings.
+
+    Returns
+    -------
+    list of EarlierRelease
+        Real releases only; simulations are not counted.
+    """
+    found = []
+    for path in sorted(folder.glob("*.private.json")):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            fields: Any = json.loads(path.read_bytes())
+            receipt = fields["receipt"]
+            same = fields["schema"] == PRIVATE_SCHEMA and fields["input"]["sha256"] == input_sha256
+            if same and receipt["kind"] == "release":
+                found.append(EarlierRelease(path, receipt["epsilon"], receipt["delta"]))
+    return found
+
+
+def _replace_all(files: dict[Path, bytes]) -> None:
+    """Write files completely, remove the old ones in reverse order, and put the new in place."""
+    targets = list(files)
+    with _one_sentence(targets[0]), _temporary_names(targets) as temporary:
+        targets[0].parent.mkdir(parents=True, exist_ok=True)
+        for path, content in files.items():
+            _write_durably(temporary[path], content, private=path.name.endswith(".private.json"))
+        # The public receipt is the last of the files: it goes first and comes back last.
+        for path in reversed(targets[1:]):
+            path.unlink(missing_ok=True)
+            _flush_folder(path.parent)
+        for path in targets:
+            os.replace(temporary[path], path)  # noqa: PTH105
+            _flush_folder(path.parent)
+
+
+@contextmanager
+def _temporary_names(paths: list[Path]) -> Iterator[dict[Path, Path]]:
+    """Hidden names beside the paths; whatever is left of them is removed at the end."""
+    mark = secrets.token_hex(4)
+    names = {path: path.with_name(f".{path.name}.{mark}") for path in paths}
+    try:
+        yield names
+    finally:
+        for name in names.values():
+            with suppress(OSError):
+                name.unlink()
+
+
+def _write_durably(path: Path, content: bytes, *, private: bool) -> None:
+    """Write a file and flush it to the disk; only its owner may read a private one."""
+    mode = 0o600 if private else 0o666
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _flush_folder(folder: Path) -> None:
+    """Flush the names in a folder to the disk, where the system can do so."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+@contextmanager
+def _one_sentence(path: Path) -> Iterator[None]:
+    """Turn an error of the file system into one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"{path} cannot be written: {error.strerror}.") from None

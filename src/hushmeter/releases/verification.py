@@ -1,0 +1,255 @@
+"""Checks of a released file against its public receipt, as its recipient can make them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hushmeter.errors import DataError, HushmeterError, InputError
+from hushmeter.files import table_format
+from hushmeter.noise import parse_mechanism
+from hushmeter.releases.receipt import SCHEMA, digest_columns, promised_epsilon
+from hushmeter.releases.signing import check_signature
+from hushmeter.releases.storage import receipt_path
+from hushmeter.trace import SECONDS_PER_HOUR, TimeArray, iso, utc
+
+if TYPE_CHECKING:
+    from hushmeter.checks import FloatArray
+    from hushmeter.noise.mechanism import Mechanism
+
+TOLERANCE = 1e-9
+"""Relative difference between two ways to compute the same number."""
+
+FIELDS: dict[str, type | tuple[type, ...]] = {
+    "kind": str,
+    "mechanism": dict,
+    "unit": dict,
+    "epsilon": (int, float),
+    "delta": (int, float),
+    "sources": list,
+    "output": dict,
+    "file": dict,
+    "version": str,
+}
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The result of `verify`.
+
+    Attributes
+    ----------
+    path : Path
+        The file or folder that was checked.
+    checks : tuple of str
+        What was checked and found correct, one sentence each.
+    problems : tuple of str
+        Everything that differs, one sentence each; empty if all is correct.
+    """
+
+    path: Path
+    checks: tuple[str, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """True if nothing differs."""
+        return not self.problems
+
+
+def verify_file(path: Path, key: str | Path | None = None) -> Verification:
+    """Compare a released file with its public receipt.
+
+    Parameters
+    ----------
+    path : Path
+        The data file OUT; its receipt is OUT.receipt.json.
+    key : str or Path, optional
+        Public key that must have signed the receipt.
+
+    Returns
+    -------
+    Verification
+
+    Raises
+    ------
+    DataError
+        If the file or its receipt cannot be read, or the receipt is not one of this version.
+    """
+    data = _read_bytes(path)
+    fields = read_receipt(receipt_path(path))
+    checks: list[str] = []
+    problems: list[str] = []
+    for check in (_check_digest, _check_rows, _check_promise, _check_kind):
+        try:
+            checks.append(check(path, data, fields))
+        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+            problems.append(_sentence(path, error))
+    try:
+        checks.append(check_signature(fields, key))
+    except HushmeterError as error:
+        problems.append(f"{receipt_path(path)}: {error}")
+    return Verification(path, tuple(checks), tuple(problems))
+
+
+def read_receipt(path: Path) -> dict[str, Any]:
+    """Read a public receipt and check that it has the fields of one.
+
+    Parameters
+    ----------
+    path : Path
+        OUT.receipt.json.
+
+    Returns
+    -------
+    dict
+        The receipt as plain values.
+
+    Raises
+    ------
+    DataError
+        If the file is missing, is not JSON, or is not a public receipt of this version.
+    """
+    content = _read_bytes(path)
+    try:
+        fields: Any = json.loads(content, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        raise DataError(f"{path} is not a JSON file.") from None
+    schema = fields.get("schema") if isinstance(fields, dict) else None
+    if schema != SCHEMA:
+        raise DataError(f"{path} is not a public receipt of this version ({SCHEMA}).")
+    for name, kind in FIELDS.items():
+        value = fields.get(name)
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise DataError(f"{path} has no valid entry {name!r}; it is not a complete receipt.")
+    return dict(fields)
+
+
+def _check_digest(path: Path, data: bytes, fields: dict[str, Any]) -> str:
+    """The data file has the SHA-256 and the size of the receipt."""
+    if hashlib.sha256(data).hexdigest() != fields["file"]["sha256"]:
+        raise DataError(
+            f"{path} is not the file of its receipt: its SHA-256 differs; get both again."
+        )
+    if len(data) != fields["file"]["bytes"]:
+        raise DataError(f"the receipt of {path} states another size of the file.")
+    return f"The SHA-256 of {path.name} is that of its receipt."
+
+
+def _check_rows(path: Path, data: bytes, fields: dict[str, Any]) -> str:
+    """The rows have the number, times and digest of the receipt and lie on the grid."""
+    times, readings = _read_columns(path, data)
+    output, grid = fields["output"], float(fields["mechanism"]["grid"])
+    if len(times) != output["readings"]:
+        raise DataError(f"{path} has {len(times)} rows, but its receipt {output['readings']}.")
+    if len(times) == 0:
+        raise DataError(f"{path} has no rows.")
+    if (iso(times[0]), iso(times[-1])) != (output["start"], output["end"]):
+        raise DataError(f"{path} has another first or last time than its receipt.")
+    steps = (times - times[0]).astype(np.int64) / (float(output["interval_s"]) * 1e9)
+    if (np.abs(steps - np.rint(steps)) > 1e-6).any() or (np.diff(steps) < 0.5).any():
+        raise DataError(f"{path} has times that do not fit the interval of its receipt.")
+    if digest_columns(times, readings) != output["sha256"]:
+        raise DataError(f"{path} has other readings than its receipt.")
+    if (np.abs(readings / grid - np.rint(readings / grid)) > 1e-6).any():
+        raise DataError(f"{path} has readings that are no multiples of the grid of its receipt.")
+    return f"{len(times)} rows have the times and readings of the receipt."
+
+
+def _check_promise(path: Path, data: bytes, fields: dict[str, Any]) -> str:  # noqa: ARG001
+    """The ε follows from the mechanism and the unit, and the numbers fit each other."""
+    described, unit, output = fields["mechanism"], fields["unit"], fields["output"]
+    name = described["mechanism"]
+    mechanism = parse_mechanism({name: dict(described["parameters"])})
+    _compare_mechanism(path, mechanism, described)
+    released_s = unit["interval_s"] * unit["window"]
+    stated = {
+        "ε": (fields["epsilon"], promised_epsilon(mechanism, unit)),
+        "δ": (fields["delta"], mechanism.delta),
+        "interval": (output["interval_s"], released_s),
+        "watt-hours": (unit["watt_hours"], unit["l1"] * released_s / SECONDS_PER_HOUR),
+    }
+    for what, (claimed, computed) in stated.items():
+        if not _equal(claimed, computed):
+            raise DataError(
+                f"the receipt of {path} states {what} = {claimed:g}, but its own numbers give "
+                f"{computed:g}."
+            )
+    ordered = unit["largest"] <= unit["l2"] * (1 + TOLERANCE)
+    ordered = ordered and unit["l2"] <= unit["l1"] * (1 + TOLERANCE)
+    if not (ordered and unit["l1"] <= unit["touches"] * unit["largest"] * (1 + TOLERANCE)):
+        raise DataError(f"the receipt of {path} describes a change that cannot be.")
+    span = (utc(output["end"]) - utc(output["start"])).astype(np.int64) / 1e9
+    if output["readings"] > span / output["interval_s"] + 1 + 1e-6:
+        raise DataError(f"the receipt of {path} states more readings than its times allow.")
+    return f"ε = {fields['epsilon']:.4g} follows from the mechanism and the unit of the receipt."
+
+
+def _check_kind(path: Path, data: bytes, fields: dict[str, Any]) -> str:  # noqa: ARG001
+    """The release is not a simulation, whose noise can be repeated."""
+    if fields["kind"] != "release":
+        raise DataError(f"{path} is a {fields['kind']}, not a release; its noise can be repeated.")
+    return "It is a real release, not a simulation."
+
+
+def _compare_mechanism(path: Path, mechanism: Mechanism, described: dict[str, Any]) -> None:
+    """Raise `DataError` if the described noise is not that of its parameters."""
+    for name, value in mechanism.describe().items():
+        if not _equal(described[name], value):
+            raise DataError(
+                f"the receipt of {path} states {name} = {described[name]} of the noise, but its "
+                f"parameters give {value}."
+            )
+
+
+def _read_columns(path: Path, data: bytes) -> tuple[TimeArray, FloatArray]:
+    """The columns timestamp and watts of a released file."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    source = pa.BufferReader(data)
+    try:
+        kind = table_format(path)
+        table = csv.read_csv(source) if kind == "csv" else parquet.read_table(source)
+        times = table["timestamp"].cast(pa.timestamp("ns", tz="UTC"))
+        watts = table["watts"].cast(pa.float64())
+    except (pa.ArrowException, KeyError, InputError):
+        raise DataError(f"{path} has no columns timestamp and watts.") from None
+    if times.null_count or watts.null_count or table.num_columns != 2:
+        raise DataError(f"{path} has other columns or empty cells.")
+    plain = times.cast(pa.timestamp("ns")).to_numpy(zero_copy_only=False)
+    return plain.astype("datetime64[ns]"), watts.to_numpy(zero_copy_only=False)
+
+
+def _read_bytes(path: Path) -> bytes:
+    """The content of a file; raise `DataError` if it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _refuse_constant(name: str) -> float:
+    """Raise for NaN and infinity, which JSON does not have."""
+    raise ValueError(f"{name} is not JSON")
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """True if two values of a receipt are equal; numbers may differ in their last digits."""
+    numbers = (int, float)
+    if isinstance(one, numbers) and isinstance(other, numbers):
+        return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=1e-15)
+    return bool(one == other)
+
+
+def _sentence(path: Path, error: Exception) -> str:
+    """The message of an error of ours, or a sentence for a receipt of the wrong form."""
+    if isinstance(error, HushmeterError):
+        return str(error)
+    return f"the receipt of {path} has a missing or impossible entry ({error})."

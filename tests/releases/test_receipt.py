@@ -1,0 +1,160 @@
+"""Both parts of a receipt, and where the numbers behind the noise come from."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import hushmeter as hm
+from hushmeter.errors import InputError
+from hushmeter.home import LearntFrom
+from hushmeter.privacy.units import unit_epsilon
+from hushmeter.releases.receipt import digest, promised_epsilon
+
+HOME = hm.synth.ready_home("evening")
+TRACE = hm.synth.trace(HOME, 2400, seed=3)
+UNIT = hm.resolve_unit(interval_s=6.0, home=HOME)
+
+
+def learnt_home(start, end, sha256="0f" * 32):
+    kettle = hm.Appliance("kettle", 2087.0, run_s=171.0, source="learnt")
+    return hm.Home([kettle], 11.0, learnt_from=LearntFrom(sha256, start, end))
+
+
+def release_run(home, **options):
+    unit = hm.resolve_unit("appliance", "run", interval_s=6.0, home=home, every="30min")
+    return hm.release(TRACE, hm.calibrate("laplace", 1.0, unit), unit, home=home, **options)
+
+
+def test_the_public_part_is_json():
+    done = hm.release(TRACE, hm.Laplace("0.5", 7200), UNIT, home=HOME, rng=2)
+    fields = json.loads(done.receipt.to_json())
+    assert fields["schema"] == "hushmeter-receipt-2"
+    assert fields["version"] == hm.__version__
+    assert fields["mechanism"]["mechanism"] == "laplace"
+    assert fields["output"]["readings"] == 2400
+    assert fields["output"]["sha256"] == digest(done.trace)
+    assert fields["sources"] == ["typed"]
+    assert fields["file"] is None
+
+
+def test_the_private_part_has_the_account_of_every_appliance():
+    done = hm.release(TRACE, hm.Laplace("0.5", 7200), UNIT, home=HOME, rng=2)
+    kettle = next(a for a in done.private.appliances if a.name == "kettle")
+    assert kettle.run.basic == pytest.approx(kettle.run.readings * kettle.reading.basic, rel=0.05)
+    assert kettle.day.pld < kettle.day.basic
+    text = str(done)
+    assert "protected: whether any one appliance is on (up to 7200 W)" in text
+    assert "best guess, right times out of 100" in text
+    assert "kettle (2100 W)" in text
+    fields = done.private.to_dict(done.receipt)
+    assert fields["schema"] == "hushmeter-private-receipt-1"
+    assert fields["home"]["name"] == HOME.name
+    assert fields["input"]["sha256"] == digest(TRACE)
+
+
+@pytest.mark.parametrize("span", ["reading", "run", "day"])
+@pytest.mark.parametrize("appliance", [None, "washing machine"])
+def test_the_public_part_names_nothing_of_the_home(span, appliance):
+    unit = hm.resolve_unit(
+        "appliance", span, interval_s=6.0, home=HOME, appliance=appliance, every="30min"
+    )
+    done = hm.release(TRACE, hm.calibrate("gaussian", 1.0, unit), unit, home=HOME, rng=0)
+    public = done.receipt.to_json().lower() + str(done.receipt).lower()
+    for name in (*HOME.names, HOME.name):
+        assert name not in public
+    assert digest(TRACE) not in public
+    assert "hours" not in done.receipt.unit["sentence"]
+
+
+def test_the_public_part_is_the_same_for_neighbouring_readings():
+    """Only the digests of the released data may differ."""
+    spike = TRACE.readings.copy()
+    spike[100] += 40.0
+    one, two = (
+        hm.release(trace, hm.calibrate("laplace", 1.0, UNIT), UNIT, home=HOME).receipt.to_dict()
+        for trace in (TRACE, TRACE.replace_readings(spike))
+    )
+    for fields in (one, two):
+        del fields["output"]["sha256"]
+    assert one == two
+
+
+@pytest.mark.parametrize("kind", ["laplace", "staircase", "gaussian"])
+@pytest.mark.parametrize("span", ["reading", "run", "day"])
+def test_the_promised_epsilon_is_that_of_the_calibration(kind, span):
+    unit = hm.resolve_unit("appliance", span, interval_s=6.0, home=HOME, every="30min")
+    mechanism = hm.calibrate(kind, 0.7, unit)
+    done = hm.release(TRACE, mechanism, unit, home=HOME, rng=0)
+    assert done.receipt.epsilon == pytest.approx(0.7, rel=1e-9)
+    assert done.receipt.epsilon >= unit_epsilon(mechanism, unit) * (1 - 1e-12)
+
+
+def test_watts_and_watt_hours_of_a_run():
+    kettle = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], 20.0)
+    done = release_run(kettle)
+    assert done.receipt.unit["watts"] == 2100.0
+    assert done.receipt.unit["watt_hours"] == pytest.approx(105.0)
+    assert done.receipt.unit["l1"] == pytest.approx(210.0)
+
+
+def test_learnt_numbers_are_rounded_up_and_recorded():
+    done = release_run(learnt_home("2023-12-01T00:00:00Z", "2023-12-31T00:00:00Z"))
+    assert done.receipt.sources == ("learnt from other days",)
+    power = done.private.parameters[0]
+    assert power == {
+        "name": "power of the kettle",
+        "value": 2087.0,
+        "used": 2500.0,
+        "unit": "W",
+        "source": "learnt from other days",
+    }
+    assert done.private.parameters[1]["used"] == 200.0
+
+
+def test_a_small_change_of_a_learnt_number_changes_no_noise():
+    """Two homes learnt from days that differ by 40 W in one reading get the same receipt."""
+    span = LearntFrom("0f" * 32, "2023-12-01T00:00:00Z", "2023-12-31T00:00:00Z")
+    receipts = []
+    for watts in (2087.0, 2127.0):
+        kettle = hm.Appliance("kettle", watts, run_s=171.0, source="learnt")
+        done = release_run(hm.Home([kettle], 11.0, learnt_from=span), key=bytes(32))
+        receipts.append(done.receipt.to_dict())
+    assert receipts[0] == receipts[1]
+
+
+@pytest.mark.parametrize(
+    "home",
+    [
+        learnt_home("2024-01-15T00:00:00Z", "2024-01-20T00:00:00Z"),
+        learnt_home("2023-12-01T00:00:00Z", "2023-12-02T00:00:00Z", digest(TRACE)),
+        hm.Home([hm.Appliance("kettle", 2087.0, run_s=171.0, source="learnt")], 11.0),
+    ],
+    ids=["same time", "same readings", "unknown time"],
+)
+def test_numbers_learnt_from_the_same_readings_need_consent(home):
+    with pytest.raises(InputError, match="power of the kettle was learnt from these readings"):
+        release_run(home)
+    assert release_run(home, rng=1).receipt.sources == ("learnt from these readings",)
+    agreed = release_run(home, accept_learnt=True)
+    assert agreed.receipt.sources == ("learnt from these readings",)
+
+
+def test_a_learnt_tolerance_is_rounded_up_too():
+    home = learnt_home("2023-12-01T00:00:00Z", "2023-12-31T00:00:00Z")
+    unit = hm.resolve_unit("fluctuation", interval_s=6.0, home=home)
+    assert unit.largest == 6.25
+    done = hm.release(TRACE, hm.calibrate("laplace", 1.0, unit), unit, home=home)
+    assert done.private.parameters[0]["used"] == 12.5
+    assert done.receipt.sources == ("learnt from other days",)
+
+
+def test_promised_epsilon_counts_what_a_change_touches():
+    unit = {"l1": 100.0, "l2": 60.0, "largest": 50.0, "touches": 3}
+    assert promised_epsilon(hm.Staircase(0.5, 50.0), unit) == pytest.approx(1.5)
+    laplace = hm.Laplace(1.0, 100.0, touches=3)
+    assert promised_epsilon(laplace, unit) == pytest.approx(1.0)
+    assert promised_epsilon(laplace, unit | {"l1": 200.0}) > 1.9
+    assert np.isfinite(promised_epsilon(hm.Gaussian(1.0, 1e-6, 60.0, touches=3), unit))
