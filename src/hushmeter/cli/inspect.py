@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hushmeter.trace import Trace
 
 
-@takes_reader_options(repeats="last")
+@takes_reader_options()
 def inspect(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Any file of readings, or a data set's folder.")

@@ -20,7 +20,7 @@ TOLD = ("time_column", "unit", "tz", "building")
 """What a data set may leave open."""
 
 
-@takes_reader_options(*TOLD, repeats="last")
+@takes_reader_options(*TOLD)
 def learn(
     *,
     dataset: Annotated[

@@ -165,7 +165,7 @@ def cut_segment(
     """
     segment = find_segment(name)
     recording = read_home_recording(
-        _locate(segment, Path(root)), ReadOptions(building=segment.building, repeats="last")
+        _locate(segment, Path(root)), ReadOptions(building=segment.building)
     )
     trace = select_period(recording.trace, segment.start, segment.end)
     learnt = learn_home(trace, denoised=denoised, rule=rule, name=segment.name)

@@ -62,16 +62,12 @@ def align(
     notes.extend(_drops(everything))
     notes.extend(_losses(everything, columns, keep.size))
     trace = _trace(columns, len(mains), keep, start, interval_s, circuits)
-    return Recording(
+    return Recording.of_trace(
         trace,
         format_name,
-        "W",
-        sum(channel.seconds.size + channel.dropped for channel in everything),
-        0,
-        0,
-        "times are UTC or carry their offset",
-        tuple(notes),
-        "metered" if mains else "sum of sub-meters",
+        readings=sum(channel.seconds.size + channel.dropped for channel in everything),
+        notes=tuple(notes),
+        mains="metered" if mains else "sum of sub-meters",
     )
 
 

@@ -1,194 +1,627 @@
-"""Which columns of a table hold the times, the meter and the appliances, and in which unit."""
+"""Which columns of a table hold the times, the meter, its circuits, and what tells series apart.
+
+Columns are chosen by their headers and by whether they hold numbers, times or words. The size of a
+number is never looked at.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hushmeter.checks import FloatArray, IntArray
+from hushmeter.checks import BoolArray, FloatArray
 from hushmeter.errors import DataError, InputError
-from hushmeter.read.dialect import Dialect
-from hushmeter.read.layouts import Layout
+from hushmeter.read import words
 from hushmeter.read.options import ReadOptions
-from hushmeter.read.times import is_written_time
-from hushmeter.trace import iso
+from hushmeter.read.text_table import NUMBER, RawTable
+from hushmeter.read.times import find_zone, read_clock, read_stamps, split_range
+from hushmeter.read.words import Meaning, find_unit, has_word, read_meaning
 
-TIME_COLUMNS = (
-    "timestamp", "time", "datetime", "utc", "unix", "unix_ts", "date_time", "date", "start",
-    "interval_start", "timestamp (utc)", "ts", "local_15min", "localminute",
-)  # fmt: skip
+SAMPLE = 200
 NAMELESS = re.compile(r"column_\d+|Unnamed: \d+")
-NUMBER = re.compile(r"\s*[-+]?\d+(?:[.,]\d*)?(?:[eE][-+]?\d+)?\s*")
-POWER_COLUMNS = ("watts", "power", "mains", "aggregate", "w", "whe", "grid")
-NOT_APPLIANCES = frozenset(
-    {"sum_of_submeters", "main_house_subtotal", "house", "issues", "index", "cost", "price"}
-)
+UNUSED = ("export", "production", "battery", "other")
+POWER_NAMES = ("power", "mains", "aggregate", "main", "grid")
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Names of the columns to be read.
+@dataclass
+class Column:
+    """One column of a table.
 
     Attributes
     ----------
-    time : str
-    value : str or None
-        None: the sum of the appliances.
-    appliances : tuple of str
-    left : tuple of str
-        Columns without a name or without any value, which are left out.
-    unit, stamp : str
-    end : str, optional
-    binary : bool
-        Whether the table is Parquet.
+    name, context : str
+        Its header, and the texts of further header rows above it.
+    data : pyarrow array
+    decimal : str
+        The decimal mark of numbers that are text.
+    kind : str
+        time, date, clock, range, number, text or empty.
+    aware : bool
+        For times: whether they carry their zone.
     """
 
-    time: str
-    value: str | None
-    appliances: tuple[str, ...]
-    unit: str
+    name: str
+    context: str
+    data: Any
+    decimal: str
+    kind: str = "text"
+    aware: bool = False
+
+    @cached_property
+    def meaning(self) -> Meaning:
+        """What its header says."""
+        return read_meaning(self.name, self.context)
+
+    @property
+    def role(self) -> str:
+        """For times: "start", "end", "other" (such as a date of revision) or "plain"."""
+        if has_word(self.name, words.OTHER_TIMES):
+            return "other"
+        if has_word(self.name, words.ENDS):
+            return "end"
+        return "start" if has_word(self.name, words.STARTS) else "plain"
+
+    def numbers(self, path: Path) -> FloatArray:
+        """Its values; NaN where a cell is empty.
+
+        Raises
+        ------
+        DataError
+            If cells are no numbers, or infinite.
+        """
+        values, odd = to_numbers(self.data, self.decimal)
+        if odd:
+            row, text = odd[0]
+            number_like = any(NUMBER.fullmatch(t) for _, t in odd)
+            if number_like or len(odd) > 0.05 * len(self.data):
+                raise DataError(
+                    f"{path}: column {self.name!r} is not numbers, but for example {text[:40]!r} "
+                    f"in row {row}; write 1234.5, or name the meter's column (--value-column)."
+                )
+        if np.isinf(values).any():
+            row = int(np.argmax(np.isinf(values)))
+            raise DataError(f"{path}: column {self.name!r} is {values[row]} in row {row}.")
+        return values
+
+
+@dataclass
+class TimePlan:
+    """Columns of the times.
+
+    Attributes
+    ----------
+    date : Column or None
+        Dates, or complete times; for a range the column of both ends.
+    clock : Column or None
+        Time of day, or the number of an interval in the day, that belongs to `date`.
+    end_date, end_clock : Column or None
+        The same for the end of the interval.
+    stamp : {"start", "end"}
+    zone : str or None
+        Zone that a header names.
+    """
+
+    date: Column
+    clock: Column | None = None
+    end_date: Column | None = None
+    end_clock: Column | None = None
     stamp: str = "start"
-    end: str | None = None
-    binary: bool = False
-    left: tuple[str, ...] = ()
+    zone: str | None = None
+
+    @property
+    def names(self) -> set[str]:
+        """Names of all its columns."""
+        parts = (self.date, self.clock, self.end_date, self.end_clock)
+        return {part.name for part in parts if part is not None}
 
 
-def plan_columns(
-    table: Any,
-    layout: Layout | None,
-    options: ReadOptions,
-    path: Path,
-    *,
-    homes: bool,
-    dialect: Dialect | None,
-) -> Plan:
-    """Columns by the layout, by the options, or by their names."""
-    names = {name.lower(): name for name in reversed(table.column_names)}
-    if layout is not None:
-        return _by_layout(names, layout, table.column_names)
-    if dialect is not None and not dialect.has_header and len(names) == 2:
-        time, value = table.column_names
-        return Plan(time, value, (), options.unit or "W")
-    written = [n for n in table.column_names if is_written_time(table.column(n))]
-    usual = TIME_COLUMNS if len(written) != 1 else (*TIME_COLUMNS, written[0].lower())
-    time = _find(names, options.time_column, usual, path, "time")
-    value = _find_power(names, options, path, time, homes)
-    appliances, left = _appliances(table, time, value, options)
-    if value is None and not appliances:
-        raise DataError(f"{path} has neither a power column nor appliance columns.")
-    unit = "W" if value is None else unit_of(value) or "W"
-    return Plan(time, value, appliances, unit, binary=dialect is None, left=left)
+@dataclass
+class Plan:
+    """What is read from which column.
+
+    Attributes
+    ----------
+    time : TimePlan
+    values : tuple of Column
+        Columns that are added up to the meter's reading; empty for the sum of the circuits.
+    circuits : tuple of Column
+    unit : str or None
+        Unit of the values, as a header or an option states it.
+    assumed : bool
+        True if the unit is only the custom of a column's name.
+    counter : bool
+        True if a header or an option states that the values are those of a counter.
+    need_all : bool
+        True if a reading lacks when one of `values` does (phases); tariffs may be empty.
+    keys : tuple of Column
+        Columns of words that may tell series apart.
+    notes : list of str
+    """
+
+    time: TimePlan
+    values: tuple[Column, ...]
+    circuits: tuple[Column, ...] = ()
+    unit: str | None = None
+    assumed: bool = False
+    counter: bool = False
+    need_all: bool = False
+    keys: tuple[Column, ...] = ()
+    notes: list[str] = field(default_factory=list)
 
 
-def unit_of(name: str) -> str | None:
-    """The unit a column is named after: "Usage (kWh)" → kWh."""
-    words = re.split(r"[^a-z]+", name.lower())
-    units = {"kwh": "kWh", "wh": "Wh", "kw": "kW", "w": "W", "watts": "W", "watt": "W"}
-    return next((units[word] for word in reversed(words) if word in units), None)
+def to_numbers(data: Any, decimal: str) -> tuple[FloatArray, list[tuple[int, str]]]:
+    """A column as float64 with NaN for empty cells, and the cells that are no numbers.
 
-
-def numbers(table: Any, name: str, times: IntArray, path: Path, strict: bool) -> FloatArray:
-    """A column as float64; a missing or infinite value is refused (or NaN, unless `strict`)."""
+    Text is read with the decimal mark of the file; the other mark, blanks and apostrophes may
+    separate thousands.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    column = table.column(name)
-    kind = column.type
-    if pa.types.is_null(kind) or pa.types.is_decimal(kind):
-        column = column.cast(pa.float64())
-    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        raise DataError(
-            f"{path}: column {name!r} is not numbers{_example(column)}; write 1234.5, or name only "
-            "the meter's column (--value-column)."
+    kind = data.type
+    if pa.types.is_null(kind):
+        return np.full(len(data), np.nan), []
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+        if not (numeric or pa.types.is_decimal(kind)):
+            found = [(i, str(v.as_py())) for i, v in enumerate(data) if v.is_valid]
+            return np.full(len(data), np.nan), found
+        values: FloatArray = np.asarray(data.cast(pa.float64()).to_numpy(), dtype=np.float64)
+        return values, []
+    text = pc.replace_substring_regex(data.cast(pa.string()), "[\\s\u00a0\u202f']", "")
+    other = "." if decimal == "," else ","
+    point, mark = re.escape(decimal), re.escape(other)
+    pattern = rf"^[-+]?(?:[1-9]\d{{0,2}}(?:{mark}\d{{3}})+|\d*)(?:{point}\d*)?(?:[eE][-+]?\d+)?$"
+    good = pc.and_(pc.match_substring_regex(text, pattern), pc.match_substring_regex(text, r"\d"))
+    plain = pc.replace_substring(pc.replace_substring(text, other, ""), decimal, ".")
+    numbers = pc.if_else(good, plain, None).cast(pa.float64())
+    values = np.asarray(numbers.to_numpy(), dtype=np.float64)
+    bad = pc.and_(pc.invert(good), pc.is_valid(data)).fill_null(False)
+    rows = np.flatnonzero(np.asarray(bad.to_numpy(), dtype=np.bool_)).tolist()
+    return values, [(row, str(data[row].as_py())) for row in rows]
+
+
+def classify(raw: RawTable, path: Path) -> list[Column]:
+    """The columns of a table, with what they hold."""
+    columns = []
+    for i, name in enumerate(raw.data.column_names):
+        column = Column(
+            name, raw.context[i] if raw.context else "", raw.data.column(i), raw.decimal
         )
-    if strict and column.null_count:
-        row = pc.index(pc.is_null(column), True).as_py()
-        raise DataError(
-            f"{path}: column {name!r} has no value in row {row} ({_at(times, row)}); "
-            "delete the row: a missing reading is a gap."
-        )
-    values: FloatArray = column.to_numpy().astype(np.float64, copy=False)
-    infinite = ~np.isfinite(values) if strict else np.isinf(values)
-    if infinite.any():
-        row = int(np.argmax(infinite))
-        raise DataError(
-            f"{path}: column {name!r} is {values[row]} in row {row} ({_at(times, row)})."
-        )
-    return values
+        column.kind = _kind(column, path)
+        columns.append(column)
+    return columns
 
 
-def _by_layout(names: dict[str, str], layout: Layout, columns: list[str]) -> Plan:
-    time, value = names[layout.time], names[layout.value]
-    appliances: tuple[str, ...] = ()
-    if layout.ignore is not None:
-        skip = layout.ignore | NOT_APPLIANCES | {layout.time, layout.value}
-        appliances = tuple(name for name in columns if name.lower() not in skip)
-    end = None if layout.end is None else names[layout.end]
-    return Plan(time, value, appliances, layout.unit, layout.stamp, end)
+def _kind(column: Column, path: Path) -> str:
+    from pyarrow import types
+
+    data = column.data
+    if data.null_count == len(data) or types.is_null(data.type):
+        return "empty"
+    if types.is_date(data.type):
+        return "date"
+    if types.is_time(data.type):
+        return "clock"
+    if types.is_timestamp(data.type):
+        column.aware = data.type.tz is not None
+        return "date" if read_stamps(data, path).dates_only else "time"
+    if types.is_integer(data.type) or types.is_floating(data.type) or types.is_decimal(data.type):
+        return "number"
+    if not (types.is_string(data.type) or types.is_large_string(data.type)):
+        return "text"
+    return _text_kind(column, path)
 
 
-def _find(
-    names: dict[str, str], asked: str | None, usual: tuple[str, ...], path: Path, kind: str
-) -> str:
-    found = ", ".join(list(names.values())[::-1][:20])
-    if asked is not None:
-        if asked.strip().lower() not in names:
-            raise InputError(f"{path} has no column {asked!r} (found: {found}).")
-        return names[asked.strip().lower()]
-    for name in usual:
-        if name in names:
-            return names[name]
-    raise DataError(
-        f"{path} has no {kind} column: name one of its columns {usual[0]!r}, or say which it is "
-        f"with --{'time' if kind == 'time' else 'value'}-column "
-        f"(found: {found})."
-    )
+def _text_kind(column: Column, path: Path) -> str:
+    """What a column of text holds, by a sample of its cells."""
+    data = column.data.drop_null()
+    sample = data.slice(0, SAMPLE)
+    values, odd = to_numbers(sample, column.decimal)
+    if len(odd) <= 0.1 * len(sample) and np.isfinite(values).any():
+        return "number"
+    if read_clock(sample) is not None:
+        return "clock"
+    if split_range(sample) is not None:
+        return "range"
+    try:
+        stamps = read_stamps(sample, path)
+    except DataError:
+        return "text"
+    if stamps.good.sum() < 0.9 * len(sample):
+        return "text"
+    column.aware = stamps.aware
+    return "date" if stamps.dates_only else "time"
 
 
-def _find_power(
-    names: dict[str, str], options: ReadOptions, path: Path, time: str, homes: bool
-) -> str | None:
-    """The meter's column: as asked, by its usual names, or the only one named after a unit."""
-    usual = [name for name in POWER_COLUMNS if name in names and names[name] != time]
-    if options.value_column is not None or usual:
-        return _find(names, options.value_column, tuple(usual), path, "power")
-    named = [name for name in names.values() if name != time and unit_of(name) is not None]
-    if len(named) == 1:
-        return named[0]
-    if homes:
-        return None
-    return _find(names, None, POWER_COLUMNS, path, "power")
+def plan_times(columns: Sequence[Column], options: ReadOptions, path: Path) -> TimePlan:
+    """Find the columns of the times.
 
-
-def _appliances(
-    table: Any, time: str, value: str | None, options: ReadOptions
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Every other column with a name and a value, and those without one.
-
-    None if the meter's column was picked by hand.
+    Raises
+    ------
+    InputError
+        If a column that an option names does not exist.
+    DataError
+        If no column holds times.
     """
+    if options.time_column is not None:
+        chosen = find_named(columns, options.time_column, path)
+        return _with_partners(chosen, columns)
+    candidates = [(_rank(column, columns), i) for i, column in enumerate(columns)]
+    candidates = [(rank, i) for rank, i in candidates if rank is not None]
+    if not candidates:
+        found = ", ".join(c.name for c in columns[:20])
+        raise DataError(
+            f"{path} has no time column: name one of its columns 'timestamp', or state which it is "
+            f"with --time-column (found: {found})."
+        )
+    return _with_partners(columns[min(candidates)[1]], columns)
+
+
+def _rank(column: Column, columns: Sequence[Column]) -> tuple[int, bool] | None:
+    """How well a column suits as the time of a reading; None if it does not."""
+    role = column.role
+    rank: int | None = None
+    if column.kind == "time":
+        rank = {"start": 0, "plain": 1, "end": 4, "other": 7}[role]
+    elif column.kind == "range":
+        whole = read_clock(_range_start(column)) is None
+        rank = 1 if whole else None
+    elif column.kind == "date":
+        partner = _clock_of(column, columns, "start") or _clock_of(column, columns, "end")
+        rank = (2 if partner else 5) + (role == "end") + 2 * (role == "other")
+    elif is_unix(column):
+        rank = {"start": 0, "plain": 1, "end": 4, "other": 7}[role]
+    return None if rank is None else (rank, not (column.aware or is_unix(column)))
+
+
+def _range_start(column: Column) -> Any:
+    ends = split_range(column.data.drop_null().slice(0, SAMPLE))
+    assert ends is not None
+    return ends[0]
+
+
+def is_unix(column: Column) -> bool:
+    """True for numbers under a header of times, such as unix_ts."""
+    return column.kind == "number" and (
+        has_word(column.name, words.STAMPS) and column.meaning.unit is None
+        and not is_number_of_day(column)
+    )  # fmt: skip
+
+
+def is_number_of_day(column: Column) -> bool:
+    """True for whole numbers up to 300 under a header such as Hour or Period."""
+    if column.kind != "number" or not has_word(column.name, words.NUMBERS_OF_DAY):
+        return False
+    values, odd = to_numbers(column.data, column.decimal)
+    known = values[np.isfinite(values)]
+    whole = known.size > 0 and not odd and bool((known == np.floor(known)).all())
+    return whole and float(known.min()) >= 0 and float(known.max()) <= 300
+
+
+def _with_partners(chosen: Column, columns: Sequence[Column]) -> TimePlan:
+    """The time plan around a column: its clock, and the end of the interval."""
+    zone = find_zone(f"{chosen.name} {chosen.context}") or _zone_column(columns)
+    if chosen.kind == "date":
+        side = "end" if chosen.role == "end" else "start"
+        clock = _clock_of(chosen, columns, side)
+        if clock is None and side == "start":
+            clock = _clock_of(chosen, columns, "end")
+            if clock is not None:
+                return TimePlan(chosen, clock, stamp="end", zone=zone)
+        if side == "end":
+            return TimePlan(chosen, clock, stamp="end", zone=zone)
+        end_date = next((c for c in columns if c.kind == "date" and c.role == "end"), None)
+        end_clock = None if clock is None else _clock_of(end_date or chosen, columns, "end")
+        if end_clock is clock or (clock is not None and end_clock is None):
+            end_date = end_clock = None
+        if end_clock is not None and end_date is None:
+            end_date = chosen
+        return TimePlan(chosen, clock, end_date, end_clock, "start", zone)
+    if chosen.role == "end":
+        return TimePlan(chosen, stamp="end", zone=zone)
+    end = None
+    if chosen.kind == "time":
+        end = next((c for c in columns if c.kind == "time" and c.role == "end"), None)
+    return TimePlan(chosen, None, end, None, "start", zone)
+
+
+def _clock_of(date: Column, columns: Sequence[Column], side: str) -> Column | None:
+    """The time of day that belongs to a date: of the start, or of the end."""
+    del date
+    clocks = [c for c in columns if c.kind == "clock" or _is_clock_range(c) or is_number_of_day(c)]
+    if side == "end":
+        return next((c for c in clocks if c.role == "end"), None)
+    starts = [c for c in clocks if c.role == "start"] or [c for c in clocks if c.role == "plain"]
+    return starts[0] if starts else None
+
+
+def _is_clock_range(column: Column) -> bool:
+    return column.kind == "range" and read_clock(_range_start(column)) is not None
+
+
+def _zone_column(columns: Sequence[Column]) -> str | None:
+    """The zone in a column that says it in every row."""
+    for column in columns:
+        if column.kind == "text" and has_word(column.name.replace(" ", ""), words.ZONES):
+            found = {str(v.as_py()) for v in column.data.unique() if v.is_valid}
+            if len(found) == 1:
+                return find_zone(found.pop())
+    return None
+
+
+def find_named(columns: Sequence[Column], asked: str, path: Path) -> Column:
+    """The column that an option names."""
+    wanted = asked.strip().lower()
+    for column in columns:
+        if column.name.strip().lower() == wanted:
+            return column
+    found = ", ".join(c.name for c in columns[:20])
+    raise InputError(f"{path} has no column {asked!r} (found: {found}).")
+
+
+def plan_columns(
+    raw: RawTable, columns: Sequence[Column], options: ReadOptions, path: Path, *, homes: bool
+) -> Plan:
+    """Choose the columns of a table by their headers.
+
+    Parameters
+    ----------
+    raw : RawTable
+    columns : sequence of Column
+    options : ReadOptions
+    path : Path
+    homes : bool
+        True if a table without a meter gets the sum of its circuits.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    DataError
+        If the choice is not clear; the message names the option that makes it clear.
+    """
+    time = plan_times(columns, options, path)
+    if not raw.has_header:
+        return _headerless(columns, time, options, path)
+    numbers = [
+        c for c in columns
+        if c.kind == "number" and c.name not in time.names and not _is_key(c)
+        and not (is_number_of_day(c) and c.meaning.unit is None) and not is_unix(c)
+    ]  # fmt: skip
+    keys = tuple(c for c in columns if c.name not in time.names and _is_key(c))
+    _refuse_inverter(raw, numbers, path)
     if options.value_column is not None:
-        return (), ()
-    skip = NOT_APPLIANCES | {time.lower(), (value or "").lower()}
-    others = [name for name in table.column_names if name.lower() not in skip]
-    left = tuple(
-        name
-        for name in others
-        if NAMELESS.fullmatch(name) or table.column(name).null_count == table.num_rows
+        chosen = find_named(columns, options.value_column, path)
+        _refuse_named(chosen, numbers, path)
+        plan = Plan(time, (chosen,), keys=keys)
+    else:
+        plan = _choose(numbers, time, path, homes=homes)
+        plan.keys = keys
+    return _with_unit(plan, raw, options)
+
+
+def _headerless(
+    columns: Sequence[Column], time: TimePlan, options: ReadOptions, path: Path
+) -> Plan:
+    others = [c for c in columns if c.kind == "number" and c.name not in time.names]
+    if options.value_column is not None:
+        others = [find_named(columns, options.value_column, path)]
+    if len(others) != 1:
+        raise DataError(
+            f"{path} has no header and {len(others)} columns of numbers: add a header, or name the "
+            "meter's column (--value-column column_1)."
+        )
+    channel = re.fullmatch(r"(?:channel_\d+|mains)\.dat", path.name)
+    return Plan(
+        time, (others[0],), unit=options.unit or ("W" if channel else None),
+        counter=bool(options.is_counter),
+    )  # fmt: skip
+
+
+def _is_key(column: Column) -> bool:
+    """True for words, and for numbers that name a meter."""
+    if column.kind == "text":
+        return not NAMELESS.fullmatch(column.name)
+    unitless = column.meaning.unit is None and column.meaning.flow not in ("import", "use")
+    return column.kind == "number" and unitless and _names_meter(column)
+
+
+def _names_meter(column: Column) -> bool:
+    from pyarrow import types
+
+    whole = types.is_integer(column.data.type) or types.is_string(column.data.type)
+    return whole and has_word(column.name, words.METERS) and not column.meaning.mains
+
+
+def _refuse_inverter(raw: RawTable, numbers: Sequence[Column], path: Path) -> None:
+    """Refuse the file of a solar inverter, which does not see what a home uses."""
+    texts = [*raw.preamble, *(f"{c.context} {c.name}" for c in numbers)]
+    if not any(has_word(text, words.INVERTERS) for text in texts):
+        return
+    if any(has_word(c.name, "import purchas consum fromgrid verbruik verbrauch") for c in numbers):
+        return
+    raise DataError(
+        f"{path} is the file of a solar inverter: it shows what was produced, not what the home "
+        "used; give the file of the meter."
     )
-    return tuple(name for name in others if name not in left), left
 
 
-def _example(column: Any) -> str:
-    """The first value that is no number, or at least not written as one."""
-    values = [(row, str(value.as_py())) for row, value in enumerate(column) if value.is_valid]
-    odd = next((found for found in values if not NUMBER.fullmatch(found[1])), values[0])
-    return f", but for example {odd[1][:40]!r} in row {odd[0]}"
+def _refuse_named(chosen: Column, numbers: Sequence[Column], path: Path) -> None:
+    """Refuse a column that is named by an option, but is no consumption."""
+    meaning = chosen.meaning
+    source = words.find_source(f"{chosen.context} {chosen.name}")
+    if source is not None:
+        raise DataError(f"{path}: column {chosen.name!r} is {source}, not electricity.")
+    if meaning.flow in ("export", "production"):
+        raise DataError(
+            f"{path}: column {chosen.name!r} is what was {_words(meaning.flow)}, not what the home "
+            "used."
+        )
+    exports = [c for c in numbers if c.meaning.flow == "export"]
+    if exports and meaning.flow in ("", "net") and meaning.part == "total":
+        raise DataError(
+            f"{path}: column {chosen.name!r} is a total beside what was fed into the grid "
+            f"({exports[0].name}), so it may be a balance: leave --value-column out."
+        )
 
 
-def _at(times: IntArray, row: int) -> str:
-    return iso(np.datetime64(int(times[row]), "ns"))
+def _words(flow: str) -> str:
+    return {"export": "fed into the grid", "production": "produced (solar or other generation)",
+            "battery": "exchanged with a battery", "net": "a balance",
+            "other": "something else"}[flow]  # fmt: skip
+
+
+def _choose(numbers: Sequence[Column], time: TimePlan, path: Path, *, homes: bool) -> Plan:
+    """The meter's columns and the circuits, by the headers of all columns of numbers."""
+    wanted = [c for c in numbers if c.meaning.flow not in UNUSED and not NAMELESS.fullmatch(c.name)]
+    unused = [c.name for c in numbers if c not in wanted]
+    notes = [f"Columns that are no use of electricity: {', '.join(unused[:12])}."] if unused else []
+    if not wanted:
+        raise DataError(_nothing_wanted(numbers, path))
+    group = _best_group(wanted)
+    values, need_all = _reduce(group)
+    if values is None:
+        values, circuits = _mains_and_circuits(group, wanted)
+        if values is None and homes:
+            plain = tuple(c for c in wanted if c.meaning.part != "total")
+            return Plan(time, (), plain, notes=notes)
+        if values is None:
+            named = ", ".join(repr(c.name) for c in group[:12])
+            raise DataError(
+                f"{path} has no power column that is clearly that of the meter: it may be {named}; "
+                "name it (--value-column)."
+            )
+        return Plan(time, values, circuits, notes=notes)
+    if len(values) > 1:
+        notes.append(f"Added up: {', '.join(c.name for c in values)}.")
+    circuits = _circuits(values, [c for c in wanted if c not in values])
+    left = [c.name for c in wanted if c not in values and c not in circuits]
+    if left:
+        notes.append(f"Left out: {', '.join(left[:12])}.")
+    return Plan(time, values, circuits, need_all=need_all, notes=notes)
+
+
+def _nothing_wanted(numbers: Sequence[Column], path: Path) -> str:
+    if not numbers:
+        return f"{path} has no column of numbers besides its times."
+    for column in numbers:
+        source = words.find_source(f"{column.context} {column.name}")
+        if source is not None:
+            return f"{path} holds {source} ({column.name!r}), not electricity."
+    first = numbers[0]
+    return (
+        f"{path} has no power column: {first.name!r} is {_words(first.meaning.flow)}, not what the "
+        "home used; if it is the meter after all, name it (--value-column)."
+    )
+
+
+def _best_group(wanted: Sequence[Column]) -> list[Column]:
+    """Columns of the direction and measure that describe the home best."""
+    has_net = [c for c in wanted if c.meaning.flow != "net"] or list(wanted)
+    mains = [c for c in has_net if c.meaning.mains]
+    stated = [c for c in has_net if c.meaning.flow in ("import", "use")]
+    pool = has_net
+    if stated and not (mains and not any(c.meaning.generic for c in stated)):
+        imports = [c for c in stated if c.meaning.flow == "import"]
+        # Beside solar panels, use and import differ; elsewhere they are two words for one thing.
+        pool = imports if imports and len(imports) < len(stated) and _are_apart(stated) else stated
+    elif mains:
+        pool = mains
+    intervals = [c for c in pool if not c.meaning.counter]
+    pool = intervals or pool
+    energies = [c for c in pool if (c.meaning.unit or "").lower().endswith("wh")]
+    if energies and len(energies) < len(pool) and stated:
+        pool = energies
+    return pool
+
+
+def _are_apart(stated: Sequence[Column]) -> bool:
+    """True if import and use are separate columns of the same measure."""
+    return len({c.meaning.counter for c in stated}) == 1
+
+
+def _reduce(group: Sequence[Column]) -> tuple[tuple[Column, ...] | None, bool]:
+    """The columns to add up, and whether all are needed; None if the choice is not clear."""
+    if len(group) == 1:
+        return (group[0],), False
+    totals = [c for c in group if c.meaning.part == "total"]
+    parts = [c for c in group if c.meaning.part in ("tariff", "phase")]
+    if len(totals) == 1 and len(parts) == len(group) - 1:
+        return (totals[0],), False
+    mains = [c for c in group if c.meaning.mains]
+    phases = [c for c in group if c.meaning.part == "phase"]
+    if mains and len(mains) < len(group):
+        return _reduce(mains)
+    if len(phases) == len(group):
+        return tuple(phases), True
+    tariffs = [c for c in group if c.meaning.part == "tariff"]
+    if len(tariffs) == len(group) and len({_stem(c.name) for c in tariffs}) == 1:
+        return tuple(tariffs), False
+    return None, False
+
+
+def _stem(name: str) -> str:
+    """A name without its tariff: columns to be added differ in nothing else."""
+    kept = [w for w in words.split_words(name) if not has_word(w, words.TARIFF) and not w.isdigit()]
+    return " ".join(kept)
+
+
+def _mains_and_circuits(
+    group: Sequence[Column], wanted: Sequence[Column]
+) -> tuple[tuple[Column, ...] | None, tuple[Column, ...]]:
+    """The one column with a general name is the meter, and the others are circuits."""
+    general = [c for c in group if c.meaning.generic and c.meaning.part != "total"]
+    if len(general) != 1:
+        return None, ()
+    return (general[0],), _circuits((general[0],), [c for c in wanted if c is not general[0]])
+
+
+def _circuits(values: Sequence[Column], others: Sequence[Column]) -> tuple[Column, ...]:
+    """Columns of circuits: of the meter's own unit, or plain names beside power.
+
+    A number without a unit beside an energy may be anything, so it is left out.
+    """
+    unit = values[0].meaning.unit
+    power = unit is None or not unit.lower().endswith("wh")
+    found = []
+    for column in others:
+        meaning = column.meaning
+        plain = meaning.flow == "" and not meaning.mains and not meaning.counter
+        same = meaning.unit == unit if meaning.unit is not None else power
+        if plain and same and meaning.part not in ("total", "tariff") and not meaning.generic:
+            found.append(column)
+    return tuple(found)
+
+
+def _with_unit(plan: Plan, raw: RawTable, options: ReadOptions) -> Plan:
+    """The plan with its unit, and whether the values are those of a counter."""
+    columns = plan.values or plan.circuits
+    stated = {c.meaning.unit for c in columns}
+    unit = options.unit or (next(iter(stated)) if len(stated) == 1 else None)
+    assumed = False
+    if unit is None and raw.preamble:
+        units = {find_unit(line) for line in raw.preamble} - {None}
+        unit = units.pop() if len(units) == 1 else None
+    if unit is None and len(columns) == 1 and columns[0].name.lower() in POWER_NAMES:
+        unit, assumed = "W", True
+    if unit is None and not plan.values:
+        unit, assumed = "W", True
+    counter = options.is_counter
+    if counter is None:
+        counter = bool(plan.values) and all(c.meaning.counter for c in plan.values)
+    return replace(plan, unit=unit, assumed=assumed, counter=counter)
+
+
+def missing_rows(columns: Sequence[FloatArray], need_all: bool) -> BoolArray:
+    """Rows without a reading: one value lacks (phases), or all lack (tariffs)."""
+    lacks = np.column_stack([~np.isfinite(column) for column in columns])
+    return np.asarray(lacks.any(axis=1) if need_all else lacks.all(axis=1), dtype=np.bool_)

@@ -62,7 +62,7 @@ def read_dsmr(path: Path, options: ReadOptions) -> Series:
         FORMAT,
         "kW",
         1000.0,
-        lenient=options.repeats != "refuse",
+        repeats="last",
         found=found,
         clock_changes="local times with their season (W, S)",
         notes=notes,

@@ -294,7 +294,7 @@ def _series(
         durations=durations,
         interval_s=length,
         stamp=options.stamp or "start",
-        lenient=options.repeats != "refuse",
+        repeats="last",
         notes=notes,
     )
 

@@ -195,7 +195,7 @@ def _energy_series(
         *unit_factor(options.unit or "kWh"),
         tuple(devices),
         power,
-        lenient=options.repeats != "refuse",
+        repeats="last",
         found=int(there.size),
         notes=notes,
     )

@@ -1,9 +1,13 @@
-"""Known layouts of tables: a file is recognised by the names of its columns."""
+"""Known layouts of tables: what the columns of a certain source mean and the file does not say.
+
+A layout is recognised by the names of its columns. General rules read most files; a layout is
+needed only for what no header states: a zone, a counter, end stamps, the meaning of a code.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hushmeter.errors import DataError
@@ -13,27 +17,40 @@ Prepare = Callable[[Any, list[str]], Any]
 
 @dataclass(frozen=True)
 class Layout:
-    """A known shape of table.
+    """A known layout.
 
     Attributes
     ----------
     format : str
+        Name of the format.
     needs : frozenset of str
-        Columns (lower case) by which it is known.
-    time, value : str
-        Columns (lower case) of the times and of the meter.
-    unit : str
+        Columns (lower case) by which the layout is recognised.
+    time : str
+        Column (lower case) of the times.
+    values : tuple of str
+        Columns (lower case) that are added up to the reading of the meter.
+    unit : str, optional
+        Unit of the values; None if the file or the user states it.
+    end : str, optional
+        Column of the end of the interval.
     stamp : {"start", "end"}
-    register : bool
-        Whether the values are what a meter that counts up shows.
+    counter : bool
+        True if the values are those of a counter.
+    step : float, optional
+        Step of the counter or the readings, in `unit`.
     tz : str, optional
         Zone of times that carry none.
-    end : str, optional
-        Column of the interval's end.
-    building : str, optional
-        Column that tells homes apart.
+    meter : str, optional
+        Column that tells homes or meters apart.
+    keep : dict
+        Column → beginnings of the values (lower case) whose rows are read.
+    circuits : bool
+        True if the other columns of numbers are circuits, except those in `ignore`.
     ignore : frozenset of str
-        Columns (lower case) that are no appliance; None if no column is one.
+    country : str
+        Where the source is used, for the documentation.
+    verified : bool
+        True if the layout was checked on a real file, False if on a made-up one only.
     prepare : callable, optional
         (table, notes) → table, for what only this format needs.
     """
@@ -41,215 +58,23 @@ class Layout:
     format: str
     needs: frozenset[str]
     time: str
-    value: str
-    unit: str = "W"
-    stamp: str = "start"
-    register: bool = False
-    tz: str | None = None
+    values: tuple[str, ...]
+    unit: str | None = None
     end: str | None = None
-    building: str | None = None
-    ignore: frozenset[str] | None = None
+    stamp: str = "start"
+    counter: bool = False
+    step: float | None = None
+    tz: str | None = None
+    meter: str | None = None
+    keep: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    circuits: bool = False
+    ignore: frozenset[str] = frozenset()
+    country: str = ""
+    verified: bool = False
     prepare: Prepare | None = None
 
 
-def _only_import(table: Any, notes: list[str]) -> Any:
-    """ESB: rows of import, in watts whichever of kW and kWh the file has."""
-    import pyarrow.compute as pc
-
-    column = next(name for name in table.column_names if name.lower() == "read type")
-    kinds = [str(kind) for kind in pc.unique(table.column(column)).to_pylist()]
-    wanted = [kind for kind in kinds if "import" in kind.lower()]
-    if not wanted:
-        raise DataError(f"an ESB file without import rows (read types: {', '.join(kinds[:5])}).")
-    chosen = next((kind for kind in wanted if "kwh" in kind.lower()), wanted[0])
-    left = [kind for kind in kinds if kind != chosen]
-    if left:
-        notes.append(f"Rows of {', '.join(left)} were left out.")
-    unit = "kWh" if "kwh" in chosen.lower() else "kW"
-    notes.append(f"Read type {chosen!r}: values in {unit}.")
-    rows = table.filter(pc.equal(table.column(column), chosen))
-    return rows.replace_schema_metadata({"unit": unit})
-
-
-def _refuse_gas(table: Any, notes: list[str]) -> Any:  # noqa: ARG001
-    raise DataError("a gas export (cubic metres); give the electricity export.")
-
-
-HALF_HOURLY = (
-    Layout(
-        "Octopus half-hourly CSV",
-        frozenset({"consumption (kwh)", "start", "end"}),
-        "start",
-        "consumption (kwh)",
-        "kWh",
-        end="end",
-        tz="Europe/London",
-    ),
-    Layout(
-        "n3rgy half-hourly CSV",
-        frozenset({"timestamp (utc)", "energyconsumption (kwh)"}),
-        "timestamp (utc)",
-        "energyconsumption (kwh)",
-        "kWh",
-        stamp="end",
-        tz="UTC",
-    ),
-    Layout(
-        "n3rgy half-hourly CSV",
-        frozenset({"timestamp (utc)", "energyconsumption (m3)"}),
-        "timestamp (utc)",
-        "energyconsumption (m3)",
-        prepare=_refuse_gas,
-    ),
-    Layout(
-        "ESB Networks half-hourly CSV",
-        frozenset({"read value", "read type", "read date and end time"}),
-        "read date and end time",
-        "read value",
-        "kW",
-        stamp="end",
-        tz="Europe/Dublin",
-        prepare=_only_import,
-    ),
-)
-
-
-TARIFFS = ("import t1 kwh", "import t2 kwh")
-
-
-def _add_tariffs(table: Any, notes: list[str]) -> Any:
-    import pyarrow.compute as pc
-
-    names = {name.lower(): name for name in table.column_names}
-    low, normal = (names[tariff] for tariff in TARIFFS)
-    total = pc.add(table.column(low), table.column(normal))
-    notes.append(f"{low} and {normal} were added; what was fed into the grid is not counted.")
-    return table.set_column(table.column_names.index(normal), normal, total)
-
-
-HOMEWIZARD = (
-    Layout(
-        "HomeWizard P1 CSV",
-        frozenset({"time", *TARIFFS}),
-        "time",
-        TARIFFS[1],
-        "kWh",
-        register=True,
-        tz="Europe/Amsterdam",
-        prepare=_add_tariffs,
-    ),
-)
-
-
-def _count_issues(table: Any, notes: list[str]) -> Any:
-    import pyarrow.compute as pc
-
-    for name in table.column_names:
-        if name.lower() == "issues":
-            count = int(pc.sum(pc.cast(table.column(name), "int64")).as_py() or 0)
-            if count:
-                notes.append(f"{count} rows are marked: the sub-meters exceed the aggregate there.")
-    return table
-
-
-REFIT = (
-    Layout(
-        "REFIT CSV",
-        frozenset({"unix", "aggregate", "appliance1"}),
-        "unix",
-        "aggregate",
-        ignore=frozenset({"time", "issues"}),
-        prepare=_count_issues,
-    ),
-    Layout(
-        "REFIT table",
-        frozenset({"timestamp", "aggregate", "appliance1"}),
-        "timestamp",
-        "aggregate",
-        building="house",
-        ignore=frozenset({"issues", "house"}),
-        prepare=_count_issues,
-    ),
-)
-
-
-PECAN_STREET_IGNORE = frozenset(
-    {"dataid", "solar", "solar2", "leg1v", "leg2v", "battery1", "car_use", "gen", "use", "grid"}
-)
-
-
-def _pecan_street_layout(time: str, value: str) -> Layout:
-    return Layout(
-        "Pecan Street CSV",
-        frozenset({"dataid", time, value}),
-        time,
-        value,
-        "kW",
-        tz="America/Chicago",
-        building="dataid",
-        ignore=PECAN_STREET_IGNORE,
-    )
-
-
-PECAN_STREET = tuple(
-    _pecan_street_layout(time, value)
-    for value in ("grid", "use")
-    for time in ("local_15min", "localminute", "localhour")
-)
-
-
-HOUSE_1 = {
-    "wall oven": ("sub1", "sub2"),
-    "clothes dryer": ("sub5", "sub6"),
-    "fridge": ("sub8",),
-    "clothes washer": ("sub9",),
-    "dishwasher": ("sub10",),
-    "furnace": ("sub11",),
-    "heat pump": ("sub13", "sub14"),
-    "garage": ("sub15", "sub16"),
-}
-HOUSE_1_COLUMNS = 24
-
-
-def _add_poles(table: Any, notes: list[str]) -> Any:
-    """House 1 has 24 sub-meters; those whose use is known get names, two poles become one."""
-    import pyarrow.compute as pc
-
-    table = table.rename_columns([_sub_name(name) for name in table.column_names])
-    subs = [name for name in table.column_names if name.startswith("sub")]
-    needed = {pole for poles in HOUSE_1.values() for pole in poles}
-    if len(subs) != HOUSE_1_COLUMNS or not needed <= set(subs):
-        notes.append(f"{len(subs)} sub-meters: not house 1, so no poles were added.")
-        return table
-    for name, poles in HOUSE_1.items():
-        total = table.column(poles[0])
-        for pole in poles[1:]:
-            total = pc.add(total, table.column(pole))
-        table = table.drop_columns(list(poles)).append_column(name, total)
-    pairs = [f"{name} = {' + '.join(poles)}" for name, poles in HOUSE_1.items() if len(poles) > 1]
-    notes.append(f"Two poles were added: {', '.join(pairs)}.")
-    return table
-
-
-def _sub_name(column: str) -> str:
-    """RAE's first releases number the sub-meters 1 … 24, the later ones write sub1 … sub24."""
-    return f"sub{column}" if column.isdigit() else column
-
-
-RAE = tuple(
-    Layout(
-        "RAE CSV",
-        frozenset({"unix_ts", "mains", first}),
-        "unix_ts",
-        "mains",
-        ignore=frozenset({"unix_ts"}),
-        prepare=_add_poles,
-    )
-    for first in ("sub1", "1")
-)
-
-
-NAMES = {
+AMPDS_NAMES = {
     "b1e": "north bedroom",
     "b2e": "master and south bedroom",
     "bme": "basement plugs and lights",
@@ -273,7 +98,8 @@ NAMES = {
 LARGEST_AMPERES = 250.0
 
 
-def _refuse_amperes(table: Any, notes: list[str]) -> Any:
+def _ampds(table: Any, notes: list[str]) -> Any:
+    """Refuse the file of amperes, which has the same columns; name the circuits."""
     import pyarrow.compute as pc
 
     column = next(name for name in table.column_names if name.lower() == "whe")
@@ -283,26 +109,269 @@ def _refuse_amperes(table: Any, notes: list[str]) -> Any:
             f"an AMPds file whose mains never pass {largest:g}: these are amperes "
             "(Electricity_I); give Electricity_P, in watts."
         )
-    names = [NAMES.get(name.lower(), name) for name in table.column_names]
     notes.append("Circuits are named as in the data set's description.")
-    return table.rename_columns(names)
+    return table.rename_columns([AMPDS_NAMES.get(n.lower(), n) for n in table.column_names])
 
 
-AMPDS_IGNORE = frozenset({"mhe", "rse", "une", "ts", "unix_ts"})
-AMPDS = tuple(
-    Layout(
-        "AMPds CSV",
-        frozenset({time, "whe", "fre"}),
-        time,
-        "whe",
-        ignore=AMPDS_IGNORE,
-        prepare=_refuse_amperes,
-    )
-    for time in ("unix_ts", "ts", "timestamp")
+RAE_HOUSE_1 = {
+    "wall oven": ("sub1", "sub2"),
+    "clothes dryer": ("sub5", "sub6"),
+    "fridge": ("sub8",),
+    "clothes washer": ("sub9",),
+    "dishwasher": ("sub10",),
+    "furnace": ("sub11",),
+    "heat pump": ("sub13", "sub14"),
+    "garage": ("sub15", "sub16"),
+}
+RAE_HOUSE_1_COLUMNS = 24
+
+
+def _rae(table: Any, notes: list[str]) -> Any:
+    """Name the sub-meters of house 1 and add the two poles of 240 V loads."""
+    import pyarrow.compute as pc
+
+    # The first releases number the sub-meters 1 … 24, the later ones write sub1 … sub24.
+    taken = set(table.column_names)
+    names = [
+        f"sub{name}" if name.isdigit() and f"sub{name}" not in taken else name
+        for name in table.column_names
+    ]
+    table = table.rename_columns(names)
+    subs = [name for name in names if name.startswith("sub")]
+    needed = {pole for poles in RAE_HOUSE_1.values() for pole in poles}
+    if len(subs) != RAE_HOUSE_1_COLUMNS or not needed <= set(subs):
+        notes.append(f"{len(subs)} sub-meters: not house 1, so no poles were added.")
+        return table
+    for name, poles in RAE_HOUSE_1.items():
+        total = table.column(poles[0])
+        for pole in poles[1:]:
+            total = pc.add(total, table.column(pole))
+        table = table.drop_columns(list(poles)).append_column(name, total)
+    pairs = [f"{n} = {' + '.join(poles)}" for n, poles in RAE_HOUSE_1.items() if len(poles) > 1]
+    notes.append(f"Two poles were added: {', '.join(pairs)}.")
+    return table
+
+
+def _refit(table: Any, notes: list[str]) -> Any:
+    """Mention the column of issues; how many rows it marks depends on the readings."""
+    if any(name.lower() == "issues" for name in table.column_names):
+        notes.append("Column Issues marks rows in which the sub-meters exceed the aggregate.")
+    return table
+
+
+def _uci(table: Any, notes: list[str]) -> Any:
+    """Bring the sub-meters, Wh of a minute, to the unit of the meter, kW."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names = ("kitchen", "laundry room", "water heater and air conditioner")
+    for i, name in enumerate(table.column_names):
+        if name.lower().startswith("sub_metering_"):
+            power = pc.divide(pc.cast(table.column(i), pa.float64()), 1000 / 60)
+            table = table.set_column(i, names[int(name[-1]) - 1], power)
+    notes.append("Sub-meters are named as in the data set's description.")
+    return table
+
+
+def _refuse_gas(table: Any, notes: list[str]) -> Any:  # noqa: ARG001
+    raise DataError("a gas export (cubic metres); give the electricity export.")
+
+
+PECAN_IGNORED = frozenset(
+    {"dataid", "solar", "solar2", "leg1v", "leg2v", "battery1", "car_use", "gen", "use", "grid"}
 )
-
-
-LAYOUTS = (*HALF_HOURLY, *HOMEWIZARD, *REFIT, *PECAN_STREET, *RAE, *AMPDS)
+LAYOUTS = (
+    Layout(
+        "Octopus half-hourly CSV",
+        frozenset({"consumption (kwh)", "start", "end"}),
+        "start",
+        ("consumption (kwh)",),
+        "kWh",
+        end="end",
+        tz="Europe/London",
+        country="GB",
+        verified=True,
+    ),
+    Layout(
+        "n3rgy half-hourly CSV",
+        frozenset({"timestamp (utc)", "energyconsumption (kwh)"}),
+        "timestamp (utc)",
+        ("energyconsumption (kwh)",),
+        "kWh",
+        stamp="end",
+        tz="UTC",
+        country="GB",
+    ),
+    Layout(
+        "n3rgy half-hourly CSV",
+        frozenset({"timestamp (utc)", "energyconsumption (m3)"}),
+        "timestamp (utc)",
+        ("energyconsumption (m3)",),
+        country="GB",
+        prepare=_refuse_gas,
+    ),
+    Layout(
+        "ESB Networks half-hourly CSV",
+        frozenset({"read value", "read type", "read date and end time"}),
+        "read date and end time",
+        ("read value",),
+        stamp="end",
+        tz="Europe/Dublin",
+        country="IE",
+        verified=True,
+    ),
+    Layout(
+        "HomeWizard P1 CSV",
+        frozenset({"time", "import t1 kwh", "import t2 kwh"}),
+        "time",
+        ("import t1 kwh", "import t2 kwh"),
+        "kWh",
+        counter=True,
+        step=0.001,
+        tz="Europe/Amsterdam",
+        country="NL",
+        verified=True,
+    ),
+    Layout(
+        "HomeWizard kWh meter CSV",
+        frozenset({"time", "import kwh", "export kwh"}),
+        "time",
+        ("import kwh",),
+        "kWh",
+        counter=True,
+        step=0.001,
+        country="NL",
+        verified=True,
+    ),
+    Layout(
+        "Enedis load curve CSV",
+        frozenset({"horodate", "valeur"}),
+        "horodate",
+        ("valeur",),
+        stamp="end",
+        country="FR",
+        verified=True,
+    ),
+    Layout(
+        "Enedis daily index CSV",
+        frozenset({"horodate", "eas t"}),
+        "horodate",
+        ("eas t",),
+        counter=True,
+        country="FR",
+        verified=True,
+    ),
+    Layout(
+        "Energie Manager Online registers",
+        frozenset({"code", "moment", "value", "factor"}),
+        "moment",
+        ("value",),
+        counter=True,
+        keep={"code": ("ellm",)},
+        country="NL",
+        verified=True,
+    ),
+    Layout(
+        "Liander daily registers CSV",
+        frozenset({"meternummer", "meterreadingdate", "reading1", "usage1", "usage2"}),
+        "meterreadingdate",
+        ("usage1", "usage2"),
+        stamp="end",
+        keep={"meternummer": ("e",)},
+        country="NL",
+        verified=True,
+    ),
+    Layout(
+        "SlimmeMeterPortal quarter hours",
+        frozenset({"datum_tijd", "levering_normaal", "levering_laag"}),
+        "datum_tijd",
+        ("levering_normaal", "levering_laag"),
+        stamp="end",
+        country="NL",
+        verified=True,
+    ),
+    Layout(
+        "UCI household power consumption",
+        frozenset({"date", "time", "global_active_power", "sub_metering_1"}),
+        "date",
+        ("global_active_power",),
+        "kW",
+        circuits=True,
+        ignore=frozenset({"global_reactive_power", "voltage", "global_intensity"}),
+        country="FR",
+        verified=True,
+        prepare=_uci,
+    ),
+    Layout(
+        "REFIT CSV",
+        frozenset({"unix", "aggregate", "appliance1"}),
+        "unix",
+        ("aggregate",),
+        "W",
+        circuits=True,
+        ignore=frozenset({"time", "issues"}),
+        country="GB",
+        prepare=_refit,
+    ),
+    Layout(
+        "REFIT table",
+        frozenset({"timestamp", "aggregate", "appliance1"}),
+        "timestamp",
+        ("aggregate",),
+        "W",
+        meter="house",
+        circuits=True,
+        ignore=frozenset({"issues", "house"}),
+        country="GB",
+        verified=True,
+        prepare=_refit,
+    ),
+    *(
+        Layout(
+            "Pecan Street CSV",
+            frozenset({"dataid", time, value}),
+            time,
+            (value,),
+            "kW",
+            tz="America/Chicago",
+            meter="dataid",
+            circuits=True,
+            ignore=PECAN_IGNORED,
+            country="US",
+        )
+        for value in ("grid", "use")
+        for time in ("local_15min", "localminute", "localhour")
+    ),
+    *(
+        Layout(
+            "RAE CSV",
+            frozenset({"unix_ts", "mains", first}),
+            "unix_ts",
+            ("mains",),
+            "W",
+            circuits=True,
+            ignore=frozenset({"unix_ts"}),
+            country="CA",
+            prepare=_rae,
+        )
+        for first in ("sub1", "1")
+    ),
+    *(
+        Layout(
+            "AMPds CSV",
+            frozenset({time, "whe", "fre"}),
+            time,
+            ("whe",),
+            "W",
+            circuits=True,
+            ignore=frozenset({"mhe", "rse", "une", "m_e", "ts", "unix_ts", "timestamp"}),
+            country="CA",
+            verified=time == "timestamp",
+            prepare=_ampds,
+        )
+        for time in ("unix_ts", "ts", "timestamp")
+    ),
+)
 
 
 def find_layout(columns: frozenset[str]) -> Layout | None:

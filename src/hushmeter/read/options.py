@@ -1,36 +1,51 @@
-"""What a person can tell a reader about a file that does not say it itself."""
+"""What a user can state about a file that does not contain it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hushmeter.checks import one_of
+from hushmeter.checks import one_of, positive, seconds
 from hushmeter.errors import InputError
 
 POWER_UNITS = {"w": 1.0, "kw": 1e3, "mw": 1e6, "va": 1.0, "kva": 1e3}
 ENERGY_UNITS = {"mwh": 1e6, "kwh": 1e3, "wh": 1.0, "milliwh": 1e-3}
 UNITS = ("W", "kW", "MW", "Wh", "kWh", "MWh", "milliWh", "VA", "kVA")
+ANSWERS = {"yes": True, "no": False}
+DECIMALS = {"point": ".", "comma": ","}
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Answers to what a file leaves open; None leaves it to the reader.
+    """Facts that a file leaves open; None lets the reader find them in the file.
 
     Parameters
     ----------
     time_column, value_column : str, optional
-        Columns of the times and of the meter's values (for Home Assistant's history: the
-        entity).
+        Columns of the times and of the meter's values. For a history of Home Assistant,
+        `value_column` is the entity.
     unit : str, optional
-        One of W, kW, MW, Wh, kWh, MWh, milliWh, VA, kVA. Energy is per interval.
+        One of W, kW, MW, Wh, kWh, MWh, milliWh, VA, kVA. Energy is that of one interval, or the
+        value of a counter.
     stamp : {"start", "end"}, optional
-        Which end of its interval a time names.
+        The end of its interval that a time names.
     tz : str, optional
-        Zone of times that carry none, such as Europe/Dublin or UTC.
+        Time zone of times that carry none, such as Europe/Dublin or UTC.
     building : int or str, optional
-        Which home, in a file or folder of several.
-    repeats : {"refuse", "last"}, optional
-        What to do with repeated or reversed times; by default what the format is known for.
+        The home to read, in a file or folder of several.
+    meter : str, optional
+        The meter to read, in a table or feed of several.
+    register : str, optional
+        The register, direction, tariff or sheet to read, where a column holds several.
+    counter : {"yes", "no"}, optional
+        Whether the values are those of a counter that only rises.
+    step : float, optional
+        Step to which the meter rounds its values, in their unit. It enters the sensitivity.
+    interval : str or float, optional
+        Length of one reading, such as "10s", for files that record changes only.
+    until : str, optional
+        End of a recording of changes, as an ISO 8601 time with a zone.
+    decimal : {"point", "comma"}, optional
+        The decimal mark of a text table.
     """
 
     time_column: str | None = None
@@ -39,21 +54,54 @@ class ReadOptions:
     stamp: str | None = None
     tz: str | None = None
     building: int | str | None = None
-    repeats: str | None = None
+    meter: str | None = None
+    register: str | None = None
+    counter: str | None = None
+    step: float | str | None = None
+    interval: float | str | None = None
+    until: str | None = None
+    decimal: str | None = None
 
     def __post_init__(self) -> None:
         if self.unit is not None:
             unit_factor(self.unit)
         if self.stamp is not None:
             one_of("stamp", self.stamp, ("start", "end"))
-        if self.repeats is not None:
-            one_of("repeats", self.repeats, ("refuse", "last"))
+        if self.counter is not None:
+            one_of("counter", self.counter, tuple(ANSWERS))
+        if self.decimal is not None:
+            one_of("decimal", self.decimal, tuple(DECIMALS))
         if self.tz is not None:
             check_zone(self.tz)
+        if self.interval is not None:
+            object.__setattr__(self, "interval", seconds("interval", self.interval))
+        if self.step is not None:
+            object.__setattr__(self, "step", positive("step", _number("step", self.step)))
+
+    @property
+    def is_counter(self) -> bool | None:
+        """Whether the user stated that the values are those of a counter."""
+        return None if self.counter is None else ANSWERS[self.counter]
+
+    @property
+    def step_size(self) -> float | None:
+        """The step of the meter's values, in their unit."""
+        return None if self.step is None else float(self.step)
+
+    @property
+    def interval_s(self) -> float | None:
+        """The length of one reading [s]."""
+        return None if self.interval is None else float(self.interval)
 
 
 def unit_factor(unit: str) -> tuple[float, bool]:
-    """Watts (or watt-hours) in one `unit`, and whether it is an energy."""
+    """Watts (or watt-hours) in one `unit`, and whether the unit is one of energy.
+
+    Raises
+    ------
+    InputError
+        If the unit is unknown.
+    """
     key = unit.strip().lower()
     if key in POWER_UNITS:
         return POWER_UNITS[key], False
@@ -63,7 +111,7 @@ def unit_factor(unit: str) -> tuple[float, bool]:
 
 
 def check_zone(name: str) -> str:
-    """`name`, refused unless it is a time zone of the IANA data base."""
+    """Return `name` if it is a time zone of the IANA data base, else raise `InputError`."""
     from zoneinfo import ZoneInfo
 
     try:
@@ -73,3 +121,10 @@ def check_zone(name: str) -> str:
             f"tz must be a time zone such as UTC or Europe/London, got {name!r}."
         ) from None
     return name
+
+
+def _number(name: str, value: float | str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise InputError(f"{name} must be a number, got {value!r}.") from None

@@ -1,46 +1,61 @@
-"""What a reader hands on: raw series on the way in, a `Recording` on the way out."""
+"""What a reader returns: public facts about a recording, kept apart from its private values.
+
+A release publishes when there are readings, how long they are and where readings are missing. None
+of that is protected by noise, so none of it may be computed from the values. Readers therefore
+fill a `Series`, and `hushmeter.read.regular` computes the `PublicFacts` from its times alone.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from hushmeter.checks import FloatArray, IntArray
-from hushmeter.trace import Trace
+from hushmeter.trace import Metering, Trace
+
+UTC_CLOCK = "times are UTC or carry their offset"
 
 
 @dataclass
 class Series:
-    """Readings as a file holds them, before they are put on a grid.
+    """Readings as a file holds them, before they are put at regular times.
 
     Attributes
     ----------
     times : IntArray
         Interval starts (or ends, see `stamp`), nanoseconds since 1970, UTC.
     values : FloatArray
-        In the file's unit.
+        Values in the file's unit.
     format, unit : str
+        Name of the format, and the unit as the file gives it.
     factor : float
         Watts, or watt-hours, in one unit.
     energy : bool
-        Whether values are energy per interval.
+        True if a value is the energy of its interval.
     names, power
-        Appliances and their values in the same unit, shape (T, N).
+        Circuits and their values in the same unit, shape (T, N).
     durations : FloatArray, optional
         Length of each interval [s], where the file gives it.
     interval_s : float, optional
-        Declared length of every interval [s].
+        Length of every interval [s], where the format declares it.
     stamp : {"start", "end"}
-    register : bool or None
-        Whether energies are what a meter that counts up shows; None: its values tell.
-    lenient : bool
-        Sort reversed times and keep the last of repeated ones, instead of refusing.
-    found : int
+        The end of its interval that a time names.
+    counter : bool
+        True if the values are those of a counter that only rises (a register of a meter).
+    step : float, optional
+        Step to which the meter rounds a value, in the file's unit. For a counter without a known
+        step, one whole unit is assumed.
+    repeats : {"leave out", "last"}
+        What happens to several rows with one time: "last" keeps the last row; "leave out" keeps
+        one of equal rows, and leaves a gap where a few rows differ.
+    found : int, optional
         Readings in the file, before any were left out; by default all of `times`.
     clock_changes : str
-        What was done about local time.
+        How local times were placed.
     notes : list of str
+        What else a reader found, one sentence each. A note never depends on the values.
     """
 
     times: IntArray
@@ -54,10 +69,11 @@ class Series:
     durations: FloatArray | None = None
     interval_s: float | None = None
     stamp: str = "start"
-    register: bool | None = False
-    lenient: bool = False
+    counter: bool = False
+    step: float | None = None
+    repeats: str = "leave out"
     found: int | None = None
-    clock_changes: str = "times are UTC or carry their offset"
+    clock_changes: str = UTC_CLOCK
     notes: list[str] = field(default_factory=list)
 
     def take(self, rows: IntArray | slice) -> None:
@@ -69,49 +85,141 @@ class Series:
             self.durations = self.durations[rows]
 
 
-@dataclass(frozen=True)
-class Recording:
-    """A trace with what was found on the way to it.
+@dataclass(frozen=True, eq=False)
+class PublicFacts:
+    """What a release publishes about a recording besides the noisy readings.
+
+    Every field comes from the times, the header, the format or an option. Two files that differ
+    only in the values of their readings have equal facts.
 
     Attributes
     ----------
-    trace : Trace
-        Watts, UTC, interval starts.
     format, unit : str
         As found in the file.
+    interval_s : float
+        Length of one reading [s].
+    start : datetime64
+        Start of the first reading, UTC.
+    steps : IntArray or None
+        Position of each reading, in intervals from `start`; None if there is no gap.
+    names : tuple of str
+        Circuits, where the file has them.
     readings : int
         Readings in the file, repeated ones included.
     duplicates : int
-        Repeated interval starts; the last reading of each is kept.
+        Rows that repeat a time that is already there.
     reversed : int
-        Readings earlier than the one before.
+        Rows with a time earlier than the row before.
     clock_changes : str
+        How local times were placed.
     mains : str
         "metered", or "sum of sub-meters" where the file has no aggregate.
     notes : tuple of str
-        What else was seen, one sentence each.
+        What else the reader found, one sentence each.
+    metering : Metering
+        How the meter rounds its readings.
     """
 
-    trace: Trace
     format: str
     unit: str
+    interval_s: float
+    start: np.datetime64
+    steps: IntArray | None
+    names: tuple[str, ...]
     readings: int
-    duplicates: int
-    reversed: int
-    clock_changes: str
-    notes: tuple[str, ...]
+    duplicates: int = 0
+    reversed: int = 0
+    clock_changes: str = UTC_CLOCK
     mains: str = "metered"
-
-    @property
-    def gaps(self) -> int:
-        """How many times readings are missing."""
-        return len(self.trace.runs) - 1
+    notes: tuple[str, ...] = ()
+    metering: Metering = field(default_factory=Metering)
 
     @property
     def gap_seconds(self) -> FloatArray:
         """Length of every gap [s]."""
-        if self.trace.steps is None:
+        if self.steps is None:
             return np.zeros(0)
-        missing = np.diff(self.trace.steps) - 1
-        lengths: FloatArray = missing[missing > 0] * self.trace.interval_s
+        missing = np.diff(self.steps) - 1
+        lengths: FloatArray = missing[missing > 0] * self.interval_s
         return lengths
+
+    @property
+    def gaps(self) -> int:
+        """Number of gaps."""
+        return int(self.gap_seconds.size)
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """Meter readings with the public facts about them.
+
+    Parameters
+    ----------
+    public : PublicFacts
+        Times, interval, gaps, format, notes and metering.
+    watts : FloatArray, shape (T,)
+        The readings [W]. Private.
+    power : FloatArray or None, shape (T, N)
+        Power of every circuit [W]. Private.
+    """
+
+    public: PublicFacts
+    watts: FloatArray
+    power: FloatArray | None = None
+
+    @classmethod
+    def of_trace(cls, trace: Trace, format_name: str, **facts: object) -> Recording:
+        """Make a recording of a trace that already has regular times.
+
+        Parameters
+        ----------
+        trace : Trace
+        format_name : str
+        **facts
+            Further fields of `PublicFacts`, such as notes.
+        """
+        given: dict[str, object] = {"unit": "W", "readings": len(trace), **facts}
+        public = PublicFacts(
+            format=format_name,
+            interval_s=trace.interval_s,
+            start=trace.start,
+            steps=trace.steps,
+            names=trace.names or (),
+            metering=trace.metering,
+            **given,  # type: ignore[arg-type]
+        )
+        return cls(public, trace.readings, trace.power)
+
+    @cached_property
+    def trace(self) -> Trace:
+        """The readings as a trace."""
+        facts = self.public
+        return Trace(
+            self.watts,
+            facts.interval_s,
+            facts.start,
+            power=self.power,
+            names=facts.names or None,
+            steps=facts.steps,
+            metering=facts.metering,
+        )
+
+    @property
+    def format(self) -> str:
+        """Name of the format."""
+        return self.public.format
+
+    @property
+    def unit(self) -> str:
+        """Unit of the values in the file."""
+        return self.public.unit
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader found, one sentence each."""
+        return self.public.notes
+
+    @property
+    def mains(self) -> str:
+        """Whether the readings are metered or the sum of the circuits."""
+        return self.public.mains

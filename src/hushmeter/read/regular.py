@@ -1,152 +1,296 @@
-"""From raw times and values to a `Trace` at regular times: order, repeats, gaps, units."""
+"""From raw rows to regular times: order, repeats, interval, gaps and units.
+
+`place` decides which row of a file fills which interval. It receives the times and the lengths of
+the rows, but not their values, so that nothing public can depend on a reading. `assemble` then
+takes the values of those rows. A check of the values may refuse a file; it never changes a shape.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from hushmeter.checks import FloatArray, IntArray
+from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError
-from hushmeter.read.recording import Recording, Series
+from hushmeter.formatting import short_duration
+from hushmeter.read.recording import PublicFacts, Recording, Series
 from hushmeter.read.times import SECOND
-from hushmeter.trace import Trace, iso
+from hushmeter.trace import Metering, iso
 
-LEAST_RISES = 20
-RISES_PER_FALL = 20
-LONGEST_STEP = 1.5
-
-
-def counts_up(values: FloatArray) -> bool:
-    """Whether values in the order of time are a register: they rise, and fall only at resets.
-
-    Energy per interval falls about as often as it rises.
-    """
-    steps = np.diff(values)
-    rises, falls = int((steps > 0).sum()), int((steps < 0).sum())
-    return rises >= LEAST_RISES and rises >= RISES_PER_FALL * falls
-
-
-def take_differences(series: Series) -> None:
-    """Replace what a register shows by the energy until the next time, in place.
-
-    A reset, a roll-over and a pause of more than 1.5 steps become gaps; the last time has no
-    energy.
-    """
-    steps = np.diff(series.times) / 1e9
-    rise = np.diff(series.values)
-    rises = None if series.power is None else np.diff(series.power, axis=0)
-    good = (rise >= 0) & (steps <= LONGEST_STEP * np.median(steps))
-    if rises is not None:
-        good &= (rises >= 0).all(axis=1)
-    series.times, series.values = series.times[:-1], rise
-    series.power, series.durations, series.stamp = rises, steps, "start"
-    lost = int((~good).sum())
-    series.notes.append(
-        f"The values count up ({series.unit}): differences were taken"
-        + (f", without {lost} resets or pauses, which are gaps." if lost else ".")
-    )
-    series.take(np.flatnonzero(good))
-
-
+HOUR_S, DAY_S = 3600.0, 86_400.0
+LONGEST_INTERVAL_S = 90_000.0
 LARGEST_W = 1e9
+# A file with a larger share of repeated times holds several series, not a few faulty rows.
+FEW_REPEATS = 0.01
+# Rows this many times longer than the usual one are totals of a day, a month or a year.
+TOTAL_ROWS = 24.0
+LONGEST_PAUSE = 1.5
+
+
+@dataclass
+class Placement:
+    """Which rows of a series are used, and the regular times at which they lie.
+
+    Attributes
+    ----------
+    rows : IntArray
+        Rows in the order of time. For a counter, the row at the start of every difference.
+    ends : IntArray or None
+        For a counter, the row at the end of every difference.
+    interval_s : float
+        Length of one reading [s].
+    start : int
+        Start of the first reading, nanoseconds since 1970.
+    steps : IntArray or None
+        Position of every reading, in intervals from `start`; None without gaps.
+    lengths : FloatArray or None
+        Own length of every reading [s], where readings differ.
+    repeated, backward : int
+        Rows that repeat a time; rows that go back in time.
+    groups : IntArray or None
+        First row (in the order of time) of every time, where rows must have equal values.
+    order : IntArray
+        All rows of the file in the order of time.
+    """
+
+    rows: IntArray
+    interval_s: float
+    start: int
+    steps: IntArray | None
+    repeated: int
+    backward: int
+    order: IntArray
+    ends: IntArray | None = None
+    lengths: FloatArray | None = None
+    groups: IntArray | None = None
 
 
 def assemble(series: Series, path: Path, *, mains: str = "metered") -> Recording:
-    """Put a raw series on its grid; see `Series` and `Recording`."""
+    """Put a raw series at regular times.
+
+    Parameters
+    ----------
+    series : Series
+    path : Path
+        Name of the file, for messages.
+    mains : str
+        See `PublicFacts.mains`.
+
+    Returns
+    -------
+    Recording
+
+    Raises
+    ------
+    DataError
+        If no reading is left, the times are irregular, or the values cannot be those of a home.
+    """
     found = series.times.size if series.found is None else series.found
-    apart = np.diff(series.times)
-    backward = repeated = 0
-    if apart.size and int(apart.min()) <= 0:
-        backward, repeated = _order(series, apart, path)
-        apart = np.diff(series.times)
-    if series.energy and (counts_up(series.values) if series.register is None else series.register):
-        take_differences(series)
-        apart = np.diff(series.times)
-    if series.times.size == 0:
-        raise DataError(f"{path} ({series.format}) holds no readings: {_empty_reason(series)}")
-    interval = _interval(series, apart, path)
-    if series.stamp == "end":
-        series.times = series.times - round(interval * SECOND)
-    steps, filled = _steps(series, apart, interval)
-    with np.errstate(over="ignore", invalid="ignore"):
-        watts = series.values * _per_unit(series, interval)
-        power = _power(series, interval)
-    _check_size(watts, power, series, path)
-    if filled is not None:
-        watts, power = watts[filled], None if power is None else power[filled]
-    trace = Trace(
-        watts,
-        interval,
-        np.datetime64(int(series.times[0]), "ns"),
-        power=power,
-        names=series.names or None,
-        steps=steps,
+    placed = place(
+        series.times,
+        path,
+        series.notes,
+        durations=series.durations,
+        declared_s=series.interval_s,
+        stamp=series.stamp,
+        counter=series.counter,
+        repeats=series.repeats,
+        format_name=series.format,
     )
-    return Recording(
-        trace,
-        series.format,
-        series.unit,
-        int(found),
-        repeated,
-        backward,
-        series.clock_changes,
-        tuple(series.notes),
-        mains,
+    if placed.groups is not None:
+        _refuse_differing(series, placed, path)
+    factor = _watts_per_unit(series, placed)
+    watts = _taken(series.values, placed, factor, "readings", series, path)
+    power = None
+    if series.power is not None:
+        columns = [
+            _taken(series.power[:, i], placed, factor, name, series, path)
+            for i, name in enumerate(series.names)
+        ]
+        power = np.column_stack(columns)
+    public = PublicFacts(
+        format=series.format,
+        unit=series.unit,
+        interval_s=placed.interval_s,
+        start=np.datetime64(placed.start, "ns"),
+        steps=placed.steps,
+        names=series.names,
+        readings=int(found),
+        duplicates=placed.repeated,
+        reversed=placed.backward,
+        clock_changes=series.clock_changes,
+        mains=mains,
+        notes=tuple(series.notes),
+        metering=_metering(series, placed.interval_s),
+    )
+    return Recording(public, watts, power)
+
+
+def place(
+    times: IntArray,
+    path: Path,
+    notes: list[str],
+    *,
+    durations: FloatArray | None = None,
+    declared_s: float | None = None,
+    stamp: str = "start",
+    counter: bool = False,
+    repeats: str = "leave out",
+    format_name: str = "table",
+) -> Placement:
+    """Decide which rows are used and where they lie; the values are not looked at.
+
+    Parameters
+    ----------
+    times : IntArray
+        Times of the rows, nanoseconds since 1970.
+    path : Path
+    notes : list of str
+        Notes about rows that were left out are added to it.
+    durations : FloatArray, optional
+        Length of each row [s].
+    declared_s : float, optional
+        Length of every reading [s], where the format declares it.
+    stamp, counter, repeats
+        See `Series`.
+    format_name : str
+        For messages.
+
+    Returns
+    -------
+    Placement
+    """
+    if times.size == 0:
+        reason = " ".join(notes) or "check that the export was complete."
+        raise DataError(f"{path} ({format_name}) holds no readings: {reason}")
+    order, backward = _in_order(times, notes)
+    kept = order
+    if durations is not None:
+        kept, durations = _usual_lengths(times, order, durations, declared_s, path, notes)
+    kept, repeated, groups = _without_repeats(times, kept, repeats, notes)
+    moments = times[kept]
+    lengths = None if durations is None else durations[kept]
+    interval = declared_s or _interval(moments, lengths, path)
+    _refuse_long(interval, path)
+    ends = None
+    if counter:
+        kept, ends, lengths = _pairs(times, kept, interval, notes, path)
+        moments = times[kept]
+    elif stamp == "end":
+        moments = moments - round(interval * SECOND)
+    steps, keep = _steps(moments, interval, path, notes)
+    if keep is not None:
+        kept, moments = kept[keep], moments[keep]
+        lengths = None if lengths is None else lengths[keep]
+        ends = None if ends is None else ends[keep]
+    return Placement(
+        kept, interval, int(moments[0]), steps, repeated, backward, order, ends, lengths, groups
     )
 
 
-def _empty_reason(series: Series) -> str:
-    return " ".join(series.notes) or "check that the export was complete."
+def _in_order(times: IntArray, notes: list[str]) -> tuple[IntArray, int]:
+    """Rows in the order of time, and the number of rows that go back."""
+    apart = np.diff(times)
+    order: IntArray = np.arange(times.size)
+    if apart.size == 0 or int(apart.min()) >= 0:
+        return order, 0
+    if int(apart.max()) <= 0:
+        notes.append("The newest reading comes first; the order was turned.")
+        # Of equal times the later row stays the later one.
+        return np.argsort(times[::-1], kind="stable").astype(np.int64) * -1 + times.size - 1, 0
+    backward = int((apart < 0).sum())
+    notes.append(f"Rows are not in the order of time ({backward} steps back): they were sorted.")
+    return np.argsort(times, kind="stable").astype(np.int64), backward
 
 
-def _order(series: Series, steps: IntArray, path: Path) -> tuple[int, int]:
-    """Ascending times without repeats; how many went back and how many repeated."""
-    if not series.lenient:
-        row = int(np.argmax(steps <= 0)) + 1
+def _usual_lengths(
+    times: IntArray,
+    order: IntArray,
+    durations: FloatArray,
+    declared_s: float | None,
+    path: Path,
+    notes: list[str],
+) -> tuple[IntArray, FloatArray]:
+    """Rows of the usual length; longer rows are totals, and others are refused."""
+    usual = declared_s or _usual_length(durations[order])
+    # A row from 00:00 to 00:59 (or 00:59:59) is an hour long.
+    apart = np.diff(times[order]) / SECOND
+    for missing in (60.0, 1.0):
+        if declared_s is None and apart.size and np.median(apart) == usual + missing:
+            durations, usual = durations + missing, usual + missing
+            break
+    # On a day of a clock change a row is an hour longer or shorter by the local clock.
+    off = np.abs(durations - usual)
+    near = (off <= 0.02 * usual) | (np.abs(off - HOUR_S) <= 0.02 * usual)
+    kept = order[near[order]]
+    left = order[~near[order]]
+    if left.size == 0:
+        return order, durations
+    covered = _cover(times[kept], times[left], durations[left])
+    totals = (durations[left] >= TOTAL_ROWS * usual) | covered
+    if not totals.all():
+        row = int(left[~totals][0])
         raise DataError(
-            f"{path}: the time in row {row} repeats or goes back; "
-            "sort the file and keep one reading per time."
+            f"{path} has readings of {short_duration(usual)} and of "
+            f"{short_duration(float(durations[row]))} (first in row {row}): cut it into one file "
+            "for each length."
         )
-    backward = int((steps < 0).sum())
-    if int(steps.max()) <= 0:
-        series.take(np.arange(series.times.size)[::-1])
-        backward = 0
-        series.notes.append("The newest reading comes first; the order was turned.")
-    order = np.argsort(series.times, kind="stable")
-    series.take(order)
-    return backward, _drop_repeats(series)
+    notes.append(
+        f"{left.size} rows are longer than {short_duration(usual)} (totals) and were left out."
+    )
+    return kept, durations
 
 
-def _drop_repeats(series: Series) -> int:
-    """Keep the last of every repeated time."""
-    last = np.append(np.diff(series.times) > 0, True)
-    repeated = int((~last).sum())
-    if repeated:
-        first = np.concatenate([[0], np.flatnonzero(last)[:-1] + 1])
-        spread = np.maximum.reduceat(series.values, first) - np.minimum.reduceat(
-            series.values, first
+def _cover(kept: IntArray, starts: IntArray, durations: FloatArray) -> BoolArray:
+    """True for rows within whose time a kept row begins."""
+    first = np.searchsorted(kept, starts)
+    last = np.searchsorted(kept, starts + (durations * SECOND).astype(np.int64))
+    covered: BoolArray = last > first
+    return covered
+
+
+def _usual_length(durations: FloatArray) -> float:
+    """The most frequent length [s]; of equally frequent ones the shorter."""
+    lengths, counts = np.unique(durations[durations > 0], return_counts=True)
+    return float(lengths[np.argmax(counts)]) if lengths.size else 0.0
+
+
+def _without_repeats(
+    times: IntArray, order: IntArray, repeats: str, notes: list[str]
+) -> tuple[IntArray, int, IntArray | None]:
+    """One row for every time, the number of repeats, and groups whose values must be equal."""
+    moments = times[order]
+    new = np.append(True, np.diff(moments) > 0)
+    repeated = int((~new).sum())
+    if repeated == 0:
+        return order, 0, None
+    first = np.flatnonzero(new)
+    last = np.append(first[1:], order.size) - 1
+    if repeats == "last":
+        notes.append(f"{repeated} rows repeat a time; the last row of each time was kept.")
+        return order[last], repeated, None
+    alone = first == last
+    if int((~alone).sum()) <= FEW_REPEATS * first.size:
+        notes.append(
+            f"{int((~alone).sum())} times occur in several rows: they were left out as gaps."
         )
-        differ = int((spread > 1e-9 * np.abs(series.values[last])).sum())
-        series.notes.append(
-            f"{repeated} readings repeat a start that is already there"
-            + (f" and {differ} starts have values that differ" if differ else " with equal values")
-            + "; the last of each was kept."
-        )
-        series.take(np.flatnonzero(last))
-    return repeated
+        return order[first[alone]], repeated, None
+    notes.append(f"{repeated} rows repeat a time with the same value; one of each was kept.")
+    return order[last], repeated, first
 
 
-def _interval(series: Series, steps: IntArray, path: Path) -> float:
-    """Declared, or the median step [s]; of two middle steps far apart the shorter."""
-    if series.interval_s is not None:
-        return series.interval_s
-    if series.times.size == 1:
-        if series.durations is not None:
-            return float(series.durations[0])
+def _interval(moments: IntArray, lengths: FloatArray | None, path: Path) -> float:
+    """Length of a reading [s]: as the rows give it, or the median time between rows."""
+    if lengths is not None:
+        return _usual_length(lengths)
+    if moments.size < 2:
         raise DataError(
-            f"{path} holds a single reading, so its interval cannot be told: give at least two."
+            f"{path} holds a single reading, so its interval is unknown: at least two readings "
+            "are needed."
         )
+    steps = np.diff(moments)
     if int(steps.min()) == int(steps.max()):
         return float(steps[0]) / SECOND
     middle = [(steps.size - 1) // 2, steps.size // 2]
@@ -154,79 +298,130 @@ def _interval(series: Series, steps: IntArray, path: Path) -> float:
     return float(low if high > 1.5 * low else (low + high) / 2) / SECOND
 
 
-def _steps(
-    series: Series, nanoseconds: IntArray, interval: float
-) -> tuple[IntArray | None, IntArray | None]:
-    """Cell of every reading; with jitter, also which reading fills each cell that has one.
+def _refuse_long(interval: float, path: Path) -> None:
+    if not 0 < interval <= LONGEST_INTERVAL_S:
+        raise DataError(
+            f"{path}: its readings are {interval / DAY_S:.3g} days long, as those of monthly bills "
+            "are; ask the utility for readings of a day or less."
+        )
 
-    A reading belongs to the nearest cell; of two readings in a cell the later stays.
-    """
-    length = round(interval * SECOND)
-    if nanoseconds.size == 0 or int(nanoseconds.min()) == int(nanoseconds.max()) == length:
-        return None, None
-    cells = np.rint((series.times - series.times[0]) / (interval * SECOND)).astype(np.int64)
-    apart = np.diff(cells)
-    extra = _extra_cells(series, apart, nanoseconds / SECOND, interval)
-    if int(apart.min()) >= 1 and not extra.any():
-        return None if int(apart.max()) == 1 else cells, None
-    last = np.append(apart > 0, True)
-    keep = np.flatnonzero(last)
-    copies = 1 + extra[keep]
-    rows = np.repeat(keep, copies)
-    offset = np.arange(rows.size) - np.repeat(np.cumsum(copies) - copies, copies)
-    series.notes.append(
-        f"Times are uneven: put on a grid of {interval:g} s, {int((copies - 1).sum())} cells "
-        f"filled from the reading before, {int((~last).sum())} readings shared a cell."
+
+def _pairs(
+    times: IntArray, kept: IntArray, interval: float, notes: list[str], path: Path
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Rows between which a counter's difference is taken; a pause is a gap."""
+    if kept.size < 2:
+        raise DataError(f"{path} holds a single value of a counter: at least two are needed.")
+    apart = np.diff(times[kept]) / SECOND
+    near = apart <= LONGEST_PAUSE * interval
+    pauses = int((~near).sum())
+    notes.append(
+        "The values are those of a counter: differences were taken"
+        + (f", without {pauses} pauses, which are gaps." if pauses else ".")
     )
-    return cells[rows] + offset, rows
+    return kept[:-1][near], kept[1:][near], apart[near]
 
 
-def _extra_cells(series: Series, apart: IntArray, seconds: FloatArray, interval: float) -> IntArray:
-    """How many cells after its own a reading fills, shape (T,).
+def _steps(
+    moments: IntArray, interval: float, path: Path, notes: list[str]
+) -> tuple[IntArray | None, IntArray | None]:
+    """Interval of every row, and the rows that are kept where several share one.
 
-    It fills those that jitter leaves empty, less than 2.5 intervals after it, and all that an
-    interval of several times the usual length covers.
+    A row belongs to the nearest interval; of several rows in one interval the last is kept. An
+    interval without a row is a gap: no value is ever copied into a second interval.
     """
-    whole = (seconds > 1.5 * interval) & (seconds % interval <= 0.02 * interval)
-    jumped = (apart > 1) & (seconds < 2.5 * interval) & ~whole
-    extra = np.append(np.where(jumped, apart - 1, 0), 0)
-    if series.durations is not None:
-        lengths = np.rint(series.durations / interval).astype(np.int64) - 1
-        room = np.append(apart - 1, lengths[-1])
-        extra = np.maximum(extra, np.minimum(lengths, room))
-    return extra.clip(0).astype(np.int64)
+    apart = np.diff(moments)
+    if apart.size == 0 or int(apart.min()) == int(apart.max()) == round(interval * SECOND):
+        return None, None
+    position = (moments - moments[0]) / (interval * SECOND)
+    cells = np.rint(position).astype(np.int64)
+    _refuse_irregular(apart / SECOND / interval, interval, path)
+    last = np.append(np.diff(cells) > 0, True)
+    lost = int((~last).sum())
+    if lost == 0:
+        return None if int(np.diff(cells).max()) == 1 else cells, None
+    empty = int(cells[-1]) + 1 - int(last.sum())
+    notes.append(
+        f"Times are uneven: rows lie at the nearest multiple of {short_duration(interval)}; {lost} "
+        f"rows shared an interval with a later row, and {empty} intervals are gaps."
+    )
+    return cells[last], np.flatnonzero(last)
 
 
-def _per_unit(series: Series, interval: float) -> float | FloatArray:
+def _refuse_irregular(steps: FloatArray, interval: float, path: Path) -> None:
+    """Refuse times that do not follow an interval, such as readings taken by hand."""
+    off = np.abs(steps - np.rint(steps))
+    if float((off > 0.25).mean()) > 0.3:
+        raise DataError(
+            f"{path}: the times follow no interval (the median is {short_duration(interval)}, but "
+            "most others are no multiple of it); readings at regular times are needed."
+        )
+
+
+def _refuse_differing(series: Series, placed: Placement, path: Path) -> None:
+    """Refuse a file in which many times have several different values."""
+    assert placed.groups is not None
+    order = placed.order[np.argsort(series.times[placed.order], kind="stable")]
+    moments, values = series.times[order], series.values[order]
+    first = np.flatnonzero(np.append(True, np.diff(moments) > 0))
+    spread = np.maximum.reduceat(values, first) - np.minimum.reduceat(values, first)
+    bad = spread > 1e-9 * np.abs(values[first])
+    if bad.any():
+        when = iso(np.datetime64(int(moments[first[np.argmax(bad)]]), "ns"))
+        raise DataError(
+            f"{path} has several different values for one time, first at {when}: it holds several "
+            "series in one column; keep the rows of one (--register or --meter, if a column tells "
+            "them apart), or one row for each time."
+        )
+
+
+def _watts_per_unit(series: Series, placed: Placement) -> float | FloatArray:
+    """Watts in one unit of the file, of every reading where lengths differ."""
     if not series.energy:
         return series.factor
-    if series.durations is not None:
-        return series.factor * 3600 / series.durations
-    return series.factor * 3600 / interval
+    if placed.lengths is not None and (placed.ends is not None or series.interval_s is not None):
+        return series.factor * HOUR_S / placed.lengths
+    return series.factor * HOUR_S / placed.interval_s
 
 
-def _power(series: Series, interval: float) -> FloatArray | None:
-    if series.power is None:
-        return None
-    scale = _per_unit(series, interval)
-    column = scale[:, None] if isinstance(scale, np.ndarray) else scale
-    power: FloatArray = series.power * column
-    return power
-
-
-def _check_size(watts: FloatArray, power: FloatArray | None, series: Series, path: Path) -> None:
-    """No home draws a gigawatt: such a number is a fault of the file or of the unit."""
-    if power is not None and not (np.abs(power) <= LARGEST_W).all():
-        row, column = np.argwhere(~(np.abs(power) <= LARGEST_W))[0]
-        raise DataError(
-            f"{path}: {series.names[column]} draws {power[row, column]:.4g} W in reading {row}; "
-            "no appliance does, check the column and its unit."
-        )
+def _taken(
+    values: FloatArray,
+    placed: Placement,
+    factor: float | FloatArray,
+    name: str,
+    series: Series,
+    path: Path,
+) -> FloatArray:
+    """The values of the placed rows [W]; a counter that falls and an absurd size are refused."""
+    taken = values[placed.rows]
+    if placed.ends is not None:
+        taken = values[placed.ends] - taken
+        # A counter of several tariffs is a sum of rounded numbers.
+        if taken.size and float(taken.min()) < -1e-6 * max(1.0, float(np.abs(values).max())):
+            row = int(np.argmin(taken))
+            when = iso(np.datetime64(int(series.times[placed.rows[row]]), "ns"))
+            raise DataError(
+                f"{path}: the counter ({name}) falls after {when}, as it does when a meter is "
+                "exchanged; cut the file there, or state that the values are energies of single "
+                "intervals (--counter no)."
+            )
+        taken = np.maximum(taken, 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        watts: FloatArray = taken * factor
     bad = ~(np.abs(watts) <= LARGEST_W)
     if bad.any():
         row = int(np.argmax(bad))
-        when = iso(np.datetime64(int(series.times[row]), "ns"))
+        when = iso(np.datetime64(int(series.times[placed.rows[row]]), "ns"))
         raise DataError(
-            f"{path}: the reading at {when} is {watts[row]:.4g} W; no meter of a home shows that, "
-            "check the column and its unit."
+            f"{path}: {name} at {when}: {watts[row]:.4g} W is not possible in a home; check the "
+            "column and its unit (--unit)."
         )
+    return watts
+
+
+def _metering(series: Series, interval_s: float) -> Metering:
+    """How the meter rounds, from the format, the header or an option."""
+    scale = series.factor * (HOUR_S / interval_s if series.energy else 1.0)
+    if series.counter:
+        return Metering(register_step_w=(series.step or 1.0) * scale)
+    return Metering(resolution_w=(series.step or 0.0) * scale)

@@ -1,274 +1,187 @@
-"""Times as files write them, as nanoseconds since 1970 in UTC."""
+"""Times as files write them, as nanoseconds since 1970 in UTC.
+
+One pattern covers ISO 8601, dates with the day or the month first, clocks with points, AM and PM,
+24:00, month names and offsets. The order of day and month is decided for a whole column.
+"""
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hushmeter.checks import FloatArray, IntArray
+from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError
+from hushmeter.read.recording import UTC_CLOCK
 
 SECOND = 1_000_000_000
 LATEST = 7_258_118_400  # 2200-01-01, in unix seconds
-DATES, CLOCKS = ("date", "datum"), ("time", "start time", "uhrzeit", "hour", "stunde")
-SHAPE = re.compile(
-    r"(\d{1,4})([-/.])\d{1,2}\2(\d{1,4})"
-    r"(?:(T| +)\d{1,2}:\d{2}(:\d{2})?( *)([AaPp][Mm])?)?"
+DAY = 86_400
+CLOCK = (
+    r"(?P<h>\d{1,2})(?:[:.h](?P<m>\d{2})(?:[:.](?P<s>\d{2})(?:[.,](?P<f>\d{1,9}))?)?)?"
+    r"\s*(?P<p>[AaPp]\.?[Mm]\.?)?"
 )
-DIGITS = {8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+ZONE = r"\s*(?P<z>Z|UTC|GMT|[-+]\d{2}(?::?\d{2})?|[A-Z]{3,4})?"
+DATE_FIRST = (
+    r"^\s*(?P<a>\d{1,4})[-/. ](?P<b>\d{1,2}|[^\d\s.,/-]{3,10})[-/. ]+(?P<c>\d{1,4})"
+    r"(?:(?:T|\s+|,\s*)" + CLOCK + r")?" + ZONE + r"\s*$"
+)
+MONTH_FIRST = (
+    r"^\s*(?P<b>[^\d\s.,/-]{3,10})\.?\s+(?P<a>\d{1,2}),?\s+(?P<c>\d{4})"
+    r"(?:(?:T|\s+|,\s*)" + CLOCK + r")?" + ZONE + r"\s*$"
+)
+MONTHS = {
+    name: number
+    for number, names in enumerate(
+        ("jan ene gen tam sty", "feb fév fev hel", "mar mrt mär maa mae", "apr abr avr huh kwi",
+         "may mai mei maj mag tou", "jun jui giu kes cze juin", "jul lug hei lip juil",
+         "aug ago aoû aou elo sie", "sep set syy wrz", "oct okt ott out lok paź",
+         "nov mar11 lis", "dec dez dic déc des jou gru"), 1)
+    for name in names.split()
+}  # fmt: skip
+ABBREVIATIONS = {
+    "Z": 0, "UTC": 0, "GMT": 0, "WET": 0, "WEST": 60, "BST": 60, "IST": 60, "CET": 60, "CEST": 120,
+    "EET": 120, "EEST": 180, "MEZ": 60, "MESZ": 120, "EST": -300, "EDT": -240, "CST": -360,
+    "CDT": -300, "MST": -420, "MDT": -360, "PST": -480, "PDT": -420, "AEST": 600, "AEDT": 660,
+}  # fmt: skip
+RANGE = re.compile(r"(.*\d)\s*(?:\bto\b|\s-\s|–|(?<=\d)-(?=\d{1,2}:))\s*(.*\d.*)")
+DIGITS = {8: (1, 1, 1), 10: (1, 1, 1, 1), 12: (1, 1, 1, 1, 1), 14: (1, 1, 1, 1, 1, 1)}
 EXCEL_1970, EXCEL_2100 = 25_569.0, 73_051.0
+AMERICAN = ("America/", "US/", "Canada/")
 
 
-def join_clock(table: Any) -> Any:
-    """The table with one column `timestamp` where date and time of day stand in two."""
-    import pyarrow.compute as pc
-    from pyarrow import types
+@dataclass
+class Stamps:
+    """Times of a column.
 
-    names = {name.lower(): name for name in table.column_names}
-    date = next((names[name] for name in DATES if name in names), None)
-    clock = next((names[name] for name in CLOCKS if name in names), None)
-    if date is None or clock is None or "timestamp" in names:
-        return table
-    day, hour = table.column(date), table.column(clock)
-    if not (types.is_date(day.type) or types.is_string(day.type)):
-        return table
-    if types.is_integer(hour.type):
-        hour = _on_the_hour(hour)
-    elif not (types.is_time(hour.type) or types.is_string(hour.type)):
-        return table
-    joined = pc.binary_join_element_wise(pc.cast(day, "string"), pc.cast(hour, "string"), " ")
-    return table.drop_columns([date, clock]).append_column("timestamp", joined)
-
-
-def _on_the_hour(hours: Any) -> Any:
-    """Hours 0 … 23, or 1 … 24 as utilities count them, as the time of day they begin at."""
-    import pyarrow.compute as pc
-
-    if pc.max(hours).as_py() == 24:
-        hours = pc.subtract(hours, 1)
-    text = pc.utf8_lpad(pc.cast(hours, "string"), 2, "0")
-    return pc.binary_join_element_wise(text, "00", ":")
-
-
-def is_written_time(column: Any) -> bool:
-    """Whether a column is of times by its type, or text that starts as a date does."""
-    from pyarrow import types
-
-    if types.is_timestamp(column.type):
-        return True
-    return types.is_string(column.type) and bool(date_patterns(str(column[0].as_py())))
-
-
-def date_patterns(text: str) -> list[str]:
-    """How a written date may be read; two patterns where day and month could change places.
-
-    ISO 8601 has no pattern here: it may carry a zone.
+    Attributes
+    ----------
+    ns : IntArray
+        Nanoseconds since 1970, in UTC if `aware`, else on the clock of an unknown zone.
+    good : BoolArray
+        True where a row has a time that was understood.
+    aware : bool
+        True if the times carry their zone.
+    dates_only : bool
+        True if no row has a time of day.
+    remark : str
+        How an ambiguous date was read.
+    written : IntArray, optional
+        Nanoseconds on the clock as written, where text carries an offset.
     """
-    match = SHAPE.fullmatch(text.strip())
-    if match is None:
-        return []
-    first, mark, last, gap, seconds, blank, half = match.groups()
-    clock = "" if gap is None else gap + ("%I" if half else "%H") + ":%M"
-    clock += (":%S" if seconds else "") + (f"{blank}%p" if half else "")
-    if len(first) == 4:
-        return [] if mark == "-" else [f"%Y{mark}%m{mark}%d{clock}"]
-    year = "%Y" if len(last) == 4 else "%y"
-    orders = ("%d", "%m"), ("%m", "%d")
-    return [f"{a}{mark}{b}{mark}{year}{clock}" for a, b in orders]
+
+    ns: IntArray
+    good: BoolArray
+    aware: bool
+    dates_only: bool = False
+    remark: str = ""
+    written: IntArray | None = None
 
 
-def read_dates(column: Any, patterns: list[str]) -> tuple[Any, str]:
-    """Text as zoneless timestamps, null where it is no date, and a remark if the order is a guess.
+def read_stamps(column: Any, path: Path, tz: str | None = None) -> Stamps:
+    """Read a column of times.
 
-    Where days and months could change places, the order with the shorter longest pause is taken,
-    day first if both are alike.
-    """
-    import pyarrow.compute as pc
+    Parameters
+    ----------
+    column : pyarrow array
+        Timestamps, dates, text, unix seconds (milli-, micro- or nanoseconds where they would be
+        later than 2200), dates in digits or a spreadsheet's days.
+    path : Path
+        For messages.
+    tz : str, optional
+        Zone of the readings; in America the month comes first where both orders fit.
 
-    found = [pc.strptime(column, pattern, "s", error_is_null=True) for pattern in patterns]
-    fewest = min(times.null_count for times in found)
-    found = [times for times in found if times.null_count == fewest]
-    if fewest or len(found) == 1:
-        return found[0], ""
-    pauses = [_longest_pause(times) for times in found]
-    first = int(np.argmin(pauses))
-    order = "month" if first else "day"
-    return found[first], f"; dates are read {order} first, though {column[0].as_py()} fits both"
+    Returns
+    -------
+    Stamps
 
-
-def read_calendar_numbers(numbers: FloatArray) -> tuple[Any, str] | None:
-    """Numbers that are no unix time: 202401311330, or a spreadsheet's days since 1900."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    first = float(numbers[0])
-    pattern = DIGITS.get(len(f"{first:.0f}"))
-    if pattern is not None and f"{first:.0f}".startswith(("19", "20")) and _are_whole(numbers):
-        text = pa.array(numbers.astype(np.int64)).cast("string")
-        times = pc.strptime(text, pattern, "s", error_is_null=True)
-        if times.null_count == 0:
-            return times, f"; {text[0].as_py()} is read as a date"
-    if not EXCEL_1970 <= first < EXCEL_2100 or numbers.size < 2 or _are_whole(numbers):
-        return None
-    within = EXCEL_1970 <= numbers.min() <= numbers.max() < EXCEL_2100
-    if not within or np.median(np.abs(np.diff(numbers))) > 1:
-        return None
-    seconds = np.rint((numbers - EXCEL_1970) * 86_400)
-    times = pa.array(seconds.astype(np.int64)).cast(pa.timestamp("s"))
-    return times, f"; {numbers[0]:g} is read as a spreadsheet's day number"
-
-
-def _are_whole(numbers: FloatArray) -> bool:
-    return bool((numbers == np.floor(numbers)).all())
-
-
-def _longest_pause(times: Any) -> int:
-    seconds = times.cast("int64").to_numpy()
-    return int(np.abs(np.diff(seconds)).max(initial=0))
-
-
-UTC_WORD = re.compile(r"\s*(?:UTC|GMT)$")
-ONE_DAY = 86_400 * 10**9
-UTC_WORDS = "times are UTC or carry their offset"
-
-
-def parse_times(column: Any, path: Path, tz: str | None) -> tuple[IntArray, str]:
-    """UTC nanoseconds of an Arrow column, and what was done about local time.
-
-    Numbers are unix seconds (milli-, micro- or nanoseconds where they would be later than 2200)
-    or dates written in digits. Times with a zone are converted; those without need `tz`.
+    Raises
+    ------
+    DataError
+        If the column holds no times, or some lie outside 1970 … 2200.
     """
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    if column.null_count:
-        row = pc.index(pc.is_null(column), True).as_py()
-        raise DataError(f"{path} has no time in row {row}: write it, or delete the row.")
-    kind, remark = column.type, ""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        good = _valid(column)
+        ticks = column.cast(pa.timestamp(kind.unit)).cast(pa.int64()).fill_null(0).to_numpy()
+        per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
+        _check_span(ticks / per_second, good, path)
+        ns = ticks * (SECOND // per_second)
+        return Stamps(ns, good, kind.tz is not None, _are_midnights(ns, good, kind.tz))
+    if pa.types.is_date(kind):
+        good = _valid(column)
+        days = column.cast(pa.date32()).cast(pa.int32()).fill_null(0).to_numpy().astype(np.int64)
+        _check_span(days * DAY, good, path)
+        return Stamps(days * DAY * SECOND, good, False, True)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        numbers = _finite(column, path)
-        dates = read_calendar_numbers(numbers)
-        if dates is None:
-            return _from_ticks(numbers, path), UTC_WORDS
-        column, remark = dates
-    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        column, remark = _from_text(column, path)
-    elif pa.types.is_date(kind):
-        column = column.cast(pa.timestamp("s"))
-    elif not pa.types.is_timestamp(kind):
-        raise _unreadable(path, column[0].as_py())
-    if column.type.tz is not None:
-        return _nanoseconds(column.cast(pa.timestamp(column.type.unit)), path), UTC_WORDS
-    if tz is None:
-        raise DataError(
-            f"{path} has times without a zone, such as {column[0].as_py()}; write them as UTC, "
-            "with a Z at their end, or name their zone (tz, such as --tz Europe/London)."
-        )
-    instants, words = localise(_nanoseconds(column, path), tz)
-    return instants, words + remark
+        return _of_numbers(column, path)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _of_text(column, path, tz)
+    raise _unreadable(path, _first(column))
 
 
-def _finite(column: Any, path: Path) -> FloatArray:
-    numbers: FloatArray = column.to_numpy().astype(np.float64)
-    if not np.isfinite(numbers).all():
-        row = int(np.argmin(np.isfinite(numbers)))
-        raise DataError(f"{path} has no time in row {row}, but {numbers[row]}.")
-    return numbers
+def _are_midnights(ns: IntArray, good: BoolArray, zone: object) -> bool:
+    return zone is None and bool(good.any()) and not (ns[good] % (DAY * SECOND)).any()
 
 
-def _from_ticks(numbers: FloatArray, path: Path) -> IntArray:
-    """Unix seconds, or the coarsest thousandths of them that lie before 2200."""
-    middle = float(np.median(numbers))
-    ticks = next((n for n in (1, 10**3, 10**6, 10**9) if middle < n * LATEST), 1)
-    return unix_ns(numbers / ticks, path)
+def read_clock(column: Any) -> tuple[IntArray, BoolArray] | None:
+    """Seconds since midnight of a column of clock times, and where it has one; None if no clock.
 
-
-def _from_text(column: Any, path: Path) -> tuple[Any, str]:
-    """Text as timestamps: the dates of utilities by their pattern, ISO 8601 row by row."""
-    import pyarrow.compute as pc
-
-    trimmed = pc.utf8_trim_whitespace(column)
-    patterns = date_patterns(trimmed[0].as_py())
-    if not patterns:
-        return _from_iso(trimmed, path), ""
-    times, remark = read_dates(trimmed, patterns)
-    if times.null_count:
-        row = pc.index(pc.is_null(times), True).as_py()
-        raise _unreadable(path, trimmed[row].as_py(), row)
-    return times, remark
-
-
-def dates_of_text(column: Any, path: Path) -> Any | None:
-    """Timestamps without a zone for dates such as 31/01/2024 1:30 PM; None for ISO 8601 text."""
-    first = next((value.as_py() for value in column if value.is_valid), "")
-    if not date_patterns(first.strip()):
-        return None
-    return _from_text(column, path)[0]
-
-
-def _from_iso(column: Any, path: Path) -> Any:
-    import pyarrow as pa
-
-    moments: list[datetime] = []
-    for row, text in enumerate(column.to_pylist()):
-        try:
-            moments.append(datetime.fromisoformat(UTC_WORD.sub("+00:00", text)))
-        except ValueError:
-            raise _unreadable(path, text, row) from None
-    aware = [moment.tzinfo is not None for moment in moments]
-    if any(aware) and not all(aware):
-        row = aware.index(not aware[0])
-        raise DataError(
-            f"{path} has times with and without a zone, first in row {row}: write them all alike."
-        )
-    try:
-        if aware[0]:
-            moments = [moment.astimezone(UTC) for moment in moments]
-        return pa.array(moments, pa.timestamp("us", tz="UTC" if aware[0] else None))
-    except (OverflowError, ValueError, pa.ArrowException):
-        raise DataError(f"{path} has times that no calendar holds.") from None
-
-
-def _unreadable(path: Path, value: object, row: int | None = None) -> DataError:
-    where = "" if row is None else f" (row {row})"
-    return DataError(
-        f"{path} has times that cannot be read, such as {str(value)[:60]!r}{where}; "
-        "write them as 2024-01-31T13:30:00Z or as unix seconds, and delete what is no reading."
-    )
-
-
-def _nanoseconds(column: Any, path: Path) -> IntArray:
-    """A zoneless Arrow timestamp column as int64, refused outside 1970 … 2200."""
-    import pyarrow as pa
-
-    unit = column.type.unit
-    ticks: IntArray = column.cast(pa.int64()).to_numpy()
-    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
-    low, high = int(ticks.min()), int(ticks.max())
-    if low < 0 or high >= LATEST * per_second:
-        row = int(np.argmax((ticks < 0) | (ticks >= LATEST * per_second)))
-        raise DataError(
-            f"{path} has a time outside 1970 … 2200 in row {row}: {column[row].as_py()}."
-        )
-    return ticks if unit == "ns" else ticks * (10**9 // per_second)
-
-
-def localise(local: IntArray, tz: str) -> tuple[IntArray, str]:
-    """Local clock readings as UTC; the hour that occurs twice is told apart by the file's order.
-
-    In the order of time, a local time is summer time when it is first met; it is winter time when
-    it is met again, or once the clock has gone back within that hour.
+    24:00 is the end of the day. Numbers are not understood here; see `number_of_day`.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if tz.upper() == "UTC":
-        return local, "times are UTC, as told"
+    kind = column.type
+    if pa.types.is_time(kind):
+        good = _valid(column)
+        unit = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
+        wide = pa.int32() if kind.bit_width == 32 else pa.int64()
+        ticks = column.cast(wide).fill_null(0).to_numpy().astype(np.int64)
+        return ticks // unit, good
+    if not pa.types.is_string(kind):
+        return None
+    parts = pc.extract_regex(_plain(column), r"^\s*" + CLOCK + r"\s*$")
+    good = _valid(parts)
+    there = _valid(column)
+    fields = _fields(parts)
+    if not there.any() or good.sum() < 0.9 * there.sum() or not _is_filled(fields["m"]):
+        return None
+    return _clock_seconds(fields), good
+
+
+def split_range(column: Any) -> tuple[Any, Any] | None:
+    """The two ends of a column of ranges, such as "00:00-00:15"; None if it has none."""
+    import pyarrow as pa
+
+    if not pa.types.is_string(column.type):
+        return None
+    first = _first(column)
+    if not isinstance(first, str) or RANGE.fullmatch(first) is None:
+        return None
+    matches = [RANGE.fullmatch(text) if text else None for text in column.to_pylist()]
+    starts = pa.array([None if m is None else m[1].strip() for m in matches], pa.string())
+    ends = pa.array([None if m is None else m[2].strip() for m in matches], pa.string())
+    return starts, ends
+
+
+def to_utc(local: IntArray, tz: str) -> tuple[IntArray, BoolArray, str]:
+    """Local clock times as UTC, whether each exists, and a sentence about clock changes.
+
+    The hour that occurs twice is told apart by the order of the rows: a local time is summer time
+    when it occurs first, and winter time when it occurs again, or once the clock has gone back.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    every = np.ones(local.size, dtype=np.bool_)
+    if tz.upper() in ("UTC", "GMT", "ETC/UTC"):
+        return local, every, "times are UTC, as stated"
     clock = pa.array(local.astype("datetime64[ns]"))
     early, late = (
         pc.assume_timezone(clock, tz, ambiguous=which, nonexistent=which)
@@ -279,36 +192,25 @@ def localise(local: IntArray, tz: str) -> tuple[IntArray, str]:
     )
     moved = late - early
     # In the hour that the clock skips Arrow gives the instants around the jump, a tick apart.
-    skipped = int(((moved > 0) & (moved < 10**9)).sum())
-    twice = moved >= 10**9
-    second = _second_visits(local, twice)
-    utc = np.where(second | ((moved > 0) & ~twice), late, early)
+    exists: BoolArray = ~((moved > 0) & (moved < SECOND))
+    twice = moved >= SECOND
+    utc = np.where(_second_visits(local, twice), late, early)
     words = f"local times of {tz}"
     if twice.any():
         words += f"; {int(twice.sum())} in an hour that the clock shows twice"
-    if skipped:
-        words += f"; {skipped} in an hour that the clock skips"
-    return utc, words
-
-
-def _second_visits(local: IntArray, twice: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """True at ambiguous times of the second pass, in the order of time."""
-    second = np.zeros(local.size, dtype=np.bool_)
-    rows = np.flatnonzero(twice)
-    descending = local.size > 1 and local[-1] < local[0]
-    seen: set[int] = set()
-    last, turned = -ONE_DAY, False
-    for row in rows[::-1] if descending else rows:
-        value = int(local[row])
-        turned = abs(value - last) < ONE_DAY and (turned or value < last)
-        second[row] = turned or value in seen
-        seen.add(value)
-        last = value
-    return second
+    if not exists.all():
+        words += f"; {int((~exists).sum())} in an hour that the clock skips"
+    return utc, exists, words
 
 
 def unix_ns(seconds: FloatArray, path: Path) -> IntArray:
-    """Unix seconds as nanoseconds, refused outside 1970 … 2200 (the first bad row is named)."""
+    """Unix seconds as nanoseconds.
+
+    Raises
+    ------
+    DataError
+        If a time lies outside 1970 … 2200; the message names the first such row.
+    """
     good = (seconds >= 0) & (seconds < LATEST)
     if not good.all():
         row = int(np.argmin(good))
@@ -319,3 +221,335 @@ def unix_ns(seconds: FloatArray, path: Path) -> IntArray:
     whole = np.floor(seconds)
     fraction = np.rint((seconds - whole) * 1e6).astype(np.int64) * 1000
     return whole.astype(np.int64) * SECOND + fraction
+
+
+def find_zone(text: str) -> str | None:
+    """A time zone that a header names: "Time Bucket (America/New_York)", "Date/time UTC"."""
+    from zoneinfo import available_timezones
+
+    for name in re.findall(r"\b[A-Z][A-Za-z]+/[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)?\b", text):
+        if name in available_timezones():
+            return str(name)
+    if match := re.search(r"\b(?:UTC|GMT)\s*([-+]\d{1,2})(?::?(\d{2}))?\b", text):
+        hours = int(match[1])
+        if not int(match[2] or 0) and -12 <= hours <= 14:
+            # The names of fixed offsets have the opposite sign by convention.
+            return f"Etc/GMT{-hours:+d}" if hours else "UTC"
+        return None
+    return "UTC" if re.search(r"\b(?:UTC|GMT|Zulu)\b|_utc\b", text) else None
+
+
+def _of_numbers(column: Any, path: Path) -> Stamps:
+    numbers = column.fill_null(np.nan if column.type in _floats() else -1).to_numpy()
+    good = _valid(column) & np.isfinite(numbers.astype(np.float64))
+    values: FloatArray = numbers.astype(np.float64)[good]
+    if values.size == 0:
+        raise _unreadable(path, None)
+    ns = np.zeros(good.size, dtype=np.int64)
+    digits = len(f"{values[0]:.0f}")
+    whole = bool((values == np.floor(values)).all())
+    if whole and digits in DIGITS and f"{values[0]:.0f}"[:2] in ("19", "20"):
+        parsed = _of_digits(values.astype(np.int64), digits)
+        if parsed is not None:
+            ns[good] = parsed
+            _check_span(ns / SECOND, good, path)
+            remark = f"; {values[0]:.0f} is read as a date"
+            return Stamps(ns, good, False, digits == 8, remark)
+    if not whole and values.size > 1 and _are_excel_days(values):
+        ns[good] = np.rint((values - EXCEL_1970) * DAY).astype(np.int64) * SECOND
+        return Stamps(ns, good, False, False, f"; {values[0]:g} is read as a spreadsheet's day")
+    middle = float(np.median(values))
+    ticks = next((n for n in (1, 10**3, 10**6, 10**9) if middle < n * LATEST), 1)
+    ns[good] = unix_ns(values / ticks, path)
+    return Stamps(ns, good, True)
+
+
+def _floats() -> tuple[Any, ...]:
+    import pyarrow as pa
+
+    return pa.float16(), pa.float32(), pa.float64()
+
+
+def _are_excel_days(values: FloatArray) -> bool:
+    inside = EXCEL_1970 <= values.min() <= values.max() < EXCEL_2100
+    return bool(inside and np.median(np.abs(np.diff(values))) <= 1)
+
+
+def _of_digits(values: IntArray, digits: int) -> IntArray | None:
+    """Numbers such as 20240131 or 202401311330 as nanoseconds; None if they are no dates."""
+    parts = []
+    rest = values
+    for _ in range((digits - 4) // 2):
+        parts.append(rest % 100)
+        rest = rest // 100
+    month, day, *clock = parts[::-1]
+    clock = [*clock, *([np.zeros_like(day)] * (3 - len(clock)))]
+    hour, minute, second = clock
+    valid = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31) & (hour <= 24)
+    if not (valid & (minute < 60) & (second < 60)).all():
+        return None
+    seconds = _days(rest, month, day) * DAY + hour * 3600 + minute * 60 + second
+    return seconds * SECOND
+
+
+def _of_text(column: Any, path: Path, tz: str | None) -> Stamps:
+    """Text as times: the pattern of the whole column, the order of day and month for all rows."""
+    import pyarrow.compute as pc
+
+    plain = _plain(column)
+    there = _valid(column)
+    parts = pc.extract_regex(plain, DATE_FIRST)
+    good = _valid(parts)
+    if not good.any():
+        parts = pc.extract_regex(plain, MONTH_FIRST)
+        good = _valid(parts)
+    if not good.any():
+        raise _unreadable(path, _first(column))
+    fields = _fields(parts)
+    months = _month_numbers(fields["b"])
+    a, c = _numbers(fields["a"]), _numbers(fields["c"])
+    days, good, remark = _civil(a, months, c, good, fields, tz, plain)
+    clock = _clock_seconds(fields)
+    offsets, aware = _offsets(fields["z"], good)
+    if aware.any() and not aware[good].all():
+        row = int(np.argmax(good & ~aware))
+        raise DataError(
+            f"{path} has times with and without a zone, first in row {row}: write them all alike."
+        )
+    seconds = days * DAY + clock - offsets * 60
+    _check_span(seconds, good, path)
+    bad = there & ~good
+    if bad.any() and (int(bad.sum()) > 3 or bad.sum() > 0.1 * there.sum()):
+        row = int(np.argmax(bad))
+        raise _unreadable(path, column[row].as_py(), row)
+    ns = seconds * SECOND + _fractions(fields["f"])
+    midnight = not _is_filled(fields["h"])
+    written = np.where(good, ns + offsets * 60 * SECOND, 0)
+    return Stamps(np.where(good, ns, 0), good, bool(aware.any()), midnight, remark, written)
+
+
+def _civil(
+    a: IntArray,
+    months: IntArray,
+    c: IntArray,
+    good: BoolArray,
+    fields: dict[str, Any],
+    tz: str | None,
+    plain: Any,
+) -> tuple[IntArray, BoolArray, str]:
+    """Days since 1970, where they are valid, and a remark if the order had to be decided."""
+    year_first = bool(((_lengths(fields["a"]) == 4) | ~good).all())
+    if year_first:
+        valid = good & _are_days(months, c)
+        return _days(a, months, c), valid, ""
+    year = np.where(c < 100, np.where(c < 70, 2000 + c, 1900 + c), c)
+    day_first = good & _are_days(months, a)
+    month_first = good & _are_days(a, months)
+    named = not _is_number(fields["b"])
+    if named or day_first.sum() != month_first.sum():
+        use_day = named or day_first.sum() > month_first.sum()
+        remark = ""
+    else:
+        use_day = _prefers_day(year, months, a, good, tz, plain)
+        order = "day" if use_day else "month"
+        text = next(t for t, ok in zip(plain.to_pylist(), good, strict=True) if ok)
+        remark = f"; dates are read {order} first, though {text} fits both"
+    if use_day:
+        return _days(year, months, a), day_first, remark
+    return _days(year, a, months), month_first, remark
+
+
+def _prefers_day(
+    year: IntArray, b: IntArray, a: IntArray, good: BoolArray, tz: str | None, plain: Any
+) -> bool:
+    """Day first, unless the other order has shorter pauses or the custom of the place is other."""
+    pauses = []
+    for month, day in ((b, a), (a, b)):
+        days = np.unique(_days(year, month, day)[good])
+        pauses.append(int(np.diff(days).max(initial=0)))
+    if pauses[0] != pauses[1]:
+        return pauses[0] < pauses[1]
+    first = next(t for t, ok in zip(plain.to_pylist(), good, strict=True) if ok)
+    if "." in first[:6]:
+        return True
+    return not (tz or "").startswith(AMERICAN)
+
+
+def _are_days(month: IntArray, day: IntArray) -> BoolArray:
+    lengths = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
+    inside = (month >= 1) & (month <= 12) & (day >= 1)
+    valid: BoolArray = inside & (day <= lengths[np.clip(month, 1, 12) - 1])
+    return valid
+
+
+def _days(year: IntArray, month: IntArray, day: IntArray) -> IntArray:
+    """Days since 1970-01-01 of a date of the Gregorian calendar."""
+    shifted = np.where(month <= 2, year - 1, year)
+    era = shifted // 400
+    of_era = shifted - era * 400
+    of_year = (153 * (month + np.where(month > 2, -3, 9)) + 2) // 5 + day - 1
+    days: IntArray = era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
+    return days
+
+
+def _fields(parts: Any) -> dict[str, Any]:
+    """The named groups of a match, as one array each."""
+    import pyarrow as pa
+
+    whole = parts.combine_chunks() if isinstance(parts, pa.ChunkedArray) else parts
+    if isinstance(whole, pa.ChunkedArray):
+        whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], parts.type)
+    return {field.name: whole.field(i) for i, field in enumerate(whole.type)}
+
+
+def _numbers(field: Any) -> IntArray:
+    """Digits as numbers, zero where there are none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    filled = pc.if_else(pc.match_substring_regex(field, r"^\d+$"), field, "0")
+    values: IntArray = filled.fill_null("0").cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return values
+
+
+def _month_numbers(field: Any) -> IntArray:
+    """Month numbers, also of names."""
+    if _is_number(field):
+        return _numbers(field)
+    names = [(text or "").lower()[:4] for text in field.to_pylist()]
+    found = [
+        int(name) if name.isdigit() else MONTHS.get(name, MONTHS.get(name[:3], 0)) for name in names
+    ]
+    return np.array(found, dtype=np.int64)
+
+
+def _lengths(field: Any) -> IntArray:
+    import pyarrow.compute as pc
+
+    lengths: IntArray = pc.utf8_length(field).fill_null(0).to_numpy(zero_copy_only=False)
+    return lengths
+
+
+def _is_number(field: Any) -> bool:
+    import pyarrow.compute as pc
+
+    words = pc.match_substring_regex(field, r"[^\d]")
+    return not bool(pc.any(words).as_py())
+
+
+def _is_filled(field: Any) -> bool:
+    import pyarrow.compute as pc
+
+    return bool(pc.any(pc.greater(pc.utf8_length(field), 0)).as_py())
+
+
+def _clock_seconds(fields: dict[str, Any]) -> IntArray:
+    """Seconds since midnight; 12 AM is 0, 24:00 is a whole day."""
+    import pyarrow.compute as pc
+
+    hour = _numbers(fields["h"])
+    if _is_filled(fields["p"]):
+        half = pc.utf8_lower(fields["p"])
+        after = pc.starts_with(half, "p").fill_null(False).to_numpy(zero_copy_only=False)
+        there = pc.greater(pc.utf8_length(half), 0).fill_null(False)
+        hour = np.where(there.to_numpy(zero_copy_only=False), hour % 12 + 12 * after, hour)
+    return hour * 3600 + _numbers(fields["m"]) * 60 + _numbers(fields["s"])
+
+
+def _fractions(field: Any) -> IntArray:
+    """Fractions of a second, in nanoseconds."""
+    import pyarrow.compute as pc
+
+    if not _is_filled(field):
+        return np.zeros(len(field), dtype=np.int64)
+    return _numbers(pc.utf8_rpad(field, 9, "0"))
+
+
+def _offsets(field: Any, good: BoolArray) -> tuple[IntArray, BoolArray]:
+    """Minutes ahead of UTC, and where the text gives them."""
+    import pyarrow.compute as pc
+
+    coded = pc.dictionary_encode(field.fill_null(""))
+    table = [_offset(text) for text in coded.dictionary.to_pylist()]
+    indices = coded.indices.to_numpy(zero_copy_only=False)
+    minutes = np.array([0 if m is None else m for m in table], dtype=np.int64)[indices]
+    aware = np.array([m is not None for m in table], dtype=np.bool_)[indices] & good
+    return minutes, aware
+
+
+def _offset(text: str) -> int | None:
+    if text in ABBREVIATIONS:
+        return ABBREVIATIONS[text]
+    match = re.fullmatch(r"([-+])(\d{2}):?(\d{2})?", text)
+    if match is None:
+        return None
+    minutes = int(match[2]) * 60 + int(match[3] or 0)
+    return -minutes if match[1] == "-" else minutes
+
+
+def _plain(column: Any) -> Any:
+    """Text with ordinary blanks."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(whole, pa.ChunkedArray):
+        whole = pa.concat_arrays(whole.chunks)
+    return pc.replace_substring_regex(whole.cast(pa.string()), "[\u00a0\u202f]", " ")
+
+
+def _valid(column: Any) -> BoolArray:
+    import pyarrow as pa
+
+    valid = column.is_valid()
+    whole = valid.to_numpy() if isinstance(valid, pa.ChunkedArray) else valid.to_numpy(False)
+    return np.asarray(whole, dtype=np.bool_)
+
+
+def _first(column: Any) -> object:
+    return next((value.as_py() for value in column if value.is_valid), None)
+
+
+def _check_span(seconds: Any, good: BoolArray, path: Path) -> None:
+    outside = good & ((seconds < 0) | (seconds >= LATEST))
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise DataError(f"{path} has a time outside 1970 … 2200 in row {row}.")
+
+
+def _unreadable(path: Path, value: object, row: int | None = None) -> DataError:
+    where = "" if row is None else f" (row {row})"
+    return DataError(
+        f"{path} has times that cannot be read, such as {str(value)[:60]!r}{where}; "
+        "write them as 2024-01-31T13:30:00Z or as unix seconds, and delete what is no reading."
+    )
+
+
+def _second_visits(local: IntArray, twice: BoolArray) -> BoolArray:
+    """True at ambiguous times of the second pass, in the order of time."""
+    second = np.zeros(local.size, dtype=np.bool_)
+    rows = np.flatnonzero(twice)
+    descending = local.size > 1 and local[-1] < local[0]
+    seen: set[int] = set()
+    last, turned = -DAY * SECOND, False
+    for row in rows[::-1] if descending else rows:
+        value = int(local[row])
+        turned = abs(value - last) < DAY * SECOND and (turned or value < last)
+        second[row] = turned or value in seen
+        seen.add(value)
+        last = value
+    return second
+
+
+__all__ = [
+    "LATEST",
+    "SECOND",
+    "UTC_CLOCK",
+    "Stamps",
+    "find_zone",
+    "read_clock",
+    "read_stamps",
+    "split_range",
+    "to_utc",
+    "unix_ns",
+]

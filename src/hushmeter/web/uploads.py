@@ -118,7 +118,7 @@ def read_options(fields: dict[str, str]) -> ReadOptions:
             known = ", ".join(OPTIONS)
             raise InputError(f"the form has no field {name[:40]!r}; its fields are {known}.")
     given: dict[str, Any] = {name: value for name, value in fields.items() if value.strip()}
-    return ReadOptions(**given, repeats="last")
+    return ReadOptions(**given)
 
 
 def read_upload(data: bytes, name: str, options: ReadOptions, settings: Settings) -> Session:

@@ -58,7 +58,7 @@ class RealSet:
         file = self.find(folder)
         if file is None:
             return None
-        options = ReadOptions(tz=self.tz, building=self.building, repeats="last")
+        options = ReadOptions(tz=self.tz, building=self.building)
         trace = read_home_recording(file, options).trace
         return trace if self.window is None else select_period(trace, *self.window)
 

@@ -1,0 +1,568 @@
+"""Tables as files write them: delimiter, marks of numbers, header rows, preambles and blocks.
+
+Text files and the rows of spreadsheets become the same `RawTable`. Nothing here depends on the
+size of a number: rows are told apart by whether a cell is a number, a time, a word or empty.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, time
+from pathlib import Path
+from typing import Any
+
+from hushmeter.errors import DataError
+from hushmeter.read.source import (
+    HEAD_BYTES,
+    STREAM_CAP,
+    TEXT_CAP,
+    arrow_source,
+    find_encoding,
+    is_gzip,
+    open_stream,
+    open_text,
+    read_head,
+)
+
+DELIMITERS = (";", "\t", "|", ",", " ")
+MAX_COLUMNS = 4096
+MAX_FIELD = 1 << 20
+SAMPLE_LINES = 400
+MAX_HEADER_ROWS = 8
+NULLS = [
+    "", "NA", "N/A", "NaN", "nan", "NAN", "NULL", "null", "Null", "None", "none", "-nan", "#N/A",
+    "#N/A N/A", "n/a", "-", "--", "?", "No CT", "unavailable", "unknown", "No data", "no data",
+    "NoData", "Missing", "missing", "\\N", "nicht verfügbar", "#VALUE!", "#REF!",
+]  # fmt: skip
+MISSING = frozenset(text.lower() for text in NULLS)
+NUMBER = re.compile(r"[-+]?(?:\d[\d.,'\u00a0\u202f ]*|[.,]\d+)(?:[eE][-+]?\d+)?")
+DATE = r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}"
+CLOCK = r"\d{1,2}[:.h]\d{2}(?:[:.]\d{2}(?:[.,]\d+)?)?(?:\s*[AaPp]\.?[Mm]\.?)?"
+TIME = re.compile(
+    rf"(?:{DATE}(?:[T\s,]+{CLOCK})?|\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:\s*[AaPp]\.?[Mm]\.?)?"
+    rf"|\d{{1,2}}[ -][A-Za-z]{{3,9}}[ -]\d{{2,4}}(?:\s+{CLOCK})?)"
+    r"\s*(?:Z|UTC|GMT|[-+]\d{2}:?\d{2}|[A-Z]{3,4})?"
+    rf"(?:\s*(?:to|[-–])\s*(?:{DATE}[T\s]+)?{CLOCK})?"
+)
+
+
+@dataclass(frozen=True)
+class RawTable:
+    """A table before its columns are understood.
+
+    Attributes
+    ----------
+    data : pyarrow.Table
+        Columns with unique names; column_0 … where there is no header.
+    context : tuple of str
+        For every column, the texts of further header rows above its name.
+    preamble : tuple of str
+        Lines above the header.
+    has_header : bool
+    decimal : str
+        The decimal mark of numbers that are written as text.
+    kind : str
+        What the table came from, such as "CSV table".
+    blocks : tuple of RawTable
+        Further tables with the same header in the same file.
+    notes : tuple of str
+    """
+
+    data: Any
+    context: tuple[str, ...] = ()
+    preamble: tuple[str, ...] = ()
+    has_header: bool = True
+    decimal: str = "."
+    kind: str = "CSV table"
+    blocks: tuple[RawTable, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def above(self, name: str) -> str:
+        """Header texts above a column."""
+        names = self.data.column_names
+        return self.context[names.index(name)] if self.context else ""
+
+
+@dataclass
+class Frame:
+    """Where the parts of a table are.
+
+    Attributes
+    ----------
+    names : tuple of str
+    context : tuple of str
+    first : int
+        Index of the first row of data.
+    header : int or None
+        Index of the row of names.
+    preamble : tuple of str
+    time_cells : tuple of int
+        Columns that hold times in most rows.
+    """
+
+    names: tuple[str, ...]
+    context: tuple[str, ...]
+    first: int
+    header: int | None
+    preamble: tuple[str, ...]
+    time_cells: tuple[int, ...]
+    rows_above: list[list[str]] = field(default_factory=list)
+
+
+def load_text(path: Path, texts: Collection[str] = (), decimal: str | None = None) -> RawTable:
+    """Read a text table.
+
+    Parameters
+    ----------
+    path : Path
+        CSV, TSV or another delimited text, also gzipped.
+    texts : collection of str
+        Names (lower case) of columns that stay text.
+    decimal : str, optional
+        The decimal mark; found in the file by default.
+
+    Returns
+    -------
+    RawTable
+
+    Raises
+    ------
+    DataError
+        If the file is empty or no table.
+    """
+    head = read_head(path)
+    encoding = find_encoding(head)
+    lines = _sample(head, encoding, path)
+    delimiter = find_delimiter(lines)
+    rows = [split_line(line, delimiter) for line in lines]
+    if not any(_filled(row) for row in rows):
+        raise DataError(f"{path} is neither a CSV nor a Parquet table: it is empty.")
+    frame = find_frame(rows, path)
+    body = [row for row in rows[frame.first :] if _filled(row)]
+    mark = decimal or find_decimal(body, delimiter, path)
+    width = len(frame.names)
+    regular = all(len(row) == width for row in body) and not _repeats_header(rows, frame)
+    if regular:
+        table = _by_arrow(path, encoding, delimiter, mark, frame, texts)
+        if table is not None:
+            return RawTable(table, frame.context, frame.preamble, frame.header is not None, mark)
+    with open_text(path, TEXT_CAP) as text:
+        every = list(_all_rows(text, delimiter, path))
+    return table_of_rows(every, path, decimal=mark if decimal or not regular else decimal)
+
+
+def table_of_rows(
+    rows: Iterable[Sequence[object]],
+    path: Path,
+    *,
+    kind: str = "CSV table",
+    decimal: str | None = None,
+) -> RawTable:
+    """Make a table of the rows of a text or a spreadsheet.
+
+    Parameters
+    ----------
+    rows : iterable of sequences
+        Cells are text, numbers, dates, times or None.
+    path : Path
+        For messages.
+    kind : str
+        What the rows came from.
+    decimal : str, optional
+        The decimal mark of text cells.
+
+    Returns
+    -------
+    RawTable
+        Empty rows, footers and rows of totals without a time are left out. A file with a repeated
+        header has its further tables in `blocks`.
+    """
+    cells = [list(row) for row in rows]
+    written = [[_text(cell) for cell in row] for row in cells]
+    if not any(_filled(row) for row in written):
+        raise DataError(f"{path} is neither a CSV nor a Parquet table: it is empty.")
+    frame = find_frame(written, path)
+    body = [row for row in written[frame.first :] if _filled(row)]
+    mark = decimal or find_decimal(body, ";", path)
+    header = None if frame.header is None else _trimmed(written[frame.header])
+    blocks: list[list[list[object]]] = [[]]
+    left = 0
+    for row, texts in zip(cells[frame.first :], written[frame.first :], strict=True):
+        if not _filled(texts):
+            continue
+        if header is not None and _trimmed(texts) == header:
+            blocks.append([])
+        elif _is_reading(texts, frame, path):
+            blocks[-1].append(row)
+        else:
+            left += 1
+    notes = (f"{left} rows without a time (footers or totals) were left out.",) if left else ()
+    tables = [
+        RawTable(
+            _columns_of(block, frame.names),
+            frame.context,
+            frame.preamble,
+            header is not None,
+            mark,
+            kind,
+            notes=notes,
+        )
+        for block in blocks
+        if block
+    ]
+    if not tables:
+        raise DataError(f"{path} holds no readings, only the columns {', '.join(frame.names[:8])}.")
+    first, *others = tables
+    return RawTable(**{**first.__dict__, "blocks": tuple(others)})
+
+
+def find_delimiter(lines: Sequence[str]) -> str:
+    """The delimiter that splits most lines into one number of cells, more than one."""
+    best, most = ",", 0
+    for delimiter in DELIMITERS:
+        counts = Counter(len(split_line(line, delimiter)) for line in lines if line.strip())
+        counts.pop(1, None)
+        if not counts:
+            continue
+        agreeing = counts.most_common(1)[0][1]
+        if agreeing > most and not (delimiter == " " and most):
+            best, most = delimiter, agreeing
+    return best
+
+
+def split_line(line: str, delimiter: str) -> list[str]:
+    """The cells of a line, without blanks around them."""
+    try:
+        cells = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
+    except csv.Error:
+        cells = line.split(delimiter)
+    return [cell.strip() for cell in cells]
+
+
+def cell_kind(text: str) -> str:
+    """Return "empty", "number", "time" or "word"."""
+    if not text:
+        return "empty"
+    if text.lower() in MISSING or NUMBER.fullmatch(text):
+        return "number"
+    return "time" if TIME.fullmatch(text) else "word"
+
+
+def find_decimal(rows: Sequence[Sequence[str]], delimiter: str, path: Path) -> str:
+    """The decimal mark of a file.
+
+    "0,25", "1.505,000" and ",5" show a comma; "0.25", "1,505.000" and ".5" show a point. Where
+    every mark is followed by three digits and some numbers have no mark, it could be a mark of
+    thousands as well.
+
+    Raises
+    ------
+    DataError
+        If the marks could be those of thousands or of decimals.
+    """
+    shown = {".": 0, ",": 0}
+    three = {".": 0, ",": 0}
+    plain = 0
+    for row in rows:
+        for text in row:
+            if not text or not NUMBER.fullmatch(text):
+                continue
+            found = _mark_of(text)
+            if found in shown:
+                shown[found] += 1
+            elif found in ("?.", "?,"):
+                three[found[1]] += 1
+            elif len(text.lstrip("+-")) < 4:
+                plain += 1
+    if shown["."] or shown[","]:
+        return "." if shown["."] >= shown[","] else ","
+    mark = next((mark for mark in three if three[mark]), None)
+    if mark is None or (mark == "." and delimiter == ","):
+        return "."
+    if plain or (mark == "," and delimiter == ",") or all(three.values()):
+        raise DataError(
+            f"{path} has numbers such as 1{mark}234, in which the mark may be that of decimals or "
+            "of thousands: state it (--decimal point or --decimal comma)."
+        )
+    return mark
+
+
+def _mark_of(text: str) -> str:
+    """The decimal mark that a number shows; "?." or "?," where it could be one of thousands."""
+    number = text.lstrip("+-").split("e")[0].split("E")[0]
+    marks = re.sub(r"[^.,]", "", number)
+    if not marks:
+        return ""
+    last = marks[-1]
+    if len(set(marks)) == 2:
+        return last
+    whole, _, digits = number.rpartition(last)
+    if len(marks) > 1:
+        return {".": ",", ",": "."}[last]
+    if len(digits) != 3 or whole in ("", "0") or len(whole) > 3:
+        return last
+    return f"?{last}"
+
+
+def find_frame(rows: Sequence[Sequence[str]], path: Path) -> Frame:
+    """Find the header, the preamble above it and the first row of data."""
+    kinds = [[cell_kind(cell) for cell in row] for row in rows]
+    places = [tuple(i for i, kind in enumerate(row) if kind == "time") for row in kinds]
+    counted: Counter[tuple[int, ...]] = Counter(
+        place for place, row in zip(places, kinds, strict=True)
+        if len(row) > 1 and "number" in row and not _counts_on(rows, row, place)
+    )  # fmt: skip
+    if not counted:
+        counted = Counter(place for place in places if place)
+    # A column of times may be empty or damaged in some rows: the fullest of frequent patterns.
+    best = counted.most_common(1)[0][0] if counted else ()
+    is_data = [
+        len(row) > 1 and bool(best or "number" in row) and set(best) <= set(place)
+        and (not best or place == best or len(place) == len(best))
+        and not (not best and "word" in row[:1] and i == 0)
+        for i, (row, place) in enumerate(zip(kinds, places, strict=True))
+    ]  # fmt: skip
+    if not best:
+        is_data = [len(row) > 1 and _is_numeric(rows[i], row) for i, row in enumerate(kinds)]
+    first = _first_of_run(is_data, rows)
+    if first is None:
+        first = next((i + 1 for i, row in enumerate(rows) if _filled(row)), len(rows))
+    width = max((len(_trimmed(rows[i])) for i in range(first, len(rows)) if is_data[i]), default=1)
+    if width > MAX_COLUMNS:
+        raise DataError(
+            f"{path} has {width} columns, more than {MAX_COLUMNS}: a table of readings has one "
+            "row per time and one column per circuit."
+        )
+    header = _header_above(rows, kinds, first, width)
+    if header is None:
+        names = [f"column_{i}" for i in range(width)]
+        above = tuple(" ".join(row) for row in rows[:first] if _filled(row))
+        return Frame(tuple(names), (), first, None, above, best)
+    top, names, context = _join_headers(rows, kinds, header)
+    above = tuple(" ".join(c for c in row if c) for row in rows[:top] if _filled(row))
+    return Frame(unique_names(names), context, first, header, above, best)
+
+
+def unique_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Trimmed names; a repeated name gets a number."""
+    seen: Counter[str] = Counter()
+    taken = {name.strip() for name in names}
+    unique = []
+    for i, name in enumerate(names):
+        plain = name.strip() or f"column_{i}"
+        seen[plain] += 1
+        if seen[plain] > 1:
+            plain = next(
+                f"{plain}_{n}" for n in range(seen[plain], len(names) + 3)
+                if f"{plain}_{n}" not in taken
+            )  # fmt: skip
+            taken.add(plain)
+        unique.append(plain)
+    return tuple(unique)
+
+
+def _counts_on(rows: Sequence[Sequence[str]], kinds: Sequence[str], place: tuple[int, ...]) -> bool:
+    """True for a header of clock times, such as Date, 0:30, 1:00, …"""
+    del rows
+    return len(place) >= 23 and "word" in kinds
+
+
+def _is_numeric(row: Sequence[str], kinds: Sequence[str]) -> bool:
+    """True for a row of numbers; numbers that only count the columns are a header."""
+    if "word" in kinds[:1] or "number" not in kinds:
+        return False
+    if any(kind == "word" for kind in kinds) and kinds.count("number") < 2:
+        return False
+    numbered = ([str(first + i) for i in range(len(row))] for first in (0, 1))
+    return not (len(row) > 2 and list(row) in numbered)
+
+
+def _first_of_run(is_data: Sequence[bool], rows: Sequence[Sequence[str]]) -> int | None:
+    """The first row of data that another row of data (or the end) follows."""
+    for i, data in enumerate(is_data):
+        if not data:
+            continue
+        after = next((j for j in range(i + 1, len(rows)) if _filled(rows[j])), None)
+        if after is None or is_data[after] or not any(is_data[i + 1 :]):
+            return i
+    return None
+
+
+def _header_above(
+    rows: Sequence[Sequence[str]], kinds: Sequence[Sequence[str]], first: int, width: int
+) -> int | None:
+    """The nearest filled row above the data, if it has words for at least half of the columns."""
+    for i in range(first - 1, -1, -1):
+        if _filled(rows[i]):
+            filled = sum(kind != "empty" for kind in kinds[i])
+            words = sum(kind == "word" for kind in kinds[i])
+            numbered = len(rows[i]) > 2 and all(cell.isdigit() for cell in rows[i])
+            return i if (words or numbered) and filled >= max(2, width / 2) else None
+    return None
+
+
+def _join_headers(
+    rows: Sequence[Sequence[str]], kinds: Sequence[Sequence[str]], header: int
+) -> tuple[int, list[str], tuple[str, ...]]:
+    """First row of the header, the names, and the texts of the other header rows."""
+    width = len(rows[header])
+    top = header
+    while top > 0 and header - top < MAX_HEADER_ROWS:
+        above = kinds[top - 1]
+        numbers = sum(kind in ("number", "time") for kind in above)
+        if len(above) != width or "word" not in above or numbers > 0:
+            break
+        top -= 1
+    stack = [list(rows[i]) for i in range(top, header + 1)]
+    main = max(range(len(stack)), key=lambda i: (len({c for c in stack[i] if c}), i))
+    names = list(stack[main])
+    for i, name in enumerate(names):
+        if not name:
+            names[i] = next((row[i] for row in reversed(stack) if row[i]), "")
+    context = [""] * width
+    for k, row in enumerate(stack):
+        if k == main:
+            continue
+        filled = row if k > main else _to_the_right(row)
+        context = [f"{a} {b}".strip() for a, b in zip(context, filled, strict=True)]
+    while names and not names[-1] and not context[-1]:
+        names.pop()
+        context.pop()
+    return top, names, tuple(context) if any(context) else ()
+
+
+def _to_the_right(row: Sequence[str]) -> list[str]:
+    """A header over several columns stands in the first of them."""
+    filled, last = [], ""
+    for cell in row:
+        last = cell or last
+        filled.append(last)
+    return filled
+
+
+def _is_reading(row: Sequence[str], frame: Frame, path: Path) -> bool:
+    """True for a row with its times in place; a longer row is refused."""
+    if frame.time_cells:
+        there = [i for i in frame.time_cells if i < len(row) and cell_kind(row[i]) == "time"]
+        if not there:
+            return False
+    elif len(_trimmed(row)) < 2:
+        return False
+    if len(_trimmed(row)) > len(frame.names):
+        raise DataError(
+            f"{path} has a row of {len(_trimmed(row))} cells under a header of "
+            f"{len(frame.names)}, {' '.join(row)[:60]!r}: the header or the delimiter is damaged."
+        )
+    return True
+
+
+def _columns_of(rows: Sequence[Sequence[object]], names: Sequence[str]) -> Any:
+    """Rows as an Arrow table: numbers stay numbers, everything else is text."""
+    import pyarrow as pa
+
+    arrays = []
+    for i in range(len(names)):
+        cells = [row[i] if i < len(row) else None for row in rows]
+        numbers = all(
+            cell is None or cell == "" or (isinstance(cell, int | float) and cell is not True
+                                           and cell is not False)
+            for cell in cells
+        )  # fmt: skip
+        if numbers and any(isinstance(cell, int | float) for cell in cells):
+            arrays.append(pa.array([None if c == "" else c for c in cells], pa.float64()))
+        else:
+            texts = [_text(cell) for cell in cells]
+            arrays.append(
+                pa.array([None if t.lower() in MISSING else t for t in texts], pa.string())
+            )
+    return pa.table(arrays, names=list(names))
+
+
+def _text(cell: object) -> str:
+    """A cell as text; times as ISO 8601."""
+    if cell is None:
+        return ""
+    if isinstance(cell, datetime):
+        return cell.isoformat(sep=" ")
+    if isinstance(cell, date | time):
+        return cell.isoformat()
+    if isinstance(cell, float) and cell.is_integer() and abs(cell) < 1e15:
+        return str(int(cell))
+    return str(cell).replace("\u00a0", " ").replace("\u202f", " ").strip()
+
+
+def _by_arrow(
+    path: Path, encoding: str, delimiter: str, decimal: str, frame: Frame, texts: Collection[str]
+) -> Any | None:
+    """A regular file by the fast parser; None if a later row does not fit."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    settings = {
+        "read_options": arrow_csv.ReadOptions(
+            skip_rows=frame.first,
+            column_names=list(frame.names),
+            encoding="utf8" if encoding == "utf-8-sig" else encoding,
+        ),
+        "parse_options": arrow_csv.ParseOptions(delimiter=delimiter),
+        "convert_options": arrow_csv.ConvertOptions(
+            decimal_point=decimal,
+            null_values=NULLS,
+            strings_can_be_null=True,
+            column_types={name: pa.string() for name in frame.names if name.lower() in texts},
+        ),
+    }
+    try:
+        if not is_gzip(path):
+            return arrow_csv.read_csv(arrow_source(path), **settings)
+        with open_stream(path, STREAM_CAP) as stream:
+            return arrow_csv.read_csv(stream, **settings)
+    except (pa.ArrowException, UnicodeError, OverflowError, LookupError):
+        return None
+
+
+def _sample(head: bytes, encoding: str, path: Path) -> list[str]:
+    """The first lines; a line that says "sep=;" is left out by its lack of cells."""
+    text = head.decode(encoding, errors="replace").lstrip("\ufeff\x00")
+    lines = text.splitlines()
+    if len(head) >= HEAD_BYTES and len(lines) > 1:
+        lines.pop()
+    elif len(head) >= HEAD_BYTES:
+        raise DataError(
+            f"{path}: its first line is longer than {HEAD_BYTES >> 10} kB; "
+            "a table of readings has one row per time."
+        )
+    return lines[:SAMPLE_LINES]
+
+
+def _all_rows(text: io.TextIOWrapper, delimiter: str, path: Path) -> Iterator[list[str]]:
+    csv.field_size_limit(MAX_FIELD)
+    lines = (line.replace("\x00", "") for line in text)
+    try:
+        for row in csv.reader(lines, delimiter=delimiter, skipinitialspace=True):
+            yield [cell.strip("\ufeff").strip() for cell in row]
+    except csv.Error as error:
+        raise DataError(f"{path} is no CSV: {error}.") from None
+
+
+def _repeats_header(rows: Sequence[Sequence[str]], frame: Frame) -> bool:
+    if frame.header is None:
+        return False
+    return any(list(row) == list(rows[frame.header]) for row in rows[frame.first :])
+
+
+def _trimmed(row: Sequence[str]) -> list[str]:
+    """A row without empty cells at its end."""
+    end = len(row)
+    while end and not row[end - 1]:
+        end -= 1
+    return list(row[:end])
+
+
+def _filled(row: Sequence[str]) -> bool:
+    return any(row)
