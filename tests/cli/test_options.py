@@ -127,7 +127,7 @@ def test_commands_that_read_readings_take_all_options(name):
 
 
 def test_the_options_name_the_readers_own():
-    assert set(READER_OPTIONS) | {"repeats"} == set(inspect.signature(ReadOptions).parameters)
+    assert set(READER_OPTIONS) == set(inspect.signature(ReadOptions).parameters)
 
 
 def test_a_command_gets_its_options_in_one_argument():
@@ -137,10 +137,10 @@ def test_a_command_gets_its_options_in_one_argument():
         told.append((file, options, times))
 
     small = typer.Typer()
-    small.command()(takes_reader_options("unit", "tz", repeats="last")(show))
+    small.command()(takes_reader_options("unit", "tz")(show))
     done = CliRunner().invoke(small, ["meter.csv", "--times", "3", "--unit", "kWh", "--tz", "UTC"])
     assert done.exit_code == 0, done.output
-    assert told == [("meter.csv", ReadOptions(unit="kWh", tz="UTC", repeats="last"), 3)]
+    assert told == [("meter.csv", ReadOptions(unit="kWh", tz="UTC"), 3)]
     assert CliRunner().invoke(small, ["meter.csv", "--stamp", "end"]).exit_code == 2
 
 

@@ -5,9 +5,10 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.learn.homes import learn_home
-from hushmeter.learn.inspection import find_regime, inspect_file, sentences
+from hushmeter.learn.inspection import find_regime, inspect_recording, sentences
 from hushmeter.plot import readings as plot_readings
 from hushmeter.plot.figure import save_figure
+from hushmeter.read import read_recording
 
 NEEDED = {
     "format", "readings", "interval_s", "start", "end", "unit", "gaps", "duplicates", "regime",
@@ -32,7 +33,7 @@ def write(tmp_path, text, name="meter.csv"):
 def test_everything_is_counted(tmp_path):
     rows = [(0, 100), (6, 250), (6, 250), (12, -5), (30, 90), (24, 80), (36, 70)]
     text = "timestamp,watts\n" + "".join(f"{1_700_000_000 + t},{w}\n" for t, w in rows)
-    found = inspect_file(write(tmp_path, text)).to_dict()
+    found = inspect_recording(read_recording(write(tmp_path, text))).to_dict()
     assert set(found) >= NEEDED
     assert (found["readings"], found["kept"]) == (7, 6)
     assert (found["gaps"], found["duplicates"], found["reversed"]) == (1, 1, 1)
@@ -44,8 +45,10 @@ def test_everything_is_counted(tmp_path):
 
 
 def test_the_regime_comes_first_and_notes_last(tmp_path):
-    text = "timestamp,kWh\n" + "".join(f"2024-01-01T{h:02d}:00Z,{300 + h}\n" for h in range(9))
-    lines = sentences(inspect_file(write(tmp_path, text)))
+    text = "timestamp,kWh\n" + "".join(
+        f"2024-01-01T{h:02d}:00Z,{300 + (-1) ** h}\n" for h in range(9)
+    )
+    lines = sentences(inspect_recording(read_recording(write(tmp_path, text))))
     assert lines[0].startswith("At 1 h a reading, mostly occupancy shows")
     assert "check the unit" in lines[-1]
 
@@ -53,7 +56,7 @@ def test_the_regime_comes_first_and_notes_last(tmp_path):
 def test_truth_is_checked_where_it_is_there(tmp_path):
     trace = hm.synth.trace(hm.synth.ready_home("redd-like"), 3000, 0.99, seed=1)
     hm.write_meter(tmp_path / "home.parquet", trace)
-    found = inspect_file(tmp_path / "home.parquet")
+    found = inspect_recording(read_recording(tmp_path / "home.parquet"))
     truth = found.to_dict()["truth"]
     assert truth["sparsity"] == pytest.approx(0.99, abs=0.01)
     assert any("Assumption 1" in line for line in truth["assumptions"])
@@ -90,8 +93,8 @@ def test_thresholds_are_drawn_for_every_circuit():
 
 
 def test_kilowatts_taken_for_watts_are_noticed(tmp_path):
-    text = "timestamp,power\n" + "".join(f"{1_700_000_000 + 60 * i},0.{i + 1}\n" for i in range(8))
-    lines = sentences(inspect_file(write(tmp_path, text)))
+    text = "timestamp,watts\n" + "".join(f"{1_700_000_000 + 60 * i},0.{i + 1}\n" for i in range(8))
+    lines = sentences(inspect_recording(read_recording(write(tmp_path, text))))
     assert lines[-1] == "No reading passes 0.8 W: are they kilowatts (--unit kW)?"
     off = "timestamp,power\n" + "".join(f"{1_700_000_000 + 60 * i},0\n" for i in range(8))
-    assert not inspect_file(write(tmp_path, off)).warnings
+    assert not inspect_recording(read_recording(write(tmp_path, off))).warnings

@@ -21,8 +21,8 @@ def test_a_wrong_checksum_is_a_gap(samples, save):
     data = samples.dsmr(4) + samples.telegram("240101120040W", 9.9, good=False)
     data += samples.telegram("240101120050W", 0.6) + samples.telegram("240101120100W", 0.7)
     found = read_recording(save(data, "p1.txt"))
-    assert found.readings == 7
-    assert found.gaps == 1
+    assert found.public.readings == 7
+    assert found.public.gaps == 1
     assert found.trace.readings.max() == pytest.approx(700)
     assert "1 telegrams were torn" in found.notes[0]
 
@@ -30,7 +30,7 @@ def test_a_wrong_checksum_is_a_gap(samples, save):
 def test_summer_and_winter_are_apart(samples, save):
     data = samples.telegram("241027025955S", 0.1) + samples.telegram("241027020005W", 0.2)
     found = read_recording(save(data + samples.telegram("241027020015W", 0.3), "p1.txt"))
-    assert found.reversed == 0
+    assert found.public.reversed == 0
     assert found.trace.interval_s == 10
 
 

@@ -115,7 +115,7 @@ def test_real_feeds(shared_data, name):
         pytest.skip(f"{path} is absent")
     readings, duplicates, interval = REAL[name]
     found = read_recording(path)
-    assert (found.readings, found.duplicates) == (readings, duplicates)
+    assert (found.public.readings, found.public.duplicates) == (readings, duplicates)
     assert len(found.trace) == readings - duplicates
     assert found.trace.interval_s == interval
     assert bool(duplicates) == any("repeat a start" in note for note in found.notes)
@@ -170,12 +170,12 @@ def test_two_meters_of_one_type_are_not_mixed(samples, save):
     entries = feed[feed.index("<entry>") : feed.index("</feed>")]
     second = entries.replace("UsagePoint/1", "UsagePoint/2").replace("value>1", "value>9")
     found = read_recording(save((feed.replace("</feed>", second + "</feed>")).encode(), "feed.xml"))
-    assert (len(found.trace), found.duplicates) == (10, 0)
+    assert (len(found.trace), found.public.duplicates) == (10, 0)
     np.testing.assert_allclose(found.trace.readings[:5], 4 * np.arange(100, 150, 10))
     assert "Other meters or reading types (1) were left out: MeterReading/1." in found.notes
 
 
-def test_lengths_that_change_keep_their_energy(samples, save):
+def test_one_of_two_lengths_is_chosen(samples, save):
     """The first block of five readings is of hours, the second of quarters."""
     feed = samples.green_button().decode()
     head, rest = feed.split("IntervalBlock/0", 1)
@@ -187,11 +187,15 @@ def test_lengths_that_change_keep_their_energy(samples, save):
         moved = samples.HOUR0 + 5 * 3600 + 900 * (i - 5)
         second = second.replace(f">{samples.HOUR0 + 900 * i}<", f">{moved}<")
     text = f"{head}IntervalBlock/0{first}IntervalBlock/1{second}"
-    found = read_recording(save(text.encode(), "feed.xml"))
-    assert found.trace.interval_s == 900
-    assert found.gaps == 0
-    assert len(found.trace) == 25
-    assert found.trace.readings.sum() / 4 == pytest.approx(2 * sum(range(100, 150, 10)))
+    path = save(text.encode(), "feed.xml")
+    with pytest.raises(DataError, match=r"readings of 15 min and of 1 h.*--reading-length 15min"):
+        read_recording(path)
+    for length, count in ((900, 5), (3600, 5)):
+        found = read_recording(path, ReadOptions(reading_length=length))
+        assert found.trace.interval_s == length
+        assert len(found.trace) == count
+        energy = found.trace.readings.sum() * length / 3600
+        assert energy == pytest.approx(sum(range(100, 150, 10)))
 
 
 def test_what_is_fed_in_and_registers_are_refused(samples, save):

@@ -10,7 +10,7 @@ from hushmeter.read import ReadOptions, read_home_data, read_meter, read_recordi
 def test_the_energy_download_has_meter_and_devices(samples, save):
     found = read_recording(save(samples.ha_energy()))
     assert found.format == "Home Assistant energy CSV"
-    assert found.gaps == 1
+    assert found.public.gaps == 1
     np.testing.assert_allclose(found.trace.readings, [600, 500, 700, 700, 1000])
     assert found.trace.names == ("fridge", "kettle")
     np.testing.assert_allclose(found.trace.power[:, 1], [0, 200, 0, 200, 0])
@@ -45,7 +45,7 @@ def test_history_keeps_the_energy_of_every_cell(samples, save):
     found = read_recording(save(samples.ha_history()))
     trace = found.trace
     assert found.format == "Home Assistant history CSV"
-    assert found.gaps == 1
+    assert found.public.gaps == 1
     offset = (trace.times - np.datetime64("2024-01-01")) / np.timedelta64(1, "s")
     energy = dict(zip(offset, trace.readings * trace.interval_s, strict=True))
     truth = {}

@@ -18,7 +18,7 @@ def test_octopus_over_the_end_of_summer_time(samples, save):
     found = read_recording(save(samples.octopus()))
     assert found.format == "Octopus half-hourly CSV"
     assert found.trace.interval_s == 1800
-    assert found.gaps == 0
+    assert found.public.gaps == 0
     assert found.trace.start == np.datetime64("2023-10-29T00:00")
     np.testing.assert_allclose(found.trace.readings, 2.0 * np.arange(1, 9))
 
@@ -39,10 +39,10 @@ def test_n3rgy_stamps_the_end(samples, save):
 def test_esb_local_end_stamps_newest_first(samples, save, kind, factor):
     found = read_recording(save(samples.esb(kind)))
     assert len(found.trace) == 96
-    assert (found.gaps, found.duplicates, found.reversed) == (0, 0, 0)
+    assert (found.public.gaps, found.public.duplicates, found.public.reversed) == (0, 0, 0)
     assert found.trace.start == np.datetime64("2023-10-28T12:00")
     np.testing.assert_allclose(found.trace.readings, factor * (0.5 + 0.01 * np.arange(96)))
-    assert "in an hour that the clock shows twice" in found.clock_changes
+    assert "in an hour that the clock shows twice" in found.public.clock_changes
     assert any("Export" in note for note in found.notes)
 
 
@@ -51,7 +51,7 @@ def test_the_skipped_hour_is_one_hour_short(save):
     found = read_recording(
         save(("time,kWh\n" + rows).encode()), ReadOptions(tz="Europe/London", unit="kWh")
     )
-    assert found.gaps == 0
+    assert found.public.gaps == 0
     assert found.trace.interval_s == 1800
 
 
@@ -106,7 +106,7 @@ def test_milliseconds_and_no_header(save):
 
 def test_a_file_of_export_only_is_refused(samples, save):
     text = samples.esb().replace(b"Import", b"Export")
-    with pytest.raises(DataError, match=r"an ESB file without import rows \(read types: Active Ex"):
+    with pytest.raises(DataError, match=r"holds only export or production \(Read Type: Active Ex"):
         read_meter(save(text))
 
 
@@ -129,7 +129,7 @@ def test_rae_blocks_of_a_folder_follow_each_other(samples, tmp_path):
     (tmp_path / "house1_power_blk2.csv").write_bytes(second)
     found = read_home_recording(tmp_path)
     assert len(found.trace) == 120
-    assert found.gaps == 1
+    assert found.public.gaps == 1
     with pytest.raises(DataError, match="no house 2, only 1"):
         read_home_data(tmp_path, 2)
 
@@ -152,14 +152,14 @@ def test_refit_jitter_goes_on_a_grid(samples, save):
     found = read_home_recording(save(samples.refit()))
     assert found.format == "REFIT CSV"
     assert found.trace.interval_s == 7
-    assert found.gaps == 0
+    assert found.public.gaps == 0
     assert found.trace.names == tuple(f"Appliance{i}" for i in range(1, 10))
     assert any("exceed the aggregate" in note for note in found.notes)
 
 
 def test_pecan_street_homes_are_told_apart(samples, save):
     path = save(samples.pecan_street())
-    with pytest.raises(DataError, match=r"holds 2 homes \(26, 59\)"):
+    with pytest.raises(DataError, match=r"holds 2 homes or meters \(dataid: 26, 59\)"):
         read_home_data(path)
     trace = read_home_data(path, 26)
     assert trace.interval_s == 900
@@ -177,7 +177,7 @@ def test_redd_mains_are_added_and_channels_aligned(samples, tmp_path):
     trace = found.trace
     assert found.format == "REDD low_freq folder"
     assert trace.interval_s == 3
-    assert found.gaps == 0
+    assert found.public.gaps == 0
     assert trace.names == ("refrigerator", "kettle")
     settled = np.abs(trace.readings - trace.power.sum(axis=1)) < 1
     assert settled.mean() > 0.9
@@ -189,7 +189,7 @@ def test_a_silent_channel_is_a_gap(samples, tmp_path):
     rows = (house / "channel_4.dat").read_text().splitlines()
     (house / "channel_4.dat").write_text("\n".join(rows[:50] + rows[120:]) + "\n")
     found = read_home_recording(house)
-    assert found.gaps == 1
+    assert found.public.gaps == 1
     assert any("kettle" in note and "silent" in note for note in found.notes)
     (house / "channel_4.dat").write_text("5 1\n6 2\n")
     with pytest.raises(DataError, match=r"no moment has every channel.*kettle"):

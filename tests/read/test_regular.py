@@ -10,7 +10,8 @@ import pytest
 from hushmeter.errors import DataError
 from hushmeter.read import ReadOptions, read_recording
 from hushmeter.read.recording import Series
-from hushmeter.read.regular import SECOND, assemble, counts_up
+from hushmeter.read.regular import assemble
+from hushmeter.read.times import SECOND
 
 PATH = Path("file")
 
@@ -24,108 +25,166 @@ def series(seconds, **fields):
 def test_of_two_middle_steps_far_apart_the_shorter_is_the_interval():
     found = assemble(series([0, 3600, 90_000]), PATH)
     assert found.trace.interval_s == 3600
-    assert found.gaps == 1
+    assert found.public.gaps == 1
 
 
 def test_middle_steps_that_are_alike_are_averaged():
     assert assemble(series([0, 6, 13]), PATH).trace.interval_s == 6.5
 
 
-def test_a_clock_that_drifts_leaves_no_gap():
-    """Steps of 8, 8 and 5 s on a grid of 8 s: cells are passed over without a reading missing."""
+def test_a_reading_is_never_copied_into_a_second_interval():
+    """Steps of 8, 8 and 5 s: an interval without a row of its own is a gap."""
     seconds = 7 * np.arange(300) + np.arange(300) % 3
-    found = assemble(series(seconds), PATH)
+    values = np.arange(300.0)
+    found = assemble(series(seconds, values=values), PATH)
     assert found.trace.interval_s == 8
-    assert found.gaps == 0
-    assert abs(len(found.trace) * 8 - 2100) <= 16
+    assert len(np.unique(found.trace.readings)) == len(found.trace)
+    assert found.trace.metering.copies == 1
+    assert any(note.startswith("Times are uneven") for note in found.notes)
 
 
 def test_a_missing_reading_is_a_gap():
     seconds = np.delete(6 * np.arange(50), 20)
-    assert assemble(series(seconds), PATH).gaps == 1
+    assert assemble(series(seconds), PATH).public.gaps == 1
 
 
-def test_an_interval_of_several_lengths_fills_its_cells():
-    lengths = np.array([900.0] * 4 + [3600.0] * 2 + [900.0] * 4)
+def test_a_row_of_a_whole_day_is_a_gap_among_quarters():
+    lengths = np.array([900.0] * 8 + [86_400.0] + [900.0] * 8)
     starts = np.cumsum(lengths) - lengths
     found = assemble(
         series(starts, values=lengths, unit="Wh", energy=True, durations=lengths), PATH
     )
     assert found.trace.interval_s == 900
-    assert found.gaps == 0
+    assert found.public.gaps == 1
     np.testing.assert_allclose(found.trace.readings, np.full(16, 3600.0))
+    assert "1 rows of another length than 15 min were left out." in found.notes
+
+
+def test_totals_over_the_same_time_are_left_out():
+    starts = np.append(900.0 * np.arange(96), 0.0)
+    lengths = np.append(np.full(96, 900.0), 7200.0)
+    found = assemble(series(starts, durations=lengths), PATH)
+    assert len(found.trace) == 96
+
+
+def test_two_lengths_side_by_side_are_refused():
+    lengths = np.array([900.0] * 4 + [3600.0] * 2)
+    starts = np.cumsum(lengths) - lengths
+    with pytest.raises(DataError, match=r"readings of 15 min and of 1 h.*--reading-length 15min"):
+        assemble(series(starts, durations=lengths), PATH)
+
+
+def test_hours_that_end_at_59_are_hours():
+    starts = 3600.0 * np.arange(48)
+    found = assemble(series(starts, durations=np.full(48, 3540.0), unit="Wh", energy=True), PATH)
+    assert found.trace.interval_s == 3600
+    np.testing.assert_allclose(found.trace.readings, 5.0)
+
+
+def test_a_few_repeated_times_are_gaps_and_many_must_agree():
+    seconds = np.append(60.0 * np.arange(200), 600.0)
+    values = np.append(np.full(200, 5.0), 900.0)
+    found = assemble(series(seconds, values=values), PATH)
+    assert found.trace.readings.tolist() == [5.0] * 199
+    assert (found.public.duplicates, found.public.gaps) == (1, 1)
+    twice = np.concatenate([60.0 * np.arange(20)] * 2)
+    assert len(assemble(series(twice), PATH).trace) == 20
+    with pytest.raises(DataError, match="several different values for one time"):
+        assemble(series(twice, values=np.arange(40.0)), PATH)
+    last = assemble(series(twice, values=np.arange(40.0), repeats="last"), PATH)
+    assert last.trace.readings.tolist() == list(range(20, 40))
+
+
+@pytest.mark.parametrize("seconds", [[0, 2.6e6, 5.3e6, 7.9e6], [0, 7e4, 9e5, 1.1e6, 3e6]])
+def test_bills_and_readings_by_hand_are_refused(seconds):
+    with pytest.raises(DataError, match=r"days long|follow no interval"):
+        assemble(series(seconds), PATH)
+
+
+def test_steps_of_the_meter_become_public_facts():
+    hourly = 3600.0 * np.arange(5)
+    counter = assemble(
+        series(hourly, values=np.arange(5.0), unit="kWh", factor=1000.0, energy=True,
+               counter=True, step=0.001), PATH)  # fmt: skip
+    assert counter.trace.metering.register_step_w == pytest.approx(1.0)
+    unknown = assemble(
+        series(hourly, values=np.arange(5.0), unit="kWh", factor=1000.0, energy=True, counter=True),
+        PATH,
+    )
+    assert unknown.trace.metering.register_step_w == pytest.approx(1000.0)
+    plain = assemble(series(hourly, unit="kW", factor=1000.0, step=0.01), PATH)
+    assert plain.trace.metering.resolution_w == pytest.approx(10.0)
 
 
 def test_nothing_is_not_a_trace():
     with pytest.raises(DataError, match=r"\(test\) holds no readings: check that the export"):
         assemble(series([]), PATH)
-    with pytest.raises(DataError, match="give at least two"):
+    with pytest.raises(DataError, match="at least two readings"):
         assemble(series([0]), PATH)
 
 
-def register(values, seconds=None, name="total kWh"):
+def register(values, seconds=None, name="meterstand kWh"):
     seconds = 900 * np.arange(len(values)) if seconds is None else seconds
     rows = (f"{1_704_067_200 + s},{v:.3f}" for s, v in zip(seconds, values, strict=True))
     return "\n".join([f"timestamp,{name}", *rows]).encode()
 
 
-def test_differences_are_taken_and_said(save):
-    found = read_recording(save(register(5678 + 0.1 * np.arange(96))))
+@pytest.mark.parametrize("name", ["meterstand kWh", "Zählerstand (kWh)", "kWh.last", "1.8.0 kWh"])
+def test_a_header_that_names_a_counter(save, name):
+    found = read_recording(save(register(5678 + 0.1 * np.arange(96), name=name)))
     np.testing.assert_allclose(found.trace.readings, 400.0)
     assert len(found.trace) == 95
     assert found.trace.start == np.datetime64("2024-01-01")
-    assert "The values count up (kWh): differences were taken." in found.notes
+    assert "The values are those of a counter: differences were taken." in found.notes
 
 
 def test_newest_first(save):
     data = register(5678 + 0.1 * np.arange(96)).split(b"\n")
     text = b"\n".join([data[0], *data[:0:-1]])
-    found = read_recording(save(text), ReadOptions(repeats="last"))
-    np.testing.assert_allclose(found.trace.readings, 400.0)
+    np.testing.assert_allclose(read_recording(save(text)).trace.readings, 400.0)
 
 
-def test_a_reset_and_a_pause_are_gaps(save):
-    values = 0.1 * np.concatenate([np.arange(9000, 9100), np.arange(50)])
+def test_a_pause_of_a_counter_is_a_gap(save):
     seconds = 900 * (np.arange(150) + 10 * (np.arange(150) > 120))
-    found = read_recording(save(register(values, seconds)))
+    found = read_recording(save(register(0.1 * np.arange(150), seconds)))
     np.testing.assert_allclose(found.trace.readings, 400.0)
-    assert found.gaps == 2
-    assert any("without 2 resets or pauses" in note for note in found.notes)
+    assert found.public.gaps == 1
+    assert any("without 1 pauses" in note for note in found.notes)
+
+
+def test_a_counter_that_falls_is_refused(save):
+    values = 0.1 * np.concatenate([np.arange(9000, 9100), np.arange(50)])
+    with pytest.raises(DataError, match=r"falls after 2024-01-02T00:45:00Z.*--counter no"):
+        read_recording(save(register(values)))
 
 
 def test_uneven_times_keep_the_power(save):
     seconds = np.cumsum(np.tile([880, 920], 40))
     values = 100 + 0.0001 * seconds
-    found = read_recording(save(register(values, seconds, "Wh")), ReadOptions(unit="kWh"))
+    options = ReadOptions(unit="kWh", counter="yes")
+    found = read_recording(save(register(values, seconds, "Wh")), options)
     np.testing.assert_allclose(found.trace.readings, 360.0, rtol=2e-3)
 
 
-def test_appliances_are_differenced_too(save):
-    rows = "\n".join(f"{1_704_067_200 + 900 * i},{50 + i},{7 + 0.5 * i}" for i in range(40))
-    trace = read_recording(save(f"timestamp,total kWh,fridge\n{rows}".encode())).trace
-    np.testing.assert_allclose(trace.readings, 4000.0)
-    np.testing.assert_allclose(trace.power[:, 0], 2000.0)
+@pytest.mark.parametrize("name", ["kWh", "total kWh", "value"])
+def test_what_only_rises_must_be_stated(save, name):
+    path = save(register(5678 + 0.1 * np.arange(96), name=name))
+    with pytest.raises(DataError, match=r"only rises, as the counter.*--counter yes"):
+        read_recording(path, ReadOptions(unit="kWh"))
+    found = read_recording(path, ReadOptions(unit="kWh", counter="yes"))
+    np.testing.assert_allclose(found.trace.readings, 400.0)
 
 
-@pytest.mark.parametrize("unit", ["W", "kWh"])
-def test_what_rises_and_falls_is_no_register(save, rng, unit):
+def test_one_changed_reading_never_turns_energies_into_a_counter(save, rng):
     values = rng.gamma(2.0, 0.2, 200)
-    found = read_recording(save(register(values)), ReadOptions(unit=unit))
+    found = read_recording(save(register(values, name="kWh")))
     assert len(found.trace) == 200
-    assert not any("count up" in note for note in found.notes)
+    assert found.trace.metering.register_step_w == 0
 
 
 def test_power_is_never_a_register(save):
     found = read_recording(save(register(np.arange(100.0, 200.0), name="watts")))
     np.testing.assert_allclose(found.trace.readings, np.arange(100.0, 200.0))
-
-
-def test_counting_up_needs_many_rises():
-    assert counts_up(np.arange(21.0))
-    assert not counts_up(np.arange(20.0))
-    assert not counts_up(np.ones(100))
-    assert counts_up(np.concatenate([np.arange(30.0), np.arange(30.0)]))
-    assert not counts_up(np.tile(np.arange(10.0), 10))
 
 
 def homewizard(count=4):

@@ -60,11 +60,20 @@ READER_OPTIONS: dict[str, Any] = {
     "stamp": _reader_option("--stamp", "Whether a time is the start or the end of its reading."),
     "tz": _reader_option("--tz", "Time zone of times without one, such as Europe/London."),
     "building": _reader_option("--building", "Which home, if the file holds several."),
+    "meter": _reader_option("--meter", "Which meter, if the file holds several."),
+    "register": _reader_option("--register", "Which register, direction or sheet, if several."),
+    "counter": _reader_option("--counter", "Whether the values only count up: yes or no."),
+    "step": _reader_option("--step", "Step to which the meter rounds, in the unit of its values."),
+    "reading_length": _reader_option(
+        "--reading-length", "Length of a reading of a change history: 1min."
+    ),
+    "until": _reader_option("--until", "End of a history of changes, as 2024-02-01T00:00Z."),
+    "decimal": _reader_option("--decimal", "Decimal mark of the numbers: point or comma."),
 }
 
 
 def takes_reader_options(
-    *names: str, repeats: str | None = None
+    *names: str,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorate a command with the options of the reader of meter files.
 
@@ -74,8 +83,6 @@ def takes_reader_options(
     ----------
     *names : str
         Keys of `READER_OPTIONS`; all of them if none is given.
-    repeats : str, optional
-        What the reader does with repeated times; passed on to `ReadOptions`.
     """
     chosen = names or tuple(READER_OPTIONS)
     kinds = {name: Annotated[str | None, READER_OPTIONS[name]] for name in chosen}
@@ -86,7 +93,7 @@ def takes_reader_options(
             from hushmeter.read import ReadOptions
 
             given = {name: values.pop(name) for name in chosen}
-            command(**values, options=ReadOptions(**given, repeats=repeats))
+            command(**values, options=ReadOptions(**given))
 
         # Typer reads the signature of the wrapper, so the wrapper gets the parameters of the
         # command with the options of the reader in the place of `options`.

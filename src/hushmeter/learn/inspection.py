@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from hushmeter.errors import DataError
 from hushmeter.formatting import short_duration
 from hushmeter.learn.homes import LearntHome, learn_home
-from hushmeter.read import ReadOptions, Recording, read_recording
+from hushmeter.read import Recording
 from hushmeter.trace import iso
 
 REGIMES = (
@@ -74,25 +73,26 @@ class Inspection:
     def to_dict(self) -> dict[str, Any]:
         """Everything a machine may want, in plain types."""
         found, trace = self.recording, self.recording.trace
-        gaps = found.gap_seconds
+        public = found.public
+        gaps = public.gap_seconds
         name, sentence = self.regime
         return {
             "regime": name,
             "regime_sentence": sentence,
             "format": found.format,
             "unit": found.unit,
-            "readings": found.readings,
+            "readings": public.readings,
             "kept": len(trace),
             "interval_s": trace.interval_s,
             "start": iso(trace.times[0]),
-            "end": iso(trace.times[-1] + np.timedelta64(round(trace.interval_s * 1e9), "ns")),
-            "gaps": found.gaps,
+            "end": iso(public.end),
+            "gaps": public.gaps,
             "missing_s": float(gaps.sum()),
             "longest_gap_s": float(gaps.max(initial=0.0)),
-            "duplicates": found.duplicates,
-            "reversed": found.reversed,
+            "duplicates": public.duplicates,
+            "reversed": public.reversed,
             "negative": int((trace.readings < 0).sum()),
-            "clock_changes": found.clock_changes,
+            "clock_changes": public.clock_changes,
             "mains": found.mains,
             "energy_kwh": trace.energy_kwh,
             "mean_w": float(trace.readings.mean()),
@@ -115,12 +115,6 @@ class Inspection:
             "base_load_w": learnt.home.base_load,
             "assumptions": list(learnt.home.check(learnt.trace).sentences),
         }
-
-
-def inspect_file(path: str | Path, options: ReadOptions | None = None) -> Inspection:
-    """Read a file and say what is in it; repeated and reversed times are counted, not refused."""
-    chosen = options or ReadOptions(repeats="last")
-    return inspect_recording(read_recording(path, chosen))
 
 
 def inspect_recording(recording: Recording) -> Inspection:

@@ -1,8 +1,9 @@
-"""Readers: from the file a person holds to a `Trace`."""
+"""Readers: from a file of meter readings to a `Recording` and its `Trace`."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from hushmeter.errors import DataError
 from hushmeter.read.options import ReadOptions
@@ -20,46 +21,39 @@ __all__ = [
 ]
 
 
-def read_meter(
-    path: str | Path,
-    *,
-    time_column: str | None = None,
-    value_column: str | None = None,
-    unit: str | None = None,
-    stamp: str | None = None,
-    tz: str | None = None,
-    building: int | str | None = None,
-) -> Trace:
-    """Read meter readings from a file, recognised by its content, also gzipped.
+def read_meter(path: str | Path, **options: Any) -> Trace:
+    """Read meter readings from a file; the format is recognised by the content.
 
-    Green Button XML, Home Assistant's energy and history exports, half-hourly CSV (Octopus,
-    n3rgy, ESB), DSMR telegrams, HomeWizard's P1 export, NILMTK's HDF5, the CSV files of REDD,
-    UK-DALE, RAE, AMPds, REFIT and Pecan Street, and any CSV or Parquet table with the columns
-    timestamp and watts. Further columns are taken as the true power of the appliances they are
-    named after and must hold numbers.
+    Supported are Green Button XML, the exports of Home Assistant, DSMR telegrams, NILMTK's HDF5,
+    and tables (CSV or Parquet, also gzipped) of utilities, portals, loggers and data sets. A table
+    needs a column of times and one of power or energy; further columns with the power of circuits
+    become the truth of the trace.
 
     Parameters
     ----------
     path : str or Path
-    time_column, value_column, unit, stamp, tz, building
-        What the file does not say itself; see `ReadOptions`.
+        The file.
+    **options
+        Fields of `ReadOptions`: facts that the file does not contain, such as ``unit="kWh"`` or
+        ``tz="Europe/Dublin"``.
 
     Returns
     -------
     Trace
-        Watts, UTC, interval starts; gaps are steps.
+        Watts, UTC, interval starts; missing readings are steps.
 
     Raises
     ------
     DataError
         If the file cannot be read or holds no usable readings; the message says where.
+    InputError
+        If an option is wrong.
     """
-    options = ReadOptions(time_column, value_column, unit, stamp, tz, building)
-    return read_recording(path, options).trace
+    return read_recording(path, ReadOptions(**options)).trace
 
 
 def read_recording(path: str | Path, options: ReadOptions | None = None) -> Recording:
-    """Like `read_meter`, with what was found on the way: format, unit, repeats, notes."""
+    """Read meter readings with the public facts about them: format, gaps, notes, metering."""
     source = Path(path)
     if not source.is_file():
         raise DataError(f"{source} is not a file.")
@@ -117,7 +111,7 @@ def read_home_data(
 
 
 def read_home_recording(path: str | Path, options: ReadOptions | None = None) -> Recording:
-    """Like `read_home_data`, with what was found on the way."""
+    """Read an appliance-level data set with the public facts about it."""
     source, chosen = Path(path), options or ReadOptions()
     if source.is_dir():
         from hushmeter.read.folders import read_folder

@@ -177,8 +177,8 @@ def to_numbers(data: Any, decimal: str) -> tuple[FloatArray, list[tuple[int, str
     text = pc.replace_substring_regex(data.cast(pa.string()), "[\\s\u00a0\u202f']", "")
     other = "." if decimal == "," else ","
     point, mark = re.escape(decimal), re.escape(other)
-    pattern = rf"^[-+]?(?:[1-9]\d{{0,2}}(?:{mark}\d{{3}})+|\d*)(?:{point}\d*)?(?:[eE][-+]?\d+)?$"
-    good = pc.and_(pc.match_substring_regex(text, pattern), pc.match_substring_regex(text, r"\d"))
+    whole = rf"(?:[1-9]\d{{0,2}}(?:{mark}\d{{3}})+|\d+)(?:{point}\d*)?|{point}\d+"
+    good = pc.match_substring_regex(text, rf"^[-+]?(?:{whole})(?:[eE][-+]?\d+)?$")
     plain = pc.replace_substring(pc.replace_substring(text, other, ""), decimal, ".")
     numbers = pc.if_else(good, plain, None).cast(pa.float64())
     values = np.asarray(numbers.to_numpy(), dtype=np.float64)
@@ -256,6 +256,9 @@ def plan_times(columns: Sequence[Column], options: ReadOptions, path: Path) -> T
     candidates = [(_rank(column, columns), i) for i, column in enumerate(columns)]
     candidates = [(rank, i) for rank, i in candidates if rank is not None]
     if not candidates:
+        for column in columns:
+            if column.kind == "text" and has_word(column.name, words.STAMPS):
+                read_stamps(column.data, path)
         found = ", ".join(c.name for c in columns[:20])
         raise DataError(
             f"{path} has no time column: name one of its columns 'timestamp', or state which it is "
@@ -276,7 +279,7 @@ def _rank(column: Column, columns: Sequence[Column]) -> tuple[int, bool] | None:
     elif column.kind == "date":
         partner = _clock_of(column, columns, "start") or _clock_of(column, columns, "end")
         rank = (2 if partner else 5) + (role == "end") + 2 * (role == "other")
-    elif is_unix(column):
+    elif is_unix(column) or (column is columns[0] and _is_nameless_time(column)):
         rank = {"start": 0, "plain": 1, "end": 4, "other": 7}[role]
     return None if rank is None else (rank, not (column.aware or is_unix(column)))
 
@@ -293,6 +296,15 @@ def is_unix(column: Column) -> bool:
         has_word(column.name, words.STAMPS) and column.meaning.unit is None
         and not is_number_of_day(column)
     )  # fmt: skip
+
+
+def _is_nameless_time(column: Column) -> bool:
+    """True for the first column of a table without a header, if it holds unix times or dates."""
+    if column.kind != "number" or not NAMELESS.fullmatch(column.name):
+        return False
+    values, _ = to_numbers(column.data, column.decimal)
+    known = values[np.isfinite(values)]
+    return known.size > 0 and float(known.min()) >= 1e7 and float(known.max()) < 1e19
 
 
 def is_number_of_day(column: Column) -> bool:
@@ -404,6 +416,7 @@ def plan_columns(
         _refuse_named(chosen, numbers, path)
         plan = Plan(time, (chosen,), keys=keys)
     else:
+        _refuse_words(columns, numbers, path)
         plan = _choose(numbers, time, path, homes=homes)
         plan.keys = keys
     return _with_unit(plan, raw, options)
@@ -453,6 +466,15 @@ def _refuse_inverter(raw: RawTable, numbers: Sequence[Column], path: Path) -> No
         f"{path} is the file of a solar inverter: it shows what was produced, not what the home "
         "used; give the file of the meter."
     )
+
+
+def _refuse_words(columns: Sequence[Column], numbers: Sequence[Column], path: Path) -> None:
+    """Refuse a table whose only electric column holds words."""
+    if numbers:
+        return
+    for column in columns:
+        if column.kind == "text" and column.meaning.unit is not None:
+            column.numbers(path)
 
 
 def _refuse_named(chosen: Column, numbers: Sequence[Column], path: Path) -> None:
@@ -517,7 +539,9 @@ def _nothing_wanted(numbers: Sequence[Column], path: Path) -> str:
         source = words.find_source(f"{column.context} {column.name}")
         if source is not None:
             return f"{path} holds {source} ({column.name!r}), not electricity."
-    first = numbers[0]
+    first = next((c for c in numbers if c.meaning.flow in UNUSED), None)
+    if first is None:
+        return f"{path} has no power column, only numbers without a name."
     return (
         f"{path} has no power column: {first.name!r} is {_words(first.meaning.flow)}, not what the "
         "home used; if it is the meter after all, name it (--value-column)."
@@ -591,7 +615,7 @@ def _circuits(values: Sequence[Column], others: Sequence[Column]) -> tuple[Colum
     A number without a unit beside an energy may be anything, so it is left out.
     """
     unit = values[0].meaning.unit
-    power = unit is None or not unit.lower().endswith("wh")
+    power = unit in ("W", "kW") or values[0].name.lower() in POWER_NAMES
     found = []
     for column in others:
         meaning = column.meaning

@@ -293,6 +293,7 @@ def _series(
         energy,
         durations=durations,
         interval_s=length,
+        chosen_s=options.interval_s,
         stamp=options.stamp or "start",
         repeats="last",
         notes=notes,

@@ -40,7 +40,7 @@ class ReadOptions:
         Whether the values are those of a counter that only rises.
     step : float, optional
         Step to which the meter rounds its values, in their unit. It enters the sensitivity.
-    interval : str or float, optional
+    reading_length : str or float, optional
         Length of one reading, such as "10s", for files that record changes only.
     until : str, optional
         End of a recording of changes, as an ISO 8601 time with a zone.
@@ -58,7 +58,7 @@ class ReadOptions:
     register: str | None = None
     counter: str | None = None
     step: float | str | None = None
-    interval: float | str | None = None
+    reading_length: float | str | None = None
     until: str | None = None
     decimal: str | None = None
 
@@ -73,8 +73,9 @@ class ReadOptions:
             one_of("decimal", self.decimal, tuple(DECIMALS))
         if self.tz is not None:
             check_zone(self.tz)
-        if self.interval is not None:
-            object.__setattr__(self, "interval", seconds("interval", self.interval))
+        if self.reading_length is not None:
+            length = seconds("reading_length", self.reading_length)
+            object.__setattr__(self, "reading_length", length)
         if self.step is not None:
             object.__setattr__(self, "step", positive("step", _number("step", self.step)))
 
@@ -91,7 +92,7 @@ class ReadOptions:
     @property
     def interval_s(self) -> float | None:
         """The length of one reading [s]."""
-        return None if self.interval is None else float(self.interval)
+        return None if self.reading_length is None else float(self.reading_length)
 
 
 def unit_factor(unit: str) -> tuple[float, bool]:

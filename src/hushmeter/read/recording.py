@@ -40,6 +40,8 @@ class Series:
         Length of each interval [s], where the file gives it.
     interval_s : float, optional
         Length of every interval [s], where the format declares it.
+    chosen_s : float, optional
+        Length [s] of the rows to read, where the user chose one of several lengths.
     stamp : {"start", "end"}
         The end of its interval that a time names.
     counter : bool
@@ -68,6 +70,7 @@ class Series:
     power: FloatArray | None = None
     durations: FloatArray | None = None
     interval_s: float | None = None
+    chosen_s: float | None = None
     stamp: str = "start"
     counter: bool = False
     step: float | None = None
@@ -100,6 +103,8 @@ class PublicFacts:
         Length of one reading [s].
     start : datetime64
         Start of the first reading, UTC.
+    end : datetime64
+        End of the last reading, UTC. Days of 23 and 25 hours make it differ from the regular end.
     steps : IntArray or None
         Position of each reading, in intervals from `start`; None if there is no gap.
     names : tuple of str
@@ -124,6 +129,7 @@ class PublicFacts:
     unit: str
     interval_s: float
     start: np.datetime64
+    end: np.datetime64
     steps: IntArray | None
     names: tuple[str, ...]
     readings: int
@@ -183,6 +189,7 @@ class Recording:
             format=format_name,
             interval_s=trace.interval_s,
             start=trace.start,
+            end=trace.times[-1] + np.timedelta64(round(trace.interval_s * 1e9), "ns"),
             steps=trace.steps,
             names=trace.names or (),
             metering=trace.metering,

@@ -49,22 +49,19 @@ class Placement:
         Own length of every reading [s], where readings differ.
     repeated, backward : int
         Rows that repeat a time; rows that go back in time.
-    groups : IntArray or None
-        First row (in the order of time) of every time, where rows must have equal values.
-    order : IntArray
-        All rows of the file in the order of time.
+    end : int
+        End of the last reading, nanoseconds since 1970.
     """
 
     rows: IntArray
     interval_s: float
     start: int
+    end: int
     steps: IntArray | None
     repeated: int
     backward: int
-    order: IntArray
     ends: IntArray | None = None
     lengths: FloatArray | None = None
-    groups: IntArray | None = None
 
 
 def assemble(series: Series, path: Path, *, mains: str = "metered") -> Recording:
@@ -88,19 +85,20 @@ def assemble(series: Series, path: Path, *, mains: str = "metered") -> Recording
         If no reading is left, the times are irregular, or the values cannot be those of a home.
     """
     found = series.times.size if series.found is None else series.found
+    if series.repeats == "leave out":
+        _refuse_differing(series, path)
     placed = place(
         series.times,
         path,
         series.notes,
         durations=series.durations,
         declared_s=series.interval_s,
+        chosen_s=series.chosen_s,
         stamp=series.stamp,
         counter=series.counter,
         repeats=series.repeats,
         format_name=series.format,
     )
-    if placed.groups is not None:
-        _refuse_differing(series, placed, path)
     factor = _watts_per_unit(series, placed)
     watts = _taken(series.values, placed, factor, "readings", series, path)
     power = None
@@ -115,6 +113,7 @@ def assemble(series: Series, path: Path, *, mains: str = "metered") -> Recording
         unit=series.unit,
         interval_s=placed.interval_s,
         start=np.datetime64(placed.start, "ns"),
+        end=np.datetime64(placed.end, "ns"),
         steps=placed.steps,
         names=series.names,
         readings=int(found),
@@ -135,6 +134,7 @@ def place(
     *,
     durations: FloatArray | None = None,
     declared_s: float | None = None,
+    chosen_s: float | None = None,
     stamp: str = "start",
     counter: bool = False,
     repeats: str = "leave out",
@@ -153,7 +153,7 @@ def place(
         Length of each row [s].
     declared_s : float, optional
         Length of every reading [s], where the format declares it.
-    stamp, counter, repeats
+    chosen_s, stamp, counter, repeats
         See `Series`.
     format_name : str
         For messages.
@@ -168,11 +168,14 @@ def place(
     order, backward = _in_order(times, notes)
     kept = order
     if durations is not None:
-        kept, durations = _usual_lengths(times, order, durations, declared_s, path, notes)
-    kept, repeated, groups = _without_repeats(times, kept, repeats, notes)
+        usual = chosen_s or declared_s
+        kept, durations = _usual_lengths(
+            times, order, durations, usual, path, notes, chosen=chosen_s is not None
+        )
+    kept, repeated = _without_repeats(times, kept, repeats, notes)
     moments = times[kept]
     lengths = None if durations is None else durations[kept]
-    interval = declared_s or _interval(moments, lengths, path)
+    interval = chosen_s or declared_s or _interval(moments, lengths, path)
     _refuse_long(interval, path)
     ends = None
     if counter:
@@ -186,7 +189,15 @@ def place(
         lengths = None if lengths is None else lengths[keep]
         ends = None if ends is None else ends[keep]
     return Placement(
-        kept, interval, int(moments[0]), steps, repeated, backward, order, ends, lengths, groups
+        rows=kept,
+        interval_s=interval,
+        start=int(moments[0]),
+        end=int(moments[-1]) + round((interval if lengths is None else lengths[-1]) * SECOND),
+        steps=steps,
+        repeated=repeated,
+        backward=backward,
+        ends=ends,
+        lengths=lengths,
     )
 
 
@@ -212,6 +223,8 @@ def _usual_lengths(
     declared_s: float | None,
     path: Path,
     notes: list[str],
+    *,
+    chosen: bool,
 ) -> tuple[IntArray, FloatArray]:
     """Rows of the usual length; longer rows are totals, and others are refused."""
     usual = declared_s or _usual_length(durations[order])
@@ -230,16 +243,16 @@ def _usual_lengths(
         return order, durations
     covered = _cover(times[kept], times[left], durations[left])
     totals = (durations[left] >= TOTAL_ROWS * usual) | covered
-    if not totals.all():
+    if kept.size == 0:
+        raise DataError(f"{path} has no reading of {short_duration(usual)}.")
+    if not (chosen or totals.all()):
         row = int(left[~totals][0])
+        one, other = short_duration(usual), short_duration(float(durations[row]))
         raise DataError(
-            f"{path} has readings of {short_duration(usual)} and of "
-            f"{short_duration(float(durations[row]))} (first in row {row}): cut it into one file "
-            "for each length."
+            f"{path} has readings of {one} and of {other} (first in row {row}): choose a length, "
+            f"such as --reading-length {one.replace(' ', '')}."
         )
-    notes.append(
-        f"{left.size} rows are longer than {short_duration(usual)} (totals) and were left out."
-    )
+    notes.append(f"{left.size} rows of another length than {short_duration(usual)} were left out.")
     return kept, durations
 
 
@@ -259,26 +272,26 @@ def _usual_length(durations: FloatArray) -> float:
 
 def _without_repeats(
     times: IntArray, order: IntArray, repeats: str, notes: list[str]
-) -> tuple[IntArray, int, IntArray | None]:
-    """One row for every time, the number of repeats, and groups whose values must be equal."""
+) -> tuple[IntArray, int]:
+    """One row for every time, and the number of rows that repeat one."""
     moments = times[order]
     new = np.append(True, np.diff(moments) > 0)
     repeated = int((~new).sum())
     if repeated == 0:
-        return order, 0, None
+        return order, 0
     first = np.flatnonzero(new)
     last = np.append(first[1:], order.size) - 1
     if repeats == "last":
         notes.append(f"{repeated} rows repeat a time; the last row of each time was kept.")
-        return order[last], repeated, None
+        return order[last], repeated
     alone = first == last
     if int((~alone).sum()) <= FEW_REPEATS * first.size:
         notes.append(
             f"{int((~alone).sum())} times occur in several rows: they were left out as gaps."
         )
-        return order[first[alone]], repeated, None
+        return order[first[alone]], repeated
     notes.append(f"{repeated} rows repeat a time with the same value; one of each was kept.")
-    return order[last], repeated, first
+    return order[last], repeated
 
 
 def _interval(moments: IntArray, lengths: FloatArray | None, path: Path) -> float:
@@ -351,21 +364,25 @@ def _steps(
 def _refuse_irregular(steps: FloatArray, interval: float, path: Path) -> None:
     """Refuse times that do not follow an interval, such as readings taken by hand."""
     off = np.abs(steps - np.rint(steps))
-    if float((off > 0.25).mean()) > 0.3:
+    if float((off > 0.25).mean()) > 0.4:
         raise DataError(
             f"{path}: the times follow no interval (the median is {short_duration(interval)}, but "
             "most others are no multiple of it); readings at regular times are needed."
         )
 
 
-def _refuse_differing(series: Series, placed: Placement, path: Path) -> None:
+def _refuse_differing(series: Series, path: Path) -> None:
     """Refuse a file in which many times have several different values."""
-    assert placed.groups is not None
-    order = placed.order[np.argsort(series.times[placed.order], kind="stable")]
+    order = np.argsort(series.times, kind="stable")
     moments, values = series.times[order], series.values[order]
-    first = np.flatnonzero(np.append(True, np.diff(moments) > 0))
+    first = np.flatnonzero(np.append(True, np.diff(moments) > 0)) if moments.size else order
+    if moments.size - first.size <= FEW_REPEATS * first.size:
+        return
     spread = np.maximum.reduceat(values, first) - np.minimum.reduceat(values, first)
     bad = spread > 1e-9 * np.abs(values[first])
+    if series.durations is not None:
+        lengths = series.durations[order]
+        bad &= np.maximum.reduceat(lengths, first) == np.minimum.reduceat(lengths, first)
     if bad.any():
         when = iso(np.datetime64(int(moments[first[np.argmax(bad)]]), "ns"))
         raise DataError(

@@ -323,6 +323,7 @@ def _read(
         tuple(c.name for c in plan.circuits),
         None,
         durations,
+        chosen_s=options.interval_s,
         stamp=stamp,
         counter=plan.counter and energy,
         step=options.step_size or (layout.step if layout is not None else None),
@@ -332,7 +333,8 @@ def _read(
     if plan.circuits:
         series.power = np.column_stack([column[pieces[0].rows] for column in circuits])
     _drop_missing(series, path)
-    _check_values(series, plan, layout, options, path)
+    with np.errstate(over="ignore", invalid="ignore"):
+        _check_values(series, plan, layout, options, path)
     return series, "metered" if plan.values else "sum of sub-meters"
 
 
@@ -452,7 +454,7 @@ class _Choice:
         if self.options.meter is not None:
             rows = self._asked(rows, keys, self.options.meter, "meter")
         if self.layout is not None:
-            rows = self._kept(rows, self.layout)
+            rows = self._one_home(self._kept(rows, self.layout))
         units = [c for c in keys if has_word(c.name, words.UNITS)]
         for column in units:
             rows = self._one_unit(rows, column, keys)
@@ -558,14 +560,25 @@ class _Choice:
         self.notes.append(f"Rows of {', '.join(unused[:8])} were left out ({column.name}).")
         return rows[~np.isin(self._values(column, rows), unused)]
 
+    def _one_home(self, rows: IntArray) -> IntArray:
+        """The rows of the home that the user chose, in a data set of many homes."""
+        column = next((c for c in self.plan.keys if self._is_home(c)), None)
+        if column is None or self.options.building is None:
+            return rows
+        distinct, asked = self._distinct(column, rows), str(self.options.building)
+        if asked not in distinct:
+            raise DataError(
+                f"{self.path} has no home {asked!r} (found: {', '.join(distinct[:24])})."
+            )
+        kept: IntArray = rows[self._values(column, rows) == asked]
+        return kept
+
     def _is_home(self, column: Column) -> bool:
         return self.layout is not None and column.name.lower() == self.layout.meter
 
     def _refuse_meters(self, rows: IntArray, column: Column) -> None:
         distinct = self._distinct(column, rows)
         if len(distinct) < 2 or len(distinct) > 0.5 * rows.size:
-            return
-        if self.options.building is not None and str(self.options.building) in distinct:
             return
         option = "building" if self._is_home(column) else "meter"
         raise DataError(
@@ -754,7 +767,8 @@ def _check_values(
 ) -> None:
     """Refuse values that cannot be what the header seems to say; the shape is never changed."""
     ordered = series.values[np.argsort(series.times, kind="stable")]
-    if not series.counter and options.is_counter is None and _only_rises(ordered):
+    stated = layout is not None or any(c.meaning.unit in ("W", "kW") for c in plan.values)
+    if not (series.counter or stated or options.is_counter is False) and _only_rises(ordered):
         raise DataError(
             f"{path}: {_named(plan)} only rises, as the counter of a meter does: state whether it "
             "is one (--counter yes, with the unit of its energy, or --counter no)."

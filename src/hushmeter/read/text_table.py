@@ -146,7 +146,9 @@ def load_text(path: Path, texts: Collection[str] = (), decimal: str | None = Non
     body = [row for row in rows[frame.first :] if _filled(row)]
     mark = decimal or find_decimal(body, delimiter, path)
     width = len(frame.names)
-    regular = all(len(row) == width for row in body) and not _repeats_header(rows, frame)
+    regular = not _repeats_header(rows, frame) and all(
+        len(row) == width and _has_times(row, frame) for row in body
+    )
     if regular:
         table = _by_arrow(path, encoding, delimiter, mark, frame, texts)
         if table is not None:
@@ -447,11 +449,7 @@ def _to_the_right(row: Sequence[str]) -> list[str]:
 
 def _is_reading(row: Sequence[str], frame: Frame, path: Path) -> bool:
     """True for a row with its times in place; a longer row is refused."""
-    if frame.time_cells:
-        there = [i for i in frame.time_cells if i < len(row) and cell_kind(row[i]) == "time"]
-        if not there:
-            return False
-    elif len(_trimmed(row)) < 2:
+    if not _has_times(row, frame) or len(_trimmed(row)) < 2:
         return False
     if len(_trimmed(row)) > len(frame.names):
         raise DataError(
@@ -459,6 +457,13 @@ def _is_reading(row: Sequence[str], frame: Frame, path: Path) -> bool:
             f"{len(frame.names)}, {' '.join(row)[:60]!r}: the header or the delimiter is damaged."
         )
     return True
+
+
+def _has_times(row: Sequence[str], frame: Frame) -> bool:
+    """True for a row with a time in one of the usual places."""
+    if not frame.time_cells:
+        return True
+    return any(i < len(row) and cell_kind(row[i]) == "time" for i in frame.time_cells)
 
 
 def _columns_of(rows: Sequence[Sequence[object]], names: Sequence[str]) -> Any:

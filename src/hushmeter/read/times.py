@@ -146,13 +146,17 @@ def read_clock(column: Any) -> tuple[IntArray, BoolArray] | None:
         return ticks // unit, good
     if not pa.types.is_string(kind):
         return None
-    parts = pc.extract_regex(_plain(column), r"^\s*" + CLOCK + r"\s*$")
-    good = _valid(parts)
-    there = _valid(column)
+    plain = _plain(column)
+    parts = pc.extract_regex(plain, r"^\s*" + CLOCK + r"\s*$")
     fields = _fields(parts)
+    seconds = _clock_seconds(fields)
+    # 29.10.22 is a date.
+    dates = pc.match_substring_regex(plain, r"\d\.\d+\.\d").fill_null(False)
+    good = _valid(parts) & (seconds <= DAY) & ~np.asarray(dates.to_numpy(False), dtype=np.bool_)
+    there = _valid(column)
     if not there.any() or good.sum() < 0.9 * there.sum() or not _is_filled(fields["m"]):
         return None
-    return _clock_seconds(fields), good
+    return seconds, good
 
 
 def split_range(column: Any) -> tuple[Any, Any] | None:

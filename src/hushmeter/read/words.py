@@ -143,7 +143,8 @@ METERS = (
 )
 REGISTERS = (
     "register direction richting richtung retning type$ typ$ tipo kind$ art$ kategorie category "
-    "conscat code$ channel kanal canal kanaal obis series suffix fuel commodity product medium "
+    "conscat tyyppi tuotte code$ "
+    "channel kanal canal kanaal obis series suffix fuel commodity product medium "
     "utility surplusgeneration consumption flow tariff tarief tarif stream energytype name$ "
     "naam$ nom$ nombre phase fase quantity measure magnitud parameter variable entity grandeur "
     "datatype"

@@ -231,14 +231,5 @@ def make_example(name: str) -> Session:
 
 def _inspect_example(trace: Trace) -> Inspection:
     """Return an inspection as if the example had been read from a file."""
-    recording = Recording(
-        trace,
-        format="synthetic example",
-        unit="W",
-        readings=len(trace),
-        duplicates=0,
-        reversed=0,
-        clock_changes="times are UTC",
-        notes=(),
-    )
+    recording = Recording.of_trace(trace, "synthetic example", clock_changes="times are UTC")
     return Inspection(recording, None, ())

@@ -6,6 +6,7 @@ import re
 import threading
 import zlib
 from collections.abc import AsyncGenerator
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import UploadFile
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from hushmeter.web.server import Settings
 
-OPTIONS = ("time_column", "value_column", "unit", "stamp", "tz", "building")
+OPTIONS = tuple(field.name for field in fields(ReadOptions))
 MOST_FIELD = 1000
 # A file of equal readings with ten digits each is compressed about 30 : 1.
 MOST_RATIO = 200
@@ -63,7 +64,11 @@ async def take_form(request: Request) -> tuple[bytes, str, dict[str, str]]:
             "the request must be multipart/form-data with the file in the field “file”."
         )
     parser = MemoryParser(
-        request.headers, _chunks(request), max_files=1, max_fields=12, max_part_size=MOST_FIELD
+        request.headers,
+        _chunks(request),
+        max_files=1,
+        max_fields=len(OPTIONS) + 6,
+        max_part_size=MOST_FIELD,
     )
     try:
         form = await parser.parse()
