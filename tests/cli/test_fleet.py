@@ -50,7 +50,10 @@ def test_fleet_says_what_it_promised(released):
     assert (
         "any value of a reading (15000 W wide), in one metered reading of 30 minutes" in done.stdout
     )
-    assert "at ε = 1, charged for each of 180 meter-days" in done.stdout
+    assert (
+        "at ε = 1\ncharged for each of 180 meter-days: ε = 50 for all readings of a customer's day "
+        "(up to 25 hours)" in done.stdout
+    )
     assert len(digests(out)) == 2
     assert len(spends(ledger)) == 180
 
@@ -72,7 +75,7 @@ def test_a_second_time_the_ledger_says_no(released, fleet, tmp_path):
     done = run(*command(fleet, tmp_path / "fixed", ledger, "--correct"))
     assert "8640 of 8640" in done.stdout
     with open_ledger(ledger) as opened:
-        assert opened.total("M00000000") == 6_000_000
+        assert opened.total("M00000000") == 6 * 50_000_000
 
 
 def test_what_is_left_out_is_told_in_one_sentence(tmp_path):

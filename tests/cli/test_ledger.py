@@ -39,15 +39,20 @@ def test_from_nothing_to_a_capped_ledger(tmp_path):
     assert "An empty ledger at" in done.stdout
     mark = done.stdout.split()[-1]
     assert mark.startswith("1:")
+    told = json.loads(ask("cap", "--ledger", address, "--delta", "1e-3", "--json").stdout)
+    assert told["delta_cap"] == 1e-3
+    assert "Cap for all meters: none" in ask("cap", "--ledger", address, "--delta", "none").stdout
     told = json.loads(ask("cap", "--ledger", address, "--total", 20, "--json").stdout)
     assert (told["total_cap"], told["window_cap"]) == (20, None)
     words = ask("cap", "--ledger", address, "--window", "30,5").stdout
-    assert "ε = 20 in total, ε = 5 in any 30 periods in a row" in words
+    assert (
+        "ε = 20 for all readings of a customer, ε = 5 for those of any 30 periods in a row" in words
+    )
     own = ask("cap", "--ledger", address, "--meter", "1001", "--total", "0.3").stdout
-    assert "Cap for meter 1001: ε = 0.3 in total." in own
-    assert "is sound, 4 entries" in ask("verify", "--ledger", address, "--head", mark).stdout
+    assert "Cap for meter 1001: ε = 0.3 for all readings of a customer." in own
+    assert "is sound, 6 entries" in ask("verify", "--ledger", address, "--head", mark).stdout
     again = ask("init", "--ledger", address, expect=1)
-    assert "already holds a ledger of 4 entries" in again.stderr
+    assert "already holds a ledger of 6 entries" in again.stderr
 
 
 def test_show(url):
@@ -56,12 +61,13 @@ def test_show(url):
     first, second = told["meters_shown"]
     assert first == {
         "meter": "1001", "spent": 1.5, "total_cap": 5, "window_periods": 30, "window_cap": 2,
-        "remaining": 3.5, "window_spent": 1, "window_remaining": 1,
+        "remaining": 3.5, "window_spent": 1, "window_remaining": 1, "delta_spent": 0,
+        "delta_cap": None,
     }  # fmt: skip
     assert second["meter"] == "1002"
     text = ask("show", "--ledger", url).stdout
     assert f"High-water mark: {told['head']}" in text
-    assert "Cap for all meters: ε = 5 in total" in text
+    assert "Cap for all meters: ε = 5 for all readings of a customer" in text
     assert len(json.loads(ask("show", "--ledger", url, "--limit", 1, "--json").stdout)[
         "meters_shown"
     ]) == 1  # fmt: skip

@@ -43,7 +43,8 @@ from hushmeter.fleet.release import estimate_bytes
 from hushmeter.fleet.task import charge_names, file_key, input_digest, protect_file, stretch_key
 from hushmeter.noise.randomness import KEY_BYTES
 
-PRICE = 500_000
+PRICE = 25 * 500_000
+"""What a customer's day of 25 hourly readings costs at ε = 0.5 each [micro-ε]."""
 """micro-ε of `TERMS`."""
 
 
@@ -106,7 +107,10 @@ def test_the_manifest_says_what_was_promised(fleet, ledger, tmp_path):
         assert facts["ledger_head"] == str(opened.head())
         with opened._store.reading():
             begun = opened._store.entry("release", facts["release"], "")
-        assert begun.facts["terms"] == json.loads(json.dumps(facts["promise"]))
+        promise = facts["promise"] | {"charge": facts["charge"]}
+        assert begun.facts["terms"] == json.loads(json.dumps(promise))
+    assert facts["charge"]["epsilon"] == "12.5"
+    assert facts["charge"]["unit"] == "all readings of a customer's day (up to 25 hours)"
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
         "manifest.json",
         *list_files(fleet),
@@ -384,7 +388,7 @@ def test_noise_does_not_depend_on_what_is_left_out(tmp_path):
     write(tmp_path / "in/a.parquet", readings())
     free, capped = new_ledger(tmp_path, "free"), new_ledger(tmp_path, "capped")
     with open_ledger(capped) as ledger:
-        ledger.set_cap(total="0.5", meter="a")
+        ledger.set_cap(total="12.5", meter="a")
     release(tmp_path / "in", tmp_path / "whole", free, key=KEY, release=RELEASE)
     release(tmp_path / "in", tmp_path / "part", capped, key=KEY, release=RELEASE)
     whole, part = (pq.read_table(tmp_path / f / "a.parquet") for f in ("whole", "part"))
@@ -439,7 +443,7 @@ def test_a_period_is_released_once(fleet, ledger, tmp_path):
 def test_a_correction_spends_again_with_fresh_noise(fleet, ledger, tmp_path):
     release(fleet, tmp_path / "out", ledger)
     with open_ledger(ledger) as opened:
-        opened.set_cap(total="1.5", meter="M00000000")
+        opened.set_cap(total="37.5", meter="M00000000")
     done = release(fleet, tmp_path / "fixed", ledger, correct=True)
     assert done.manifest["correction"]
     problems = [p for r in done.reports for p in r.problems]
@@ -723,3 +727,29 @@ def test_memory_is_bounded_whatever_the_file(tmp_path, ledger):
     command = [sys.executable, "-c", script, str(fleet), str(tmp_path / "out"), ledger]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert int(done.stdout) / 1024 < 500
+
+
+def test_the_delta_of_gaussian_noise_is_charged_and_capped(tmp_path, ledger):
+    write(tmp_path / "in/x.parquet", readings(meters=("a",), days=3))
+    with open_ledger(ledger) as opened:
+        opened.set_cap(delta="2e-6")
+    terms = replace(TERMS, mechanism="gaussian")
+    done = release(tmp_path / "in", tmp_path / "out", ledger, terms)
+    assert done.manifest["released_blocks"] == 2
+    assert done.manifest["charge"]["femto_delta"] == 10**9
+    assert "over the cap on δ" in done.reports[0].problems[0].sentence
+    with open_ledger(ledger) as opened:
+        assert opened.balance("a").delta_spent == 2 * 10**9
+
+
+def test_a_ledger_that_composes_charges_less_than_the_sum(tmp_path):
+    write(tmp_path / "in/x.parquet", readings(meters=("a",)))
+    url = f"sqlite:///{tmp_path}/composed.db"
+    open_ledger(url, create=True, composition_delta=1e-6).close()
+    done = release(tmp_path / "in", tmp_path / "out", url)
+    assert done.complete
+    charge = done.manifest["charge"]
+    assert (charge["composition_delta"], charge["femto_delta"]) == (1e-6, 10**9)
+    assert charge["micro_epsilon"] < PRICE
+    with open_ledger(url) as opened:
+        assert opened.total("a") == 2 * charge["micro_epsilon"]

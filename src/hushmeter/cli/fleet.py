@@ -143,14 +143,12 @@ def _print_result(done: FleetRelease, output: Path, json: bool) -> None:
 
 
 def _print_summary(facts: dict[str, Any], output: Path) -> None:
-    """Print a manifest in five lines."""
+    """Print the main facts of a manifest."""
+    from hushmeter.fleet.ledger.charges import Price, price_text
     from hushmeter.formatting import format_watts
 
     promise, noise = facts["promise"], facts["promise"]["mechanism"]
     released = sum(file["state"] == "released" for file in facts["files"])
-    price = f"ε = {promise['epsilon']}"
-    if promise["delta"]:
-        price += f", δ = {promise['delta']:g}"
     typer.echo(
         f"release {facts['release']}: {facts['released_rows']} of {facts['rows']} readings in "
         f"{released} of {len(facts['files'])} files"
@@ -162,8 +160,12 @@ def _print_summary(facts: dict[str, Any], output: Path) -> None:
     typer.echo(f"protected: {promise['unit']['sentence']}")
     for column in facts["kept_without_noise"]:
         typer.echo(f"published without noise, exactly as in the input: column {column!r}")
+    delta = f", δ = {promise['delta']:g}" if promise["delta"] else ""
+    typer.echo(f"at ε = {promise['epsilon']}{delta}")
     blocks = count_of(facts["released_blocks"], f"meter-{promise['period']}")
-    typer.echo(f"at {price}, charged for each of {blocks}")
+    charge = facts["charge"]
+    price = price_text(Price(charge["micro_epsilon"], charge["femto_delta"]), promise["period"])
+    typer.echo(f"charged for each of {blocks}: {price}")
     typer.echo(f"Written: {output}; ledger at {facts['ledger_head']}")
 
 

@@ -23,20 +23,31 @@ Json = Annotated[bool, JSON]
 
 
 @app.command("init")
-def init(ledger: Url, json: Json = False) -> None:
+def init(
+    ledger: Url,
+    delta: Annotated[
+        float,
+        typer.Option(help="Charge the composed ε at this δ, not the sum over all readings."),
+    ] = 0.0,
+    json: Json = False,
+) -> None:
     """Make an empty ledger; an existing one is left unchanged.
+
+    The ledger charges the ε (and δ) that protects all readings of a customer in a period. With
+    --delta it uses the composed ε of Laplace and staircase noise wherever that is less.
 
     Example: hushmeter ledger init --ledger sqlite:///ledger.db
     """
     from hushmeter.errors import DataError
     from hushmeter.fleet.ledger import open_ledger
 
-    with open_ledger(ledger, create=True) as opened:
+    with open_ledger(ledger, create=True, composition_delta=delta) as opened:
         head = opened.head()
         if head.count > 1:
             raise DataError(f"{opened.name} already holds a ledger of {head.count} entries.")
         if json:
-            print_json({"ledger": opened.name, "head": str(head)})
+            facts = {"ledger": opened.name, "composition_delta": opened.composition_delta}
+            print_json(facts | {"head": str(head)})
             return
         typer.echo(f"An empty ledger at {opened.name}. High-water mark: {head}")
 
@@ -117,11 +128,16 @@ def verify(
 def cap(
     ledger: Url,
     total: Annotated[
-        str | None, typer.Option("--total", help="ε over all periods; none removes the cap.")
+        str | None, typer.Option("--total", help="ε for all readings of a customer; or none.")
     ] = None,
     window: Annotated[
         str | None,
-        typer.Option("--window", help="W,ε: ε over any W periods in a row; none removes the cap."),
+        typer.Option(
+            "--window", help="W,ε: ε for the readings of any W periods in a row; or none."
+        ),
+    ] = None,
+    delta: Annotated[
+        str | None, typer.Option("--delta", help="δ for all readings of a customer; or none.")
     ] = None,
     meter: Annotated[
         str | None,
@@ -129,18 +145,19 @@ def cap(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Cap what meters may spend from now on.
+    """Cap what the readings of a customer may cost from now on.
 
-    A cap that is not given stays as it was. A cap below what is already spent allows no further
-    spend. A meter whose own cap is removed is under the cap for all meters again.
+    Caps are in the unit of the ledger: the ε (and δ) that protects all readings of a customer in
+    the periods together; --window 1,ε caps one day. A cap that is not given stays as it was, and
+    the word none removes it. A cap below what is already spent allows no further spend.
 
-    Example: hushmeter ledger cap --ledger sqlite:///ledger.db --total 20 --window 30,5
+    Example: hushmeter ledger cap --ledger sqlite:///ledger.db --total 2000 --window 1,100
     """
     from hushmeter.fleet.ledger import open_ledger
 
     frame = _frame(window)
     with open_ledger(ledger) as opened:
-        now = opened.set_cap(total=total, window=frame, meter=meter)
+        now = opened.set_cap(total=total, window=frame, delta=delta, meter=meter)
         head = opened.head()
     who = "all meters" if meter is None else f"meter {meter}"
     if json:
@@ -196,6 +213,7 @@ def _describe(opened: Ledger) -> dict[str, Any]:
         "spends": spends,
         "entries": head.count,
         "head": str(head),
+        "composition_delta": opened.composition_delta,
         "cap": _cap_facts(everybody),
         "own_caps": len(single),
     }
@@ -203,7 +221,11 @@ def _describe(opened: Ledger) -> dict[str, Any]:
 
 def _balance_facts(balance: Balance) -> dict[str, Any]:
     """Return the facts about one meter."""
-    facts: dict[str, Any] = {"meter": balance.meter, "spent": _epsilon(balance.spent)}
+    facts: dict[str, Any] = {
+        "meter": balance.meter,
+        "spent": _epsilon(balance.spent),
+        "delta_spent": _delta(balance.delta_spent),
+    }
     facts |= _cap_facts(balance.cap) | {"remaining": _epsilon(balance.remaining)}
     if balance.cap.window is not None:
         facts |= {
@@ -220,6 +242,7 @@ def _cap_facts(cap: Cap) -> dict[str, Any]:
         "total_cap": _epsilon(cap.total),
         "window_periods": width,
         "window_cap": _epsilon(most),
+        "delta_cap": _delta(cap.delta),
     }
 
 
@@ -227,9 +250,13 @@ def _cap_words(cap: dict[str, Any]) -> str:
     """Return a cap in words."""
     parts = []
     if cap["total_cap"] is not None:
-        parts.append(f"ε = {cap['total_cap']:g} in total")
+        parts.append(f"ε = {cap['total_cap']:g} for all readings of a customer")
     if cap["window_cap"] is not None:
-        parts.append(f"ε = {cap['window_cap']:g} in any {cap['window_periods']} periods in a row")
+        width = cap["window_periods"]
+        row = "any one period" if width == 1 else f"any {width} periods in a row"
+        parts.append(f"ε = {cap['window_cap']:g} for those of {row}")
+    if cap["delta_cap"] is not None:
+        parts.append(f"δ = {cap['delta_cap']:g} for all readings")
     return ", ".join(parts) or "none"
 
 
@@ -237,22 +264,29 @@ def _epsilon(micro: int | None) -> float | None:
     return None if micro is None else micro / 1e6
 
 
+def _delta(femto: int | None) -> float | None:
+    return None if femto is None else femto / 1e15
+
+
 def _print_balances(balances: list[Balance]) -> None:
+    """Print what the readings of each customer have cost."""
     rows = []
     for balance in balances:
         facts = _balance_facts(balance)
         keys = ("spent", "total_cap", "remaining", "window_spent", "window_remaining")
-        numbers = (facts.get(key) for key in keys)
+        numbers = [facts.get(key) for key in keys] + [facts["delta_spent"] or None]
         rows.append(
             (balance.meter, *("–" if number is None else f"{number:.6g}" for number in numbers))
         )
-    header = ("meter", "ε spent", "cap", "left", "fullest window", "left in it")
-    print_table("Meters", header, rows)
+    header = ("meter", "ε spent", "cap", "left", "fullest window", "left in it", "δ spent")
+    print_table("Cost of all readings of each customer", header, rows)
 
 
 def _print_spends(spends: list[Spend]) -> None:
+    """Print the charges of one meter."""
     rows = [
         (s["period"], s["stream"], f"{s['micro_epsilon'] / 1e6:.6g}", s["release"], s["source"])
         for s in spends
     ]
-    print_table("Spends", ("period", "stream", "ε", "release", "source"), rows)
+    title = "Charges, each for all readings of its period"
+    print_table(title, ("period", "stream", "ε", "release", "source"), rows)

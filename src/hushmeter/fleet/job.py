@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hushmeter import __version__
 from hushmeter.checks import one_of
 from hushmeter.errors import DataError, InputError
+from hushmeter.fleet.ledger.charges import PERIODS, UNITS, Price, epsilon_text, period_price
 from hushmeter.privacy.units import Unit, calibrate, resolve_unit
 from hushmeter.trace import check_interval
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism
 
 SPANS = ("reading", "day")
-PERIODS = ("day", "month")
 STREAM = "load"
 OUTPUT_FORMAT = "2"
 """Version of the order of rows and of the columns of the output; a resumed job must have it."""
@@ -224,6 +224,8 @@ class FleetJob:
         Names of the input columns.
     keep : tuple of str
         Names of further columns that are published unchanged, without noise.
+    ledger_delta : float
+        δ' at which the ledger composes the losses of a period; 0 if it adds them up.
     key : bytes
         The release key. Anyone who has it can remove the noise.
     """
@@ -237,6 +239,7 @@ class FleetJob:
     correction: bool = False
     columns: Columns = field(default_factory=Columns)
     keep: tuple[str, ...] = ()
+    ledger_delta: float = 0.0
     key: bytes = field(default=b"", repr=False)
 
     @property
@@ -249,7 +252,23 @@ class FleetJob:
         """Description of the release for the ledger."""
         from hushmeter.fleet.ledger import Charge
 
-        return Charge(self.release, self.ledger_stream, self.terms.describe())
+        terms = self.terms.describe() | {"charge": self.describe_price()}
+        return Charge(self.release, self.ledger_stream, terms)
+
+    @property
+    def price(self) -> Price:
+        """What the ledger charges for one (meter, period)."""
+        return _price(self.terms, self.ledger_delta)
+
+    def describe_price(self) -> dict[str, Any]:
+        """Return the price as plain facts for the manifest and the ledger."""
+        return {
+            "epsilon": epsilon_text(self.price.micro),
+            "micro_epsilon": self.price.micro,
+            "femto_delta": self.price.femto,
+            "unit": UNITS[self.terms.period],
+            "composition_delta": self.ledger_delta,
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything except the secret, and the versions that decide on the noise."""
@@ -291,6 +310,18 @@ class FleetJob:
     def with_key(self, key: bytes) -> FleetJob:
         """Return the same job with a secret."""
         return replace(self, key=key)
+
+
+@lru_cache(maxsize=8)
+def _price(terms: FleetTerms, ledger_delta: float) -> Price:
+    """Compute what one (meter, period) costs."""
+    return period_price(
+        build_mechanism(terms),
+        terms.unit.largest,
+        terms.interval_s,
+        terms.period,
+        composition_delta=ledger_delta,
+    )
 
 
 def _versions() -> dict[str, str]:

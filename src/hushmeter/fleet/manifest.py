@@ -110,6 +110,7 @@ def _facts(job: FleetJob, reports: Sequence[FileReport], ledger_head: str) -> di
         "columns": whole["columns"],
         "kept_without_noise": list(job.keep),
         "promise": job.terms.describe(),
+        "charge": job.describe_price(),
         "rows": sum(report.rows for report in reports),
         "released_rows": sum(report.released_rows for report in reports),
         "released_blocks": sum(report.released_blocks for report in reports),

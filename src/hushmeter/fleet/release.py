@@ -141,7 +141,8 @@ def release_fleet(
         _check_keep(keep, columns or Columns()),
     )
     build_mechanism(job.terms)
-    open_ledger(ledger).close()
+    with open_ledger(ledger) as opened:
+        job = replace(job, ledger_delta=opened.composition_delta)
     _check_output(folder, resume)
     with folder.locked():
         # Another job may have come first between the check and the lock.

@@ -48,7 +48,7 @@ from hushmeter.fleet.input_files import (
 )
 from hushmeter.fleet.job import FleetJob, build_mechanism
 from hushmeter.fleet.kernels import from_watts, number_by_first_use, to_watts
-from hushmeter.fleet.ledger import Ledger, micro_epsilon, open_ledger
+from hushmeter.fleet.ledger import Ledger, open_ledger
 from hushmeter.fleet.output_folder import (
     PrivateFolder,
     StagedFile,
@@ -264,7 +264,8 @@ def _pay(
         try:
             outcome = ledger.spend(
                 job.charge,
-                micro=micro_epsilon(job.terms.epsilon),
+                micro=job.price.micro,
+                femto=job.price.femto,
                 meters=meters,
                 periods=periods,
                 digest=digest,

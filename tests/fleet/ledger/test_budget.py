@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from hushmeter.errors import BudgetError
-from hushmeter.fleet.ledger import Cap, Charge, open_ledger
+from hushmeter.fleet.ledger import Cap, Charge, Price, open_ledger
 from hushmeter.fleet.ledger.budget import KnownSpends, decide, period_at, worst_window
 
 METERS = ("a", "b", "c")
@@ -18,6 +18,8 @@ START = 738_946  # 2024-02-27: the days run over the end of a leap February
 SPAN = 9
 WIDTHS = st.integers(1, 5)
 MICROS = st.sampled_from([1, 2, 3, 5])
+FEMTO_OF = {1: 0, 2: 3, 3: 1, 5: 4}
+"""δ of a charge, by its ε, so that both kinds of amounts are charged together."""
 
 
 class Model:
@@ -27,6 +29,7 @@ class Model:
         self.spends = {}
         self.total = {}
         self.window = {}
+        self.delta = {}
         self.paid = {}
 
     def cap(self, kind, meter):
@@ -40,8 +43,15 @@ class Model:
                 days[day] = days.get(day, 0) + micro
         return days
 
+    def femto(self, meter):
+        """femto-δ of a meter."""
+        return sum(FEMTO_OF[micro] for (name, *_), micro in self.spends.items() if name == meter)
+
     def fits(self, meter, day, micro):
         days = self.sums(meter)
+        delta, femto = self.cap(self.delta, meter), FEMTO_OF[micro]
+        if delta is not None and femto and self.femto(meter) + femto > delta:
+            return False
         total, window = self.cap(self.total, meter), self.cap(self.window, meter)
         if total is not None and sum(days.values()) + micro > total:
             return False
@@ -75,20 +85,23 @@ ROWS = st.lists(
     total=st.none() | st.integers(1, 20),
     window=st.none() | st.tuples(WIDTHS, st.integers(1, 12)),
     own=st.none() | st.integers(1, 20),
+    delta=st.none() | st.integers(1, 20),
 )
 @settings(max_examples=300)
-def test_decisions_equal_adding_up_by_hand(before, rows, micro, total, window, own):
+def test_decisions_equal_adding_up_by_hand(before, rows, micro, total, window, own, delta):
     model = Model()
     model.spends = dict(before)
     model.total = {None: total} | ({} if own is None else {"a": own})
     model.window = {None: window}
-    standing = KnownSpends(
-        spent={meter: sum(model.sums(meter).values()) for meter in METERS},
-        caps={m: Cap(model.cap(model.total, m), window) for m in METERS},
+    model.delta = {None: delta}
+    known = KnownSpends(
+        spent={m: Price(sum(model.sums(m).values()), model.femto(m)) for m in METERS},
+        caps={m: Cap(model.cap(model.total, m), window, delta) for m in METERS},
         nearby={meter: model.sums(meter) for meter in METERS},
     )
     names = [meter for meter, _ in rows]
-    granted, refused = decide(names, [period_at(day, "day") for _, day in rows], micro, standing)
+    days = [period_at(day, "day") for _, day in rows]
+    granted, refused = decide(names, days, Price(micro, FEMTO_OF[micro]), known)
     assert granted == model.spend(rows, "y", micro)
     assert sorted(granted + [refusal.row for refusal in refused]) == list(range(len(rows)))
 
@@ -116,6 +129,7 @@ class LedgerMachine(RuleBasedStateMachine):
         return self.ledger.spend(
             Charge(release, stream, {"n": release}),
             micro=micro,
+            femto=FEMTO_OF[micro],
             meters=[meter for meter, _ in rows],
             periods=[period_at(day, "day") for _, day in rows],
             digest=digest,
@@ -166,6 +180,11 @@ class LedgerMachine(RuleBasedStateMachine):
         self.ledger.set_cap(window="none" if frame is None else (width, f"{most}e-6"), meter=meter)
         self.change(self.model.window, meter, frame)
 
+    @rule(meter=st.sampled_from([None, *METERS]), delta=st.none() | st.integers(1, 30))
+    def cap_delta(self, meter, delta):
+        self.ledger.set_cap(delta="none" if delta is None else f"{delta}e-15", meter=meter)
+        self.change(self.model.delta, meter, delta)
+
     def change(self, caps, meter, value):
         caps.pop(meter, None)
         if value is not None:
@@ -184,6 +203,7 @@ class LedgerMachine(RuleBasedStateMachine):
         for meter in METERS:
             days = self.model.sums(meter)
             assert self.ledger.total(meter) == sum(days.values())
+            assert self.ledger.balance(meter).delta_spent == self.model.femto(meter)
             assert self.ledger.window(meter, 3) == worst_window(days, 3)[0]
 
     def teardown(self):

@@ -63,11 +63,18 @@ def problems(path, head=None):
 @pytest.mark.parametrize(
     ("statements", "found"),
     [
-        (["UPDATE ledger_spends SET micro = 1 WHERE meter = 'a'"], "is 1 micro-ε in stream load"),
+        (
+            ["UPDATE ledger_spends SET micro = 1 WHERE meter = 'a'"],
+            "is 1 micro-ε and 0 femto-δ",
+        ),
         (
             ["UPDATE ledger_spends SET stream = 'x' WHERE meter = 'a'"],
             "in stream x, but the entry records",
         ),
+        (["UPDATE ledger_spends SET femto = 9 WHERE meter = 'a'"], "9 femto-δ in stream load"),
+        (["UPDATE ledger_balances SET delta_spent = 9"], "micro-ε and 9 femto-δ, but its spends"),
+        (["UPDATE ledger_balances SET delta_ceiling = 9"], "meter a: the ceiling"),
+        (["UPDATE ledger_caps SET delta = 9"], "the caps are not those"),
         (["UPDATE ledger_spends SET meter = 'e' WHERE meter = 'a'"], "a meter or a period"),
         (
             ["UPDATE ledger_spends SET period = '2024-03-09' WHERE period = '2024-03-01'"],
@@ -76,11 +83,11 @@ def problems(path, head=None):
         (["DELETE FROM ledger_spends WHERE meter = 'a'"], "3 spends found, but 6 were recorded"),
         ([f"DELETE FROM ledger_spends WHERE batch = {FIRST}"], "all its spends are missing"),
         (
-            [f"INSERT INTO ledger_spends VALUES ('a', '2024-03-04', 'load', 500000, {FIRST})"],
+            [f"INSERT INTO ledger_spends VALUES ('a', '2024-03-04', 'load', 500000, 0, {FIRST})"],
             "7 spends found, but 6 were recorded",
         ),
         (
-            ["INSERT INTO ledger_spends VALUES ('a', '2024-03-04', 'load', 500000, 7)"],
+            ["INSERT INTO ledger_spends VALUES ('a', '2024-03-04', 'load', 500000, 0, 7)"],
             "1 spend without an entry, the first of meter a in 2024-03-04",
         ),
         (
@@ -119,15 +126,15 @@ def problems(path, head=None):
         (
             [
                 "INSERT INTO ledger_entries VALUES (7, 'cap', '2024', '', '', NULL, "
-                """'{"meter":"","total":null,"window":null}', 'ff')"""
+                """'{"delta":null,"meter":"","total":null,"window":null}', 'ff')"""
             ],
             "entry 7 (cap of 2024) was changed, or does not follow",
         ),
         (["UPDATE ledger_balances SET spent = 0 WHERE meter = 'a'"], "the balance is 0 micro-ε"),
         (["DELETE FROM ledger_balances WHERE meter = 'a'"], "the balance is 0 micro-ε"),
         (
-            ["INSERT INTO ledger_balances VALUES ('z', 7, 3000000)"],
-            "meter z: the balance is 7 micro-ε, but its spends add up to 0",
+            ["INSERT INTO ledger_balances VALUES ('z', 7, 0, 3000000, NULL)"],
+            "meter z: the balance is 7 micro-ε and 0 femto-δ, but its spends add up to 0",
         ),
         (["UPDATE ledger_balances SET ceiling = NULL WHERE meter = 'a'"], "meter a: the ceiling"),
         (["UPDATE ledger_balances SET ceiling = 9000000"], "meter d: the ceiling"),
@@ -273,9 +280,11 @@ def test_the_ledger_is_append_only(sound, statement):
     "statement",
     [
         "UPDATE ledger_balances SET spent = 3000001 WHERE meter = 'a'",
-        "INSERT INTO ledger_spends VALUES ('a', '2024-04-01', 'load', 0, 1)",
-        "INSERT INTO ledger_spends VALUES ('a', '2024-04-01', 'load', -5, 1)",
-        "INSERT INTO ledger_spends VALUES ('a', '2024-03-01', 'load', 5, 1)",
+        "UPDATE ledger_balances SET delta_ceiling = -1 WHERE meter = 'a'",
+        "INSERT INTO ledger_spends VALUES ('a', '2024-04-01', 'load', 1, -1, 1)",
+        "INSERT INTO ledger_spends VALUES ('a', '2024-04-01', 'load', 0, 0, 1)",
+        "INSERT INTO ledger_spends VALUES ('a', '2024-04-01', 'load', -5, 0, 1)",
+        "INSERT INTO ledger_spends VALUES ('a', '2024-03-01', 'load', 5, 0, 1)",
     ],
 )
 def test_the_tables_themselves_keep_the_rules(sound, statement):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import sqlite3
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -11,7 +12,8 @@ import pytest
 
 from hushmeter.errors import BudgetError, DataError, InputError, MissingExtraError
 from hushmeter.fleet.ledger import Cap, Charge, micro_epsilon, open_ledger
-from hushmeter.fleet.ledger.budget import epsilon_text, ordinal, period_at, period_kind
+from hushmeter.fleet.ledger.budget import ordinal, period_at, period_kind
+from hushmeter.fleet.ledger.charges import epsilon_text
 from hushmeter.fleet.ledger.ledger import export_spends
 
 TERMS = {"mechanism": "laplace", "epsilon": "0.5", "span": "reading"}
@@ -123,7 +125,10 @@ def test_a_cap_on_the_total_serves_the_first_periods(ledger):
     assert ledger.set_cap(total="1.2") == Cap(1_200_000)
     done = spend(ledger, days("m1", 3)[::-1] + days("m2", 1))
     assert done.granted.tolist() == [1, 2, 3]
-    assert done.refused[0].reason == ("over the cap: ε = 1 of 1.2 is spent and 0.5 is asked for")
+    assert done.refused[0].reason == (
+        "over the cap: all readings of the customer so far cost ε = 1 of 1.2, and those of this "
+        "period cost 0.5"
+    )
     assert ledger.balance("m1").remaining == 200_000
     own = ledger.set_cap(total=5, meter="m1")
     assert own == Cap(5_000_000)
@@ -152,7 +157,8 @@ def test_windows_of_periods_across_months_and_streams(ledger):
     done = spend(ledger, rows)
     assert [r.period for r in done.refused] == ["2024-03-01"]
     assert done.refused[0].reason == (
-        "over the cap on 3 periods in a row: they would hold ε = 1.5, allowed is 1"
+        "over the cap on 3 periods in a row: all readings of the customer in them would cost "
+        "ε = 1.5 of 1"
     )
     between = spend(ledger, [("m", "2024-02-27")], stream="other", source="b")
     assert between.granted.size == 0
@@ -256,9 +262,9 @@ def test_balances_and_history(ledger):
     assert [(b.meter, b.spent, b.window) for b in top] == [("m1", 1_500_001, 1_000_001)]
     assert (top[0].remaining, top[0].window_remaining) == (8_499_999, 3_999_999)
     history = ledger.history("m1")
-    assert [tuple(s.values())[1:5] for s in history][:2] == [
-        ("2024-03-01", "load", 500_000, "r1"),
-        ("2024-03-01", "pv", 1, "r2"),
+    assert [tuple(s.values())[1:6] for s in history][:2] == [
+        ("2024-03-01", "load", 500_000, 0, "r1"),
+        ("2024-03-01", "pv", 1, 0, "r2"),
     ]
     assert ledger.caps() == (Cap(10_000_000, (2, 5_000_000)), {})
 
@@ -351,3 +357,57 @@ def test_periods_follow_the_calendar():
         assert period_at(ordinal(period), period_kind(period)) == period
     assert period_at(-5, "day") == "0001-01-01"
     assert period_at(10**9, "month") == "9999-12"
+
+
+def test_delta_is_added_up_and_capped(ledger):
+    """δ of 4e-7 a day and a cap of 1e-6: the third day is refused, a charge without δ is not."""
+    ledger.set_cap(delta="1e-6")
+    done = spend(ledger, days("m1", 3), femto=4 * 10**8)
+    assert done.granted.tolist() == [0, 1]
+    assert done.refused[0].reason == (
+        "over the cap on δ: all readings of the customer so far cost δ = 8e-07 of 1e-06, and those "
+        "of this period cost 4e-07"
+    )
+    balance = ledger.balance("m1")
+    assert (balance.spent, balance.delta_spent) == (1_000_000, 8 * 10**8)
+    assert spend(ledger, days("m1", 3)[2:], release="r2", source="b").granted.tolist() == [0]
+    assert ledger.verify() == []
+    assert ledger.set_cap(delta="none", meter="m1").delta is None
+
+
+@pytest.mark.parametrize("femto", [-1, 0.5, 10**15 + 1])
+def test_a_bad_delta_is_refused(ledger, femto):
+    with pytest.raises(InputError, match="femto must be"):
+        spend(ledger, days("m1", 1), femto=femto)
+    with pytest.raises(InputError, match="delta must be"):
+        ledger.set_cap(delta=0)
+
+
+def test_a_ledger_of_an_earlier_version_is_refused_in_one_sentence(tmp_path):
+    """Its ε was that of a unit of protection, so its sums cannot be continued."""
+    path = tmp_path / "old.db"
+    open_ledger(f"sqlite:///{path}", create=True).close()
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute("DROP TRIGGER ledger_entries_update")
+        connection.execute(
+            "UPDATE ledger_entries SET body = replace(body, 'hushmeter-ledger-2', ?)",
+            ["hushmeter-ledger-1"],
+        )
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(DataError, match=r"made by an earlier version.* make a new one") as caught:
+        open_ledger(f"sqlite:///{path}")
+    assert str(caught.value).count(".") == 2, "one sentence, and the dot of old.db"
+    assert path.read_bytes() == before
+
+
+def test_the_delta_of_a_ledger_is_kept_in_its_first_entry(ledger_url):
+    with open_ledger(ledger_url, create=True, composition_delta=1e-6) as opened:
+        assert opened.composition_delta == 1e-6
+    with open_ledger(ledger_url) as again:
+        assert again.composition_delta == 1e-6
+        assert again.verify() == []
+    for bad in (-1e-6, 1, float("nan")):
+        with pytest.raises(InputError, match="delta must lie between 0 and 1"):
+            open_ledger(ledger_url, create=True, composition_delta=bad)

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from hushmeter.errors import BudgetError, DataError, InputError
-from hushmeter.fleet.ledger import Charge, open_ledger
+from hushmeter.fleet.ledger import Cap, Charge, open_ledger
 from hushmeter.fleet.ledger.postgres import _CHAIN, COPY_FROM, PostgresStore
 
 psycopg = pytest.importorskip("psycopg", reason="the extra [postgres] is not installed")
@@ -63,6 +63,7 @@ def test_small_and_large_batches_are_the_same(ledger, count):
         "DELETE FROM ledger_entries",
         "TRUNCATE ledger_entries",
         "UPDATE ledger_balances SET spent = spent - 1",
+        "UPDATE ledger_balances SET delta_spent = delta_spent - 1",
         "DELETE FROM ledger_balances",
         "TRUNCATE ledger_balances",
     ],
@@ -115,7 +116,8 @@ def test_a_spend_slipped_in_past_the_locks_is_not_paid_twice(ledger, owner):
 
         def late(batch, stream, micro, pairs):
             owner.execute(
-                "INSERT INTO ledger_spends VALUES (%s, '2024-03-01', 'load', 1, 1)", [pairs[0][0]]
+                "INSERT INTO ledger_spends VALUES (%s, '2024-03-01', 'load', 1, 0, 1)",
+                [pairs[0][0]],
             )
             return real(batch, stream, micro, pairs)
 
@@ -134,7 +136,7 @@ def test_writers_of_other_meters_do_not_wait(ledger, postgres_url):
     try:
         with other._connection.transaction():
             other.lock_caps_shared()
-            other.lock_balances(["a"], None)
+            other.lock_balances(["a"], Cap())
             ledger._store.run("SET lock_timeout = '500ms'")
             assert spend(ledger, "b", source="b", periods=["2024-03-02"]).granted.size == 1
             with pytest.raises(DataError, match="lock timeout"):
@@ -183,7 +185,7 @@ def test_a_role_that_may_only_spend(ledger, owner, postgres_server, postgres_url
         "GRANT SELECT, INSERT ON ledger_entries, ledger_spends, ledger_balances, ledger_caps "
         f"TO {role}".encode()
     )
-    owner.execute(f"GRANT UPDATE (spent) ON ledger_balances TO {role}".encode())
+    owner.execute(f"GRANT UPDATE (spent, delta_spent) ON ledger_balances TO {role}".encode())
     with open_ledger(postgres_url.replace("hush@", f"{role}@")) as weak:
         assert spend(weak, [f"m{number}" for number in range(COPY_FROM)]).granted.size == COPY_FROM
         weak.mark_released(CHARGE, "a", "out")

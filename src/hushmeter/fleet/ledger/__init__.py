@@ -2,8 +2,8 @@
 
 A spend is committed before anything is released, so a crash may cost budget but never privacy.
 Each (meter, period, stream) is spent once. The same release with the same input resumes without
-a further charge. The ledger charges ⌈ε·10⁶⌉ micro-ε per row, where ε protects one unit of
-protection (one reading, one day) of that meter within that period.
+a further charge. The ledger charges the (ε, δ) that protects all readings of a meter in a period
+together, whatever the unit of protection of the release is, and adds up both.
 
 The ledger is a URL::
 
@@ -11,13 +11,15 @@ The ledger is a URL::
     sqlite:////data/file.db  a file with an absolute path
     postgresql://…           a database that several machines share
 
-Modules: `ledger` has the class `Ledger`; `budget` decides what fits under the caps;
+Modules: `ledger` has the class `Ledger`; `charges` computes what a period costs; `budget` decides
+what fits under the caps;
 `transactions` has the work inside each write; `chain` has the hash chain and its verification;
 `store` has the tables and the SQL that `sqlite` and `postgres` share.
 """
 
-from hushmeter.fleet.ledger.budget import Cap, Refusal, micro_epsilon
+from hushmeter.fleet.ledger.budget import Cap, Refusal
 from hushmeter.fleet.ledger.chain import Head
+from hushmeter.fleet.ledger.charges import Price, micro_epsilon, period_price
 from hushmeter.fleet.ledger.ledger import Balance, Ledger, Spend, open_ledger
 from hushmeter.fleet.ledger.transactions import Charge, SpendOutcome
 
@@ -27,9 +29,11 @@ __all__ = [
     "Charge",
     "Head",
     "Ledger",
+    "Price",
     "Refusal",
     "Spend",
     "SpendOutcome",
     "micro_epsilon",
     "open_ledger",
+    "period_price",
 ]

@@ -1,31 +1,27 @@
-"""The decision whether a spend fits under the caps of its meter.
+"""The decision whether a charge fits under the caps of its meter.
 
-A period is a UTC day or a UTC month. The spends of a meter add up over periods and streams. A cap
-on the total bounds their sum. A cap on windows bounds the sum over any w periods in a row
-(w-event privacy), so that whatever happens within w periods is protected at that ε. All amounts
-are whole micro-ε; spends are rounded up and caps are rounded down.
+A period is a UTC day or a UTC month. A charge protects all readings of a meter in its period, so
+the charges of a meter add up over periods and streams: ε to ε, and δ to δ. A cap on the total
+bounds the sum of ε over all periods, and a cap on δ bounds the sum of δ. A cap on windows bounds
+the sum of ε over any w periods in a row (w-event privacy).
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
 
 import numpy as np
 
 from hushmeter.errors import InputError
-from hushmeter.noise.parameters import exact
-
-MICRO = 1_000_000
-LARGEST = 10**15
-"""Largest spend or cap [micro-ε]; sums of amounts up to this size fit into 64 bits."""
+from hushmeter.fleet.ledger.charges import Price, delta_text, epsilon_text
 
 WIDEST = 36_600
 """Most periods of a window: a century of days."""
+
+NOTHING = Price(0)
 
 _CELLS = 1 << 22
 """Most cells of the table in which windows are summed up; it bounds the memory."""
@@ -33,18 +29,21 @@ _CELLS = 1 << 22
 
 @dataclass(frozen=True)
 class Cap:
-    """What a meter may spend [micro-ε]; None means no bound.
+    """What the readings of a customer may cost; None means no bound.
 
     Attributes
     ----------
     total : int or None
-        Most over all periods.
+        Most ε over all periods [micro-ε].
     window : (int, int) or None
-        Number w of periods, and the most within any w periods in a row.
+        Number w of periods, and the most ε within any w periods in a row [micro-ε].
+    delta : int or None
+        Most δ over all periods [femto-δ].
     """
 
     total: int | None = None
     window: tuple[int, int] | None = None
+    delta: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class KnownSpends:
     Attributes
     ----------
     spent : mapping
-        micro-ε of every meter so far; a meter without an entry has spent nothing.
+        What every meter has spent so far; a meter without an entry has spent nothing.
     caps : mapping
         Cap of every meter of the request that has one.
     nearby : mapping
@@ -83,44 +82,10 @@ class KnownSpends:
         (meter, period) already released in this stream, and the release that did so.
     """
 
-    spent: Mapping[str, int]
+    spent: Mapping[str, Price]
     caps: Mapping[str, Cap] = field(default_factory=dict)
     nearby: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     taken: Mapping[tuple[str, str], str] = field(default_factory=dict)
-
-
-def micro_epsilon(epsilon: Any) -> int:
-    """Convert ε to the amount that a spend is charged, ⌈ε·10⁶⌉ [micro-ε].
-
-    Parameters
-    ----------
-    epsilon : int, float, str, Fraction or Decimal
-        A positive number; a float means its shortest decimal form.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    InputError
-        If ε is not positive and finite, or beyond the largest amount.
-    """
-    return _check_size("epsilon", math.ceil(exact("epsilon", epsilon) * MICRO))
-
-
-def micro_cap(name: str, epsilon: Any) -> int:
-    """Convert ε to a cap, ⌊ε·10⁶⌋ [micro-ε]; a cap is never rounded up."""
-    micro = math.floor(exact(name, epsilon) * MICRO)
-    if micro < 1:
-        raise InputError(f"{name} must be at least 0.000001, got {epsilon}.")
-    return _check_size(name, micro)
-
-
-def epsilon_text(micro: int) -> str:
-    """Write micro-ε as an exact decimal number of ε."""
-    whole, rest = divmod(micro, MICRO)
-    return f"{whole}.{rest:06d}".rstrip("0").rstrip(".")
 
 
 def period_kind(period: str) -> str:
@@ -154,7 +119,7 @@ def period_at(number: int, kind: str) -> str:
 
 
 def decide(
-    meters: Sequence[str], periods: Sequence[str], micro: int, known: KnownSpends
+    meters: Sequence[str], periods: Sequence[str], price: Price, known: KnownSpends
 ) -> tuple[list[int], list[Refusal]]:
     """Decide which rows are granted; the rows of a meter are served in order of period.
 
@@ -162,8 +127,8 @@ def decide(
     ----------
     meters, periods : sequence of str
         Row i is (meters[i], periods[i]).
-    micro : int
-        Price of each row [micro-ε].
+    price : Price
+        Price of each row.
     known : KnownSpends
         What the ledger knows about these meters.
 
@@ -186,15 +151,15 @@ def decide(
         else:
             asked.setdefault(key[0], []).append(row)
     # Most meters are far from their caps: all their rows are granted without a look at each.
-    over_window = _meters_over_a_window(asked, periods, micro, known, numbers)
+    over_window = _meters_over_a_window(asked, periods, price.micro, known, numbers)
     for meter, rows in asked.items():
-        total = known.caps[meter].total if meter in known.caps else None
-        fits = total is None or known.spent.get(meter, 0) + len(rows) * micro <= total
-        if fits and meter not in over_window:
+        cap, spent = known.caps.get(meter, Cap()), known.spent.get(meter, NOTHING)
+        whole = Price(len(rows) * price.micro, len(rows) * price.femto)
+        if not _over_total(spent, whole, cap) and meter not in over_window:
             granted.extend(rows)
         else:
             rows.sort(key=periods.__getitem__)
-            _decide_one_by_one(meter, rows, periods, micro, known, numbers, granted, refused)
+            _decide_one_by_one(meter, rows, periods, price, known, numbers, granted, refused)
     return sorted(granted), sorted(refused, key=lambda refusal: refusal.row)
 
 
@@ -205,6 +170,7 @@ def merge_caps(own: Cap | None, everybody: Cap) -> Cap:
     return Cap(
         everybody.total if own.total is None else own.total,
         everybody.window if own.window is None else own.window,
+        everybody.delta if own.delta is None else own.delta,
     )
 
 
@@ -238,18 +204,11 @@ def worst_window(spends: Mapping[int, int], width: int) -> tuple[int, int]:
     return best, start
 
 
-def _check_size(name: str, micro: int) -> int:
-    """Return the amount unless it is too large for sums of 64 bits."""
-    if micro > LARGEST:
-        raise InputError(f"{name} must be at most {LARGEST // MICRO}, got {micro // MICRO}.")
-    return micro
-
-
 def _decide_one_by_one(
     meter: str,
     rows: Iterable[int],
     periods: Sequence[str],
-    micro: int,
+    price: Price,
     known: KnownSpends,
     numbers: Mapping[str, int],
     granted: list[int],
@@ -257,27 +216,35 @@ def _decide_one_by_one(
 ) -> None:
     """Decide the rows of one meter, which are in order of period, and append to both lists."""
     cap = known.caps.get(meter, Cap())
-    spent = known.spent.get(meter, 0)
+    spent = known.spent.get(meter, NOTHING)
     nearby = dict(known.nearby.get(meter, {}))
     for row in rows:
         number = numbers[periods[row]]
-        reason = _over_total(spent, micro, cap) or _over_window(nearby, number, micro, cap)
+        reason = _over_total(spent, price, cap) or _over_window(nearby, number, price.micro, cap)
         if reason:
             refused.append(Refusal(row, meter, periods[row], reason))
             continue
         granted.append(row)
-        spent += micro
-        nearby[number] = nearby.get(number, 0) + micro
+        spent = Price(spent.micro + price.micro, spent.femto + price.femto)
+        nearby[number] = nearby.get(number, 0) + price.micro
 
 
-def _over_total(spent: int, micro: int, cap: Cap) -> str:
-    """Return why a spend exceeds the cap on the total, or an empty text."""
-    if cap.total is None or spent + micro <= cap.total:
-        return ""
-    return (
-        f"over the cap: ε = {epsilon_text(spent)} of {epsilon_text(cap.total)} is spent "
-        f"and {epsilon_text(micro)} is asked for"
-    )
+def _over_total(spent: Price, price: Price, cap: Cap) -> str:
+    """Return why a charge exceeds the cap on all periods, or an empty text."""
+    if cap.total is not None and spent.micro + price.micro > cap.total:
+        return (
+            f"over the cap: all readings of the customer so far cost ε = "
+            f"{epsilon_text(spent.micro)} of {epsilon_text(cap.total)}, and those of this period "
+            f"cost {epsilon_text(price.micro)}"
+        )
+    # A charge without δ is allowed even where an earlier cap is exceeded already.
+    if cap.delta is not None and price.femto and spent.femto + price.femto > cap.delta:
+        return (
+            f"over the cap on δ: all readings of the customer so far cost δ = "
+            f"{delta_text(spent.femto)} of {delta_text(cap.delta)}, and those of this period cost "
+            f"{delta_text(price.femto)}"
+        )
+    return ""
 
 
 def _over_window(nearby: Mapping[int, int], number: int, micro: int, cap: Cap) -> str:
@@ -291,8 +258,8 @@ def _over_window(nearby: Mapping[int, int], number: int, micro: int, cap: Cap) -
     if inside <= most:
         return ""
     return (
-        f"over the cap on {width} periods in a row: they would hold ε = {epsilon_text(inside)}, "
-        f"allowed is {epsilon_text(most)}"
+        f"over the cap on {width} periods in a row: all readings of the customer in them would "
+        f"cost ε = {epsilon_text(inside)} of {epsilon_text(most)}"
     )
 
 

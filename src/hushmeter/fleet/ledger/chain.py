@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 START = "0" * 64
 """Hash before the first entry."""
 
-SCHEMA = "hushmeter-ledger-1"
+SCHEMA = "hushmeter-ledger-2"
 """Version of the tables and of the entries; the first entry records it."""
 
 
@@ -121,6 +121,7 @@ class Row(NamedTuple):
     period: str
     stream: str
     micro: int
+    femto: int
 
 
 def canonical(value: Any) -> str:
@@ -176,7 +177,10 @@ def find_problems(store: Store, triggers: Iterable[str], head: Head | None = Non
     yield from replay.problems
     yield from _check_rows(store.rows(), replay.spends)
     for meter, balance, total in store.wrong_balances():
-        yield f"meter {meter}: the balance is {balance} micro-ε, but its spends add up to {total}."
+        yield (
+            f"meter {meter}: the balance is {_amounts(*balance)}, but its spends add up to "
+            f"{_amounts(*total)}."
+        )
     if store.all_caps() != replay.caps:
         yield "the caps are not those that the chain records."
     for meter in store.wrong_ceilings():
@@ -192,6 +196,7 @@ class _RecordedSpend:
     sha256: str
     stream: str
     micro: int
+    femto: int
 
 
 class _Replay:
@@ -217,7 +222,9 @@ class _Replay:
         facts = entry.facts
         if entry.kind == "cap":
             window = facts["window"]
-            self.caps[facts["meter"]] = Cap(facts["total"], window and tuple(window))
+            self.caps[facts["meter"]] = Cap(
+                facts["total"], window and tuple(window), facts["delta"]
+            )
             return
         key = (entry.kind, entry.release, entry.source)
         where = f"entry {entry.seq} ({entry.source} of release {entry.release})"
@@ -242,7 +249,12 @@ class _Replay:
             self.problems.append(f"{where} points to the rows of another source.")
         granted = facts["granted"]
         self.spends[number] = _RecordedSpend(
-            where, granted["rows"], granted["sha256"], facts["stream"], facts["micro"]
+            where,
+            granted["rows"],
+            granted["sha256"],
+            facts["stream"],
+            facts["micro"],
+            facts["femto"],
         )
 
 
@@ -299,12 +311,17 @@ def _check_batch(rows: list[Row], recorded: _RecordedSpend) -> Iterator[str]:
     elif rows_hash([(row.meter, row.period) for row in rows]) != recorded.sha256:
         yield f"{recorded.where}: a meter or a period of its spends was changed."
     for row in rows:
-        if row.micro != recorded.micro or row.stream != recorded.stream:
+        found = (row.micro, row.femto, row.stream)
+        if found != (recorded.micro, recorded.femto, recorded.stream):
             yield (
                 f"{recorded.where}: the spend of meter {row.meter} in {row.period} is "
-                f"{row.micro} micro-ε in stream {row.stream}, but the entry records "
-                f"{recorded.micro} in {recorded.stream}."
+                f"{_amounts(row.micro, row.femto)} in stream {row.stream}, but the entry records "
+                f"{_amounts(recorded.micro, recorded.femto)} in {recorded.stream}."
             )
+
+
+def _amounts(micro: int, femto: int) -> str:
+    return f"{micro} micro-ε and {femto} femto-δ"
 
 
 def _count(rows: Sequence[Row]) -> str:

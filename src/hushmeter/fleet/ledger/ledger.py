@@ -16,14 +16,15 @@ from hushmeter.errors import DataError, InputError
 from hushmeter.files import atomic, table_format
 from hushmeter.fleet.ledger import transactions
 from hushmeter.fleet.ledger.budget import (
+    NOTHING,
     WIDEST,
     Cap,
     merge_caps,
-    micro_cap,
     ordinal,
     worst_window,
 )
-from hushmeter.fleet.ledger.chain import Entry, Head, Row, find_problems
+from hushmeter.fleet.ledger.chain import SCHEMA, Entry, Head, Row, find_problems
+from hushmeter.fleet.ledger.charges import Price, femto_cap, micro_cap
 from hushmeter.fleet.ledger.sqlite import SqliteStore
 from hushmeter.fleet.ledger.store import ALL_METERS, TRIGGERS, Store, no_ledger
 from hushmeter.fleet.ledger.transactions import Charge, SpendOutcome, check_name, check_request
@@ -42,6 +43,7 @@ class Spend(TypedDict):
     period: str
     stream: str
     micro_epsilon: int
+    femto_delta: int
     release: str
     source: str
     entry: int
@@ -50,22 +52,25 @@ class Spend(TypedDict):
 
 @dataclass(frozen=True)
 class Balance:
-    """What a meter has spent and may still spend [micro-ε].
+    """What the readings of a customer have cost, and what they may still cost.
 
     Attributes
     ----------
     meter : str
         Name of the meter.
     spent : int
-        Sum over all periods.
+        ε for all readings in all periods [micro-ε].
+    delta_spent : int
+        δ for all readings in all periods [femto-δ].
     cap : Cap
         Cap in force for this meter.
     window : int or None
-        Largest sum in any w periods in a row, where windows are capped.
+        Largest ε in any w periods in a row [micro-ε], where windows are capped.
     """
 
     meter: str
     spent: int
+    delta_spent: int
     cap: Cap
     window: int | None = None
 
@@ -82,7 +87,7 @@ class Balance:
         return max(0, self.cap.window[1] - self.window)
 
 
-def open_ledger(url: str, *, create: bool = False) -> Ledger:
+def open_ledger(url: str, *, create: bool = False, composition_delta: float = 0.0) -> Ledger:
     """Open the ledger at a URL.
 
     Parameters
@@ -91,6 +96,9 @@ def open_ledger(url: str, *, create: bool = False) -> Ledger:
         sqlite:///file.db or postgresql://user@host/database.
     create : bool
         Make an empty ledger if there is none; an existing one is opened unchanged.
+    composition_delta : float
+        δ' of a new ledger: releases with Laplace or staircase noise are charged the composed ε at
+        this δ instead of the sum over all readings. With 0 they are charged the sum.
 
     Returns
     -------
@@ -101,14 +109,16 @@ def open_ledger(url: str, *, create: bool = False) -> Ledger:
     InputError
         If the URL has another form.
     DataError
-        If there is no ledger, or it cannot be reached.
+        If there is no ledger, it cannot be reached, or an earlier version made it.
     """
+    if not 0 <= composition_delta < 1:
+        raise InputError(f"delta must lie between 0 and 1, got {composition_delta}.")
     store = _store(url, create)
     try:
         if not store.holds_ledger():
             if not create:
                 raise no_ledger(store.name)
-            store.write(lambda: transactions.create_ledger(store))
+            store.write(lambda: transactions.create_ledger(store, float(composition_delta)))
         return Ledger(store)
     except BaseException:
         store.close()
@@ -124,10 +134,16 @@ class Ledger:
     ----------
     store : Store
         The database that holds the ledger.
+
+    Attributes
+    ----------
+    composition_delta : float
+        δ' at which releases with Laplace or staircase noise are composed; 0 if they are added up.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.composition_delta = _read_opening(store)
 
     def __enter__(self) -> Ledger:
         return self
@@ -154,6 +170,7 @@ class Ledger:
         charge: Charge,
         *,
         micro: int,
+        femto: int = 0,
         meters: Sequence[str],
         periods: Sequence[str],
         digest: str,
@@ -167,7 +184,9 @@ class Ledger:
         charge : Charge
             The release that spends.
         micro : int
-            Price of each row [micro-ε], `micro_epsilon(ε)`.
+            ε that protects all readings of one row's period [micro-ε]; see `period_price`.
+        femto : int
+            δ that protects all readings of one row's period [femto-δ].
         meters, periods : sequence of str
             Row i is (meters[i], periods[i]); no pair may occur twice.
         digest : str
@@ -189,7 +208,7 @@ class Ledger:
         BudgetError
             If the source was paid for with other content, or `all_or_nothing` is not met.
         """
-        request = check_request(charge, micro, meters, periods, digest, source)
+        request = check_request(charge, Price(micro, femto), meters, periods, digest, source)
         if not request.pairs:
             return SpendOutcome(np.zeros(0, np.int64))
         return self._store.write(lambda: transactions.spend(self._store, request, all_or_nothing))
@@ -229,16 +248,20 @@ class Ledger:
         *,
         total: Any = None,
         window: tuple[int, Any] | str | None = None,
+        delta: Any = None,
         meter: str | None = None,
     ) -> Cap:
-        """Cap what meters may spend from now on; a cap that is not given stays as it is.
+        """Cap what the readings of a customer may cost; a cap that is not given stays as it is.
 
         Parameters
         ----------
         total : float or str, optional
-            ε over all periods; "none" removes this cap.
+            ε for all readings in all periods; "none" removes this cap.
         window : (w, ε) or str, optional
-            ε over any w periods in a row; "none" removes this cap.
+            ε for all readings in any w periods in a row; "none" removes this cap. A window of one
+            day caps a customer's day.
+        delta : float or str, optional
+            δ for all readings in all periods; "none" removes this cap.
         meter : str, optional
             The cap is for this meter only and replaces the cap for all meters.
 
@@ -248,21 +271,23 @@ class Ledger:
             The new cap.
         """
         name = ALL_METERS if meter is None else check_name("meter", meter)
-        if total is None and window is None:
-            raise InputError("give a cap: a total, a window, or both.")
-        most = None if total in (None, LIFT) else micro_cap("total", total)
-        frame = None if window in (None, LIFT) else _window(window)
-        keep = (total is None, window is None)
-        return self._store.write(
-            lambda: transactions.change_cap(self._store, name, most, frame, keep)
-        )
+        change: dict[str, Any] = {}
+        if total is not None:
+            change["total"] = None if total == LIFT else micro_cap("total", total)
+        if window is not None:
+            change["window"] = None if window == LIFT else _window(window)
+        if delta is not None:
+            change["delta"] = None if delta == LIFT else femto_cap(delta)
+        if not change:
+            raise InputError("give a cap: a total, a window, a delta, or several of them.")
+        return self._store.write(lambda: transactions.change_cap(self._store, name, change))
 
     def total(self, meter: str) -> int:
-        """Return what a meter has spent over all periods [micro-ε]."""
+        """Return the ε for all readings of a meter in all periods [micro-ε]."""
         return self.balance(meter).spent
 
     def window(self, meter: str, width: int) -> int:
-        """Return the most that a meter has spent in any `width` periods in a row [micro-ε]."""
+        """Return the largest ε of a meter in any `width` periods in a row [micro-ε]."""
         whole("width", width)
         with self._store.reading():
             return worst_window(_by_period(self._store.history(meter)), width)[0]
@@ -271,14 +296,13 @@ class Ledger:
         """Return the balance of a meter, which is zero for an unknown meter."""
         with self._store.reading():
             found = self._store.balances(meter, None)
-            spent = found[0][1] if found else 0
-            return self._balance(meter, spent)
+            return self._balance(meter, found[0][1] if found else NOTHING)
 
     def balances(self, limit: int | None = None) -> list[Balance]:
         """Return the balances of at most `limit` meters, those that spent most first."""
         with self._store.reading():
             found = self._store.balances(None, limit)
-            return [self._balance(meter, spent) for meter, spent, _ in found]
+            return [self._balance(meter, spent) for meter, spent in found]
 
     def caps(self) -> tuple[Cap, dict[str, Cap]]:
         """Return the cap of all meters, and the caps of single meters by name."""
@@ -329,14 +353,15 @@ class Ledger:
         with self._store.reading():
             return list(find_problems(self._store, TRIGGERS, mark))
 
-    def _balance(self, meter: str, spent: int) -> Balance:
+    def _balance(self, meter: str, spent: Price) -> Balance:
         """Complete the balance of a meter inside a `reading` transaction."""
         found = self._store.caps([meter])
         cap = merge_caps(found.get(meter), found.get(ALL_METERS, Cap()))
         if cap.window is None:
-            return Balance(meter, spent, cap)
+            return Balance(meter, spent.micro, spent.femto, cap)
         spends = _by_period(self._store.history(meter))
-        return Balance(meter, spent, cap, worst_window(spends, cap.window[0])[0])
+        fullest = worst_window(spends, cap.window[0])[0]
+        return Balance(meter, spent.micro, spent.femto, cap, fullest)
 
 
 def export_spends(ledger: Ledger, path: Path, *, force: bool = False) -> int:
@@ -359,7 +384,7 @@ def export_spends(ledger: Ledger, path: Path, *, force: bool = False) -> int:
     import pyarrow as pa
 
     kind = table_format(path)
-    whole_numbers = ("micro_epsilon", "entry")
+    whole_numbers = ("micro_epsilon", "femto_delta", "entry")
     schema = pa.schema(
         [
             (name, pa.int64() if name in whole_numbers else pa.string())
@@ -395,6 +420,7 @@ def _describe_spend(row: Row, entry: Entry | None) -> Spend:
         "period": row.period,
         "stream": row.stream,
         "micro_epsilon": row.micro,
+        "femto_delta": row.femto,
         "release": entry.release,
         "source": entry.source,
         "entry": entry.seq,
@@ -409,6 +435,24 @@ def _by_period(rows: Sequence[Row]) -> dict[int, int]:
         number = ordinal(row.period)
         spends[number] = spends.get(number, 0) + row.micro
     return spends
+
+
+def _read_opening(store: Store) -> float:
+    """Return the δ' of a ledger; refuse a ledger of an earlier version."""
+    with store.reading():
+        first = store.first_entry()
+    try:
+        facts = {} if first is None else first.facts
+        if facts.get("schema", SCHEMA) == SCHEMA:
+            return float(facts.get("composition_delta", 0.0))
+    except (TypeError, ValueError, AttributeError):
+        # `verify` reports an entry that was changed.
+        return 0.0
+    raise DataError(
+        f"the ledger {store.name} was made by an earlier version, which charged the ε of a unit of "
+        "protection and not that of a customer's day; make a new one with `hushmeter ledger init` "
+        "and set its caps to what is left."
+    )
 
 
 def _store(url: str, create: bool) -> Store:

@@ -18,7 +18,9 @@ from hushmeter.errors import (
     InputError,
     MissingExtraError,
 )
+from hushmeter.fleet.ledger.budget import Cap
 from hushmeter.fleet.ledger.chain import Head
+from hushmeter.fleet.ledger.charges import Price
 from hushmeter.fleet.ledger.store import TRIGGERS, Pairs, Store, Values, postgres_statements
 
 try:
@@ -125,52 +127,53 @@ class PostgresStore(Store):
         """Keep all spends of other writers out until the transaction ends."""
         self.run("SELECT pg_advisory_xact_lock(?)", (_CAPS,))
 
-    def lock_balances(self, meters: Sequence[str], ceiling: int | None) -> dict[str, int]:
+    def lock_balances(self, meters: Sequence[str], everybody: Cap) -> dict[str, Price]:
         """Return what each meter has spent, and lock the balances in order of name."""
         names = self.as_list(meters)
         self.run(
-            f"INSERT INTO ledger_balances (meter, spent, ceiling) "
-            f"SELECT wanted.value, 0, ? FROM {self.wanted} "
+            "INSERT INTO ledger_balances (meter, spent, delta_spent, ceiling, delta_ceiling) "
+            f"SELECT wanted.value, 0, 0, ?, ? FROM {self.wanted} "
             'ORDER BY wanted.value COLLATE "C" ON CONFLICT DO NOTHING',
-            (ceiling, names),
+            (everybody.total, everybody.delta, names),
         )
         found = self.run(
-            "SELECT meter, spent FROM ledger_balances WHERE meter = ANY(?) "
+            "SELECT meter, spent, delta_spent FROM ledger_balances WHERE meter = ANY(?) "
             "ORDER BY meter FOR UPDATE",
             (names,),
         )
-        return dict(found.fetchall())
+        return {meter: Price(micro, femto) for meter, micro, femto in found}
 
     def lock_head(self) -> Head:
         """Return the head; no other writer extends the chain before the transaction ends."""
         self.run("SELECT pg_advisory_xact_lock(?)", (_CHAIN,))
         return self.head()
 
-    def insert_spends(self, batch: int, stream: str, micro: int, pairs: Pairs) -> int:
+    def insert_spends(self, batch: int, stream: str, price: Price, pairs: Pairs) -> int:
         """Insert spends and return how many were new."""
-        columns = "ledger_spends (meter, period, stream, micro, batch)"
+        columns = "ledger_spends (meter, period, stream, micro, femto, batch)"
         if len(pairs) >= COPY_FROM:
             with (
                 self._connection.cursor() as cursor,
                 cursor.copy(f"COPY {columns} FROM STDIN".encode()) as copy,
             ):
                 for meter, period in pairs:
-                    copy.write_row((meter, period, stream, micro, batch))
+                    copy.write_row((meter, period, stream, *price, batch))
             return len(pairs)
         done = self.run(
-            f"INSERT INTO {columns} SELECT meter, period, ?, ?, ? "
+            f"INSERT INTO {columns} SELECT meter, period, ?, ?, ?, ? "
             "FROM unnest(?::text[], ?::text[]) AS new(meter, period) "
             "ON CONFLICT DO NOTHING RETURNING meter",
-            (stream, micro, batch, *map(list, zip(*pairs, strict=True))),
+            (stream, *price, batch, *map(list, zip(*pairs, strict=True))),
         )
         return len(done.fetchall())
 
-    def add_to_balances(self, amounts: Mapping[str, int]) -> None:
-        """Add micro-ε to balances that `lock_balances` has made."""
+    def add_to_balances(self, price: Price, rows: Mapping[str, int]) -> None:
+        """Add the price of a number of rows to balances that `lock_balances` has made."""
         self.run(
-            "UPDATE ledger_balances b SET spent = b.spent + new.amount "
-            "FROM unnest(?::text[], ?::bigint[]) AS new(meter, amount) WHERE b.meter = new.meter",
-            (list(amounts), list(amounts.values())),
+            "UPDATE ledger_balances b SET spent = b.spent + new.count * ?, "
+            "delta_spent = b.delta_spent + new.count * ? "
+            "FROM unnest(?::text[], ?::bigint[]) AS new(meter, count) WHERE b.meter = new.meter",
+            (*price, list(rows), list(rows.values())),
         )
 
     def triggers(self) -> set[str]:

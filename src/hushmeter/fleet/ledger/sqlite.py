@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hushmeter.errors import BudgetError, DataError, HushmeterError
+from hushmeter.fleet.ledger.budget import Cap
 from hushmeter.fleet.ledger.chain import Head
+from hushmeter.fleet.ledger.charges import Price
 from hushmeter.fleet.ledger.store import (
     TRIGGERS,
     Pairs,
@@ -137,16 +139,18 @@ class SqliteStore(Store):
 
     lock_caps_exclusive = lock_caps_shared
 
-    def lock_balances(self, meters: Sequence[str], ceiling: int | None) -> dict[str, int]:
+    def lock_balances(self, meters: Sequence[str], everybody: Cap) -> dict[str, Price]:
         """Return what each meter has spent; no other writer is at work."""
         sql = (
-            f"SELECT b.meter, b.spent FROM {self.wanted} CROSS JOIN ledger_balances b "
-            "WHERE b.meter = wanted.value"
+            f"SELECT b.meter, b.spent, b.delta_spent FROM {self.wanted} "
+            "CROSS JOIN ledger_balances b WHERE b.meter = wanted.value"
         )
-        spent: dict[str, int] = dict(self.run(sql, (self.as_list(meters),)).fetchall())
+        found = self.run(sql, (self.as_list(meters),)).fetchall()
+        spent = {meter: Price(micro, femto) for meter, micro, femto in found}
         self._connection.executemany(
-            "INSERT INTO ledger_balances (meter, spent, ceiling) VALUES (?, 0, ?)",
-            ((meter, ceiling) for meter in meters if meter not in spent),
+            "INSERT INTO ledger_balances (meter, spent, delta_spent, ceiling, delta_ceiling) "
+            "VALUES (?, 0, 0, ?, ?)",
+            ((meter, everybody.total, everybody.delta) for meter in meters if meter not in spent),
         )
         return spent
 
@@ -154,21 +158,22 @@ class SqliteStore(Store):
         """Return the end of the chain; no other writer is at work."""
         return self.head()
 
-    def insert_spends(self, batch: int, stream: str, micro: int, pairs: Pairs) -> int:
+    def insert_spends(self, batch: int, stream: str, price: Price, pairs: Pairs) -> int:
         """Insert spends and return how many were new."""
         # One statement over a JSON list takes two thirds of the time of one statement per row.
         sql = (
-            "INSERT INTO ledger_spends (meter, period, stream, micro, batch) "
-            "SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), ?, ?, ? "
+            "INSERT INTO ledger_spends (meter, period, stream, micro, femto, batch) "
+            "SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), ?, ?, ?, ? "
             "FROM json_each(?) WHERE true ON CONFLICT DO NOTHING"
         )
-        return self.run(sql, (stream, micro, batch, json.dumps(pairs))).rowcount
+        return self.run(sql, (stream, *price, batch, json.dumps(pairs))).rowcount
 
-    def add_to_balances(self, amounts: Mapping[str, int]) -> None:
-        """Add micro-ε to balances that `lock_balances` has made."""
+    def add_to_balances(self, price: Price, rows: Mapping[str, int]) -> None:
+        """Add the price of a number of rows to balances that `lock_balances` has made."""
         self._connection.executemany(
-            "UPDATE ledger_balances SET spent = spent + ? WHERE meter = ?",
-            ((amount, meter) for meter, amount in amounts.items()),
+            "UPDATE ledger_balances SET spent = spent + ?, delta_spent = delta_spent + ? "
+            "WHERE meter = ?",
+            ((count * price.micro, count * price.femto, meter) for meter, count in rows.items()),
         )
 
     def triggers(self) -> set[str]:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from hushmeter.errors import DataError
 from hushmeter.fleet.ledger.budget import Cap
 from hushmeter.fleet.ledger.chain import START, Entry, Head, Row
+from hushmeter.fleet.ledger.charges import Price
 
 T = TypeVar("T")
 Values = Sequence[Any]
@@ -37,20 +38,25 @@ CREATE TABLE ledger_spends (
     period {text} NOT NULL,
     stream {text} NOT NULL,
     micro BIGINT NOT NULL CHECK (micro > 0),
+    femto BIGINT NOT NULL CHECK (femto >= 0),
     batch BIGINT NOT NULL,
     PRIMARY KEY (meter, period, stream)
 ){without_rowid};
 CREATE TABLE ledger_balances (
     meter {text} NOT NULL PRIMARY KEY,
     spent BIGINT NOT NULL CHECK (spent >= 0),
+    delta_spent BIGINT NOT NULL CHECK (delta_spent >= 0),
     ceiling BIGINT,
-    CONSTRAINT cap_is_kept CHECK (ceiling IS NULL OR spent <= ceiling)
+    delta_ceiling BIGINT,
+    CONSTRAINT cap_is_kept CHECK (ceiling IS NULL OR spent <= ceiling),
+    CONSTRAINT delta_cap_is_kept CHECK (delta_ceiling IS NULL OR delta_spent <= delta_ceiling)
 ){without_rowid};
 CREATE TABLE ledger_caps (
     meter {text} NOT NULL PRIMARY KEY,
     total BIGINT CHECK (total > 0),
     width BIGINT CHECK (width > 0),
-    most BIGINT CHECK (most > 0)
+    most BIGINT CHECK (most > 0),
+    delta BIGINT CHECK (delta > 0)
 ){without_rowid}"""
 
 TRIGGERS = (
@@ -65,19 +71,24 @@ TRIGGERS = (
 
 APPEND_ONLY = "the ledger is append-only"
 
-_SHRINKS = "NEW.spent < OLD.spent OR NEW.meter <> OLD.meter"
+_SHRINKS = "NEW.spent < OLD.spent OR NEW.delta_spent < OLD.delta_spent OR NEW.meter <> OLD.meter"
 """Condition under which an update of a balance is refused."""
 
 ALL_METERS = ""
 """Name in `ledger_caps` of the cap that applies to every meter."""
 
 _ENTRY = "seq, kind, at, release, source, batch, body, hash"
-_ROW = "batch, meter, period, stream, micro"
+_ROW = "batch, meter, period, stream, micro, femto"
 _EFFECTIVE = """
-    SELECT b.meter, b.spent, b.ceiling,
-           COALESCE(own.total, (SELECT total FROM ledger_caps WHERE meter = '')) AS total
+    SELECT b.meter, b.spent, b.delta_spent, b.ceiling, b.delta_ceiling,
+           COALESCE(own.total, (SELECT total FROM ledger_caps WHERE meter = '')) AS total,
+           COALESCE(own.delta, (SELECT delta FROM ledger_caps WHERE meter = '')) AS delta
     FROM ledger_balances b LEFT JOIN ledger_caps own ON own.meter = b.meter
 """
+
+# The ceilings that follow from the caps.
+_DUE = "CASE WHEN e.total < e.spent THEN e.spent ELSE e.total END"
+_DELTA_DUE = "CASE WHEN e.delta < e.delta_spent THEN e.delta_spent ELSE e.delta END"
 
 
 class Store(ABC):
@@ -146,20 +157,20 @@ class Store(ABC):
         """Keep all spends of other writers out until the `write` transaction ends."""
 
     @abstractmethod
-    def lock_balances(self, meters: Sequence[str], ceiling: int | None) -> dict[str, int]:
+    def lock_balances(self, meters: Sequence[str], everybody: Cap) -> dict[str, Price]:
         """Lock the balances of meters until the `write` transaction ends.
 
         Parameters
         ----------
         meters : sequence of str
             Sorted by name, so that two writers cannot wait for each other.
-        ceiling : int or None
-            Ceiling [micro-ε] of the balance of a meter that has none yet.
+        everybody : Cap
+            Cap of all meters, which a meter without a balance gets as its ceiling.
 
         Returns
         -------
         dict
-            micro-ε that each meter has spent; a new meter may be absent.
+            What each meter has spent; a new meter may be absent.
         """
 
     @abstractmethod
@@ -167,12 +178,12 @@ class Store(ABC):
         """Return the head; no other writer may extend the chain until the `write` ends."""
 
     @abstractmethod
-    def insert_spends(self, batch: int, stream: str, micro: int, pairs: Pairs) -> int:
+    def insert_spends(self, batch: int, stream: str, price: Price, pairs: Pairs) -> int:
         """Insert spends, sorted by meter and period, and return how many were new."""
 
     @abstractmethod
-    def add_to_balances(self, amounts: Mapping[str, int]) -> None:
-        """Add micro-ε to balances that `lock_balances` has locked."""
+    def add_to_balances(self, price: Price, rows: Mapping[str, int]) -> None:
+        """Add the price of a number of rows to balances that `lock_balances` has locked."""
 
     @abstractmethod
     def triggers(self) -> set[str]:
@@ -196,6 +207,11 @@ class Store(ABC):
             (entry.seq, entry.kind, entry.at, entry.release, entry.source, entry.batch,
              entry.body, entry.hash),
         )  # fmt: skip
+
+    def first_entry(self) -> Entry | None:
+        """Return the entry that opened the ledger, or None if it is missing."""
+        found = self.run(f"SELECT {_ENTRY} FROM ledger_entries WHERE seq = 1").fetchone()
+        return Entry(*found) if found else None
 
     def entry(self, kind: str, release: str, source: str) -> Entry | None:
         """Return the entry of this kind for a source of a release, or None."""
@@ -239,16 +255,16 @@ class Store(ABC):
     def caps(self, meters: Sequence[str]) -> dict[str, Cap]:
         """Return the caps of some meters, and the cap of all meters under `ALL_METERS`."""
         sql = (
-            f"SELECT c.meter, c.total, c.width, c.most FROM {self.wanted} "
+            f"SELECT c.meter, c.total, c.width, c.most, c.delta FROM {self.wanted} "
             "CROSS JOIN ledger_caps c WHERE c.meter = wanted.value"
         )
         found = self.run(sql, (self.as_list([ALL_METERS, *meters]),))
-        return {name: _cap(total, width, most) for name, total, width, most in found}
+        return {name: _cap(*columns) for name, *columns in found}
 
     def all_caps(self) -> dict[str, Cap]:
         """Return every cap by the name of its meter."""
-        found = self.run("SELECT meter, total, width, most FROM ledger_caps ORDER BY meter")
-        return {name: _cap(total, width, most) for name, total, width, most in found}
+        found = self.run("SELECT meter, total, width, most, delta FROM ledger_caps ORDER BY meter")
+        return {name: _cap(*columns) for name, *columns in found}
 
     def set_cap(self, name: str, cap: Cap) -> None:
         """Replace a cap and the ceilings of the balances under it.
@@ -257,34 +273,36 @@ class Store(ABC):
         """
         width, most = cap.window or (None, None)
         self.run(
-            "INSERT INTO ledger_caps (meter, total, width, most) VALUES (?, ?, ?, ?) "
+            "INSERT INTO ledger_caps (meter, total, width, most, delta) VALUES (?, ?, ?, ?, ?) "
             "ON CONFLICT (meter) DO UPDATE SET total = excluded.total, width = excluded.width, "
-            "most = excluded.most",
-            (name, cap.total, width, most),
+            "most = excluded.most, delta = excluded.delta",
+            (name, cap.total, width, most, cap.delta),
         )
         if name != ALL_METERS:
             self.run(
-                "INSERT INTO ledger_balances (meter, spent) VALUES (?, 0) ON CONFLICT DO NOTHING",
+                "INSERT INTO ledger_balances (meter, spent, delta_spent) VALUES (?, 0, 0) "
+                "ON CONFLICT DO NOTHING",
                 (name,),
             )
         # A cap below what is already spent leaves no room. The ceiling is then what is spent,
         # because the CHECK constraint must hold for the past as well.
-        self.run(
-            "UPDATE ledger_balances SET ceiling = (SELECT CASE WHEN e.total < e.spent THEN e.spent "
-            f"ELSE e.total END FROM ({_EFFECTIVE}) e WHERE e.meter = ledger_balances.meter)"
-            + ("" if name == ALL_METERS else " WHERE meter = ?"),
-            () if name == ALL_METERS else (name,),
-        )
+        for column, due in (("ceiling", _DUE), ("delta_ceiling", _DELTA_DUE)):
+            self.run(
+                f"UPDATE ledger_balances SET {column} = (SELECT {due} FROM ({_EFFECTIVE}) e "
+                "WHERE e.meter = ledger_balances.meter)"
+                + ("" if name == ALL_METERS else " WHERE meter = ?"),
+                () if name == ALL_METERS else (name,),
+            )
 
-    def balances(self, meter: str | None, limit: int | None) -> list[tuple[str, int, int | None]]:
-        """Return (meter, spent, cap on the total), the meters that spent most first."""
-        where, values = ("WHERE b.meter = ? ", [meter]) if meter is not None else ("", [])
+    def balances(self, meter: str | None, limit: int | None) -> list[tuple[str, Price]]:
+        """Return what meters have spent, those that spent most first."""
+        where, values = ("WHERE meter = ? ", [meter]) if meter is not None else ("", [])
         most = "" if limit is None else f" LIMIT {int(limit)}"
         sql = (
-            f"SELECT e.meter, e.spent, e.total FROM ({_EFFECTIVE} {where}) e "
-            f"ORDER BY e.spent DESC, e.meter{most}"
+            f"SELECT meter, spent, delta_spent FROM ledger_balances {where}"
+            f"ORDER BY spent DESC, meter{most}"
         )
-        return self.run(sql, values).fetchall()  # type: ignore[no-any-return]
+        return [(name, Price(spent, delta)) for name, spent, delta in self.run(sql, values)]
 
     def history(self, meter: str) -> list[Row]:
         """Return every spend of a meter in order of period."""
@@ -296,24 +314,30 @@ class Store(ABC):
         meters = self.run("SELECT COUNT(*) FROM ledger_balances WHERE spent > 0").fetchone()[0]
         return meters, self.run("SELECT COUNT(*) FROM ledger_spends").fetchone()[0]
 
-    def wrong_balances(self) -> Iterator[tuple[str, int, int]]:
+    def wrong_balances(self) -> Iterator[tuple[str, Price, Price]]:
         """Yield (meter, balance, sum of its spends) where the two differ."""
-        sums = "SELECT meter, CAST(SUM(micro) AS BIGINT) AS total FROM ledger_spends GROUP BY meter"
-        yield from self.stream(
-            f"SELECT b.meter, b.spent, COALESCE(s.total, 0) FROM ledger_balances b "
-            f"LEFT JOIN ({sums}) s ON s.meter = b.meter WHERE b.spent <> COALESCE(s.total, 0)"
+        sums = (
+            "SELECT meter, CAST(SUM(micro) AS BIGINT) AS micro, "
+            "CAST(SUM(femto) AS BIGINT) AS femto FROM ledger_spends GROUP BY meter"
         )
-        yield from self.stream(
-            f"SELECT s.meter, 0, s.total FROM ({sums}) s LEFT JOIN ledger_balances b "
+        for meter, *amounts in self.stream(
+            "SELECT b.meter, b.spent, b.delta_spent, COALESCE(s.micro, 0), COALESCE(s.femto, 0) "
+            f"FROM ledger_balances b LEFT JOIN ({sums}) s ON s.meter = b.meter "
+            "WHERE b.spent <> COALESCE(s.micro, 0) OR b.delta_spent <> COALESCE(s.femto, 0)"
+        ):
+            yield meter, Price(*amounts[:2]), Price(*amounts[2:])
+        for meter, *amounts in self.stream(
+            f"SELECT s.meter, s.micro, s.femto FROM ({sums}) s LEFT JOIN ledger_balances b "
             "ON b.meter = s.meter WHERE b.meter IS NULL"
-        )
+        ):
+            yield meter, Price(0), Price(*amounts)
 
     def wrong_ceilings(self) -> list[str]:
-        """Return the meters whose ceiling is not that of their cap."""
-        due = "CASE WHEN e.total < e.spent THEN e.spent ELSE e.total END"
+        """Return the meters whose ceilings are not those of their caps."""
         sql = (
             f"SELECT e.meter FROM ({_EFFECTIVE}) e "
-            f"WHERE COALESCE(e.ceiling, 0) <> COALESCE({due}, 0)"
+            f"WHERE COALESCE(e.ceiling, -1) <> COALESCE({_DUE}, -1) "
+            f"OR COALESCE(e.delta_ceiling, -1) <> COALESCE({_DELTA_DUE}, -1)"
         )
         return [row[0] for row in self.run(sql)]
 
@@ -368,6 +392,6 @@ def _tables(**words: str) -> list[str]:
     return [part for part in TABLES.format(**words).strip().split(";\n") if part]
 
 
-def _cap(total: int | None, width: int | None, most: int | None) -> Cap:
+def _cap(total: int | None, width: int | None, most: int | None, delta: int | None) -> Cap:
     """Return the cap that a row of `ledger_caps` holds."""
-    return Cap(total, None if width is None or most is None else (width, most))
+    return Cap(total, None if width is None or most is None else (width, most), delta)

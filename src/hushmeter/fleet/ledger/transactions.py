@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 from operator import eq, itemgetter
@@ -20,7 +20,6 @@ import numpy as np
 from hushmeter.checks import IntArray, whole
 from hushmeter.errors import BudgetError, DataError, InputError
 from hushmeter.fleet.ledger.budget import (
-    LARGEST,
     Cap,
     KnownSpends,
     Refusal,
@@ -39,6 +38,7 @@ from hushmeter.fleet.ledger.chain import (
     link,
     rows_hash,
 )
+from hushmeter.fleet.ledger.charges import LARGEST, Price
 from hushmeter.fleet.ledger.store import ALL_METERS, Store
 
 LONGEST_NAME = 400
@@ -90,8 +90,10 @@ class SpendRequest:
 
     Attributes
     ----------
-    charge, micro, meters, periods, digest, source
+    charge, meters, periods, digest, source
         As given to `Ledger.spend`.
+    price : Price
+        Price of each row.
     pairs : list of (str, str)
         The rows (meter, period), sorted.
     names : list of str
@@ -101,7 +103,7 @@ class SpendRequest:
     """
 
     charge: Charge
-    micro: int
+    price: Price
     meters: Sequence[str]
     periods: Sequence[str]
     digest: str
@@ -122,7 +124,8 @@ class SpendRequest:
             {
                 "digest": self.digest,
                 "stream": self.charge.stream,
-                "micro": self.micro,
+                "micro": self.price.micro,
+                "femto": self.price.femto,
                 "granted": {"rows": len(pairs), "sha256": rows_hash(pairs)},
                 "refused": [[r.meter, r.period, r.reason] for r in refused],
             }
@@ -139,9 +142,10 @@ class SpendRequest:
                 refused.append(Refusal(row, *key, reasons[key]))
             else:
                 granted.append(row)
-        before = (facts["digest"], facts["stream"], facts["micro"], facts["granted"]["sha256"])
+        price = Price(facts["micro"], facts["femto"])
+        before = (facts["digest"], facts["stream"], price, facts["granted"]["sha256"])
         hashed = rows_hash(self.sorted_pairs(granted))
-        if before != (self.digest, self.charge.stream, self.micro, hashed):
+        if before != (self.digest, self.charge.stream, self.price, hashed):
             raise BudgetError(
                 f"{self.source} of release {self.charge.release} was paid for with other content; "
                 "corrected data need a release of their own, which spends again."
@@ -160,7 +164,7 @@ class SpendRequest:
 
 def check_request(
     charge: Charge,
-    micro: int,
+    price: Price,
     meters: Sequence[str],
     periods: Sequence[str],
     digest: str,
@@ -181,8 +185,9 @@ def check_request(
     }
     for name, text in texts.items():
         check_name(name, text)
-    if whole("micro", micro) > LARGEST:
-        raise InputError(f"micro must be at most {LARGEST}, got {micro}.")
+    for name, amount, least in (("micro", price.micro, 1), ("femto", price.femto, 0)):
+        if whole(name, amount, least=least) > LARGEST:
+            raise InputError(f"{name} must be at most {LARGEST}, got {amount}.")
     if len(meters) != len(periods):
         raise InputError(f"{len(meters)} meters do not match {len(periods)} periods.")
     names = sorted(check_name("meter", meter) for meter in set(meters))
@@ -193,7 +198,15 @@ def check_request(
     if any(map(eq, pairs, islice(pairs, 1, None))):
         raise InputError(f"{source} asks for the same (meter, period) twice.")
     return SpendRequest(
-        charge, int(micro), meters, periods, digest, source, pairs, names, next(iter(kinds), "day")
+        charge,
+        Price(int(price.micro), int(price.femto)),
+        meters,
+        periods,
+        digest,
+        source,
+        pairs,
+        names,
+        next(iter(kinds), "day"),
     )
 
 
@@ -214,13 +227,18 @@ def is_name(value: Any) -> bool:
     return isinstance(value, str) and 0 < len(value) <= LONGEST_NAME and value.isprintable()
 
 
-def create_ledger(store: Store) -> None:
+def create_ledger(store: Store, composition_delta: float) -> None:
     """Make the empty tables and the first entry, with a random number that no other ledger has."""
     store.lock_caps_exclusive()
     if store.holds_ledger():
         return
     store.create_tables()
-    body = canonical({"schema": SCHEMA, "nonce": secrets.token_hex(16)})
+    facts = {
+        "schema": SCHEMA,
+        "nonce": secrets.token_hex(16),
+        "composition_delta": composition_delta,
+    }
+    body = canonical(facts)
     store.append(link(store.head(), "opened", _now(), "", "", None, body))
 
 
@@ -228,13 +246,13 @@ def spend(store: Store, request: SpendRequest, all_or_nothing: bool) -> SpendOut
     """Charge the rows that fit, or find that the request was charged before."""
     store.lock_caps_shared()
     everybody = store.caps([]).get(ALL_METERS, Cap())
-    spent = store.lock_balances(request.names, everybody.total)
+    spent = store.lock_balances(request.names, everybody)
     before = store.entry("spend", request.charge.release, request.source)
     if before is not None:
         _release_began(store, request.charge)
         return request.resume(before)
     known = _known_spends(store, request, spent, everybody)
-    granted, refused = decide(request.meters, request.periods, request.micro, known)
+    granted, refused = decide(request.meters, request.periods, request.price, known)
     if all_or_nothing and refused:
         raise BudgetError(request.refusal_sentence(refused))
     if granted:
@@ -259,25 +277,18 @@ def mark_released(store: Store, charge: Charge, source: str, output_digest: str)
         )
 
 
-def change_cap(
-    store: Store,
-    name: str,
-    total: int | None,
-    window: tuple[int, int] | None,
-    keep: tuple[bool, bool],
-) -> Cap:
-    """Set a cap; `keep` states which of total and window stay as they are."""
+def change_cap(store: Store, name: str, change: Mapping[str, Any]) -> Cap:
+    """Set a cap; `change` has the fields of `Cap` that change, and the others stay."""
     store.lock_caps_exclusive()
-    before = store.caps([name]).get(name, Cap())
-    cap = Cap(before.total if keep[0] else total, before.window if keep[1] else window)
+    cap = replace(store.caps([name]).get(name, Cap()), **change)
     store.set_cap(name, cap)
-    body = canonical({"meter": name, "total": cap.total, "window": cap.window})
+    body = canonical({"meter": name, **asdict(cap)})
     store.append(link(store.lock_head(), "cap", _now(), "", "", None, body))
     return cap
 
 
 def _known_spends(
-    store: Store, request: SpendRequest, spent: dict[str, int], everybody: Cap
+    store: Store, request: SpendRequest, spent: dict[str, Price], everybody: Cap
 ) -> KnownSpends:
     """Read what the ledger knows about the meters of a request."""
     _check_kind(store, request)
@@ -325,13 +336,12 @@ def _charge(
     """Write the granted rows, the balances and the entry."""
     pairs = request.sorted_pairs(granted)
     charge, number = request.charge, batch_number(request.charge.release, request.source)
-    if store.insert_spends(number, charge.stream, request.micro, pairs) != len(pairs):
+    if store.insert_spends(number, charge.stream, request.price, pairs) != len(pairs):
         raise BudgetError(
             f"another release took some (meter, period) of {request.source} meanwhile; "
             "nothing was charged, run it again."
         )
-    rows = Counter(map(itemgetter(0), pairs))
-    store.add_to_balances({meter: count * request.micro for meter, count in rows.items()})
+    store.add_to_balances(request.price, Counter(map(itemgetter(0), pairs)))
     body = request.entry_body(pairs, refused)
     head = _record_release(store, store.lock_head(), charge)
     store.append(link(head, "spend", _now(), charge.release, request.source, number, body))
