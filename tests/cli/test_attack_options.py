@@ -30,7 +30,7 @@ def case(tmp_path_factory):
     return folder
 
 
-def attack(case, output, *more, attacker="co", file="test.parquet", expect=0):
+def attack(case, output, *more, attacker="co", file="test.parquet", expect=0, folder=None):
     command = [
         sys.executable,
         "-m",
@@ -41,7 +41,9 @@ def attack(case, output, *more, attacker="co", file="test.parquet", expect=0):
         case / "home.toml",
     ]
     command += ["--attacker", attacker, "-o", output, *more]
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [str(c) for c in command], capture_output=True, text=True, check=False, cwd=folder
+    )
     assert done.returncode == expect, done.stderr
     assert "Traceback" not in done.stderr
     return done
@@ -117,3 +119,17 @@ def test_help_imports_neither_numpy_nor_torch():
         "assert not {'numpy', 'torch', 'numba'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_an_attacker_of_ones_own_is_named_by_module_and_class(case, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import hushmeter as hm\n"
+        "from hushmeter.attack.naive import AllOff\n\n\n"
+        "class Mine(AllOff):\n"
+        "    name = 'mine'\n"
+    )
+    output = tmp_path / "states.csv"
+    done = attack(case, output, "--json", attacker="mine:Mine", folder=tmp_path)
+    assert json.loads(done.stdout)["attacker"] == "mine"
+    done = attack(case, output, "--force", attacker="mine:Yours", folder=tmp_path, expect=2)
+    assert "the module mine has no class 'Yours'" in done.stderr

@@ -37,7 +37,26 @@ GRID = typer.Option("--grid", help="Step of the released readings in watts.")
 DELTA = typer.Option("--delta", help="δ of Gaussian noise.")
 SUM_DELTA = typer.Option("--delta", help="δ of Gaussian noise and of the composed ε.")
 MAX_EPSILON = typer.Option("--max-epsilon", help="Refuse a larger ε.")
-ATTACKER = typer.Option("-a", "--attacker", help="An attacker of `hushmeter attackers`.")
+
+
+def register_own_attacker(text: str | None) -> str | None:
+    """Register an attacker given as module:Class, and return its name; other text is returned.
+
+    Names are checked later by the command, so that this import does not slow down `--help`.
+    """
+    if text is None or ":" not in text:
+        return text
+    from hushmeter.attack.registry import attackers
+
+    return attackers.register(attackers.resolve(text, Path.cwd())).name
+
+
+ATTACKER = typer.Option(
+    "-a",
+    "--attacker",
+    help="An attacker of `hushmeter attackers`, or module:Class.",
+    callback=register_own_attacker,
+)
 ENERGY_PRICE = typer.Option("--energy-price", help="Price of one kWh.")
 JOBS = typer.Option("-j", "--jobs", help="Number of worker processes.")
 OPEN = typer.Option("--open", help="Open the page in a browser.")
