@@ -1,4 +1,4 @@
-"""KMedians against a plain NumPy implementation, its growth, and the law of staying."""
+"""KMedians against plain NumPy, its growth, and the probability that a day stays."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ def growth() -> Iterator[Row]:
 
 
 def staying() -> Row:
-    """The certified law of one pair against simulating it to the same width."""
+    """Compare the certified probability of one pair with a simulation of the same width."""
     profiles = profiles_of(40)
     x, own, rival = profiles[:3]
     x = 0.6 * own + 0.4 * rival
     stay_bounds(profiles, profiles[:5], 0.1)
-    law = best_of(lambda: pair_probability(x, own, rival, 0.3), 5)
+    certified = best_of(lambda: pair_probability(x, own, rival, 0.3), 5)
     width = 1e-4
     few, rng = 20_000, np.random.default_rng(0)
 
@@ -91,5 +91,6 @@ def staying() -> Row:
 
     draws = 0.25 * (1.96 / width) ** 2
     simulation = best_of(simulate, 3) * draws / few
-    note = f"{1000 * law:.1f} ms, certified to {width:g}"
-    return Row("law of staying, one pair", simulation / law, "simulation to that width", None, note)
+    note = f"{1000 * certified:.1f} ms, certified to {width:g}"
+    ratio = simulation / certified
+    return Row("probability of staying, one pair", ratio, "simulation to that width", None, note)

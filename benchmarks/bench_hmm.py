@@ -44,7 +44,7 @@ def noisy_readings(home: Home, length: int) -> np.ndarray:
 
 
 def bayes_speed(n: int, length: int, wanted: float) -> Row:
-    """Marginals of all appliances, noise law included."""
+    """Marginals of all appliances, with the noise distribution."""
     home = diverse_home(n)
     attacker = Bayes(home, mechanism=MECHANISM).fit(synth.trace(home, 8000, 0.99, seed=1))
     readings = noisy_readings(home, length)

@@ -76,7 +76,7 @@ def into_a_given_array(readings: np.ndarray) -> Row:
 
 
 def against_opendp(readings: np.ndarray) -> Row:
-    """OpenDP's vetted discrete Laplace, the same law."""
+    """The discrete Laplace noise of OpenDP, with the same distribution."""
     ours = best_of(releasing(Laplace(0.5, 10), readings)) / READINGS
     peer = Laplace(0.5, 10, engine="opendp")
     few = readings[:PEER_READINGS]
