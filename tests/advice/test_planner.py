@@ -58,7 +58,7 @@ def test_nobody_is_held_below_a_coin():
     advice = advise(HOME, "kettle", max_odds=0.5, mechanisms=["gaussian"])
     assert not advice.feasible
     assert advice.best.odds <= NEAR_A_COIN
-    assert "There is no way" in hm.explain(advice)[0]
+    assert "There is no release" in hm.explain(advice)[0]
 
 
 def test_a_cost_cap_can_make_a_goal_infeasible():
@@ -94,7 +94,7 @@ def test_measured_odds_of_an_attacker():
         ({"mechanisms": []}, "mechanisms must name at least one of laplace"),
         ({"delta": 2.0}, "delta must lie between 0 and 1"),
         ({"max_hourly_error": math.nan}, "max_hourly_error must be positive"),
-        ({"attacker": "hold"}, "need a trace with true states"),
+        ({"attacker": "hold"}, "needs a trace with true states"),
         ({"interval_s": -1}, "interval_s must be positive"),
     ],
 )
@@ -106,6 +106,13 @@ def test_bad_goals_are_refused(keywords, message):
 def test_one_mechanism_may_be_named_by_a_word():
     named, listed = (advise(HOME, "kettle", mechanisms=m) for m in ("laplace", ["laplace"]))
     assert named == listed
+
+
+def test_odds_are_a_share_or_out_of_100():
+    share, times = (advise(HOME, "kettle", max_odds=m, mechanisms="laplace") for m in (0.6, 60))
+    assert share == times
+    with pytest.raises(ValueError, match="between 1 and 100 out of 100, got 100"):
+        advise(HOME, "kettle", max_odds=100)
 
 
 def test_an_unknown_run_means_one_reading():

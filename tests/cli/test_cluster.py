@@ -49,7 +49,7 @@ def test_it_writes_every_figure_with_its_data(days, tmp_path):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["-k", "121"], "120 profiles for 121 clusters"),
+        (["-k", "121"], "120 profiles are too few for 121 clusters"),
         (["--lambda", "0.1", "-e", "1"], "not both"),
         (["--lambda", "much"], "lambda must be numbers with commas"),
         (["-e", "0"], "epsilon must be positive"),

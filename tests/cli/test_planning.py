@@ -57,7 +57,10 @@ def test_bad_bounds_are_one_sentence(more, code, message):
 def test_advise_prints_options_sentences_and_a_figure(tmp_path):
     done = run("advise", "--home", "evening", "--hide", "kettle", "-o", tmp_path)
     assert "cheapest first" in done.stdout
-    assert "Cheapest way to keep the kettle hidden over one run" in done.stdout
+    assert (
+        "nobody can be right about one run of the kettle more than 60 times out of 100"
+        in done.stdout
+    )
     for kind in ("png", "svg", "csv"):
         assert (tmp_path / f"advice.{kind}").stat().st_size > 100
 
@@ -87,4 +90,4 @@ def test_advise_by_an_attacker_on_a_trace(tmp_path):
     bad = run(*base, "--trace", tmp_path / "bare.csv", expect=1)
     assert "no column of watts for" in bad.stderr
     none = run(*base, expect=2)
-    assert "need a trace with true states" in none.stderr
+    assert "needs a trace with true states" in none.stderr

@@ -19,7 +19,7 @@ def test_a_sweep_writes_rows_and_prints_a_table(tmp_path):
     assert "similar8, laplace: α/F1 against ε" in done.stdout
     assert len(pd.read_parquet(tmp_path / "out" / "results.parquet")) == 16
     again = run("sweep", tmp_path / "study.toml", "-o", tmp_path / "out", expect=1)
-    assert "holds a finished sweep" in again.stderr
+    assert "contains a finished sweep" in again.stderr
 
 
 def test_failures_are_told_and_the_rest_is_kept(tmp_path):

@@ -64,7 +64,7 @@ def test_a_caption_is_read_back_as_it_was_saved(tmp_path):
     (tmp_path / "fig2.txt").write_text(str(caption), encoding="utf-8")
     assert read_caption(tmp_path / "fig2.txt") == caption
     (tmp_path / "fig2.txt").write_text("something else", encoding="utf-8")
-    with pytest.raises(DataError, match="no caption"):
+    with pytest.raises(DataError, match="not a caption"):
         read_caption(tmp_path / "fig2.txt")
     with pytest.raises(DataError, match="cannot be read"):
         collect({"real": tmp_path / "none"}, tmp_path / "docs")

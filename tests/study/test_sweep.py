@@ -129,10 +129,10 @@ def test_an_earlier_sweep_is_not_mixed_with_another(path, tmp_path):
     out = tmp_path / "out"
     run_study(path, out, jobs=1, resume=False)
     for resume in (False, True):
-        with pytest.raises(hm.errors.DataError, match="holds a finished sweep; name another"):
+        with pytest.raises(hm.errors.DataError, match="contains a finished sweep; name another"):
             run_study(path, out, jobs=1, resume=resume)
     (out / "results.parquet").unlink()
-    with pytest.raises(hm.errors.DataError, match="holds a stopped sweep; add --resume"):
+    with pytest.raises(hm.errors.DataError, match="contains a stopped sweep; add --resume"):
         run_study(path, out, jobs=1, resume=False)
     path.write_text(STUDY.replace("seed = 3", "seed = 4"))
     with pytest.raises(hm.errors.DataError, match="cells of another study"):

@@ -113,7 +113,7 @@ def test_a_view_says_unit_training_and_cost(client, evening):
     noise = hm.calibrate("laplace", 1.0, unit)
     released = hm.release(case.trace, noise, unit, rng=7)
     assert found["unit"] == unit.sentence
-    assert found["sentences"][0] == f"Protected at ε = 1: {unit.sentence}."
+    assert found["sentences"][0] == f"ε = 1 protects {unit.sentence}."
     assert found["trained_on"] == "three other days of the same home, sub-metered and without noise"
     assert found["scale_w"] == noise.scale
     kwh = found["cost"]["kwh"]
@@ -295,7 +295,7 @@ def test_a_download_is_real_and_opens_with_read_meter(client, evening, tmp_path,
     assert first["receipt"]["epsilon"] == pytest.approx(1.0)
     assert first["receipt_name"] == f"{first['file_name']}.receipt.json"
     assert [entry["name"] for entry in first["receipt"]["appliances"]] == ["kettle"]
-    assert first["sentences"][0].startswith("Protected at ε = 1: whether the kettle is on")
+    assert first["sentences"][0].startswith("ε = 1 protects whether the kettle is on")
 
 
 def test_a_download_takes_no_seed(client, evening):

@@ -1,9 +1,9 @@
-"""The ε that meets a goal, and its price.
+"""Find the release that meets a privacy goal at the lowest cost.
 
-“Nobody may be right about my kettle more than 60 times of 100”: this is a goal for the odds of the
-best attacker. Many releases meet it: coarser readings with little noise, fine readings with much.
-For every resolution and mechanism the search finds the largest ε, hence the least noise, that
-keeps the odds, and ranks what is left by the error of the hourly mean.
+“Nobody may be right about my kettle more than 60 times out of 100” is a goal for the odds of the
+best attacker. Many releases meet it: coarse readings with little noise, or fine readings with much
+noise. For every resolution and mechanism the search finds the largest ε, and so the least noise,
+that keeps the odds. The options are ranked by the error of the hourly mean.
 """
 
 from __future__ import annotations
@@ -29,25 +29,32 @@ if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism
 
 RESOLUTIONS_S = (60, 300, 900, 1800, 3600)
+"""Intervals of released readings that are searched, beside the meter's own. [s]"""
+
 LEAST_EPSILON, MOST_EPSILON = 5e-3, 20.0
-# The odds are met from below to this; the search then stops.
 ODDS_SLACK = 1e-3
+"""The search stops if the odds are below the goal by at most this."""
+
 NEAR_A_COIN = 0.51
+"""A goal below this is answered with an option of these odds, because a coin is right half of the
+time and no noise is enough for less."""
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What must stay hidden.
+    """A privacy goal.
 
     Attributes
     ----------
     appliance : str
+        The appliance to hide.
     max_odds : float
-        How often, at most, the best attacker may be right about it, on and off equally likely.
+        Largest probability that the best attacker is right about it, if on and off are equally
+        likely.
     span : {"reading", "run", "day"}
-        Over what: one released reading, one run, or one day of it.
+        What is hidden: one released reading, one run or one day of the appliance.
     max_hourly_error : float or None
-        The largest error of the hourly mean [W] that is acceptable.
+        Largest acceptable error of the hourly mean. [W]
     """
 
     appliance: str
@@ -58,20 +65,22 @@ class Goal:
 
 @dataclass(frozen=True)
 class Option:
-    """One way to release.
+    """One possible release.
 
     Attributes
     ----------
     mechanism : str
+        Name of the mechanism.
     every_s : float
-        Interval of the released readings [s].
+        Interval of the released readings. [s]
     epsilon : float
-        Of the unit of protection.
+        ε of the unit of protection.
     odds : float
-        How often the best attacker is right about the goal's appliance over its span.
+        Probability that the best attacker is right about the goal's appliance over its span.
     scale : float
-        Of the noise [W].
+        Scale of the noise. [W]
     cost : Cost
+        Errors of the released readings.
     """
 
     mechanism: str
@@ -84,14 +93,16 @@ class Option:
 
 @dataclass(frozen=True)
 class Advice:
-    """The answer to a goal.
+    """The options for a goal.
 
     Attributes
     ----------
     goal : Goal
+        The goal.
     feasible : bool
+        True if an option meets the goal.
     options : tuple of Option
-        What meets the goal, cheapest first. For an infeasible goal: what comes nearest to it.
+        The options that meet the goal, cheapest first. If none does, all options, nearest first.
     """
 
     goal: Goal
@@ -100,7 +111,7 @@ class Advice:
 
     @property
     def best(self) -> Option:
-        """The cheapest option, or the nearest one where the goal is infeasible."""
+        """The cheapest option, or the nearest one if no option meets the goal."""
         return self.options[0]
 
 
@@ -120,34 +131,48 @@ def advise(
     trace: Trace | None = None,
     seed: int = 0,
 ) -> Advice:
-    """Search resolution × mechanism × ε for the releases that keep an appliance hidden.
+    """Search resolutions, mechanisms and ε for releases that hide an appliance.
 
     Parameters
     ----------
     home : Home
+        The home.
     hide : str
-        The appliance.
+        The appliance to hide.
     max_odds : float
-        How often, at most, the best attacker may be right; a coin is right half of the time.
+        Largest probability that the best attacker is right, as a share (0.6) or out of 100 (60).
+        A coin is right half of the time.
     span : {"reading", "run", "day"}, optional
-        "run" where the length of a run is known, otherwise "reading".
+        What is hidden; "run" by default if the length of a run is known, otherwise "reading".
     run : int, optional
-        Length of a run in metered readings, instead of the home's `run_s`.
+        Length of a run, instead of the one in the home. [metered readings]
     interval_s : float
-        Length of a metered reading [s].
+        Length of a metered reading. [s]
     mechanisms : sequence of str
+        Names of the mechanisms to search.
     delta : float
         δ of the Gaussian mechanism.
     max_hourly_error : float, optional
-        [W]
+        Largest acceptable error of the hourly mean. [W]
     price_per_kwh : float
+        Price of energy. [money/kWh]
     attacker : str, optional
-        Go by the odds that this attacker reaches on simulated releases of `trace`, moment by
-        moment, instead of the best possible ones. It is a weaker promise: a better one may exist.
+        Use the odds that this attacker reaches on simulated releases of `trace` instead of the
+        best possible odds. This is a weaker guarantee, because a better attacker may exist.
     trace : Trace, optional
-        Readings with their truth, for `attacker`; its interval replaces `interval_s`.
+        Readings with true states, for `attacker`; their interval replaces `interval_s`.
     seed : int
-        Of those simulations.
+        Seed of the simulated releases.
+
+    Returns
+    -------
+    Advice
+        The options that meet the goal, cheapest first, or the nearest ones.
+
+    Raises
+    ------
+    InputError
+        If a value is out of its range, or no grid is wide enough for the noise.
     """
     interval_s = interval_s if trace is None else trace.interval_s
     interval_s = positive("interval_s", interval_s)
@@ -159,10 +184,10 @@ def advise(
     if max_hourly_error is not None:
         max_hourly_error = positive("max_hourly_error", max_hourly_error)
     delta, wanted = _share("delta", delta), _names(mechanisms)
-    goal = Goal(hide, _share("max_odds", max_odds), span, max_hourly_error)
+    goal = Goal(hide, _odds(max_odds), span, max_hourly_error)
     small = Home([member], home.tolerance)
     odds_of = best_odds if attacker is None else measure_with(attacker, home, hide, trace, seed)
-    # Nobody can be held below a coin: answer with what comes near it.
+    # No release keeps an attacker below a coin: the search uses the nearest possible goal.
     reachable = replace(goal, max_odds=max(goal.max_odds, NEAR_A_COIN))
     options = []
     for name in wanted:
@@ -172,14 +197,24 @@ def advise(
             options.append(_search(build, odds_of, unit, reachable, price_per_kwh))
     found = [option for option in options if option is not None]
     if not found:
-        raise InputError(f"the noise that hides the {hide} is too wide for any grid.")
+        raise InputError(
+            f"the noise that hides the {hide} is too wide for any grid; allow larger odds."
+        )
     return _rank(goal, found)
 
 
 def best_odds(mechanism: Mechanism, unit: Unit) -> float:
-    """How often the best attacker is right about a unit's one change."""
+    """Return the probability that the best attacker is right about the first change of a unit.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The noise.
+    unit : Unit
+        The unit of protection, with one change.
+    """
     change = unit.changes[0]
-    # A reading is a released one, in which the appliance is on from beginning to end.
+    # The span "reading" means a released reading in which the appliance is on all the time.
     length = change.window if unit.span == "reading" else change.readings
     return compose_run(mechanism, change.watts, length, change.window).odds
 
@@ -187,13 +222,37 @@ def best_odds(mechanism: Mechanism, unit: Unit) -> float:
 def measure_with(
     name: str, home: Home, hide: str, trace: Trace | None, seed: int
 ) -> Callable[[Mechanism, Unit], float]:
-    """Odds as measured: the balanced accuracy of an attacker on simulated releases.
+    """Return a function that measures the odds of an attacker on simulated releases.
 
-    The attacker is trained on the true readings of the same trace and knows the noise
-    distribution. On longer intervals the true state is the state of at least half of the interval.
+    The odds are the balanced accuracy about one appliance. The attacker is trained on the true
+    readings of the same trace and knows the noise distribution. On longer intervals the true state
+    is the state of at least half of the interval.
+
+    Parameters
+    ----------
+    name : str
+        Name of a registered attacker.
+    home : Home
+        The home.
+    hide : str
+        The appliance.
+    trace : Trace or None
+        Readings with true states.
+    seed : int
+        Seed of the releases.
+
+    Returns
+    -------
+    callable
+        A function of mechanism and unit that returns the odds, at least 0.5.
+
+    Raises
+    ------
+    InputError
+        If there is no trace with true states.
     """
     if trace is None or trace.states is None:
-        raise InputError("an attacker's odds need a trace with true states to measure them on.")
+        raise InputError("measuring an attacker's odds needs a trace with true states.")
     chosen = attackers[name]
     known = trace
 
@@ -215,23 +274,23 @@ def _search(
     goal: Goal,
     price_per_kwh: float,
 ) -> Option | None:
-    """The largest ε that keeps the odds, or the smallest there is; None if no noise fits.
+    """The option with the largest ε that keeps the odds, or the smallest ε; None if none exists.
 
-    The normal quantile of the odds grows nearly in proportion to ε, so a few proportional steps,
-    kept inside a bracket, find it.
+    The normal quantile of the odds grows nearly in proportion to ε, so a few proportional steps
+    within a bracket find the largest ε.
     """
     from scipy.special import ndtri
 
     low, high = LEAST_EPSILON, MOST_EPSILON
     aim = goal.max_odds - ODDS_SLACK / 2
-    # No attacker of an ε-private unit beats 1/(1 + e^(−ε)): start there.
+    # No attacker of an ε-private unit is right more often than 1/(1 + e^(−ε)): start there.
     guess = math.log(aim / (1 - aim)) if aim > 0.5 else low
     best: tuple[Mechanism, float, float] | None = None
     while best is None or not goal.max_odds - ODDS_SLACK <= best[2] <= goal.max_odds:
         guess = guess if low < guess < high else math.sqrt(low * high)
         try:
             mechanism = build(guess)
-        except InputError:  # noise too wide for any grid: only a larger ε is left
+        except InputError:  # The noise is too wide for any grid: only a larger ε is possible.
             low = guess
         else:
             found = odds_of(mechanism, unit)
@@ -250,7 +309,7 @@ def _search(
 
 
 def _rank(goal: Goal, options: list[Option]) -> Advice:
-    """Cheapest first; for an infeasible goal, nearest first."""
+    """The options that meet the goal, cheapest first, or all options, nearest first."""
     met = [option for option in options if option.odds <= goal.max_odds]
     limit = goal.max_hourly_error
     if limit is not None:
@@ -262,11 +321,12 @@ def _rank(goal: Goal, options: list[Option]) -> Advice:
 
 
 def _build(name: str, unit: Unit, delta: float, epsilon: float) -> Mechanism:
+    """The mechanism of one ε."""
     return calibrate(name, epsilon, unit, delta=delta)
 
 
 def _resolutions(interval_s: float) -> list[float]:
-    """As metered, and every longer step that is a whole multiple of it."""
+    """The metered interval, and every longer resolution that is a whole multiple of it."""
     return [interval_s] + [
         float(every)
         for every in RESOLUTIONS_S
@@ -275,13 +335,26 @@ def _resolutions(interval_s: float) -> list[float]:
 
 
 def _names(mechanisms: Sequence[str]) -> list[str]:
+    """The checked names of mechanisms."""
     names = [mechanisms] if isinstance(mechanisms, str) else list(mechanisms)
     if not names:
         raise InputError(f"mechanisms must name at least one of {', '.join(MECHANISMS)}.")
     return [one_of("mechanism", name, MECHANISMS) for name in names]
 
 
+def _odds(value: float) -> float:
+    """Odds as a share; a number above 1 counts out of 100."""
+    given = positive("max_odds", value)
+    share = given / 100 if 1 < given < 100 else given
+    if not share < 1:
+        raise InputError(
+            f"max_odds must lie between 0 and 1, or between 1 and 100 out of 100, got {value:g}."
+        )
+    return share
+
+
 def _share(name: str, value: float) -> float:
+    """A number between 0 and 1, without both ends."""
     if not 0 < positive(name, value) < 1:
         raise InputError(f"{name} must lie between 0 and 1, got {value}.")
     return float(value)

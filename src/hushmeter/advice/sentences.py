@@ -1,6 +1,7 @@
-"""Plain sentences from measured or proved numbers, for people who are not statisticians.
+"""Plain sentences about measured or proved numbers, for people who are not statisticians.
 
-Odds instead of adjectives, the unit of protection beside every ε, the cost beside the protection.
+The sentences give odds instead of adjectives, name the unit of protection with every ε, and state
+the cost together with the protection.
 """
 
 from __future__ import annotations
@@ -15,23 +16,39 @@ from hushmeter.releases.receipt import Receipt
 from hushmeter.releases.series import Release
 from hushmeter.scoring import Score
 
+SIMULATION_WARNING = "This is a simulation and must not be published."
+"""First sentence about a receipt of simulated noise."""
+
 
 @singledispatch
 def explain(result: object) -> tuple[str, ...]:
-    """What a result means, one sentence each.
+    """Return sentences that state what a result means.
 
     Parameters
     ----------
     result : Score, Receipt, Release, Cost or Advice
+        The result to explain.
+
+    Returns
+    -------
+    tuple of str
+        One or more complete sentences.
+
+    Raises
+    ------
+    TypeError
+        If the result has another type.
     """
-    raise TypeError(f"there are no words for a {type(result).__name__}.")
+    raise TypeError(
+        f"explain takes a Score, Receipt, Release, Cost or Advice, got {type(result).__name__}."
+    )
 
 
 @explain.register
 def _(result: Score) -> tuple[str, ...]:
     return tuple(
-        f"Right about the {a.name} in {out_of_100(a.alpha)} of 100 moments; "
-        f"without your data: {out_of_100(a.floor)}."
+        f"The attacker is right about the {a.name} in {out_of_100(a.alpha)} out of 100 moments; "
+        f"a guess without your data is right in {out_of_100(a.floor)}."
         for a in result.per_appliance
     )
 
@@ -51,59 +68,58 @@ def _(result: Release) -> tuple[str, ...]:
 def _(result: Cost) -> tuple[str, ...]:
     return (
         f"A released reading ({short_duration(result.interval_s)}) is off by "
-        f"{format_watts(result.reading_w)} "
-        f"on average, the mean of an hour by {format_watts(result.hourly_w)}.",
-        f"A day's energy is off by {format_two_digits(result.daily_kwh)} kWh, a month's by "
-        f"{format_two_digits(result.monthly_kwh)} kWh, which is {result.monthly_bill:.2f} on "
-        "the bill at "
-        f"{result.price_per_kwh:.2f} per kWh.",
+        f"{format_watts(result.reading_w)} on average, and the mean of an hour by "
+        f"{format_watts(result.hourly_w)}.",
+        f"The energy of a day is off by {format_two_digits(result.daily_kwh)} kWh, and that of a "
+        f"month by {format_two_digits(result.monthly_kwh)} kWh, which is "
+        f"{result.monthly_bill:.2f} on the bill at {result.price_per_kwh:.2f} per kWh.",
     )
 
 
 @explain.register
 def _(result: Advice) -> tuple[str, ...]:
-    goal, best = result.goal, result.best
-    where = {"reading": "one reading", "run": "one run", "day": "one day"}[goal.span]
+    goal = result.goal
     wish = (
-        f"the {goal.appliance} hidden over {where}, with nobody right more than "
-        f"{out_of_100(goal.max_odds)} times of 100 (a coin: 50)"
+        f"nobody can be right about one {goal.span} of the {goal.appliance} more than "
+        f"{out_of_100(goal.max_odds)} times out of 100 (a coin is right 50 times)"
     )
     if goal.max_hourly_error is not None:
-        wish += f" and the mean of an hour off by at most {format_watts(goal.max_hourly_error)}"
+        wish += f" and the mean of an hour is off by at most {format_watts(goal.max_hourly_error)}"
+    option = describe_option(result.best)
     if result.feasible:
-        head = f"Cheapest way to keep {wish}: {describe_option(best)}."
+        head = f"This is the cheapest release in which {wish}: {option}."
     else:
-        head = f"There is no way to keep {wish}. The nearest: {describe_option(best)}."
-    return (head, *explain(best.cost))
+        head = f"There is no release in which {wish}. This one comes nearest: {option}."
+    return (head, *explain(result.best.cost))
 
 
 def describe_option(option: Option) -> str:
-    """An option in one phrase."""
+    """Return a phrase that describes one option."""
     return (
         f"{option.mechanism} noise of {format_watts(option.scale)} on readings of "
-        f"{short_duration(option.every_s)}, ε = {option.epsilon:.3g}, right "
-        f"{out_of_100(option.odds)} times "
-        "of 100"
+        f"{short_duration(option.every_s)}, with ε = {option.epsilon:.3g}; the best possible guess "
+        f"is right {out_of_100(option.odds)} times out of 100"
     )
 
 
 def _promise(receipt: Receipt, sentence: str) -> str:
     """The ε of a release and what it protects."""
     size = f"ε = {receipt.epsilon:.3g}" + (f" (δ = {receipt.delta:g})" if receipt.delta else "")
-    promise = f"Protected at {size}: {sentence}."
-    if receipt.kind == "simulation":
-        return f"A simulation, not to be published. {promise}"
-    return promise
+    promise = f"{size} protects {sentence}."
+    return f"{SIMULATION_WARNING} {promise}" if receipt.kind == "simulation" else promise
 
 
 def _about(entry: ApplianceAccount) -> str:
-    parts = [f"from one reading {_never_certain(entry.reading)}"]
-    if entry.run is not None:
-        parts.append(f"from one run {_never_certain(entry.run)}")
-    parts.append(f"from a whole day {_never_certain(entry.day)}")
-    return f"Best guess about the {entry.name}, right times of 100: {', '.join(parts)}; a coin: 50."
+    """A sentence about the best possible guess about one appliance."""
+    more = [] if entry.run is None else [f"from one run {_never_certain(entry.run)} times"]
+    more.append(f"from a whole day {_never_certain(entry.day)} times")
+    return (
+        f"From one reading, the best possible guess about the {entry.name} is right "
+        f"{_never_certain(entry.reading)} times out of 100; {'; '.join(more)}. A coin is right 50 "
+        "times."
+    )
 
 
 def _never_certain(entry: Composition) -> str:
-    """Proved odds stay below one, however near."""
+    """Odds out of 100, never rounded up to certainty."""
     return out_of_100(min(entry.odds, 1 - 1e-12))

@@ -1,4 +1,4 @@
-"""`hushmeter advise`: from a privacy goal to ε and its price."""
+"""`hushmeter advise`: find the release that meets a privacy goal at the lowest cost."""
 
 from __future__ import annotations
 
@@ -41,18 +41,21 @@ def advise(
     home: Annotated[str, HOME],
     hide: Annotated[str, typer.Option(help="The appliance to hide.")],
     trace: Annotated[
-        Path | None, typer.Option("--trace", help="Any file of readings: its interval is taken.")
+        Path | None, typer.Option("--trace", help="Any file of readings; it gives the interval.")
     ] = None,
     interval: Annotated[
         str, typer.Option(help="Length of a metered reading, without --trace.")
     ] = "6s",
     max_odds: Annotated[
-        float, typer.Option(help="Right about it at most this often; a coin: 0.5.")
+        float,
+        typer.Option(
+            help="How often the best attacker may be right: 0.6, or 60 out of 100; a coin is 0.5."
+        ),
     ] = 0.6,
     span: Annotated[str | None, SPAN] = None,
     run: Annotated[int | None, typer.Option(help="Length of a run in metered readings.")] = None,
     max_hourly_error: Annotated[
-        float | None, typer.Option(help="The mean of an hour is off by at most so many watts.")
+        float | None, typer.Option(help="Largest error of the hourly mean in watts.")
     ] = None,
     attacker: Annotated[str | None, ATTACKER] = None,
     energy_price: Annotated[float, ENERGY_PRICE] = 0.30,
@@ -62,12 +65,13 @@ def advise(
     json: Annotated[bool, JSON] = False,
     options: ReadOptions,
 ) -> None:
-    """Which resolution, noise and ε hide an appliance, and what does it cost?
+    """Find the resolution, the noise and the ε that hide an appliance at the lowest cost.
 
-    Searches readings as metered and of 1 to 60 minutes, with Laplace, staircase and Gaussian
-    noise, for the largest ε at which the best attacker keeps within the odds. With --attacker it
-    goes by what that one was measured to see in --trace, which then needs watts per appliance.
-    Without --span it hides one run, or one reading where the home knows no run.
+    The search covers readings as metered and of 1 to 60 minutes, with Laplace, staircase and
+    Gaussian noise. It finds the largest ε at which the best possible attacker stays within the
+    odds. With --attacker the odds are those that this attacker reaches on --trace, which then needs
+    a column of watts for each appliance. Without --span one run is hidden, or one reading if the
+    home does not give the length of a run.
 
     Example: hushmeter advise --home evening --hide kettle --max-odds 0.6 -o advice.png
     """
@@ -121,8 +125,12 @@ def _print(advice: Advice, files: list[str]) -> None:
         for o in advice.options[:8]
     ]
     head = ("noise", "every", "ε", "odds", "reading", "hour", "day", "bill")
-    title = "What meets the goal, cheapest first" if advice.feasible else "What comes nearest"
-    columns = "odds of 100; how far off a reading, an hour, a day and the bill of a month are"
+    title = (
+        "Releases that meet the goal, cheapest first"
+        if advice.feasible
+        else "Releases that come nearest to the goal"
+    )
+    columns = "odds out of 100; mean error of a reading, an hour, a day and the bill of a month"
     print_table(f"{title}: {columns}", head, rows)
     print_sentences(*explain(advice))
     print_files(files)

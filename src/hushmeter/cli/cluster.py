@@ -1,4 +1,4 @@
-"""`hushmeter cluster`: which clusters of daily profiles survive the noise?"""
+"""`hushmeter cluster`: how noise changes the clusters of daily profiles."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ def cluster(
         Path,
         typer.Argument(
             metavar="DAYS",
-            help="CSV or Parquet: rows of 24 values, or id, time, kWh, or hourly.",
+            help="CSV or Parquet: rows of 24 values, or id, time and kWh, or hourly rows.",
         ),
     ],
     k: Annotated[int, typer.Option("-k", "--clusters", help="Number of clusters.")] = 30,
     scale: Annotated[
         str | None,
-        typer.Option("--lambda", help="λ in kWh, with commas; 0.01,0.05,0.1,0.5 by default."),
+        typer.Option("--lambda", help="λ in kWh, separated by commas; default 0.01,0.05,0.1,0.5."),
     ] = None,
     epsilon: Annotated[
-        str | None, typer.Option("-e", "--epsilon", help="ε instead of λ, with commas.")
+        str | None, typer.Option("-e", "--epsilon", help="ε instead of λ, separated by commas.")
     ] = None,
     sensitivity: Annotated[
         float, typer.Option(help="Δ in kWh: the change within one day that ε protects.")
     ] = 1.0,
     tariff: Annotated[
-        str | None, typer.Option(help="24 prices per kWh with commas, or a file of them.")
+        str | None, typer.Option(help="24 prices per kWh separated by commas, or a file of them.")
     ] = None,
-    repeats: Annotated[int, typer.Option(help="Draws of the noise, for the bands.")] = 10,
+    repeats: Annotated[int, typer.Option(help="Number of draws of the noise, for the bands.")] = 10,
     seed: Annotated[int, typer.Option(help="Seed of the clustering and the noise.")] = 0,
     batch_size: Annotated[
-        int | None, typer.Option(help="Cluster in mini-batches of so many profiles.")
+        int | None, typer.Option(help="Cluster in mini-batches of this many profiles.")
     ] = None,
     missing: Annotated[str, typer.Option(help="refuse, or drop days with missing values.")] = (
         "refuse"
@@ -53,11 +53,11 @@ def cluster(
         str | None, typer.Option(help="Time zone of the days, such as Europe/Berlin.")
     ] = None,
 ) -> None:
-    """Cluster daily load profiles, add noise, and see which clusters survive.
+    """Cluster daily load profiles, add noise, and measure which profiles stay in their cluster.
 
-    Draws the centres (Fig. 7), the interchanges (Fig. 8), the flows, and the stability against λ,
-    each as PNG, SVG and CSV, and lists the bounds of staying per profile. Simulated noise: nothing
-    here is a release.
+    The command draws the centres (Fig. 7), the interchanges (Fig. 8), the flows and the stability
+    for each λ, each as PNG, SVG and CSV, and lists the bounds of staying for each profile. The
+    noise is simulated: the files are not a private release.
 
     Example: hushmeter cluster days.parquet -k 30 --lambda 0.01,0.1 -o clusters
     """
@@ -93,7 +93,7 @@ FIGURES = ("centres", "interchanges", "flows", "stability")
 
 
 def _tariff(text: str) -> list[float]:
-    """Prices written out, or a text file with prices separated by commas, spaces or lines."""
+    """The prices in the text, or in a text file, separated by commas, spaces or lines."""
     path = Path(text)
     if path.suffix and path.is_file():
         text = ",".join(path.read_text(encoding="utf-8").replace(",", " ").split())
@@ -101,7 +101,7 @@ def _tariff(text: str) -> list[float]:
 
 
 def _check_free(output: Path, force: bool) -> None:
-    """Refuse before the work, not after it."""
+    """Refuse existing files before the long work, not after it."""
     from hushmeter.files import refuse_overwrite
 
     for name in FIGURES:
@@ -185,9 +185,9 @@ def _print(result: Stability, days: Profiles, files: list[str]) -> None:
     title = (
         f"{result.counts.size} clusters of {days.values.shape[0]} days; "
         f"ε protects a change of {change:g} kWh within one day\n"
-        "stay: days whose cluster is the same after noise, between proved bounds; stable: clusters "
-        "of which 90 % stay;\nRand: adjusted Rand index of clusters made afresh; centres: their "
-        "mean error a day"
+        "stay: days that stay in their cluster, with proved bounds; stable: clusters of which at "
+        "least 90 % stay;\nRand: adjusted Rand index of the clusters of the noisy days; centres: "
+        "mean error of their centres"
     )
     print_table(title, header, rows)
     print_files(files)

@@ -1,4 +1,4 @@
-"""`hushmeter learn`: a home from sub-metered data."""
+"""`hushmeter learn`: learn a home from sub-metered data."""
 
 from __future__ import annotations
 
@@ -25,18 +25,24 @@ def learn(
     *,
     dataset: Annotated[
         Path,
-        typer.Argument(metavar="DATASET", help="Folder or file with a column per appliance."),
+        typer.Argument(metavar="DATASET", help="Folder or file with a column for each appliance."),
     ],
     appliance: Annotated[
         list[str] | None, typer.Option(help="Only this circuit; may be repeated.")
     ] = None,
-    start: Annotated[str | None, typer.Option("--from", help="First time, ISO 8601.")] = None,
-    end: Annotated[str | None, typer.Option("--to", help="Time after the last one.")] = None,
+    start: Annotated[
+        str | None, typer.Option("--from", help="First time to use, ISO 8601.")
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", help="End of the period, ISO 8601.")] = None,
     denoised: Annotated[
-        bool, typer.Option("--denoised", help="Meter = sum of sub-meters, as in the paper.")
+        bool,
+        typer.Option(
+            "--denoised", help="Use the sum of the sub-meters as the meter, as in the paper."
+        ),
     ] = False,
     threshold: Annotated[
-        float | None, typer.Option(help="One threshold for all circuits [W]; else each its own.")
+        float | None,
+        typer.Option(help="One threshold in watts for all circuits, instead of one for each."),
     ] = None,
     min_on: Annotated[str, typer.Option(help="Shortest run that counts.")] = "10s",
     min_off: Annotated[str, typer.Option(help="Shortest pause that counts.")] = "10s",
@@ -81,7 +87,7 @@ def learn(
 
 
 def describe(learnt: LearntHome, recording: Recording) -> dict[str, Any]:
-    """What was learnt, for machines."""
+    """The result, for machines."""
     return {
         "format": recording.format,
         "mains": learnt.mains,
@@ -98,7 +104,7 @@ def describe(learnt: LearntHome, recording: Recording) -> dict[str, Any]:
 
 
 def report(learnt: LearntHome, trace: Trace, recording: Recording, files: list[str]) -> None:
-    """What was learnt, for people, and how it differs from a flat rule."""
+    """Print the result, and how it differs from a flat rule."""
     from hushmeter.learn.homes import FLAT_RULE, compare_rules, learn_home
 
     typer.echo(f"{recording.format}; meter: {learnt.mains}; {learnt.rule}.")
@@ -123,7 +129,7 @@ def report(learnt: LearntHome, trace: Trace, recording: Recording, files: list[s
 
 
 def draw(learnt: LearntHome, trace: Trace, output: Path, force: bool) -> list[str]:
-    """The picture of thresholds beside the home."""
+    """Draw the power of every circuit with its threshold, beside the file of the home."""
     from hushmeter.plot import readings as plot_readings
     from hushmeter.plot.figure import save_figure
 

@@ -1,4 +1,4 @@
-"""`hushmeter reproduce`: the paper's figures and tables by their number."""
+"""`hushmeter reproduce`: reproduce the paper's figures and tables by their numbers."""
 
 from __future__ import annotations
 
@@ -15,25 +15,27 @@ def reproduce(
     *,
     item: Annotated[str, typer.Argument(metavar="ITEM", help="fig2 … fig9, table1, or all.")],
     data: Annotated[
-        Path | None, typer.Option("--data", help="Folder of real data sets, instead of stand-ins.")
+        Path | None,
+        typer.Option("--data", help="Folder of real data sets, instead of synthetic stand-ins."),
     ] = None,
     readings: Annotated[
         int | None,
-        typer.Option(help="Readings that are attacked; else 3000 of a stand-in, all of a set."),
+        typer.Option(
+            help="Number of attacked readings; default: 3000 of a stand-in, all of a set."
+        ),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Releases of each kind, at least 2.")] = 5,
+    seeds: Annotated[int, typer.Option(help="Number of releases of each kind, at least 2.")] = 5,
     seed: Annotated[int, typer.Option(help="Seed of data and noise.")] = 0,
     jobs: Annotated[int, JOBS] = 1,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the results.")],
     force: Annotated[bool, FORCE] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Reproduce a figure or table: picture, data behind it and caption.
+    """Reproduce a figure or table of the paper: the picture, the data behind it and a caption.
 
-    Without --data each item runs on its synthetic stand-in; with it on the real sets found there,
-    as folders redd, ukdale, rae, refit, tracebase and homes, and on the stand-in for a set that is
-    not. Each caption says what was used, what the paper claims, what was found and whether they
-    agree.
+    Without --data each item uses a synthetic stand-in. With --data it uses the real data sets in
+    the folders redd, ukdale, rae, refit, tracebase and homes, and the stand-in for a missing set.
+    Each caption states the data, the paper's claim, the finding, and whether they agree.
 
     Example: hushmeter reproduce fig2 -o figures
     """

@@ -1,4 +1,4 @@
-"""`hushmeter sweep`: a whole study."""
+"""`hushmeter sweep`: run a study of attackers, ε, mechanisms and homes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ def sweep(
     *,
     study: Annotated[Path, typer.Argument(metavar="STUDY", help="The study, as TOML.")],
     jobs: Annotated[int, JOBS] = 1,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a killed sweep.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue a sweep that was stopped.")
+    ] = False,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the results.")],
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Run attackers × ε × mechanism × homes × seeds and write one row per cell.
+    """Run every attacker at every ε, mechanism, home and seed, and write one row for each.
 
-    Results are the same for any number of workers. Exit code 1 if a cell failed; the others are
-    written all the same.
+    The results do not depend on the number of workers. The exit code is 1 if a row failed; the
+    other rows are written nevertheless.
 
     Example: hushmeter sweep study.toml -j 2 -o results
     """
@@ -81,7 +83,7 @@ def _print(table: pd.DataFrame) -> None:
 
 
 def _some(values: list[float], most: int) -> list[float]:
-    """A few of many values, first and last among them: what fits beside each other."""
+    """At most a given number of the values, evenly spaced, with the first and the last."""
     if len(values) <= most:
         return values
     return [values[round(i * (len(values) - 1) / (most - 1))] for i in range(most)]

@@ -1,1 +1,1 @@
-"""Studies: attackers × ε × mechanism × homes × seeds, and what can be read off them."""
+"""Studies of attackers, ε, mechanisms, homes and seeds, their fits, and the paper's figures."""

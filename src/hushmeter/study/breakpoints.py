@@ -1,8 +1,8 @@
-"""Where does accuracy break? Piecewise-linear and sigmoid fits against ln(1/ε) (Section V-E).
+"""Piecewise-linear and sigmoid fits of accuracy against ln(1/ε) (Section V-E).
 
-The paper observes that the accuracy of every attacker is piecewise linear in ln(1/ε), with break
-points and slopes of its own, and ranks attackers by slope. Here the observation is fitted, with
-bootstrap intervals over seeds, and compared with a sigmoid by an information criterion.
+The paper observes that the accuracy of every attacker is piecewise linear in ln(1/ε), with its own
+break points and slopes, and ranks attackers by slope. This module fits such lines, with bootstrap
+intervals over the seeds, and compares them with a sigmoid by the Bayesian information criterion.
 """
 
 from __future__ import annotations
@@ -19,12 +19,23 @@ from hushmeter.checks import FloatArray, RngLike, one_of, whole
 from hushmeter.errors import DataError, InputError
 
 CANDIDATES = 48
+"""Number of possible places of a break point."""
+
 LEAST_POINTS = 6
+"""Smallest number of different ε that can be fitted."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with its 95 % bootstrap interval."""
+    """An estimate with its 95 % bootstrap interval.
+
+    Attributes
+    ----------
+    value : float
+        The estimate.
+    low, high : float
+        Ends of the interval.
+    """
 
     value: float
     low: float
@@ -38,17 +49,17 @@ class BreakpointFit:
     Attributes
     ----------
     breaks : tuple of Interval
-        Break points, in x.
+        Break points, as values of x.
     slopes : tuple of Interval
-        Slope of each segment, from left (much ε) to right.
+        Slope of each segment, from the left (large ε) to the right.
     steepest : Interval
-        The most negative slope: how fast the attacker loses its sight per unit of ln(1/ε).
+        The most negative slope: how much accuracy the attacker loses per unit of ln(1/ε).
     values : array
-        The fit at the data's x.
+        The fitted accuracy at each x of the data.
     bic : float
-        n·ln(SSE/n) + p·ln n; smaller is better.
+        Bayesian information criterion n·ln(SSE/n) + p·ln n; smaller is better.
     sigmoid_bic : float
-        The same for lo + (hi − lo)/(1 + e^((x − m)/w)).
+        The same criterion for the sigmoid lo + (hi − lo)/(1 + e^((x − m)/w)).
     """
 
     breaks: tuple[Interval, ...]
@@ -60,7 +71,7 @@ class BreakpointFit:
 
     @property
     def better(self) -> str:
-        """Which of the two the data prefer: "piecewise" or "sigmoid"."""
+        """The fit with the smaller criterion: "piecewise" or "sigmoid"."""
         return "piecewise" if self.bic <= self.sigmoid_bic else "sigmoid"
 
 
@@ -77,12 +88,28 @@ def fit_breakpoints(
     Parameters
     ----------
     epsilon : array_like, shape (E,)
+        Values of ε, at least six different ones.
     accuracy : array_like, shape (E,) or (S, E)
-        One row per seed; the fit is to their mean, the intervals come from drawing seeds anew.
+        Accuracy, one row for each seed. The fit is to the mean of the rows; the intervals come
+        from resampling the rows.
     breaks : {1, 2}
+        Number of break points.
     bootstrap : int
+        Number of bootstrap samples.
     rng : int, Generator or None
-        Of the bootstrap.
+        Seed or generator of the bootstrap.
+
+    Returns
+    -------
+    BreakpointFit
+        The fit with its intervals.
+
+    Raises
+    ------
+    InputError
+        If shapes differ, or an ε is not positive.
+    DataError
+        If the accuracy is not finite, or there are too few different ε.
     """
     x, rows = _check(epsilon, accuracy)
     one_of("breaks", str(breaks), ("1", "2"))
@@ -102,14 +129,14 @@ def fit_breakpoints(
 
 
 def rank_by_slope(fits: Mapping[str, BreakpointFit]) -> list[str]:
-    """Attackers from the most to the least robust: the flattest steepest segment first."""
+    """Return the attackers from the most to the least robust, by their steepest slope."""
     return sorted(fits, key=lambda name: -fits[name].steepest.value)
 
 
 def _solve(
     x: FloatArray, means: FloatArray, breaks: int
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Best break points, slopes, squared error and fitted values of every row of `means`."""
+    """The best break points, slopes, squared error and fitted values of every row of `means`."""
     places, bases, residuals = _candidates(tuple(x), breaks)
     errors = np.einsum("bi,cij,bj->bc", means, residuals, means, optimize=True)
     best = errors.argmin(axis=1)
@@ -122,7 +149,7 @@ def _solve(
 
 @lru_cache(maxsize=8)
 def _candidates(x: tuple[float, ...], breaks: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Break points, hinge bases (1, x, (x − b)_+, …) and I − H of every candidate.
+    """The break points, bases (1, x, (x − b)_+, …) and residual projections of all candidates.
 
     A candidate has at least two data points in each of its segments.
     """
@@ -143,9 +170,9 @@ def _candidates(x: tuple[float, ...], breaks: int) -> tuple[FloatArray, FloatArr
 
 
 def _sigmoid_error(x: FloatArray, y: FloatArray) -> float:
-    """Least squared error of lo + (hi − lo)/(1 + e^((x − m)/w)).
+    """The smallest squared error of lo + (hi − lo)/(1 + e^((x − m)/w)).
 
-    lo and hi enter linearly, so that only m and w are searched.
+    lo and hi are linear parameters, so only m and w are searched.
     """
     from scipy.optimize import minimize
     from scipy.special import expit
@@ -166,17 +193,19 @@ def _sigmoid_error(x: FloatArray, y: FloatArray) -> float:
 
 
 def _bic(error: float, points: int, parameters: int) -> float:
-    # A perfect fit would have −∞: below rounding, all fits are equally good.
+    """The Bayesian information criterion of a squared error."""
+    # A perfect fit would have −∞. Errors below the rounding of floats count as equal.
     return float(points * np.log(max(error / points, 1e-16)) + parameters * np.log(points))
 
 
 def _interval(values: FloatArray) -> Interval:
-    """Row 0 is the estimate, the others are its bootstrap."""
+    """The interval of values whose row 0 is the estimate and the others its bootstrap."""
     low, high = np.quantile(values[1:], (0.025, 0.975))
     return Interval(float(values[0]), float(low), float(high))
 
 
 def _check(epsilon: ArrayLike, accuracy: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """The checked x = ln(1/ε) in ascending order, and the rows of accuracy in the same order."""
     eps = np.asarray(epsilon, dtype=np.float64)
     rows = np.atleast_2d(np.asarray(accuracy, dtype=np.float64))
     if eps.ndim != 1 or rows.ndim != 2 or rows.shape[1] != eps.size:

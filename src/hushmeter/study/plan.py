@@ -1,4 +1,4 @@
-"""The plan of a study: which homes, attackers, mechanisms, ε and seeds, read from TOML."""
+"""The plan of a study: its homes, attackers, mechanisms, ε and seeds, read from TOML."""
 
 from __future__ import annotations
 
@@ -22,7 +22,17 @@ from hushmeter.trace import Trace
 
 @dataclass(frozen=True)
 class Case:
-    """A home with readings to attack and, apart from them, readings to learn from."""
+    """A home with readings to attack and other readings to learn from.
+
+    Attributes
+    ----------
+    name : str
+        Name of the case in the results.
+    home : Home
+        The home.
+    train, test : Trace
+        Readings from which attackers learn, and readings that are released and attacked.
+    """
 
     name: str
     home: Home
@@ -37,10 +47,11 @@ class Contender:
     Attributes
     ----------
     label : str
-        Its name in the results.
+        Name in the results.
     name : str
-        A registered attacker.
+        Name of a registered attacker.
     parameters : dict
+        Parameters of the attacker.
     knows_noise : bool, optional
         Whether the attacker knows the noise distribution of each release. If it is not given,
         every attacker that can use the distribution knows it (`Attacker.uses_noise`).
@@ -54,25 +65,35 @@ class Contender:
 
 @dataclass(frozen=True)
 class Study:
-    """All that decides the result of a sweep.
+    """Everything that determines the result of a sweep.
 
     Attributes
     ----------
     name : str
+        Name of the study.
     cases : tuple of Case
+        The homes and their readings.
     contenders : tuple of Contender
+        The attackers.
     mechanisms : tuple of str
+        Names of the mechanisms.
     epsilons : tuple of float
+        Values of ε.
     seeds : int
-        Releases of each kind.
+        Number of releases of each kind.
     seed : int
-        Of the whole study.
+        Seed of the whole study.
     protect : str
-        Unit of protection that the noise is calibrated to, in one reading; see `resolve_unit`.
+        What ε protects in one reading; see `resolve_unit`.
     sensitivity : float or None
-        [W], for protect = "change".
+        Protected change for `protect` = "change". [W]
     delta : float
-        δ of the Gaussian.
+        δ of the Gaussian mechanism.
+
+    Raises
+    ------
+    InputError
+        If a part is missing, a name occurs twice, or a value is out of its range.
     """
 
     name: str
@@ -112,12 +133,22 @@ class Study:
 
 
 def read_study(path: str | Path) -> Study:
-    """Read a study from TOML; files it names are looked for beside it.
+    """Read a study from TOML; the paths in it are relative to its folder.
+
+    Parameters
+    ----------
+    path : str or Path
+        The TOML file.
+
+    Returns
+    -------
+    Study
+        The study with its data.
 
     Raises
     ------
     DataError
-        If the file or one that it names cannot be read, or makes no study.
+        If the file or a file that it names cannot be read, or the study is not valid.
     """
     source = Path(path)
     try:
@@ -128,11 +159,11 @@ def read_study(path: str | Path) -> Study:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise DataError(f"{source} is not a TOML file: {error}.") from None
     except InputError as error:
-        raise DataError(f"{source} makes no study: {error}") from None
+        raise DataError(f"{source} is not a valid study: {error}") from None
 
 
 def move_study(source: Path, folder: Path) -> str:
-    """The TOML of a study that is to lie in another folder and name the same files."""
+    """Return the TOML of a study with its paths rewritten for another folder."""
     import os
 
     import tomli_w
@@ -148,7 +179,7 @@ def move_study(source: Path, folder: Path) -> str:
 
 
 def study_from(table: dict[str, Any], folder: Path, name: str = "study") -> Study:
-    """A study from the tables of its TOML."""
+    """Return the study of parsed TOML tables; paths are relative to `folder`."""
     known = {"case", "attacker", "mechanism", "epsilon", "seeds", "seed", "protect"}
     _known_keys(table, known | {"name", "sensitivity", "delta"}, "study entry")
     seed = whole("seed", table.get("seed", 0), least=0)
@@ -167,7 +198,7 @@ def study_from(table: dict[str, Any], folder: Path, name: str = "study") -> Stud
 
 
 def parse_epsilons(value: Any) -> list[float]:
-    """ε as a number, a list, or text LO:HI:COUNT, evenly spaced in ln ε."""
+    """Return ε from a number, a list, or text LO:HI:COUNT, evenly spaced in ln ε."""
     if isinstance(value, str):
         parts = value.split(":")
         try:
@@ -180,7 +211,13 @@ def parse_epsilons(value: Any) -> list[float]:
 
 
 def split_trace(trace: Trace, share: float) -> tuple[Trace, Trace]:
-    """The first `share` of a trace to learn from, the rest to attack."""
+    """Split a trace into its first `share`, to learn from, and the rest, to attack.
+
+    Raises
+    ------
+    InputError
+        If the share is not between 0 and 1.
+    """
     if not 0 < positive("train", share) < 1:
         raise InputError(f"train must be a share between 0 and 1, got {share}.")
     cut = round(share * len(trace))
@@ -188,10 +225,11 @@ def split_trace(trace: Trace, share: float) -> tuple[Trace, Trace]:
 
 
 def _case(entry: dict[str, Any], folder: Path, seed: int) -> Case:
+    """The case of one [[case]] table, with readings from a file or synthetic ones."""
     known = {"name", "home", "data", "readings", "sparsity", "interval", "train"}
     _known_keys(entry, known, "case entry")
     if "home" not in entry:
-        raise InputError("a case has no home.")
+        raise InputError("a case has no home; add home = NAME or a path of a home.toml.")
     home = _home(str(entry["home"]), folder)
     if "data" in entry:
         trace = home.label(read_meter(folder / str(entry["data"])))
@@ -208,10 +246,12 @@ def _case(entry: dict[str, Any], folder: Path, seed: int) -> Case:
 
 
 def _home(text: str, folder: Path) -> Home:
+    """A ready home by its name, or the home of a file."""
     return synth.ready_home(text) if text in synth.READY_HOMES else read_home(folder / text)
 
 
 def _contender(entry: dict[str, Any]) -> Contender:
+    """The attacker of one [[attacker]] table."""
     _known_keys(entry, {"name", "label", "parameters", "knows_noise", "told"}, "attacker entry")
     name = str(entry.get("name", ""))
     parameters = dict(entry.get("parameters", {}))
@@ -225,6 +265,7 @@ def _contender(entry: dict[str, Any]) -> Contender:
 
 
 def _tables(table: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    """The list of tables of one key."""
     entries = table.get(key, [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise InputError(f"{key} must be written as [[{key}]].")
@@ -232,6 +273,7 @@ def _tables(table: dict[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 def _known_keys(table: dict[str, Any], known: set[str], kind: str) -> None:
+    """Refuse a table with an unknown key."""
     for key in table:
         if key not in known:
             raise UnknownNameError(kind, key, known)

@@ -1,5 +1,7 @@
-"""The sweep: every attacker on every release, in parallel, resumable, the same for any number
-of workers.
+"""Run a study: every attacker on every release.
+
+The rows are computed in parallel. They do not depend on the number of workers, and a run that was
+stopped can be continued.
 """
 
 from __future__ import annotations
@@ -36,20 +38,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Utility:
-    """Errors of released readings against the true ones.
+    """Measured errors of released readings: their cost to the recipient.
 
     Attributes
     ----------
     reading_error_w : float
-        Mean absolute error of a reading [W].
+        Mean absolute error of a reading. [W]
     hourly_error_w : float
-        Mean absolute error of the hourly means [W], see `Trace.hourly`.
+        Mean absolute error of the hourly means, see `Trace.hourly`. [W]
     peak_error_w : float
-        Error of the largest hourly mean [W].
+        Absolute error of the largest hourly mean. [W]
     daily_error_kwh : float
-        Absolute error of the energy, scaled to a day [kWh].
+        Absolute error of the energy, scaled to a day. [kWh]
     monthly_bill_error : float
-        The same scaled to 30 days, errors adding up by the square root, as money.
+        The daily error times √30, because independent errors add up by their squares, times the
+        price. [money]
     """
 
     reading_error_w: float
@@ -62,9 +65,29 @@ class Utility:
 def measure_utility(
     trace: Trace, released: Trace, *, price_per_kwh: float = PRICE_PER_KWH
 ) -> Utility:
-    """Compare a release with the readings it was made of, reading by reading."""
+    """Compare a release with the true readings, reading by reading.
+
+    Parameters
+    ----------
+    trace, released : Trace
+        The true and the released readings, of the same interval and number.
+    price_per_kwh : float
+        Price of energy. [money/kWh]
+
+    Returns
+    -------
+    Utility
+        The errors.
+
+    Raises
+    ------
+    InputError
+        If the readings differ in number or interval.
+    """
     if len(trace) != len(released) or trace.interval_s != released.interval_s:
-        raise InputError("a release can only be compared with readings of the same interval.")
+        raise InputError(
+            "a release can only be compared with readings of the same interval and number."
+        )
     error = released.readings - trace.readings
     true_hours, hours = trace.hourly().readings, released.hourly().readings
     duration = len(trace) * trace.interval_s
@@ -80,12 +103,14 @@ def measure_utility(
 
 
 CELLS_PER_WORKER = 16
+"""Number of cells that each worker gets at a time."""
+
 KEYS = ("home", "attacker", "mechanism", "epsilon", "seed")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One release, one attacker: positions in the study."""
+    """One release and one attacker, as positions in the lists of the study."""
 
     case: int
     contender: int
@@ -94,7 +119,7 @@ class Cell:
     seed: int
 
     def key(self, study: Study) -> tuple[str, str, str, float, int]:
-        """What the row of the cell is found by."""
+        """The values of `KEYS` in the row of this cell."""
         return (
             study.cases[self.case].name,
             study.contenders[self.contender].label,
@@ -111,20 +136,27 @@ def sweep(
     done: dict[tuple[Any, ...], dict[str, Any]] | None = None,
     report: Callable[[dict[str, Any], int], None] | None = None,
 ) -> pd.DataFrame:
-    """Run a study: one row per home, attacker, mechanism, ε and seed.
+    """Run a study and return one row for each home, attacker, mechanism, ε and seed.
 
-    Every release is drawn from the seed of the study and its own place in it, and is the same for
-    all attackers. A cell that fails has its message in the column `error`, and no scores.
+    The noise of a release depends on the seed of the study and on the position of the release in
+    the study, so all attackers get the same release. A cell that fails has its message in the
+    column `error` and no scores.
 
     Parameters
     ----------
-    study : Study, or path of its TOML
+    study : Study or path
+        The study, or the path of its TOML.
     jobs : int
-        Workers, of whatever joblib backend is active.
+        Number of workers of the active joblib backend.
     done : dict, optional
-        Rows of an earlier run by their key; these cells are not run again.
+        Rows of an earlier run by their key; these cells are not computed again.
     report : callable, optional
-        Called with every new row and the number of rows still to come.
+        Function that is called with every new row and the number of rows still to come.
+
+    Returns
+    -------
+    DataFrame
+        The rows, in the order of the study.
     """
     import joblib
     import pandas as pd
@@ -133,9 +165,9 @@ def sweep(
     rows = dict(done or {})
     cells = [cell for cell in _cells(plan) if cell.key(plan) not in rows]
     trained = _train(plan, {(c.case, c.contender) for c in cells}, jobs)
-    # What the attackers learnt from need not travel to the workers with every cell.
+    # The workers do not need the training data, which are large.
     lean = replace(plan, cases=tuple(replace(case, train=case.test) for case in plan.cases))
-    # In batches: not every joblib backend hands out results as they come.
+    # Batches show progress with every joblib backend; not all return results one by one.
     size = CELLS_PER_WORKER * joblib.effective_n_jobs(jobs)
     left = len(cells)
     for start in range(0, len(cells), size):
@@ -156,17 +188,41 @@ def sweep(
 def run_study(
     path: Path, output: Path, *, jobs: int, resume: bool, report: Callable[..., None] | None = None
 ) -> pd.DataFrame:
-    """`sweep` a study file into a folder: cells.jsonl as it goes, results.parquet at the end.
+    """Run the study of a file and write the results into a folder.
 
-    A killed run leaves its finished cells in cells.jsonl; with `resume` they are taken over.
+    Finished cells are appended to cells.jsonl, so that a stopped run can be continued;
+    results.parquet is written at the end.
+
+    Parameters
+    ----------
+    path : Path
+        The TOML file of the study.
+    output : Path
+        Folder for the results.
+    jobs : int
+        Number of workers.
+    resume : bool
+        Use the cells that a stopped run of the same study has finished.
+    report : callable, optional
+        Function that is called with every new row and the number of rows still to come.
+
+    Returns
+    -------
+    DataFrame
+        The rows, in the order of the study.
+
+    Raises
+    ------
+    DataError
+        If the folder contains another sweep, or a stopped one without `resume`.
     """
     study = read_study(path)
     manifest = _manifest(study)
     log = output / "cells.jsonl"
     if (output / "results.parquet").exists():
-        raise DataError(f"{output} holds a finished sweep; name another folder.")
+        raise DataError(f"{output} contains a finished sweep; name another folder.")
     if log.exists() and not resume:
-        raise DataError(f"{output} holds a stopped sweep; add --resume, or name another folder.")
+        raise DataError(f"{output} contains a stopped sweep; add --resume, or name another folder.")
     output.mkdir(parents=True, exist_ok=True)
     done = _finished(log, output / "manifest.json", manifest) if resume else {}
     write_text(output / "manifest.json", json.dumps(manifest, indent=2) + "\n", force=True)
@@ -186,20 +242,36 @@ def run_study(
 
 
 def run_cell(study: Study, cell: Cell, attacker: Attacker | str) -> dict[str, Any]:
-    """Release, attack and score once; `attacker` is trained, or the reason why it is not."""
+    """Release, attack and score one cell.
+
+    Parameters
+    ----------
+    study : Study
+        The study.
+    cell : Cell
+        The cell.
+    attacker : Attacker or str
+        The trained attacker, or the message of its failed training.
+
+    Returns
+    -------
+    dict
+        The row of the cell; it has an `error` if anything failed.
+    """
     row: dict[str, Any] = dict(zip(KEYS, cell.key(study), strict=True))
     start = time.perf_counter()
     try:
         if isinstance(attacker, str):
             raise DataError(attacker)
         row |= _measure(study, cell, attacker)
-    except Exception as error:  # one failed cell must not stop the others
+    except Exception as error:  # One failed cell must not stop the others.
         row["error"] = f"{type(error).__name__}: {error}"
     row["seconds"] = time.perf_counter() - start
     return row
 
 
 def _measure(study: Study, cell: Cell, attacker: Attacker) -> dict[str, Any]:
+    """The scores and errors of one cell."""
     case = study.cases[cell.case]
     mechanism = _mechanism(study, case, cell)
     place = (study.seed, cell.case, cell.mechanism, cell.epsilon, cell.seed)
@@ -222,6 +294,7 @@ def _measure(study: Study, cell: Cell, attacker: Attacker) -> dict[str, Any]:
 
 
 def _mechanism(study: Study, case: Case, cell: Cell) -> Mechanism:
+    """The mechanism of one cell."""
     unit = resolve_unit(
         study.protect, interval_s=case.test.interval_s, home=case.home, watts=study.sensitivity
     )
@@ -233,7 +306,7 @@ def _mechanism(study: Study, case: Case, cell: Cell) -> Mechanism:
 def _train(
     study: Study, pairs: set[tuple[int, int]], jobs: int
 ) -> dict[tuple[int, int], Attacker | str]:
-    """Each attacker fitted once per case, on readings without noise."""
+    """Every attacker trained once for each case, on readings without noise."""
     import joblib
 
     order = sorted(pairs)
@@ -246,22 +319,24 @@ def _train(
 
 @contextmanager
 def _quiet_workers() -> Iterator[None]:
-    """That joblib replaces a worker whose memory has grown is no news to a user."""
+    """Hide joblib's warning about a replaced worker, which does not concern a user."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
         yield
 
 
 def _fit(study: Study, case: int, contender: int) -> Attacker | str:
+    """A trained attacker, or the message of its failed training."""
     chosen, one = study.cases[case], study.contenders[contender]
     try:
         attacker = attackers[one.name](chosen.home, **one.parameters)
         return attacker.fit(chosen.train)
-    except Exception as error:  # told in each of its cells
+    except Exception as error:  # Every cell of this attacker reports the message.
         return f"{type(error).__name__} while training {one.label}: {error}"
 
 
 def _cells(study: Study) -> Iterator[Cell]:
+    """All cells of a study, in order."""
     shape = (
         len(study.cases),
         len(study.contenders),
@@ -273,7 +348,7 @@ def _cells(study: Study) -> Iterator[Cell]:
 
 
 def _manifest(study: Study) -> dict[str, Any]:
-    """What must be the same for two runs to give the same rows."""
+    """Everything that must be equal for two runs to give the same rows."""
     return {
         "study": study.name,
         "seed": study.seed,
@@ -304,11 +379,11 @@ def _manifest(study: Study) -> dict[str, Any]:
 def _finished(
     log: Path, kept: Path, manifest: dict[str, Any]
 ) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """Rows of a killed run of the same study; a torn last line is left out."""
+    """The rows of a stopped run of the same study, without an incomplete last line."""
     if not log.exists():
         return {}
     if not kept.exists() or json.loads(kept.read_text(encoding="utf-8")) != manifest:
-        raise DataError(f"{log.parent} holds cells of another study; name another folder.")
+        raise DataError(f"{log.parent} contains cells of another study; name another folder.")
     rows = {}
     for line in log.read_text(encoding="utf-8").splitlines():
         try:

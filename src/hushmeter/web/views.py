@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from hushmeter.advice.sentences import explain
+from hushmeter.advice.sentences import SIMULATION_WARNING, explain
 from hushmeter.checks import FloatArray
 from hushmeter.errors import DataError, InputError
 from hushmeter.learn.inspection import find_regime
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from hushmeter.trace import Trace
     from hushmeter.web.server import Settings
     from hushmeter.web.sessions import Session
-
-SIMULATION_WORDS = "A simulation, not to be published. "
 
 
 def make_view(
@@ -235,7 +233,7 @@ def _score(found: Score | None) -> schemas.ScoreModel | None:
 
 def _sentences(released: Release, found: AttackResult | None, cost: schemas.CostModel) -> list[str]:
     """Return sentences about the unit of protection, then the odds, then the cost."""
-    promise = explain(released)[0].removeprefix(SIMULATION_WORDS)
+    promise = explain(released)[0].removeprefix(f"{SIMULATION_WARNING} ")
     odds = () if found is None or found.score is None else explain(found.score)
     return [promise, *odds, *cost.sentences]
 

@@ -1,6 +1,6 @@
-"""The figures and tables of Section V and the appendices, each by its number.
+"""The figures and tables of Section V and of the appendices, by their numbers.
 
-Without real data each runs on a named synthetic stand-in and says so.
+Without real data an item uses a named synthetic stand-in, and its caption says so.
 """
 
 from __future__ import annotations
@@ -27,7 +27,25 @@ ITEMS = {
 
 
 def reproduce(item: str, setting: Setting | None = None) -> ReproducedItem:
-    """Reproduce one figure or table by its number: "fig2", "fig3", … "table1"."""
+    """Reproduce one figure or table of the paper.
+
+    Parameters
+    ----------
+    item : str
+        "fig2", "fig3", …, "fig9" or "table1".
+    setting : Setting, optional
+        Seeds, sizes and the folder of real data.
+
+    Returns
+    -------
+    ReproducedItem
+        The picture, its data and its caption.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such item.
+    """
     if item not in ITEMS:
         raise UnknownNameError("figure or table", item, ITEMS)
     module, name = ITEMS[item].split(":")

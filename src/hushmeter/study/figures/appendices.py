@@ -1,4 +1,4 @@
-"""Appendix B: Figure 9, accuracy by sparsity, and Table I, the sparsity of data sets."""
+"""Figures 7 and 8 (Appendix A), Figure 9 and Table I (Appendix B): clusters and sparsity."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def centres_figure(setting: Setting) -> ReproducedItem:
         "fig7",
         words + _note(setting, words),
         "30 clusters of daily profiles, of 40 users over three months, in the l1 norm.",
-        f"{counts.size} clusters of {counts.min()} to {counts.max()} days, "
-        f"{result.model.inertia_ / counts.sum():.2f} kWh a day from their centres on average.",
+        f"{counts.size} clusters of {counts.min()} to {counts.max()} days; the mean distance of a "
+        f"day to its centre is {result.model.inertia_ / counts.sum():.2f} kWh.",
         "agrees",
-        "in kind; the paper prints no numbers to compare with.",
+        "the kind of result is the same; the paper prints no numbers to compare with.",
     )
     title = f"Fig. 7: {CLUSTERS} cluster centres of {words}"
     return ReproducedItem(
@@ -59,7 +59,7 @@ def centres_figure(setting: Setting) -> ReproducedItem:
 
 
 def interchanges_figure(setting: Setting) -> ReproducedItem:
-    """Fig. 8: where days go under noise, by λ."""
+    """Fig. 8: the clusters to which days move under noise, for each λ."""
     import pandas as pd
 
     from hushmeter.plot.behaviour import draw_interchanges, interchanges_columns, stability_columns
@@ -73,8 +73,8 @@ def interchanges_figure(setting: Setting) -> ReproducedItem:
         "fig8",
         words + _note(setting, words),
         "higher λ leads to a higher probability that users leave their cluster.",
-        f"days that stay in their cluster: {told} kWh; clusters of which 90 % stay: "
-        f"{', '.join(map(str, stable))} of {result.counts.size}.",
+        f"share of the days that stay in their cluster: {told} kWh; number of clusters of which at "
+        f"least 90 % of the days stay: {', '.join(map(str, stable))} of {result.counts.size}.",
         "agrees" if falling else "differs",
         "the share that stays falls at every step; the paper prints no numbers to compare with."
         if falling
@@ -86,10 +86,10 @@ def interchanges_figure(setting: Setting) -> ReproducedItem:
 
 @lru_cache(maxsize=2)
 def _measure(data: Path | None, seed: int, repeats: int) -> tuple[str, Stability]:
-    """What was clustered, in words, and the clusters; both figures need the same."""
+    """A description of the days, and their clusters, which both figures need."""
     words, days = _profiles(data, seed)
     levels = noise_levels(scales=SCALES_KWH)
-    # The pictures show no bounds, so few are computed.
+    # The pictures do not show the bounds, so only few are computed.
     found = measure_stability(
         days.values, levels, k=CLUSTERS, repeats=repeats, seed=seed, bound_rows=20
     )
@@ -116,7 +116,7 @@ TABLE_GAP = 0.005
 
 
 def sparsity_figure(setting: Setting) -> ReproducedItem:
-    """Fig. 9: one-shot accuracy at four sparsities, exact, and simulated as dots."""
+    """Fig. 9: one-shot accuracy at four sparsities, exact as curves and simulated as dots."""
     import pandas as pd
 
     from hushmeter.plot.accuracy import draw_lines
@@ -157,16 +157,16 @@ def _judge_sparsity(curves: dict[float, Any]) -> tuple[str, str, str]:
     rising = [s for s in curves if noisy[s] > calm[s]]
     ordered = bool((np.diff(list(calm.values())) > 0).all())
     finding = (
-        "from ε = 10 to 0.001 the accuracy goes "
+        "from ε = 10 to 0.001 the accuracy changes "
         + ", ".join(f"from {calm[s]:.2f} to {noisy[s]:.2f} at s = {s:g}" for s in curves)
-        + "; curves exact, dots simulated."
+        + "; the curves are exact and the dots are simulated."
     )
     reason = (
         f"with little noise higher sparsity is {'better' if ordered else 'not always better'}; "
         + (
             f"at s = {', '.join(f'{s:g}' for s in rising)} noise raises the accuracy instead of "
-            "lowering it: where most appliances switch at every reading, naming many of them at "
-            "random is right more often than naming few."
+            "lowering it: if most appliances switch at every reading, a random answer with many "
+            "switches is right more often than one with few."
             if rising
             else "noise lowers the accuracy at every sparsity."
         )
@@ -175,7 +175,7 @@ def _judge_sparsity(curves: dict[float, Any]) -> tuple[str, str, str]:
 
 
 def sparsity_table(setting: Setting) -> ReproducedItem:
-    """Table I: s of Appendix B under several rules for “on”, beside the paper's numbers."""
+    """Table I: the sparsity of Appendix B under several rules for “on”, with the paper's values."""
     import pandas as pd
 
     sets = [] if setting.data is None else list(all_sets(setting.data))
@@ -200,7 +200,7 @@ def _stand_in(name: str, setting: Setting) -> Trace:
 
 
 def _rows(name: str, trace: Trace) -> Iterator[dict[str, Any]]:
-    """Sparsity of one set under its own thresholds and under flat ones."""
+    """The sparsity of one data set under its own thresholds and under flat ones."""
     assert trace.power is not None
     paper = next((one.sparsity for one in SEGMENTS.values() if name.startswith(one.dataset)), None)
     rules = {str(Rule()): find_circuits(trace, Rule())[0]}
@@ -217,12 +217,12 @@ def _rows(name: str, trace: Trace) -> Iterator[dict[str, Any]]:
 
 
 def _nearest(part: pd.DataFrame) -> tuple[str, float]:
-    """The flat rule that comes nearest to the paper's number, and by how much it misses."""
+    """A sentence about the flat rule nearest to the paper's value, and its difference."""
     flat = part[part.rule != str(Rule())]
     best = flat.iloc[int((flat.sparsity - flat.paper).abs().argmin())]
     sentence = (
-        f"{best.data}: {flat.sparsity.min():.2%} to {flat.sparsity.max():.2%} by one flat rule "
-        f"between {FLAT_WATTS[0]:g} and {FLAT_WATTS[-1]:g} W; nearest to the paper’s "
+        f"{best.data}: {flat.sparsity.min():.2%} to {flat.sparsity.max():.2%} with one flat "
+        f"threshold between {FLAT_WATTS[0]:g} and {FLAT_WATTS[-1]:g} W; nearest to the paper’s "
         f"{best.paper:.2%} is {best.sparsity:.2%}, {best.rule}."
     )
     return sentence, abs(float(best.sparsity - best.paper))
@@ -234,8 +234,14 @@ def _judge_rules(apart: list[float]) -> tuple[str, str]:
         "home; sparsity is high under all of them."
     )
     if not apart:
-        return "in part", f"in size alone, for the paper’s sets are not at hand; {rule}"
+        return "in part", (
+            "only the size can be compared, because the paper’s data sets are not in the data "
+            f"folder; {rule}"
+        )
     close = sum(gap < TABLE_GAP for gap in apart)
     verdict = "agrees" if close == len(apart) else "in part" if close else "differs"
-    told = f"{close} of {len(apart)} sets come within {100 * TABLE_GAP:g} points under some rule"
+    told = (
+        f"{close} of {len(apart)} sets are within {100 * TABLE_GAP:g} percentage points under at "
+        "least one rule"
+    )
     return verdict, f"{told}; {rule}"

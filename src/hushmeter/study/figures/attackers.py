@@ -1,4 +1,4 @@
-"""Figure 6: the seven algorithms of the paper on REDD's building 1, Bayes, and the floors."""
+"""Figure 6: the paper's seven attackers, Bayes and the floors, on building 1 of REDD."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hushmeter.study.figures.sources import Source, find_building, with_real_mai
 from hushmeter.study.plan import Contender
 
 PAPER = ("Sparse-HMM", "ALIP", "IP", "RNN", "CO", "FHMM", "multi-shot")
-BAYES = "Bayes, told the noise"
+BAYES = "Bayes (knows the noise)"
 SMALL_NET = {"hidden": (32, 64)}
 MAINS_EPSILONS = (EPSILONS[0], EPSILONS[3], EPSILONS[5], EPSILONS[7])
 CLAIM = (
@@ -82,7 +82,18 @@ def contenders(*, small_net: bool = False) -> tuple[Contender, ...]:
 
 
 def check_statements(found: Comparison) -> list[Statement]:
-    """What Section V-E says about the figure, statement by statement."""
+    """Check the statements of Section V-E about the figure one by one.
+
+    Parameters
+    ----------
+    found : Comparison
+        The rows of the sweep.
+
+    Returns
+    -------
+    list of Statement
+        The statements, with whether they hold.
+    """
     seven = [name for name in found.rank() if name in PAPER]
     fits = {name: fit for name, fit in found.fits().items() if name in PAPER}
     slope = {name: fit.steepest.value for name, fit in fits.items()}
@@ -129,19 +140,19 @@ def _better_pair(found: Comparison, first: str, second: str) -> Statement:
 def _ranking(found: Comparison) -> str:
     slopes = ", ".join(rank_by_slope(found.fits("f1")))
     return (
-        f"{found.summary()} F1 at ε = {CALM:g}: {found.list_means('f1')}. From robust to fragile "
-        f"by the slope of F1: {slopes}."
+        f"{found.summary()} F1 at ε = {CALM:g} is: {found.list_means('f1')}. The order from robust "
+        f"to fragile by the slope of F1 is: {slopes}."
     )
 
 
 def _above_the_floor(found: Comparison) -> str:
-    """Down to which ε each attacker beats “everything off”."""
+    """A sentence about the smallest ε at which each attacker is better than “everything off”."""
     floor = float(found.table.alpha_floor.mean())
     told = []
     for name in found.names:
         above = [e for e in EPSILONS if found.mean(name, epsilon=e) > floor]
         told.append(f"{name} {f'down to ε = {min(above):.2g}' if above else 'at no ε'}")
-    return f"“Everything off” is beaten by {', '.join(told)}."
+    return f"These attackers are better than “everything off”: {', '.join(told)}."
 
 
 def _bayes(found: Comparison) -> str:
@@ -163,7 +174,7 @@ def _mains(mains: Comparison) -> str:
 
 
 def _reasons(source: Source, setting: Setting) -> str:
-    """Why the order is another: what Sparse-HMM has never seen, and what α hides."""
+    """Sentences about why the order differs from the paper's."""
     case = source.case
     attacker = SuperStateHmm(case.home).fit(case.train)
     unseen = attacker.count_unexpected(case.test) / len(case.test)
@@ -174,13 +185,13 @@ def _reasons(source: Source, setting: Setting) -> str:
     noisy = calibrate("laplace", middle, unit).release(case.test.readings, rng=setting.seed)
     lost = attacker.count_unexpected(case.test.replace_readings(noisy)) / len(case.test)
     return (
-        f"Sparse-HMM knows only what training has shown: {unseen:.1%} of the readings without "
-        f"noise and {lost:.1%} at ε = {middle:.2g} have no path, and there it answers “everything "
-        "off”: with much noise its α returns to that floor, which looks robust, while its F1 goes "
-        "to zero. The paper credits the robustness of IP and ALIP to a median filter: IP has none, "
-        "and that of ALIP is a constant of its authors for other loads, so that neither has one "
-        "here; ALIP’s other rules are learnt from the training part. α rewards saying “off”: F1 "
-        "and the floors tell more."
+        f"Sparse-HMM knows only the states of its training data: {unseen:.1%} of the readings "
+        f"without noise and {lost:.1%} at ε = {middle:.2g} fit no sequence of states, and for "
+        "these it answers “everything off”. With much noise its α therefore returns to this floor, "
+        "which looks robust, while its F1 falls to zero. The paper explains the robustness of IP "
+        "and ALIP by a median filter. IP has no such filter, and the filter of ALIP is a constant "
+        "that its authors chose for other loads, so neither has one here; ALIP’s other rules are "
+        "learnt from the training part. α rewards the answer “off”, so F1 and the floors show more."
     )
 
 

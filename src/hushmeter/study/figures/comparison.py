@@ -1,4 +1,4 @@
-"""What a sweep of a figure says: who sees how much with little noise, and who is robust."""
+"""Compare the attackers of a sweep: accuracy with little noise, and robustness against noise."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ CALM = max(EPSILONS)
 
 @dataclass(frozen=True)
 class Comparison:
-    """The rows of a sweep, and what can be read from them.
+    """The rows of a sweep, with means, rankings and fits.
 
     Attributes
     ----------
     table : DataFrame
-        One row per cell, without failed ones and without timings.
+        One row for each cell, without failed cells and without times.
     by : str
-        Column whose values are compared.
+        The column whose values are compared.
     failed : tuple of str
-        Why contenders are left out, one sentence each.
+        Sentences about attackers that failed and are left out.
     """
 
     table: pd.DataFrame
@@ -39,27 +39,27 @@ class Comparison:
 
     @cached_property
     def names(self) -> list[str]:
-        """What is compared, floors left out, in the order of the study."""
+        """The compared names without the floors, in the order of the study."""
         return [str(n) for n in self.table[self.by].unique() if n not in FLOORS]
 
     def mean(self, name: str, measure: str = "alpha", epsilon: float = CALM) -> float:
-        """Mean over seeds at one ε."""
+        """Return the mean of a measure over the seeds at one ε."""
         chosen = (self.table[self.by] == name) & (self.table.epsilon == epsilon)
         return float(self.table.loc[chosen, measure].mean())
 
     def rank(self, measure: str = "alpha", epsilon: float = CALM) -> list[str]:
-        """From the one who sees most to the one who sees least."""
+        """Return the names from the largest mean to the smallest."""
         return sorted(self.names, key=lambda name: -self.mean(name, measure, epsilon))
 
     def fits(self, measure: str = "alpha") -> dict[str, BreakpointFit]:
-        """Break points and slopes against ln(1/ε) of all that is compared."""
+        """Return the fit of every name against ln(1/ε)."""
         if measure not in self._fits:
             self._fits[measure] = {name: self._fit(name, measure) for name in self.names}
         return self._fits[measure]
 
     @cached_property
     def _fits(self) -> dict[str, dict[str, BreakpointFit]]:
-        """By measure, as they are asked for: captions do so several times."""
+        """Fits by measure, kept because captions need them several times."""
         return {}
 
     def _fit(self, name: str, measure: str) -> BreakpointFit:
@@ -69,27 +69,27 @@ class Comparison:
 
     @property
     def floor(self) -> float:
-        """The better of “everything off” and “as at the first reading”, α."""
+        """α of “everything off” or of “as at the first reading”, whichever is larger."""
         return float(max(self.table.alpha_floor.mean(), self.table.hold_floor.mean()))
 
     def list_means(self, measure: str = "alpha", epsilon: float = CALM) -> str:
-        """Names with their means, the best first."""
+        """Return the names with their means as text, the largest first."""
         ranked = self.rank(measure, epsilon)
         return ", ".join(f"{n} {self.mean(n, measure, epsilon):.3f}" for n in ranked)
 
     def list_slopes(self, measure: str = "alpha") -> str:
-        """Names with their steepest slope, the most robust first."""
+        """Return the names with their steepest slopes as text, the most robust first."""
         fits = self.fits(measure)
         return ", ".join(f"{n} {fits[n].steepest.value:+.3f}" for n in rank_by_slope(fits))
 
     def summary(self) -> str:
-        """Floors, ranking with little noise and ranking by slope, in sentences."""
+        """Return sentences about the floors, the means with little noise and the slopes."""
         off, hold = self.table.alpha_floor.mean(), self.table.hold_floor.mean()
         left_out = "".join(f" Left out: {reason}" for reason in self.failed)
         return (
-            f"α at ε = {CALM:g}: {self.list_means()} (everything off {off:.3f}, as at the first "
-            f"reading {hold:.3f}). From robust to fragile, by the steepest slope of α per unit of "
-            f"ln(1/ε): {self.list_slopes()}.{left_out}"
+            f"The accuracy α at ε = {CALM:g} is: {self.list_means()} (everything off {off:.3f}, as "
+            f"at the first reading {hold:.3f}). The steepest slopes of α per unit of ln(1/ε), from "
+            f"robust to fragile, are: {self.list_slopes()}.{left_out}"
         )
 
 
@@ -101,7 +101,31 @@ def compare(
     mechanisms: tuple[str, ...] = ("laplace",),
     epsilons: tuple[float, ...] = EPSILONS,
 ) -> Comparison:
-    """Sweep one case; contenders that fail are left out and told."""
+    """Sweep one case; attackers that fail are left out and named.
+
+    Parameters
+    ----------
+    case : Case
+        The home and its readings.
+    setting : Setting
+        Seeds and workers.
+    contenders : tuple of Contender
+        The attackers.
+    mechanisms : tuple of str
+        Names of the mechanisms.
+    epsilons : tuple of float
+        Values of ε.
+
+    Returns
+    -------
+    Comparison
+        The rows.
+
+    Raises
+    ------
+    DataError
+        If every attacker fails.
+    """
     study = Study(
         case.name,
         (case,),

@@ -1,4 +1,7 @@
-"""Figures 2 to 5: the paper's own attackers, one-shot, multi-shot and hierarchical."""
+"""Figures 2 to 5: the paper's own attackers, one-shot, multi-shot and hierarchical.
+
+Figures 3 and 4 also show the attackers with the exact problem (P1) and signed jumps.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ PAPER_GROUPS = 4
 
 
 def one_shot_figure(setting: Setting) -> ReproducedItem:
-    """Fig. 2: one-shot accuracy with bounds printed, corrected, exact and universal."""
+    """Fig. 2: one-shot accuracy with the printed and corrected bounds and the exact accuracy."""
     import pandas as pd
 
     from hushmeter.plot.accuracy import add_measured, draw_bounds
@@ -48,9 +51,9 @@ def one_shot_figure(setting: Setting) -> ReproducedItem:
     finding = (
         f"over single switches the exact accuracy falls from {curves.exact.max():.3f} to "
         f"{curves.exact.min():.3f} (“nothing switched”: {curves.floor:.3f}); over the steps of "
-        f"these readings, where little switches, from {own.max():.3f} to {own.min():.3f} (“nothing "
-        f"switched”: {floor:.4f}), and measured from {np.nanmax(dots):.3f} to "
-        f"{np.nanmin(dots):.3f}."
+        f"these readings, at most of which nothing switches, it falls from {own.max():.3f} to "
+        f"{own.min():.3f} (“nothing switched”: {floor:.4f}), and the measured accuracy falls from "
+        f"{np.nanmax(dots):.3f} to {np.nanmin(dots):.3f}."
     )
     claim = (
         "the actual accuracy lies between a lower bound that is loose and an upper bound that is "
@@ -64,7 +67,22 @@ def one_shot_figure(setting: Setting) -> ReproducedItem:
 
 
 def simulate_one_shot(case: Case, epsilons: FloatArray, setting: Setting) -> FloatArray:
-    """Measured share of switches named rightly at each ε, mean over seeds; Δf = δ/2."""
+    """Return the measured accuracy of the one-shot attacker at each ε, as a mean over the seeds.
+
+    Parameters
+    ----------
+    case : Case
+        The home and its readings.
+    epsilons : array, shape (E,)
+        Values of ε. The sensitivity is Δf = δ/2, as in the paper.
+    setting : Setting
+        Seeds.
+
+    Returns
+    -------
+    array, shape (E,)
+        Share of the switches that the attacker names correctly.
+    """
     attacker, inside = OneShot(case.home), ~case.test.run_starts
     means = []
     for i, epsilon in enumerate(epsilons):
@@ -80,7 +98,7 @@ def simulate_one_shot(case: Case, epsilons: FloatArray, setting: Setting) -> Flo
 
 
 def _judge_bounds(curves: BoundCurves) -> tuple[str, str]:
-    """Do the bounds enclose the exact curve, and does the attacker beat the trivial guess?"""
+    """The verdict on Fig. 2: the bounds and a guess, compared with the exact curve."""
     outside = {form: _outside(getattr(curves, form), curves.exact) for form in BOUND_FORMS}
     told = 1 - float(np.mean(curves.printed.lower.vacuous))
     beats = float((curves.exact > curves.floor).mean())
@@ -88,9 +106,9 @@ def _judge_bounds(curves: BoundCurves) -> tuple[str, str]:
     reason = (
         f"the exact curve lies outside the corrected bounds in {outside['corrected']:.0%} of the "
         f"range and outside the printed ones in {outside['printed']:.0%}; the printed lower bound "
-        f"says something in {told:.0%}, the printed upper bound is nowhere nearer than {gap:.2f}, "
-        f"and the attacker beats “nothing switched” in {beats:.0%}: (P3) names the largest "
-        "appliances, whichever switched."
+        f"is not vacuous in {told:.0%} of it, the printed upper bound is everywhere at least "
+        f"{gap:.2f} above the curve, and the attacker is better than “nothing switched” in "
+        f"{beats:.0%}: (P3) always selects the largest appliances, even if others switched."
     )
     if not any(outside.values()) and beats > 0.5 and gap < NEAR:
         return "agrees", reason
@@ -98,7 +116,7 @@ def _judge_bounds(curves: BoundCurves) -> tuple[str, str]:
 
 
 def _outside(found: Bounds, curve: FloatArray) -> float:
-    """Share of the curve that a pair of bounds does not enclose."""
+    """The share of the curve that lies outside a pair of bounds."""
     slack = 1e-9
     lower, upper = np.asarray(found.lower), np.asarray(found.upper)
     return float(((curve < lower - slack) | (curve > upper + slack)).mean())
@@ -136,16 +154,18 @@ def multi_shot_figure(setting: Setting) -> ReproducedItem:
 
 
 def _tell_bounds(series: dict[str, Bounds], found: Comparison) -> str:
-    """How much the theorem leaves open over so many readings, and what it gets wrong."""
+    """A sentence about the width of the bounds and how often they are violated."""
     measured = np.array([found.mean("Algorithm 1 as printed", epsilon=e) for e in EPSILONS])
     told = []
     for name, one in series.items():
         gap = float((np.asarray(one.upper) - np.asarray(one.lower)).max())
         wrong = round(_outside(one, measured) * len(EPSILONS))
-        told.append(f"{name}: up to {max(gap, 0.0):.3f} apart, wrong at {wrong}")
+        told.append(
+            f"{name}: up to {max(gap, 0.0):.3f} apart, violated at {wrong} of {len(EPSILONS)} ε"
+        )
     return (
-        f" Bounds over so many readings, and at how many of {len(EPSILONS)} ε Algorithm 1 as "
-        f"printed lies outside them: {'; '.join(told)}."
+        " The bounds over this number of readings, and how often Algorithm 1 as printed violates "
+        f"them, are: {'; '.join(told)}."
     )
 
 
@@ -181,16 +201,16 @@ def hierarchical_figure(setting: Setting) -> ReproducedItem:
 
 
 def _judge_sight(found: Comparison, name: str) -> tuple[str, str]:
-    """Does the paper's attacker see, with little noise, what a guess without data leaves open?"""
+    """The verdict on an attacker: its accuracy with little noise, compared with a guess."""
     seen, floor, f1 = found.mean(name), found.floor, found.mean(name, "f1")
     share = (seen - floor) / (1 - floor)
     best = found.rank()[0]
-    closes = f"closes {share:.0%} of" if share > 0 else "closes nothing of"
+    closes = f"closes {share:.0%}" if share > 0 else "closes none"
     rival = "" if best == name else f" {best} has {found.mean(best):.3f}."
     reason = (
-        f"with little noise {name} {closes} what a guess without data leaves open (α {seen:.3f}, "
-        f"floor {floor:.3f}, F1 {f1:.2f}): (P3) names the largest appliances, whichever switched, "
-        f"so that the small ones are missed.{rival}"
+        f"with little noise {name} {closes} of the gap between a guess without data and full "
+        f"accuracy (α {seen:.3f}, floor {floor:.3f}, F1 {f1:.2f}): (P3) always selects the largest "
+        f"appliances, even if others switched, so the small ones are missed.{rival}"
     )
     if share >= 0.5 and f1 >= 0.5:
         return "agrees", reason
@@ -198,7 +218,7 @@ def _judge_sight(found: Comparison, name: str) -> tuple[str, str]:
 
 
 def noise_figure(setting: Setting) -> ReproducedItem:
-    """Fig. 5: Laplace against staircase noise, and Gaussian noise."""
+    """Fig. 5: Laplace, staircase and Gaussian noise at the same ε."""
     source = find_eight(setting)
     found = compare(
         source.case,
@@ -228,7 +248,7 @@ def noise_figure(setting: Setting) -> ReproducedItem:
 
 
 def _spread(found: Comparison, mechanism: str) -> float:
-    """Largest difference of mean accuracy from Laplace noise, over ε and attackers."""
+    """The largest difference of the mean accuracy to Laplace noise, over ε and attackers."""
     means = found.table.groupby(["mechanism", "attacker", "epsilon"]).alpha.mean()
     return float(np.abs(means.loc["laplace"] - means.loc[mechanism]).max())
 
@@ -249,6 +269,6 @@ def _from_comparison(
     bent = sum(fit.better == "piecewise" for fit in fits.values())
     finding = (
         f"{found.summary()} Piecewise lines fit better than a sigmoid for {bent} of {len(fits)}; "
-        f"F1 at ε = {CALM:g}: {found.list_means('f1')}."
+        f"F1 at ε = {CALM:g} is: {found.list_means('f1')}."
     )
     return ReproducedItem(Caption(item, source.words, claim, finding, *judged), found.table, figure)

@@ -1,12 +1,12 @@
-"""The page docs/reproduction.md, made from saved figures and tables.
+"""Make the page docs/reproduction.md from saved figures and tables.
 
     hushmeter reproduce all -o stand-ins
     hushmeter reproduce all --data DATA -o real
     python -m hushmeter.study.figures.docs_page stand-ins real docs
 
-The first step (`collect`) keeps of both folders what the page shows, in docs/figures: captions,
-means and small pictures. The second (`render`) makes the page of these alone, so that anyone can
-make it again from what is in the repository.
+The first step (`collect`) copies what the page shows into docs/figures: captions, means and small
+pictures. The second step (`render`) makes the page from docs/figures alone, so that anyone can make
+it again from the repository.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ PICTURE_WIDTH, PICTURE_COLOURS = 1000, 96
 OPENING = """\
 # The paper's figures, reproduced
 
-What *Privacy Preserving in Non-Intrusive Load Monitoring: A Differential Privacy Perspective*
-(arXiv 2011.06205) shows in Section V and its appendices, what hushmeter found on synthetic
-stand-ins and on real data, and whether they agree. This page is generated from saved results and
-is not written by hand:
+This page compares the figures and tables of *Privacy Preserving in Non-Intrusive Load Monitoring:
+A Differential Privacy Perspective* (arXiv 2011.06205, Section V and appendices) with what hushmeter
+found on synthetic stand-ins and on real data. The page is generated from saved results and is not
+written by hand:
 
 <!-- skip: takes minutes, and the last two need the real data -->
 ```console
@@ -43,15 +43,23 @@ $ hushmeter reproduce all --data DATA -j 2 -o real
 $ python -m hushmeter.study.figures.docs_page stand-ins real docs
 ```
 
-DATA is a folder with the data sets in folders named redd, ukdale, rae, refit, tracebase and homes;
-a set that is not there is replaced by its stand-in, and the caption says so. A second run with the
-same seed writes the same data files, byte for byte, with any number of workers. ε is per reading
-and protects fluctuations of half the tolerance, as in the paper, not switches.
+DATA is a folder with the data sets in folders named redd, ukdale, rae, refit, tracebase and homes.
+A data set that is not there is replaced by its stand-in, and the caption says so. A second run with
+the same seed writes exactly the same data files, with any number of workers. ε is the ε of one
+reading; as in the paper, it protects fluctuations of half the tolerance, not switches.
 """
 
 
 def collect(folders: dict[str, Path], target: Path) -> None:
-    """Keep what the page shows of saved items: captions, means, small pictures."""
+    """Copy what the page shows from folders of saved items: captions, means, small pictures.
+
+    Parameters
+    ----------
+    folders : dict of str to Path
+        Folders of `hushmeter reproduce`, by "stand-in" and "real".
+    target : Path
+        Folder for the copies.
+    """
     for kind, folder in folders.items():
         for item in ITEMS:
             caption = read_caption(folder / f"{item}.txt")
@@ -65,7 +73,7 @@ def collect(folders: dict[str, Path], target: Path) -> None:
 
 
 def render(figures: Path) -> str:
-    """The page, from what `collect` kept."""
+    """Return the text of the page, made from the files of `collect`."""
     captions = {
         item: {
             kind: read_caption(figures / f"{kind}-{item}.txt")
@@ -81,7 +89,7 @@ def render(figures: Path) -> str:
 
 
 def title(item: str) -> str:
-    """Heading of an item: "fig2" is Fig. 2, "table1" is Table I."""
+    """Return the heading of an item: "fig2" is Fig. 2, "table1" is Table I."""
     return "Table I" if item == "table1" else f"Fig. {item.removeprefix('fig')}"
 
 
@@ -91,7 +99,7 @@ def _overview(captions: dict[str, dict[str, Caption]]) -> str:
         verdicts = [told[kind].verdict if kind in told else "" for kind in KINDS]
         claim = next(iter(told.values())).claim
         rows.append((f"[{title(item)}](#{_anchor(item)})", claim, *verdicts))
-    return _table(("item", "the paper says", "stand-in", "real data"), rows)
+    return _table(("item", "the paper’s claim", "stand-in", "real data"), rows)
 
 
 def _anchor(item: str) -> str:
@@ -134,7 +142,7 @@ def _data(item: str, file: Path) -> Iterator[str]:
 
 
 def _sparsities(table: pd.DataFrame) -> str:
-    """One row per set, one column per rule."""
+    """A table with one row for each data set and one column for each rule."""
     flat = [rule for rule in table.rule.unique() if not rule.startswith("on above the")]
     own = next(rule for rule in table.rule.unique() if rule not in flat)
     rows = []
@@ -154,7 +162,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _keep_means(item: str, folder: Path, target: Path) -> None:
-    """Means over seeds at a few ε; Table I as it is."""
+    """Write the means over the seeds at a few ε, or Table I unchanged."""
     import pandas as pd
 
     table = pd.read_csv(folder / f"{item}.csv")
@@ -167,7 +175,7 @@ def _keep_means(item: str, folder: Path, target: Path) -> None:
 
 
 def _shrink(source: Path, target: Path) -> None:
-    """A picture small enough for the repository."""
+    """Write a picture that is small enough for the repository."""
     from PIL import Image
 
     with Image.open(source) as image:

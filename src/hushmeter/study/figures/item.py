@@ -1,4 +1,4 @@
-"""A figure or table of the paper, reproduced: picture, data behind it, and what it shows."""
+"""A reproduced figure or table of the paper: settings, caption, data and picture."""
 
 from __future__ import annotations
 
@@ -24,22 +24,27 @@ STAND_IN_READINGS = 3000
 
 @dataclass(frozen=True)
 class Setting:
-    """Attributes of a run.
+    """Settings of a reproduction.
 
     Attributes
     ----------
     seed : int
-        Of stand-ins and noise.
+        Seed of the stand-ins and of the noise.
     seeds : int
-        Releases of each kind, at least two: the bands need them.
+        Number of releases of each kind, at least two, because the bands need them.
     readings : int or None
-        Readings that are attacked; if None, 3000 of a stand-in and all of a real set.
+        Number of attacked readings; by default 3000 of a stand-in and all of a real set.
     jobs : int
-        Workers.
+        Number of workers.
     data : Path or None
-        Folder of the real data sets; without it every item runs on its stand-in.
+        Folder of the real data sets; without it every item uses its stand-in.
     report : callable, optional
-        Called with every cell of a sweep and the number of cells still to come.
+        Function that is called with every cell of a sweep and the number of cells still to come.
+
+    Raises
+    ------
+    InputError
+        If a number is too small or the data folder does not exist.
     """
 
     seed: int = 0
@@ -54,11 +59,11 @@ class Setting:
         if self.readings is not None:
             whole("readings", self.readings, least=100)
         if self.data is not None and not self.data.is_dir():
-            raise InputError(f"{self.data} is not a folder; name the one that holds the data sets.")
+            raise InputError(f"{self.data} is not a folder; name the folder of the data sets.")
 
     @property
     def stand_in_readings(self) -> int:
-        """Readings of a stand-in that are attacked."""
+        """Number of attacked readings of a stand-in."""
         return STAND_IN_READINGS if self.readings is None else self.readings
 
 
@@ -71,21 +76,27 @@ CAPTION = re.compile(
 
 @dataclass(frozen=True)
 class Caption:
-    """What a reproduced item says, in words.
+    """The caption of a reproduced item.
 
     Attributes
     ----------
     item : str
-        "fig2" … "table1".
+        "fig2", …, "table1".
     source : str
-        The data: a data set, or the synthetic stand-in.
+        The data: a data set, or a synthetic stand-in.
     claim : str
-        What the paper says.
+        What the paper states.
     finding : str
         What was found here.
     verdict : {"agrees", "in part", "differs"}
+        Whether the finding agrees with the claim.
     reason : str
-        Why.
+        The reason for the verdict.
+
+    Raises
+    ------
+    InputError
+        If the verdict is not one of the three.
     """
 
     item: str
@@ -107,7 +118,17 @@ class Caption:
 
 @dataclass(frozen=True)
 class ReproducedItem:
-    """One reproduced item: its words, the data behind the picture, and the picture if any."""
+    """One reproduced figure or table.
+
+    Attributes
+    ----------
+    words : Caption
+        Its caption.
+    table : DataFrame
+        The data behind the picture.
+    figure : Figure, optional
+        The picture; a table has none.
+    """
 
     words: Caption
     table: pd.DataFrame
@@ -115,16 +136,16 @@ class ReproducedItem:
 
     @property
     def item(self) -> str:
-        """Its name: "fig2" … "table1"."""
+        """Name of the item: "fig2", …, "table1"."""
         return self.words.item
 
     @property
     def caption(self) -> str:
-        """Source, claim, finding and verdict as one text."""
+        """The caption as one text."""
         return str(self.words)
 
     def save(self, folder: Path, *, force: bool = False) -> list[Path]:
-        """Write item.png, item.svg, item.csv and item.txt into a folder."""
+        """Write item.png, item.svg, item.csv and item.txt into a folder; return their paths."""
         from hushmeter.plot.figure import save_figure
 
         columns: dict[str, Any] = {str(name): self.table[name].tolist() for name in self.table}
@@ -139,7 +160,13 @@ class ReproducedItem:
 
 
 def read_caption(path: Path) -> Caption:
-    """The words that `ReproducedItem.save` wrote."""
+    """Read a caption that `ReproducedItem.save` wrote.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read or is not such a caption.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -148,5 +175,5 @@ def read_caption(path: Path) -> Caption:
         text = ""
     told = CAPTION.fullmatch(text)
     if told is None:
-        raise DataError(f"{path} is no caption of `hushmeter reproduce`; make it again.")
+        raise DataError(f"{path} is not a caption of `hushmeter reproduce`; run the command again.")
     return Caption(**told.groupdict())

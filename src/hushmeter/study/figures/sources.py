@@ -1,8 +1,7 @@
-"""Where the figures' homes come from: real sets found under a folder, or named stand-ins.
+"""The homes of the figures: real data sets in a folder, or named synthetic stand-ins.
 
-The paper's three segments are taken where they are; another set of the same kind stands in for a
-segment that is not there, and a synthetic home where there is none. The words of a source say
-which it is.
+A figure uses the paper's own data segment if the folder has it, else another data set of the same
+kind, else a synthetic stand-in. The words of a source state which of them it is.
 """
 
 from __future__ import annotations
@@ -29,18 +28,20 @@ STAND_IN = "the synthetic stand-in"
 
 @dataclass(frozen=True)
 class RealSet:
-    """A data set, or one home of it, that can be found under a folder.
+    """A data set, or one home of it, in a folder of real data.
 
     Attributes
     ----------
     name : str
+        Name for captions.
     patterns : tuple of str
-        Where its file may lie; the first match is taken.
+        Patterns of its file; the first match is used.
     building : int, optional
+        Number of the building.
     tz : str, optional
-        Zone of times that carry none.
+        Zone of times without a zone.
     window : (str, str), optional
-        First time, and the time after the last.
+        First time, and the end of the period.
     """
 
     name: str
@@ -50,11 +51,11 @@ class RealSet:
     window: tuple[str, str] | None = None
 
     def find(self, folder: Path) -> Path | None:
-        """Its file under the folder."""
+        """Return its file in the folder, or None."""
         return next((f for p in self.patterns for f in sorted(folder.glob(p))), None)
 
     def read(self, folder: Path) -> Trace | None:
-        """Its readings with the power of every circuit, if it is there."""
+        """Return its readings with the power of every circuit, or None if it is not there."""
         file = self.find(folder)
         if file is None:
             return None
@@ -82,16 +83,18 @@ TRACEBASE = RealSet("Tracebase, 13 devices", ("tracebase/tracebase*.parquet",), 
 
 @dataclass(frozen=True)
 class Source:
-    """A home whose readings are attacked, and where it comes from.
+    """A home whose readings are attacked, and its origin.
 
     Attributes
     ----------
     case : Case
+        The home and its readings.
     name : str
-        For titles.
+        Name for titles.
     words : str
-        For captions.
+        Description for captions.
     real : bool
+        False for a synthetic stand-in.
     """
 
     case: Case
@@ -101,18 +104,24 @@ class Source:
 
 
 def find_eight(setting: Setting) -> Source:
-    """Fig. 2, 3, 5 and 9: eight appliances; UK-DALE's building 4, a home of REFIT, or similar8."""
+    """Return the source of Figures 2, 3, 5 and 9, with eight appliances.
+
+    It is building 4 of UK-DALE, else a home of REFIT or UK-DALE, else the stand-in similar8.
+    """
     sets = (REFIT[0], UKDALE[0])
     return _real_home(setting, "ukdale4", sets) or _stand_in(setting, "similar8", 0.99)
 
 
 def find_thirteen(setting: Setting) -> Source:
-    """Fig. 4: thirteen appliances at 1 Hz; RAE's (TEALD) day, Tracebase's, or rae13."""
+    """Return the source of Figure 4, with thirteen appliances at 1 Hz.
+
+    It is the day of RAE (TEALD), else a day of Tracebase, else the stand-in rae13.
+    """
     return _real_home(setting, "teald", (TRACEBASE,)) or _stand_in(setting, "rae13", 0.995)
 
 
 def read_segment(name: str, data: Path | None) -> Trace | None:
-    """The paper's own segment, as far as the folder holds it."""
+    """Return the readings of the paper's own segment, or None if the folder does not have it."""
     if data is None:
         return None
     try:
@@ -124,7 +133,7 @@ def read_segment(name: str, data: Path | None) -> Trace | None:
 
 
 def all_sets(data: Path) -> Iterator[tuple[str, Trace]]:
-    """Every set that is there: its name and its readings with all circuits."""
+    """Yield the name and the readings, with all circuits, of every data set in the folder."""
     for name, segment in SEGMENTS.items():
         trace = read_segment(name, data)
         if trace is not None:
@@ -136,13 +145,13 @@ def all_sets(data: Path) -> Iterator[tuple[str, Trace]]:
 
 
 def one_power_each(home: Home) -> Home:
-    """The paper's model of a home: one mean power per appliance, no levels."""
+    """Return the home in the paper's model: one mean power for each appliance, no levels."""
     plain = [Appliance(a.name, a.power, (), a.run_s, a.runs_per_day) for a in home.appliances]
     return Home(plain, home.tolerance, home.base_load, home.name)
 
 
 def _real_home(setting: Setting, segment: str, sets: tuple[RealSet, ...]) -> Source | None:
-    """The segment of the paper, else the first set that is there, attacked whole."""
+    """The source of the paper's segment, else of the first data set in the folder, else None."""
     if setting.data is None:
         return None
     about = SEGMENTS[segment]
@@ -153,12 +162,12 @@ def _real_home(setting: Setting, segment: str, sets: tuple[RealSet, ...]) -> Sou
     for one in sets:
         trace = one.read(setting.data)
         if trace is not None:
-            return _learnt(setting, one.name, trace, f", for want of {wanted}")
+            return _learnt(setting, one.name, trace, f", in place of {wanted}")
     return None
 
 
 def _learnt(setting: Setting, name: str, trace: Trace, note: str) -> Source:
-    """One power per appliance and the tolerance are learnt from the sub-meters: P is given."""
+    """A source whose powers and tolerance are learnt from the sub-meters of the same trace."""
     learnt: LearntHome = learn_home(trace, denoised=True, name=name)
     home = one_power_each(learnt.home)
     part = learnt.trace if setting.readings is None else learnt.trace[: setting.readings]
@@ -178,12 +187,12 @@ def _stand_in(setting: Setting, name: str, sparsity: float | None) -> Source:
 
 
 def missing(setting: Setting) -> str:
-    """What a stand-in's caption adds where real data were asked for."""
+    """Return the note of a stand-in's caption if real data were requested."""
     return "" if setting.data is None else ": no real set of this kind is in the data folder"
 
 
 def span_words(trace: Trace) -> str:
-    """Readings, interval and span of a trace in words."""
+    """Return number, interval and period of the readings of a trace, in words."""
     first, last = (iso(trace.times[i].astype("datetime64[s]")) for i in (0, -1))
     gaps = len(trace.runs) - 1
     broken = f" with {gaps} gap{'s' if gaps > 1 else ''}" if gaps else ""
@@ -198,13 +207,17 @@ TRAIN_DAYS = 7
 
 
 def find_building(setting: Setting) -> Source:
-    """Building 1 at 1 min with its seven largest loads, or the stand-in “redd-like”."""
+    """Return the source of Figure 6: building 1 of REDD, or the stand-in “redd-like”.
+
+    The readings are means over 1 min of the seven circuits that use most energy. Attackers learn
+    from the days before 2011-04-30, and the days after are attacked.
+    """
     trace = read_segment("redd1", setting.data)
     return _minutes_stand_in(setting) if trace is None else _real(setting, trace)
 
 
 def with_real_mains(source: Source, setting: Setting) -> Case:
-    """The same minutes and loads, with the metered mains as the meter."""
+    """Return the same minutes and appliances with the real mains as the meter."""
     trace = read_segment("redd1", setting.data)
     assert trace is not None
     before, after = _halves(trace, setting)
@@ -232,14 +245,14 @@ def _real(setting: Setting, trace: Trace) -> Source:
 
 
 def _halves(trace: Trace, setting: Setting) -> tuple[Trace, Trace]:
-    """Before and after the cut, at the interval of the figure."""
+    """The readings before and after the cut, at the interval of the figure."""
     minutes = trace.coarsen(EVERY_S)
     before, after = select_period(minutes, None, CUT), select_period(minutes, CUT, None)
     return before, after if setting.readings is None else after[: setting.readings]
 
 
 def _as_in_the_paper(home: Home) -> Home:
-    """With δ = 20 W, which the paper gives for this home: noise of scale 10/ε W."""
+    """The home with the paper's tolerance δ = 20 W, which gives noise of scale 10/ε W."""
     return Home(home.appliances, PAPER_TOLERANCE_W, home.base_load, home.name)
 
 
@@ -258,7 +271,7 @@ def _minutes_stand_in(setting: Setting) -> Source:
 
 
 def busiest_circuits(trace: Trace, learnt: LearntHome, count: int) -> list[str]:
-    """The circuits that switch and use most energy, in the order of the data."""
+    """Return the circuits that switch and use most energy, in the order of the data."""
     assert trace.power is not None
     assert trace.names is not None
     switching = {circuit.name for circuit in learnt.circuits if circuit.role == "appliance"}
@@ -268,7 +281,7 @@ def busiest_circuits(trace: Trace, learnt: LearntHome, count: int) -> list[str]:
 
 
 def label_circuits(trace: Trace, learnt: LearntHome) -> Trace:
-    """A later trace with the truth of the learnt home's appliances, by the thresholds learnt."""
+    """Return a later trace with the states of the learnt appliances, by their thresholds."""
     assert trace.power is not None
     assert trace.names is not None
     names, rule = learnt.home.names, learnt.rule
