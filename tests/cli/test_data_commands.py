@@ -58,8 +58,8 @@ def test_inspect_names_the_next_command_with_what_it_was_told(folder, tmp_path):
     ("arguments", "code", "message"),
     [
         (("none.csv",), 1, "is not a file"),
-        (("half.csv",), 1, "has no power column"),
-        (("half.csv", "--value-column", "Use"), 1, "times without a zone"),
+        (("half.csv",), 1, "does not state the unit of 'Use'"),
+        (("half.csv", "--unit", "kWh"), 1, "times without a zone"),
         (("half.csv", "--unit", "pints"), 2, "unit must be one of"),
         (("half.csv", "--tz", "Nowhere"), 2, "tz must be a time zone"),
     ],
@@ -100,8 +100,18 @@ def test_learn_json_window_and_rule(folder, tmp_path):
     assert found["mains"] == "real mains"
     assert found["readings"] == 3000
     assert [c["name"] for c in found["circuits"]] == ["oven", "kettle"]
-    wrong = run("learn", folder / "half.csv", "-o", tmp_path / "x.toml", "--tz", "UTC", expect=1)
-    assert "none of the 1 circuits switches" in wrong.stderr
+    wrong = run(
+        "learn",
+        folder / "half.csv",
+        "-o",
+        tmp_path / "x.toml",
+        "--unit",
+        "kWh",
+        "--tz",
+        "UTC",
+        expect=1,
+    )
+    assert "has only the meter, no column per appliance" in wrong.stderr
     assert "must end in .toml" in run(
         "learn", folder / "home.parquet", "-o", tmp_path / "x.csv", expect=2
     ).stderr  # fmt: skip

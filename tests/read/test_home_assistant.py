@@ -42,7 +42,8 @@ def test_broken_energy_downloads(samples, save, old, new, message):
 
 
 def test_history_keeps_the_energy_of_every_cell(samples, save):
-    found = read_recording(save(samples.ha_history()))
+    options = ReadOptions(reading_length="10s", until="2024-01-01T00:02:00Z")
+    found = read_recording(save(samples.ha_history()), options)
     trace = found.trace
     assert found.format == "Home Assistant history CSV"
     assert found.public.gaps == 1
@@ -67,15 +68,19 @@ def test_a_register_is_differenced(save):
         f"sensor.total_energy,{5 + 0.001 * i:.3f},2024-01-01T00:{i:02d}:00+00:00\n"
         for i in range(9)
     )
-    trace = read_meter(save(("entity_id,state,last_changed\n" + rows).encode()))
+    path = save(("entity_id,state,last_changed\n" + rows).encode())
+    trace = read_meter(path, reading_length="1min", step=0.001)
     np.testing.assert_allclose(trace.readings, 60.0, rtol=1e-6)
+    assert trace.metering.register_step_w == pytest.approx(60.0)
 
 
 def test_several_entities_must_be_told_apart(samples, save):
     text = samples.ha_history() + samples.ha_history().split(b"\n", 1)[1].replace(b"meter_", b"b_")
     with pytest.raises(DataError, match=r"has 2 entities.*--value-column"):
         read_meter(save(text))
-    chosen = read_recording(save(text), ReadOptions(value_column="sensor.b_power"))
+    chosen = read_recording(
+        save(text), ReadOptions(value_column="sensor.b_power", reading_length="10s")
+    )
     assert len(chosen.trace) > 3
     words = b"entity_id,state,last_changed\nsensor.x,on,2024-01-01T00:00:00Z\n"
     with pytest.raises(DataError, match="no entity with numbers"):
@@ -89,12 +94,50 @@ def test_several_entities_must_be_told_apart(samples, save):
         ("sensor.power_meter_energy", "kWh"),
         ("sensor.power_consumption_kw", "kW"),
         ("sensor.house_kwh", "kWh"),
-        ("sensor.shelly", "W"),
     ],
 )
-def test_the_unit_is_told_by_the_last_word_that_tells(entity, unit, samples, save):
+def test_the_last_word_of_a_name_states_the_unit(entity, unit, samples, save):
     text = samples.ha_history().replace(b"sensor.meter_power", entity.encode())
-    assert read_recording(save(text)).unit == unit
+    options = ReadOptions(reading_length="10s")
+    assert read_recording(save(text), options).unit == unit
+
+
+def test_a_name_without_a_unit_is_refused(samples, save):
+    path = save(samples.ha_history().replace(b"sensor.meter_power", b"sensor.shelly"))
+    with pytest.raises(DataError, match=r"unit of sensor.shelly is unknown: state it .--unit"):
+        read_meter(path)
+    assert len(read_meter(path, unit="W", reading_length="10s")) > 3
+
+
+def test_nothing_public_depends_on_when_the_load_changed(save):
+    """A kettle that runs once more adds rows; times, gaps and notes stay the same."""
+    quiet = [(f"2024-01-01T{h:02d}:00:00Z", 100 + h) for h in range(0, 24, 3)]
+    run = [("2024-01-01T10:13:20Z", 2100), ("2024-01-01T10:17:40Z", 109)]
+    away = [("2024-01-01T16:30:00Z", "unavailable"), ("2024-01-01T17:00:00Z", 90)]
+    options = ReadOptions(until="2024-01-02T00:00:00Z")
+    found = [
+        read_recording(save(changes(*sorted(rows)), f"{i}.csv"), options)
+        for i, rows in enumerate(([*quiet, *away], [*quiet, *away, *run]))
+    ]
+    first, second = (recording.public for recording in found)
+    for name in ("format", "unit", "interval_s", "start", "end", "readings", "notes", "metering"):
+        assert getattr(first, name) == getattr(second, name), name
+    assert first.steps.tolist() == second.steps.tolist()
+    assert (first.interval_s, first.gaps, len(found[0].watts)) == (60.0, 1, 24 * 60 - 30)
+    extra = (found[1].watts - found[0].watts).sum() / 60
+    assert extra == pytest.approx((2100 - 109) * 260 / 3600)
+
+
+def test_a_fall_of_a_counter_is_a_reset_to_zero(save):
+    states = (5.0, 5.5, 0.25, 0.75)
+    rows = [(f"2024-01-01T{h:02d}:00:00Z", v) for h, v in enumerate(states)]
+    trace = read_meter(save(changes(*rows, entity="sensor.energy")), until="2024-01-01T03:00:00Z")
+    np.testing.assert_allclose(trace.readings, [500, 250, 500])
+
+
+def test_zero_bytes_before_the_header(samples, save):
+    path = save(b"\x00\x00" + samples.ha_history())
+    assert len(read_meter(path, reading_length="10s")) > 3
 
 
 def changes(*rows, entity="sensor.meter_power"):
@@ -108,7 +151,10 @@ def changes(*rows, entity="sensor.meter_power"):
         ((("2024-01-01T00:00:00Z", 5),), "has a single change of state"),
         ((("1960-01-01T00:00:00Z", 5), ("2024-01-01T00:00:00Z", 6)), "outside 1970"),
         ((("2024-01-01T00:00:00Z", 5), ("2024-01-01T00:01:00Z", 1e13)), "beyond 1e12"),
-        ((("2024-01-01T00:20:00Z", 5), ("2024-01-01T02:20:00Z", 6)), "no stretch of 3600 s"),
+        (
+            (("2024-01-01T00:20:01Z", 5), ("2024-01-01T00:20:50Z", 6)),
+            "no interval of 60 s is covered whole",
+        ),
     ],
 )
 def test_histories_that_cannot_be_used(rows, message, save):
@@ -120,7 +166,7 @@ def test_a_history_longer_than_memory_is_refused(save, monkeypatch):
     monkeypatch.setattr("hushmeter.read.home_assistant.MAX_CELLS", 10)
     rows = [(f"2024-01-01T00:00:{s:02d}Z", s) for s in range(30)]
     with pytest.raises(DataError, match="would give more than 10 cells of 1 s"):
-        read_meter(save(changes(*rows)))
+        read_meter(save(changes(*rows)), reading_length="1s")
 
 
 def test_an_entity_that_is_not_there_and_a_table_without_times(samples, save):

@@ -22,34 +22,65 @@ from hushmeter.read.options import ReadOptions, unit_factor
 from hushmeter.read.recording import Series
 from hushmeter.read.source import open_text
 from hushmeter.read.times import LATEST, SECOND, unix_ns
+from hushmeter.trace import Metering
 
-GRIDS = (1, 2, 5, 6, 10, 15, 20, 30, 60, 300, 600, 900, 1800, 3600)
-HOLD_S = 900.0
-REGISTER_HOLD_S = 6 * 3600.0
+POWER_INTERVAL_S, ENERGY_INTERVAL_S = 60.0, 3600.0
 MAX_CELLS = 100_000_000
+MAX_FIELD = 1 << 20
+METER, DEVICE = "grid_consumption", "device_consumption"
 
 
 def change_series(entity: str, rows: FloatArray, options: ReadOptions, path: Path) -> Series:
-    """A grid of means from (unix seconds, value) changes; NaN values are absences."""
-    unit = options.unit or _guess_unit(entity)
+    """Means over regular intervals of a sensor that records changes only.
+
+    A value holds until the next row; "unavailable" ends it. A counter rises linearly between two
+    rows, and a fall is a reset to zero, as Home Assistant itself counts. When a change occurs
+    depends on the readings, so neither the interval nor a gap is taken from the changes.
+
+    Parameters
+    ----------
+    entity : str
+        Name of the sensor.
+    rows : FloatArray, shape (n, 2)
+        Unix seconds and values; NaN where the sensor is unavailable.
+    options : ReadOptions
+        `reading_length` is one minute for power and one hour for energy by default.
+    path : Path
+
+    Returns
+    -------
+    Series
+
+    Raises
+    ------
+    DataError
+        If the unit is unknown, or no interval is covered whole.
+    """
+    unit = options.unit or _unit_of_entity(entity)
+    if unit is None:
+        raise DataError(f"{path}: the unit of {entity} is unknown: state it (--unit W or kWh).")
     factor, energy = unit_factor(unit)
     seconds, values = _ordered(rows, path)
-    interval = _grid(seconds)
-    hold = REGISTER_HOLD_S if energy else HOLD_S
+    interval = options.interval_s or (ENERGY_INTERVAL_S if energy else POWER_INTERVAL_S)
+    absent = int(np.isnan(values).sum())
+    end = _end(seconds, options, path)
     if energy:
-        seconds, values = _slopes(seconds, values)
-    length = np.minimum(np.diff(seconds, append=seconds[-1]), hold)
+        values = _slopes(seconds, values)
+    length = np.clip(np.append(seconds[1:], end) - seconds, 0.0, None)
+    length = np.minimum(length, np.maximum(end - seconds, 0.0))
     valid = np.isfinite(values) & (length > 0)
     cells, means = _cell_means(seconds, values, length, valid, interval, path)
-    notes = [
-        f"Entity {entity}: {rows.shape[0]} changes, held for at most {hold / 60:g} min, averaged "
-        f"over {interval:g} s; energy of whole cells is kept."
-    ]
+    notes = [f"Entity {entity}: a value holds until the next row; means over {interval:g} s."]
     if energy:
-        notes.append(f"Its values count up ({unit}): differences were taken.")
-    absent = int(np.isnan(rows[:, 1]).sum())
+        notes.append("The values are those of a counter: differences were taken.")
     if absent:
         notes.append(f"{absent} times the sensor was unavailable; gaps follow.")
+    if options.until is None:
+        notes.append(
+            "The end is that of the last change, which depends on the readings: state the end of "
+            "the download (--until) before a release."
+        )
+    step = (options.step_size or (1.0 if energy else 0.0)) * factor
     return Series(
         (cells * round(interval * SECOND)).astype(np.int64),
         means,
@@ -57,16 +88,28 @@ def change_series(entity: str, rows: FloatArray, options: ReadOptions, path: Pat
         unit,
         factor * (3600 if energy else 1),
         interval_s=interval,
-        found=int(rows.shape[0]),
+        found=int(cells.size),
         notes=notes,
+        metering=Metering(register_step_w=step * 3600 / interval) if energy else Metering(step),
     )
 
 
-def _guess_unit(entity: str) -> str:
-    """By the last word of its name that tells: sensor.energy_meter_power is of power."""
-    words = re.findall(r"kwh|energy|power|watt|kw", entity.lower())
-    last = words[-1] if words else "watt"
-    return {"kwh": "kWh", "energy": "kWh", "kw": "kW"}.get(last, "W")
+def _unit_of_entity(entity: str) -> str | None:
+    """The unit by the last word of a name that states it: sensor.energy_meter_power is power."""
+    words = re.findall(r"kwh|energy|power|watt|kw|verbruik", entity.lower())
+    units = {"kwh": "kWh", "energy": "kWh", "kw": "kW"}
+    return units.get(words[-1], "W") if words else None
+
+
+def _end(seconds: FloatArray, options: ReadOptions, path: Path) -> float:
+    """The end of the recording: as stated, or the hour before the last change."""
+    if options.until is not None:
+        end = _seconds(options.until, path, 0)
+        if end <= seconds[0]:
+            raise DataError(f"{path} begins after the stated end {options.until}.")
+        return end
+    hour = float(np.floor(seconds[-1] / 3600) * 3600)
+    return hour if hour > seconds[0] else float(seconds[-1])
 
 
 def _ordered(rows: FloatArray, path: Path) -> tuple[FloatArray, FloatArray]:
@@ -84,18 +127,14 @@ def _ordered(rows: FloatArray, path: Path) -> tuple[FloatArray, FloatArray]:
     return seconds, values
 
 
-def _grid(seconds: FloatArray) -> float:
-    """A round interval near the usual time between changes."""
-    usual = float(np.median(np.diff(seconds)))
-    return float(min(GRIDS, key=lambda size: abs(np.log(size / max(usual, 0.5)))))
-
-
-def _slopes(seconds: FloatArray, register: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Units per second between readings of a register; a reset is an absence."""
-    rise = np.diff(register, append=np.nan)
-    rise[rise < 0] = np.nan
+def _slopes(seconds: FloatArray, counter: FloatArray) -> FloatArray:
+    """Units per second between two values of a counter; after a fall it counts from zero."""
+    rise = np.diff(counter, append=np.nan)
+    rise = np.where(rise < 0, np.append(counter[1:], np.nan), rise)
+    # After the last row the counter is unknown; it is taken to stand still.
+    rise[-1] = 0.0 if np.isfinite(counter[-1]) else np.nan
     slopes: FloatArray = rise / np.maximum(np.diff(seconds, append=seconds[-1] + 1), 1e-9)
-    return seconds, slopes
+    return slopes
 
 
 def _cell_means(
@@ -127,20 +166,16 @@ def _cell_means(
     whole = covered >= interval * (1 - 1e-6)
     if not whole.any():
         raise DataError(
-            f"{path}: no stretch of {interval:g} s is covered whole; the sensor changed too rarely "
-            "(it is held for 15 min at most) or was away."
+            f"{path}: no interval of {interval:g} s is covered whole; state a shorter one "
+            "(--reading-length 10s)."
         )
     return unique[whole], total[whole] / covered[whole]
-
-
-MAX_FIELD = 1 << 20
-METER, DEVICE = "grid_consumption", "device_consumption"
 
 
 def read_energy(path: Path, options: ReadOptions) -> Series:
     """The meter and the devices of an energy dashboard's download."""
     rows = _rows(path)
-    header = next(rows)
+    header = _header(rows)
     times = [_seconds(text, path, i) for i, text in enumerate(header[3:])]
     if not times:
         raise DataError(f"{path} has no time columns after entity_id, type, unit.")
@@ -204,13 +239,9 @@ def _energy_series(
 
 
 def read_history(path: Path, options: ReadOptions) -> Series:
-    """One sensor's changes, held until the next change and averaged over a grid.
-
-    A sensor of power holds each value until the next change, at most 15 minutes. One of energy
-    (a meter that counts up) is interpolated and differenced.
-    """
+    """One sensor of a history, as means over regular intervals; see `change_series`."""
     rows = _rows(path)
-    header = [name.strip().lower() for name in next(rows)]
+    header = [name.strip("\ufeff ").lower() for name in _header(rows)]
     entity, state, when = (header.index(n) for n in ("entity_id", "state", "last_changed"))
     changes: dict[str, list[tuple[float, float]]] = {}
     for number, row in enumerate(rows, 2):
@@ -222,11 +253,16 @@ def read_history(path: Path, options: ReadOptions) -> Series:
     return change_series(chosen, np.array(changes[chosen]), options, path)
 
 
+def _header(rows: Iterator[list[str]]) -> list[str]:
+    """The first row that holds anything."""
+    return next(row for row in rows if any(cell.strip() for cell in row))
+
+
 def _rows(path: Path) -> Iterator[list[str]]:
     csv.field_size_limit(MAX_FIELD)
     with open_text(path) as text:
         try:
-            yield from csv.reader(text)
+            yield from csv.reader(line.replace("\x00", "") for line in text)
         except csv.Error as error:
             raise DataError(f"{path} is no CSV: {error}.") from None
 

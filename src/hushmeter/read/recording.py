@@ -49,6 +49,8 @@ class Series:
     step : float, optional
         Step to which the meter rounds a value, in the file's unit. For a counter without a known
         step, one whole unit is assumed.
+    metering : Metering, optional
+        How the meter rounds, where the reader knows it; else it follows from `step`.
     repeats : {"leave out", "last"}
         What happens to several rows with one time: "last" keeps the last row; "leave out" keeps
         one of equal rows, and leaves a gap where a few rows differ.
@@ -74,6 +76,7 @@ class Series:
     stamp: str = "start"
     counter: bool = False
     step: float | None = None
+    metering: Metering | None = None
     repeats: str = "leave out"
     found: int | None = None
     clock_changes: str = UTC_CLOCK

@@ -438,6 +438,8 @@ def _taken(
 
 def _metering(series: Series, interval_s: float) -> Metering:
     """How the meter rounds, from the format, the header or an option."""
+    if series.metering is not None:
+        return series.metering
     scale = series.factor * (HOUR_S / interval_s if series.energy else 1.0)
     if series.counter:
         return Metering(register_step_w=(series.step or 1.0) * scale)
