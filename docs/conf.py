@@ -1,4 +1,4 @@
-"""Sphinx configuration: `make docs` builds the book, and no page of it loads anything from afar."""
+"""Configuration of Sphinx for `make docs`."""
 
 import sys
 from importlib.metadata import version as installed_version
@@ -28,7 +28,7 @@ numpydoc_show_class_members = False
 autodoc_typehints = "none"
 nitpicky = True
 
-# One script that draws formulas as SVG and needs no fonts; it lies in an installed package.
+# This script of an installed package draws formulas as SVG, so pages need no remote fonts.
 mathjax = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static" / "mathjax"
 html_static_path = ["book.css", str(mathjax / "tex-svg.js")]
 html_css_files = ["book.css"]

@@ -1,4 +1,4 @@
-"""What is shipped: the wheel holds every file, and works in an empty environment."""
+"""The wheel contains every file and works in an empty environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the paper map names exists; `tests/docs` runs what the book shows."""
+"""Every name and every test file of the paper map exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The errata and the nomenclature cannot rot; `tests/docs` runs the code that is shown."""
+"""Errata and nomenclature agree with the code; `tests/docs` runs the code of the pages."""
 
 from __future__ import annotations
 

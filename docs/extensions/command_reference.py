@@ -1,4 +1,4 @@
-"""The reference of the command line, from the commands themselves."""
+"""Make the reference of the command line from the commands themselves."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hushmeter.cli import app
 
 
 def describe_commands(page: str = "") -> str:  # noqa: ARG001
-    """Markdown: a section per command with its words, example and parameters."""
+    """Return Markdown with a section per command: its description, example and parameters."""
     return "\n".join(line for name, command in walk_commands() for line in section(name, command))
 
 
 def walk_commands() -> Iterator[tuple[str, Any]]:
-    """Every command with its full name; `fleet run` where a group holds commands."""
+    """Yield every command with its full name, such as `ledger show`."""
     yield from _walk("", typer.main.get_command(app))
 
 
@@ -31,7 +31,7 @@ def _walk(name: str, command: Any) -> Iterator[tuple[str, Any]]:
 
 
 def section(name: str, command: Any) -> Iterator[str]:
-    """One command as lines of Markdown."""
+    """Yield the lines of the section of one command."""
     text, examples = split_help(command.help or "")
     yield from (f"## {name}", "", *text, "")
     if examples:
@@ -41,7 +41,7 @@ def section(name: str, command: Any) -> Iterator[str]:
 
 
 def split_help(text: str) -> tuple[list[str], list[str]]:
-    """The words and the examples of a docstring, one line per paragraph."""
+    """Split a help text into its description and its examples, one line per paragraph."""
     paragraphs = [" ".join(part.split()) for part in re.split(r"\n\s*\n|\f", text.strip())]
     words: list[str] = []
     examples: list[str] = []

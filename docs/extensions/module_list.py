@@ -1,4 +1,4 @@
-"""One line per module, from the first line of its docstring."""
+"""Make the list of modules from the first lines of their docstrings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "hushmeter"
 
 
 def describe_modules(page: str = "") -> str:  # noqa: ARG001
-    """Markdown: a table per package, the modules beside the packages first."""
+    """Return Markdown with a table per package, the modules beside the packages first."""
     return "\n".join(line for package in _packages() for line in _table(package))
 
 

@@ -1,4 +1,4 @@
-"""`python docs/extensions/offline_check.py FOLDER`: no built page may load anything from afar."""
+"""`python docs/extensions/offline_check.py FOLDER`: fail if a page loads from another host."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STYLE = re.compile(r"@import\s+[\"']?(?:https?:)?//\S+|url\(\s*[\"']?(?:https?:)
 
 
 class _Loads(HTMLParser):
-    """Collects what a browser would fetch from another host to show the page."""
+    """Collect what a browser would load from another host to show the page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class _Loads(HTMLParser):
 
 
 def remote_loads(folder: Path) -> Iterator[str]:
-    """Page (or style sheet) and what it would fetch, one line each."""
+    """Yield one line for each remote load: the page or style sheet, and what it loads."""
     for page in sorted(folder.rglob("*.html")):
         parser = _Loads()
         parser.feed(page.read_text(encoding="utf-8"))
@@ -58,4 +58,4 @@ def remote_loads(folder: Path) -> Iterator[str]:
 if __name__ == "__main__":
     loads = list(remote_loads(Path(sys.argv[1])))
     if loads:
-        sys.exit("pages load from elsewhere:\n" + "\n".join(loads))
+        sys.exit("these pages load from other hosts:\n" + "\n".join(loads))

@@ -1,4 +1,4 @@
-"""The public names: a table of all, and whatever the page does not describe by hand."""
+"""Make the table of public names, and describe those that the page does not describe itself."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import hushmeter
 
 
 def list_names(page: str) -> str:  # noqa: ARG001
-    """An autosummary of every class, function and registry of `hushmeter.__all__`."""
+    """Return a table of every class, function and registry of `hushmeter.__all__`."""
     names = "\n".join(f"   {name}" for name in describable())
     return f"```{{eval-rst}}\n.. currentmodule:: hushmeter\n\n.. autosummary::\n\n{names}\n```"
 
 
 def describe_rest(page: str) -> str:
-    """A section with the names that no directive of the page describes."""
+    """Return a section for the names that no directive of the page describes."""
     known = set(re.findall(r"^\.\. auto\w+:: (\w+)$", page, flags=re.MULTILINE))
     rest = [name for name in describable() if name not in known]
     if not rest:
@@ -26,7 +26,7 @@ def describe_rest(page: str) -> str:
 
 
 def describable() -> list[str]:
-    """Public names that are no modules, in the order of `__all__`."""
+    """Return the public names that are not modules, in the order of `__all__`."""
     names = hushmeter.__all__
     return [name for name in names if not inspect.ismodule(getattr(hushmeter, name))]
 

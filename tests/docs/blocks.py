@@ -1,14 +1,14 @@
-"""What a Markdown page asks a reader to run, block by block.
+"""Find the blocks of code in a Markdown page.
 
-A comment right above a block tells how it is run:
+A comment directly above a block says how it is run:
 
 | comment | meaning |
 |---|---|
-| `<!-- file: study.toml -->` | the block is the text of this file |
-| `<!-- skip: reason -->` | not run, for this reason |
-| `<!-- needs: data, java -->` | run where the real data, a program or a module is there |
-| `<!-- background: URL -->` | the command goes on until the page ends; URL answers first |
-| `<!-- prepare … -->` | Python that makes the files a reader would have; not shown |
+| `<!-- file: study.toml -->` | the block is the content of this file |
+| `<!-- skip: reason -->` | the block is not run, for this reason |
+| `<!-- needs: data, java -->` | the block needs the real data, a program or a module |
+| `<!-- background: URL -->` | the command runs until the page ends; the test waits for URL |
+| `<!-- prepare … -->` | hidden Python code that makes the files a reader would have |
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NESTED = {"admonition", "dropdown", "important", "note", "tip", "warning"}
 
 @dataclass(frozen=True)
 class Block:
-    """One block of code, with the comments above it."""
+    """One block of code with the comments above it."""
 
     page: str
     line: int
@@ -42,17 +42,17 @@ class Block:
 
     @property
     def place(self) -> str:
-        """Where a reader finds it."""
+        """Page and line, for messages."""
         return f"{self.page}:{self.line}"
 
 
 def read_blocks(path: Path) -> list[Block]:
-    """Every block of a page, in order."""
+    """Return every block of a page, in order."""
     return list(parse_blocks(path.read_text(encoding="utf-8"), path.name))
 
 
 def parse_blocks(text: str, page: str, first_line: int = 1) -> Iterator[Block]:
-    """Fences, indented code and hidden preparations; boxes are looked into."""
+    """Yield fenced, indented and hidden blocks, also those inside notes and warnings."""
     notes: dict[str, str] = {}
     for token in MarkdownIt("commonmark").enable("table").parse(text):
         line = first_line + (token.map[0] if token.map else 0)
@@ -78,7 +78,7 @@ def parse_blocks(text: str, page: str, first_line: int = 1) -> Iterator[Block]:
 
 
 def load_extension(name: str) -> Any:
-    """A module of `docs/extensions`, as Sphinx imports it."""
+    """Import a module of `docs/extensions`, as Sphinx does."""
     path = ROOT / "docs" / "extensions" / f"{name}.py"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
@@ -89,5 +89,5 @@ def load_extension(name: str) -> Any:
 
 
 def pages() -> list[Path]:
-    """The pages a reader sees: the README, how to contribute, and the book."""
+    """Return the README, CONTRIBUTING.md and all pages of docs/."""
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -1,4 +1,4 @@
-"""Runs the blocks of a page as a reader would, in one folder and one Python session."""
+"""Run the blocks of a page as a reader would, in one folder and one Python session."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHELL = set("|&;<>$`*?~")
 
 
 class PageError(AssertionError):
-    """A block does not do what its page says."""
+    """A block does not do what its page shows."""
 
 
 @dataclass(frozen=True)
@@ -42,33 +42,33 @@ class Command:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command printed, and its exit code."""
+    """Output and exit code of a command."""
 
     output: str
     code: int
 
 
 def real_data() -> Path:
-    """Where the real data sets lie, if they do."""
+    """Folder of the real data sets, which may not exist."""
     default = Path(__file__).resolve().parents[3] / "shared" / "data"
     return Path(os.environ.get("HUSHMETER_DATA", default))
 
 
 def is_missing(need: str) -> bool:
-    """`data`, a program on the path, or a module that can be imported."""
+    """Return True if the machine lacks `data`, or a program or module of this name."""
     if need == "data":
         return not real_data().is_dir()
     return shutil.which(need) is None and importlib.util.find_spec(need) is None
 
 
 def missing_needs(block: Block) -> list[str]:
-    """What the block needs and this machine lacks."""
+    """Return what the block needs and the machine lacks."""
     needs = [need.strip() for need in block.notes.get("needs", "").split(",")]
     return [need for need in needs if need and is_missing(need)]
 
 
 def split_commands(text: str) -> list[Command]:
-    """Lines that start with `$ ` and the output below each; a backslash joins lines."""
+    """Return the lines that start with `$ `, each with its output; a backslash joins lines."""
     commands: list[Command] = []
     lines = iter(text.splitlines())
     for line in lines:
@@ -85,7 +85,7 @@ def split_commands(text: str) -> list[Command]:
 
 
 def split_script(text: str) -> list[Command]:
-    """Lines of a shell block without their comments."""
+    """Return the lines of a shell block without comments."""
     joined = text.replace("\\\n", " ")
     return [
         Command(line.strip(), "")
@@ -95,7 +95,7 @@ def split_script(text: str) -> list[Command]:
 
 
 def matches(shown: str, printed: str) -> bool:
-    """Word by word; `...` stands for any words, a number may be one off in its last place."""
+    """Compare word by word; `...` matches any words, the last place of a number may differ by 1."""
     want, got = shown.split(), printed.split()
     i = j = 0
     star, mark = -1, 0
@@ -114,7 +114,7 @@ def matches(shown: str, printed: str) -> bool:
 
 
 def same_word(want: str, got: str) -> bool:
-    """Equal but for the last place of their numbers, or for what `...` stands for."""
+    """Return True if two words are equal up to the last place of numbers and up to `...`."""
     if want == got or (RULE.match(want) and RULE.match(got)):
         return True
     if "..." in want:
@@ -125,7 +125,7 @@ def same_word(want: str, got: str) -> bool:
 
 
 def near(want: str, got: str) -> bool:
-    """Within one unit of the last place shown; whole numbers must be equal."""
+    """Return True within one unit of the last place; whole numbers must be equal."""
     if "." not in want and "e" not in want:
         return want == got
     mantissa, _, exponent = want.partition("e")
@@ -135,10 +135,10 @@ def near(want: str, got: str) -> bool:
 
 
 class Page:
-    """One session: a namespace, the current folder, and what still runs in the background."""
+    """One session: a namespace, the current folder, and programs in the background."""
 
     def __init__(self) -> None:
-        # A module of its own, so that what the page defines can be pickled.
+        # A separate module, so that classes of the page can be pickled.
         self.module = types.ModuleType("page")
         self.names: dict[str, Any] = self.module.__dict__
         self.printed = ""
@@ -146,7 +146,7 @@ class Page:
         self._running: list[subprocess.Popen[bytes]] = []
 
     def run(self, blocks: Sequence[Block]) -> None:
-        """Run every block that is not left out; the first that fails ends the page."""
+        """Run all blocks except those that are left out; stop at the first failure."""
         sys.modules[self.module.__name__] = self.module
         try:
             for block in blocks:
@@ -185,7 +185,7 @@ class Page:
 
     def _python(self, block: Block) -> None:
         out = io.StringIO()
-        # Empty lines keep the page's own line numbers in a traceback.
+        # Empty lines keep the line numbers of the page in a traceback.
         code = compile("\n" * block.line + block.text, block.page, "exec")
         with contextlib.redirect_stdout(out):
             exec(code, self.names)
@@ -238,7 +238,7 @@ def compare(what: str, shown: str, printed: str) -> None:
 
 
 def environment() -> dict[str, str]:
-    """A plain terminal of known width, with the programs of this Python on its path."""
+    """Environment of a plain terminal of known width that finds the programs of this Python."""
     scripts = str(Path(sys.executable).parent)
     path = os.pathsep.join([scripts, os.environ.get("PATH", "")])
     plain = {"COLUMNS": WIDTH, "NO_COLOR": "1", "TERM": "dumb", "HUSHMETER_DATA": str(real_data())}
@@ -246,7 +246,7 @@ def environment() -> dict[str, str]:
 
 
 def run_command(line: str) -> Outcome:
-    """A plain hushmeter command in this process, anything else in a shell."""
+    """Run a plain hushmeter command in this process, and anything else in a shell."""
     words = shlex.split(line, comments=True)
     if words[:1] == ["cd"]:
         os.chdir(words[1])
@@ -258,7 +258,7 @@ def run_command(line: str) -> Outcome:
 
 
 def run_here(words: Sequence[str]) -> Outcome:
-    """`main()` as the installed program calls it, without paying for a new process."""
+    """Call `main()` as the installed program does, without the cost of a new process."""
     from hushmeter.cli import main
 
     out, before = io.StringIO(), sys.argv

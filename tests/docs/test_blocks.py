@@ -1,4 +1,4 @@
-"""The runner of the book can fail: what it finds wrong, and what it lets pass."""
+"""The runner of the pages finds faults and accepts correct pages."""
 
 from __future__ import annotations
 

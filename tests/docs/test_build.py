@@ -1,4 +1,4 @@
-"""The built book: no warning, and nothing loaded from afar."""
+"""The documentation builds without a warning and loads nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_remote_fonts_in_style_sheets_are_found(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_book_builds_without_a_warning(tmp_path):
+def test_the_documentation_builds_without_a_warning(tmp_path):
     if importlib.util.find_spec("sphinx") is None or importlib.util.find_spec("furo") is None:
         pytest.skip("the extra docs is not installed")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]

@@ -1,4 +1,4 @@
-"""The parts of the book that are made from the code name all of it."""
+"""The generated parts of the documentation are complete."""
 
 from __future__ import annotations
 

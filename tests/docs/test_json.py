@@ -1,4 +1,4 @@
-"""The page about JSON names every key that the commands print, and no other."""
+"""The page about JSON describes exactly the keys that the commands print."""
 
 from __future__ import annotations
 

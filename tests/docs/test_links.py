@@ -1,4 +1,4 @@
-"""Every link of the README and the book leads somewhere."""
+"""Every link of the README and of docs/ has a target."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from markdown_it.token import Token
 
 from tests.docs.blocks import ROOT, load_extension, pages
 
-PAGES = [*pages(), ROOT / "SECURITY.md", ROOT / "CHANGELOG.md"]
+OTHERS = ("CHANGELOG.md", "CODE_OF_CONDUCT.md", "SECURITY.md")
+PAGES = [*pages(), *(ROOT / name for name in OTHERS)]
 GENERATED = {"cli.md": "command_reference", "architecture.md": "module_list"}
 MAKERS = {"command_reference": "describe_commands", "module_list": "describe_modules"}
 

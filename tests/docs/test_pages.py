@@ -1,4 +1,4 @@
-"""Every block of the README and the book is run, and prints what the page shows."""
+"""Every block of the README and of docs/ runs and prints what the page shows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEFT_OUT = [block for blocks in PAGES.values() for block in blocks if "skip" in 
 IN_NEED = [block for blocks in PAGES.values() for block in blocks if "needs" in block.notes]
 
 
-# The commands of json.md are run, and looked into, by test_json.py.
+# test_json.py runs the commands of json.md and checks their keys.
 @pytest.mark.parametrize("name", [n for n, blocks in PAGES.items() if blocks and n != "json.md"])
 def test_the_page_does_what_it_says(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -35,5 +35,5 @@ def test_a_block_that_needs_something_was_run(block: Block):
     assert block.notes["needs"]
 
 
-def test_readme_and_book_are_there():
+def test_readme_and_pages_are_found():
     assert {"README.md", "index.md", "household.md", "cli.md"} <= set(PAGES)
