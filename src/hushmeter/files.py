@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import math
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -95,3 +98,32 @@ def _utc(times: Any) -> Any:
         except pa.ArrowInvalid:
             continue
     return times.cast(pa.timestamp("ns", tz="UTC"))
+
+
+def json_text(value: Any) -> str:
+    """Return a value as one JSON document with indents.
+
+    Parameters
+    ----------
+    value : object
+        Dataclasses become objects; NaN and infinity become null; other types become text.
+
+    Returns
+    -------
+    str
+        The document, with a line break at its end.
+    """
+    return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON types; dataclasses become objects, NaN and infinity become None."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

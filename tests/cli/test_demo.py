@@ -38,9 +38,9 @@ def test_the_page_is_the_report_with_the_household_first(demo, page):
     assert titles[:2] == ["For the household", "For the analyst"]
     parts = [text for level, text in page.headings if level == 3]
     assert "2 h of “evening”, as metered" in parts
-    assert "2 h of “evening”, released at ε = 1 a reading" in parts
+    assert "2 h of “evening”, released at ε = 1 for one reading" in parts
     assert "To hide the kettle" in parts
-    assert "Right about the kettle in" in page.prose
+    assert "right about the kettle in" in page.prose
     assert "A simulation, not to be published." in page.prose
     assert any(caption.startswith("One jump of “evening”") for caption in page.tables)
     said = done.stdout.split("The page: ")[1].splitlines()
@@ -54,19 +54,26 @@ def test_what_is_printed_is_what_the_sweep_found(demo, page):
     folder, done = demo
     table = pd.read_parquet(folder / "sweep" / "results.parquet")
     assert sorted(table.epsilon.unique(), reverse=True) == list(EPSILONS)
-    assert table.attacker.nunique() == 11
+    # Nine attackers and one baseline, none of which knows the first state.
+    assert table.attacker.nunique() == 10
+    assert "the best of 9 attackers" in done.stdout
+    assert "the best of 9 attackers" in page.prose
+    assert table.hold_floor.isna().all()
     assert "error" not in table
-    seeing = table[~table.attacker.isin(["everything off", "as at the first reading"])]
+    seeing = table[~table.attacker.isin(["everything off"])]
     best = seeing.groupby(["epsilon", "attacker"])["alpha kettle"].mean().groupby("epsilon").max()
-    row = next(r for r in page.table("“evening”: right in") if r[0] == "kettle")
-    assert row[3:7] == [out_of_100(best[epsilon]) for epsilon in EPSILONS]
+    row = next(r for r in page.table("“evening”: in how many out of 100") if r[0] == "kettle")
+    habits = json.loads((folder / "guess.json").read_text())["alpha"]["kettle"]
+    metered = json.loads((folder / "metered.json").read_text())
+    (kettle,) = (a for a in metered["score"]["per_appliance"] if a["name"] == "kettle")
+    guess = max(habits, kettle["floor"])
+    assert row[1] == out_of_100(guess)
+    assert row[2] == out_of_100(max(guess, metered["best"]["kettle"]))
+    assert metered["best"]["kettle"] >= kettle["alpha"]
+    # One meaning everywhere: the better of a guess without data and the best attacker.
+    assert row[3:7] == [out_of_100(max(guess, best[epsilon])) for epsilon in EPSILONS]
     printed = next(line for line in done.stdout.splitlines() if line.strip().startswith("kettle"))
     assert printed.split()[3:] == [word.replace("over ", ">") for word in row[3:7]]
-    guess = json.loads((folder / "guess.json").read_text())["alpha"]["kettle"]
-    metered = json.loads((folder / "metered.json").read_text())["score"]["per_appliance"]
-    (kettle,) = (a for a in metered if a["name"] == "kettle")
-    assert row[1] == out_of_100(max(guess, kettle["floor"], kettle["hold_floor"]))
-    assert row[2] == out_of_100(kettle["alpha"])
 
 
 def test_its_files_go_on_to_the_next_commands(demo, tmp_path):
@@ -126,7 +133,7 @@ def test_the_same_seed_gives_the_same_bytes_and_the_page_opens(demo, tmp_path):
         check=True,
     )
     answer = json.loads(done.stdout)
-    assert len(answer["attackers"]) == 11 * 4
+    assert len(answer["attackers"]) == 10 * 4
     assert answer["advice"]["goal"]["appliance"] == "kettle"
     assert answer["files"][0] == str(tmp_path / "two" / "index.html")
     there = {str(path) for path in (tmp_path / "two").rglob("*") if path.is_file()}
@@ -140,7 +147,7 @@ def test_the_same_seed_gives_the_same_bytes_and_the_page_opens(demo, tmp_path):
 def test_a_whole_day(tmp_path):
     done = run("demo", "-o", tmp_path / "demo")
     page = check_page((tmp_path / "demo" / "index.html").read_text(encoding="utf-8"))
-    row = next(r for r in page.table("“evening”: right in") if r[0] == "car charger")
+    row = next(r for r in page.table("“evening”: in how many out of 100") if r[0] == "car charger")
     assert row[-1] != "–"
     assert "A day of “evening”, as metered" in page.prose
     assert "car charger" in done.stdout

@@ -15,7 +15,7 @@ def test_a_page_of_a_reproduced_figure(tmp_path):
     assert "For the reader of the paper" in done.stdout
     assert "Left out: a battery (hushmeter battery FILE" in done.stdout
     assert f"The page: {page}" in done.stdout
-    assert check_page(page.read_text(encoding="utf-8")).table("Item by item")[1][0] == "Fig. 2"
+    assert check_page(page.read_text(encoding="utf-8")).table("All items")[1][0] == "Fig. 2"
     again = run("report", tmp_path / "figures", "-o", page, expect=1)
     assert "exists; add --force" in again.stderr
     forced = run("report", tmp_path / "figures", "-o", page, "--force", "--json")
@@ -31,7 +31,7 @@ def test_bad_input_is_one_sentence(tmp_path):
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "fig3.txt").write_text("nothing")
     for folder, code, message in (
-        ("none", 1, "is neither a folder nor a file"),
+        ("none", 1, "does not exist: name a folder or a file"),
         ("empty", 1, "there are no results in"),
         ("broken", 1, "fig3.txt is no caption of `hushmeter reproduce`"),
     ):

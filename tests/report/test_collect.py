@@ -55,7 +55,7 @@ def test_captions_and_answers_are_recognised_by_what_they_hold(tmp_path):
     (tmp_path / "notes.txt").write_text("nothing of ours")
     (tmp_path / "other.json").write_text("[1, 2]")
     (tmp_path / "b.json").write_text('{"schema": "hushmeter-battery-1"}')
-    (tmp_path / "r.json").write_text('{"schema": "hushmeter-receipt-1"}')
+    (tmp_path / "r.json").write_text('{"schema": "hushmeter-receipt-2"}')
     found = collect_results([tmp_path])
     (item,) = found.items
     assert str(item.words) == CAPTION
@@ -92,17 +92,17 @@ def damage(folder, kind):
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        ("torn", "results.parquet cannot be read: .*run the sweep again"),
-        ("foreign", "is no result of a sweep: it has no column 'home'"),
+        ("torn", "results.parquet cannot be read .*run the sweep again"),
+        ("foreign", "is not the result of a sweep: it has no column 'home'"),
         ("failed", "every cell of .* failed: ValueError: no"),
         ("no manifest", "has no manifest.json beside it"),
-        ("bad manifest", "manifest.json is not JSON"),
+        ("bad manifest", "manifest.json is not a JSON file"),
         ("short manifest", "manifest.json is damaged or incomplete"),
-        ("unfinished", "is not finished; go on with --resume"),
-        ("later", "is a hushmeter-battery-7, which this version does not know"),
+        ("unfinished", "is not finished: continue it with --resume"),
+        ("later", "has the schema hushmeter-battery-7, which this version does not know"),
         ("no caption", "fig5.txt is no caption of `hushmeter reproduce`; make it again"),
         ("no letters", "fig5.txt is no caption of `hushmeter reproduce`; make it again"),
-        ("not json", "b.json is not JSON; write it again"),
+        ("not json", "b.json is not a JSON file: write it again"),
     ],
 )
 def test_damage_is_told_in_one_sentence(folder, kind, message):
@@ -115,7 +115,7 @@ def test_damage_is_told_in_one_sentence(folder, kind, message):
 def test_nothing_at_all(tmp_path):
     with pytest.raises(DataError, match="there are no results in"):
         collect_results([tmp_path])
-    with pytest.raises(DataError, match="is neither a folder nor a file"):
+    with pytest.raises(DataError, match="does not exist: name a folder or a file"):
         collect_results([tmp_path / "none"])
 
 

@@ -37,7 +37,9 @@ def folder(home, tmp_path_factory):
     (base / "study.toml").write_text(study.replace('"small"', f"'''{TAG}'''"), encoding="utf-8")
     home.save(base / "home.toml")
     run_study(base / "study.toml", base / "results", jobs=1, resume=False)
-    made = release(hm.synth.trace(home, 300, seed=1), hm.Laplace(1.0, 2000.0), home=home, rng=1)
+    trace = hm.synth.trace(home, 300, seed=1)
+    unit = hm.resolve_unit(interval_s=trace.interval_s, home=home)
+    made = release(trace, hm.Laplace(1.0, 2000.0), unit, home=home, rng=1)
     (base / f"{QUOTE}.csv.receipt.json").write_text(made.receipt.to_json(), encoding="utf-8")
     save_answers(base, home)
     words = Caption("fig5", TAG, QUOTE, TAG, "differs", FORMULA)
@@ -74,9 +76,9 @@ def test_no_name_becomes_markup(folder, tmp_path):
 
 def test_every_name_is_read_as_it_is(folder, home, tmp_path):
     page = make_page([folder], tmp_path)
-    odds = page.table(f"“{home.name}”: right in")
+    odds = page.table(f"“{home.name}”: in how many out of 100")
     assert [row[0] for row in odds[1:]] == [TAG, QUOTE]
-    assert f"What the release promises ({QUOTE}.csv)" in [text for _, text in page.headings]
+    assert f"What the release protects ({QUOTE}.csv)" in [text for _, text in page.headings]
     assert f"To hide the {TAG}" in [text for _, text in page.headings]
     assert any(TAG in image["alt"] for image in page.images)
-    assert page.table("Fig. 5, the data") == [[TAG, "x"], [QUOTE, "1"]]
+    assert page.table("The data of Fig. 5") == [[TAG, "x"], [QUOTE, "1"]]

@@ -26,7 +26,6 @@ from hushmeter.cli.options import (
     takes_reader_options,
 )
 from hushmeter.cli.output import (
-    json_text,
     print_files,
     print_json,
     print_sentences,
@@ -230,7 +229,7 @@ def _answer(
 
 
 def _save(answer: dict[str, Any], path: Path, force: bool) -> str:
-    from hushmeter.files import write_text
+    from hushmeter.files import json_text, write_text
 
     write_text(path, json_text(answer), force=force)
     return str(path)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hushmeter.cli import demo_files as files
-from hushmeter.cli.demo_files import ATTACKERS, EPSILONS, HOME, READINGS_PER_DAY
 from hushmeter.cli.options import FORCE, JSON, OPEN, check_seed
 from hushmeter.cli.output import (
     print_json,
@@ -18,18 +16,15 @@ from hushmeter.cli.output import (
     short_out_of_100,
     show_activity,
 )
+from hushmeter.report.demo import ATTACKERS, EPSILONS, HOME, PAGE, READINGS_PER_DAY, WRITTEN
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from hushmeter.advice.planner import Advice
-    from hushmeter.releases.series import Release
-    from hushmeter.report.collect import Results
+    from hushmeter.report.demo import Demo
 
 
 def demo(
     readings: Annotated[
-        int, typer.Option(help="Readings of 6 s to attack; a day has 14400.")
+        int, typer.Option(help="Number of readings of 6 s to attack; a day has 14400.")
     ] = READINGS_PER_DAY,
     seed: Annotated[int, typer.Option(help="Seed of the synthetic day.")] = 1,
     show: Annotated[bool, OPEN] = False,
@@ -39,10 +34,10 @@ def demo(
     force: Annotated[bool, FORCE] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Release one day of a synthetic home at four ε, attack it, and tell it on a page.
+    """Release one day of a synthetic home at four ε, attack it, and describe it on a page.
 
-    The attackers learn from the day before. All that the page rests on is in the folder:
-    the study and its results, the readings, the home, a release with its receipt, pictures.
+    The attackers learn from the day before. The folder contains everything that the page uses:
+    the study and its results, the readings, the home, a release with its receipt, and pictures.
 
     Example: hushmeter demo -o demo-report --open
     """
@@ -50,86 +45,73 @@ def demo(
 
     from hushmeter.checks import whole
     from hushmeter.files import refuse_overwrite
-    from hushmeter.report.collect import collect_results
-    from hushmeter.report.page import write_report
-    from hushmeter.study.plan import read_study
+    from hushmeter.report.demo import make_demo
 
     whole("readings", readings)
     check_seed(seed)
-    page = output / "index.html"
-    for name in ("index.html", *files.WRITTEN):
+    for name in (PAGE, *WRITTEN):
         refuse_overwrite(output / name, force)
-    files.clear_sweep(output)
-    files.write_study(output, seed, readings)
-    with show_activity("making a day", quiet=json) as now:
-        case = read_study(output / "study.toml").cases[0]
-        files.write_inputs(case, output)
-        now(f"attacking the day at four ε with {len(ATTACKERS)} attackers")
-        files.sweep_day(output)
-        now("looking at the day as metered and as released")
-        released = files.look_at_day(case, seed, output)
-        now("searching for the cheapest way to hide the kettle")
-        advice = files.advise_household(case.home, case.test, output)
-        now("writing the page")
-        found = collect_results([output / name for name in files.FOR_THE_PAGE])
-        write_report(found, page, force=True)
+    with show_activity("starting", quiet=json) as note:
+        made = make_demo(output, readings=readings, seed=seed, note=note)
     if json:
-        _print_json(found, advice, page)
+        _print_json(made)
     else:
-        _print(found, released, advice, page)
+        _print(made)
     if show:
-        webbrowser.open(page.resolve().as_uri())
+        webbrowser.open(made.page.resolve().as_uri())
 
 
-def _print_json(found: Results, advice: Advice, page: Path) -> None:
-    table = found.sweeps[0].table
-    means = _means(table)
+def _print_json(made: Demo) -> None:
+    """Print the scores, the attacked days, the advice and the files as JSON."""
+    columns = ["alpha", "alpha_floor", "f1", "monthly_bill_error"]
+    table = made.results.sweeps[0].table
+    means = table.groupby(["attacker", "epsilon"], sort=False)[columns].mean()
     print_json(
         {
             "home": HOME,
             "attackers": means.reset_index().to_dict("records"),
-            "days": [day.content for day in found.days],
-            "advice": advice,
-            "files": [page, *(page.parent / name for name in files.WRITTEN)],
+            "days": [day.content for day in made.results.days],
+            "advice": made.advice,
+            "files": [made.page, *(made.page.parent / name for name in WRITTEN)],
         }
     )
 
 
-def _means(table: pd.DataFrame) -> pd.DataFrame:
-    columns = ["alpha", "alpha_floor", "f1", "monthly_bill_error"]
-    return table.groupby(["attacker", "epsilon"], sort=False)[columns].mean()
-
-
-def _print(found: Results, released: Release, advice: Advice, page: Path) -> None:
-    """Who is followed at which ε, what it costs, and where the page is."""
+def _print(made: Demo) -> None:
+    """Print how often each appliance is known at each ε, the cost, and where the page is."""
     from hushmeter.advice.sentences import explain
     from hushmeter.report.cost import mean_utility
-    from hushmeter.report.sights import look
+    from hushmeter.report.household import as_metered
+    from hushmeter.report.visibility import rate_appliances
 
-    sweep = found.sweeps[0]
-    metered = next(day.content["score"] for day in found.days if day.content["epsilon"] is None)
-    seen = {a["name"]: a["alpha"] for a in metered["per_appliance"]}
+    sweep = made.results.sweeps[0]
+    found = rate_appliances(sweep, HOME, "laplace", made.results.guesses)
+    metered = as_metered(found, made.results.days, HOME)
     rows = [
         (
             row.name,
             short_out_of_100(row.guess),
-            short_out_of_100(seen[row.name]),
-            *(short_out_of_100(row.sights[epsilon].right) for epsilon in EPSILONS),
+            short_out_of_100(metered[row.name]),
+            *(short_out_of_100(row.best[epsilon].right) for epsilon in EPSILONS),
         )
-        for row in look(sweep, HOME, "laplace", found.guesses)
+        for row in found
     ]
     costs = mean_utility(sweep.table, HOME, "laplace")
     bills = (f"{costs[epsilon].monthly_bill_error:.2f}" for epsilon in EPSILONS)
-    rows.append(("bill a month off by", "", "0", *bills))
-    head = ("right about the …", "no data", "metered", *(f"ε = {e:g}" for e in EPSILONS))
-    title = f"“{HOME}”: the best of {len(ATTACKERS)} attackers, right of 100 moments"
+    rows.append(("error of a month's bill", "", "0", *bills))
+    head = ("right about the …", "no data", "no noise", *(f"ε = {e:g}" for e in EPSILONS))
+    title = (
+        f"“{HOME}”: in how many out of 100 moments somebody is right about an appliance, with the "
+        f"best of {len(ATTACKERS)} attackers or with a guess without data, whichever is better."
+    )
     print_table(title, head, rows)
-    print_sentences(f"ε protects {released.private.sentence}.", explain(advice)[0])
-    typer.echo(_next(page))
+    unit = made.released.private.sentence
+    print_sentences(f"ε protects {unit}.", explain(made.advice)[0])
+    typer.echo(_next(made.page))
 
 
 def _next(page: Path) -> str:
-    """Where to look, and what to try with the files that are there now."""
+    """Return the path of the page and the commands to try with the files of the demo."""
     from importlib.util import find_spec
     from shutil import which
 

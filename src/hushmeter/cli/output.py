@@ -5,9 +5,6 @@ Bars go to standard error, appear on a terminal only, and disappear when the wor
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import math
 import shutil
 import sys
 import textwrap
@@ -39,12 +36,9 @@ def print_sentences(*sentences: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print one JSON document; NaN becomes null."""
+    from hushmeter.files import json_text
+
     typer.echo(json_text(value), nl=False)
-
-
-def json_text(value: Any) -> str:
-    """The text that `print_json` prints."""
-    return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def print_table(
@@ -160,16 +154,3 @@ def _bar(count: ProgressColumn, *, quiet: bool = False) -> Progress:
         transient=True,
         disable=quiet or not console.is_terminal,
     )
-
-
-def _plain(value: Any) -> Any:
-    """The value as JSON types; dataclasses become objects, NaN and infinity become None."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-    if isinstance(value, dict):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if isinstance(value, str | int | float | bool | None) else str(value)

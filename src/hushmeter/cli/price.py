@@ -24,7 +24,6 @@ from hushmeter.cli.options import (
     takes_reader_options,
 )
 from hushmeter.cli.output import (
-    json_text,
     print_files,
     print_json,
     print_sentences,
@@ -214,7 +213,7 @@ def _write(
     menu: Menu, variations: dict[str, Menu], answer: dict[str, Any], output: Path, force: bool
 ) -> list[str]:
     """Write the figure with its data, and the result as JSON beside it."""
-    from hushmeter.files import write_text
+    from hushmeter.files import json_text, write_text
     from hushmeter.plot.figure import figure_place, save_figure
     from hushmeter.plot.price import draw_menu
 

@@ -96,6 +96,9 @@ def _draw_floors(axes: Axes, table: pd.DataFrame, by: str, measure: str) -> None
             level = float(rows[measure].mean())
         else:
             continue
+        if np.isnan(level):
+            # Without the first state there is no baseline that it lasts.
+            continue
         axes.axhline(level, color=GREY, linestyle=dashes, linewidth=1.3, label=words)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -268,3 +269,43 @@ def _strip_legend(figure: Figure) -> None:
         ncols=4,
         frameon=False,
     )
+
+
+def draw_hours(hourly: FloatArray, released: Mapping[float, FloatArray]) -> Figure:
+    """Draw the hourly means of one day, true and released, with one panel for each ε.
+
+    Parameters
+    ----------
+    hourly : array
+        True hourly means. [W]
+    released : mapping of float to array
+        Released hourly means by ε. [W]
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    columns = min(2, len(released))
+    rows = -(-len(released) // columns)
+    figure = new_figure(10, 0.6 + 2.1 * rows)
+    panels = np.atleast_1d(figure.subplots(rows, columns, sharex=True)).ravel()
+    hours = np.arange(hourly.size)
+    for axes, (epsilon, curve) in zip(panels, released.items(), strict=False):
+        axes.bar(hours + 0.5, hourly / 1000, 0.96, color=GREY, alpha=0.45, label="true")
+        edges = np.append(curve, curve[-1]) / 1000
+        axes.step(np.append(hours, hours.size), edges, where="post", color=BLUE, label="released")
+        axes.axhline(0, color="#444444", linewidth=0.6)
+        axes.set_title(f"ε = {epsilon:.3g}", loc="left", fontsize=10)
+        axes.set_xlim(0, hours.size)
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=9, steps=[1, 2, 3, 4, 6, 10]))
+        axes.spines[["top", "right"]].set_visible(False)
+    for axes in panels[len(released) :]:
+        axes.set_visible(False)
+    figure.supxlabel("hour", fontsize=10)
+    figure.supylabel("mean of an hour [kW]", fontsize=10)
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=2, frameon=False
+    )
+    return figure

@@ -1,12 +1,24 @@
-"""For the analyst: attackers × ε, break points, what the noise costs, and what can be proved."""
+"""The section for the analyst: attackers × ε, break points, cost, bounds and accounting."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from hushmeter.errors import DataError
-from hushmeter.plot.accuracy import draw_sweep, mean_and_band
+from hushmeter.formatting import format_watts, out_of_100
+from hushmeter.home import Appliance
+from hushmeter.plot.accuracy import draw_bounds, draw_sweep, mean_and_band
+from hushmeter.privacy.accounting import (
+    DELTA,
+    SECONDS_PER_DAY,
+    ApplianceAccount,
+    Composition,
+    account,
+    compose,
+)
 from hushmeter.report.blocks import (
     Block,
     Cell,
@@ -14,18 +26,19 @@ from hushmeter.report.blocks import (
     Picture,
     Points,
     Section,
+    embed_figure,
     epsilon_cell,
     make_table,
     number,
+    shade,
     signed,
+    spread_out,
     text,
 )
-from hushmeter.report.collect import Results, SweepResult, reading
-from hushmeter.report.cost import tell_errors
+from hushmeter.report.collect import Results, Saved, SweepResult, reading
+from hushmeter.report.cost import study_mechanism, study_unit, tell_errors
 from hushmeter.report.household import unit_sentence
-from hushmeter.report.pictures import embed_figure
-from hushmeter.report.proofs import laplace_bounds, universal_and_account
-from hushmeter.report.sights import BLIND, epsilons_of
+from hushmeter.report.visibility import BLIND, epsilons_of
 from hushmeter.study.breakpoints import (
     LEAST_POINTS,
     BreakpointFit,
@@ -33,22 +46,45 @@ from hushmeter.study.breakpoints import (
     fit_breakpoints,
     rank_by_slope,
 )
+from hushmeter.theory.bound import Bound
+from hushmeter.theory.bounds import bound_curves
+from hushmeter.theory.universal import universal_limit
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from hushmeter.noise.mechanism import Mechanism
+    from hushmeter.study.plan import Case, Study
+
 LEAD = (
-    "Every attacker of the study against every ε, means over releases with 95 % intervals, beside "
-    "what a guess without data scores, what the theorems allow and what the noise costs."
+    "This part compares every attacker of the study at every ε: means over releases with 95 % "
+    "intervals, the score of a guess without data, the bounds of the theorems, and the cost of "
+    "the noise."
 )
 WITHOUT_STUDY = (
-    "Bounds, limits and accounting need the home and its readings: add the study’s TOML to the "
-    "results, `hushmeter report RESULTS study.toml`."
+    "Bounds, limits and accounting need the home and its readings. To get them, add the TOML file "
+    "of the study: `hushmeter report RESULTS study.toml`."
 )
+
+
+POINTS = 120
+"""Points of a curve of bounds."""
+MOST_RUNS = 6
+"""Largest number of values of ε in the table of runs."""
 
 
 def tell_analyst(results: Results) -> Section | None:
-    """The section, or None without a sweep."""
+    """Write the section.
+
+    Parameters
+    ----------
+    results : Results
+
+    Returns
+    -------
+    Section or None
+        None if there is no sweep.
+    """
     blocks: list[Block] = []
     for sweep in results.sweeps:
         with reading(sweep.folder / "manifest.json"):
@@ -58,6 +94,7 @@ def tell_analyst(results: Results) -> Section | None:
 
 
 def _tell_home(sweep: SweepResult, home: str, results: Results) -> list[Block]:
+    """Describe one home of a sweep."""
     part = sweep.table[sweep.table["home"] == home]
     case = sweep.case(home)
     unit = unit_sentence(sweep.manifest, case)
@@ -75,37 +112,39 @@ def _tell_home(sweep: SweepResult, home: str, results: Results) -> list[Block]:
     if case is None or sweep.study is None:
         return [*blocks, text(WITHOUT_STUDY, role="small")]
     if "laplace" in sweep.study.mechanisms:
-        blocks += laplace_bounds(sweep.study, case)
+        blocks += _laplace_bounds(sweep.study, case)
     for mechanism in sweep.study.mechanisms:
-        blocks += universal_and_account(sweep.study, case, mechanism, results.receipts)
+        blocks += _universal_and_account(sweep.study, case, mechanism, results.receipts)
     checked = case.home.check(case.test).sentences
     return [
         *blocks,
-        text(f"The paper’s assumptions, checked on “{home}”:"),
+        text(f"The assumptions of the paper, checked on “{home}”:"),
         Points(tuple(checked)),
     ]
 
 
 def _failures(sweep: SweepResult) -> str:
+    """Return a sentence about the cells of a sweep that failed."""
     total = len(sweep.failed) + len(sweep.table)
     first = sweep.failed[0].rstrip(".")
-    return f"{len(sweep.failed)} of {total} cells failed and are left out; the first: {first}."
+    failed = "cell failed and is" if len(sweep.failed) == 1 else "cells failed and are"
+    return f"{len(sweep.failed)} of {total} {failed} left out. The first error: {first}."
 
 
 def _attackers(
     part: pd.DataFrame, home: str, mechanism: str, floors: dict[str, str]
 ) -> list[Block]:
-    """Figure and table of one home under one mechanism, and the break points."""
-    # The figure knows floors by the names of their attackers.
+    """Draw and tabulate one home under one mechanism, and fit the break points."""
+    # The figure recognises floors by the names of their attackers, not by their labels.
     drawn = part.assign(attacker=part["attacker"].replace(floors))
-    figure = draw_sweep(drawn, f"“{home}”, {mechanism} noise: means and 95 % bands over releases")
+    figure = draw_sweep(drawn, f"“{home}”, {mechanism} noise: means over releases with 95 % bands")
     names = ", ".join(map(str, part["attacker"].unique()))
     return [
         Picture(
             embed_figure(figure),
             f"Accuracy α and macro F1 against ln(1/ε) on {home} for {names}.",
-            f"Accuracy α and macro F1 against ln(1/ε), “{home}”, {mechanism} noise. Grey: what a "
-            "guess without data scores.",
+            f"Accuracy α and macro F1 against ln(1/ε), “{home}”, {mechanism} noise. The grey "
+            "lines are the scores of guesses without data.",
         ),
         _score_table(part, home, mechanism),
         *_breakpoints(part, home, mechanism),
@@ -113,26 +152,30 @@ def _attackers(
 
 
 def _score_table(part: pd.DataFrame, home: str, mechanism: str) -> Block:
+    """Return the table of attackers × ε, with the floors below."""
     epsilons = epsilons_of(part)
     rows: list[list[str | Cell]] = []
     for attacker in part["attacker"].unique():
         own = part[part["attacker"] == attacker]
         cells = {e: _score_cell(own[own["epsilon"] == e]) for e in epsilons}
         rows.append([str(attacker), *cells.values()])
-    floors = (("everything off", "alpha_floor"), ("as at the first reading", "hold_floor"))
+    labels = {"everything off": "alpha_floor", "as at the first reading": "hold_floor"}
+    # A study in which nobody knows the first state has no floor that needs it.
+    floors = [(label, column) for label, column in labels.items() if part[column].notna().any()]
     for label, column in floors:
         value = f"{float(part[column].mean()):.3f}"
         rows.append([f"floor: {label}", *(Cell(value) for _ in epsilons)])
     seeds = part["seed"].nunique()
     caption = (
-        f"“{home}”, {mechanism}: accuracy α with half its 95 % interval over {seeds} releases; "
-        "below, macro F1."
+        f"“{home}”, {mechanism} noise: accuracy α ± half of its 95 % interval over {seeds} "
+        f"release{'' if seeds == 1 else 's'}, and macro F1 below it."
     )
     quiet = range(len(rows) - len(floors), len(rows))
     return make_table(caption, ["attacker", *map(epsilon_cell, epsilons)], rows, list(quiet))
 
 
 def _score_cell(own: pd.DataFrame) -> Cell:
+    """Return the mean accuracy of one attacker at one ε with its interval and F1."""
     if own.empty:
         return Cell("–")
     half, f1 = float(mean_and_band(own, "alpha")[2][0]), float(own["f1"].mean())
@@ -141,13 +184,13 @@ def _score_cell(own: pd.DataFrame) -> Cell:
 
 
 def _breakpoints(part: pd.DataFrame, home: str, mechanism: str) -> list[Block]:
-    """Piecewise-linear fits against ln(1/ε), flattest attacker first."""
+    """Fit piecewise-linear functions of ln(1/ε), flattest attacker first."""
     epsilons = epsilons_of(part)
     if len(epsilons) < LEAST_POINTS:
         return [
             text(
-                f"Break points need at least {LEAST_POINTS} values of ε; this sweep has "
-                f"{len(epsilons)}.",
+                f"Break points can be fitted to at least {LEAST_POINTS} values of ε. This sweep "
+                f"has {len(epsilons)}.",
                 role="small",
             )
         ]
@@ -163,15 +206,17 @@ def _breakpoints(part: pd.DataFrame, home: str, mechanism: str) -> list[Block]:
             continue
     rows = [_fit_row(name, fits[name]) for name in rank_by_slope(fits)]
     caption = (
-        f"“{home}”, {mechanism}: continuous piecewise-linear fit of α against ln(1/ε), with 95 % "
-        "bootstrap intervals, from robust to fragile. The last column: which fit the information "
-        "criterion (BIC) prefers. Attackers that do not depend on ε are left out."
+        f"“{home}”, {mechanism} noise: continuous piecewise-linear fit of α against ln(1/ε), "
+        "with 95 % bootstrap intervals, from the least to the most sensitive attacker. The last "
+        "column names the fit that the information criterion (BIC) prefers. Attackers that do "
+        "not depend on ε are left out."
     )
     head = ("attacker", "break points in ln(1/ε)", "slopes", "steepest slope", "better fit")
     return [make_table(caption, head, rows)] if rows else []
 
 
 def _fit_row(name: str, fit: BreakpointFit) -> list[str | Cell]:
+    """Return one row of the table of break points."""
     steep = fit.steepest
     return [
         name,
@@ -183,5 +228,139 @@ def _fit_row(name: str, fit: BreakpointFit) -> list[str | Cell]:
 
 
 def _interval(found: Interval) -> str:
+    """Format a value with its interval."""
     word = f"{found.value:.2f} ({found.low:.2f} … {found.high:.2f})"
     return word.replace("-", "−")
+
+
+def _laplace_bounds(study: Study, case: Case) -> list[Block]:
+    """Draw and tabulate Theorems 3 and 4 for this home, with one switch at a time."""
+    epsilons = sorted(study.epsilons, reverse=True)
+    width = study_unit(study, case).l1
+    low, high = min(epsilons) / 2, max(epsilons) * 2
+    grid = np.geomspace(high, low, POINTS)
+    drawn = bound_curves(case.home, grid, sensitivity=width)
+    found = bound_curves(case.home, epsilons, sensitivity=width)
+    figure = draw_bounds(drawn, f"One jump of “{case.name}”, one switch at a time, λ = Δf/ε")
+    rows = [
+        (
+            f"{epsilon:.3g}",
+            format_watts(found.scale[i]),
+            f"{_bound(found.printed.lower, i)} … {_bound(found.printed.upper, i)}",
+            f"{_bound(found.corrected.lower, i)} … {_bound(found.corrected.upper, i)}",
+            f"{found.exact[i]:.3f}",
+            f"{found.limit[i]:.3f}",
+        )
+        for i, epsilon in enumerate(epsilons)
+    ]
+    caption = (
+        f"One jump of “{case.name}”, Δf = {width:g} W: expected accuracy of the paper’s relaxed "
+        "attacker, its bounds (in brackets where they are vacuous), and the limit of any "
+        f"attacker. The guess “nothing switched” scores {found.floor:.3f}."
+    )
+    head = (
+        Cell("ε", note="one reading"),
+        "λ",
+        "printed bounds",
+        "corrected bounds",
+        "exact",
+        "any attacker",
+    )
+    alt = f"Bounds, exact accuracy and universal limit against ln(1/ε) for {case.name}."
+    legend = (
+        "Theorems 3 and 4 as printed and corrected, the exact curve and the limit of any attacker."
+    )
+    return [
+        Picture(embed_figure(figure), alt, legend, narrow=True),
+        make_table(caption, head, rows),
+    ]
+
+
+def _universal_and_account(
+    study: Study, case: Case, mechanism: str, receipts: list[Saved]
+) -> list[Block]:
+    """Tabulate the best possible attacker: from one reading at every ε, from a run and a day."""
+    epsilons = sorted(study.epsilons, reverse=True)
+    noises = {e: study_mechanism(study, case, mechanism, e) for e in epsilons}
+    limits = {e: universal_limit(case.home, noise) for e, noise in noises.items()}
+    rows: list[list[str | Cell]] = [
+        [name, *(Cell(out_of_100(limits[e][i]), shade(2 * limits[e][i] - 1)) for e in epsilons)]
+        for i, name in enumerate(case.home.names)
+    ]
+    caption = (
+        f"“{case.name}”, {mechanism} noise: how many times out of 100 the best possible attacker "
+        "names the state of an appliance correctly from one reading, if on and off are equally "
+        "likely. A coin is correct 50 times out of 100."
+    )
+    blocks: list[Block] = [make_table(caption, ["appliance", *map(epsilon_cell, epsilons)], rows)]
+    return [*blocks, _composed_table(case, mechanism, noises, receipts)]
+
+
+def _composed_table(
+    case: Case, mechanism: str, noises: dict[float, Mechanism], receipts: list[Saved]
+) -> Block:
+    """Tabulate one run (one activation) at several ε, and one day at one of them."""
+    shown = spread_out(list(noises), MOST_RUNS)
+    middle = list(noises)[len(noises) // 2]
+    days = _account(noises[middle], case, receipts)
+    head: list[str | Cell] = ["appliance"]
+    head += [Cell(f"run, ε = {epsilon:.3g}", note="of one reading") for epsilon in shown]
+    head.append(Cell(f"day, ε = {middle:.3g}", note="of one reading"))
+    rows: list[list[str | Cell]] = [
+        [a.name, *(_composed(_run(noises[e], a, case)) for e in shown), _composed(day.day)]
+        for a, day in zip(case.home.appliances, days, strict=True)
+    ]
+    caption = (
+        f"“{case.name}”, {mechanism} noise: the same from all readings of one run (one "
+        f"activation) and of one day. The composed ε at δ′ = {DELTA:g} is below each number."
+    )
+    return make_table(caption, head, rows)
+
+
+def _run(mechanism: Mechanism, appliance: Appliance, case: Case) -> Composition | None:
+    """Compose the readings of one run; None if its length is unknown."""
+    if appliance.run_s is None:
+        return None
+    length = math.ceil(appliance.run_s / case.test.interval_s)
+    return compose(mechanism, [(max(appliance.on_levels), length)])
+
+
+def _account(
+    mechanism: Mechanism, case: Case, receipts: list[Saved]
+) -> tuple[ApplianceAccount, ...]:
+    """Compose the readings of a day, or take the result from a receipt of the same noise."""
+    wanted = [(a.name, max(a.on_levels)) for a in case.home.appliances]
+    for receipt in receipts:
+        with reading(receipt.path):
+            told = receipt.content
+            noise = mechanism.describe()
+            same = {name: told["mechanism"].get(name) for name in noise} == noise
+            same = same and told["unit"]["window"] == 1 and "appliances" in told
+            same = same and told["unit"]["interval_s"] == case.test.interval_s
+            if same and [(a["name"], a["watts"]) for a in told["appliances"]] == wanted:
+                return tuple(map(_read_account, told["appliances"]))
+    per_day = round(SECONDS_PER_DAY / case.test.interval_s)
+    return account(mechanism, case.home, per_day, interval_s=case.test.interval_s)
+
+
+def _read_account(entry: dict[str, Any]) -> ApplianceAccount:
+    """Return the account of one appliance from a receipt."""
+    spans = {
+        key: None if entry[key] is None else Composition(**entry[key])
+        for key in ("reading", "run", "day")
+    }
+    return ApplianceAccount(**(entry | spans))
+
+
+def _composed(entry: Composition | None) -> Cell:
+    """Return a cell with the odds and the composed ε."""
+    if entry is None:
+        return Cell("–", note="length is unknown")
+    odds = min(entry.odds, 1 - 1e-12)
+    return Cell(out_of_100(odds), shade(2 * odds - 1), f"ε = {number(entry.epsilon)}")
+
+
+def _bound(bound: Bound, at: int) -> str:
+    """Format a bound, in brackets if it is vacuous."""
+    raw = float(np.atleast_1d(bound.raw)[at])
+    return f"{raw:.3f}" if 0 < raw < 1 else f"({number(raw)})"

@@ -1,18 +1,32 @@
-"""What a page is made of: headings, sentences, tables, pictures and verdicts.
+"""The parts of a page: headings, sentences, tables, pictures and verdicts.
 
-Sections are lists of blocks; the template knows one way to show each kind, so that all escaping
-and all accessibility is in one place.
+A section is a list of blocks. The template shows each kind of block in one way, so that escaping
+and accessibility are handled in one place.
 """
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from hushmeter.errors import DataError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 SHADES = 5
+LARGEST_SVG = 200_000
+"""Above this size [bytes] a picture is embedded as PNG, which is smaller then."""
+NARROW = 9 * 160
+"""Width of a figure with one panel, as `save_figure` writes it [pixels]."""
+KINDS = {".svg": "image/svg+xml", ".png": "image/png"}
+STARTS = {".svg": b"<?xml", ".png": b"\x89PNG"}
 
 
 @dataclass(frozen=True)
@@ -23,9 +37,9 @@ class Cell:
     ----------
     text : str
     shade : int
-        0 none … `SHADES` full; never the only carrier of what it says.
+        From 0 (none) to `SHADES` (full). The text always says the same as the shade.
     note : str
-        Small print below the text.
+        Small text below the text.
     """
 
     text: str
@@ -35,7 +49,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading below that of the section; it is listed in the table of contents."""
+    """A heading inside a section; the table of contents lists it."""
 
     kind: ClassVar[str] = "heading"
     text: str
@@ -44,7 +58,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Text:
-    """Paragraphs; the `role` is "plain", "small" or "key"."""
+    """Paragraphs; `role` is "plain", "small" or "key"."""
 
     kind: ClassVar[str] = "text"
     lines: tuple[str, ...]
@@ -53,7 +67,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Points:
-    """A list of sentences; folded behind its `summary` if there is one."""
+    """A list of sentences, folded under its `summary` if there is one."""
 
     kind: ClassVar[str] = "points"
     lines: tuple[str, ...]
@@ -62,21 +76,21 @@ class Points:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: the first column names the row."""
+    """A table whose first column names the row."""
 
     kind: ClassVar[str] = "table"
     caption: str
     head: tuple[Cell, ...]
     rows: tuple[tuple[Cell, ...], ...]
     quiet: frozenset[int] = field(default_factory=frozenset)
-    """Rows that are set back, such as floors."""
+    """Rows in grey, such as floors."""
     prose: bool = False
-    """Whether the cells are words, not numbers."""
+    """True if the cells are words, not numbers."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture as a data URI, with what it shows for those who do not see it."""
+    """A picture as a data URI, with a description for people who cannot see it."""
 
     kind: ClassVar[str] = "picture"
     source: str
@@ -87,7 +101,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One item of the paper: what it says, what was found, and whether they agree."""
+    """One item of the paper: its claim, the finding here, and whether they agree."""
 
     kind: ClassVar[str] = "verdict"
     verdict: str
@@ -103,7 +117,7 @@ Block = Heading | Text | Points | Table | Picture | Verdict
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page for one reader."""
+    """A part of the page for one kind of reader."""
 
     anchor: str
     title: str
@@ -119,7 +133,23 @@ def make_table(
     *,
     prose: bool = False,
 ) -> Table:
-    """A table from plain text and cells."""
+    """Make a table from plain text and cells.
+
+    Parameters
+    ----------
+    caption : str
+    head : sequence of str or Cell
+        The headings of the columns.
+    rows : sequence of sequences of str or Cell
+    quiet : sequence of int
+        Positions of the rows that are shown in grey.
+    prose : bool
+        True if the cells are words, not numbers.
+
+    Returns
+    -------
+    Table
+    """
     return Table(
         caption,
         tuple(map(_cell, head)),
@@ -130,36 +160,104 @@ def make_table(
 
 
 def text(*lines: str, role: str = "plain") -> Text:
-    """Paragraphs."""
+    """Make paragraphs."""
     return Text(lines, role)
 
 
 def shade(share: float) -> int:
-    """The nearest shade of a share between 0 and 1; below 0 and unknown are none."""
+    """Return the nearest shade of a share between 0 and 1; 0 if it is negative or unknown."""
     return 0 if not share > 0 else min(SHADES, int(share * SHADES + 0.5))
 
 
 def spread_out(values: Sequence[float], most: int) -> list[float]:
-    """At most so many of the values, evenly chosen, the first and the last among them."""
+    """Choose at most `most` of the values evenly, with the first and the last among them."""
     places = np.unique(np.linspace(0, len(values) - 1, min(most, len(values))).round().astype(int))
     return [values[i] for i in places]
 
 
 def epsilon_cell(epsilon: float, unit: str = "one reading") -> Cell:
-    """ε as the head of a column, with its unit of protection."""
+    """Return the heading of a column: ε with its unit of protection below it."""
     return Cell(f"ε = {epsilon:.3g}", note=unit)
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number with few digits, without powers of ten and with a true minus sign."""
+    """Format a number with few digits, without an exponent and with a real minus sign."""
     word = f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:.0f}"
     return word.replace("-", "−")
 
 
 def signed(value: float) -> str:
-    """A number with its sign and three decimals."""
+    """Format a number with its sign and three decimals."""
     return f"{round(value, 3) + 0.0:+.3f}".replace("-", "−")
 
 
 def _cell(value: str | Cell) -> Cell:
+    """Return plain text as a cell."""
     return value if isinstance(value, Cell) else Cell(value)
+
+
+def embed_file(stem: Path) -> str | None:
+    """Return a saved picture as a data URI.
+
+    Parameters
+    ----------
+    stem : Path
+        Path of the picture without its ending. The SVG file is used unless it is large or
+        missing, and the PNG file otherwise.
+
+    Returns
+    -------
+    str or None
+        None if there is neither file.
+
+    Raises
+    ------
+    DataError
+        If the file is not a picture.
+    """
+    files = {kind: stem.with_name(stem.name + kind) for kind in KINDS}
+    vector = files[".svg"]
+    small = vector.is_file() and vector.stat().st_size <= LARGEST_SVG
+    for kind in (".svg", ".png") if small else (".png", ".svg"):
+        if files[kind].is_file():
+            return _embed_bytes(files[kind].read_bytes(), kind, files[kind].name)
+    return None
+
+
+def is_narrow(stem: Path) -> bool:
+    """Return True if a saved figure has only one panel and need not fill the page."""
+    file = stem.with_name(stem.name + ".png")
+    if not file.is_file():
+        return False
+    with file.open("rb") as stream:
+        head = stream.read(24)
+    return int.from_bytes(head[16:20], "big") <= NARROW
+
+
+def embed_figure(figure: Figure) -> str:
+    """Return a figure as a data URI; the same figure gives the same text.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+
+    Returns
+    -------
+    str
+    """
+    import matplotlib as mpl
+
+    with mpl.rc_context({"svg.hashsalt": "hushmeter"}):
+        drawn = {kind: io.BytesIO() for kind in KINDS}
+        figure.savefig(drawn[".svg"], format="svg", metadata={"Date": None})
+        if len(drawn[".svg"].getvalue()) <= LARGEST_SVG:
+            return _embed_bytes(drawn[".svg"].getvalue(), ".svg", "figure")
+        figure.savefig(drawn[".png"], format="png", dpi=160)
+    return _embed_bytes(drawn[".png"].getvalue(), ".png", "figure")
+
+
+def _embed_bytes(content: bytes, kind: str, name: str) -> str:
+    """Return the bytes of a picture as a data URI."""
+    if not content.startswith(STARTS[kind]):
+        raise DataError(f"{name} is not a picture: make it again.")
+    return f"data:{KINDS[kind]};base64," + base64.b64encode(content).decode("ascii")

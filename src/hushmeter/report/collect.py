@@ -1,4 +1,4 @@
-"""What the other commands left in folders: sweeps, reproduced items and saved answers."""
+"""Finding the results of other commands in folders: sweeps, reproduced items, saved answers."""
 
 from __future__ import annotations
 
@@ -39,10 +39,11 @@ class SweepResult:
     table : DataFrame
         The rows that have scores.
     manifest : dict
+        What decides the result: seed, attackers, digests of the readings, versions.
     failed : tuple of str
-        Messages of the cells that have none, one for each cell.
+        Error messages of the cells without a score.
     study : Study or None
-        The plan, where its TOML was found and gives the very readings of the manifest.
+        The plan, if its TOML file was found and describes the readings of the manifest.
     """
 
     folder: Path
@@ -52,14 +53,14 @@ class SweepResult:
     study: Study | None
 
     def case(self, home: str) -> Case | None:
-        """Home and readings of a case by its name, if the study is known."""
+        """Return the home and the readings of a case by its name, if the study is known."""
         cases = () if self.study is None else self.study.cases
         return next((case for case in cases if case.name == home), None)
 
 
 @dataclass(frozen=True)
 class ItemResult:
-    """A reproduced figure or table of the paper: its caption, and its words."""
+    """A reproduced figure or table of the paper: its path and its caption."""
 
     path: Path
     words: Caption
@@ -75,7 +76,7 @@ class Saved:
 
 @dataclass
 class Results:
-    """All that was found, in the order of the folders and of the names in them."""
+    """All results, in the order of the folders and of the file names in them."""
 
     sweeps: list[SweepResult] = field(default_factory=list)
     items: list[ItemResult] = field(default_factory=list)
@@ -91,14 +92,23 @@ class Results:
 
 
 def collect_results(paths: Sequence[Path]) -> Results:
-    """Look through files and folders, hidden ones left out, for results.
+    """Search files and folders for results. Hidden files and folders are left out.
 
-    A sweep is told more of where the TOML of its study is among the paths.
+    If the TOML file of a study is among the paths, the report says more about its sweep.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files and folders.
+
+    Returns
+    -------
+    Results
 
     Raises
     ------
     DataError
-        If a path does not exist, a result cannot be read, or there is none.
+        If a path does not exist, a result cannot be read, or there is no result.
     """
     files = list(dict.fromkeys(file for path in paths for file in _walk(path)))
     found = Results()
@@ -113,7 +123,9 @@ def collect_results(paths: Sequence[Path]) -> Results:
     }
     for file in files:
         if file.name == "cells.jsonl" and not (file.parent / "results.parquet").is_file():
-            raise DataError(f"the sweep in {file.parent} is not finished; go on with --resume.")
+            raise DataError(
+                f"the sweep in {file.parent} is not finished: continue it with --resume."
+            )
         if file.name == "results.parquet":
             found.sweeps.append(_read_sweep(file, studies))
         elif file.suffix == ".json" and file.name != "manifest.json":
@@ -124,7 +136,9 @@ def collect_results(paths: Sequence[Path]) -> Results:
             elif schema in kinds:
                 kinds[schema].append(Saved(file, content))
             elif str(schema).startswith("hushmeter-"):
-                raise DataError(f"{file} is a {schema}, which this version does not know.")
+                raise DataError(
+                    f"{file} has the schema {schema}, which this version does not know."
+                )
         elif file.suffix == ".txt" and ITEM.fullmatch(file.stem):
             found.items.append(ItemResult(file, read_caption(file)))
     private = {saved.path.name for saved in found.receipts if "appliances" in saved.content}
@@ -136,12 +150,12 @@ def collect_results(paths: Sequence[Path]) -> Results:
     ]
     if not found:
         names = ", ".join(map(str, paths))
-        raise DataError(f"there are no results in {names}; make some with `hushmeter sweep`.")
+        raise DataError(f"there are no results in {names}: make some with `hushmeter sweep`.")
     return found
 
 
 def _join_receipts(path: Path, content: dict[str, Any]) -> dict[str, Any]:
-    """The public receipt within a private one, with the account of every appliance."""
+    """Return the public part of a receipt with the account of every appliance."""
     with reading(path):
         public = content["receipt"]
         unit = public["unit"] | {"sentence": content["sentence"]}
@@ -151,23 +165,24 @@ def _join_receipts(path: Path, content: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """An incomplete file is told in one sentence."""
+    """Turn errors about an incomplete file inside the block into one `DataError`."""
     try:
         yield
     except HushmeterError:
         raise
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
         raise DataError(
-            f"{path} is damaged or incomplete ({type(error).__name__}: {error}); write it again."
+            f"{path} is damaged or incomplete ({type(error).__name__}: {error}): write it again."
         ) from None
 
 
 def _walk(path: Path) -> Iterator[Path]:
+    """Yield a file, or all files of a folder in a fixed order."""
     if path.is_file():
         yield path
         return
     if not path.is_dir():
-        raise DataError(f"{path} is neither a folder nor a file.")
+        raise DataError(f"{path} does not exist: name a folder or a file with results.")
     for folder, inner, names in os.walk(path):
         inner[:] = sorted(name for name in inner if not name.startswith("."))
         for name in sorted(names):
@@ -176,7 +191,7 @@ def _walk(path: Path) -> Iterator[Path]:
 
 
 def _studies(file: Path) -> Iterator[Study]:
-    """The study of a TOML file; none where the file is something else or lacks its data."""
+    """Yield the study of a TOML file, or nothing if it is another file or its data is missing."""
     from hushmeter.study.plan import read_study
 
     try:
@@ -187,23 +202,24 @@ def _studies(file: Path) -> Iterator[Study]:
 
 
 def _read_sweep(file: Path, studies: Sequence[Study]) -> SweepResult:
+    """Read the table and the manifest of a sweep."""
     import pandas as pd
 
     beside = file.parent / "manifest.json"
     if not beside.is_file():
-        raise DataError(f"{file} has no manifest.json beside it; run the sweep again.")
+        raise DataError(f"{file} has no manifest.json beside it: run the sweep again.")
     try:
         table = pd.read_parquet(file)
-    except Exception as error:  # pyarrow has many ways to refuse a damaged file
+    except Exception as error:  # pyarrow raises many kinds of errors for a damaged file
         reason = str(error).splitlines()[0].rstrip(".")
-        raise DataError(f"{file} cannot be read: {reason}; run the sweep again.") from None
+        raise DataError(f"{file} cannot be read ({reason}): run the sweep again.") from None
     manifest = _read_json(beside)
     errors = [str(e) for e in table["error"].dropna()] if "error" in table else []
     if len(table) and len(errors) == len(table):
         raise DataError(f"every cell of {file} failed: {errors[0].rstrip('.')}.")
     for column in NEEDED:
         if column not in table:
-            raise DataError(f"{file} is no result of a sweep: it has no column {column!r}.")
+            raise DataError(f"{file} is not the result of a sweep: it has no column {column!r}.")
     scored = table[table["alpha"].notna()].reset_index(drop=True)
     with reading(beside):
         study = next((one for one in studies if _same_readings(one, manifest)), None)
@@ -211,7 +227,7 @@ def _read_sweep(file: Path, studies: Sequence[Study]) -> SweepResult:
 
 
 def _same_readings(study: Study, manifest: dict[str, Any]) -> bool:
-    """Whether a study attacks the readings of a manifest, with the same seed and protection."""
+    """Return True if a study has the readings, the seed and the protection of a manifest."""
     told = (manifest["study"], manifest["seed"], manifest["protect"], manifest["sensitivity"])
     if told != (study.name, study.seed, study.protect, study.sensitivity):
         return False
@@ -220,9 +236,10 @@ def _same_readings(study: Study, manifest: dict[str, Any]) -> bool:
 
 
 def _read_json(file: Path) -> Any:
+    """Return the content of a JSON file."""
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(f"{file} cannot be read: {error.strerror}.") from None
     except ValueError:
-        raise DataError(f"{file} is not JSON; write it again.") from None
+        raise DataError(f"{file} is not a JSON file: write it again.") from None

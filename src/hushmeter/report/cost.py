@@ -1,4 +1,4 @@
-"""What the noise costs: errors of readings, hours, days and bills, and the hourly curve."""
+"""The cost of the noise: errors of readings, hours, days and bills, and the hourly curve."""
 
 from __future__ import annotations
 
@@ -7,25 +7,61 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from hushmeter.formatting import format_watts
+from hushmeter.plot.readings import draw_hours
+from hushmeter.privacy.units import Unit, calibrate, resolve_unit
 from hushmeter.releases.cost import DAYS_PER_MONTH, HOURS_PER_DAY, PRICE_PER_KWH, Cost, expect_cost
-from hushmeter.report.blocks import Block, Cell, Picture, make_table, number, spread_out, text
+from hushmeter.report.blocks import (
+    Block,
+    Cell,
+    Picture,
+    embed_figure,
+    make_table,
+    number,
+    spread_out,
+    text,
+)
 from hushmeter.report.collect import SweepResult
-from hushmeter.report.pictures import draw_hours, embed_figure
-from hushmeter.report.proofs import make_mechanism
 from hushmeter.study.sweep import Utility
 from hushmeter.trace import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from hushmeter.noise.mechanism import Mechanism
     from hushmeter.study.plan import Case, Study
 
 SHOWN_CURVES = 4
+"""Largest number of values of ε for which the hourly curve is drawn."""
 EPSILON = Cell("ε", note="one reading")
 
 
+def study_unit(study: Study, case: Case) -> Unit:
+    """Return the unit of protection of a study on one of its cases."""
+    return resolve_unit(
+        study.protect, interval_s=case.test.interval_s, home=case.home, watts=study.sensitivity
+    )
+
+
+def study_mechanism(study: Study, case: Case, mechanism: str, epsilon: float) -> Mechanism:
+    """Return the noise that a study adds to one of its cases at one ε."""
+    return calibrate(mechanism, epsilon, study_unit(study, case), delta=study.delta)
+
+
 def mean_utility(table: pd.DataFrame, home: str, mechanism: str) -> dict[float, Utility]:
-    """Mean errors over the releases, by ε, largest first; all attackers see the same releases."""
+    """Compute the mean errors over the releases of a sweep at every ε.
+
+    Parameters
+    ----------
+    table : DataFrame
+        The rows of the sweep. All attackers get the same releases.
+    home, mechanism : str
+        Names in the table.
+
+    Returns
+    -------
+    dict of float to Utility
+        By ε, largest first.
+    """
     part = table[(table["home"] == home) & (table["mechanism"] == mechanism)]
     names = [field.name for field in fields(Utility)]
     means = part.drop_duplicates(["epsilon", "seed"]).groupby("epsilon")[names].mean()
@@ -34,7 +70,20 @@ def mean_utility(table: pd.DataFrame, home: str, mechanism: str) -> dict[float, 
 
 
 def tell_cost(sweep: SweepResult, home: str, mechanism: str, shown: list[float]) -> list[Block]:
-    """For the household: what is off by how much, and the hourly curve."""
+    """Describe the cost for the household: the usual errors, and the hourly curve.
+
+    Parameters
+    ----------
+    sweep : SweepResult
+    home, mechanism : str
+        Names in the table of the sweep.
+    shown : list of float
+        The values of ε to describe.
+
+    Returns
+    -------
+    list of Block
+    """
     means = mean_utility(sweep.table, home, mechanism)
     rows = [
         (
@@ -48,16 +97,16 @@ def tell_cost(sweep: SweepResult, home: str, mechanism: str, shown: list[float])
         for epsilon in shown
     ]
     caption = (
-        f"What it costs: how far the released data of “{home}” are off on average. The bill is at "
-        f"{PRICE_PER_KWH:.2f} per kWh, over {DAYS_PER_MONTH} days."
+        f"The cost of the noise: mean errors of the released data of “{home}”. The bill is for "
+        f"{DAYS_PER_MONTH} days at {PRICE_PER_KWH:.2f} per kWh."
     )
     head = (
         EPSILON,
-        "a reading",
+        "one reading",
         "mean of an hour",
         "peak hour",
-        "a day’s energy",
-        "a month’s bill",
+        "energy of a day",
+        "bill of a month",
     )
     blocks: list[Block] = [make_table(caption, head, rows)]
     case = sweep.case(home)
@@ -67,14 +116,25 @@ def tell_cost(sweep: SweepResult, home: str, mechanism: str, shown: list[float])
 
 
 def tell_errors(sweep: SweepResult, home: str, mechanism: str) -> list[Block]:
-    """For the analyst: the law of large numbers, from one reading to a month, as mean power."""
+    """Describe the errors for the analyst, from one reading to the mean of a month.
+
+    Parameters
+    ----------
+    sweep : SweepResult
+    home, mechanism : str
+        Names in the table of the sweep.
+
+    Returns
+    -------
+    list of Block
+    """
     means = mean_utility(sweep.table, home, mechanism)
-    laws = _expected(sweep, home, mechanism)
-    rows = [_error_row(epsilon, found, laws.get(epsilon)) for epsilon, found in means.items()]
+    expected = _expected(sweep, home, mechanism)
+    rows = [_error_row(epsilon, found, expected.get(epsilon)) for epsilon, found in means.items()]
     caption = (
-        f"“{home}”, {mechanism}: mean absolute errors of the released data, measured; below, "
-        "expected from the law of the noise. Longer means are better known: the law of large "
-        "numbers on the bill."
+        f"“{home}”, {mechanism} noise: measured mean absolute errors of the released data, and "
+        "below them the errors that the noise distribution predicts. The longer the period, the "
+        "smaller the error of its mean."
     )
     head = (
         EPSILON,
@@ -83,22 +143,21 @@ def tell_errors(sweep: SweepResult, home: str, mechanism: str) -> list[Block]:
         "peak hour",
         "mean of a day",
         "mean of a month",
-        "day [kWh]",
-        "bill a month",
+        "energy of a day [kWh]",
+        "bill of a month",
     )
     epsilon, worst = list(means.items())[-1]
     told = (
-        f"At ε = {epsilon:.3g} a reading is off by {format_watts(worst.reading_error_w)}, the "
-        "mean of a "
-        f"day by {format_watts(_day_watts(worst.daily_error_kwh))}: independent errors shrink "
-        "with the "
-        "root of their number, so that the bill of a month is off by "
-        f"{worst.monthly_bill_error:.2f}."
+        f"At ε = {epsilon:.3g} for one reading, the mean error of a reading is "
+        f"{format_watts(worst.reading_error_w)}, but that of the mean of a day is only "
+        f"{format_watts(_day_watts(worst.daily_error_kwh))}. Independent errors partly cancel, so "
+        f"that the error of a month’s bill is {worst.monthly_bill_error:.2f}."
     )
     return [make_table(caption, head, rows), text(told)]
 
 
-def _error_row(epsilon: float, found: Utility, law: Cost | None) -> list[str | Cell]:
+def _error_row(epsilon: float, found: Utility, cost: Cost | None) -> list[str | Cell]:
+    """Return one row of measured errors, with the expected ones below them."""
     day = _day_watts(found.daily_error_kwh)
     measured = [
         format_watts(found.reading_error_w),
@@ -110,59 +169,60 @@ def _error_row(epsilon: float, found: Utility, law: Cost | None) -> list[str | C
         f"{found.monthly_bill_error:.2f}",
     ]
     expected = [""] * len(measured)
-    if law is not None:
+    if cost is not None:
         expected = [
-            format_watts(law.reading_w),
-            format_watts(law.hourly_w),
+            format_watts(cost.reading_w),
+            format_watts(cost.hourly_w),
             "",
-            format_watts(_day_watts(law.daily_kwh)),
-            format_watts(_day_watts(law.monthly_kwh) / DAYS_PER_MONTH),
-            number(law.daily_kwh, 2),
-            f"{law.monthly_bill:.2f}",
+            format_watts(_day_watts(cost.daily_kwh)),
+            format_watts(_day_watts(cost.monthly_kwh) / DAYS_PER_MONTH),
+            number(cost.daily_kwh, 2),
+            f"{cost.monthly_bill:.2f}",
         ]
-    notes = [f"law {word}" if word else "" for word in expected]
+    notes = [f"expected {word}" if word else "" for word in expected]
     cells = [Cell(word, note=note) for word, note in zip(measured, notes, strict=True)]
     return [f"{epsilon:.3g}", *cells]
 
 
 def _day_watts(kwh: float) -> float:
-    """Energy of a day [kWh] as its mean power [W]."""
+    """Return the mean power [W] of a day with this energy [kWh]."""
     return 1000 * kwh / HOURS_PER_DAY
 
 
 def _expected(sweep: SweepResult, home: str, mechanism: str) -> dict[float, Cost]:
-    """The errors that the law of the noise lets expect, where the readings are known."""
+    """Return the errors that the noise distribution predicts, if the readings are known."""
     case, study = sweep.case(home), sweep.study
     if case is None or study is None:
         return {}
-    noises = {e: make_mechanism(study, case, mechanism, e) for e in study.epsilons}
+    noises = {e: study_mechanism(study, case, mechanism, e) for e in study.epsilons}
     return {e: expect_cost(noise, case.test.interval_s) for e, noise in noises.items()}
 
 
 def _consumption(case: Case) -> str:
+    """Return a sentence about the use of the household, for comparison."""
     span = len(case.test) * case.test.interval_s
     energy = case.test.energy_kwh
     return (
-        f"For comparison: in the {span / SECONDS_PER_HOUR:.3g} hours that were attacked the "
-        f"household used {energy:.3g} kWh, {format_watts(1000 * energy / span * SECONDS_PER_HOUR)} "
-        "on average."
+        f"For comparison: in the {span / SECONDS_PER_HOUR:.3g} hours that were attacked, the "
+        f"household used {energy:.3g} kWh, which is a mean power of "
+        f"{format_watts(1000 * energy / span * SECONDS_PER_HOUR)}."
     )
 
 
 def _curves(study: Study, case: Case, mechanism: str, shown: list[float]) -> list[Block]:
-    """The hourly means of the first day, true and in one simulated release for each ε."""
+    """Draw the hourly means of the first day, true and in one simulated release for each ε."""
     hourly = case.test.hourly().readings[:HOURS_PER_DAY]
     if hourly.size < 2:
         return []
     released = {}
     for epsilon in spread_out(shown, SHOWN_CURVES):
-        noise = make_mechanism(study, case, mechanism, epsilon)
+        noise = study_mechanism(study, case, mechanism, epsilon)
         noisy = noise.release(case.test.readings, rng=study.seed)
         released[epsilon] = case.test.replace_readings(noisy).hourly().readings[:HOURS_PER_DAY]
     caption = (
-        f"The hourly curve of “{case.name}”, true and released once at each ε: what a tariff or "
-        "a forecast has to work with. Each panel has its own scale; released values may fall "
-        "below zero."
+        f"The hourly curve of “{case.name}”, true and released once at each ε. A tariff or a "
+        "forecast works with the released curve. Each panel has its own scale, and released "
+        "values may be below zero."
     )
     alt = f"Bars of true and lines of released hourly means over {hourly.size} hours."
     return [Picture(embed_figure(draw_hours(hourly, released)), alt, caption)]

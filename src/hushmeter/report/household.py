@@ -1,4 +1,4 @@
-"""For the household: which appliance is visible at which ε, in odds, and what hiding it costs."""
+"""The section for the household: which appliance is visible at which ε, and the cost of hiding."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from hushmeter.report.blocks import (
     Points,
     Section,
     Table,
+    embed_file,
     epsilon_cell,
     make_table,
     number,
@@ -25,8 +26,15 @@ from hushmeter.report.blocks import (
 )
 from hushmeter.report.collect import Results, Saved, SweepResult, reading
 from hushmeter.report.cost import tell_cost
-from hushmeter.report.pictures import embed_file
-from hushmeter.report.sights import FOLLOWED, ApplianceSights, epsilons_of, habits_of, look
+from hushmeter.report.visibility import (
+    FOLLOWED,
+    ApplianceVisibility,
+    blind_labels,
+    epsilons_of,
+    habits_of,
+    rate_appliances,
+    visibility,
+)
 
 if TYPE_CHECKING:
     from hushmeter.study.plan import Case
@@ -34,23 +42,39 @@ if TYPE_CHECKING:
 MOST_EPSILONS = 8
 IN_WORDS = 4
 LEAD = (
-    "What a stranger who holds the readings can tell about the appliances, how often, and what "
-    "it costs to stop it. ε is the strength of the noise: smaller hides more. It always belongs "
-    "to a unit, named beside it."
+    "This part shows what somebody who has the readings can find out about your appliances, how "
+    "often they are right, and what it costs to prevent this. ε says how much the released "
+    "readings reveal: a smaller ε hides more. The unit that ε protects is named beside it."
 )
 HABITS = (
-    "Without your data: the best of always off, always on, as at the start, and what an attacker "
-    "makes of the habits of the home without its readings."
+    "“Without your data” is the best guess of somebody who does not have the readings: always "
+    "off, always on, or a guess from the habits of the home."
 )
 NO_HABITS = (
-    "Without your data: the best of always off, always on and as at the start. An attacker who "
-    "knows the habits of a home may guess better, so a little above it need not come from the "
-    "readings."
+    "“Without your data” is the better of the guesses always off and always on. Somebody who "
+    "knows the habits of the home may guess better, so a number slightly above it need not come "
+    "from the readings."
+)
+PROVED = (
+    "The table is proved for the worst case: an attacker who knows everything except whether the "
+    "appliance was on, and who thinks that on and off are equally likely. The attackers in the "
+    "tables above know less, but they also know how rarely an appliance runs. Therefore the two "
+    "kinds of numbers cannot be compared."
 )
 
 
 def tell_household(results: Results) -> Section | None:
-    """The section, or None where nothing speaks to a household."""
+    """Write the section.
+
+    Parameters
+    ----------
+    results : Results
+
+    Returns
+    -------
+    Section or None
+        None if the results hold nothing for a household.
+    """
     blocks: list[Block] = []
     for sweep in results.sweeps:
         with reading(sweep.folder / "manifest.json"):
@@ -73,7 +97,19 @@ def tell_household(results: Results) -> Section | None:
 
 
 def unit_sentence(manifest: dict[str, Any], case: Case | None) -> str:
-    """What every ε of a sweep protects; sharper where the readings are known."""
+    """Return what every ε of a sweep protects, in words.
+
+    Parameters
+    ----------
+    manifest : dict
+        The manifest of the sweep.
+    case : Case or None
+        The home and its readings, if they are known; the words are more exact then.
+
+    Returns
+    -------
+    str
+    """
     if case is not None:
         return resolve_unit(
             manifest["protect"],
@@ -83,7 +119,7 @@ def unit_sentence(manifest: dict[str, Any], case: Case | None) -> str:
         ).sentence
     subject = {
         "appliance": "whether any one appliance is on",
-        "fluctuation": "fluctuations within a state, not switches",
+        "fluctuation": "fluctuations within a state, but not switches",
         "range": "any value of a reading",
         "change": f"any change of up to {manifest['sensitivity']} W",
     }[manifest["protect"]]
@@ -91,36 +127,41 @@ def unit_sentence(manifest: dict[str, Any], case: Case | None) -> str:
 
 
 def _visible(sweep: SweepResult, home: str, results: Results) -> list[Block]:
-    """Table appliance × ε, who is followed, and the cost."""
+    """Tabulate appliances × ε, and describe which are followed and what the noise costs."""
     part = sweep.table[sweep.table["home"] == home]
     mechanism = str(part["mechanism"].iloc[0])
-    rows = look(sweep, home, mechanism, results.guesses)
-    metered = _as_metered(rows, results.days, home)
+    rows = rate_appliances(sweep, home, mechanism, results.guesses)
+    metered = as_metered(rows, results.days, home)
     shown = spread_out(epsilons_of(part), MOST_EPSILONS)
-    lookers = part["attacker"].nunique()
+    attackers = part["attacker"].nunique() - len(blind_labels(sweep))
     unit = unit_sentence(sweep.manifest, sweep.case(home))
     caption = (
-        f"“{home}”: right in … of 100 moments, the best of {lookers} attackers for each appliance "
-        f"and ε ({mechanism} noise, means over {part['seed'].nunique()} releases). The deeper the "
-        "shade, the more of what a guess leaves open was closed."
+        f"“{home}”: in how many out of 100 moments somebody is right about an appliance, with the "
+        f"best of {attackers} attackers or with a guess without your data, whichever is better "
+        f"({mechanism} noise, means over {part['seed'].nunique()} releases). A darker shade means "
+        "that the readings reveal more."
     )
     return [
         Heading(f"What is visible in “{home}”"),
         text(f"Every ε in this part protects {unit}.", role="key"),
         Points(tuple(_followed(rows, shown, metered))),
-        _sight_table(rows, shown, metered, caption),
+        _visibility_table(rows, shown, metered, caption),
         text(HABITS if results.guesses else NO_HABITS, role="small"),
         *(
-            Points(tuple(_odds(row, epsilon) for row in rows), f"In words, at ε = {epsilon:.3g}")
+            Points(
+                tuple(_odds(row, epsilon) for row in rows),
+                f"The same in words, at ε = {epsilon:.3g} for one reading",
+            )
             for epsilon in spread_out(shown, IN_WORDS)
         ),
         *tell_cost(sweep, home, mechanism, shown),
     ]
 
 
-def _sight_table(
-    rows: list[ApplianceSights], shown: list[float], metered: dict[str, float], caption: str
+def _visibility_table(
+    rows: list[ApplianceVisibility], shown: list[float], metered: dict[str, float], caption: str
 ) -> Table:
+    """Return the table of appliances × ε."""
     head: list[str | Cell] = ["appliance", "without your data"]
     head += [Cell("as metered", note="no noise")] if metered else []
     body = []
@@ -128,11 +169,10 @@ def _sight_table(
         cells: list[str | Cell] = [row.name, _share(row.guess)]
         if metered:
             right = metered[row.name]
-            seen = (right - row.guess) / (1 - row.guess) if row.guess < 1 else 0.0
-            cells.append(Cell(out_of_100(right), shade(seen)))
+            cells.append(Cell(out_of_100(right), shade(visibility(right, row.guess))))
         for epsilon in shown:
-            sight = row.sights[epsilon]
-            cells.append(Cell(_share(sight.right), shade(sight.visibility)))
+            found = row.best[epsilon]
+            cells.append(Cell(_share(found.right), shade(found.visibility)))
         last = row.followed_down_to
         cells.append("–" if last is None else f"ε = {last:.3g}")
         body.append(cells)
@@ -140,57 +180,80 @@ def _sight_table(
 
 
 def _followed(
-    rows: list[ApplianceSights], shown: list[float], metered: dict[str, float]
+    rows: list[ApplianceVisibility], shown: list[float], metered: dict[str, float]
 ) -> list[str]:
-    """How many appliances are followed, at every ε."""
+    """Return one sentence for each ε about the appliances that can be followed."""
     lines = []
     if metered:
-        seen = [r.name for r in rows if metered[r.name] - r.guess > FOLLOWED * (1 - r.guess)]
-        lines.append(f"As metered, {_names(seen, len(rows))}")
+        names = [r.name for r in rows if visibility(metered[r.name], r.guess) > FOLLOWED]
+        lines.append(f"Without noise, {_names(names, len(rows))}")
     for epsilon in shown:
-        seen = [r.name for r in rows if r.sights[epsilon].visibility > FOLLOWED]
-        lines.append(f"At ε = {epsilon:.3g} a reading, {_names(seen, len(rows))}")
+        names = [r.name for r in rows if r.best[epsilon].visibility > FOLLOWED]
+        lines.append(f"At ε = {epsilon:.3g} for one reading, {_names(names, len(rows))}")
     lines.append(
-        "Followed means: more than half of what a guess without your data leaves open is closed."
+        "An appliance can be followed if the readings remove more than half of the doubt that a "
+        "guess without your data leaves."
     )
     return lines
 
 
-def _names(seen: list[str], total: int) -> str:
-    who = f": {', '.join(seen)}." if seen else "."
-    return f"{len(seen)} of {total} appliances can be followed{who}"
+def _names(followed: list[str], total: int) -> str:
+    """Return “2 of 8 appliances can be followed: …”."""
+    who = f": {', '.join(followed)}." if followed else "."
+    return f"{len(followed) or 'none'} of {total} appliances can be followed{who}"
 
 
-def _odds(row: ApplianceSights, epsilon: float) -> str:
-    sight = row.sights[epsilon]
+def _odds(row: ApplianceVisibility, epsilon: float) -> str:
+    """Return a sentence about one appliance at one ε."""
+    found = row.best[epsilon]
+    if found.right == row.guess:
+        return (
+            f"No attacker is better about the {row.name} than a guess without your data, which is "
+            f"right in {_share(row.guess)} out of 100 moments."
+        )
     return (
-        f"Right about the {row.name} in {_share(sight.right)} of 100 moments; without your data: "
-        f"{_share(row.guess)}. Best: {sight.attacker}."
+        f"The attacker “{found.attacker}” is right about the {row.name} in {_share(found.right)} "
+        f"out of 100 moments. A guess without your data is right in {_share(row.guess)}."
     )
 
 
 def _share(value: float) -> str:
+    """Format a share out of 100, or a dash if it is unknown."""
     return "–" if np.isnan(value) else out_of_100(value)
 
 
-def _as_metered(rows: list[ApplianceSights], days: list[Saved], home: str) -> dict[str, float]:
-    """Odds without noise, where a day of the same home was attacked as metered."""
+def as_metered(rows: list[ApplianceVisibility], days: list[Saved], home: str) -> dict[str, float]:
+    """Return how often somebody is right without noise, if a day was attacked as metered.
+
+    Parameters
+    ----------
+    rows : list of ApplianceVisibility
+    days : list of Saved
+        Saved attacks on a day; `best`, if it is there, has the best of several attackers.
+    home : str
+
+    Returns
+    -------
+    dict of str to float
+        By the name of the appliance; never below the guess without data. Empty if unknown.
+    """
     for day in days:
         with reading(day.path):
             if day.content["home"] == home and day.content["epsilon"] is None:
                 found = {a["name"]: a["alpha"] for a in day.content["score"]["per_appliance"]}
+                found |= day.content.get("best", {})
                 if set(found) == {row.name for row in rows}:
-                    return found
+                    return {row.name: max(found[row.name], row.guess) for row in rows}
     return {}
 
 
 def _day(day: Saved, habits: dict[str, float]) -> list[Block]:
-    """A day as an attacker saw it."""
+    """Show a day and what an attacker detected in it."""
     told = day.content
     sentences = [
-        f"Right about the {a['name']} in {out_of_100(a['alpha'])} of 100 moments; without your "
-        "data: "
-        f"{out_of_100(max(a['floor'], a['hold_floor'], habits.get(a['name'], 0.0)))}."
+        f"The attacker is right about the {a['name']} in {out_of_100(a['alpha'])} out of 100 "
+        "moments. A guess without your data is right in "
+        f"{out_of_100(max(a['floor'], habits.get(a['name'], 0.0)))}."
         for a in told["score"]["per_appliance"]
     ]
     source = embed_file(day.path.with_suffix(""))
@@ -199,15 +262,17 @@ def _day(day: Saved, habits: dict[str, float]) -> list[Block]:
         blocks.append(text(f"ε = {told['epsilon']:g} protects {told['unit']}.", role="key"))
     if source is not None:
         caption = (
-            f"Grey: the meter. Strips: blue what was really on, green what the attacker "
-            f"({told['attacker']}) saw of it, red hatching its mistakes."
+            "The grey line is the meter. In the strips, blue is what was really on, green is what "
+            f"the attacker ({told['attacker']}) detected of it, and red hatching marks mistakes."
         )
-        blocks.append(Picture(source, f"The meter, and what was seen: {told['title']}.", caption))
+        blocks.append(
+            Picture(source, f"The meter and what was detected: {told['title']}.", caption)
+        )
     return [*blocks, Points(tuple(sentences))]
 
 
 def _receipt(receipt: Saved) -> list[Block]:
-    """What a release promises: proved odds of the best possible attacker."""
+    """Describe a receipt: the proved odds of the best possible attacker."""
     told = receipt.content
     promise = f"ε = {told['epsilon']:.3g}" + (f" (δ = {told['delta']:g})" if told["delta"] else "")
     lines = [f"Protected at {promise}: {told['unit']['sentence']}."]
@@ -219,23 +284,24 @@ def _receipt(receipt: Saved) -> list[Block]:
     ]
     name = receipt.path.name.removesuffix(".receipt.json").removesuffix(".private.json")
     blocks: list[Block] = [
-        Heading(f"What the release promises ({name})"),
+        Heading(f"What the release protects ({name})"),
         text(" ".join(lines), role="key"),
     ]
     if rows:
         caption = (
-            "Proved: how often of 100 times the best possible attacker, who knows everything else, "
-            "is right about an appliance. A coin: 50. Below: the ε of that span, with "
-            f"δ′ = {told['composition_delta']:g}."
+            "Proved: how many times out of 100 the best possible attacker is right about an "
+            "appliance. A coin is right 50 times. The ε of the span, with "
+            f"δ′ = {told['composition_delta']:g}, is below each number."
         )
         head = ("appliance", "from one reading", "from one run", "from one day")
-        blocks.append(make_table(caption, head, rows))
+        blocks += [make_table(caption, head, rows), text(PROVED, role="small")]
     return blocks
 
 
 def _promised(entry: dict[str, Any] | None) -> Cell:
+    """Return a cell with the proved odds and the composed ε."""
     if entry is None:
-        return Cell("–", note="length unknown")
+        return Cell("–", note="length is unknown")
     epsilon = min(entry["basic"], entry["pld"])
     odds = min(entry["odds"], 1 - 1e-12)
     return Cell(out_of_100(odds), shade(2 * odds - 1), f"ε = {number(epsilon)}")

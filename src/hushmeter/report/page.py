@@ -1,4 +1,4 @@
-"""The page: sections for its readers, a table of contents, and where the numbers come from."""
+"""The whole page: sections for its readers, and a section about where the numbers come from."""
 
 from __future__ import annotations
 
@@ -8,22 +8,41 @@ from pathlib import Path
 from typing import Any
 
 from hushmeter import __version__
-from hushmeter.report import write_page
-from hushmeter.report.adopters import tell_battery, tell_price
+from hushmeter.files import write_text
 from hushmeter.report.analyst import tell_analyst
+from hushmeter.report.battery_price import tell_battery, tell_price
 from hushmeter.report.blocks import Block, Heading, Points, Section, make_table, text
 from hushmeter.report.collect import Results, SweepResult, reading
 from hushmeter.report.household import tell_household
 from hushmeter.report.paper import tell_paper
 
-TITLE = "What the meter tells"
+TITLE = "What the meter reveals"
 SHORT_DIGEST = 16
 
 
 def write_report(results: Results, path: Path, *, force: bool = False) -> list[Section]:
-    """Write the page of all results; returns its sections."""
-    told = [tell_household, tell_analyst, tell_paper, tell_battery, tell_price]
-    sections = [section for tell in told if (section := tell(results)) is not None]
+    """Write the page of all results.
+
+    Parameters
+    ----------
+    results : Results
+    path : Path
+        The HTML file.
+    force : bool
+        Overwrite a file that exists.
+
+    Returns
+    -------
+    list of Section
+        The sections of the page.
+
+    Raises
+    ------
+    DataError
+        If a result is damaged, or the file exists or cannot be written.
+    """
+    writers = [tell_household, tell_analyst, tell_paper, tell_battery, tell_price]
+    sections = [section for tell in writers if (section := tell(results)) is not None]
     sections = [_number(section) for section in [*sections, _provenance(results)]]
     context = {
         "title": TITLE,
@@ -32,12 +51,36 @@ def write_report(results: Results, path: Path, *, force: bool = False) -> list[S
         "missing": missing_results(results),
         "version": __version__,
     }
-    write_page("report.html", path, context, force=force)
+    write_text(path, _fill_template("report.html", context), force=force)
     return sections
 
 
+def _fill_template(name: str, context: dict[str, Any]) -> str:
+    """Fill a template of this package; every value is escaped."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("hushmeter.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(name).render(**context)
+
+
 def missing_results(results: Results) -> list[tuple[str, str]]:
-    """What is not on the page, with the command that makes it."""
+    """Name what is not on the page, and the command that makes it.
+
+    Parameters
+    ----------
+    results : Results
+
+    Returns
+    -------
+    list of (str, str)
+        What is missing, and the command.
+    """
     commands: list[tuple[list[Any], str, str]] = [
         (results.sweeps, "attackers against ε", "hushmeter sweep STUDY.toml -o DIR"),
         (results.receipts, "a release and its receipt", "hushmeter release FILE -e 1 -o OUT.csv"),
@@ -49,14 +92,14 @@ def missing_results(results: Results) -> list[tuple[str, str]]:
 
 
 def _lead(results: Results) -> str:
-    """What the page rests on, in one sentence."""
+    """Return one sentence about the results on the page."""
     parts = []
     for sweep in results.sweeps:
         table = sweep.table
         homes = ", ".join(f"“{home}”" for home in table["home"].unique())
         parts.append(
-            f"{table['attacker'].nunique()} attackers on {homes} at {table['epsilon'].nunique()} "
-            "values of ε"
+            f"{_counted(table['attacker'].nunique(), 'attacker')} on {homes} at "
+            f"{_counted(table['epsilon'].nunique(), 'value')} of ε"
         )
     counts = (
         (results.items, "reproduced item"),
@@ -66,19 +109,18 @@ def _lead(results: Results) -> str:
     )
     for found, word in counts:
         if found:
-            parts.append(f"{len(found)} {_plural(word, len(found))}")
-    return "; ".join(parts) + "."
+            parts.append(_counted(len(found), word))
+    return "This page shows " + "; ".join(parts) + "."
 
 
-def _plural(word: str, count: int) -> str:
-    if count == 1:
-        return word
+def _counted(count: int, word: str) -> str:
+    """Return a number with its word in the singular or plural."""
     irregular = {"battery": "batteries", "menu of prices": "menus of prices"}
-    return irregular.get(word, word + "s")
+    return f"{count} {word if count == 1 else irregular.get(word, word + 's')}"
 
 
 def _number(section: Section) -> Section:
-    """The section with anchors for its headings."""
+    """Return the section with an anchor for each of its headings."""
     blocks: list[Block] = []
     count: Counter[str] = Counter()
     for block in section.blocks:
@@ -90,7 +132,7 @@ def _number(section: Section) -> Section:
 
 
 def _provenance(results: Results) -> Section:
-    """Studies, seeds, versions and digests."""
+    """Write the section about studies, seeds, versions and digests."""
     blocks: list[Block] = []
     for sweep in results.sweeps:
         with reading(sweep.folder / "manifest.json"):
@@ -98,24 +140,35 @@ def _provenance(results: Results) -> Section:
     for saved in results.receipts:
         with reading(saved.path):
             digest = saved.content["output"]["sha256"]
-            blocks.append(text(f"{saved.path.name}: readings with SHA-256 {digest}.", role="small"))
+            blocks.append(
+                text(
+                    f"{saved.path.name} belongs to readings with the SHA-256 {digest}.",
+                    role="small",
+                )
+            )
     names = [saved.path.name for saved in (*results.batteries, *results.prices)]
     names += [item.path.name for item in results.items]
     if names:
-        blocks.append(text(f"Also read: {', '.join(names)}.", role="small"))
-    lead = "The same inputs, seeds and versions give the same numbers."
+        blocks.append(text(f"The page also uses {', '.join(names)}.", role="small"))
+    lead = "The same inputs, seeds and versions give the same numbers again."
     return Section("provenance", "Where the numbers come from", lead, tuple(blocks))
 
 
 def _manifest(sweep: SweepResult) -> list[Block]:
+    """Describe the study of a sweep."""
     told = sweep.manifest
     versions = ", ".join(f"{name} {version}" for name, version in told["versions"].items())
-    known = "read again and equal" if sweep.study is not None else "not at hand"
+    known = (
+        "Its plan and readings were read again, and they are the same."
+        if sweep.study is not None
+        else "Its plan and readings were not among the results."
+    )
     lines = (
-        f"Study “{told['study']}”: seed {told['seed']}, {told['seeds']} releases of each kind, "
-        f"{', '.join(told['mechanisms'])} noise, {len(sweep.table)} cells with scores.",
-        f"Versions: {versions}.",
-        f"Its plan and readings: {known}.",
+        f"The study “{told['study']}” has the seed {told['seed']}, "
+        f"{_counted(told['seeds'], 'release')} of each kind, {', '.join(told['mechanisms'])} "
+        f"noise, and {_counted(len(sweep.table), 'cell')} with scores.",
+        f"The versions were {versions}.",
+        known,
     )
     rows = [
         (case["name"], case["train"][:SHORT_DIGEST], case["test"][:SHORT_DIGEST])
@@ -128,7 +181,7 @@ def _manifest(sweep: SweepResult) -> list[Block]:
         Heading(f"The study “{told['study']}”"),
         Points(lines),
         make_table(
-            "Readings, by the first digits of their SHA-256",
+            "The readings, by the first digits of their SHA-256",
             ("case", "learnt from", "attacked"),
             rows,
             prose=True,
@@ -140,4 +193,5 @@ def _manifest(sweep: SweepResult) -> list[Block]:
 
 
 def _parameters(given: dict[str, Any]) -> str:
+    """Return the parameters of an attacker as text."""
     return ", ".join(f"{name} = {value}" for name, value in given.items()) or "defaults"

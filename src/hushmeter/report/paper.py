@@ -1,19 +1,28 @@
-"""For the reader of the paper: item by item, what it claims, what was found, and why."""
+"""The section for the reader of the paper: its claims, the findings here, and the reasons."""
 
 from __future__ import annotations
 
 import re
 
-from hushmeter.report.blocks import Block, Heading, Picture, Section, Verdict, make_table
+from hushmeter.errors import DataError
+from hushmeter.report.blocks import (
+    Block,
+    Heading,
+    Picture,
+    Section,
+    Verdict,
+    embed_file,
+    is_narrow,
+    make_table,
+)
 from hushmeter.report.collect import ItemResult, Results
-from hushmeter.report.pictures import embed_file, is_narrow
 from hushmeter.study.figures.item import Caption
 
 LEAD = (
-    "The figures and tables of “Privacy Preserving in Non-Intrusive Load Monitoring: A "
-    "Differential Privacy Perspective” (arXiv 2011.06205), reproduced. What is wrong in its "
-    "lemmas and theorems, each with a counterexample, is on the page “Errata” of hushmeter’s "
-    "documentation."
+    "This part reproduces the figures and tables of “Privacy Preserving in Non-Intrusive Load "
+    "Monitoring: A Differential Privacy Perspective” (arXiv 2011.06205). The page “Errata” of "
+    "hushmeter’s documentation lists the errors in its lemmas and theorems, each with a "
+    "counterexample."
 )
 WORDS = {"fig": "Fig.", "table": "Table"}
 ROMAN = {"1": "I", "2": "II", "3": "III"}
@@ -21,13 +30,23 @@ MOST_ROWS = 12
 
 
 def tell_paper(results: Results) -> Section | None:
-    """The section, or None where no item was reproduced."""
+    """Write the section.
+
+    Parameters
+    ----------
+    results : Results
+
+    Returns
+    -------
+    Section or None
+        None if no item was reproduced.
+    """
     items = sorted(results.items, key=_order)
     if not items:
         return None
     blocks: list[Block] = [
         make_table(
-            "Item by item",
+            "All items",
             ("item", "verdict", "why", "data"),
             [_row(item.words) for item in items],
             prose=True,
@@ -39,25 +58,28 @@ def tell_paper(results: Results) -> Section | None:
 
 
 def title(item: str) -> str:
-    """An item as the paper calls it: “Fig. 2”, “Table I”."""
-    told = re.fullmatch(r"([a-z]+)(\d+)", item)
-    if told is None or told[1] not in WORDS:
+    """Return the name of an item in the paper, such as “Fig. 2” or “Table I”."""
+    parts = re.fullmatch(r"([a-z]+)(\d+)", item)
+    if parts is None or parts[1] not in WORDS:
         return item
-    number = ROMAN.get(told[2], told[2]) if told[1] == "table" else told[2]
-    return f"{WORDS[told[1]]} {number}"
+    number = ROMAN.get(parts[2], parts[2]) if parts[1] == "table" else parts[2]
+    return f"{WORDS[parts[1]]} {number}"
 
 
 def _order(item: ItemResult) -> tuple[str, int]:
+    """Sort figures before tables, each by its number."""
     name = item.words.item
     digits = re.sub(r"\D", "", name)
     return name.removesuffix(digits), int(digits or 0)
 
 
 def _row(words: Caption) -> tuple[str, ...]:
+    """Return one row of the table of all items."""
     return title(words.item), sentence(words.verdict), sentence(words.reason), words.source
 
 
 def _tell_item(item: ItemResult) -> list[Block]:
+    """Describe one item with its picture or its data."""
     words, name = item.words, title(item.words.item)
     blocks: list[Block] = [
         Heading(name),
@@ -79,15 +101,13 @@ def _tell_item(item: ItemResult) -> list[Block]:
 
 
 def sentence(words: str) -> str:
-    """With a capital letter."""
+    """Return the words with a capital first letter."""
     return words[:1].upper() + words[1:]
 
 
 def _data(item: ItemResult) -> list[Block]:
-    """The first rows of the data, for an item that is a table."""
+    """Return the first rows of the data of an item that is a table."""
     import pandas as pd
-
-    from hushmeter.errors import DataError
 
     file = item.path.with_suffix(".csv")
     if not file.is_file():
@@ -100,8 +120,9 @@ def _data(item: ItemResult) -> list[Block]:
         [_word(value) for value in row] for row in table.head(MOST_ROWS).itertuples(index=False)
     ]
     columns = tuple(map(str, table.columns))
-    return [make_table(f"{title(item.words.item)}, the data", columns, rows, prose=True)]
+    return [make_table(f"The data of {title(item.words.item)}", columns, rows, prose=True)]
 
 
 def _word(value: object) -> str:
+    """Format a number or a word."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -89,6 +89,9 @@ class Study:
         Protected change for `protect` = "change". [W]
     delta : float
         δ of the Gaussian mechanism.
+    knows_first_state : bool
+        Whether every attacker knows which appliances are on at the first reading, X_0 of the
+        paper. Without it, the baseline that this state lasts has no score.
 
     Raises
     ------
@@ -106,6 +109,7 @@ class Study:
     protect: str = "fluctuation"
     sensitivity: float | None = None
     delta: float = 1e-6
+    knows_first_state: bool = True
 
     def __post_init__(self) -> None:
         if not (self.cases and self.contenders and self.mechanisms and self.epsilons):
@@ -130,6 +134,10 @@ class Study:
         whole("seeds", self.seeds)
         whole("seed", self.seed, least=0)
         one_of("protect", self.protect, PROTECT)
+        if not isinstance(self.knows_first_state, bool):
+            raise InputError(
+                f"knows_first_state must be true or false, got {self.knows_first_state!r}."
+            )
 
 
 def read_study(path: str | Path) -> Study:
@@ -181,11 +189,13 @@ def move_study(source: Path, folder: Path) -> str:
 def study_from(table: dict[str, Any], folder: Path, name: str = "study") -> Study:
     """Return the study of parsed TOML tables; paths are relative to `folder`."""
     known = {"case", "attacker", "mechanism", "epsilon", "seeds", "seed", "protect"}
-    _known_keys(table, known | {"name", "sensitivity", "delta"}, "study entry")
+    _known_keys(table, known | {"name", "sensitivity", "delta", "knows_first_state"}, "study entry")
     seed = whole("seed", table.get("seed", 0), least=0)
     cases = [_case(entry, folder, seed + i) for i, entry in enumerate(_tables(table, "case"))]
     options: dict[str, Any] = {
-        key: table[key] for key in ("seeds", "protect", "sensitivity", "delta") if key in table
+        key: table[key]
+        for key in ("seeds", "protect", "sensitivity", "delta", "knows_first_state")
+        if key in table
     }
     if "mechanism" in table:
         options["mechanisms"] = tuple(np.atleast_1d(table["mechanism"]).tolist())

@@ -281,12 +281,15 @@ def _measure(study: Study, cell: Cell, attacker: Attacker) -> dict[str, Any]:
         attacker = attacker.knows(mechanism)
     rounding = np.random.default_rng(np.random.SeedSequence((*place, cell.contender)))
     truth = case.test.truth()
-    states = attacker.predict(released, initial_state=truth[0], rng=rounding)
+    first = truth[0] if study.knows_first_state else None
+    states = attacker.predict(released, initial_state=first, rng=rounding)
     found = score(states, case.test)
     row: dict[str, Any] = {
         field: getattr(found, field)
         for field in ("alpha", "alpha_floor", "hold_floor", "f1", "balanced_accuracy", "mcc")
     }
+    if first is None:
+        row["hold_floor"] = None
     row |= asdict(measure_utility(case.test, released))
     for one in found.per_appliance:
         row |= {f"alpha {one.name}": one.alpha, f"visibility {one.name}": one.visibility}
@@ -356,6 +359,7 @@ def _manifest(study: Study) -> dict[str, Any]:
         "protect": study.protect,
         "sensitivity": study.sensitivity,
         "delta": study.delta,
+        "knows_first_state": study.knows_first_state,
         "mechanisms": list(study.mechanisms),
         "epsilons": list(study.epsilons),
         "attackers": [asdict(one) for one in study.contenders],

@@ -48,7 +48,7 @@ def test_battery_price_and_release(adopters, tmp_path):
         "For the household", "The battery", "The price", "Where the numbers come from",
     ]  # fmt: skip
     battery = json.loads((adopters / "battery" / "battery.json").read_text())
-    rows = page.table("Sizes that fail in at most 0.01 of horizons of 24 h")
+    rows = page.table("Sizes that are proved to be sufficient")
     assert [row[3] for row in rows[1:]] == [f"{s['capacity_kwh']:.3g}" for s in battery["sizing"]]
     for sentence in battery["sentences"]:
         assert " ".join(sentence.split()) in page.prose
@@ -59,8 +59,9 @@ def test_battery_price_and_release(adopters, tmp_path):
     for assumption in menu["assumptions"]:
         assert f"Assumed: {assumption}" in page.prose
     receipt = json.loads((adopters / "out.csv.receipt.json").read_text())
-    promised = page.table("Proved: how often of 100 times")
-    for row, one in zip(promised[1:], receipt["appliances"], strict=True):
+    private = json.loads((adopters / "out.csv.private.json").read_text())
+    promised = page.table("Proved: how many times out of 100")
+    for row, one in zip(promised[1:], private["appliances"], strict=True):
         epsilon = min(one["run"]["basic"], one["run"]["pld"])
         assert row[2] == f"{out_of_100(min(one['run']['odds'], 1 - 1e-12))}|ε = {epsilon:.3g}"
     assert receipt["output"]["sha256"] in page.prose
@@ -72,7 +73,7 @@ def test_battery_price_and_release(adopters, tmp_path):
     [
         ("battery/battery.json", "sizing"),
         ("prices/prices.json", "menu"),
-        ("out.csv.receipt.json", "unit"),
+        ("out.csv.private.json", "sentence"),
     ],
 )
 def test_an_incomplete_answer_is_one_sentence(adopters, tmp_path, name, key):
@@ -87,7 +88,7 @@ def test_an_incomplete_answer_is_one_sentence(adopters, tmp_path, name, key):
 def test_a_file_that_is_no_picture_is_refused(adopters, tmp_path):
     folder = shutil.copytree(adopters, tmp_path / "adopters")
     (folder / "prices" / "prices.svg").write_text("<svg onload='alert(1)'>")
-    with pytest.raises(DataError, match=r"prices.svg is not a picture; make it again"):
+    with pytest.raises(DataError, match=r"prices.svg is not a picture: make it again"):
         make_page([folder], tmp_path)
 
 

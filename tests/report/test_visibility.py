@@ -5,7 +5,12 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.report.collect import Saved, SweepResult, collect_results
-from hushmeter.report.sights import ApplianceSights, Sight, look
+from hushmeter.report.visibility import (
+    WITHOUT_DATA,
+    ApplianceVisibility,
+    BestAttack,
+    rate_appliances,
+)
 from hushmeter.study.plan import Case, Contender, Study
 
 
@@ -18,48 +23,53 @@ def test_the_guess_is_the_best_without_data(sweep):
     truth = sweep.study.cases[0].test.truth()
     on = truth.mean(axis=0)
     first = (truth == truth[0]).mean(axis=0)
-    rows = look(sweep, "three & more", "laplace")
+    rows = rate_appliances(sweep, "three & more", "laplace")
     expected = np.maximum(np.maximum(on, 1 - on), first)
     np.testing.assert_allclose([row.guess for row in rows], expected, atol=1e-12)
 
 
 def test_the_best_attacker_is_the_one_of_the_table(sweep):
     table = sweep.table.query("mechanism == 'laplace' and attacker in ('co', 'bayes')")
-    for row in look(sweep, "three & more", "laplace"):
-        for epsilon, sight in row.sights.items():
+    for row in rate_appliances(sweep, "three & more", "laplace"):
+        for epsilon, found in row.best.items():
             at = table[table.epsilon == epsilon]
             means = {
                 name: part[f"alpha {row.name}"].sum() / len(part)
                 for name, part in at.groupby("attacker")
             }
-            assert sight.right == pytest.approx(max(means.values()), abs=1e-12)
-            assert means[sight.attacker] == pytest.approx(sight.right, abs=1e-12)
-            assert sight.right - row.guess == pytest.approx(sight.visibility * (1 - row.guess))
+            expected = max(*means.values(), row.guess)
+            assert found.right == pytest.approx(expected, abs=1e-12)
+            means[WITHOUT_DATA] = row.guess
+            assert means[found.attacker] == pytest.approx(expected, abs=1e-12)
+            assert found.right - row.guess == pytest.approx(found.visibility * (1 - row.guess))
+            assert found.visibility >= 0
 
 
 def test_epsilons_go_from_little_to_much_protection(sweep):
-    row = look(sweep, "three & more", "laplace")[0]
-    assert list(row.sights) == sorted(sweep.study.epsilons, reverse=True)
+    row = rate_appliances(sweep, "three & more", "laplace")[0]
+    assert list(row.best) == sorted(sweep.study.epsilons, reverse=True)
 
 
 def test_a_measured_guess_from_habits_counts(sweep, tmp_path):
     habits = {"schema": "x", "home": "three & more", "alpha": {"kettle": 0.999, "<script>": 0.1}}
-    kettle, other, _ = look(
+    kettle, other, _ = rate_appliances(
         sweep, "three & more", "laplace", [Saved(tmp_path / "guess.json", habits)]
     )
     assert kettle.guess == 0.999
     assert other.guess > 0.1
     elsewhere = Saved(tmp_path / "guess.json", {**habits, "home": "another"})
-    assert look(sweep, "three & more", "laplace", [elsewhere])[0].guess < 0.999
+    assert rate_appliances(sweep, "three & more", "laplace", [elsewhere])[0].guess < 0.999
 
 
 def test_followed_down_to_the_last_epsilon_in_a_row():
-    def sights(*seen):
-        return {e: Sight(0.9, "co", v) for e, v in zip((10.0, 3.0, 1.0, 0.3), seen, strict=True)}
+    def attacks(*seen):
+        return {
+            e: BestAttack(0.9, "co", v) for e, v in zip((10.0, 3.0, 1.0, 0.3), seen, strict=True)
+        }
 
-    assert ApplianceSights("a", 0.5, sights(0.9, 0.8, 0.1, 0.9)).followed_down_to == 3.0
-    assert ApplianceSights("a", 0.5, sights(0.5, 0.8, 0.8, 0.8)).followed_down_to is None
-    assert ApplianceSights("a", 0.5, sights(*[0.6] * 4)).followed_down_to == 0.3
+    assert ApplianceVisibility("a", 0.5, attacks(0.9, 0.8, 0.1, 0.9)).followed_down_to == 3.0
+    assert ApplianceVisibility("a", 0.5, attacks(0.5, 0.8, 0.8, 0.8)).followed_down_to is None
+    assert ApplianceVisibility("a", 0.5, attacks(*[0.6] * 4)).followed_down_to == 0.3
 
 
 def test_an_appliance_that_never_switches_needs_no_data(tmp_path):
@@ -71,12 +81,14 @@ def test_an_appliance_that_never_switches_needs_no_data(tmp_path):
     study = Study("s", (case,), (Contender("co", "co"),), epsilons=(1.0, 0.02), seeds=1)
     manifest = {"attackers": [{"label": "co", "name": "co"}]}
     table = hm.sweep(study)
-    lamp, fridge = look(SweepResult(tmp_path, table, manifest, (), None), "still", "laplace")
+    lamp, fridge = rate_appliances(
+        SweepResult(tmp_path, table, manifest, (), None), "still", "laplace"
+    )
     assert fridge.guess == 1.0
-    assert np.isnan(fridge.sights[1.0].visibility)
+    assert np.isnan(fridge.best[1.0].visibility)
     assert lamp.guess == pytest.approx(26 / 40)
     clear = SweepResult(tmp_path, table[table.epsilon == 1.0], manifest, (), None)
-    (lamp, _) = look(clear, "still", "laplace")
+    (lamp, _) = rate_appliances(clear, "still", "laplace")
     assert np.isnan(lamp.guess)
-    assert lamp.sights[1.0].visibility == lamp.sights[1.0].right == 1.0
+    assert lamp.best[1.0].visibility == lamp.best[1.0].right == 1.0
     assert lamp.followed_down_to == 1.0

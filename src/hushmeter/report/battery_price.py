@@ -1,4 +1,7 @@
-"""The battery that makes the noise and the price of every ε (the paper's adopters 1 and 3)."""
+"""The sections about the battery that makes the noise and about the price of every ε.
+
+They belong to the adopters 1 and 3 of the paper.
+"""
 
 from __future__ import annotations
 
@@ -13,31 +16,43 @@ from hushmeter.report.blocks import (
     Points,
     Section,
     Text,
+    embed_file,
     make_table,
     text,
 )
 from hushmeter.report.collect import Results, Saved, reading
-from hushmeter.report.pictures import embed_file
 
 BATTERY_LEAD = (
-    "A battery behind the meter draws and returns the noise, so that the utility never holds the "
-    "true readings. ε holds only while the battery can follow; δ̂ says how often it cannot."
+    "A battery behind the meter produces the noise, so that the utility never gets the true "
+    "readings. ε holds only while the battery can follow the noise; δ̂ is the probability that it "
+    "cannot."
 )
 PRICE_LEAD = (
-    "What each ε is worth: to the buyer, who learns less as ε falls, and to the household, which "
-    "gives up less. Money is per year and household, in one currency."
+    "This part shows what each ε is worth to the buyer of the data, who learns less from a "
+    "smaller ε, and to the household, which reveals less. Money is per year and household, in "
+    "one currency."
 )
 FIGURES = {
-    "battery": "The load and what the meter showed, the charge, and what an attacker saw.",
-    "exposure": "A battery that is too small is seen through: δ̂ and visibility by capacity.",
-    "controllers": "Every controller on the same load and noise.",
-    "sizing": "Capacity, power and cost a year against ε.",
+    "battery": "The load, the metered power, the charge of the battery, and the visibility.",
+    "exposure": "A battery that is too small does not hide the load: δ̂ and visibility by capacity.",
+    "controllers": "All controllers on the same load and noise.",
+    "sizing": "Capacity, power and yearly cost against ε.",
 }
 MENU_LINES = 12
 
 
 def tell_battery(results: Results) -> Section | None:
-    """The section, or None without a run of `hushmeter battery`."""
+    """Write the section about batteries.
+
+    Parameters
+    ----------
+    results : Results
+
+    Returns
+    -------
+    Section or None
+        None if there is no result of `hushmeter battery`.
+    """
     blocks: list[Block] = []
     for saved in results.batteries:
         with reading(saved.path):
@@ -46,7 +61,17 @@ def tell_battery(results: Results) -> Section | None:
 
 
 def tell_price(results: Results) -> Section | None:
-    """The section, or None without a menu of `hushmeter price`."""
+    """Write the section about prices.
+
+    Parameters
+    ----------
+    results : Results
+
+    Returns
+    -------
+    Section or None
+        None if there is no result of `hushmeter price`.
+    """
     blocks: list[Block] = []
     for saved in results.prices:
         with reading(saved.path):
@@ -55,13 +80,14 @@ def tell_price(results: Results) -> Section | None:
 
 
 def _tell_battery(saved: Saved, all_saved: list[Saved]) -> list[Block]:
+    """Describe one battery."""
     told = saved.content
     store, found = told["battery"], told["guarantee"]
     name = f"{store['capacity_kwh']:g} kWh, {store['power_kw']:g} kW, {told['control']['name']}"
     if len(all_saved) > 1:
         name += f" ({saved.path.parent.name})"
     pictures = [
-        Picture(source, f"{caption} Battery of {name}.", caption)
+        Picture(source, f"{caption} The battery is {name}.", caption)
         for stem, caption in FIGURES.items()
         if (source := embed_file(saved.path.with_name(stem))) is not None
     ]
@@ -77,6 +103,7 @@ def _tell_battery(saved: Saved, all_saved: list[Saved]) -> list[Block]:
 
 
 def _sizing_table(told: dict[str, Any], horizon_s: float) -> Block:
+    """Return the table of sufficient sizes."""
     rows = [
         (
             row["controller"],
@@ -92,17 +119,17 @@ def _sizing_table(told: dict[str, Any], horizon_s: float) -> Block:
     ]
     failure = told["sizing"][0]["max_failure"]
     caption = (
-        f"Sizes that fail in at most {failure:g} of horizons of {short_duration(horizon_s)}, "
-        "proved; "
-        "what a year loses, wears and costs."
+        "Sizes that are proved to be sufficient: the battery fails to follow the noise in a "
+        f"share of at most {failure:g} of all periods of {short_duration(horizon_s)}. The last "
+        "columns are for one year."
     )
     head = (
         "controller",
-        Cell("ε", note="over the horizon"),
+        Cell("ε", note="over the whole period"),
         "noise",
         "kWh",
         "kW",
-        "lost kWh",
+        "losses [kWh]",
         "cycles",
         "cost",
     )
@@ -110,25 +137,27 @@ def _sizing_table(told: dict[str, Any], horizon_s: float) -> Block:
 
 
 def _tell_price(saved: Saved) -> list[Block]:
+    """Describe one menu of prices."""
     told = saved.content
     lines = told["menu"]
     step = -(-len(lines) // MENU_LINES)
     shown = [e for i, e in enumerate(lines) if i % step == 0 or e == told["best"]]
     rows = [_menu_row(entry, entry == told["best"]) for entry in shown]
     caption = (
-        "The menu: error of the buyer’s hourly forecast, share of the hourly curve that is true "
-        "and of days that stay in their cluster, how often of 100 the most exposed appliance is "
-        "told from a reading and from a run, and money a year. Shaded: the best ε."
+        "The menu: error of the buyer’s hourly forecast, share of the hourly curve that is true, "
+        "share of days that stay in their cluster, how many times out of 100 the best possible "
+        "attacker is right about the most exposed appliance from a reading and from a run, and "
+        "money per year. The row of the best ε is shaded."
     )
     head = (
         "ε",
         "forecast error",
-        "hours true %",
-        "days kept %",
+        "true hourly curve [%]",
+        "days in their cluster [%]",
         "from a reading",
         "from a run",
-        "household asks",
-        "buyer pays",
+        "the household asks",
+        "the buyer pays",
         "surplus",
     )
     blocks: list[Block] = [
@@ -138,7 +167,9 @@ def _tell_price(saved: Saved) -> list[Block]:
     ]
     source = embed_file(saved.path.with_suffix(""))
     if source is not None:
-        caption_ = "Money against ε, what either side gets for it, and how the best ε moves."
+        caption_ = (
+            "Money against ε, what each side gets for it, and how the best ε depends on the terms."
+        )
         blocks.append(Picture(source, caption_, caption_))
     return [
         *blocks,
@@ -149,6 +180,7 @@ def _tell_price(saved: Saved) -> list[Block]:
 
 
 def _menu_row(entry: dict[str, Any], best: bool) -> list[str | Cell]:
+    """Return one row of the menu."""
     mark = 3 if best else 0
     odds = min((1 + max(entry["visibility"])) / 2, 1 - 1e-12)
     words = (
@@ -166,14 +198,16 @@ def _menu_row(entry: dict[str, Any], best: bool) -> list[str | Cell]:
 
 
 def _sensitivity_table(moved: dict[str, Any]) -> Block:
+    """Return the table of the best ε under changed terms."""
     rows = []
     for name, other in moved.items():
         low, high = other["worthwhile"] or (None, None)
         edges = ("–" if edge is None else f"{edge:.3g}" for edge in (low, high))
         rows.append((name, f"{other['best_epsilon']:.3g}", f"{other['surplus']:.2f}", *edges))
-    head = ("if", "best ε", "surplus", "worthwhile from ε", "to ε")
-    return make_table("How the answer moves with what it rests on", head, rows)
+    head = ("changed term", "best ε", "surplus", "worthwhile from ε", "to ε")
+    return make_table("How the answer changes with the terms", head, rows)
 
 
 def _assumed(lines: list[str]) -> Text:
+    """Return the assumptions in small print."""
     return text(*(f"Assumed: {line}" for line in lines), role="small")
