@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import math
 import secrets
@@ -55,6 +56,12 @@ def write_text(path: Path, text: str, *, force: bool = False) -> None:
     """Write text as UTF-8; see `atomic` for the errors."""
     with atomic(path, force=force) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file as hexadecimal text."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def table_format(path: Path) -> str:

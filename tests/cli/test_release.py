@@ -235,3 +235,32 @@ def test_a_powerless_audit_fails():
     done = run("audit", "-e", "0.01", "--samples", 1000, "--seed", 1, expect=1)
     assert "NOT CAUGHT" in done.stdout
     assert "The audit failed." in done.stdout
+
+
+def test_a_release_is_paid_for_in_a_ledger(case, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    url = "sqlite:///ledger.db"
+    run("ledger", "init", "--ledger", url)
+    options = [
+        "-e",
+        "0.01",
+        "--home",
+        case / "home.toml",
+        "--ledger",
+        url,
+        "--ledger-meter",
+        "home-7",
+    ]
+    done = release(case, "one.csv", *options)
+    assert "was charged for 1 day: each ε = " in " ".join(done.stdout.split())
+    shown = json.loads(run("ledger", "show", "--ledger", url, "--meter", "home-7", "--json").stdout)
+    assert "home-7" in json.dumps(shown)
+    again = release(case, "two.csv", *options, expect=1)
+    assert "already released" in again.stderr
+    assert not (tmp_path / "two.csv").exists()
+    release(case, "two.csv", *options, "--stream", "second")
+    assert run("ledger", "verify", "--ledger", url).returncode == 0
+    assert "belong together" in release(case, "x.csv", *options[:-2], expect=2).stderr
+    seeded = release(case, "x.csv", *options, "--seed", 1, "--stream", "third", expect=2)
+    assert "a simulation spends no budget" in seeded.stderr
+    assert not (tmp_path / "x.csv").exists()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import jsonschema_rs
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from hushmeter.errors import InputError
 from hushmeter.home import LearntFrom
 from hushmeter.privacy.units import unit_epsilon
 from hushmeter.releases.receipt import digest, promised_epsilon
+from hushmeter.releases.signing import make_signing_key
 
 HOME = hm.synth.ready_home("evening")
 TRACE = hm.synth.trace(HOME, 2400, seed=3)
@@ -38,6 +41,26 @@ def test_the_public_part_is_json():
     assert fields["output"]["sha256"] == digest(done.trace)
     assert fields["sources"] == ["typed"]
     assert fields["file"] is None
+
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "receipt.schema.json").read_text())
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "staircase", "gaussian"])
+@pytest.mark.parametrize("span", ["reading", "run", "day"])
+def test_real_receipts_follow_the_documented_schema(tmp_path, mechanism, span):
+    check = jsonschema_rs.Draft202012Validator(SCHEMA)
+    unit = hm.resolve_unit("appliance", span, interval_s=6.0, home=HOME, every="30min")
+    noise = hm.calibrate(mechanism, 0.7, unit, clamp=(0, 20_000) if span == "run" else None)
+    done = hm.release(TRACE, noise, unit)
+    check.validate(done.receipt.to_dict())
+    private, _ = make_signing_key(tmp_path / "mine")
+    done.save(tmp_path / "out.csv", signing_key=private)
+    written = json.loads((tmp_path / "out.csv.receipt.json").read_text())
+    check.validate(written)
+    assert set(written) == set(SCHEMA["properties"])
+    assert not check.is_valid(written | {"home": "ours"})
+    assert not check.is_valid({k: v for k, v in written.items() if k != "epsilon"})
 
 
 def test_the_private_part_has_the_account_of_every_appliance():

@@ -40,7 +40,7 @@ def folder(home, tmp_path_factory):
     trace = hm.synth.trace(home, 300, seed=1)
     unit = hm.resolve_unit(interval_s=trace.interval_s, home=home)
     made = release(trace, hm.Laplace(1.0, 2000.0), unit, home=home, rng=1)
-    (base / f"{QUOTE}.csv.receipt.json").write_text(made.receipt.to_json(), encoding="utf-8")
+    made.save(base / f"{QUOTE}.csv")
     save_answers(base, home)
     words = Caption("fig5", TAG, QUOTE, TAG, "differs", FORMULA)
     ReproducedItem(words, pd.DataFrame({TAG: [QUOTE], "x": [1.0]})).save(base)

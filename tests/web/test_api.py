@@ -294,7 +294,8 @@ def test_a_download_is_real_and_opens_with_read_meter(client, evening, tmp_path,
     assert digest(trace) == first["receipt"]["output"]["sha256"]
     assert first["receipt"]["epsilon"] == pytest.approx(1.0)
     assert first["receipt_name"] == f"{first['file_name']}.receipt.json"
-    assert [entry["name"] for entry in first["receipt"]["appliances"]] == ["kettle"]
+    assert first["receipt"]["file"]["bytes"] == path.stat().st_size
+    assert "kettle" not in str(first["receipt"])
     assert first["sentences"][0].startswith("ε = 1 protects whether the kettle is on")
 
 

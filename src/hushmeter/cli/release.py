@@ -68,6 +68,13 @@ def release(
     sign: Annotated[
         Path | None, typer.Option(help="Sign the receipt with this Ed25519 private key.")
     ] = None,
+    ledger: Annotated[
+        str | None, typer.Option(help="Pay in this ledger: sqlite:///file.db or postgresql://…")
+    ] = None,
+    ledger_meter: Annotated[
+        str | None, typer.Option(help="Name of the meter in the ledger; needed with --ledger.")
+    ] = None,
+    stream: Annotated[str, typer.Option(help="Name of the series of the meters.")] = "load",
     seed: Annotated[
         int | None, typer.Option(help="Simulate with this seed; never publish the result.")
     ] = None,
@@ -84,7 +91,7 @@ def release(
 
     Example: hushmeter release meter.csv --home home.toml -e 1 --span run --every 30min -o out.csv
     """
-    from hushmeter.files import table_format
+    from hushmeter.files import sha256_of, table_format
     from hushmeter.noise.parameters import parse_clamp
     from hushmeter.privacy.units import calibrate, resolve_unit
     from hushmeter.read import read_recording
@@ -94,6 +101,8 @@ def release(
     check_seed(seed)
     table_format(output)
     refuse_existing(output, force)
+    if (ledger is None) != (ledger_meter is None):
+        raise InputError("--ledger and --ledger-meter belong together: give both, or neither.")
     chosen = protect or ("appliance" if sensitivity is None else "change")
     if home is None and chosen in ("appliance", "fluctuation"):
         raise InputError(
@@ -134,19 +143,26 @@ def release(
         accept_learnt=accept_learnt,
     )
     earlier = find_earlier_releases(output.parent, done.private.input["sha256"])
-    files = done.save(output, force=force, signing_key=sign)
-    _report(done, recording, earlier, files, json)
+    if ledger is None or ledger_meter is None:
+        files = done.save(output, force=force, signing_key=sign)
+        _report(done, recording, _warnings(done, earlier), files, json)
+        return
+    from hushmeter.fleet.single_release import pay_for_release
+
+    with pay_for_release(ledger, done, meter=ledger_meter, stream=stream) as payment:
+        files = done.save(output, force=force, signing_key=sign)
+        payment.written(sha256_of(files[0]))
+    _report(done, recording, [*_warnings(done, earlier), payment.sentence], files, json)
 
 
 def _report(
     done: Release,
     recording: Recording,
-    earlier: list[EarlierRelease],
+    warnings: list[str],
     files: list[Path],
     json: bool,
 ) -> None:
     """Print what was released, the notes of the reader and what to keep in mind."""
-    warnings = _warnings(done, earlier)
     if json:
         private: dict[str, Any] = done.private.to_dict(done.receipt)
         del private["receipt"], private["schema"]
