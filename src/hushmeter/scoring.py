@@ -3,18 +3,23 @@
 The accuracy α alone misleads: in a home that is mostly off, "everything is off" scores high. Every
 score therefore contains its floors, F1 and balanced accuracy, and for every appliance its
 visibility: how much of the error of a guess without data the attacker removed.
+
+`score` compares states reading by reading, `score_events` compares the starts of runs,
+`score_shares` compares shares of time, and `bootstrap_intervals` gives the uncertainty of a score
+over the days of a trace.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.checks import BoolArray, FloatArray, IntArray
+from hushmeter.checks import BoolArray, FloatArray, IntArray, non_negative
 from hushmeter.errors import DataError, InputError
 from hushmeter.trace import Trace
 
@@ -47,6 +52,9 @@ class ApplianceScore:
         Matthews correlation coefficient; 0 if it is undefined.
     kolter : float
         1 − Σ|P − P̂|/(2 ΣP) of its power [1]_; NaN without power.
+    average_precision : float
+        Area under the curve of precision and recall over all thresholds of the probability; NaN
+        without probabilities, and for an appliance that is never on in the truth.
 
     References
     ----------
@@ -64,6 +72,7 @@ class ApplianceScore:
     balanced_accuracy: float
     mcc: float
     kolter: float
+    average_precision: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -79,14 +88,19 @@ class Score:
         α of the answer "everything off".
     hold_floor : float
         α of the answer "everything as at the first reading".
-    f1, balanced_accuracy, mcc : float
-        Means over the appliances; an appliance without a value is left out.
+    f1 : float
+        Mean over the appliances that are on at some reading of the truth. The set does not depend
+        on the answer, so that scores of different attackers can be compared. NaN if it is empty.
+    balanced_accuracy, mcc : float
+        Means over all appliances.
     kolter : float
         1 − Σ|P − P̂|/(2 ΣP) over all appliances; NaN without power.
     per_appliance : tuple of ApplianceScore
         The score of each appliance, in the order of the columns.
     group_alphas : tuple of float
         α_i of each group of columns; empty without groups.
+    average_precision : float
+        Mean over the same appliances as f1; NaN without probabilities.
     """
 
     alpha: float
@@ -98,6 +112,7 @@ class Score:
     kolter: float
     per_appliance: tuple[ApplianceScore, ...]
     group_alphas: tuple[float, ...] = ()
+    average_precision: float = math.nan
 
     def __getitem__(self, name: str) -> ApplianceScore:
         """Return the score of the appliance called `name`."""
@@ -141,6 +156,7 @@ def score(
     *,
     power: ArrayLike | None = None,
     true_power: ArrayLike | None = None,
+    probabilities: ArrayLike | None = None,
     groups: Iterable[IntArray] = (),
     names: Iterable[str] | None = None,
 ) -> Score:
@@ -155,6 +171,8 @@ def score(
     power, true_power : array_like, shape (T, N), optional
         Predicted and true power [W], for the accuracy of Kolter and Johnson. The true power is
         taken from `truth` if that is a trace with power.
+    probabilities : array_like, shape (T, N), optional
+        Predicted probability of "on", for the average precision.
     groups : iterable of index arrays, optional
         Groups of columns, such as hierarchies, for α_i.
     names : iterable of str, optional
@@ -178,15 +196,17 @@ def score(
     guessed, actual = _pair(states, truth)
     columns = _names(names, actual.shape[1])
     kolter = _kolter_per_appliance(power, true_power, actual.shape)
+    precision = _average_precisions(probabilities, actual)
     appliances = tuple(
-        _score_appliance(name, guessed[:, i], actual[:, i], float(kolter[i]))
+        _score_appliance(name, guessed[:, i], actual[:, i], float(kolter[i]), float(precision[i]))
         for i, name in enumerate(columns)
     )
+    runs = [a for i, a in enumerate(appliances) if actual[:, i].any()]
     return Score(
         alpha=float((guessed == actual).mean()),
         alpha_floor=float(1 - actual.mean()),
         hold_floor=float((actual == actual[0]).mean()),
-        f1=_mean_of(a.f1 for a in appliances),
+        f1=_mean_of(a.f1 for a in runs),
         balanced_accuracy=_mean_of(a.balanced_accuracy for a in appliances),
         mcc=_mean_of(a.mcc for a in appliances),
         kolter=math.nan
@@ -194,7 +214,162 @@ def score(
         else kolter_accuracy(power, true_power),
         per_appliance=appliances,
         group_alphas=group_accuracies(guessed, actual, groups),
+        average_precision=_mean_of(a.average_precision for a in runs),
     )
+
+
+@dataclass(frozen=True)
+class ApplianceEvents:
+    """How well the starts of one appliance's runs were predicted.
+
+    Attributes
+    ----------
+    name : str
+        Name of the appliance.
+    true_starts, predicted_starts, matched : int
+        Numbers of starts in the truth, in the answer, and of pairs of the two.
+    precision, recall : float
+        Shares of the predicted and of the true starts that are matched; NaN if there are none.
+    f1 : float
+        Harmonic mean of both; NaN if there is no start in truth and answer.
+    """
+
+    name: str
+    true_starts: int
+    predicted_starts: int
+    matched: int
+    precision: float
+    recall: float
+    f1: float
+
+
+@dataclass(frozen=True)
+class EventScore:
+    """How well the starts of runs were predicted.
+
+    Attributes
+    ----------
+    within_s : float
+        Largest distance of a predicted start from its true start. [s]
+    f1 : float
+        Mean over the appliances with a start in the truth; NaN if there are none.
+    per_appliance : tuple of ApplianceEvents
+        The score of each appliance, in the order of the columns.
+    """
+
+    within_s: float
+    f1: float
+    per_appliance: tuple[ApplianceEvents, ...]
+
+
+def score_events(states: ArrayLike, truth: Trace, *, within_s: float = 60.0) -> EventScore:
+    """Compare the starts of predicted runs with the true starts.
+
+    Parameters
+    ----------
+    states : array_like of bool, shape (T, N)
+        Predicted states.
+    truth : Trace with states
+        True states with their times.
+    within_s : float
+        Largest distance of a predicted start from its true start. [s]
+
+    Returns
+    -------
+    EventScore
+
+    Raises
+    ------
+    InputError
+        If the shapes differ or `within_s` is negative.
+
+    Notes
+    -----
+    A start is a change from off to on between two neighbouring readings; a gap has none. Each
+    predicted start is matched with at most one true start. Matching them in the order of time
+    gives the largest possible number of pairs, because all starts have the same tolerance.
+    """
+    guessed, actual = _pair(states, truth.truth())
+    limit = non_negative("within_s", within_s)
+    steps = np.arange(len(truth)) if truth.steps is None else np.asarray(truth.steps)
+    seconds = (steps * truth.interval_s).astype(np.float64)
+    rows = []
+    for i, name in enumerate(_names(truth.names, actual.shape[1])):
+        true = seconds[_starts(actual[:, i], truth.run_starts)]
+        predicted = seconds[_starts(guessed[:, i], truth.run_starts)]
+        matched = _count_pairs(true, predicted, limit)
+        rows.append(
+            ApplianceEvents(
+                name,
+                true.size,
+                predicted.size,
+                matched,
+                _ratio(matched, predicted.size),
+                _ratio(matched, true.size),
+                _ratio(2 * matched, true.size + predicted.size),
+            )
+        )
+    return EventScore(limit, _mean_of(row.f1 for row in rows if row.true_starts), tuple(rows))
+
+
+def bootstrap_intervals(
+    states: ArrayLike,
+    truth: Trace,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> dict[str, tuple[float, float]]:
+    """Compute intervals of α, macro F1 and balanced accuracy over the days of a trace.
+
+    Parameters
+    ----------
+    states : array_like of bool, shape (T, N)
+        Predicted states.
+    truth : Trace with states
+        True states with their times.
+    confidence : float
+        Probability of the interval, between 0 and 1.
+    resamples : int
+        Number of resampled traces.
+    seed : int
+        Seed of the resampling.
+
+    Returns
+    -------
+    dict
+        Lowest and highest value of "alpha", "f1" and "balanced_accuracy".
+
+    Raises
+    ------
+    DataError
+        If the trace has readings of fewer than two days.
+
+    Notes
+    -----
+    Readings of one day depend on each other, so whole days (UTC) are drawn with replacement: a
+    block bootstrap [1]_. The interval contains the given share of the resampled scores. F1 is the
+    mean over the appliances that are on at some reading of the whole truth.
+
+    References
+    ----------
+    .. [1] H. R. Künsch, "The jackknife and the bootstrap for general stationary observations", The
+       Annals of Statistics 17(3), 1989.
+    """
+    if not 0 < confidence < 1:
+        raise InputError(f"confidence must be between 0 and 1, got {confidence}.")
+    counts = _count_by_day(*_pair(states, truth.truth()), truth)
+    if len(counts) < 2:
+        raise DataError("an interval needs readings of at least two days.")
+    rng = np.random.default_rng(seed)
+    draws = rng.multinomial(len(counts), np.full(len(counts), 1 / len(counts)), size=resamples)
+    resampled = np.tensordot(draws, counts, axes=1).astype(np.float64)
+    found = _measures(resampled, counts[:, :2].sum(axis=(0, 1)) > 0)
+    tail = (1 - confidence) / 2
+    return {
+        name: (float(np.nanquantile(values, tail)), float(np.nanquantile(values, 1 - tail)))
+        for name, values in found.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -260,8 +435,77 @@ def score_shares(shares: ArrayLike, truth: Trace, every: float | str) -> ShareSc
     return ShareScore(float(errors.mean()), float(actual.mean()), errors)
 
 
+def _starts(states: BoolArray, run_starts: BoolArray) -> IntArray:
+    """Readings at which an appliance is on, and off at the neighbouring reading before."""
+    on: BoolArray = states[1:] & ~states[:-1] & ~run_starts[1:]
+    return np.flatnonzero(on) + 1
+
+
+def _count_pairs(true: FloatArray, predicted: FloatArray, limit: float) -> int:
+    """Largest number of pairs of a true and a predicted time [s] that are within `limit`."""
+    i = j = pairs = 0
+    while i < true.size and j < predicted.size:
+        if abs(true[i] - predicted[j]) <= limit:
+            i, j, pairs = i + 1, j + 1, pairs + 1
+        elif true[i] < predicted[j]:
+            i += 1
+        else:
+            j += 1
+    return pairs
+
+
+def _count_by_day(guessed: BoolArray, actual: BoolArray, truth: Trace) -> IntArray:
+    """Hits, misses, false alarms and correct offs of each day and appliance, shape (D, 4, N)."""
+    days = truth.times.astype("datetime64[D]").astype(np.int64)
+    places = np.unique(days, return_inverse=True)[1]
+    kinds = (guessed & actual, ~guessed & actual, guessed & ~actual, ~guessed & ~actual)
+    counts = np.zeros((int(places.max()) + 1, len(kinds), actual.shape[1]), np.int64)
+    for k, kind in enumerate(kinds):
+        np.add.at(counts[:, k], places, kind.astype(np.int64))
+    return counts
+
+
+def _measures(counts: FloatArray, runs: BoolArray) -> dict[str, FloatArray]:
+    """α, macro F1 and balanced accuracy from counts of shape (B, 4, N); each of shape (B,)."""
+    hits, misses, alarms, quiet = np.moveaxis(counts, 1, 0)
+    with np.errstate(invalid="ignore"):
+        f1 = 2 * hits / (2 * hits + misses + alarms)
+        recalls = np.stack([hits / (hits + misses), quiet / (quiet + alarms)])
+    # A resampled trace in which an appliance neither runs nor is named has no F1 for it.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return {
+            "alpha": (hits + quiet).sum(axis=1) / counts.sum(axis=(1, 2)),
+            "f1": np.nanmean(f1[:, runs], axis=1) if runs.any() else np.full(len(f1), math.nan),
+            "balanced_accuracy": np.nanmean(np.nanmean(recalls, axis=0), axis=1),
+        }
+
+
+def _average_precisions(probabilities: ArrayLike | None, actual: BoolArray) -> FloatArray:
+    """Average precision of each appliance, shape (N,); NaN without probabilities."""
+    if probabilities is None:
+        return np.full(actual.shape[1], math.nan)
+    chances = np.asarray(probabilities, np.float64)
+    if chances.shape != actual.shape or not ((chances >= 0) & (chances <= 1)).all():
+        raise InputError(f"probabilities must be between 0 and 1, of shape {actual.shape}.")
+    return np.array([_average_precision(c, a) for c, a in zip(chances.T, actual.T, strict=True)])
+
+
+def _average_precision(chances: FloatArray, actual: BoolArray) -> float:
+    """Sum over the thresholds of precision times the increase of recall."""
+    if not actual.any():
+        return math.nan
+    order = np.argsort(-chances, kind="stable")
+    hits = np.cumsum(actual[order])
+    # Readings with the same probability pass the threshold together.
+    last = np.append(np.flatnonzero(np.diff(chances[order])), actual.size - 1)
+    recall = hits[last] / hits[-1]
+    precision = hits[last] / (last + 1)
+    return float(np.sum(np.diff(recall, prepend=0.0) * precision))
+
+
 def _score_appliance(
-    name: str, guessed: BoolArray, actual: BoolArray, kolter: float
+    name: str, guessed: BoolArray, actual: BoolArray, kolter: float, average_precision: float
 ) -> ApplianceScore:
     """Score the states of one appliance, shape (T,)."""
     hits = int((guessed & actual).sum())
@@ -289,6 +533,7 @@ def _score_appliance(
         balanced_accuracy=_mean_of(recalls),
         mcc=(hits * quiet - false_alarms * misses) / spread if spread else 0.0,
         kolter=kolter,
+        average_precision=average_precision,
     )
 
 

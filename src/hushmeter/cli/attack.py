@@ -24,11 +24,14 @@ from hushmeter.errors import InputError, NotFittedError, UnknownNameError
 
 if TYPE_CHECKING:
     from hushmeter.attack.base import Attacker
-    from hushmeter.checks import BoolArray
+    from hushmeter.checks import BoolArray, FloatArray
     from hushmeter.home import Home
     from hushmeter.read import ReadOptions
     from hushmeter.scoring import Score
     from hushmeter.trace import Trace
+
+EVENT_S = 60.0
+"""Largest distance of a predicted start from the true start [s]; at least one reading."""
 
 
 @takes_reader_options()
@@ -80,10 +83,11 @@ def attack(
     made = _make(chosen, known, _read_parameters(parameter or (), chosen), quiet=json)
     if train is not None:
         made.fit(known.label(read_recording(train, options).trace))
-    states = _predict(made, trace, seed)
+    states, probabilities = _predict(made, trace, seed)
     columns = {name: states[:, i].astype("int8") for i, name in enumerate(known.names)}
     write_table(output, {"timestamp": trace.times, **columns}, force=force)
     summary = _summarise(attacker, known, trace, states)
+    summary |= _score(known, trace, states, probabilities)
     if json:
         print_json({**summary, "files": [output]})
     else:
@@ -146,10 +150,15 @@ def _make(chosen: type[Attacker], home: Home, values: dict[str, Any], *, quiet: 
         raise InputError(f"the parameters of {chosen.name} are not valid: {error}.") from None
 
 
-def _predict(attacker: Attacker, trace: Trace, seed: int) -> BoolArray:
-    """Predicted states; an attacker without training data is answered with the option to add."""
+def _predict(attacker: Attacker, trace: Trace, seed: int) -> tuple[BoolArray, FloatArray | None]:
+    """Predicted states, and the probabilities of an attacker that has them."""
+    from hushmeter.attack.base import ProbabilisticAttacker
+
     try:
-        return attacker.predict(trace, rng=seed)
+        states = attacker.predict(trace, rng=seed)
+        if isinstance(attacker, ProbabilisticAttacker):
+            return states, attacker.predict_proba(trace, rng=seed)
+        return states, None
     except NotFittedError:
         raise InputError(
             f"the {attacker.name} attacker learns from sub-metered data: add --train FILE, "
@@ -171,17 +180,27 @@ def _summarise(attacker: str, home: Home, trace: Trace, states: BoolArray) -> di
         "start": iso(trace.times[0]),
         "end": iso(trace.times[-1]),
         "appliances": appliances,
-        "score": _score(home, trace, states),
+        # Algorithm 1 of the paper starts from the true state; a file of readings does not have it.
+        "knows_first_state": False,
     }
 
 
-def _score(home: Home, trace: Trace, states: BoolArray) -> Score | None:
-    """Score of the prediction; None if the file lacks an appliance of the home."""
-    from hushmeter.scoring import score
+def _score(
+    home: Home, trace: Trace, states: BoolArray, probabilities: FloatArray | None
+) -> dict[str, Any]:
+    """Scores of the prediction; None if the file lacks an appliance of the home."""
+    from hushmeter.scoring import bootstrap_intervals, score, score_events
 
     if trace.power is None or trace.names is None or not set(home.names) <= set(trace.names):
-        return None
-    return score(states, home.label(trace), power=states * home.powers)
+        return {"score": None, "events": None, "intervals": None}
+    truth = home.label(trace)
+    two_days = truth.times[0].astype("datetime64[D]") < truth.times[-1].astype("datetime64[D]")
+    power = states * home.powers
+    return {
+        "score": score(states, truth, power=power, probabilities=probabilities),
+        "events": score_events(states, truth, within_s=max(EVENT_S, trace.interval_s)),
+        "intervals": bootstrap_intervals(states, truth) if two_days else None,
+    }
 
 
 def _print_summary(summary: dict[str, Any], output: Path) -> None:
@@ -204,6 +223,20 @@ def _print_summary(summary: dict[str, Any], output: Path) -> None:
     else:
         print_sentences(
             f"Accuracy α {found.alpha:.3f} (everything off: {found.alpha_floor:.3f}), "
-            f"macro F1 {found.f1:.3f}."
+            f"macro F1 {found.f1:.3f} over the appliances that run.",
+            f"Starts of runs within {short_duration(summary['events'].within_s)}: "
+            f"F1 {summary['events'].f1:.3f}.",
+            *_describe_intervals(summary["intervals"]),
         )
     print_files([output])
+
+
+def _describe_intervals(intervals: dict[str, tuple[float, float]] | None) -> list[str]:
+    """One sentence with the uncertainty over the days, if there are at least two."""
+    if intervals is None:
+        return []
+    alpha, f1 = intervals["alpha"], intervals["f1"]
+    return [
+        f"95 % intervals over the days: α {alpha[0]:.3f} to {alpha[1]:.3f}, "
+        f"F1 {f1[0]:.3f} to {f1[1]:.3f}."
+    ]
