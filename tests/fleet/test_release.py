@@ -346,7 +346,7 @@ def test_the_interval_is_that_of_the_first_file(tmp_path, ledger):
     write(tmp_path / "in/b.parquet", readings(meters=("c",), interval_s=1800))
     done = release(tmp_path / "in", tmp_path / "out", ledger, replace(TERMS, span="day"))
     assert done.job.terms.interval_s == 900
-    assert done.manifest["promise"]["unit"]["touches"] == 96
+    assert done.manifest["promise"]["unit"]["touches"] == 101
     assert {(p.meter, p.sentence) for r in done.reports for p in r.problems} == {
         ("c", "the interval is not the 900 s of this release.")
     }

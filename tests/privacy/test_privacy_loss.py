@@ -10,8 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushmeter.noise import Laplace, Staircase
-from hushmeter.privacy.accounting import hockey_stick
-from hushmeter.privacy.privacy_loss import PrivacyLoss, connect_dots
+from hushmeter.privacy.privacy_loss import (
+    PrivacyLoss,
+    connect_dots,
+    convolve,
+    epsilon_at,
+    hockey_stick,
+)
 
 CELL = 0.05
 LAPLACE = Laplace(1.0, 1000, on_grid=True)
@@ -36,8 +41,7 @@ def test_the_dots_are_passed_and_the_masses_are_a_distribution():
     assert loss.masses.sum() == pytest.approx(1)
     deltas = loss_of(LAPLACE, 600.0, CELL, deltas_only=True)
     grid = CELL * (np.arange(deltas.size) - deltas.size // 2)
-    found = [loss.delta_at(e) for e in grid]
-    np.testing.assert_allclose(found, deltas, atol=1e-13)
+    np.testing.assert_allclose(loss.deltas(), deltas[grid > -CELL / 2], atol=1e-13)
 
 
 @pytest.mark.parametrize("times", [1, 2, 3, 7, 12])
@@ -80,31 +84,50 @@ def test_dp_accounting_composes_the_same(mechanism, times):
         mine = connect_dots(cell, deltas).repeat(count)
         ours = mine if ours is None else ours.join(mine)
     # Both transforms round: by 1e-12 of all mass after 14 400 readings.
-    for epsilon in np.linspace(0, ours.epsilon_at(1e-9), 9):
-        wanted = theirs.get_delta_for_epsilon(float(epsilon))
-        assert ours.delta_at(epsilon) == pytest.approx(wanted, rel=1e-9, abs=5e-12)
+    curve = ours.deltas()
+    for place in np.linspace(0, epsilon_at(curve, cell, 1e-9) / cell, 9).astype(int):
+        wanted = theirs.get_delta_for_epsilon(float(cell * place))
+        assert curve[place] == pytest.approx(wanted, rel=1e-9, abs=5e-12)
     for delta in (1e-3, 1e-6):
-        assert theirs.get_delta_for_epsilon(ours.epsilon_at(delta)) <= delta + 5e-12
+        assert theirs.get_delta_for_epsilon(epsilon_at(curve, cell, delta)) <= delta + 5e-12
 
 
 @given(
     st.lists(st.floats(0, 1), min_size=3, max_size=40).filter(lambda m: sum(m) > 0.1),
     st.integers(-20, 5),
     st.floats(1e-3, 0.5),
-    st.floats(-2, 5),
 )
-def test_sums_and_their_inverse(masses, first, cell, epsilon):
+def test_sums_and_their_inverse(masses, first, cell):
     loss = PrivacyLoss(cell, first, np.array(masses) / sum(masses), 1e-12)
-    assert loss.delta_at(epsilon) == pytest.approx(min(plain_delta(loss, epsilon), 1), abs=1e-12)
+    curve = loss.deltas()
+    wanted = [min(plain_delta(loss, cell * place), 1) for place in range(curve.size)]
+    np.testing.assert_allclose(curve, wanted, atol=1e-12)
     for delta in (0.3, 1e-2, 1e-6):
-        found = loss.epsilon_at(delta)
-        assert loss.delta_at(found) <= delta + 1e-12
+        found = epsilon_at(curve, cell, delta)
+        assert plain_delta(loss, found) <= delta + 1e-12
         if found > 1e-6:
-            assert loss.delta_at(found - 1e-6) > delta - 1e-12
+            assert plain_delta(loss, found - 1e-6) > delta - 1e-12
+
+
+def test_the_curve_can_begin_anywhere():
+    loss = loss_of(LAPLACE, 600.0, CELL).repeat(40)
+    whole = loss.deltas()
+    for start in (1, 7, whole.size - 2):
+        part = loss.deltas(start)
+        np.testing.assert_allclose(part, whole[start:], atol=1e-13)
+        assert epsilon_at(part, CELL, 1e-3, start) >= CELL * start
+    assert loss.deltas(whole.size + 3) == loss.infinite
 
 
 def test_what_cannot_be_kept_is_infinite():
-    assert loss_of(LAPLACE, 600.0, CELL).repeat(5).epsilon_at(1e-16) == math.inf
+    loss = loss_of(LAPLACE, 600.0, CELL).repeat(5)
+    assert epsilon_at(loss.deltas(), CELL, 1e-16) == math.inf
     far = PrivacyLoss(0.5, 3000, np.array([0.5, 0.5]))
-    assert far.delta_at(0.0) == 1
-    assert 1500 < far.epsilon_at(1e-6) <= 1500.5
+    assert far.deltas()[0] == 1
+    assert 1500 < epsilon_at(far.deltas(), 0.5, 1e-6) <= 1500.5
+
+
+def test_long_vectors_are_convolved_by_transform():
+    rng = np.random.default_rng(0)
+    one, other = rng.random(300), rng.random(500)
+    np.testing.assert_allclose(convolve(one, other), np.convolve(one, other), rtol=1e-12)

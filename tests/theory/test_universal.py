@@ -13,7 +13,8 @@ from hushmeter.attack.registry import attackers
 from hushmeter.errors import InputError, MissingExtraError
 from hushmeter.home import Appliance, Home
 from hushmeter.noise import Gaussian, Laplace, Staircase
-from hushmeter.privacy.accounting import compose, hockey_stick
+from hushmeter.privacy.accounting import compose
+from hushmeter.privacy.privacy_loss import hockey_stick
 from hushmeter.theory.universal import (
     gaussian_limit,
     laplace_limit,

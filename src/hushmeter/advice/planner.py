@@ -19,7 +19,7 @@ from hushmeter.checks import one_of, positive, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
 from hushmeter.noise.mechanism import MECHANISMS
-from hushmeter.privacy.accounting import compose_run
+from hushmeter.privacy.accounting import compose, compose_change
 from hushmeter.privacy.units import SPANS, Unit, calibrate, resolve_unit
 from hushmeter.releases.cost import PRICE_PER_KWH, Cost, expect_cost
 from hushmeter.scoring import score
@@ -214,9 +214,10 @@ def best_odds(mechanism: Mechanism, unit: Unit) -> float:
         The unit of protection, with one change.
     """
     change = unit.changes[0]
-    # The span "reading" means a released reading in which the appliance is on all the time.
-    length = change.window if unit.span == "reading" else change.readings
-    return compose_run(mechanism, change.watts, length, change.window).odds
+    if unit.span == "reading":
+        # One released value, during which the appliance is on from its beginning to its end.
+        return compose(mechanism, [(change.watts, 1)]).odds
+    return compose_change(mechanism, change).odds
 
 
 def measure_with(

@@ -52,7 +52,8 @@ from hushmeter.battery.stored_energy import (
 from hushmeter.checks import FloatArray, positive, whole
 from hushmeter.errors import InputError
 from hushmeter.privacy.accounting import DELTA, compose
-from hushmeter.privacy.units import Change, Unit, unit_epsilon
+from hushmeter.privacy.sensitivity import Change
+from hushmeter.privacy.units import Unit, unit_epsilon
 
 if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism, Rng

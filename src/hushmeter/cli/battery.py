@@ -118,6 +118,8 @@ def battery(
         appliance=appliance,
         every=every,
         trace=trace,
+        metering=trace.metering,
+        readings=len(trace),
     )
     load = trace if unit.window == 1 else trace.coarsen(unit.window * unit.interval_s)
     store = _fit_interval(store, acts, load)

@@ -122,6 +122,8 @@ def release(
         clamp=bounds,
         watts=watts,
         every=every,
+        metering=recording.trace.metering,
+        readings=len(recording.trace),
     )
     noise = calibrate(
         mechanism,

@@ -136,7 +136,7 @@ class Gaussian(Mechanism):
         if (steps, touches) == (self.steps, self.touches):
             return self.epsilon
         formula = analytic_delta if touches == 1 else concentrated_delta
-        epsilon = _smallest(
+        epsilon = smallest(
             lambda epsilon: formula(epsilon, self.sigma_steps, steps) <= self.delta, 0.0
         )
         if touches > 1 or steps == 0 or self.sigma_steps >= FINE_SIGMA:
@@ -332,11 +332,19 @@ def unit_sigma(epsilon: float, delta: float, spread: bool) -> float:
     """
     formula = concentrated_delta if spread else analytic_delta
     goal = delta * (1 - 1e-9)
-    return _smallest(lambda sigma: formula(epsilon, sigma, 1.0) <= goal, 1e-6)
+    return smallest(lambda sigma: formula(epsilon, sigma, 1.0) <= goal, 1e-6)
 
 
-def _smallest(holds: Callable[[float], bool], low: float) -> float:
-    """Return the smallest number ≥ `low` from which a condition holds, rounded up."""
+def smallest(holds: Callable[[float], bool], low: float) -> float:
+    """Smallest number from `low` on from which a condition holds, rounded up.
+
+    Parameters
+    ----------
+    holds : callable
+        The condition; once it holds, it holds for every larger number.
+    low : float
+        Start of the search.
+    """
     if holds(low):
         return low
     high = max(1.0, 2 * low)

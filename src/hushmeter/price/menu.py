@@ -15,8 +15,8 @@ from hushmeter.errors import DataError, InputError
 from hushmeter.formatting import duration_in_words, format_watts, out_of_100
 from hushmeter.home import Home
 from hushmeter.price.day_clusters import DayClusters, cluster_days, cluster_fidelity
-from hushmeter.privacy.accounting import compose_run
-from hushmeter.privacy.units import Unit, calibrate, resolve_unit
+from hushmeter.privacy.accounting import compose_change
+from hushmeter.privacy.units import Unit, appliance_change, calibrate, resolve_unit
 from hushmeter.theory.universal import universal_limit
 from hushmeter.trace import Trace
 
@@ -280,10 +280,19 @@ def appliance_visibility(mechanism: Mechanism, home: Home, unit: Unit) -> tuple[
     seen = []
     for i, appliance in enumerate(home.appliances):
         change = unit.changes[i if len(unit.changes) == len(home) else 0]
-        length = change.readings
-        if appliance.run_s is not None:
-            length = math.ceil(appliance.run_s / unit.interval_s)
-        odds = compose_run(mechanism, max(appliance.on_levels), length, change.window).odds
+        if appliance.protected_run_s is not None:
+            run = appliance_change(
+                appliance,
+                "run",
+                interval_s=unit.interval_s,
+                window=unit.window,
+                metering=unit.metering,
+                readings=unit.readings,
+            )
+        else:
+            watts = appliance.protected_power
+            run = replace(change, watts=watts, energy=watts * change.seconds)
+        odds = compose_change(mechanism, run).odds
         seen.append(min(1.0, max(0.0, 2 * odds - 1)))
     return tuple(seen)
 
@@ -401,7 +410,14 @@ def price_menu(
     buyer = Buyer() if buyer is None else buyer
     weights = _weights(home, harm)
     unit = resolve_unit(
-        protect, span, interval_s=trace.interval_s, home=home, every=every, trace=trace
+        protect,
+        span,
+        interval_s=trace.interval_s,
+        home=home,
+        every=every,
+        trace=trace,
+        metering=trace.metering,
+        readings=len(trace),
     )
     load, days = describe_load(trace), cluster_days(trace, profiles)
     wanted = sorted(positive("epsilon", e) for e in epsilons)

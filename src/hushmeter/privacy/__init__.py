@@ -1,1 +1,1 @@
-"""What an ε means: units of protection, their sensitivity, and how privacy losses add up."""
+"""Units of protection, their sensitivity, and accounting: what an ε means."""

@@ -1,9 +1,12 @@
 """What ε protects, added up: from one reading to a run and a day of one appliance.
 
-Noise is drawn anew for every reading, so an attacker averages it away over a run. The loss of T
-readings in which one appliance is on or off is at most T·ε_i (basic composition), and less with a
-small failure probability δ' (the privacy-loss distribution, PLD, composed from the exact law of the
-mechanism on its grid).
+The noise of every released value is independent, so an attacker averages it away over a run. The
+loss of all values that a change touches is at most the sum of their losses (basic composition). It
+is smaller if a failure probability δ' is allowed; the privacy-loss distribution (PLD), composed
+from the exact distribution of the noise on its grid, gives that ε and also the odds of the best
+attacker.
+
+All results hold for the worst offset between a run and the released values.
 """
 
 from __future__ import annotations
@@ -12,43 +15,57 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hushmeter.checks import FloatArray, positive, whole
 from hushmeter.errors import InputError
-from hushmeter.home import Home
-from hushmeter.privacy.privacy_loss import PrivacyLoss, connect_dots
-
-if TYPE_CHECKING:
-    from hushmeter.noise.mechanism import Mechanism
+from hushmeter.home import Appliance, Home
+from hushmeter.noise import Gaussian, Mechanism
+from hushmeter.noise.gaussian import FINE_SIGMA, analytic_delta, concentrated_delta, smallest
+from hushmeter.privacy.privacy_loss import PrivacyLoss, connect_dots, epsilon_at, hockey_stick
+from hushmeter.privacy.sensitivity import Change, worst_steps
+from hushmeter.privacy.staircase_runs import worst_curve
+from hushmeter.privacy.units import appliance_change
+from hushmeter.trace import SECONDS_PER_DAY, Metering
 
 DELTA = 1e-6
-SECONDS_PER_DAY = 86_400
-# Cells of the loss grid per ε_i: the composed ε is then at most 1e-4 of itself too large.
+"""Default failure probability δ' of a composed ε."""
+
 CELLS = 60
-# What the Fourier transforms may lose of all mass: no ε is promised at a smaller δ'.
-ROUNDING = 1e-11
-# Beyond this the PLD saves less than 1/50 of T·ε_i, and one reading alone decides.
+"""Cells of the loss lattice per loss of one value; the composed ε is at most 1e-4 too large."""
+
+ROUNDING, ROUNDING_PER_VALUE = 1e-11, 4e-16
+"""Mass that the Fourier transforms may lose: a fixed part, and a part for every value.
+
+The power of a spectrum multiplies its rounding error by the number of values; 4e-16 is about twenty
+times the error that was measured for 10⁶ values."""
+
+FAR_CELLS = 5000
+"""Number of the lowest loss from which the attacker is taken to be certain."""
+
 HOPELESS = 50.0
+"""Loss of one value beyond which the PLD saves less than 1/50 of the basic composition."""
+
+GAUSSIAN_REACH = 9.0
+"""Range of the loss of Gaussian noise [standard deviations]; beyond it lies less than 1e-18."""
 
 
 @dataclass(frozen=True)
 class Composition:
-    """The privacy loss of several readings together.
+    """The privacy loss of several released values together.
 
     Attributes
     ----------
     readings : int
-        How many released readings the change touches.
+        Number of released values that the change touches.
     basic : float
         Sum of their losses; for Gaussian noise each at its share of δ'.
     pld : float
-        ε of (ε, δ')-differential privacy by the privacy-loss distribution.
+        ε of (ε, δ')-differential privacy from the privacy-loss distribution.
     odds : float
-        How often the best attacker, who knows all else and finds on and off equally likely,
-        names the state rightly: (1 + total variation)/2.
+        Probability that the best attacker names the state correctly, if the attacker knows
+        everything else and on and off are equally likely: (1 + total variation)/2.
     """
 
     readings: int
@@ -58,27 +75,28 @@ class Composition:
 
     @property
     def epsilon(self) -> float:
-        """The smaller of both."""
+        """The smaller of `basic` and `pld`."""
         return min(self.basic, self.pld)
 
 
 @dataclass(frozen=True)
 class ApplianceAccount:
-    """What a release says about one appliance.
+    """What a release reveals about one appliance.
 
     Attributes
     ----------
     name : str
+        Name of the appliance.
     watts : float
-        Its largest power [W].
+        Its protected power [W].
     reading : Composition
-        One released reading during which it is on, or off.
+        One released value during which it is on, or off.
     run : Composition or None
-        A run of its usual length; None where that is unknown.
+        One run; None if its length is unknown.
     run_readings : int or None
-        Metered readings of that run.
+        Metered readings that the run can overlap.
     day : Composition
-        All readings of a day.
+        All values of a day of up to 25 hours.
     """
 
     name: str
@@ -92,48 +110,71 @@ class ApplianceAccount:
 def account(
     mechanism: Mechanism,
     home: Home,
-    readings: int,
+    readings: int | None = None,
     *,
     delta: float = DELTA,
     interval_s: float | None = None,
     window: int = 1,
+    metering: Metering | None = None,
+    period: int | None = None,
 ) -> tuple[ApplianceAccount, ...]:
-    """Per appliance: one reading, one run, and a day of `readings` metered readings.
+    """Account for one reading, one run and one day of every appliance.
 
     Parameters
     ----------
     mechanism : Mechanism
+        The noise on every released value.
     home : Home
-    readings : int
-        Metered readings a day, T.
+        The appliances.
+    readings : int, optional
+        Metered readings T of a day of 24 hours; one of `readings` and `interval_s` is needed.
     delta : float
-        δ', the failure probability of the composed ε.
+        Failure probability δ' of the composed ε.
     interval_s : float, optional
-        Length of a metered reading [s]; a day divided by `readings` if not given.
+        Length of a metered reading [s].
     window : int
-        Metered readings W per released mean: a run of L readings then moves ⌊L/W⌋ released
-        readings by the full power and one more by the rest.
+        Metered readings W per released value.
+    metering : Metering, optional
+        How the meter rounds and copies.
+    period : int, optional
+        Metered readings of the period released; needed if the meter differences a register.
+
+    Returns
+    -------
+    tuple of ApplianceAccount
+        One for each appliance, in the order of the home.
+
+    Raises
+    ------
+    InputError
+        If a parameter is missing or invalid.
     """
-    readings, window = whole("readings", readings), whole("window", window)
-    delta = _probability(delta)
-    seconds = SECONDS_PER_DAY / readings if interval_s is None else interval_s
-    per_day = -(-readings // window)
+    window, delta = whole("window", window), _probability(delta)
+    if interval_s is None:
+        interval_s = SECONDS_PER_DAY / whole("readings", readings)
+
+    def change(appliance: Appliance, span: str) -> Change:
+        return appliance_change(
+            appliance,
+            span,
+            interval_s=interval_s,
+            window=window,
+            metering=metering,
+            readings=period,
+        )
+
     accounts = []
     for appliance in home.appliances:
-        watts = max(appliance.on_levels)
-        length = None
-        if appliance.run_s is not None:
-            length = math.ceil(appliance.run_s / positive("interval_s", seconds))
+        known = appliance.protected_run_s is not None
+        run = change(appliance, "run") if known else None
         accounts.append(
             ApplianceAccount(
                 name=appliance.name,
-                watts=watts,
-                reading=compose(mechanism, [(watts, 1)], delta),
-                run=None
-                if length is None
-                else compose_run(mechanism, watts, length, window, delta),
-                run_readings=length,
-                day=compose(mechanism, [(watts, per_day)], delta),
+                watts=appliance.protected_power,
+                reading=compose(mechanism, [(appliance.protected_power, 1)], delta),
+                run=None if run is None else compose_change(mechanism, run, delta),
+                run_readings=None if run is None else run.overlapped,
+                day=compose_change(mechanism, change(appliance, "day"), delta),
             )
         )
     return tuple(accounts)
@@ -142,134 +183,188 @@ def account(
 def compose(
     mechanism: Mechanism, changes: Sequence[tuple[float, int]], delta: float = DELTA
 ) -> Composition:
-    """The loss of a change of several released readings.
+    """Compose the loss of given changes of several released values.
 
     Parameters
     ----------
     mechanism : Mechanism
+        The noise on every released value.
     changes : sequence of (watts, times)
-        `times` readings each move by `watts` [W].
+        `times` values change by `watts` each [W].
     delta : float
-        δ', the failure probability of the composed ε.
+        Failure probability δ' of the composed ε.
+
+    Returns
+    -------
+    Composition
+
+    Raises
+    ------
+    InputError
+        If there is no change, or a number is out of range.
     """
     delta = _probability(delta)
-    changes = [(positive("watts", watts), whole("times", times)) for watts, times in changes]
-    if not changes:
+    checked = [(positive("watts", watts), whole("times", times)) for watts, times in changes]
+    if not checked:
         raise InputError("a composition needs at least one change.")
-    count = sum(times for _, times in changes)
-    if mechanism.delta > 0:
-        return Composition(count, *_gaussian(mechanism, changes, delta))
-    losses = [(mechanism.epsilon_for(watts), watts, times) for watts, times in changes]
-    basic = sum(times * loss for loss, _, times in losses)
-    if max(loss for loss, _, _ in losses) > HOPELESS:
+    steps = [(mechanism.steps_of(watts), times) for watts, times in checked]
+    return _compose_steps(mechanism, steps, delta)
+
+
+def compose_change(mechanism: Mechanism, change: Change, delta: float = DELTA) -> Composition:
+    """Compose the loss of a change at the worst offset between it and the released values.
+
+    This is the one function that accounts for a run or a day; the receipt, the advice, the prices
+    and the report all use it.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The noise on every released value.
+    change : Change
+        The change of the load.
+    delta : float
+        Failure probability δ' of the composed ε.
+
+    Returns
+    -------
+    Composition
+
+    Notes
+    -----
+    Laplace and Gaussian noise lose most if the energy is concentrated in as few values as possible
+    (`worst_steps`). The staircase does not: its total variation grows more slowly for
+    larger changes, so two values that each take a part of the run can lose more than one;
+    `hushmeter.privacy.staircase_runs` searches the worst division of the energy.
+    """
+    delta = _probability(delta)
+    if mechanism.name == "staircase":
+        return _compose_stairs(mechanism, change, delta)
+    return _compose_steps(mechanism, worst_steps(mechanism, change), delta)
+
+
+def _compose_steps(mechanism: Mechanism, steps: list[tuple[int, int]], delta: float) -> Composition:
+    """Compose changes that are given as (grid steps, number of values)."""
+    count = sum(times for _, times in steps)
+    if isinstance(mechanism, Gaussian) and mechanism.sigma_steps >= FINE_SIGMA:
+        return _compose_fine_gaussian(mechanism.sigma_steps, steps, delta)
+    if max(_typical_loss(mechanism, step) for step, _ in steps) > HOPELESS:
+        basic = _sum_of_losses(mechanism, steps, delta)
         return Composition(count, basic, basic, 1.0)
-    pld, odds = _pure(mechanism, losses, delta)
-    return Composition(count, basic, min(pld, basic), odds)
+    cell = _cell(mechanism, steps)
+    losses = [_loss_of_value(mechanism, step, cell) for step, _ in steps]
+    if mechanism.delta:
+        share = delta / count
+        basic = sum(
+            times * epsilon_at(loss.deltas(), cell, share)
+            for loss, (_, times) in zip(losses, steps, strict=True)
+        )
+    else:
+        basic = _sum_of_losses(mechanism, steps, delta)
+    parts = [loss.repeat(times) for loss, (_, times) in zip(losses, steps, strict=True)]
+    return _result(count, basic, reduce(PrivacyLoss.join, parts), delta)
 
 
-def compose_run(
-    mechanism: Mechanism, watts: float, readings: int, window: int = 1, delta: float = DELTA
+def _result(count: int, basic: float, total: PrivacyLoss, delta: float) -> Composition:
+    """Return the composition for the loss of all values."""
+    # If every loss is far above zero, so are the losses of the other input, with the other sign:
+    # the attacker is then certain, and the long empty part of the curve is not computed.
+    start = total.first if total.first > FAR_CELLS else 0
+    curve = total.deltas(start)
+    return _from_curve(count, basic, curve, total.cell, delta, start)
+
+
+def _from_curve(
+    count: int, basic: float, curve: FloatArray, cell: float, delta: float, start: int = 0
 ) -> Composition:
-    """The loss of `watts` [W] in L metered `readings` in a row, released as means over windows.
-
-    The run is taken to begin with a window: ⌊L/W⌋ released readings move by its power and one more
-    by the rest.
-    """
-    full, rest = divmod(readings, window)
-    changes = [(watts, full)] if full else []
-    if rest:
-        changes.append((watts * rest / window, 1))
-    return compose(mechanism, changes, delta)
+    """Return the composition for δ at cell·start, …, with the rounding error counted."""
+    lost = ROUNDING + ROUNDING_PER_VALUE * count
+    kept = epsilon_at(curve, cell, delta - lost, start) if delta > lost else math.inf
+    odds = 1.0 if start else min(1.0, (1 + float(curve[0]) + lost) / 2)
+    return Composition(count, basic, min(kept, basic), odds)
 
 
-def hockey_stick(mechanism: Mechanism, steps: int, epsilons: FloatArray) -> FloatArray:
-    """δ(ε) = Σ_i max(P(i) − e^ε·P(i − k), 0) for readings k grid steps apart, exactly.
-
-    Laplace: the terms are positive on a half line, i < (k − ε/rate)/2. Staircase: the loss takes
-    few values, multiples of its ε; beyond k + Δ_g the masses repeat with a factor e^(−ε).
-    """
+def _typical_loss(mechanism: Mechanism, steps: int) -> float:
+    """Return the largest loss of one value; for Gaussian noise the mean loss or its deviation."""
+    if mechanism.name == "staircase":
+        return mechanism.epsilon * -(-steps // mechanism.steps)
     if mechanism.name == "laplace":
-        rate = mechanism.epsilon / mechanism.steps
-        last = np.ceil((steps - epsilons / rate) / 2) - 1
-        inside = epsilons < rate * steps
-        # Left of zero both laws are geometric and every i counts until the loss falls below ε.
-        gap = mechanism.cdf(last) - np.exp(epsilons) * mechanism.cdf(last - steps)
-        everything = epsilons < -rate * steps
-        gap = np.where(everything, -np.expm1(epsilons), gap)
-        return np.where(inside, np.maximum(gap, 0.0), 0.0)
-    masses, lowest = stair_losses(mechanism, steps)
-    losses = mechanism.epsilon * (lowest + np.arange(masses.size, dtype=np.float64))
-    excess = -np.expm1(np.minimum(epsilons[:, None] - losses[None, :], 0.0))
-    return np.asarray(excess @ masses)
+        return mechanism.epsilon * steps / mechanism.steps
+    ratio = steps * mechanism.grid / mechanism.scale
+    return max(ratio, ratio**2 / 2)
 
 
-def stair_losses(mechanism: Mechanism, steps: int) -> tuple[FloatArray, int]:
-    """Masses of the losses ln P(i)/P(i − k) = ε·(lowest + j), j = 0, 1, …, of a staircase; lowest.
+def _sum_of_losses(mechanism: Mechanism, steps: list[tuple[int, int]], delta: float) -> float:
+    """Return the sum of the losses of all values; for Gaussian noise each at its share of δ'."""
+    if not isinstance(mechanism, Gaussian):
+        return sum(times * _typical_loss(mechanism, step) for step, times in steps)
+    share, sigma = delta / sum(times for _, times in steps), mechanism.sigma_steps
 
-    Beyond `reach` on either side the masses of one period, and of all that follow, are in the
-    proportion e^(−ε), while the losses repeat; so one period stands for the whole tail.
+    # The conversion from concentrated privacy holds for the discrete Gaussian of any width.
+    def epsilon_of(step: int) -> float:
+        return smallest(lambda epsilon: concentrated_delta(epsilon, sigma, step) <= share, 0.0)
+
+    return sum(times * epsilon_of(step) for step, times in steps)
+
+
+def _cell(mechanism: Mechanism, steps: list[tuple[int, int]]) -> float:
+    """Return the cell of the loss lattice.
+
+    On the lattice a value whose loss l is below the cell gets about the variance l·cell instead of
+    l². The cell is chosen so that this adds at most about 1/CELLS to the variance of the sum.
     """
-    period, epsilon = mechanism.steps, mechanism.epsilon
-    reach = (-(-steps // period) + 1) * period
-    places = np.arange(-reach - period + 1, reach + period)
-    masses = np.array(mechanism.pmf(places))
-    masses[np.abs(places) >= reach] /= -math.expm1(-epsilon)
-    log_ratio = np.asarray(mechanism.log_pmf(places)) - mechanism.log_pmf(places - steps)
-    stairs = np.rint(log_ratio / epsilon).astype(np.int64)
-    lowest = int(stairs.min())
-    sums: FloatArray = np.bincount(stairs - lowest, weights=masses).astype(np.float64)
-    return sums, lowest
+    if mechanism.name == "staircase":
+        return mechanism.epsilon
+    sizes = [(step * (mechanism.grid / mechanism.scale), times) for step, times in steps]
+    squares = sum(times * size**2 for size, times in sizes)
+    return squares / (CELLS * sum(times * size for size, times in sizes))
 
 
-def _pure(
-    mechanism: Mechanism, losses: list[tuple[float, float, int]], delta: float
-) -> tuple[float, float]:
-    """ε at δ' and the odds of the composed privacy-loss distribution."""
-    largest = max(loss for loss, _, _ in losses)
-    cell = mechanism.epsilon if mechanism.name == "staircase" else largest / CELLS
-    parts = []
-    for loss, watts, times in losses:
-        cells = math.ceil(loss / cell - 1e-9)
-        grid = cell * np.arange(-cells, cells + 1, dtype=float)
-        deltas = hockey_stick(mechanism, mechanism.steps_of(watts), grid)
+def _loss_of_value(mechanism: Mechanism, steps: int, cell: float) -> PrivacyLoss:
+    """Return the distribution of the loss of one value on a lattice."""
+    if mechanism.name == "gaussian":
+        ratio = steps * mechanism.grid / mechanism.scale
+        largest = ratio**2 / 2 + GAUSSIAN_REACH * ratio
+    else:
+        largest = _typical_loss(mechanism, steps)
+    cells = math.ceil(largest / cell - 1e-9)
+    deltas = hockey_stick(mechanism, steps, cell * np.arange(-cells, cells + 1, dtype=float))
+    if mechanism.name != "gaussian":
         deltas[-1] = 0.0
-        parts.append(connect_dots(cell, deltas).repeat(times))
-    total = reduce(PrivacyLoss.join, parts)
-    kept = total.epsilon_at(delta - ROUNDING) if delta > ROUNDING else math.inf
-    return kept, (1 + total.delta_at(0.0)) / 2
+    return connect_dots(cell, deltas)
 
 
-def _gaussian(
-    mechanism: Mechanism, changes: list[tuple[float, int]], delta: float
-) -> tuple[float, float, float]:
-    """Basic and composed ε at δ', and the odds, by the law of continuous Gaussian noise.
+def _compose_fine_gaussian(sigma: float, steps: list[tuple[int, int]], delta: float) -> Composition:
+    """Compose Gaussian noise of many grid steps, which acts like continuous noise.
 
-    Independent readings add up to one with the Euclidean length of the change. A sum of losses
-    gives every reading its share of δ'.
+    The loss of all values is that of one value that changes by the Euclidean length of the change.
+    On the grid the total variation is larger by up to 1/24σ² of itself, so the length is increased
+    by 1/12σ² of itself.
     """
-    from scipy.special import ndtr
-
-    sigma = mechanism.scale / mechanism.grid
-    steps = [(mechanism.steps_of(watts), times) for watts, times in changes]
-    length = math.sqrt(sum(times * step**2 for step, times in steps))
-    share = delta / sum(times for _, times in steps)
-    basic = sum(times * _gaussian_epsilon(sigma, step, share) for step, times in steps)
-    odds = float(ndtr(length / (2 * sigma)))
-    return basic, _gaussian_epsilon(sigma, length, delta), odds
+    count = sum(times for _, times in steps)
+    wider = 1 + 1 / (12 * sigma**2)
+    length = wider * math.sqrt(sum(times * step**2 for step, times in steps))
+    share = delta / count
+    basic = sum(times * _gaussian_epsilon(sigma, wider * step, share) for step, times in steps)
+    odds = 0.5 * math.erfc(-length / (2 * sigma) / math.sqrt(2))
+    return Composition(count, basic, min(basic, _gaussian_epsilon(sigma, length, delta)), odds)
 
 
 def _gaussian_epsilon(sigma: float, length: float, delta: float) -> float:
-    """Smallest ε with δ(ε) ≤ δ' for a shift by `length`, in the unit of σ."""
-    from scipy.optimize import brentq
+    """Return the smallest ε with δ(ε) ≤ δ' for a change by `length`, in the unit of σ."""
+    return smallest(lambda epsilon: analytic_delta(epsilon, sigma, length) <= delta, 0.0)
 
-    from hushmeter.noise.gaussian import analytic_delta
 
-    if analytic_delta(0.0, sigma, length) <= delta:
-        return 0.0
-    high = 1.0
-    while analytic_delta(high, sigma, length) > delta:
-        high *= 2
-    return float(brentq(lambda e: analytic_delta(e, sigma, length) - delta, 0.0, high))
+def _compose_stairs(mechanism: Mechanism, change: Change, delta: float) -> Composition:
+    """Compose staircase noise at the worst division of the energy among the touched values."""
+    count, period = change.touches, mechanism.steps
+    largest = mechanism.steps_of(change.largest)
+    # Σ ⌈d_k/Δ_g⌉ is at most the number of values plus the whole stairs in the sum of all d_k.
+    stairs = count + mechanism.steps_of(change.l1, count) // period
+    basic = mechanism.epsilon * min(count * -(-largest // period), stairs)
+    if _typical_loss(mechanism, largest) > HOPELESS:
+        return Composition(count, basic, basic, 1.0)
+    return _from_curve(count, basic, worst_curve(mechanism, change), mechanism.epsilon, delta)
 
 
 def _probability(delta: float) -> float:

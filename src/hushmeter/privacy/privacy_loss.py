@@ -1,44 +1,53 @@
-"""The privacy loss of many readings: a distribution on a grid, added up by Fourier transform.
+"""The privacy loss of many released values: a distribution on a lattice, added up by convolution.
 
-The loss of one output i is l = ln P(i)/P(i − k). Losses of independent readings add, so their
-distributions are convolved; δ(ε) = Σ_{l > ε} p(l)·(1 − e^(ε − l)) then says what ε costs.
+The loss of one output i is l = ln P(i)/P(i − k), where k is the change of the value. The losses of
+independent values add up, so their distributions are convolved. The composed distribution gives
+
+    δ(ε) = Σ_{l > ε} p(l)·(1 − e^(ε − l)),
+
+and from it the ε of (ε, δ)-differential privacy and the odds of the best attacker, (1 + δ(0))/2.
+Only numpy is used: the import of a larger library would take longer than the computation.
 
 References
 ----------
-[1] V. Doroshenko et al., Connect the Dots: Tighter Discrete Approximations of Privacy Loss
-    Distributions, PoPETs 2022.
+.. [1] V. Doroshenko, B. Ghazi, P. Kamath, R. Kumar, P. Manurangsi, "Connect the dots: tighter
+   discrete approximations of privacy loss distributions", PoPETs 2022.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from hushmeter.checks import FloatArray
+from hushmeter.noise import Mechanism
 
 ComplexArray = np.ndarray[Any, np.dtype[np.complex128]]
-# Mass that a composition may cut off its two ends; it is then counted as an infinite loss.
+
 TAIL = 1e-15
-ORDERS = 20
+"""Mass that a composition may cut off at its two ends; it is counted as an infinite loss."""
+
+_ORDERS = 20
+_LARGEST_EXPONENT = 300.0
 
 
 @dataclass(frozen=True, eq=False)
 class PrivacyLoss:
-    """A distribution of losses cell·(first + j), never less than the true one.
+    """A distribution of losses cell·(first + j) that never understates the true one.
 
     Attributes
     ----------
     cell : float
-        Width of the grid.
+        Distance of neighbouring losses.
     first : int
-        Place of the lowest loss.
+        Number of the lowest loss.
     masses : array
+        Probability of each loss.
     infinite : float
-        Mass of losses beyond the grid.
+        Probability of losses beyond the lattice, counted as infinite.
     """
 
     cell: float
@@ -47,90 +56,96 @@ class PrivacyLoss:
     infinite: float = 0.0
 
     def repeat(self, times: int) -> PrivacyLoss:
-        """The loss of so many readings alike: the spectrum to that power, by squaring."""
-        from scipy import fft
+        """Loss of `times` values with this distribution each.
 
+        The Fourier transform of the result is the power of the transform. Chernoff's bound gives
+        the range that contains all mass but `TAIL`, so the transform is no longer than necessary.
+        """
         if times == 1:
             return self
-        low, high = self._reach(times)
-        length = fft.next_fast_len(max(high - low + 1, self.masses.size), real=True)
-        spectrum = _power(fft.rfft(self.masses, length), times)
-        # The transform wraps around; only `low` … `high` holds mass.
-        masses = np.roll(fft.irfft(spectrum, length), -low)[: high - low + 1]
+        low, high = _range(self.masses, times)
+        length = _fast_length(max(high - low + 1, self.masses.size))
+        spectrum = _power(np.fft.rfft(self.masses, length), times)
+        # The transform is periodic; the range `low` … `high` fits into one period.
+        masses = np.roll(np.fft.irfft(spectrum, length), -low)[: high - low + 1]
         beyond = TAIL - math.expm1(times * math.log1p(-self.infinite))
         return PrivacyLoss(self.cell, times * self.first + low, masses, beyond)
 
     def join(self, other: PrivacyLoss) -> PrivacyLoss:
-        """The loss of both together; the grids must be of one width."""
-        from scipy.signal import fftconvolve
-
-        masses = np.asarray(fftconvolve(self.masses, other.masses))
+        """Loss of both together; both lattices must have the same cell."""
+        masses = convolve(self.masses, other.masses)
         beyond = self.infinite + other.infinite
         return PrivacyLoss(self.cell, self.first + other.first, masses, beyond)
 
-    def delta_at(self, epsilon: float) -> float:
-        """δ(ε), the chance that the loss goes beyond ε, weighted by how far."""
-        place = int(np.searchsorted(self._losses, epsilon, side="right"))
-        if place == self.masses.size:
-            return self.infinite
-        above, decayed = self._sums
-        gap = float(above[place] - math.exp(epsilon - self._losses[place]) * decayed[place])
-        return min(max(gap, 0.0), 1.0)
+    def deltas(self, start: int = 0) -> FloatArray:
+        """δ(ε) at ε = cell·start, cell·(start + 1), … up to the largest loss.
 
-    def epsilon_at(self, delta: float) -> float:
-        """The smallest ε ≥ 0 with δ(ε) ≤ `delta`; infinite where there is none.
+        Parameters
+        ----------
+        start : int
+            Number of the first ε, at least 0.
 
-        Within a cell δ(ε) = A − e^(ε − l)·B, so that ε = l + ln((A − δ)/B).
+        Notes
+        -----
+        With A_j = Σ_{i ≥ j} p_i and B_j = Σ_{i ≥ j} p_i·e^(l_j − l_i), δ(l_j) = A_j − B_j. Both
+        sums are taken from the largest loss downwards, so no exponential overflows.
         """
-        if self.delta_at(0.0) <= delta:
-            return 0.0
-        above, decayed = self._sums
-        # δ at every loss of the grid: the next sums, one cell further down.
-        at_losses = np.append(above[1:] - math.exp(-self.cell) * decayed[1:], self.infinite)
-        kept = np.flatnonzero((at_losses <= delta) & (self._losses > 0))
-        if kept.size == 0:
-            return math.inf
-        place = int(kept[0])
-        return float(self._losses[place] + math.log((above[place] - delta) / decayed[place]))
+        kept = self.masses[max(0, start - self.first) :][::-1]
+        if not kept.size:
+            return np.array([self.infinite])
+        # Losses between `start` and the first one have no mass.
+        backwards = np.concatenate([kept, np.zeros(max(0, self.first - start))])
+        gap = np.cumsum(backwards) - _decayed_sums(backwards, self.cell)
+        return np.clip(self.infinite + gap[::-1], 0.0, 1.0)
 
-    @cached_property
-    def _losses(self) -> FloatArray:
-        losses: FloatArray = self.cell * (self.first + np.arange(self.masses.size, dtype=float))
-        return losses
 
-    @cached_property
-    def _sums(self) -> tuple[FloatArray, FloatArray]:
-        """A_j = Σ_{i ≥ j} p_i and B_j = Σ_{i ≥ j} p_i·e^(l_j − l_i), which no loss overflows."""
-        from scipy.signal import lfilter
+def epsilon_at(deltas: FloatArray, cell: float, delta: float, start: int = 0) -> float:
+    """Smallest ε ≥ cell·start with δ(ε) ≤ `delta`, infinite if there is none.
 
-        backwards = self.masses[::-1]
-        above = self.infinite + np.cumsum(backwards)[::-1]
-        return above, lfilter([1.0], [1.0, -math.exp(-self.cell)], backwards)[::-1]
+    Parameters
+    ----------
+    deltas : array
+        Upper bounds of δ(ε) at ε = cell·start, cell·(start + 1), …, not increasing.
+    cell : float
+        Distance of the points.
+    delta : float
+        δ.
+    start : int
+        Number of the first point.
 
-    def _reach(self, times: int) -> tuple[int, int]:
-        """Places beyond which less than `TAIL` of the mass lies, by Chernoff's bound."""
-        from scipy.special import logsumexp
-
-        count = self.masses.size
-        orders = np.arange(1, ORDERS + 1) / count
-        places = np.arange(count)
-        room = math.log(2 / TAIL)
-        up, down = (
-            times * logsumexp(sign * orders[:, None] * places, axis=1, b=self.masses) + room
-            for sign in (1, -1)
-        )
-        high = min((count - 1) * times, math.ceil(float((up / orders).min())))
-        return max(0, math.floor(float((-down / orders).max()))), high
+    Notes
+    -----
+    δ(ε) is convex in e^ε, so between two points it lies below the straight line in e^ε. The
+    returned ε is where this line reaches δ.
+    """
+    kept = np.flatnonzero(deltas <= delta)
+    if not kept.size:
+        return math.inf
+    place = int(kept[0])
+    if place == 0:
+        return cell * start
+    before, after = float(deltas[place - 1]), float(deltas[place])
+    share = (before - delta) / (before - after)
+    return cell * (start + place - 1) + math.log1p(share * math.expm1(cell))
 
 
 def connect_dots(cell: float, deltas: FloatArray) -> PrivacyLoss:
-    """The least distribution on a grid whose δ(ε) passes through given points (Algorithm 1 of [1]).
+    """Smallest distribution on a lattice whose δ(ε) passes through given points.
+
+    Algorithm 1 of [1]_. Between the points the result has a larger δ(ε) than the true
+    distribution, so it never understates the loss.
 
     Parameters
     ----------
     cell : float
+        Distance of the points.
     deltas : array, shape (2n + 1,)
-        δ at cell·(−n … n); the last is the mass beyond the grid.
+        δ at cell·(−n … n); the last one is the mass beyond the lattice.
+
+    References
+    ----------
+    .. [1] V. Doroshenko et al., "Connect the dots: tighter discrete approximations of privacy
+       loss distributions", PoPETs 2022.
     """
     falling = np.minimum.accumulate(deltas)
     steps = np.diff(falling)
@@ -139,8 +154,134 @@ def connect_dots(cell: float, deltas: FloatArray) -> PrivacyLoss:
     return PrivacyLoss(cell, -(deltas.size // 2), np.maximum(masses, 0.0), float(falling[-1]))
 
 
+def hockey_stick(mechanism: Mechanism, steps: int, epsilons: FloatArray) -> FloatArray:
+    """δ(ε) = Σ_i max(P(i) − e^ε·P(i − k), 0) of one value that changes by k grid steps.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The noise.
+    steps : int
+        Change k of the value [grid steps].
+    epsilons : array
+        Values of ε, also negative ones.
+
+    Returns
+    -------
+    array
+        δ at every ε.
+
+    Notes
+    -----
+    Laplace and Gaussian: the terms are positive on a half line, which the cumulative distribution
+    sums. Staircase: the loss takes few values, which are multiples of its ε.
+    """
+    if mechanism.name == "staircase":
+        masses, lowest = stair_losses(mechanism, steps)
+        losses = mechanism.epsilon * (lowest + np.arange(masses.size, dtype=np.float64))
+        excess = -np.expm1(np.minimum(epsilons[:, None] - losses[None, :], 0.0))
+        return np.asarray(excess @ masses)
+    if mechanism.name == "gaussian":
+        # The probabilities have the ratio e^ε at i = k/2 − ε·σ²/k; the terms below are positive.
+        sigma = mechanism.scale / mechanism.grid
+        last = np.ceil(steps / 2 - epsilons * sigma**2 / steps) - 1
+        gap = mechanism.cdf(last) - np.exp(epsilons) * mechanism.cdf(last - steps)
+        return np.maximum(np.asarray(gap), 0.0)
+    rate = mechanism.epsilon / mechanism.steps
+    last = np.ceil((steps - epsilons / rate) / 2) - 1
+    inside = epsilons < rate * steps
+    # Left of zero both distributions are geometric, and every i counts until the loss is below ε.
+    gap = mechanism.cdf(last) - np.exp(epsilons) * mechanism.cdf(last - steps)
+    everything = epsilons < -rate * steps
+    gap = np.where(everything, -np.expm1(epsilons), gap)
+    return np.where(inside, np.maximum(gap, 0.0), 0.0)
+
+
+def stair_losses(mechanism: Mechanism, steps: int) -> tuple[FloatArray, int]:
+    """Distribution of the loss of one value under staircase noise.
+
+    Parameters
+    ----------
+    mechanism : Staircase
+        The noise.
+    steps : int
+        Change k of the value [grid steps].
+
+    Returns
+    -------
+    masses : array
+        Probabilities of the losses ln P(i)/P(i − k) = ε·(lowest + j), j = 0, 1, …
+    lowest : int
+        Number of the lowest loss.
+
+    Notes
+    -----
+    Far from zero the probabilities of successive periods have the ratio e^(−ε) while the losses
+    repeat, so one period on either side represents the whole tail.
+    """
+    period, epsilon = mechanism.steps, mechanism.epsilon
+    reach = (-(-steps // period) + 1) * period
+    places = np.arange(-reach - period + 1, reach + period)
+    masses = np.array(mechanism.pmf(places))
+    masses[np.abs(places) >= reach] /= -math.expm1(-epsilon)
+    log_ratio = np.asarray(mechanism.log_pmf(places)) - mechanism.log_pmf(places - steps)
+    stairs = np.rint(log_ratio / epsilon).astype(np.int64)
+    lowest = int(stairs.min())
+    sums: FloatArray = np.bincount(stairs - lowest, weights=masses).astype(np.float64)
+    return sums, lowest
+
+
+def convolve(one: FloatArray, other: FloatArray) -> FloatArray:
+    """Convolution of two vectors, by Fourier transform if both are long."""
+    if min(one.size, other.size) <= 64:
+        return np.convolve(one, other)
+    size = one.size + other.size - 1
+    length = _fast_length(size)
+    spectrum = np.fft.rfft(one, length) * np.fft.rfft(other, length)
+    return np.fft.irfft(spectrum, length)[:size]
+
+
+def _range(masses: FloatArray, times: int) -> tuple[int, int]:
+    """Return places beyond which less than `TAIL` of the mass lies, by Chernoff's bound."""
+    count = masses.size
+    # The best order is about the inverse of the standard deviation of the sum.
+    orders = np.geomspace(1 / math.sqrt(times), _ORDERS, _ORDERS) / count
+    places = np.arange(count)
+    room = math.log(2 / TAIL)
+    # The exponents are at most 20, so the sums cannot overflow.
+    up, down = (
+        times * np.log(np.exp(sign * orders[:, None] * places) @ masses) + room for sign in (1, -1)
+    )
+    high = min((count - 1) * times, math.ceil(float((up / orders).min())))
+    return max(0, math.floor(float((-down / orders).max()))), high
+
+
+def _decayed_sums(values: FloatArray, cell: float) -> FloatArray:
+    """Return b_m = v_m + e^(−cell)·b_{m−1}, block by block so that no power overflows."""
+    block = max(1, int(_LARGEST_EXPONENT / cell))
+    powers = np.exp(cell * np.arange(min(block, values.size)))
+    sums = np.empty_like(values)
+    carry = 0.0
+    for start in range(0, values.size, block):
+        part = values[start : start + block]
+        growth = powers[: part.size]
+        sums[start : start + block] = (np.cumsum(part * growth) + carry * math.exp(-cell)) / growth
+        carry = float(sums[start + part.size - 1])
+    return sums
+
+
+def _fast_length(least: int) -> int:
+    """Return the smallest 2^a·3^b·5^c that is at least `least`: such transforms are fast."""
+    best = 1 << (least - 1).bit_length()
+    for five in (1, 5, 25, 125):
+        for three in (1, 3, 9, 27):
+            rest = -(-least // (five * three))
+            best = min(best, five * three << (rest - 1).bit_length())
+    return best
+
+
 def _power(spectrum: ComplexArray, times: int) -> ComplexArray:
-    """Entry by entry, by squaring: complex powers by logarithm take ten times as long."""
+    """Return the power of every entry, by squaring, which is faster than by logarithms."""
     power = np.ones_like(spectrum)
     while times:
         if times & 1:

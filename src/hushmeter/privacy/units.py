@@ -1,81 +1,40 @@
-"""What one ε protects: which change of the readings, over how long (Definition 1 of the paper).
+"""What one ε protects: which change of the load, over how long (Definition 1 of the paper).
 
-A change is so many watts in so many metered readings in a row. Released as means over windows of
-W readings it moves each window it overlaps by at most its watts; over all windows
-
-    Δ1 = P·L/W,    Δ2 = P·√(q + f²),  q = ⌊L/W⌋, f = (L mod W)/W,
-
-for P watts in L readings: Δ1 calibrates Laplace noise, Δ2 Gaussian noise. The staircase protects
-one released value at a time, so its ε is shared among the values a change touches.
+A unit of protection names a change (an appliance that switches, a fluctuation, any value of a
+reading) and a span (one reading, one run, one day). `hushmeter.privacy.sensitivity` computes how
+far the released values can move. Laplace noise is calibrated to Δ1, Gaussian noise to Δ2. The
+staircase protects one released value at a time, so its ε is divided among the values that a change
+touches.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 
-from hushmeter.checks import non_negative, one_of, positive
+from hushmeter.checks import one_of, positive, whole
 from hushmeter.errors import InputError
 from hushmeter.formatting import duration_in_words
 from hushmeter.home import Appliance, Home
-from hushmeter.trace import Trace, intervals_in
-
-if TYPE_CHECKING:
-    from hushmeter.noise.mechanism import Mechanism
+from hushmeter.noise import Gaussian, Laplace, Mechanism, Staircase
+from hushmeter.noise.mechanism import MECHANISMS, MechanismOptions
+from hushmeter.noise.parameters import Exact, clamp_bounds, exact
+from hushmeter.privacy.sensitivity import IDEAL, Change, round_up
+from hushmeter.trace import SECONDS_PER_HOUR, Metering, Trace, intervals_in
 
 PROTECT = ("appliance", "fluctuation", "range", "change")
+"""What a unit can protect."""
+
 SPANS = ("reading", "run", "day")
-SECONDS_PER_DAY = 86_400
+"""Over how long a unit can protect it."""
 
+LONGEST_DAY_S = 25 * SECONDS_PER_HOUR
+"""Length of the longest civil day [s]: the day on which summer time ends has 25 hours."""
 
-@dataclass(frozen=True)
-class Change:
-    """A change of the metered readings that must stay hidden.
-
-    Attributes
-    ----------
-    name : str
-        Whose change it is.
-    watts : float
-        How much a metered reading may change [W].
-    readings : int
-        In how many readings in a row, L.
-    window : int
-        Metered readings per released mean, W.
-    aligned : bool
-        Whether it begins and ends with a metered reading. A run need not: it may take a part of
-        one reading more, though no more energy.
-    """
-
-    name: str
-    watts: float
-    readings: int
-    window: int = 1
-    aligned: bool = True
-
-    @property
-    def touches(self) -> int:
-        """Most released values that a stretch of L readings can overlap."""
-        return -(-(self.readings - self.aligned) // self.window) + 1
-
-    @property
-    def largest(self) -> float:
-        """Most that one released value can change [W]."""
-        return self.watts * min(self.readings, self.window) / self.window
-
-    @property
-    def l1(self) -> float:
-        """Δ1 = P·L/W [W]."""
-        return self.watts * self.readings / self.window
-
-    @property
-    def l2(self) -> float:
-        """Δ2 = P·√(q + f²) [W]: longest when whole windows are covered."""
-        full, rest = divmod(self.readings, self.window)
-        return self.watts * math.sqrt(full + (rest / self.window) ** 2)
+REGISTER_LIMIT = 1.0
+"""Largest accepted ratio of the effect of a register to the effect of the change itself."""
 
 
 @dataclass(frozen=True)
@@ -85,25 +44,34 @@ class Unit:
     Attributes
     ----------
     protect : {"appliance", "fluctuation", "range", "change"}
+        What is protected.
     span : {"reading", "run", "day"}
+        Over how long it is protected.
     changes : tuple of Change
+        The protected changes, one for each protected appliance.
     interval_s : float
         Length of a metered reading [s].
+    metering : Metering
+        How the meter rounds and copies.
+    readings : int or None
+        Metered readings of the period to be released; None if it does not matter.
     """
 
     protect: str
     span: str
     changes: tuple[Change, ...]
     interval_s: float
+    metering: Metering = IDEAL
+    readings: int | None = None
 
     @property
     def l1(self) -> float:
-        """Largest Δ1 of its changes [W]."""
+        """Largest sum Δ1 of the changes of all released values [W]."""
         return max(change.l1 for change in self.changes)
 
     @property
     def l2(self) -> float:
-        """Largest Δ2 of its changes [W]."""
+        """Largest Euclidean length Δ2 of the change of all released values [W]."""
         return max(change.l2 for change in self.changes)
 
     @property
@@ -113,8 +81,18 @@ class Unit:
 
     @property
     def touches(self) -> int:
-        """Most released values that one of its changes can overlap."""
+        """Most released values that one of the changes can touch."""
         return max(change.touches for change in self.changes)
+
+    @property
+    def window(self) -> int:
+        """Metered readings W per released value."""
+        return self.changes[0].window
+
+    @property
+    def largest_watts(self) -> float:
+        """Largest change of the power [W]."""
+        return max(change.watts for change in self.changes)
 
     @property
     def sentence(self) -> str:
@@ -132,22 +110,10 @@ class Unit:
             return f"{subject}, in one metered reading of {duration_in_words(self.interval_s)}"
         if self.span == "day":
             return f"{subject}, over one day"
-        longest = duration_in_words(
-            max(change.readings for change in self.changes) * self.interval_s
-        )
+        longest = duration_in_words(max(change.seconds for change in self.changes))
         if len(self.changes) > 1:
             return f"{subject}, over one of its own runs (up to {longest})"
         return f"{subject}, over one run of up to {longest}"
-
-    @property
-    def window(self) -> int:
-        """Metered readings per released mean, W."""
-        return self.changes[0].window
-
-    @property
-    def largest_watts(self) -> float:
-        """Largest change of one metered reading [W]."""
-        return max(change.watts for change in self.changes)
 
 
 def resolve_unit(
@@ -161,31 +127,47 @@ def resolve_unit(
     watts: float | None = None,
     every: float | str | None = None,
     trace: Trace | None = None,
+    metering: Metering | None = None,
+    readings: int | None = None,
 ) -> Unit:
-    """The changes that a choice of `protect` and `span` means in a home.
+    """Find the changes that a choice of `protect` and `span` means in a home.
 
     Parameters
     ----------
     protect : {"appliance", "fluctuation", "range", "change"}
-        An appliance switching on or off (the default); only fluctuations within a state, the
-        paper's Δf = δ/2; any reading within the clamp; or a change of so many `watts`.
+        An appliance that switches on or off (the default); only fluctuations within a state, the
+        paper's Δf = δ/2; any value of a reading within the clamp; or a change of `watts`.
     span : {"reading", "run", "day"}
-        One metered reading (the paper), one whole run, or one whole day.
+        One metered reading (as in the paper), one whole run, or one whole day of up to 25 hours.
     interval_s : float
         Length of a metered reading [s].
     home : Home, optional
         Needed for "appliance" and "fluctuation".
     appliance : str, optional
-        Protect this appliance only; otherwise every appliance of the home.
+        The one appliance to protect; without it, every appliance of the home is protected.
     clamp : (low, high), optional
-        [W]; needed for "range".
+        Bounds of a reading [W]; needed for "range".
     watts : float, optional
-        [W]; needed for "change".
+        Size of the change [W]; needed for "change".
     every : float or str, optional
-        Interval of the released means, such as "30min"; as metered if not given.
+        Length of the released means, such as "30min"; without it the readings are released as
+        metered.
     trace : Trace, optional
-        Where run lengths are learnt for appliances without `run_s`: the longest run seen. Take
-        it from earlier data, not from the readings to be released.
+        Source of the run lengths of appliances without `run_s`: the longest run in it. Take
+        earlier data, not the readings to be released.
+    metering : Metering, optional
+        How the meter rounds and copies; `Trace.metering` of the trace to be released.
+    readings : int, optional
+        Metered readings of the period to be released; needed if the meter differences a register.
+
+    Returns
+    -------
+    Unit
+
+    Raises
+    ------
+    InputError
+        If the choice is incomplete or contradictory; the message names what is missing.
     """
     one_of("protect", protect, PROTECT)
     one_of("span", span, SPANS)
@@ -193,53 +175,182 @@ def resolve_unit(
     window = 1 if every is None else intervals_in(every, interval_s)
     if appliance is not None and protect != "appliance":
         raise InputError(f"an appliance is named, but protect is {protect!r}.")
-    members = _members(home, appliance) if home is not None else ()
-    lengths = [_length(span, member, home, trace, interval_s) for member in members]
+    members = _members(home, appliance)
+    if span == "run":
+        members = tuple(_with_run_length(member, home, trace, interval_s) for member in members)
     if protect == "appliance":
         if home is None:
             raise InputError("protect 'appliance' needs a home.")
-        rows = [(m.name, m.protected_power, n) for m, n in zip(members, lengths, strict=True)]
     else:
+        # Any change of this size, for as long as the longest run in the home.
         size = _watts(protect, home, clamp, watts)
-        rows = [(protect, size, _longest(span, lengths, interval_s))]
-    changes = tuple(Change(name, w, n, window, span != "run") for name, w, n in rows)
-    return Unit(protect, span, changes, interval_s)
+        members = (Appliance(protect, size, run_s=_longest_run_s(members, span)),)
+    changes = tuple(
+        appliance_change(
+            member,
+            span,
+            interval_s=interval_s,
+            window=window,
+            metering=metering,
+            readings=readings,
+        )
+        for member in members
+    )
+    return Unit(protect, span, changes, interval_s, metering or IDEAL, readings)
+
+
+def appliance_change(
+    appliance: Appliance,
+    span: str,
+    *,
+    interval_s: float,
+    window: int = 1,
+    metering: Metering | None = None,
+    readings: int | None = None,
+) -> Change:
+    """Change that one appliance makes over a span.
+
+    Parameters
+    ----------
+    appliance : Appliance
+        Its `protected_power`, `protected_run_s` and `protected_energy_wh` bound the change.
+    span : {"reading", "run", "day"}
+        One metered reading, one run, or one day of up to 25 hours.
+    interval_s : float
+        Length of a metered reading [s].
+    window : int
+        Metered readings W per released value.
+    metering, readings
+        See `resolve_unit`.
+
+    Returns
+    -------
+    Change
+
+    Raises
+    ------
+    InputError
+        If the span is a run and the appliance has no run length, or if the meter differences a
+        register and `readings` is missing.
+    """
+    metering = metering or IDEAL
+    watts, energy = appliance.protected_power, None
+    if span == "run":
+        seconds = _run_s(appliance)
+        stated = appliance.protected_energy_wh
+        if stated is not None:
+            energy = min(watts * seconds, stated * SECONDS_PER_HOUR)
+    else:
+        seconds = interval_s if span == "reading" else LONGEST_DAY_S
+    return Change(
+        appliance.name,
+        watts,
+        seconds,
+        interval_s,
+        watts * seconds if energy is None else energy,
+        window,
+        aligned=span == "reading",
+        metering=metering,
+        values=_released_values(metering, readings, window),
+    )
 
 
 def calibrate(
     mechanism: str,
-    epsilon: float | str,
+    epsilon: Exact,
     unit: Unit,
     *,
-    delta: float = 1e-6,
-    grid: float | str = 1.0,
+    delta: Exact = 1e-6,
+    grid: Exact = 1.0,
     clamp: tuple[float, float] | None = None,
     max_epsilon: float | None = None,
     engine: str = "table",
 ) -> Mechanism:
-    """The mechanism with which the whole unit is ε- (or (ε, δ)-) differentially private."""
-    from fractions import Fraction
+    """Make the mechanism with which the whole unit is ε- or (ε, δ)-differentially private.
 
-    from hushmeter.noise import Gaussian, Laplace, Staircase
-    from hushmeter.noise.mechanism import MECHANISMS
-    from hushmeter.noise.parameters import exact
+    Parameters
+    ----------
+    mechanism : {"laplace", "staircase", "gaussian"}
+        Name of the mechanism.
+    epsilon : exact number
+        ε of the unit.
+    unit : Unit
+        What ε protects.
+    delta : exact number
+        δ of the unit; only Gaussian noise uses it.
+    grid : exact number
+        Step of the released readings [W].
+    clamp : (low, high), optional
+        Bounds of a reading [W].
+    max_epsilon : float, optional
+        Largest accepted ε.
+    engine : {"table", "opendp"}
+        Sampler of the noise.
 
+    Returns
+    -------
+    Mechanism
+
+    Raises
+    ------
+    InputError
+        If a parameter is invalid, or if the meter differences a register whose effect is larger
+        than that of the protected change.
+    """
     one_of("mechanism", mechanism, MECHANISMS)
-    options: dict[str, object] = {"grid": grid, "clamp": clamp, "engine": engine}
+    refuse_large_register(mechanism, unit)
+    options: MechanismOptions = {"clamp": clamp, "engine": engine}
     if max_epsilon is not None:
         options["max_epsilon"] = max_epsilon
+    if mechanism == "staircase":
+        share = Fraction(exact("epsilon", epsilon), unit.touches)
+        return Staircase(share, unit.largest, grid, **options)
+    options["touches"] = unit.touches
     if mechanism == "laplace":
-        return Laplace(epsilon, unit.l1, touches=unit.touches, **options)  # type: ignore[arg-type]
-    if mechanism == "gaussian":
-        return Gaussian(epsilon, delta, unit.l2, touches=unit.touches, **options)  # type: ignore[arg-type]
-    share = Fraction(exact("epsilon", epsilon), unit.touches)
-    return Staircase(share, unit.largest, **options)  # type: ignore[arg-type]
+        return Laplace(epsilon, unit.l1, grid, **options)
+    return Gaussian(epsilon, delta, unit.l2, grid, **options)
+
+
+def refuse_large_register(mechanism: str, unit: Unit) -> None:
+    """Refuse to calibrate noise to a unit in which the effect of a register dominates.
+
+    Raises
+    ------
+    InputError
+        If the rounding of the register adds more to the sensitivity than the change itself.
+    """
+    worst = max(unit.changes, key=lambda change: change.register_l1)
+    if not worst.register_w:
+        return
+    effect, total = {
+        "laplace": (worst.register_l1, worst.l1),
+        "gaussian": (worst.register_l2, worst.l2),
+        "staircase": (worst.register_l1, worst.l1),
+    }[mechanism]
+    if effect > REGISTER_LIMIT * (total - effect):
+        other = "" if mechanism == "gaussian" else "use Gaussian noise, "
+        raise InputError(
+            f"the register of the meter is too coarse: its rounding can move all {worst.touches} "
+            f"released values by {worst.register_w:g} W, {effect:.4g} W against "
+            f"{total - effect:.4g} W of the change itself; {other}release longer means or a "
+            "shorter period, or read the meter with more digits."
+        )
 
 
 def unit_epsilon(mechanism: Mechanism, unit: Unit) -> float:
-    """The ε at which a mechanism, however it was calibrated, protects a unit.
+    """ε at which a mechanism protects a unit, however the mechanism was calibrated.
 
-    Laplace adds up Δ1, Gaussian noise Δ2 (at its own δ), the staircase counts values touched.
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The noise on every released value.
+    unit : Unit
+        What is protected.
+
+    Notes
+    -----
+    The loss of Laplace noise is that of Δ1, the loss of Gaussian noise that of Δ2 (at its own δ).
+    For the staircase the losses of all touched values are added.
     """
     if mechanism.name == "staircase":
         return max(c.touches * mechanism.epsilon_for(c.largest) for c in unit.changes)
@@ -248,29 +359,73 @@ def unit_epsilon(mechanism: Mechanism, unit: Unit) -> float:
 
 
 def longest_runs(trace: Trace) -> list[int]:
-    """The longest contiguous run of every appliance [readings], 0 for one that never runs."""
+    """Longest contiguous run of every appliance [readings], 0 for one that never runs."""
     states, starts = trace.truth(), trace.run_starts
     lengths = []
     for column in states.T:
-        # A run ends where the state does, and at every gap.
+        # A run ends where the state ends, and at every gap.
         cuts = np.flatnonzero(np.diff(column, prepend=False) | starts)
         spans = np.diff(cuts, append=column.size)
         lengths.append(int(spans[column[cuts]].max(initial=0)))
     return lengths
 
 
-def _members(home: Home, appliance: str | None) -> tuple[Appliance, ...]:
+def _released_values(metering: Metering, readings: int | None, window: int) -> int:
+    """Return the number of released values of the period, 0 if it does not matter."""
+    if not metering.register_step_w:
+        return 0
+    if readings is None:
+        raise InputError(
+            "the readings are differences of a register, so the sensitivity depends on how many "
+            "are released; give readings=, their number."
+        )
+    return round_up(whole("readings", readings) / window)
+
+
+def _members(home: Home | None, appliance: str | None) -> tuple[Appliance, ...]:
+    """Return the named appliance, or all appliances of the home."""
+    if home is None:
+        return ()
     if appliance is None:
         return home.appliances
     return (home.appliances[home.index(appliance)],)
 
 
+def _with_run_length(
+    appliance: Appliance, home: Home | None, trace: Trace | None, interval_s: float
+) -> Appliance:
+    """Return the appliance with the longest run of a trace if it has no run length of its own."""
+    known = appliance.protected_run_s is not None
+    if known or home is None or trace is None or trace.states is None:
+        return appliance
+    seen = longest_runs(trace)[home.index(appliance.name)]
+    # An appliance that never ran is protected over one reading at least.
+    return replace(appliance, run_s=max(seen * trace.interval_s, interval_s))
+
+
+def _run_s(appliance: Appliance) -> float:
+    """Return the longest run of an appliance [s], or refuse if it is unknown."""
+    if appliance.protected_run_s is None:
+        raise InputError(
+            f"span 'run' needs to know how long the {appliance.name} runs: "
+            "give it run_s in the home, or a trace with true states."
+        )
+    return appliance.protected_run_s
+
+
+def _longest_run_s(members: tuple[Appliance, ...], span: str) -> float | None:
+    """Return the longest run of all members [s]; None if the span is not a run."""
+    if span != "run":
+        return None
+    if not members:
+        raise InputError("span 'run' needs a home that states how long its appliances run.")
+    return max(map(_run_s, members))
+
+
 def _watts(
     protect: str, home: Home | None, clamp: tuple[float, float] | None, watts: float | None
 ) -> float:
-    """How much a metered reading may change [W], where no appliance is named."""
-    from hushmeter.noise.parameters import clamp_bounds
-
+    """Return the largest change of the power [W] where no appliance is protected."""
     if protect == "change":
         return positive("watts", watts)
     if protect == "range":
@@ -281,30 +436,3 @@ def _watts(
     if home is None:
         raise InputError("protect 'fluctuation' needs a home, for its tolerance.")
     return home.protected_tolerance / 2
-
-
-def _length(
-    span: str, appliance: Appliance, home: Home | None, trace: Trace | None, interval_s: float
-) -> int:
-    """Metered readings of the protected stretch."""
-    if span == "reading":
-        return 1
-    if span == "day":
-        return math.ceil(SECONDS_PER_DAY / interval_s)
-    if appliance.protected_run_s is not None:
-        return math.ceil(appliance.protected_run_s / interval_s)
-    if trace is not None and trace.states is not None and home is not None:
-        seen = longest_runs(trace)[home.index(appliance.name)]
-        return math.ceil(non_negative("run", seen) * trace.interval_s / interval_s) or 1
-    raise InputError(
-        f"span 'run' needs to know how long the {appliance.name} runs: "
-        "give it run_s in the home, or a trace with true states."
-    )
-
-
-def _longest(span: str, lengths: list[int], interval_s: float) -> int:
-    if lengths:
-        return max(lengths)
-    if span == "run":
-        raise InputError("span 'run' needs a home that says how long its appliances run.")
-    return 1 if span == "reading" else math.ceil(SECONDS_PER_DAY / interval_s)

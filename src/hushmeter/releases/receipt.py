@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,6 @@ from hushmeter.errors import InputError
 from hushmeter.formatting import duration_in_words
 from hushmeter.privacy.accounting import (
     DELTA,
-    SECONDS_PER_DAY,
     ApplianceAccount,
     Composition,
     account,
@@ -369,9 +367,14 @@ def _account(
     """What an attacker can learn about each appliance from a reading, a run and a day."""
     if home is None:
         return ()
-    per_day = math.ceil(SECONDS_PER_DAY / unit.interval_s)
     return account(
-        mechanism, home, per_day, delta=delta, interval_s=unit.interval_s, window=unit.window
+        mechanism,
+        home,
+        delta=delta,
+        interval_s=unit.interval_s,
+        window=unit.window,
+        metering=unit.metering,
+        period=unit.readings,
     )
 
 

@@ -13,12 +13,12 @@ from hushmeter.home import Appliance
 from hushmeter.plot.accuracy import draw_bounds, draw_sweep, mean_and_band
 from hushmeter.privacy.accounting import (
     DELTA,
-    SECONDS_PER_DAY,
     ApplianceAccount,
     Composition,
     account,
-    compose,
+    compose_change,
 )
+from hushmeter.privacy.units import appliance_change
 from hushmeter.report.blocks import (
     Block,
     Cell,
@@ -319,17 +319,17 @@ def _composed_table(
 
 def _run(mechanism: Mechanism, appliance: Appliance, case: Case) -> Composition | None:
     """Compose the readings of one run; None if its length is unknown."""
-    if appliance.run_s is None:
+    if appliance.protected_run_s is None:
         return None
-    length = math.ceil(appliance.run_s / case.test.interval_s)
-    return compose(mechanism, [(max(appliance.on_levels), length)])
+    run = appliance_change(appliance, "run", interval_s=case.test.interval_s)
+    return compose_change(mechanism, run)
 
 
 def _account(
     mechanism: Mechanism, case: Case, receipts: list[Saved]
 ) -> tuple[ApplianceAccount, ...]:
     """Compose the readings of a day, or take the result from a receipt of the same noise."""
-    wanted = [(a.name, max(a.on_levels)) for a in case.home.appliances]
+    wanted = [(a.name, a.protected_power) for a in case.home.appliances]
     for receipt in receipts:
         with reading(receipt.path):
             told = receipt.content
@@ -339,8 +339,7 @@ def _account(
             same = same and told["unit"]["interval_s"] == case.test.interval_s
             if same and [(a["name"], a["watts"]) for a in told["appliances"]] == wanted:
                 return tuple(map(_read_account, told["appliances"]))
-    per_day = round(SECONDS_PER_DAY / case.test.interval_s)
-    return account(mechanism, case.home, per_day, interval_s=case.test.interval_s)
+    return account(mechanism, case.home, interval_s=case.test.interval_s)
 
 
 def _read_account(entry: dict[str, Any]) -> ApplianceAccount:

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from hushmeter.checks import FloatArray, positive_array, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
-from hushmeter.privacy.accounting import stair_losses
+from hushmeter.privacy.privacy_loss import stair_losses
 
 if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism

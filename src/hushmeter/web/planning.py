@@ -117,7 +117,7 @@ def _other_noise(
     """
     if request.mechanism == "gaussian":
         sigma = np.array([unit_sigma(e, DELTA, unit.touches > 1) for e in epsilon.tolist()])
-        largest = np.array([[max(a.on_levels)] for a in home.appliances])
+        largest = np.array([[a.protected_power] for a in home.appliances])
         return sigma * unit.l2, gaussian_limit(largest, sigma * unit.l2).mean(axis=0)
     scale, optimum = np.full((2, epsilon.size), np.nan)
     for i, value in enumerate(epsilon.tolist()):

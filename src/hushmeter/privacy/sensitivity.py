@@ -1,0 +1,235 @@
+r"""How far a protected change can move the released values.
+
+An appliance draws at most P watts, its run lasts at most R seconds and takes at most E watt-seconds
+(P·R if nothing else is known). The released values are means over V seconds. A run with the power
+0 ≤ p(t) ≤ P moves value k by d_k = (1/V)·∫ p(t) dt over its V seconds. Over all shapes of the run
+and all offsets between the run and the values,
+
+    largest = min(P, E/V),    Δ1 = E/V,    Δ2 = P·√(q + f²),    touches = ⌈R/V⌉ + 1,
+
+where q + f = E/(P·V), q is a whole number and 0 ≤ f < 1.
+
+*Proof.* 0 ≤ d_k ≤ P and Σ d_k = ∫p/V ≤ E/V give `largest` and Δ1. The sum Σ d_k² is convex, so
+under these two constraints it is largest at a corner: q values change by P and one by f·P. A run
+that begins together with a value and draws P attains all three bounds. A stretch of R seconds
+overlaps at most ⌈R/V⌉ + 1 intervals of V seconds. The interval I of the meter does not occur: a
+6-second file and an hourly file need the same noise for hourly values.
+
+What the meter itself does to a reading is added (`hushmeter.trace.Metering`):
+
+* *Rounding* to s watts moves each of the m = ⌈R/I⌉ + 1 metered readings that the run overlaps by at
+  most s more. With W readings in a value this adds s·m/W to Δ1, and by the same argument on
+  corners s·√(q' + f'²) with q' + f' = m/W to Δ2.
+* *Copies.* If one metered value was copied into c readings, E and m are multiplied by c.
+* *Registers.* The readings are differences of a counter that is rounded to r watts (per reading).
+  The differences within a released value telescope, so only the counter at its two ends matters. A
+  run that adds E₁ to one of them moves its rounded value by E₁, up to less than r in either
+  direction. During the run this moves a released value by at most 2r/W more. After the run both
+  ends have moved by E rounded up or down, so the value moves by at most r/W, and so may each of
+  the N values of the period. With m values during the run, (N + m)·r/W is added to Δ1,
+  √(N + 3m)·r/W to Δ2, and all N values are touched.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from hushmeter.checks import positive, whole
+from hushmeter.errors import InputError
+from hushmeter.noise import Mechanism
+from hushmeter.noise.parameters import exact, steps_apart
+from hushmeter.trace import Metering
+
+IDEAL = Metering()
+"""A meter without rounding, register or copies."""
+
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of the load that must stay hidden, and how far it moves the released values.
+
+    Parameters
+    ----------
+    name : str
+        Appliance, or other source of the change.
+    watts : float
+        Largest change P of the power [W].
+    seconds : float
+        Longest time R from the beginning of the change to its end [s].
+    interval_s : float
+        Length I of a metered reading [s].
+    energy : float, optional
+        Largest energy E of the change [W·s]; P·R if it is not given.
+    window : int
+        Metered readings W per released value.
+    aligned : bool
+        True if the change begins and ends together with metered readings.
+    metering : Metering
+        How the meter rounds and copies.
+    values : int
+        Released values N of the period; needed only if the meter differences a register.
+
+    Raises
+    ------
+    InputError
+        If a number is not positive, or the energy exceeds P·R.
+    """
+
+    name: str
+    watts: float
+    seconds: float
+    interval_s: float
+    energy: float = None  # type: ignore[assignment]
+    window: int = 1
+    aligned: bool = False
+    metering: Metering = IDEAL
+    values: int = 0
+
+    def __post_init__(self) -> None:
+        for field in ("watts", "seconds", "interval_s"):
+            object.__setattr__(self, field, positive(field, getattr(self, field)))
+        whole("window", self.window)
+        most = self.watts * self.seconds
+        energy = most if self.energy is None else positive("energy", self.energy)
+        if energy > most * (1 + _TOLERANCE):
+            raise InputError(
+                f"the energy of the {self.name} ({energy / 3600:g} Wh) is more than its power "
+                f"times its length ({most / 3600:g} Wh)."
+            )
+        object.__setattr__(self, "energy", energy)
+
+    @property
+    def constant(self) -> bool:
+        """True if the change draws its full power from its beginning to its end."""
+        whole_energy = self.watts * self.seconds * (1 - _TOLERANCE)
+        return self.metering.copies == 1 and self.energy >= whole_energy
+
+    @property
+    def value_s(self) -> float:
+        """Length V of a released value [s]."""
+        return self.window * self.interval_s
+
+    @property
+    def overlapped(self) -> int:
+        """Most readings of the trace that the change can overlap, copies included."""
+        readings = round_up(self.seconds / self.interval_s) + (not self.aligned)
+        return self.metering.copies * readings
+
+    @property
+    def full_values(self) -> float:
+        """Energy in units of one released value at full power, q + f = E/(P·V)."""
+        return self.metering.copies * self.energy / (self.watts * self.value_s)
+
+    @property
+    def own_touches(self) -> int:
+        """Most released values that the change itself can overlap."""
+        return round_up((self.overlapped - 1) / self.window) + 1
+
+    @property
+    def touches(self) -> int:
+        """Most released values that can change, those by the phase of a register included."""
+        own = self.own_touches
+        return max(own, self.values) if self.metering.register_step_w else own
+
+    @property
+    def largest(self) -> float:
+        """Most that one released value can change [W]."""
+        own = self.watts * min(1.0, self.full_values)
+        rounding = self.metering.resolution_w * min(1.0, self.overlapped / self.window)
+        return own + rounding + 2 * self.register_w
+
+    @property
+    def l1(self) -> float:
+        """Sum of the changes of all values Δ1 [W]."""
+        return self.own_l1 + self.register_w * (self.touches - self.own_touches)
+
+    @property
+    def own_l1(self) -> float:
+        """Sum of the changes of the values that the change itself overlaps [W]."""
+        own = self.watts * self.full_values
+        rounding = self.metering.resolution_w * self.overlapped / self.window
+        return own + rounding + 2 * self.register_w * self.own_touches
+
+    @property
+    def l2(self) -> float:
+        """Euclidean length of the change of all values Δ2 [W]."""
+        own = self.watts * _corner(self.full_values)
+        rounding = self.metering.resolution_w * _corner(self.overlapped / self.window)
+        return own + rounding + self.register_l2
+
+    @property
+    def register_w(self) -> float:
+        """Change of a value after the run by the phase of a register [W]; during it twice that."""
+        step = self.metering.register_step_w
+        return step * min(self.metering.copies, self.window) / self.window
+
+    @property
+    def register_l1(self) -> float:
+        """Part of Δ1 that comes from a register [W]."""
+        return self.register_w * (self.touches + self.own_touches)
+
+    @property
+    def register_l2(self) -> float:
+        """Part of Δ2 that comes from a register [W]."""
+        return self.register_w * math.sqrt(self.touches + 3 * self.own_touches)
+
+
+def worst_steps(mechanism: Mechanism, change: Change) -> list[tuple[int, int]]:
+    """Changes of the released values at the worst offset and shape of a run, in grid steps.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Its grid rounds the values.
+    change : Change
+        The run.
+
+    Returns
+    -------
+    list of (steps, times)
+        `times` values change by `steps` grid steps each.
+
+    Notes
+    -----
+    The energy is concentrated in as few values as possible, and yet as many values as possible are
+    touched: rounding moves a value by a whole step even if the run barely touches it. No other
+    shape and no other offset has larger changes: every possible sequence of changes, sorted, has
+    smaller partial sums. Laplace and Gaussian noise therefore lose most here. The staircase does
+    not; see `hushmeter.privacy.staircase_runs`.
+    """
+    own, largest = change.own_touches, mechanism.steps_of(change.largest)
+    total = steps_apart(exact("l1", change.own_l1), mechanism.exact_grid, own)
+    # Each value has one step from rounding; the energy gives the rest.
+    full, rest = divmod(total - own, max(1, largest - 1))
+    if full >= own or largest == 1:
+        changes = [(largest, own)]
+    else:
+        changes = [(largest, full), (1 + rest, 1), (1, own - full - 1)]
+    later = change.touches - own
+    if later:
+        changes.append((mechanism.steps_of(change.register_w), later))
+    return [(steps, times) for steps, times in changes if times]
+
+
+def round_up(number: float) -> int:
+    """Round up to a whole number, but ignore what float arithmetic adds to a whole number.
+
+    This one function rounds the length of every run and of every day. Rounding down would charge a
+    run of 100 s on a 60 s meter as if it touched one reading less.
+    """
+    return math.ceil(number - _TOLERANCE * max(1.0, number))
+
+
+def _corner(total: float) -> float:
+    """Return √(q + f²) for q + f = total."""
+    full = math.floor(_settle(total))
+    return math.sqrt(full + (_settle(total) - full) ** 2)
+
+
+def _settle(number: float) -> float:
+    """Return a number without the residue of float subtraction next to a whole number."""
+    nearest = float(round(number))
+    return nearest if abs(number - nearest) < _TOLERANCE else number
