@@ -13,7 +13,7 @@ def test_a_page_of_a_reproduced_figure(tmp_path):
     page = tmp_path / "report.html"
     done = run("report", tmp_path / "figures", "-o", page)
     assert "For the reader of the paper" in done.stdout
-    assert "Left out: a battery (hushmeter battery FILE" in done.stdout
+    assert "The results do not include a battery (hushmeter battery FILE" in done.stdout
     assert f"The page: {page}" in done.stdout
     assert check_page(page.read_text(encoding="utf-8")).table("All items")[1][0] == "Fig. 2"
     again = run("report", tmp_path / "figures", "-o", page, expect=1)

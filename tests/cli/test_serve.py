@@ -12,8 +12,8 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from hushmeter.cli.serve import address, bind, choose_settings, is_loopback
 from hushmeter.errors import DataError, InputError
+from hushmeter.web.app import address_of, bind, choose_settings, is_loopback
 from tests.cli.test_commands import run
 
 MARK = {"X-Hushmeter": "1"}
@@ -95,8 +95,8 @@ def test_settings_follow_the_address():
         False,
         False,
     ]
-    assert address("::1", 80, None) == "http://[::1]:80/"
-    assert address("10.0.0.1", 80, "abc") == "http://10.0.0.1:80/#token=abc"
+    assert address_of("::1", 80, None) == "http://[::1]:80/"
+    assert address_of("10.0.0.1", 80, "abc") == "http://10.0.0.1:80/#token=abc"
 
 
 def test_a_taken_port_is_told_in_one_sentence():
@@ -108,7 +108,7 @@ def test_a_taken_port_is_told_in_one_sentence():
 
 
 def test_wrong_addresses_are_refused():
-    with pytest.raises(InputError, match="port must lie between 0 and 65535, got 70000"):
+    with pytest.raises(InputError, match="port must be between 0 and 65535, got 70000"):
         bind("127.0.0.1", 70_000)
     for host in ("no-such-host.invalid", "a" * 300, "\u2014"):
         with pytest.raises(DataError, match="cannot be bound"):

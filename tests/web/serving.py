@@ -10,8 +10,7 @@ from contextlib import contextmanager
 import httpx
 import uvicorn
 
-from hushmeter.cli.serve import bind, make_config
-from hushmeter.web.app import create_app
+from hushmeter.web.app import bind, create_app, make_config
 from hushmeter.web.server import Settings
 
 START_S = 60.0

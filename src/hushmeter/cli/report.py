@@ -15,17 +15,17 @@ def report(
     results: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RESULTS", help="Folders with results; the TOML of a study beside them."
+            metavar="RESULTS", help="Folders with results, and the TOML files of studies."
         ),
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The page, .html.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The HTML file to write.")],
     force: Annotated[bool, FORCE] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Tell what sweeps, figures, releases, batteries and prices found, on one page.
+    """Describe the results of sweeps, figures, releases, batteries and prices on one page.
 
-    The page is one HTML file that needs no network: for the household, for the analyst, for the
-    reader of the paper. What is not among the results is left out and named at the end.
+    The page is one HTML file that needs no network. It has parts for the household, for the
+    analyst and for the reader of the paper. The end of the page names what is missing.
 
     Example: hushmeter report results figures study.toml -o report.html
     """
@@ -43,11 +43,11 @@ def report(
     if json:
         counts = {name: len(entries) for name, entries in vars(found).items()}
         titles = [section.title for section in sections]
-        told = {"sections": titles, "found": counts, "missing": missing, "files": [output]}
-        print_json(told)
+        answer = {"sections": titles, "found": counts, "missing": missing, "files": [output]}
+        print_json(answer)
         return
     for section in sections:
         typer.echo(f"  {section.title}")
     for what, command in missing:
-        print_sentences(f"Left out: {what} ({command})")
+        print_sentences(f"The results do not include {what} ({command}).")
     typer.echo(f"The page: {output.resolve()}")

@@ -1,19 +1,23 @@
-"""The web app: the page, plotly.js from the installed package, the API, and its error answers."""
+"""The web app: the page, plotly.js from the installed package, the API, errors, and serving."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+import ipaddress
+import secrets
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushmeter import __version__
-from hushmeter.errors import HushmeterError, InputError, MissingExtraError
-from hushmeter.web.server import BusyError, Server, Settings, TooSlowError
+from hushmeter.errors import DataError, HushmeterError, InputError, MissingExtraError
+from hushmeter.web.server import LOOPBACK, MEGABYTE, BusyError, Server, Settings, TooSlowError
 from hushmeter.web.sessions import UnknownTraceError
 
 if TYPE_CHECKING:
+    import uvicorn
     from fastapi import FastAPI, Request
     from fastapi.responses import Response
 
@@ -35,6 +39,8 @@ TOO_SLOW = (
 )
 NOT_FOUND = "there is nothing at this address."
 WRONG_METHOD = "this address does not accept this method."
+EVERYWHERE = ("0.0.0.0", "::")
+"""Addresses that stand for all network interfaces of a computer."""
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -107,6 +113,132 @@ def find_plotly() -> Path:
     except ImportError:
         raise MissingExtraError("the charts of the web page", "web") from None
     return Path(str(plotly.__file__)).with_name("package_data") / "plotly.min.js"
+
+
+def choose_settings(host: str, max_upload: int) -> Settings:
+    """Return the limits of a server and, if other computers can reach it, a new token.
+
+    Parameters
+    ----------
+    host : str
+        Address that the server binds.
+    max_upload : int
+        Size of the largest file. [MB]
+
+    Returns
+    -------
+    Settings
+    """
+    upload = max_upload * MEGABYTE
+    unpacked = max(upload, Settings.unpacked_bytes)
+    if is_loopback(host):
+        names = tuple(dict.fromkeys((host, *LOOPBACK)))
+        return Settings(hosts=names, upload_bytes=upload, unpacked_bytes=unpacked)
+    return Settings(
+        # On all interfaces the server has many names; then only the token keeps others out.
+        hosts=() if host in EVERYWHERE else (host.lower(), *LOOPBACK),
+        token=secrets.token_urlsafe(24),
+        upload_bytes=upload,
+        unpacked_bytes=unpacked,
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Return True if only this computer can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on an address.
+
+    Parameters
+    ----------
+    host : str
+    port : int
+        0 for any free port.
+
+    Returns
+    -------
+    socket.socket
+
+    Raises
+    ------
+    InputError
+        If the port is not between 0 and 65535.
+    DataError
+        If the address cannot be bound.
+    """
+    if not 0 <= port <= 65_535:
+        raise InputError(f"port must be between 0 and 65535, got {port}.")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=256)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(
+            f"{host} port {port} cannot be bound ({reason}): choose another --port, or 0 for any "
+            "free one."
+        ) from None
+
+
+def address_of(host: str, port: int, token: str | None) -> str:
+    """Return the address to type into a browser.
+
+    Parameters
+    ----------
+    host : str
+        Address that the server binds.
+    port : int
+    token : str or None
+        It becomes the fragment of the address, which browsers never send.
+
+    Returns
+    -------
+    str
+    """
+    name = socket.gethostname() if host in EVERYWHERE else host
+    name = f"[{name}]" if ":" in name else name
+    return f"http://{name}:{port}/" + ("" if token is None else f"#token={token}")
+
+
+def make_config(app: FastAPI) -> uvicorn.Config:
+    """Return how the app is served: only unexpected errors are logged, without their messages."""
+    import uvicorn
+
+    return uvicorn.Config(
+        app,
+        access_log=False,
+        log_config=None,
+        log_level="critical",
+        server_header=False,
+        timeout_keep_alive=15,
+    )
+
+
+def run_app(app: FastAPI, listener: socket.socket, started: Callable[[], None]) -> None:
+    """Serve the app until the process gets a signal.
+
+    Parameters
+    ----------
+    app : FastAPI
+    listener : socket.socket
+        A socket of `bind`.
+    started : callable
+        Called when the server answers requests.
+    """
+    import uvicorn
+
+    class Announced(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            started()
+
+    Announced(make_config(app)).run(sockets=[listener])
 
 
 def describe_malformed(errors: Sequence[Mapping[str, Any]]) -> str:
