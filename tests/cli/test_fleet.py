@@ -202,3 +202,26 @@ def test_wrong_use_of_the_helpers(released, tmp_path):
     ).stderr  # fmt: skip
     done = run("synth-fleet", "--meters", 2, "--days", 1, "-o", tmp_path / "x", "--json")
     assert json.loads(done.stdout)["rows"] == 192
+
+
+def test_an_extract_of_another_shape_with_one_command(tmp_path):
+    """Ids, local times and kWh without unit and interval: tried first, then released."""
+    (tmp_path / "in").mkdir()
+    rows = [f"7,2024-06-03 {slot // 2:02d}:{slot % 2 * 30:02d},0.5" for slot in range(48)]
+    (tmp_path / "in/june.csv").write_text("\n".join(["mpan,read_at,kwh", *rows]))
+    options = ("--columns", "meter=mpan,time=read_at,value=kwh", "--unit", "kWh", "--tz",
+               "Europe/London", "--every", "30min")  # fmt: skip
+    asked = command(tmp_path / "in", tmp_path / "out", new_ledger(tmp_path), *options)
+    tried = run(*asked, "--dry-run")
+    assert "dry run: 48 of 48 readings in 1 of 1 files" in tried.stdout
+    assert "to be charged for each of 2 meter-days: ε = 50 for all readings" in tried.stdout
+    assert "Nothing was spent or written" in tried.stdout
+    assert not (tmp_path / "out").exists()
+    done = run(*asked)
+    assert "48 of 48 readings" in done.stdout
+    assert [p.name for p in (tmp_path / "out").glob("*.parquet")] == ["june.csv.parquet"]
+    again = run(*command(tmp_path / "in", tmp_path / "two", new_ledger(tmp_path, "b")), expect=1)
+    assert "give --interval" in again.stderr
+    lost = run(*command(tmp_path / "in", tmp_path / "out2", asked[7], *options), expect=1)
+    assert "Nothing was released, and" in lost.stdout
+    assert not (tmp_path / "out2").exists()

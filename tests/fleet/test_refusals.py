@@ -139,10 +139,10 @@ def unreadable(path):
     [
         (naive, "times without a zone"),
         (no_unit, "has no column 'unit'"),
-        (torn, "cannot be read as Parquet"),
-        (rotten, "cannot be read as Parquet"),
-        (headless, "cannot be read as Parquet"),
-        (no_parquet, "cannot be read as Parquet"),
+        (torn, "the file cannot be read"),
+        (rotten, "the file cannot be read"),
+        (headless, "the file cannot be read"),
+        (no_parquet, "the file cannot be read"),
         (unreadable, "cannot be read"),
     ],
 )
@@ -215,7 +215,7 @@ def test_folders_that_will_not_do(tmp_path, ledger):
     file = tmp_path / "file"
     file.write_text("x")
     for source, output, kind, message in (
-        (empty, "out", DataError, "holds no .parquet files"),
+        (empty, "out", DataError, "holds no .parquet, .csv or .csv.gz files"),
         (file, "out", DataError, "is not a folder"),
         (fleet, "in/out", InputError, "must not contain one another"),
         (fleet, ".", InputError, "must not contain one another"),

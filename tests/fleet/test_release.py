@@ -753,3 +753,49 @@ def test_a_ledger_that_composes_charges_less_than_the_sum(tmp_path):
     assert charge["micro_epsilon"] < PRICE
     with open_ledger(url) as opened:
         assert opened.total("a") == 2 * charge["micro_epsilon"]
+
+
+def test_a_dry_run_tells_what_a_release_would_do_and_does_nothing(fleet, ledger, tmp_path):
+    columns = readings(meters=("M00000000", "odd"))
+    columns["value"][50] = None
+    write(fleet / "x.parquet", columns)
+    (fleet / "y.parquet").write_bytes(b"no Parquet")
+    with open_ledger(ledger) as opened:
+        opened.set_cap(total="40")
+        before = opened.head()
+    (files, rows) = sorted(p.name for p in tmp_path.iterdir()), []
+    tried = release(
+        fleet, tmp_path / "out", ledger, dry_run=True, report=lambda *told: rows.append(told[1:])
+    )
+    assert sorted(p.name for p in tmp_path.iterdir()) == files
+    with open_ledger(ledger) as opened:
+        assert opened.head() == before
+        assert opened.verify(before) == []
+    assert tried.manifest["dry_run"]
+    assert len(rows) == 5
+    done = release(fleet, tmp_path / "out", ledger)
+    same = ("rows", "released_rows", "released_blocks", "quarantine", "charge", "promise")
+    assert {key: tried.manifest[key] for key in same} == {key: done.manifest[key] for key in same}
+    # The cap of 40 allows three days of 12.5 to the meter that is in two files.
+    assert "over the cap" in str(done.manifest["quarantine"]["reasons"])
+    assert not done.complete
+    assert not tried.complete
+    with pytest.raises(InputError, match="a dry run cannot resume"):
+        release(fleet, tmp_path / "new", ledger, dry_run=True, resume=True)
+
+
+def test_a_try_in_which_nothing_was_released_leaves_nothing_behind(fleet, ledger, tmp_path):
+    """All is refused the second time: no folder, no key and no manifest stay."""
+    deep = fleet / "feeder=1/day=2"
+    deep.mkdir(parents=True)
+    (fleet / list_files(fleet)[0]).rename(deep / "a.parquet")
+    release(fleet, tmp_path / "out", ledger)
+    again = release(fleet, tmp_path / "again", ledger)
+    assert not again.complete
+    assert not (tmp_path / "again").exists()
+    (tmp_path / "empty").mkdir()
+    release(fleet, tmp_path / "empty", ledger)
+    assert list((tmp_path / "empty").iterdir()) == []
+    # The folder can be used for the next try.
+    release(fleet, tmp_path / "again", ledger, correct=True)
+    assert digests(tmp_path / "again").keys() == digests(tmp_path / "out").keys()

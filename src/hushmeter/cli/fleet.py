@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def fleet(
     *,
-    source: Annotated[Path, typer.Argument(help="Folder with Parquet files.", metavar="IN_DIR")],
+    source: Annotated[Path, typer.Argument(help="Folder with files.", metavar="IN_DIR")],
     epsilon: Annotated[str, EPSILON],
     mechanism: Annotated[str, MECHANISM] = "laplace",
     span: Annotated[str, typer.Option(help="Unit that ε protects: reading or day.")] = "reading",
@@ -45,7 +45,16 @@ def fleet(
     ] = "day",
     stream: Annotated[str, typer.Option(help="Name of the series of the meters.")] = "load",
     interval: Annotated[
-        str | None, typer.Option(help="Length of a reading; by default that of the first file.")
+        str | None,
+        typer.Option(
+            "--interval", "--every", help="Length of a reading; by default that of the first file."
+        ),
+    ] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="Unit of files without a unit: W, kW, Wh or kWh.")
+    ] = None,
+    tz: Annotated[
+        str | None, typer.Option(help="Zone of times without a zone, such as Europe/Berlin.")
     ] = None,
     columns: Annotated[
         str | None,
@@ -67,15 +76,19 @@ def fleet(
         ),
     ] = None,
     jobs: Annotated[int, JOBS] = 1,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check all files, but spend and write nothing.")
+    ] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted release.")
     ] = False,
     output: Annotated[Path, typer.Option("-o", "--output", help="A new or empty folder.")],
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Release every Parquet file of a folder under differential privacy.
+    """Release every Parquet and CSV file of a folder under differential privacy.
 
-    Each file needs a meter id, a time with a zone, a value, its unit and its interval_s. Rows are
+    Each file needs a meter id, a time, a value, its unit and its interval_s. The options --unit,
+    --tz and --interval state what the files lack, and so do folders such as feeder=F7. Rows are
     sorted by meter and time, and other columns are dropped unless --keep names them. The ledger
     charges every (meter, period) before any of it is written. What cannot be released is left
     out, costs nothing and is listed in OUT_DIR.quarantine.csv; the exit code is then 1. The
@@ -84,7 +97,7 @@ def fleet(
     Example: hushmeter fleet readings/ -e 1 --clamp 0,15000 --ledger sqlite:///ledger.db -o out -j 2
     """
     from hushmeter.fleet import FleetTerms, release_fleet
-    from hushmeter.fleet.job import parse_columns
+    from hushmeter.fleet.job import InputFormat, parse_columns
     from hushmeter.noise.parameters import parse_clamp
 
     terms = FleetTerms(
@@ -111,9 +124,11 @@ def fleet(
             stream=stream,
             columns=parse_columns(columns),
             keep=keep or (),
+            form=InputFormat(unit, tz),
             jobs=jobs,
             resume=resume,
             correct=correct,
+            dry_run=dry_run,
             interval_s=None if interval is None else parse_interval(interval),
             report=report,
             schedule=schedule,
@@ -149,9 +164,10 @@ def _print_summary(facts: dict[str, Any], output: Path) -> None:
 
     promise, noise = facts["promise"], facts["promise"]["mechanism"]
     released = sum(file["state"] == "released" for file in facts["files"])
+    dry = facts.get("dry_run", False)
     typer.echo(
-        f"release {facts['release']}: {facts['released_rows']} of {facts['rows']} readings in "
-        f"{released} of {len(facts['files'])} files"
+        f"{'dry run' if dry else 'release ' + facts['release']}: {facts['released_rows']} of "
+        f"{facts['rows']} readings in {released} of {len(facts['files'])} files"
     )
     typer.echo(
         f"noise: {noise['mechanism']}, scale {format_watts(noise['scale'])}, grid "
@@ -165,8 +181,14 @@ def _print_summary(facts: dict[str, Any], output: Path) -> None:
     blocks = count_of(facts["released_blocks"], f"meter-{promise['period']}")
     charge = facts["charge"]
     price = price_text(Price(charge["micro_epsilon"], charge["femto_delta"]), promise["period"])
-    typer.echo(f"charged for each of {blocks}: {price}")
-    typer.echo(f"Written: {output}; ledger at {facts['ledger_head']}")
+    typer.echo(f"{'to be ' if dry else ''}charged for each of {blocks}: {price}")
+    if dry:
+        size = facts["estimated_bytes"] / 1e6
+        typer.echo(f"Nothing was spent or written; the release would take about {size:.3g} MB.")
+    elif released:
+        typer.echo(f"Written: {output}; ledger at {facts['ledger_head']}")
+    else:
+        typer.echo(f"Nothing was released, and {output} was not written.")
 
 
 def count_of(number: int, noun: str) -> str:
@@ -183,4 +205,6 @@ def _left_out(facts: dict[str, Any], output: Path) -> str:
     files = count_of(left["files"], "whole file")
     parts = " and ".join(p for p, n in ((blocks, left["blocks"]), (files, left["files"])) if n)
     often = next(iter(left["reasons"]))
+    if facts.get("dry_run", False):
+        return f"{parts} would be left out at no cost; most often: {often}."
     return f"{parts} left out at no cost; most often: {often}; see {quarantine_file(output)}."

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushmeter.errors import DataError
-from hushmeter.fleet.job import Columns
+from hushmeter.fleet.job import Columns, InputFormat
 from hushmeter.fleet.ledger.transactions import is_name
 from hushmeter.trace import UNITS
 
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
 
 TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 """Ticks per second of each unit of Arrow's timestamps."""
+
+SUFFIXES = (".parquet", ".csv", ".csv.gz")
+"""How the names of input files end."""
+
+CSV_ROW_BYTES = 32
+"""Estimated size of a row of a CSV file [bytes], for the progress bar."""
 
 RECORD_ROWS = 1 << 18
 """Rows that are read together. The keys of the noise depend on this number."""
@@ -41,6 +48,7 @@ KEPT_BYTES = 72 << 20
 """Unpacked rows up to this size are kept in memory for the second pass."""
 
 _CHUNK = 1 << 20
+_SPARE_BYTES = 1 << 20
 
 
 class UnusableFileError(DataError):
@@ -48,7 +56,7 @@ class UnusableFileError(DataError):
 
 
 def list_files(source: Path) -> list[str]:
-    """List the Parquet files below a folder.
+    """List the Parquet and CSV files below a folder.
 
     Parameters
     ----------
@@ -63,9 +71,13 @@ def list_files(source: Path) -> list[str]:
     Raises
     ------
     DataError
-        If a name is too long or not printable.
+        If a name is too long or not printable, or two files would have the same output.
     """
-    found = (path.relative_to(source) for path in source.rglob("*.parquet") if path.is_file())
+    found = (
+        path.relative_to(source)
+        for path in source.rglob("*")
+        if path.name.endswith(SUFFIXES) and path.is_file()
+    )
     names = sorted(p.as_posix() for p in found if not any(part[0] == "." for part in p.parts))
     for name in names:
         if not is_name(name):
@@ -73,7 +85,16 @@ def list_files(source: Path) -> list[str]:
                 f"{source} holds a file {name!r}, whose name is too long or cannot be printed; "
                 "rename it."
             )
+    outputs = Counter(map(output_name, names))
+    for name, count in outputs.items():
+        if count > 1:
+            raise DataError(f"two files of {source} would be released as {name}; rename one.")
     return names
+
+
+def output_name(source: str) -> str:
+    """Return the name of the output of a file: its own, with .parquet after that of a CSV file."""
+    return source if source.endswith(".parquet") else f"{source}.parquet"
 
 
 @dataclass(frozen=True)
@@ -110,6 +131,9 @@ def read_footer(path: Path, value: str) -> Footer:
     import pyarrow as pa
     from pyarrow import parquet
 
+    if not path.name.endswith(".parquet"):
+        size = path.stat().st_size
+        return Footer(size // CSV_ROW_BYTES, size // 4)
     try:
         metadata = parquet.read_metadata(path)
     except (pa.ArrowException, OSError):
@@ -151,6 +175,8 @@ class FleetFile:
         Parquet's own paths of the columns that are read.
     time_unit : {"s", "ms", "us", "ns"}
         Unit of the times.
+    room_bytes : int
+        Bound of the size of the output [bytes].
     """
 
     def __init__(
@@ -178,6 +204,7 @@ class FleetFile:
         self.held_schema: pa.Schema = _without_views(self._read_schema)
         self.time_unit: str = _value_type(self.schema.field(columns.time).type).unit
         assert self.time_unit in TICKS
+        self.room_bytes = _room_for(self.metadata, set(self.leaves) - {columns.value})
         self._kept: list[list[pa.RecordBatch]] | None = None
 
     def records(self) -> Iterator[pa.RecordBatch]:
@@ -236,6 +263,45 @@ class FleetFile:
                 yield iter(part)
 
 
+def needs_conversion(path: Path, columns: Columns, keep: Sequence[str], form: InputFormat) -> bool:
+    """Return whether a Parquet file lacks a column or a zone that an option or its path states.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    columns : Columns
+        Names of the mandatory columns.
+    keep : sequence of str
+        Names of further columns.
+    form : InputFormat
+        What the file itself does not state.
+
+    Returns
+    -------
+    bool
+        False also for a file that cannot be read, so that the reason is reported.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        schema = parquet.read_schema(path)
+    except (pa.ArrowException, OSError):
+        return False
+    stated = {part.partition("=")[0] for part in path.parts[:-1] if "=" in part}
+    if form.unit is not None:
+        stated.add(columns.unit)
+    if form.interval_s is not None:
+        stated.add(columns.interval)
+    lacking = {*columns.names, *keep} - set(schema.names)
+    if columns.time in lacking or form.tz is None:
+        return bool(lacking) and lacking <= stated
+    kind = schema.field(columns.time).type
+    local = not pa.types.is_timestamp(kind) or kind.tz is None
+    return lacking <= stated and bool(local or lacking)
+
+
 @contextmanager
 def open_fleet_file(path: Path, columns: Columns, keep: Sequence[str] = ()) -> Iterator[FleetFile]:
     """Open a file and check its schema.
@@ -284,7 +350,7 @@ def as_unusable() -> Iterator[None]:
         raise UnusableFileError(f"the file {error}") from None
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
-        raise UnusableFileError(f"the file cannot be read as Parquet: {reason}.") from None
+        raise UnusableFileError(f"the file cannot be read: {reason}.") from None
 
 
 def check_schema(schema: pa.Schema, columns: Columns, keep: Sequence[str] = ()) -> None:
@@ -374,6 +440,17 @@ def _has_shared_values(kind: pa.DataType) -> bool:
 
     shared = types.is_dictionary(kind) or types.is_string_view(kind) or types.is_binary_view(kind)
     return bool(shared or any(map(_has_shared_values, _inner_types(kind))))
+
+
+def _room_for(metadata: parquet.FileMetaData, leaves: set[str]) -> int:
+    """Bound the size of the output: other columns uncompressed, and 8 bytes per value [bytes]."""
+    others = sum(
+        metadata.row_group(g).column(c).total_uncompressed_size
+        for g in range(metadata.num_row_groups)
+        for c in range(metadata.num_columns)
+        if metadata.row_group(g).column(c).path_in_schema in leaves
+    )
+    return int(others + 8 * metadata.num_rows + _SPARE_BYTES)
 
 
 def _without_views(schema: pa.Schema) -> pa.Schema:

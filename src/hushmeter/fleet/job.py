@@ -11,6 +11,7 @@ from hushmeter.checks import one_of
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet.ledger.charges import PERIODS, UNITS, Price, epsilon_text, period_price
 from hushmeter.privacy.units import Unit, calibrate, resolve_unit
+from hushmeter.trace import UNITS as UNITS_OF_VALUES
 from hushmeter.trace import check_interval
 
 if TYPE_CHECKING:
@@ -51,6 +52,38 @@ class Columns:
     def names(self) -> tuple[str, ...]:
         """All five names in order."""
         return (self.meter, self.time, self.value, self.unit, self.interval)
+
+
+@dataclass(frozen=True)
+class InputFormat:
+    """What the input files do not state themselves.
+
+    Attributes
+    ----------
+    unit : str, optional
+        Unit of the values of files without a unit column: W, kW, Wh or kWh.
+    tz : str, optional
+        Time zone of times without a zone, such as Europe/Berlin.
+    interval_s : int, optional
+        Length of a reading of files without that column [s].
+    """
+
+    unit: str | None = None
+    tz: str | None = None
+    interval_s: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.unit is not None:
+            one_of("unit", self.unit, UNITS_OF_VALUES)
+        if self.tz is not None:
+            from zoneinfo import ZoneInfo
+
+            try:
+                ZoneInfo(self.tz)
+            except (ValueError, OSError, LookupError):
+                raise InputError(
+                    f"tz must be a time zone such as Europe/Berlin, got {self.tz!r}."
+                ) from None
 
 
 def parse_columns(text: str | None) -> Columns:
@@ -224,6 +257,8 @@ class FleetJob:
         Names of the input columns.
     keep : tuple of str
         Names of further columns that are published unchanged, without noise.
+    form : InputFormat
+        What the input files do not state themselves.
     ledger_delta : float
         δ' at which the ledger composes the losses of a period; 0 if it adds them up.
     key : bytes
@@ -239,6 +274,7 @@ class FleetJob:
     correction: bool = False
     columns: Columns = field(default_factory=Columns)
     keep: tuple[str, ...] = ()
+    form: InputFormat = field(default_factory=InputFormat)
     ledger_delta: float = 0.0
     key: bytes = field(default=b"", repr=False)
 
@@ -254,6 +290,13 @@ class FleetJob:
 
         terms = self.terms.describe() | {"charge": self.describe_price()}
         return Charge(self.release, self.ledger_stream, terms)
+
+    @property
+    def key_terms(self) -> dict[str, Any]:
+        """Terms on which the keys of the noise depend, with the unit and zone if stated."""
+        stated = {name: getattr(self.form, name) for name in ("unit", "tz")}
+        terms = self.terms.describe()
+        return terms | {"input": stated} if any(stated.values()) else terms
 
     @property
     def price(self) -> Price:
@@ -298,11 +341,13 @@ class FleetJob:
             )
         terms = dict(plain["terms"])
         terms["clamp"] = tuple(terms["clamp"])
-        rest = {k: v for k, v in plain.items() if k not in ("terms", "columns", "keep", "made_by")}
+        parsed = ("terms", "columns", "keep", "form", "made_by")
+        rest = {name: value for name, value in plain.items() if name not in parsed}
         return cls(
             FleetTerms(**terms),
             columns=Columns(**plain["columns"]),
             keep=tuple(plain["keep"]),
+            form=InputFormat(**plain["form"]),
             key=key,
             **rest,
         )
@@ -317,7 +362,7 @@ def _price(terms: FleetTerms, ledger_delta: float) -> Price:
     """Compute what one (meter, period) costs."""
     return period_price(
         build_mechanism(terms),
-        terms.unit.largest,
+        terms.unit.largest_watts,
         terms.interval_s,
         terms.period,
         composition_delta=ledger_delta,

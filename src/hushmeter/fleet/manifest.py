@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from hushmeter.errors import DataError
+from hushmeter.fleet.input_files import output_name
 from hushmeter.fleet.job import Columns, FleetJob, FleetTerms
 from hushmeter.fleet.output_folder import PRIVATE, write_durably
 from hushmeter.fleet.task import FileReport
@@ -72,6 +73,8 @@ def write_manifest(
 ) -> dict[str, Any]:
     """Write the list of what was left out, if there is anything, and then the manifest.
 
+    Nothing is written into the folder if no file was released.
+
     Parameters
     ----------
     folder : Path
@@ -90,15 +93,19 @@ def write_manifest(
     """
     if any(report.problems for report in reports):
         write_durably(quarantine_file(folder), _quarantine_table(reports))
-    facts = _facts(job, reports, ledger_head)
+    facts = describe_release(job, reports, ledger_head)
+    if not any(report.state == "released" for report in reports):
+        return facts
     path = folder / MANIFEST
     write_durably(path, [json.dumps(facts, indent=2, ensure_ascii=False).encode(), b"\n"])
     path.chmod(0o644)
     return facts
 
 
-def _facts(job: FleetJob, reports: Sequence[FileReport], ledger_head: str) -> dict[str, Any]:
-    """Return the manifest as plain values."""
+def describe_release(
+    job: FleetJob, reports: Sequence[FileReport], ledger_head: str
+) -> dict[str, Any]:
+    """Return the manifest as plain values; see `write_manifest` for the parameters."""
     whole = job.to_dict()
     return {
         "schema": SCHEMA,
@@ -312,7 +319,7 @@ def _csv(rows: Iterable[tuple[object, ...]]) -> bytes:
 def _file_facts(report: FileReport) -> dict[str, Any]:
     """Return the public facts of one file."""
     return {
-        "file": report.source,
+        "file": output_name(report.source),
         "state": report.state,
         "rows": report.rows,
         "released_rows": report.released_rows,

@@ -21,7 +21,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,8 +39,6 @@ PRIVATE = ".hushmeter"
 
 WRITE_ROWS = 1 << 15
 """Rows that the Parquet writer encodes together."""
-
-_SPARE_BYTES = 1 << 20
 
 
 class PrivateFolder:
@@ -64,7 +62,8 @@ class PrivateFolder:
     def locked(self) -> Iterator[None]:
         """Make the folder and lock it against other jobs.
 
-        At the end the folder is removed again if no release has begun.
+        At the end the private folder is removed if no release is in progress, and so are all
+        empty folders of the output, and the output itself if it was made here and is empty.
 
         Raises
         ------
@@ -90,12 +89,18 @@ class PrivateFolder:
         try:
             yield
         finally:
-            if self.path.exists() and not self.begun_file.exists():
+            if not self.begun_file.exists():
                 shutil.rmtree(self.path, ignore_errors=True)
-                with suppress(OSError):
-                    if new:
-                        self.output.rmdir()
+                self._remove_empty_folders(whole=new)
             os.close(descriptor)
+
+    def _remove_empty_folders(self, *, whole: bool) -> None:
+        """Remove the folders of the output that hold nothing, and if `whole` the output itself."""
+        folders = [path for path in self.output.rglob("*") if path.is_dir()]
+        for path in [*sorted(folders, reverse=True), *([self.output] if whole else [])]:
+            # A folder that is not empty stays.
+            with suppress(OSError):
+                path.rmdir()
 
     def begin(self, asked: dict[str, Any], key: bytes) -> None:
         """Begin a release: write the key first, and then the job that marks the beginning."""
@@ -267,32 +272,6 @@ class StagedFile(io.RawIOBase):
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-
-
-def room_for(metadata: parquet.FileMetaData, leaves: Sequence[str], value: str) -> int:
-    """Bound the size of the output of a file.
-
-    Parameters
-    ----------
-    metadata : FileMetaData
-        Footer of the input.
-    leaves : sequence of str
-        Parquet's own paths of the columns that are published.
-    value : str
-        Name of the value column.
-
-    Returns
-    -------
-    int
-        Size of the other columns without compression plus 8 bytes per value [bytes].
-    """
-    others = sum(
-        metadata.row_group(g).column(c).total_uncompressed_size
-        for g in range(metadata.num_row_groups)
-        for c in range(metadata.num_columns)
-        if metadata.row_group(g).column(c).path_in_schema in {*leaves} - {value}
-    )
-    return int(others + 8 * metadata.num_rows + _SPARE_BYTES)
 
 
 def output_schema(schema: pa.Schema, columns: Columns) -> pa.Schema:

@@ -15,12 +15,17 @@ from typing import Any
 from hushmeter.checks import whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet.input_files import Footer, list_files, read_footer
-from hushmeter.fleet.job import Columns, FleetJob, FleetTerms, build_mechanism
+from hushmeter.fleet.job import Columns, FleetJob, FleetTerms, InputFormat, build_mechanism
 from hushmeter.fleet.ledger import open_ledger
 from hushmeter.fleet.ledger.transactions import check_name
-from hushmeter.fleet.manifest import MANIFEST, read_manifest, write_manifest
+from hushmeter.fleet.manifest import (
+    MANIFEST,
+    describe_release,
+    read_manifest,
+    write_manifest,
+)
 from hushmeter.fleet.output_folder import PRIVATE, PrivateFolder
-from hushmeter.fleet.task import FileReport, find_published
+from hushmeter.fleet.task import FileReport, check_file, find_published
 from hushmeter.fleet.workers import protect_in_processes
 from hushmeter.trace import check_interval
 
@@ -65,16 +70,20 @@ def release_fleet(
     stream: str = "load",
     columns: Columns | None = None,
     keep: Sequence[str] = (),
+    form: InputFormat | None = None,
     jobs: int = 1,
     resume: bool = False,
     correct: bool = False,
     interval_s: int | None = None,
+    dry_run: bool = False,
     report: Report | None = None,
     schedule: Schedule | None = None,
     release: str | None = None,
     key: bytes | None = None,
 ) -> FleetRelease:
-    """Release every Parquet file below a folder.
+    """Release every Parquet and CSV file below a folder.
+
+    If nothing can be released, the output folder is not made, and no manifest is written.
 
     Parameters
     ----------
@@ -90,6 +99,8 @@ def release_fleet(
         Names of the input columns.
     keep : sequence of str
         Names of further columns that are published unchanged, without noise.
+    form : InputFormat, optional
+        Unit and time zone of files that do not state them.
     jobs : int
         Number of worker processes; 1 works in this process.
     resume : bool
@@ -98,6 +109,9 @@ def release_fleet(
         Release periods again that were released before, with fresh noise and a new charge.
     interval_s : int, optional
         Length of a reading [s].
+    dry_run : bool
+        Read and check every file and ask the ledger, but spend and write nothing. The manifest
+        of the result states what would be released.
     report : callable, optional
         See `Report`.
     schedule : callable, optional
@@ -122,7 +136,7 @@ def release_fleet(
     _check_folders(source, output)
     files = list_files(source)
     if not files:
-        raise DataError(f"{source} holds no .parquet files.")
+        raise DataError(f"{source} holds no .parquet, .csv or .csv.gz files.")
     folder = PrivateFolder(output)
     value = (columns or Columns()).value
     footers = {name: read_footer(source / name, value) for name in files}
@@ -139,11 +153,16 @@ def release_fleet(
         correct,
         columns or Columns(),
         _check_keep(keep, columns or Columns()),
+        replace(form or InputFormat(), interval_s=interval_s),
     )
     build_mechanism(job.terms)
     with open_ledger(ledger) as opened:
         job = replace(job, ledger_delta=opened.composition_delta)
     _check_output(folder, resume)
+    if dry_run:
+        if resume:
+            raise InputError("a dry run cannot resume a release; leave out --resume or --dry-run.")
+        return _rehearse(job, files, footers, report)
     with folder.locked():
         # Another job may have come first between the check and the lock.
         _check_output(folder, resume)
@@ -292,6 +311,31 @@ def _differences(before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
             yield from _differences(before[name], value)
         elif before[name] != value:
             yield name
+
+
+def _rehearse(
+    job: FleetJob, files: Sequence[str], footers: dict[str, Footer], report: Report | None
+) -> FleetRelease:
+    """Check all files and find out what the ledger would grant; nothing is spent or written."""
+    total, done = sum(footer.rows for footer in footers.values()), 0
+    checked = []
+    for name in files:
+        checked.append(check_file(job, name))
+        done += footers[name].rows
+        if report is not None:
+            report(checked[-1].report, done, total)
+    with open_ledger(job.ledger) as ledger:
+        outcomes = ledger.rehearse(
+            job.charge,
+            micro=job.price.micro,
+            femto=job.price.femto,
+            sources={one.report.source: (one.meters, one.periods) for one in checked},
+        )
+        head = str(ledger.head())
+    reports = tuple(one.after(outcomes[one.report.source]) for one in checked)
+    facts = describe_release(job, reports, head)
+    facts |= {"dry_run": True, "estimated_bytes": estimate_bytes(job.terms, footers)}
+    return FleetRelease(job, reports, facts)
 
 
 def _run(

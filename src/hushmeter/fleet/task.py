@@ -30,7 +30,8 @@ import hmac
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,23 +45,27 @@ from hushmeter.fleet.input_files import (
     FleetFile,
     UnusableFileError,
     as_unusable,
+    needs_conversion,
     open_fleet_file,
+    output_name,
 )
 from hushmeter.fleet.job import FleetJob, build_mechanism
 from hushmeter.fleet.kernels import from_watts, number_by_first_use, to_watts
-from hushmeter.fleet.ledger import Ledger, open_ledger
+from hushmeter.fleet.ledger import Ledger, SpendOutcome, open_ledger
 from hushmeter.fleet.output_folder import (
     PrivateFolder,
     StagedFile,
     open_writer,
     output_schema,
-    room_for,
 )
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hushmeter.fleet.extracts import ConvertedFile
     from hushmeter.noise.mechanism import Mechanism
+
+    InputFile = FleetFile | ConvertedFile
 
 BATCH_BLOCKS = 1 << 15
 """Most blocks that are charged in one transaction; it bounds the memory of a worker."""
@@ -145,14 +150,44 @@ def protect_file(job: FleetJob, source: str) -> FileReport:
         if done is not None:
             return done
         try:
-            with open_fleet_file(Path(job.source_dir) / source, job.columns, job.keep) as file:
+            with open_input(job, source) as file:
                 blocks = check_blocks(job, file)
                 return _release(job, source, file, blocks, ledger)
         except UnusableFileError as error:
             return FileReport(source, "quarantined", problems=(_about_file(str(error)),))
 
 
-def check_blocks(job: FleetJob, file: FleetFile) -> Blocks:
+@contextmanager
+def open_input(job: FleetJob, source: str) -> Iterator[InputFile]:
+    """Open a file as it is if it has all columns, and convert it otherwise.
+
+    Parameters
+    ----------
+    job : FleetJob
+        The release.
+    source : str
+        Name of the file relative to the input folder.
+
+    Yields
+    ------
+    FleetFile or ConvertedFile
+
+    Raises
+    ------
+    UnusableFileError
+        If the file cannot be read or lacks something that no option states.
+    """
+    path = Path(job.source_dir) / source
+    if source.endswith(".parquet") and not needs_conversion(path, job.columns, job.keep, job.form):
+        with open_fleet_file(path, job.columns, job.keep) as file:
+            yield file
+        return
+    from hushmeter.fleet.extracts import ConvertedFile
+
+    yield ConvertedFile(path, source, job.columns, job.keep, job.form)
+
+
+def check_blocks(job: FleetJob, file: InputFile) -> Blocks:
     """Check every row of a file and return its blocks."""
     blocks = Blocks(job.columns, job.terms.period, job.terms.interval_s, file.time_unit)
     with as_unusable():
@@ -184,7 +219,7 @@ def find_published(job: FleetJob, source: str, ledger: Ledger) -> FileReport | N
         None unless the file is complete and paid for.
     """
     plain = PrivateFolder(Path(job.output_dir)).report(source)
-    path = Path(job.output_dir) / source
+    path = Path(job.output_dir) / output_name(source)
     if plain is None or not path.is_file() or ledger.state_of(job.release, source) is None:
         return None
     report = FileReport.from_dict(plain)
@@ -197,7 +232,7 @@ def find_published(job: FleetJob, source: str, ledger: Ledger) -> FileReport | N
 
 
 def _release(
-    job: FleetJob, source: str, file: FleetFile, blocks: Blocks, ledger: Ledger
+    job: FleetJob, source: str, file: InputFile, blocks: Blocks, ledger: Ledger
 ) -> FileReport:
     """Pay for the good blocks of a checked file, write them with noise and publish them."""
     import pyarrow as pa
@@ -207,8 +242,7 @@ def _release(
     folder = PrivateFolder(Path(job.output_dir))
     digest = input_digest(job.key, file.sha256)
     problems = blocks.problems()
-    room = room_for(file.metadata, file.leaves, job.columns.value)
-    staged = StagedFile(folder, folder.output / source, room)
+    staged = StagedFile(folder, folder.output / output_name(source), file.room_bytes)
     try:
         dropped, refused = _pay(job, source, blocks, digest, ledger)
         problems += refused
@@ -243,7 +277,7 @@ def _release(
         staged.discard()
 
 
-def _check_unchanged(source: str, file: FleetFile) -> None:
+def _check_unchanged(source: str, file: InputFile) -> None:
     """Raise `DataError` if the input file changed after the first pass."""
     if not file.unchanged():
         raise DataError(
@@ -257,7 +291,6 @@ def _pay(
     """Charge the good blocks; return which blocks are left out, and what the ledger refused."""
     dropped: BoolArray = np.ones(blocks.count, np.bool_)
     problems: list[Problem] = []
-    sentences: dict[str, str] = {}
     asked = np.flatnonzero(~blocks.bad)
     for name, part in zip(charge_names(source, asked.size), _split(asked), strict=True):
         meters, periods = blocks.names(part)
@@ -274,13 +307,85 @@ def _pay(
         except BudgetError as error:
             raise UnusableFileError(str(error)) from None
         dropped[part[outcome.granted]] = False
-        for refused in outcome.refused:
-            # Equal sentences share one text, because all blocks of a fleet may be refused.
-            sentence = sentences.setdefault(
-                refused.reason, f"refused by the ledger ({refused.reason})."
-            )
-            problems.append(Problem(refused.meter, refused.period, None, "", sentence))
+        problems += _refusals(outcome)
     return dropped, problems
+
+
+def _refusals(outcome: SpendOutcome) -> list[Problem]:
+    """Return a problem for every row that the ledger refused."""
+    # Equal sentences share one text, because all blocks of a fleet may be refused.
+    sentences = {
+        reason: f"refused by the ledger ({reason})."
+        for reason in {refused.reason for refused in outcome.refused}
+    }
+    return [
+        Problem(refused.meter, refused.period, None, "", sentences[refused.reason])
+        for refused in outcome.refused
+    ]
+
+
+@dataclass(frozen=True)
+class CheckedFile:
+    """A file of a dry run, before the ledger was asked.
+
+    Attributes
+    ----------
+    report : FileReport
+        The report with the problems of the file itself.
+    meters, periods : list of str
+        The good blocks.
+    row_counts : array
+        Rows of the good blocks.
+    """
+
+    report: FileReport
+    meters: list[str] = field(default_factory=list)
+    periods: list[str] = field(default_factory=list)
+    row_counts: IntArray = field(default_factory=lambda: _NOTHING)
+
+    def after(self, outcome: SpendOutcome) -> FileReport:
+        """Return what would become of the file if the ledger gave this answer."""
+        if self.report.state == "empty" or not self.report.rows:
+            return self.report
+        return replace(
+            self.report,
+            state="released" if outcome.granted.size else "quarantined",
+            released_rows=int(self.row_counts[outcome.granted].sum()),
+            released_blocks=int(outcome.granted.size),
+            problems=(*self.report.problems, *_refusals(outcome)),
+        )
+
+
+def check_file(job: FleetJob, source: str) -> CheckedFile:
+    """Read and check one file of a job without paying for it or writing anything.
+
+    Parameters
+    ----------
+    job : FleetJob
+        The release.
+    source : str
+        Name of the file relative to the input folder.
+
+    Returns
+    -------
+    CheckedFile
+    """
+    try:
+        with open_input(job, source) as file:
+            blocks = check_blocks(job, file)
+    except UnusableFileError as error:
+        return CheckedFile(FileReport(source, "quarantined", problems=(_about_file(str(error)),)))
+    if blocks.rows == 0:
+        return CheckedFile(FileReport(source, "empty"))
+    good = np.flatnonzero(~blocks.bad)
+    report = FileReport(
+        source,
+        "quarantined",
+        rows=blocks.rows,
+        blocks=blocks.count,
+        problems=tuple(blocks.problems()),
+    )
+    return CheckedFile(report, *blocks.names(good), blocks.row_counts[good])
 
 
 def charge_names(source: str, blocks: int) -> list[str]:
@@ -297,7 +402,7 @@ def _split(blocks: IntArray) -> list[IntArray]:
 def write_noised(
     job: FleetJob,
     source: str,
-    file: FleetFile,
+    file: InputFile,
     blocks: Blocks,
     dropped: BoolArray,
     sink: StagedFile,
@@ -341,7 +446,7 @@ class _Noised:
 def _noised_records(
     job: FleetJob,
     source: str,
-    file: FleetFile,
+    file: InputFile,
     blocks: Blocks,
     dropped: BoolArray,
     held: pa.Schema,
@@ -358,7 +463,7 @@ def _noised_records(
         job.key,
         release=job.release,
         stream=job.ledger_stream,
-        terms=job.terms.describe(),
+        terms=job.key_terms,
         source=source,
         file_sha256=file.sha256,
     )
@@ -430,8 +535,8 @@ def _tidy_dictionaries(table: pa.Table) -> pa.Table:
     if not any(pa.types.is_dictionary(field.type) for field in table.schema):
         return table
     table = table.unify_dictionaries()
-    for place, field in enumerate(table.schema):
-        if not pa.types.is_dictionary(field.type):
+    for place, kind in enumerate(table.schema):
+        if not pa.types.is_dictionary(kind.type):
             continue
         column = table.column(place)
         codes = np.concatenate([_codes(chunk.indices) for chunk in column.chunks])
@@ -443,9 +548,9 @@ def _tidy_dictionaries(table: pa.Table) -> pa.Table:
         kept = np.argsort(numbers, kind="stable")[len(values) - used :]
         indices = pa.array(np.append(numbers, -1)[codes], mask=codes < 0)
         tidy = pa.DictionaryArray.from_arrays(
-            indices.cast(field.type.index_type), values.take(pa.array(kept))
+            indices.cast(kind.type.index_type), values.take(pa.array(kept))
         )
-        table = table.set_column(place, field, tidy)
+        table = table.set_column(place, kind, tidy)
     return table
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -34,6 +35,10 @@ LIFT = "none"
 
 _EXPORT_ROWS = 100_000
 """Rows that are written to an exported file at a time."""
+
+
+class _RehearsalOver(Exception):  # noqa: N818
+    """Ends a transaction whose changes must not stay."""
 
 
 class Spend(TypedDict):
@@ -212,6 +217,50 @@ class Ledger:
         if not request.pairs:
             return SpendOutcome(np.zeros(0, np.int64))
         return self._store.write(lambda: transactions.spend(self._store, request, all_or_nothing))
+
+    def rehearse(
+        self,
+        charge: Charge,
+        *,
+        micro: int,
+        femto: int = 0,
+        sources: Mapping[str, tuple[Sequence[str], Sequence[str]]],
+    ) -> dict[str, SpendOutcome]:
+        """Return what `spend` would answer for several sources in a row, and charge nothing.
+
+        Parameters
+        ----------
+        charge : Charge
+            The release that would spend.
+        micro, femto : int
+            Price of each row [micro-ε, femto-δ].
+        sources : mapping
+            Meters and periods of every source.
+
+        Returns
+        -------
+        dict
+            The outcome for every source.
+        """
+        requests = {
+            source: check_request(charge, Price(micro, femto), *rows, "dry run", source)
+            for source, rows in sources.items()
+        }
+        outcomes: dict[str, SpendOutcome] = {}
+
+        def work() -> None:
+            for source, request in requests.items():
+                outcomes[source] = (
+                    transactions.spend(self._store, request, False)
+                    if request.pairs
+                    else SpendOutcome(np.zeros(0, np.int64))
+                )
+            raise _RehearsalOver
+
+        # Later sources see the charges of earlier ones; at the end all of them are undone.
+        with suppress(_RehearsalOver):
+            self._store.write(work)
+        return outcomes
 
     def mark_released(self, charge: Charge, source: str, output_digest: str) -> None:
         """Record that the output of a source is published.
