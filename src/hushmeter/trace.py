@@ -364,6 +364,15 @@ def intervals_in(every: float | str, interval_s: float) -> int:
     return count
 
 
+def nearest_multiple(every: float | str, interval_s: float) -> float:
+    """Return the whole multiple of an interval that is nearest to `every`, such as "30min". [s]
+
+    A meter of 7 s has no windows of 30 min; the nearest ones are 1799 s long.
+    """
+    length = seconds("every", every)
+    return max(1, round(length / interval_s)) * interval_s
+
+
 def iso(moment: np.datetime64) -> str:
     """Format a UTC time as ISO 8601 text; whole seconds get no fraction."""
     text = np.datetime_as_string(moment.astype("datetime64[ns]"))

@@ -32,8 +32,7 @@ def test_a_receipt_names_its_unit():
     )
     assert hm.explain(done.receipt) == (
         "This is a simulation and must not be published. ε = 0.5 protects whether any one "
-        "protected "
-        "appliance is on (up to 2000 W and 3.333 Wh), in one metered reading of 6 s.",
+        "protected appliance is on (up to 2000 W and 3.333 Wh), in one metered reading of 6 s.",
     )
 
 

@@ -49,7 +49,7 @@ def test_inspect_names_the_next_command_with_what_it_was_told(folder, tmp_path):
                "--tz", "Europe/London")  # fmt: skip
     said = run("inspect", folder / "half.csv", *options).stdout.splitlines()[-1]
     assert said.startswith("Next: hushmeter advise --home evening --hide kettle --trace ")
-    assert "Cheapest way" in run(*shlex.split(said)[2:]).stdout
+    assert "This is the cheapest release" in run(*shlex.split(said)[2:]).stdout
     said = run("inspect", folder / "home.parquet").stdout.splitlines()[-1]
     assert said == f"Next: hushmeter learn {folder / 'home.parquet'} -o home.toml"
 
@@ -139,7 +139,7 @@ def test_data_cuts_the_papers_window_and_says_what_differs(tmp_path):
     done = run("data", "ukdale4", "--root", ukdale4(tmp_path / "set"), "-o", tmp_path / "out")
     assert "2013-05-26T13:03:14Z to 2013-05-26T16:54:51Z" in done.stdout
     assert "3 appliances switch, but the paper counts 8" in done.stdout
-    assert "Table I says 99.86%" in done.stdout
+    assert "Table I prints 99.86%" in done.stdout
     trace = hm.read_home_data(tmp_path / "out" / "readings.parquet")
     assert len(trace) == pytest.approx((3 * 3600 + 51 * 60 + 37) / 6, abs=3)
     assert hm.read_home(tmp_path / "out" / "home.toml").names == trace.names

@@ -15,6 +15,7 @@ from hushmeter.learn.homes import (
 )
 from hushmeter.learn.levels import find_levels, on_states
 from hushmeter.read import read_home_data
+from hushmeter.releases.receipt import digest
 
 
 def made(length=20_000):
@@ -165,11 +166,39 @@ def test_upper_values_are_the_999th_permille_of_the_readings_and_runs():
     spike = int(np.flatnonzero(heater)[5])
     heater[spike] = 9000.0
     trace = hm.Trace(heater, 6.0, power=heater[:, None], names=["heater"])
-    circuit = learn_home(trace, denoised=True).circuits[0]
+    learnt = learn_home(trace, denoised=True)
+    circuit, heater_of_home = learnt.circuits[0], learnt.home.appliances[0]
+    assert "exceed this; the largest, 9 kW, has 9 times the ε" in learnt.notes[-1]
+    assert (heater_of_home.high, heater_of_home.max_power) == (1000.0, 9000.0)
+    assert heater_of_home.run_high_s == 180.0
+    assert heater_of_home.source == "learnt"
     assert (circuit.high, circuit.max_power) == (1000.0, 9000.0)
-    assert circuit.above_high == pytest.approx(1 / (heater > 0).sum())
+    assert circuit.above_protected == pytest.approx(1 / (heater > 0).sum())
     assert circuit.high_run_s == circuit.longest_run_s == 180.0
     assert circuit.high_energy_wh == pytest.approx((30 * 1000) * 6 / 3600, rel=0.3)
+
+
+def test_a_learnt_home_names_its_readings_and_calibrates_with_public_steps(learnt, tmp_path):
+    """Readings that differ by 40 W in one moment protect the same powers, runs and energies."""
+    trace, home = made(), learnt.home
+    assert home.learnt_from.sha256 == digest(trace)
+    assert home.learnt_from.overlaps(trace)
+    assert (home.learnt_from.start, home.learnt_from.end[:10]) == (
+        "2024-01-01T00:00:00Z",
+        "2024-01-02",
+    )
+    power = trace.power.copy()
+    power[10, 2] += 40.0
+    other = learn_home(
+        hm.Trace(trace.readings, 6.0, "2024-01-01T00:00Z", power=power, names=trace.names)
+    ).home
+    assert other != home
+    for one, two in zip(home.appliances, other.appliances, strict=True):
+        assert one.protected_power == two.protected_power >= one.high
+        assert one.protected_run_s == two.protected_run_s >= one.run_high_s
+        assert one.protected_energy_wh == two.protected_energy_wh >= one.energy_wh
+    home.save(tmp_path / "home.toml")
+    assert hm.read_home(tmp_path / "home.toml") == home
 
 
 @pytest.mark.parametrize("minutes", [15, 30, 60])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hushmeter.cli.options import FORCE, JSON, takes_reader_options
-from hushmeter.cli.output import print_files, print_json, print_table
+from hushmeter.cli.output import print_files, print_json, print_sentences, print_table
 
 if TYPE_CHECKING:
     from hushmeter.learn.homes import LearntHome
@@ -105,26 +106,27 @@ def describe(learnt: LearntHome, recording: Recording) -> dict[str, Any]:
 
 def report(learnt: LearntHome, trace: Trace, recording: Recording, files: list[str]) -> None:
     """Print the result, and how it differs from a flat rule."""
+    from hushmeter.errors import DataError
     from hushmeter.learn.homes import FLAT_RULE, compare_rules, learn_home
 
     typer.echo(f"{recording.format}; meter: {learnt.mains}; {learnt.rule}.")
     print_table(
         f"{len(learnt.home)} appliances from {len(trace)} readings of {trace.interval_s:g} s",
-        ("circuit", "on above", "mean on", "on", "runs", "longest"),
+        ("circuit", "on above", "mean on", "protected", "largest", "on", "runs", "longest"),
         [_row(circuit) for circuit in learnt.circuits],
     )
     typer.echo(
         f"Sparsity {learnt.sparsity:.2%}; base load {learnt.home.base_load:g} W; tolerance "
         f"{learnt.home.tolerance:g} W."
     )
-    for sentence in (*recording.notes, *learnt.notes):
-        typer.echo(sentence)
+    print_sentences(*recording.notes, *learnt.notes)
     if learnt.rule != FLAT_RULE:
         denoised = learnt.mains.startswith("denoised")
         names = [circuit.name for circuit in learnt.circuits]
-        flat = learn_home(trace, denoised=denoised, rule=FLAT_RULE, appliances=names)
-        for sentence in compare_rules(learnt, flat):
-            typer.echo(sentence)
+        # No circuit may switch under the flat rule, which is no reason to fail.
+        with suppress(DataError):
+            flat = learn_home(trace, denoised=denoised, rule=FLAT_RULE, appliances=names)
+            print_sentences(*compare_rules(learnt, flat))
     print_files(files)
 
 
@@ -147,6 +149,8 @@ def _row(circuit: Any) -> list[str]:
         circuit.name,
         f"{circuit.threshold:.4g} W" if on else circuit.role,
         f"{circuit.mean_on:.5g} W" if on else "",
+        f"{circuit.protected_power:g} W" if on else "",
+        f"{circuit.max_power:.5g} W" if on else "",
         f"{circuit.on_share:.2%}",
         str(circuit.runs),
         f"{circuit.longest_run_s / 60:.4g} min" if on else "",

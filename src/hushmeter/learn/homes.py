@@ -13,9 +13,11 @@ import numpy as np
 from hushmeter.assumptions import estimate_tolerance, quiet_jumps
 from hushmeter.checks import BoolArray, FloatArray, IntArray, non_negative
 from hushmeter.errors import DataError, InputError, UnknownNameError
-from hushmeter.home import Appliance, Home
+from hushmeter.formatting import format_watts
+from hushmeter.home import Appliance, Home, LearntFrom, round_up_to_public_step
 from hushmeter.learn.levels import Levels, find_levels, on_states, readings_at_least
-from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace, utc
+from hushmeter.releases.receipt import digest
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace, iso, utc
 
 ALWAYS_ON = 0.99
 """A circuit that is on in at least this share of the readings is always on, not an appliance."""
@@ -107,8 +109,10 @@ class Circuit:
         Mean and largest length of a run. [s]
     high, max_power : float
         The 99.9 % quantile and the largest of the readings while on; NaN if it is never on. [W]
-    above_high : float
-        Share of the readings while on that exceed `high`.
+    protected_power : float
+        `high` rounded up to a public step: what a release protects by default. [W]
+    above_protected : float
+        Share of the readings while on that exceed `protected_power`.
     high_run_s : float
         The 99.9 % quantile of the lengths of the runs. [s]
     high_energy_wh : float
@@ -127,7 +131,8 @@ class Circuit:
     longest_run_s: float
     high: float
     max_power: float
-    above_high: float
+    protected_power: float
+    above_protected: float
     high_run_s: float
     high_energy_wh: float
 
@@ -217,8 +222,10 @@ def learn_home(
     tolerance, notes = _tolerance(learnt, [circuits[i] for i in members], rule)
     base = _base_load(learnt, circuits, chosen.power, denoised)
     days = len(chosen) * chosen.interval_s / SECONDS_PER_DAY
-    home = Home([_appliance(circuits[i], days) for i in members], tolerance, base, name)
+    origin = LearntFrom(digest(trace), iso(trace.times[0]), iso(trace.times[-1]))
+    home = Home([_appliance(circuits[i], days) for i in members], tolerance, base, name, origin)
     mains = "denoised (sum of sub-meters)" if denoised else "real mains"
+    notes += _tell_protection(circuits)
     return LearntHome(home, learnt, tuple(circuits), rule, mains, sparsity, tuple(notes))
 
 
@@ -335,6 +342,7 @@ def _describe(
     sums = np.concatenate([[0.0], np.cumsum(power)])
     energies = (sums[stop] - sums[first]) * trace.interval_s / SECONDS_PER_HOUR
     high = _high(power[on])
+    protected = round_up_to_public_step(high) if high > 0 else high
     return Circuit(
         name=name,
         role=role,
@@ -348,7 +356,8 @@ def _describe(
         longest_run_s=float(lengths.max(initial=0.0)),
         high=high,
         max_power=float(power[on].max()) if on.any() else float("nan"),
-        above_high=float((power[on] > high).mean()) if on.any() else 0.0,
+        protected_power=protected,
+        above_protected=float((power[on] > protected).mean()) if on.any() else 0.0,
         high_run_s=_high(lengths) if lengths.size else 0.0,
         high_energy_wh=_high(energies) if energies.size else 0.0,
     )
@@ -357,6 +366,22 @@ def _describe(
 def _high(values: FloatArray) -> float:
     """The 99.9 % quantile: the smallest value that at most 0.1 % of the values exceed."""
     return float(np.quantile(values, HIGH_QUANTILE, method="higher")) if values.size else np.nan
+
+
+def _tell_protection(circuits: Iterable[Circuit]) -> list[str]:
+    """A sentence about each appliance that sometimes exceeds its protected power.
+
+    Laplace noise protects a change of P watts at ε·P/(protected power), so a reading above the
+    protected power has a larger ε.
+    """
+    return [
+        f"A release protects up to {format_watts(one.protected_power)} of the {one.name}. "
+        f"{one.above_protected:.2%} of its readings while on exceed this; the largest, "
+        f"{format_watts(one.max_power)}, has {one.max_power / one.protected_power:.3g} times the "
+        "ε of the release (Laplace noise)."
+        for one in circuits
+        if one.role == "appliance" and one.max_power > one.protected_power
+    ]
 
 
 def _difference(mine: Circuit, flat: Circuit) -> str | None:
@@ -407,6 +432,11 @@ def _appliance(circuit: Circuit, days: float) -> Appliance:
         tuple(round(level, 1) for level in circuit.levels) if len(circuit.levels) > 1 else (),
         round(circuit.mean_run_s, 1),
         round(max(circuit.runs / days, 1e-4), 4),
+        high=round(circuit.high, 3),
+        max_power=round(circuit.max_power, 3),
+        run_high_s=round(circuit.high_run_s, 1),
+        energy_wh=max(round(circuit.high_energy_wh, 3), 1e-3),
+        source="learnt",
     )
 
 
