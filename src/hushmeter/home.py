@@ -302,7 +302,17 @@ class Home:
         return self.names.index(name)
 
     def subset(self, names: Iterable[str]) -> Home:
-        """Return the home with only the named appliances, in the given order."""
+        """Return the home with only the named appliances.
+
+        Parameters
+        ----------
+        names : iterable of str
+            Names of the appliances, in the order of the new home.
+
+        Returns
+        -------
+        Home
+        """
         chosen = [self.appliances[self.index(name)] for name in names]
         return Home(chosen, self.tolerance, self.base_load, self.name, self.learnt_from)
 
@@ -334,7 +344,20 @@ class Home:
         return check_assumptions(self, trace)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the home as TOML; raise `DataError` if the file exists, unless `force` is set."""
+        """Write the home as TOML.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+        force : bool
+            Whether to replace an existing file.
+
+        Raises
+        ------
+        DataError
+            If the file exists and `force` is False.
+        """
         from hushmeter.files import write_text
 
         write_text(Path(path), self.to_toml(), force=force)

@@ -199,7 +199,21 @@ class Trace:
     def with_truth(
         self, states: ArrayLike, power: ArrayLike | None = None, names: Iterable[str] | None = None
     ) -> Trace:
-        """Return a trace with the same readings and other true states, powers and names."""
+        """Return a trace with the same readings and other true states.
+
+        Parameters
+        ----------
+        states : array_like of bool, shape (T, N)
+            True states.
+        power : array_like, shape (T, N), optional
+            True power of every appliance [W].
+        names : iterable of str, optional
+            Names of the appliances.
+
+        Returns
+        -------
+        Trace
+        """
         return Trace(
             self.readings,
             self.interval_s,

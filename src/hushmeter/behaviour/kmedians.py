@@ -369,8 +369,22 @@ class KMedians(
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:  # noqa: N803, ARG002
-        """Learn the centres from profiles, shape (n, d).
+        """Learn the centres.
 
+        Parameters
+        ----------
+        X : array_like, shape (n, d)
+            Profiles.
+        y : ignored
+            Present for compatibility with scikit-learn.
+
+        Returns
+        -------
+        KMedians
+            The estimator itself.
+
+        Notes
+        -----
         Starts and swaps use a sample of at most 10 000 profiles (or a hundred for each cluster);
         the steps after them use all profiles.
         """
@@ -386,7 +400,20 @@ class KMedians(
         return self
 
     def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:  # noqa: N803, ARG002
-        """Learn from one more batch of profiles; the first batch also gives the initial centres."""
+        """Learn from one more batch; the first batch also gives the initial centres.
+
+        Parameters
+        ----------
+        X : array_like, shape (n, d)
+            Profiles.
+        y : ignored
+            Present for compatibility with scikit-learn.
+
+        Returns
+        -------
+        KMedians
+            The estimator itself.
+        """
         known = hasattr(self, "cluster_centers_")
         profiles = self._checked(X, reset=not known)
         if not known:
@@ -401,11 +428,31 @@ class KMedians(
         return self
 
     def predict(self, X: ArrayLike) -> Labels:  # noqa: N803
-        """Return the nearest centre of every profile, int32, shape (n,)."""
+        """Return the nearest centre of every profile.
+
+        Parameters
+        ----------
+        X : array_like, shape (n, d)
+            Profiles.
+
+        Returns
+        -------
+        array of int32, shape (n,)
+        """
         return self._assign(X).labels
 
     def transform(self, X: ArrayLike) -> FloatArray:  # noqa: N803
-        """Return the l1 distance of every profile to every centre, shape (n, k)."""
+        """Return the l1 distance of every profile to every centre.
+
+        Parameters
+        ----------
+        X : array_like, shape (n, d)
+            Profiles.
+
+        Returns
+        -------
+        array, shape (n, k)
+        """
         check_is_fitted(self)
         profiles = self._checked(X, reset=False)
         out = np.empty((profiles.shape[0], self.cluster_centers_.shape[0]))
@@ -413,7 +460,19 @@ class KMedians(
         return out
 
     def score(self, X: ArrayLike, y: Any = None) -> float:  # noqa: N803, ARG002
-        """Return minus the loss of profiles on the learnt centres."""
+        """Return minus the loss of profiles on the learnt centres.
+
+        Parameters
+        ----------
+        X : array_like, shape (n, d)
+            Profiles.
+        y : ignored
+            Present for compatibility with scikit-learn.
+
+        Returns
+        -------
+        float
+        """
         return -self._assign(X).loss
 
     @property

@@ -92,7 +92,18 @@ class Receipt:
         return json_text(self.to_dict())
 
     def for_file(self, data: bytes) -> Receipt:
-        """Return the receipt of the release that is written as these bytes."""
+        """Return the receipt of the release that is written as these bytes.
+
+        Parameters
+        ----------
+        data : bytes
+            Content of the released file.
+
+        Returns
+        -------
+        Receipt
+            With the SHA-256 of the file.
+        """
         digest = hashlib.sha256(data).hexdigest()
         return replace(self, file={"sha256": digest, "bytes": len(data)}, signature=None)
 

@@ -47,7 +47,22 @@ class Release:
     def save(
         self, path: str | Path, *, force: bool = False, signing_key: str | Path | None = None
     ) -> list[Path]:
-        """Write the released readings and both parts of the receipt; see `write_release`."""
+        """Write the released readings and both parts of the receipt.
+
+        Parameters
+        ----------
+        path : str or Path
+            File of the readings; the receipts are written beside it.
+        force : bool
+            Whether to replace existing files.
+        signing_key : str or Path, optional
+            File with the Ed25519 key that signs the receipt.
+
+        Returns
+        -------
+        list of Path
+            The written files. `write_release` explains their order.
+        """
         return write_release(self, path, force=force, signing_key=signing_key)
 
 

@@ -286,7 +286,20 @@ class Ledger:
         )
 
     def state_of(self, release: str, source: str) -> str | None:
-        """Return None, "spent" (paid for, perhaps not yet written) or "released"."""
+        """Return the state of one file of a release.
+
+        Parameters
+        ----------
+        release : str
+            Identifier of the release.
+        source : str
+            Name of the file.
+
+        Returns
+        -------
+        str or None
+            None, "spent" (charged, perhaps not yet written) or "released".
+        """
         with self._store.reading():
             if self._store.entry("released", release, source):
                 return "released"
