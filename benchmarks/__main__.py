@@ -15,6 +15,7 @@ MODULES = (
     "baselines",
     "hmm",
     "noise",
+    "privacy",
     "theory",
     "read",
     "behaviour",

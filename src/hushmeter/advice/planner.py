@@ -192,7 +192,14 @@ def advise(
     options = []
     for name in wanted:
         for every in _resolutions(interval_s):
-            unit = resolve_unit(span=span, interval_s=interval_s, home=small, every=every)
+            unit = resolve_unit(
+                span=span,
+                interval_s=interval_s,
+                home=small,
+                every=every,
+                metering=None if trace is None else trace.metering,
+                readings=None if trace is None else len(trace),
+            )
             build = partial(_build, name, unit, delta)
             options.append(_search(build, odds_of, unit, reachable, price_per_kwh))
     found = [option for option in options if option is not None]

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from hushmeter.checks import FloatArray
-from hushmeter.noise import Mechanism
+from hushmeter.noise import Mechanism, Staircase
 
 ComplexArray = np.ndarray[Any, np.dtype[np.complex128]]
 
@@ -176,7 +176,7 @@ def hockey_stick(mechanism: Mechanism, steps: int, epsilons: FloatArray) -> Floa
     Laplace and Gaussian: the terms are positive on a half line, which the cumulative distribution
     sums. Staircase: the loss takes few values, which are multiples of its ε.
     """
-    if mechanism.name == "staircase":
+    if isinstance(mechanism, Staircase):
         masses, lowest = stair_losses(mechanism, steps)
         losses = mechanism.epsilon * (lowest + np.arange(masses.size, dtype=np.float64))
         excess = -np.expm1(np.minimum(epsilons[:, None] - losses[None, :], 0.0))
@@ -197,7 +197,7 @@ def hockey_stick(mechanism: Mechanism, steps: int, epsilons: FloatArray) -> Floa
     return np.where(inside, np.maximum(gap, 0.0), 0.0)
 
 
-def stair_losses(mechanism: Mechanism, steps: int) -> tuple[FloatArray, int]:
+def stair_losses(mechanism: Staircase, steps: int) -> tuple[FloatArray, int]:
     """Distribution of the loss of one value under staircase noise.
 
     Parameters
@@ -217,12 +217,20 @@ def stair_losses(mechanism: Mechanism, steps: int) -> tuple[FloatArray, int]:
     Notes
     -----
     Far from zero the probabilities of successive periods have the ratio e^(−ε) while the losses
-    repeat, so one period on either side represents the whole tail.
+    repeat, so one period on either side represents the whole tail. Between two edges of either
+    staircase both probabilities are constant, so one outcome represents all of them.
     """
     period, epsilon = mechanism.steps, mechanism.epsilon
-    reach = (-(-steps // period) + 1) * period
-    places = np.arange(-reach - period + 1, reach + period)
-    masses = np.array(mechanism.pmf(places))
+    periods = -(-steps // period) + 1
+    reach = periods * period
+    first, end = -reach - period + 1, reach + period
+    # The height changes at i = r + kΔ and at i = 1 − r − kΔ; the shifted one `steps` later.
+    rising = mechanism.inner + period * np.arange(2 * periods + 2)
+    edges = np.concatenate([rising, 1 - rising])
+    marks = np.concatenate([edges, edges + steps, [first, 1 - reach, reach, end]])
+    cuts = np.unique(np.clip(marks, first, end))
+    places, counts = cuts[:-1], np.diff(cuts)
+    masses = counts * np.asarray(mechanism.pmf(places))
     masses[np.abs(places) >= reach] /= -math.expm1(-epsilon)
     log_ratio = np.asarray(mechanism.log_pmf(places)) - mechanism.log_pmf(places - steps)
     stairs = np.rint(log_ratio / epsilon).astype(np.int64)

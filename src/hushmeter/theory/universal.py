@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from hushmeter.checks import FloatArray, positive_array, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
+from hushmeter.noise import Staircase
 from hushmeter.privacy.privacy_loss import stair_losses
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def universal_limit(
     for s, pi in zip(steps, priors, strict=True):
         if mechanism.name == "laplace":
             masses, unit, lowest = _laplace_ratio(s, s * mechanism.epsilon / mechanism.steps, count)
-        elif mechanism.name == "staircase":
+        elif isinstance(mechanism, Staircase):
             masses, lowest = stair_losses(mechanism, s)
             unit = mechanism.epsilon
         else:
