@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+import signal
 import subprocess
 import sys
+import time
 
 import pyarrow.parquet as pq
 import pytest
 
 from hushmeter.fleet.ledger import open_ledger
+from hushmeter.synth.fleet import FleetPlan, write_fleet
 from tests.cli.test_commands import run
 from tests.fleet.cases import digests, new_ledger, published, readings, spends, write
 
@@ -225,3 +228,24 @@ def test_an_extract_of_another_shape_with_one_command(tmp_path):
     lost = run(*command(tmp_path / "in", tmp_path / "out2", asked[7], *options), expect=1)
     assert "Nothing was released, and" in lost.stdout
     assert not (tmp_path / "out2").exists()
+
+
+def test_ctrl_c_prints_what_is_safe_and_how_to_continue(tmp_path):
+    ledger = new_ledger(tmp_path)
+    write_fleet(FleetPlan(400, 30, 900), tmp_path / "in", files=40)
+    words = [str(part) for part in command(tmp_path / "in", tmp_path / "out", ledger)]
+    job = subprocess.Popen(
+        [sys.executable, "-m", "hushmeter", *words],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while not any((tmp_path / "out").glob("*.parquet")) and job.poll() is None:
+        time.sleep(0.01)
+    job.send_signal(signal.SIGINT)
+    told = job.communicate()[1]
+    assert job.returncode == 130, told
+    assert told.startswith("hushmeter: interrupted; finished files are in")
+    assert "continue with the same command and --resume" in told
+    assert told.count("\n") == 1
+    assert not (tmp_path / "out/manifest.json").exists()
+    again = run(*command(tmp_path / "in", tmp_path / "out", ledger, "--resume"))
+    assert "1152000 of 1152000 readings" in again.stdout

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -799,3 +800,81 @@ def test_a_try_in_which_nothing_was_released_leaves_nothing_behind(fleet, ledger
     # The folder can be used for the next try.
     release(fleet, tmp_path / "again", ledger, correct=True)
     assert digests(tmp_path / "again").keys() == digests(tmp_path / "out").keys()
+
+
+def begun_and_killed(fleet, ledger, output, monkeypatch):
+    """A release that ends after its first file was published."""
+    calls, real = [], fleet_task.protect_file
+
+    def dying(job, source):
+        if calls:
+            raise KeyboardInterrupt
+        calls.append(source)
+        return real(job, source)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("hushmeter.fleet.workers.protect_file", dying)
+        with pytest.raises(KeyboardInterrupt):
+            release(fleet, output, ledger, key=KEY, release=RELEASE)
+    return calls[0]
+
+
+def test_a_ledger_that_was_turned_back_is_refused(fleet, ledger, tmp_path, monkeypatch):
+    """Restored from a copy that was made before the release: its charges are forgotten."""
+    path = Path(ledger.removeprefix("sqlite:///"))
+    old = path.read_bytes()
+    begun_and_killed(fleet, ledger, tmp_path / "out", monkeypatch)
+    path.write_bytes(old)
+    with pytest.raises(DataError, match=r"restored from an older copy.* restore the newest copy"):
+        release(fleet, tmp_path / "out", ledger, resume=True)
+    assert not (tmp_path / "out/manifest.json").exists()
+
+
+def test_a_ledger_that_is_replaced_during_a_release_is_refused(fleet, ledger, tmp_path):
+    path = Path(ledger.removeprefix("sqlite:///"))
+    other = Path(new_ledger(tmp_path, "other").removeprefix("sqlite:///"))
+
+    def replace_at_the_end(report, done, total):
+        if done == total:
+            other.replace(path)
+            for log in ("-wal", "-shm"):
+                path.with_name(path.name + log).unlink()
+
+    with pytest.raises(DataError, match="does not contain its earlier entry"):
+        release(fleet, tmp_path / "out", ledger, report=replace_at_the_end)
+    assert not (tmp_path / "out/manifest.json").exists()
+
+
+def test_a_stated_head_must_be_in_the_ledger(fleet, ledger, tmp_path):
+    with open_ledger(ledger) as opened:
+        mark = str(opened.head())
+    assert release(fleet, tmp_path / "out", ledger, head=mark).complete
+    with pytest.raises(DataError, match="does not contain its earlier entry"):
+        release(fleet, tmp_path / "new", new_ledger(tmp_path, "b"), head=mark)
+    with pytest.raises(InputError, match="a head must be COUNT:HASH"):
+        release(fleet, tmp_path / "new", ledger, head="yesterday")
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_unpaid_file_is_not_left_under_a_manifest(fleet, ledger, tmp_path, monkeypatch):
+    """The ledger was turned back, its kept head is lost, and the input of the file is gone."""
+    path = Path(ledger.removeprefix("sqlite:///"))
+    old = path.read_bytes()
+    first = begun_and_killed(fleet, ledger, tmp_path / "out", monkeypatch)
+    assert (tmp_path / "out" / first).exists()
+    path.write_bytes(old)
+    PrivateFolder(tmp_path / "out").head_file.unlink()
+    (fleet / first).unlink()
+    done = release(fleet, tmp_path / "out", ledger, resume=True)
+    assert not (tmp_path / "out" / first).exists()
+    assert set(digests(tmp_path / "out")) == {file["file"] for file in done.manifest["files"]}
+
+
+def test_a_foreign_file_in_the_folder_stops_the_release(fleet, ledger, tmp_path, monkeypatch):
+    begun_and_killed(fleet, ledger, tmp_path / "out", monkeypatch)
+    (tmp_path / "out/notes.txt").write_text("readings of a customer")
+    with pytest.raises(DataError, match=r"notes\.txt is not part of the release; move it"):
+        release(fleet, tmp_path / "out", ledger, resume=True)
+    assert not (tmp_path / "out/manifest.json").exists()
+    (tmp_path / "out/notes.txt").unlink()
+    assert release(fleet, tmp_path / "out", ledger, resume=True).complete

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -76,6 +77,9 @@ def fleet(
         ),
     ] = None,
     jobs: Annotated[int, JOBS] = 1,
+    head: Annotated[
+        str | None, typer.Option(help="Refuse a ledger without this earlier high-water mark.")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check all files, but spend and write nothing.")
     ] = False,
@@ -111,7 +115,11 @@ def fleet(
         max_epsilon=max_epsilon,
         period=period,
     )
-    with _scheduler(spark, ledger) as schedule, row_progress("releasing") as advance:
+    with (
+        _explain_interrupt(output),
+        _scheduler(spark, ledger) as schedule,
+        row_progress("releasing") as advance,
+    ):
 
         def report(_: FileReport, done: int, total: int) -> None:
             advance(done, total)
@@ -129,11 +137,34 @@ def fleet(
             resume=resume,
             correct=correct,
             dry_run=dry_run,
+            head=head,
             interval_s=None if interval is None else parse_interval(interval),
             report=report,
             schedule=schedule,
         )
     _print_result(done, output, json)
+
+
+@contextmanager
+def _explain_interrupt(output: Path) -> Iterator[None]:
+    """After Ctrl-C, print what is kept and how to continue; the exit code is 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        from hushmeter.fleet.output_folder import PrivateFolder
+
+        begun = PrivateFolder(output).begun_file.exists()
+        typer.echo(
+            "hushmeter: interrupted; "
+            + (
+                f"finished files are in {output}, what was charged stays charged, and nothing may "
+                "be published yet; continue with the same command and --resume."
+                if begun
+                else "nothing was charged or written."
+            ),
+            err=True,
+        )
+        raise typer.Exit(130) from None
 
 
 def _scheduler(spark: str | None, ledger: str) -> AbstractContextManager[Schedule | None]:

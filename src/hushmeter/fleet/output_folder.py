@@ -7,6 +7,7 @@ the release is finished::
     lock           held by the job that works here
     release.key    32 random bytes, durable before the first spend
     release.json   what was asked for; if it exists, the release has begun
+    ledger.head    the last known end of the ledger
     staging/       files that are being written
     reports/       what became of each file
 """
@@ -21,12 +22,13 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushmeter.errors import DataError
+from hushmeter.fleet.input_files import output_name
 from hushmeter.fleet.job import Columns
 from hushmeter.noise.randomness import KEY_BYTES
 
@@ -55,6 +57,7 @@ class PrivateFolder:
         self.path = output / PRIVATE
         self.key_file = self.path / "release.key"
         self.begun_file = self.path / "release.json"
+        self.head_file = self.path / "ledger.head"
         self.staging = self.path / "staging"
         self.reports = self.path / "reports"
 
@@ -132,6 +135,46 @@ class PrivateFolder:
                 "resumed; release the rest into another folder with --correct, which spends again."
             )
         return found
+
+    def write_head(self, head: str) -> None:
+        """Keep the end of the ledger, so that an older copy of the ledger is detected."""
+        temporary = self.head_file.with_name(f".{secrets.token_hex(8)}")
+        with _one_sentence(self.head_file):
+            temporary.write_text(head)
+            temporary.replace(self.head_file)
+
+    def head(self) -> str | None:
+        """Return the last known end of the ledger, or None if there is none."""
+        try:
+            return self.head_file.read_text()
+        except FileNotFoundError:
+            return None
+
+    def remove_unlisted(self, listed: Collection[str]) -> None:
+        """Remove files of this release that are not listed, and refuse any other file.
+
+        Parameters
+        ----------
+        listed : collection of str
+            Names of the files that the manifest will list, relative to the output folder.
+
+        Raises
+        ------
+        DataError
+            If the folder holds a file that this release did not write.
+        """
+        written = {output_name(source) for source in self.reported()}
+        for path in sorted(self.output.rglob("*")):
+            name = path.relative_to(self.output)
+            if name.parts[0] == PRIVATE or path.is_dir() or name.as_posix() in listed:
+                continue
+            if name.as_posix() not in written:
+                raise DataError(
+                    f"{path} is not part of the release; move it elsewhere and continue with "
+                    "--resume."
+                )
+            with _one_sentence(path):
+                path.unlink()
 
     def report_file(self, source: str) -> Path:
         """Return the path of the report of a file.

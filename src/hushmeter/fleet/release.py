@@ -14,9 +14,9 @@ from typing import Any
 
 from hushmeter.checks import whole
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet.input_files import Footer, list_files, read_footer
+from hushmeter.fleet.input_files import Footer, list_files, output_name, read_footer
 from hushmeter.fleet.job import Columns, FleetJob, FleetTerms, InputFormat, build_mechanism
-from hushmeter.fleet.ledger import open_ledger
+from hushmeter.fleet.ledger import Ledger, open_ledger
 from hushmeter.fleet.ledger.transactions import check_name
 from hushmeter.fleet.manifest import (
     MANIFEST,
@@ -25,7 +25,7 @@ from hushmeter.fleet.manifest import (
     write_manifest,
 )
 from hushmeter.fleet.output_folder import PRIVATE, PrivateFolder
-from hushmeter.fleet.task import FileReport, check_file, find_published
+from hushmeter.fleet.task import PATIENCE_S, FileReport, check_file, find_published
 from hushmeter.fleet.workers import protect_in_processes
 from hushmeter.trace import check_interval
 
@@ -76,6 +76,7 @@ def release_fleet(
     correct: bool = False,
     interval_s: int | None = None,
     dry_run: bool = False,
+    head: str | None = None,
     report: Report | None = None,
     schedule: Schedule | None = None,
     release: str | None = None,
@@ -112,6 +113,9 @@ def release_fleet(
     dry_run : bool
         Read and check every file and ask the ledger, but spend and write nothing. The manifest
         of the result states what would be released.
+    head : str, optional
+        An earlier end of the ledger, such as the `ledger_head` of the last manifest. A ledger
+        that does not contain it is refused.
     report : callable, optional
         See `Report`.
     schedule : callable, optional
@@ -156,7 +160,9 @@ def release_fleet(
         replace(form or InputFormat(), interval_s=interval_s),
     )
     build_mechanism(job.terms)
-    with open_ledger(ledger) as opened:
+    with open_ledger(ledger, patience_s=PATIENCE_S) as opened:
+        if head is not None:
+            opened.check_head(head)
         job = replace(job, ledger_delta=opened.composition_delta)
     _check_output(folder, resume)
     if dry_run:
@@ -313,6 +319,13 @@ def _differences(before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
             yield name
 
 
+def _check_kept_head(folder: PrivateFolder, ledger: Ledger) -> None:
+    """Refuse a ledger that has forgotten what this release knows of it."""
+    kept = folder.head()
+    if kept is not None:
+        ledger.check_head(kept)
+
+
 def _rehearse(
     job: FleetJob, files: Sequence[str], footers: dict[str, Footer], report: Report | None
 ) -> FleetRelease:
@@ -350,10 +363,13 @@ def _run(
     total, done = sum(footer.rows for footer in footers.values()), 0
     found: dict[str, FileReport] = {}
     # The ledger stays open: the last connection that closes a SQLite file cleans up, which is slow.
-    with open_ledger(job.ledger) as ledger:
+    with open_ledger(job.ledger, patience_s=PATIENCE_S) as ledger:
+        _check_kept_head(folder, ledger)
+        folder.write_head(str(ledger.head()))
         for finished in protect_all(job, files):
             found[finished.source] = finished
             done += footers[finished.source].rows
+            folder.write_head(str(ledger.head()))
             if report is not None:
                 report(finished, done, total)
         # Files that an earlier attempt released and that are no longer in the input folder.
@@ -362,7 +378,12 @@ def _run(
             if one is not None:
                 found[name] = one
         reports = tuple(found[name] for name in sorted(found))
-        head = str(ledger.head())
+        # Opened again, because the file of the ledger may have been replaced meanwhile.
+        with open_ledger(job.ledger, patience_s=PATIENCE_S) as again:
+            _check_kept_head(folder, again)
+            head = str(again.head())
+    released = {output_name(one.source) for one in reports if one.state == "released"}
+    folder.remove_unlisted(released)
     manifest = write_manifest(folder.output, job, reports, head)
     folder.destroy()
     return FleetRelease(job.with_key(b""), reports, manifest)

@@ -70,6 +70,9 @@ if TYPE_CHECKING:
 BATCH_BLOCKS = 1 << 15
 """Most blocks that are charged in one transaction; it bounds the memory of a worker."""
 
+PATIENCE_S = 120.0
+"""Time for which a task tries to reach the server of its ledger [s]."""
+
 SORT_ROWS = 1 << 22
 """Most rows of a file that is not sorted by meter and time; it is sorted in memory."""
 
@@ -145,7 +148,7 @@ def protect_file(job: FleetJob, source: str) -> FileReport:
     DataError
         If the machine fails (no room, no ledger); the file can then be tried again.
     """
-    with open_ledger(job.ledger) as ledger:
+    with open_ledger(job.ledger, patience_s=PATIENCE_S) as ledger:
         done = find_published(job, source, ledger)
         if done is not None:
             return done

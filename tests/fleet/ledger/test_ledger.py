@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 import sqlite3
+import subprocess
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from hushmeter.errors import BudgetError, DataError, InputError, MissingExtraError
-from hushmeter.fleet.ledger import Cap, Charge, micro_epsilon, open_ledger
+from hushmeter.fleet.ledger import Cap, Charge, micro_epsilon, open_ledger, sqlite
 from hushmeter.fleet.ledger.budget import ordinal, period_at, period_kind
 from hushmeter.fleet.ledger.charges import epsilon_text
 from hushmeter.fleet.ledger.ledger import export_spends
@@ -411,3 +413,70 @@ def test_the_delta_of_a_ledger_is_kept_in_its_first_entry(ledger_url):
     for bad in (-1e-6, 1, float("nan")):
         with pytest.raises(InputError, match="delta must lie between 0 and 1"):
             open_ledger(ledger_url, create=True, composition_delta=bad)
+
+
+def test_an_earlier_head_is_looked_up(ledger):
+    marks = [ledger.head()]
+    spend(ledger, days("m1", 1))
+    marks.append(ledger.head())
+    for mark in marks:
+        ledger.check_head(mark)
+        ledger.check_head(str(mark))
+        ledger.check_head(mark.hash)
+    for foreign in (f"{marks[0].count + 7}:{marks[0].hash}", "f" * 64):
+        with pytest.raises(DataError, match="does not contain its earlier entry"):
+            ledger.check_head(foreign)
+
+
+def test_a_rehearsal_answers_like_a_spend_and_charges_nothing(ledger):
+    ledger.set_cap(total=1)
+    before = ledger.head()
+    rows = {"f": (["m"] * 2, ["2024-03-01", "2024-03-02"]), "g": (["m"], ["2024-03-03"])}
+    charge = Charge("r", "load", {})
+    tried = ledger.rehearse(charge, micro=500_000, sources={**rows, "none": ([], [])})
+    assert ledger.head() == before
+    assert ledger.counts() == (0, 0)
+    for source, (meters, periods) in rows.items():
+        done = ledger.spend(
+            charge, micro=500_000, meters=meters, periods=periods, digest="d", source=source
+        )
+        assert tried[source].granted.tolist() == done.granted.tolist()
+        assert tried[source].refused == done.refused
+    assert tried["none"].granted.size == 0
+    assert ledger.verify(before) == []
+
+
+def test_a_sqlite_file_with_two_names_is_refused(tmp_path):
+    """A process that opens the other name would look for the log under that name."""
+    path = tmp_path / "ledger.db"
+    open_ledger(f"sqlite:///{path}", create=True).close()
+    (tmp_path / "other").mkdir()
+    os.link(path, tmp_path / "other/ledger.db")
+    for name in (path, tmp_path / "other/ledger.db"):
+        with pytest.raises(DataError, match="has more than one name"):
+            open_ledger(f"sqlite:///{name}")
+
+
+def test_a_sqlite_file_that_is_mounted_alone_is_refused(tmp_path):
+    path, target = tmp_path / "ledger.db", tmp_path / "a container" / "ledger.db"
+    open_ledger(f"sqlite:///{path}", create=True).close()
+    target.parent.mkdir()
+    target.touch()
+    mounted = subprocess.run(["mount", "--bind", path, target], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("this machine does not allow bind mounts")
+    try:
+        with pytest.raises(DataError, match=r"mounted without its folder.* mount the folder"):
+            open_ledger(f"sqlite:///{target}")
+        open_ledger(f"sqlite:///{path}").close()
+    finally:
+        subprocess.run(["umount", target], check=True)
+
+
+def test_mount_points_with_a_space_are_read(tmp_path, monkeypatch):
+    """The system writes a space of a mount point as an octal number."""
+    path = tmp_path / "a folder" / "ledger.db"
+    open_ledger(f"sqlite:///{path}", create=True).close()
+    monkeypatch.setattr(sqlite, "_mount_points", lambda: {str(path)})
+    with pytest.raises(DataError, match="mounted without its folder"):
+        open_ledger(f"sqlite:///{path}")

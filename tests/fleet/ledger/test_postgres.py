@@ -8,7 +8,7 @@ import time
 import pytest
 
 from hushmeter.errors import BudgetError, DataError, InputError
-from hushmeter.fleet.ledger import Cap, Charge, open_ledger
+from hushmeter.fleet.ledger import Cap, Charge, open_ledger, postgres
 from hushmeter.fleet.ledger.postgres import _CHAIN, COPY_FROM, PostgresStore
 
 psycopg = pytest.importorskip("psycopg", reason="the extra [postgres] is not installed")
@@ -264,3 +264,51 @@ def test_a_url_that_cannot_be_read_is_not_repeated(url):
 def test_no_ledger_in_an_empty_database(postgres_url):
     with pytest.raises(DataError, match="there is no ledger at postgresql://"):
         open_ledger(postgres_url)
+
+
+def test_a_server_that_is_not_there_yet_is_tried_again(postgres_server, postgres_url, monkeypatch):
+    """A refused connection is repeated until the time is over; an unknown database is not."""
+    monkeypatch.setattr(postgres, "RETRY_S", 0.05)
+    tried = []
+    real = psycopg.connect
+
+    def late(url, **options):
+        tried.append(options)
+        if len(tried) < 3:
+            return real("postgresql://127.0.0.1:1/x", **options)
+        return real(url, **options)
+
+    monkeypatch.setattr(psycopg, "connect", late)
+    with open_ledger(postgres_url, create=True, patience_s=30):
+        assert len(tried) == 3
+    assert tried[0]["keepalives"] == 1
+    with pytest.raises(DataError, match="there is no ledger at"):
+        open_ledger(postgres_server, patience_s=30)
+    before = len(tried)
+    with pytest.raises(DataError, match=r'cannot be reached: .*database "nowhere" does not exist'):
+        open_ledger(postgres_server.replace("/postgres?", "/nowhere?"), patience_s=30)
+    assert len(tried) == before + 1
+
+
+def test_without_patience_a_missing_server_is_one_sentence():
+    with pytest.raises(DataError, match=r"ledger postgresql://127\.0\.0\.1/x cannot be reached"):
+        open_ledger("postgresql://127.0.0.1:1/x")
+
+
+def test_waiting_for_a_lock_ends(ledger):
+    assert ledger._store.run("SHOW lock_timeout").fetchone()[0] == "2min"
+
+
+def test_a_replica_and_a_role_without_rights_are_one_sentence(ledger, owner, postgres_url):
+    spend(ledger, "a")
+    with (
+        open_ledger(f"{postgres_url}%20-cdefault_transaction_read_only%3Don") as replica,
+        pytest.raises(DataError, match="is read-only here, as on a replica; name the primary"),
+    ):
+        spend(replica, "b", source="b")
+    schema = postgres_url.rpartition("%3D")[2]
+    role = f"stranger_{schema}"
+    owner.execute(f"CREATE ROLE {role} LOGIN".encode())
+    owner.execute(f"GRANT USAGE ON SCHEMA {schema} TO {role}".encode())
+    with pytest.raises(DataError, match=r"permission denied .*; grant this role the rights"):
+        open_ledger(postgres_url.replace("hush@", f"{role}@"))

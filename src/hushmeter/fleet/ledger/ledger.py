@@ -92,7 +92,9 @@ class Balance:
         return max(0, self.cap.window[1] - self.window)
 
 
-def open_ledger(url: str, *, create: bool = False, composition_delta: float = 0.0) -> Ledger:
+def open_ledger(
+    url: str, *, create: bool = False, composition_delta: float = 0.0, patience_s: float = 0.0
+) -> Ledger:
     """Open the ledger at a URL.
 
     Parameters
@@ -104,6 +106,8 @@ def open_ledger(url: str, *, create: bool = False, composition_delta: float = 0.
     composition_delta : float
         δ' of a new ledger: releases with Laplace or staircase noise are charged the composed ε at
         this δ instead of the sum over all readings. With 0 they are charged the sum.
+    patience_s : float
+        Time for which the connection to a server is tried again [s].
 
     Returns
     -------
@@ -118,7 +122,7 @@ def open_ledger(url: str, *, create: bool = False, composition_delta: float = 0.
     """
     if not 0 <= composition_delta < 1:
         raise InputError(f"delta must lie between 0 and 1, got {composition_delta}.")
-    store = _store(url, create)
+    store = _store(url, create, patience_s)
     try:
         if not store.holds_ledger():
             if not create:
@@ -382,6 +386,30 @@ class Ledger:
         with self._store.reading():
             return self._store.head()
 
+    def check_head(self, head: Head | str) -> None:
+        """Check that an earlier end is still part of the chain.
+
+        This takes one look-up. Unlike `verify` it does not replay the chain.
+
+        Parameters
+        ----------
+        head : Head or str
+            A head kept from earlier.
+
+        Raises
+        ------
+        DataError
+            If the ledger was cut, replaced or restored from an older copy.
+        """
+        mark = Head.parse(head) if isinstance(head, str) else head
+        with self._store.reading():
+            if not self._store.contains(mark):
+                raise DataError(
+                    f"the ledger {self.name} does not contain its earlier entry {mark}: it was "
+                    "replaced or restored from an older copy, which has forgotten charges; "
+                    "restore the newest copy before you release."
+                )
+
     def history(self, meter: str) -> list[Spend]:
         """Return every spend of a meter in order of period."""
         with self._store.reading():
@@ -517,7 +545,7 @@ def _read_opening(store: Store) -> float:
     )
 
 
-def _store(url: str, create: bool) -> Store:
+def _store(url: str, create: bool, patience_s: float) -> Store:
     """Return the database that a URL names."""
     scheme, _, rest = str(url).partition("://")
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
@@ -525,7 +553,7 @@ def _store(url: str, create: bool) -> Store:
     if scheme in ("postgresql", "postgres"):
         from hushmeter.fleet.ledger.postgres import PostgresStore
 
-        return PostgresStore(url)
+        return PostgresStore(url, patience_s)
     raise InputError(
         f"a ledger is sqlite:///file.db or postgresql://…, got {_without_password(url)!r}."
     )

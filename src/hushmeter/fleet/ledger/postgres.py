@@ -7,6 +7,7 @@ for different meters therefore run at the same time, and no two writers wait for
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -39,6 +40,15 @@ ATTEMPTS = 5
 CONNECT_S = 20
 """Longest time that a connection may take [s]."""
 
+RETRY_S = 1.0
+"""Time between two attempts to connect [s]."""
+
+PASSING = ("starting up", "shutting down", "recovery", "too many")
+"""Words of answers of a server after which a connection is tried again."""
+
+LOCK_S = 120
+"""Longest time that a writer waits for a lock [s]."""
+
 # Keys of the advisory locks on the caps and on the end of the chain.
 _CAPS, _CHAIN = 7_480_116_001, 7_480_116_002
 _AGAIN = (errors.DeadlockDetected, errors.SerializationFailure)
@@ -51,21 +61,23 @@ class PostgresStore(Store):
     ----------
     url : str
         postgresql://user@host/database, with any option of libpq.
+    patience_s : float
+        Time for which the connection is tried again while the server does not answer [s].
     """
 
     wanted = "unnest(?::text[]) AS wanted(value)"
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, patience_s: float = 0.0) -> None:
         super().__init__(_name(url))
         with _one_sentence(self.name):
-            self._connection = psycopg.connect(
-                url, autocommit=True, connect_timeout=CONNECT_S, application_name="hushmeter"
-            )
+            self._connection = _connect(url, patience_s)
         try:
             with _one_sentence(self.name):
                 self._connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
                 if self.run("SHOW synchronous_commit").fetchone()[0] == "off":
                     self.run("SET synchronous_commit TO on")
+                if self.run("SHOW lock_timeout").fetchone()[0] == "0":
+                    self.run(f"SET lock_timeout TO '{LOCK_S}s'")
         except BaseException:
             self._connection.close()
             raise
@@ -189,6 +201,31 @@ class PostgresStore(Store):
         self._connection.close()
 
 
+def _connect(url: str, patience_s: float) -> psycopg.Connection[Any]:
+    """Connect, and try again for some time if the server does not answer."""
+    last = time.monotonic() + patience_s
+    while True:
+        try:
+            return psycopg.connect(
+                url,
+                autocommit=True,
+                connect_timeout=CONNECT_S,
+                application_name="hushmeter",
+                # With these the operating system detects a dead server within a minute.
+                keepalives=1,
+                keepalives_idle=30,
+                keepalives_interval=10,
+                keepalives_count=3,
+            )
+        except psycopg.OperationalError as error:
+            # An answer such as a wrong password or an unknown database is final; a server that
+            # starts or stops, or does not answer at all, may be there soon.
+            final = "FATAL" in str(error) and not any(word in str(error) for word in PASSING)
+            if final or time.monotonic() > last:
+                raise
+            time.sleep(RETRY_S)
+
+
 def _name(url: str) -> str:
     """Return the host and database of a URL, without user and password.
 
@@ -224,6 +261,20 @@ def _one_sentence(name: str) -> Iterator[None]:
     except errors.UniqueViolation:
         raise BudgetError(
             f"the ledger {name} holds one of these spends already; nothing was charged."
+        ) from None
+    except errors.ReadOnlySqlTransaction:
+        raise DataError(
+            f"the ledger {name} is read-only here, as on a replica; name the primary server."
+        ) from None
+    except errors.InsufficientPrivilege as error:
+        raise DataError(
+            f"the ledger {name} cannot be used: {_first_line(error)}; grant this role the rights "
+            "that its task needs, or use another role."
+        ) from None
+    except errors.LockNotAvailable:
+        raise DataError(
+            f"another writer has kept a part of the ledger {name} locked for too long (lock "
+            "timeout); try again when it is done."
         ) from None
     except psycopg.OperationalError as error:
         raise DataError(f"the ledger {name} cannot be reached: {_first_line(error)}.") from None

@@ -7,6 +7,7 @@ synchronous=FULL).
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,6 +54,7 @@ class SqliteStore(Store):
         mode = "rwc" if create else "rw"
         if not create and not path.is_file():
             raise no_ledger(self.name)
+        _check_place(path)
         with _one_sentence(self.name):
             if create:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -184,6 +186,45 @@ class SqliteStore(Store):
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
+
+
+def _check_place(path: Path) -> None:
+    """Refuse a file whose write-ahead log could be separated from it.
+
+    SQLite keeps recent charges in a second file, NAME-wal, in the same folder. If the database
+    file alone is mounted into a container, or has a second name elsewhere, another process would
+    look for the log in another folder, and would not see these charges.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    try:
+        here = path.resolve()
+        separate = str(here) in _mount_points() or (
+            log.exists() and log.stat().st_dev != path.stat().st_dev
+        )
+        linked = path.is_file() and path.stat().st_nlink > 1
+    except OSError:
+        # Connecting reports why the file cannot be used.
+        return
+    if separate:
+        raise DataError(
+            f"{path} is mounted without its folder, so that its log {log.name} would be elsewhere; "
+            "mount the folder that contains the ledger."
+        )
+    if linked:
+        raise DataError(
+            f"{path} has more than one name (hard links), so that its log {log.name} may be "
+            "elsewhere; use a ledger with a single name."
+        )
+
+
+def _mount_points() -> set[str]:
+    """Return the mount points of this process; none where the system does not list them."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeError):
+        return set()
+    points = (line.split()[4] for line in lines)
+    return {re.sub(r"\\(\d{3})", lambda code: chr(int(code[1], 8)), point) for point in points}
 
 
 @contextmanager

@@ -200,6 +200,14 @@ class Store(ABC):
         ).fetchone()
         return Head(*found) if found else Head(0, START)
 
+    def contains(self, head: Head) -> bool:
+        """Return whether the chain has, or had, this end."""
+        found = self.run(
+            "SELECT 1 FROM ledger_entries WHERE hash = ? AND (seq = ? OR ? = 0)",
+            (head.hash, head.count, head.count),
+        ).fetchone()
+        return found is not None
+
     def append(self, entry: Entry) -> None:
         """Add an entry to the chain. Needs a `write` transaction and `lock_head`."""
         self.run(
