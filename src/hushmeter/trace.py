@@ -6,6 +6,7 @@ is `Trace.jumps`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -378,13 +379,34 @@ def intervals_in(every: float | str, interval_s: float) -> int:
     return count
 
 
-def nearest_multiple(every: float | str, interval_s: float) -> float:
+def nearest_multiple(
+    every: float | str, interval_s: float, *, tolerance: float = math.inf
+) -> float:
     """Return the whole multiple of an interval that is nearest to `every`, such as "30min". [s]
 
     A meter of 7 s has no windows of 30 min; the nearest ones are 1799 s long.
+
+    Parameters
+    ----------
+    every : float or str
+        Length of a window: seconds, or text such as "30min".
+    interval_s : float
+        Length of a reading [s].
+    tolerance : float
+        Largest difference between `every` and the result, as a share of `every`.
+
+    Raises
+    ------
+    InputError
+        If the nearest multiple differs by more than `tolerance`.
     """
     length = seconds("every", every)
-    return max(1, round(length / interval_s)) * interval_s
+    nearest = max(1, round(length / interval_s)) * interval_s
+    if abs(nearest - length) > tolerance * length:
+        raise InputError(
+            f"every must be a whole multiple of the {interval_s:g} s interval, got {length:g} s."
+        )
+    return nearest
 
 
 def iso(moment: np.datetime64) -> str:

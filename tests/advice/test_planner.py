@@ -6,6 +6,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.advice.planner import NEAR_A_COIN, ODDS_SLACK, advise, best_odds
+from hushmeter.privacy.accounting import compose
 from hushmeter.privacy.units import calibrate, resolve_unit
 
 HOME = hm.synth.ready_home("evening")
@@ -118,3 +119,34 @@ def test_odds_are_a_share_or_out_of_100():
 def test_an_unknown_run_means_one_reading():
     home = hm.Home([hm.Appliance("kettle", 2000.0)], tolerance=20.0)
     assert advise(home, "kettle", mechanisms=["laplace"]).goal.span == "reading"
+
+
+@pytest.mark.parametrize("interval_s", [7.0, 8.0, 45.0])
+def test_every_interval_has_options_of_about_one_hour(interval_s):
+    advice = advise(HOME, "kettle", interval_s=interval_s, mechanisms="gaussian")
+    longest = max(option.every_s for option in advice.options)
+    assert longest == pytest.approx(3600, rel=0.01)
+    assert longest % interval_s == 0
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "staircase", "gaussian"])
+def test_no_offset_of_a_run_exceeds_the_odds(mechanism):
+    """A run of 3 min may begin in one hour and end in the next: no division beats the goal."""
+    advice = advise(HOME, "kettle", max_odds=0.9, mechanisms=mechanism)
+    option = next(o for o in advice.options if o.every_s == 3600)
+    noise, unit = rebuilt(option)
+    for share in (0.5, 0.6, 0.75, 0.9):
+        parts = [(share * unit.l1, 1), ((1 - share) * unit.l1, 1)]
+        assert compose(noise, parts).odds <= 0.9 + 1e-6
+
+
+def test_the_largest_measured_power_has_its_own_epsilon():
+    fridge = hm.Appliance("fridge", 100.0, run_s=900.0, high=150.0, max_power=1500.0)
+    advice = advise(hm.Home([fridge], 10.0), "fridge", span="reading", mechanisms="laplace")
+    metered = next(option for option in advice.options if option.every_s == 6)
+    assert metered.largest_epsilon == pytest.approx(10 * metered.epsilon, rel=0.01)
+    sentence = hm.explain(advice)[1]
+    assert "exceed the 150 W that this ε protects; its largest power, 1.5 kW, is" in sentence
+    assert f"protected at ε = {advice.best.largest_epsilon:.3g}." in sentence
+    plain = advise(HOME, "kettle", mechanisms="laplace")
+    assert plain.best.largest_epsilon is None

@@ -90,6 +90,18 @@ def test_a_hopeless_epsilon_names_the_battery_and_the_epsilon_that_would(case):
     assert "guarantees almost nothing" in shown.stdout
 
 
+def test_a_meter_of_7_seconds_has_prices_and_a_battery(tmp_path):
+    home = hm.synth.ready_home("evening")
+    home.save(tmp_path / "home.toml")
+    hm.write_meter(tmp_path / "meter.csv", hm.synth.trace(home, 12_343, interval_s=7.0, seed=1))
+    done = battery(tmp_path, *HALF_HOUR, "--capacity", 10, "--power", 5)
+    assert "does not divide 30min; means over 1799 s are used" in done.stdout
+    base = ("price", "--home", tmp_path / "home.toml", "--trace", tmp_path / "meter.csv")
+    assert "A trade is worthwhile" in run(*base, "-e", "0.3,3").stdout
+    half_hours = run(*base, "-e", "0.3,3", "--every", "30min").stdout
+    assert "on readings of 30 minutes" in half_hours
+
+
 def price(case, *more, expect=0):
     base = ("price", "--home", case / "home.toml", "--trace", case / "meter.csv")
     return run(*base, "-e", "0.1,0.3,1,3", *more, expect=expect)

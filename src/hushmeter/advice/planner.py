@@ -12,18 +12,25 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hushmeter.attack.registry import attackers
 from hushmeter.checks import one_of, positive, whole
 from hushmeter.errors import InputError
-from hushmeter.home import Home
+from hushmeter.home import Appliance, Home
 from hushmeter.noise.mechanism import MECHANISMS
 from hushmeter.privacy.accounting import compose, compose_change
-from hushmeter.privacy.units import SPANS, Unit, calibrate, resolve_unit
+from hushmeter.privacy.units import (
+    SPANS,
+    Unit,
+    calibrate,
+    refuse_large_register,
+    resolve_unit,
+    unit_epsilon,
+)
 from hushmeter.releases.cost import PRICE_PER_KWH, Cost, expect_cost
 from hushmeter.scoring import score
-from hushmeter.trace import Trace
+from hushmeter.trace import Trace, nearest_multiple
 
 if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism
@@ -81,6 +88,8 @@ class Option:
         Scale of the noise. [W]
     cost : Cost
         Errors of the released readings.
+    largest_epsilon : float or None
+        ε at the largest power that was ever measured; None if the home does not give it.
     """
 
     mechanism: str
@@ -89,6 +98,7 @@ class Option:
     odds: float
     scale: float
     cost: Cost
+    largest_epsilon: float | None = None
 
 
 @dataclass(frozen=True)
@@ -103,11 +113,14 @@ class Advice:
         True if an option meets the goal.
     options : tuple of Option
         The options that meet the goal, cheapest first. If none does, all options, nearest first.
+    appliance : Appliance
+        The appliance to hide, with the powers and runs that were protected.
     """
 
     goal: Goal
     feasible: bool
     options: tuple[Option, ...]
+    appliance: Appliance
 
     @property
     def best(self) -> Option:
@@ -160,7 +173,8 @@ def advise(
         Use the odds that this attacker reaches on simulated releases of `trace` instead of the
         best possible odds. This is a weaker guarantee, because a better attacker may exist.
     trace : Trace, optional
-        Readings with true states, for `attacker`; their interval replaces `interval_s`.
+        Readings that give the interval and the rounding of the meter; with true states, for
+        `attacker`.
     seed : int
         Seed of the simulated releases.
 
@@ -178,36 +192,47 @@ def advise(
     interval_s = positive("interval_s", interval_s)
     member = home.appliances[home.index(hide)]
     if run is not None:
-        member = replace(member, run_s=whole("run", run) * interval_s)
-    span = span or ("reading" if member.run_s is None else "run")
+        length = whole("run", run) * interval_s
+        member = replace(member, run_s=length, run_high_s=None, energy_wh=None)
+    span = span or ("reading" if member.protected_run_s is None else "run")
     one_of("span", span, SPANS)
     if max_hourly_error is not None:
         max_hourly_error = positive("max_hourly_error", max_hourly_error)
     delta, wanted = _share("delta", delta), _names(mechanisms)
     goal = Goal(hide, _odds(max_odds), span, max_hourly_error)
-    small = Home([member], home.tolerance)
+    metering = None if trace is None else trace.metering
     odds_of = best_odds if attacker is None else measure_with(attacker, home, hide, trace, seed)
     # No release keeps an attacker below a coin: the search uses the nearest possible goal.
     reachable = replace(goal, max_odds=max(goal.max_odds, NEAR_A_COIN))
-    options = []
-    for name in wanted:
-        for every in _resolutions(interval_s):
-            unit = resolve_unit(
-                span=span,
-                interval_s=interval_s,
-                home=small,
-                every=every,
-                metering=None if trace is None else trace.metering,
-                readings=None if trace is None else len(trace),
-            )
+    found: list[Option] = []
+    refused = None
+    for every in _resolutions(interval_s):
+        common: dict[str, Any] = {
+            "span": span,
+            "interval_s": interval_s,
+            "every": every,
+            "metering": metering,
+            "readings": None if trace is None else len(trace),
+        }
+        unit = resolve_unit(home=Home([member], home.tolerance), **common)
+        largest = _at_largest_power(member)
+        most = None
+        if largest is not None:
+            most = resolve_unit(home=Home([largest], home.tolerance), **common)
+        for name in wanted:
+            try:
+                refuse_large_register(name, unit)
+            except InputError as error:
+                refused = error
+                continue
             build = partial(_build, name, unit, delta)
-            options.append(_search(build, odds_of, unit, reachable, price_per_kwh))
-    found = [option for option in options if option is not None]
+            option = _search(build, odds_of, unit, reachable, price_per_kwh, most)
+            found += [] if option is None else [option]
     if not found:
-        raise InputError(
+        raise refused or InputError(
             f"the noise that hides the {hide} is too wide for any grid; allow larger odds."
         )
-    return _rank(goal, found)
+    return _rank(goal, found, member)
 
 
 def best_odds(mechanism: Mechanism, unit: Unit) -> float:
@@ -281,6 +306,7 @@ def _search(
     unit: Unit,
     goal: Goal,
     price_per_kwh: float,
+    largest: Unit | None,
 ) -> Option | None:
     """The option with the largest ε that keeps the odds, or the smallest ε; None if none exists.
 
@@ -313,19 +339,36 @@ def _search(
     mechanism, epsilon, odds = best
     every = unit.window * unit.interval_s
     cost = expect_cost(mechanism, every, price_per_kwh=price_per_kwh)
-    return Option(mechanism.name, every, epsilon, odds, mechanism.scale, cost)
+    most = None if largest is None else unit_epsilon(mechanism, largest)
+    return Option(mechanism.name, every, epsilon, odds, mechanism.scale, cost, most)
 
 
-def _rank(goal: Goal, options: list[Option]) -> Advice:
+def _at_largest_power(appliance: Appliance) -> Appliance | None:
+    """The appliance at its largest measured power, or None if that is protected anyway."""
+    most = appliance.max_power
+    if most is None or most <= appliance.protected_power:
+        return None
+    # The run and its energy stay as they are protected; only the power is the largest one.
+    return replace(
+        appliance,
+        high=most,
+        run_high_s=appliance.protected_run_s,
+        energy_wh=appliance.protected_energy_wh,
+        source="typed",
+    )
+
+
+def _rank(goal: Goal, options: list[Option], appliance: Appliance) -> Advice:
     """The options that meet the goal, cheapest first, or all options, nearest first."""
     met = [option for option in options if option.odds <= goal.max_odds]
     limit = goal.max_hourly_error
     if limit is not None:
         met = [option for option in met if option.cost.hourly_w <= limit]
     if met:
-        return Advice(goal, True, tuple(sorted(met, key=lambda o: (o.cost.hourly_w, o.every_s))))
+        cheapest = tuple(sorted(met, key=lambda o: (o.cost.hourly_w, o.every_s)))
+        return Advice(goal, True, cheapest, appliance)
     near = sorted(options, key=lambda o: (round(o.odds, 2), o.cost.hourly_w))
-    return Advice(goal, False, tuple(near))
+    return Advice(goal, False, tuple(near), appliance)
 
 
 def _build(name: str, unit: Unit, delta: float, epsilon: float) -> Mechanism:
@@ -334,12 +377,9 @@ def _build(name: str, unit: Unit, delta: float, epsilon: float) -> Mechanism:
 
 
 def _resolutions(interval_s: float) -> list[float]:
-    """The metered interval, and every longer resolution that is a whole multiple of it."""
-    return [interval_s] + [
-        float(every)
-        for every in RESOLUTIONS_S
-        if every > interval_s and abs(every / interval_s - round(every / interval_s)) < 1e-9
-    ]
+    """The metered interval, and the whole multiple of it nearest to every longer resolution."""
+    longer = (nearest_multiple(every, interval_s) for every in RESOLUTIONS_S if every > interval_s)
+    return [interval_s, *(every for every in dict.fromkeys(longer) if every > interval_s)]
 
 
 def _names(mechanisms: Sequence[str]) -> list[str]:

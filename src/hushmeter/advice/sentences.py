@@ -90,7 +90,20 @@ def _(result: Advice) -> tuple[str, ...]:
         head = f"This is the cheapest release in which {wish}: {option}."
     else:
         head = f"There is no release in which {wish}. This one comes nearest: {option}."
-    return (head, *explain(result.best.cost))
+    return (head, *_about_largest(result), *explain(result.best.cost))
+
+
+def _about_largest(result: Advice) -> tuple[str, ...]:
+    """A sentence about the largest measured power, if the release protects less."""
+    appliance, epsilon = result.appliance, result.best.largest_epsilon
+    if epsilon is None or appliance.max_power is None:
+        return ()
+    share = "At most 0.1 %" if appliance.source == "learnt" else "Some"
+    return (
+        f"{share} of the readings of the {appliance.name} while on exceed the "
+        f"{format_watts(appliance.protected_power)} that this ε protects; its largest power, "
+        f"{format_watts(appliance.max_power)}, is protected at ε = {epsilon:.3g}.",
+    )
 
 
 def describe_option(option: Option) -> str:

@@ -91,7 +91,7 @@ def advise(
         "max_hourly_error": max_hourly_error,
         "price_per_kwh": energy_price,
         "attacker": attacker,
-        "trace": readings if attacker is not None else None,
+        "trace": readings,
         "seed": seed,
     }
     files = []

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from hushmeter.scoring import Score
     from hushmeter.trace import Trace
 
+EVERY_TOLERANCE = 0.1
+"""Largest relative difference between --every and the used length of the meter's readings."""
+
 FIGURES = ("battery", "controllers", "exposure", "sizing")
 
 
@@ -111,12 +114,13 @@ def battery(
     acts = _interval(interval)
     store = Battery(capacity, power, discharge, efficiency, charge, acts or 6.0)
     known, trace = _read_house(file, home, options)
+    means_s = None if every is None else _fit_every(every, trace, quiet=json)
     unit = resolve_unit(
         span=span,
         interval_s=trace.interval_s,
         home=known,
         appliance=appliance,
-        every=every,
+        every=means_s,
         trace=trace,
         metering=trace.metering,
         readings=len(trace),
@@ -162,6 +166,20 @@ def _read_house(file: Path, home: str, options: ReadOptions) -> tuple[Home, Trac
     known, trace = parse_home(home), read_recording(file, options).trace
     labelled = trace.power is not None and set(known.names) <= set(trace.names or ())
     return known, known.label(trace) if labelled else trace
+
+
+def _fit_every(every: str, trace: Trace, *, quiet: bool) -> float:
+    """The whole multiple of the metered interval nearest to --every, with a note if they differ."""
+    from hushmeter.checks import seconds
+    from hushmeter.trace import nearest_multiple
+
+    nearest = nearest_multiple(every, trace.interval_s, tolerance=EVERY_TOLERANCE)
+    if abs(nearest - seconds("every", every)) > 1e-6 * nearest and not quiet:
+        print_sentences(
+            f"The meter's interval of {trace.interval_s:g} s does not divide {every}; means over "
+            f"{nearest:g} s are used."
+        )
+    return nearest
 
 
 def _fit_interval(store: Battery, acts: float | None, load: Trace) -> Battery:

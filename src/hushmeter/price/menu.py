@@ -18,7 +18,7 @@ from hushmeter.price.day_clusters import DayClusters, cluster_days, cluster_fide
 from hushmeter.privacy.accounting import compose_change
 from hushmeter.privacy.units import Unit, appliance_change, calibrate, resolve_unit
 from hushmeter.theory.universal import universal_limit
-from hushmeter.trace import Trace
+from hushmeter.trace import Trace, nearest_multiple
 
 if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism
@@ -306,6 +306,9 @@ def _edge(logs: FloatArray, surplus: FloatArray, at: int, step: int) -> float:
     return float(np.exp(logs[at] + share * (logs[beyond] - logs[at])))
 
 
+EVERY_TOLERANCE = 0.1
+"""Largest relative difference between the requested and the used length of released readings."""
+
 HARM = 10.0
 """Default harm w_i of every appliance. [money/year]"""
 
@@ -389,7 +392,8 @@ def price_menu(
     mechanism : {"laplace", "staircase", "gaussian"}
         The noise.
     protect, span, every
-        The unit of protection of ε; see `resolve_unit`.
+        The unit of protection of ε; see `resolve_unit`. A length that is within 10 % of a whole
+        multiple of the metered interval is replaced by that multiple.
     delta : float
         δ of Gaussian noise.
     refine : int
@@ -409,6 +413,8 @@ def price_menu(
     """
     buyer = Buyer() if buyer is None else buyer
     weights = _weights(home, harm)
+    if every is not None:
+        every = nearest_multiple(every, trace.interval_s, tolerance=EVERY_TOLERANCE)
     unit = resolve_unit(
         protect,
         span,
