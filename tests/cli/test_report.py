@@ -33,7 +33,7 @@ def test_bad_input_is_one_sentence(tmp_path):
     for folder, code, message in (
         ("none", 1, "does not exist: name a folder or a file"),
         ("empty", 1, "there are no results in"),
-        ("broken", 1, "fig3.txt is no caption of `hushmeter reproduce`"),
+        ("broken", 1, "fig3.txt is not a caption of `hushmeter reproduce`"),
     ):
         done = run("report", tmp_path / folder, "-o", page, expect=code)
         assert message in done.stderr

@@ -100,8 +100,8 @@ def damage(folder, kind):
         ("short manifest", "manifest.json is damaged or incomplete"),
         ("unfinished", "is not finished: continue it with --resume"),
         ("later", "has the schema hushmeter-battery-7, which this version does not know"),
-        ("no caption", "fig5.txt is no caption of `hushmeter reproduce`; make it again"),
-        ("no letters", "fig5.txt is no caption of `hushmeter reproduce`; make it again"),
+        ("no caption", "fig5.txt is not a caption of `hushmeter reproduce`"),
+        ("no letters", "fig5.txt is not a caption of `hushmeter reproduce`"),
         ("not json", "b.json is not a JSON file: write it again"),
     ],
 )

@@ -149,7 +149,7 @@ def test_the_last_move_of_the_slider_wins(page, page_server):
     with page.expect_response("**/api/view"):
         held[1].continue_()
     wait_until_drawn(page)
-    assert f"ε = {asked[1]:g}:" in sentences(page)[0]
+    assert f"ε = {asked[1]:g} protects" in sentences(page)[0]
     assert held[0].request.failure == "net::ERR_ABORTED"
     assert not page.locator("#progress").is_visible()
     assert page.inner_text("#error") == ""

@@ -149,6 +149,34 @@ def test_late_advice_about_another_home_is_dropped(page, page_server, hold, tmp_
     assert page.inner_text("#advice-answer") == ""
 
 
+def test_learnt_numbers_are_named_and_need_a_tick(page, page_server, hold, tmp_path):
+    home = hm.synth.ready_home("evening").subset(["kettle", "fridge"])
+    trace = hm.synth.trace(home, 3000, 0.99, seed=5)
+    hm.write_meter(tmp_path / "sub.csv", trace)
+    page.goto(page_server)
+    page.set_input_files("#file", tmp_path / "sub.csv")
+    wait_until_drawn(page)
+    assert "learnt from readings" in page.inner_text("#home-chips")
+    assert "Learnt from these readings and rounded up: power of the" in (
+        page.inner_text("#parameters")
+    )
+    releases = hold("release")
+    page.click("#prepare")
+    assert "accept the learnt numbers" in page.inner_text("#error p")
+    assert releases == []
+    page.check("#consent")
+    assert prepare(page, releases)["accept_learnt"] is True
+    releases[0].abort()
+    # Consent is for these numbers only; typed ones need none.
+    page.click("#home-edit")
+    for row, watts in ((1, "2000"), (2, "150")):
+        page.fill(f"#home-rows .appliance:nth-child({row}) .appliance-watts", watts)
+    wait_until_drawn(page)
+    assert page.locator("#consent-block").is_hidden()
+    assert page.inner_text("#parameters").startswith("You entered: power of the")
+    assert not page.is_checked("#consent")
+
+
 def test_a_release_waits_for_valid_fields(page, page_server, hold):
     open_example(page, page_server)
     releases = hold("release")

@@ -1,4 +1,4 @@
-"""From the settings of a request to a release: its unit of protection, and a download."""
+"""From the settings of a request to a release: the unit, the numbers it needs, and a download."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import base64
 from typing import TYPE_CHECKING
 
 from hushmeter.advice.sentences import explain
+from hushmeter.errors import InputError
 from hushmeter.noise.parameters import clamp_bounds
 from hushmeter.privacy.units import Unit, calibrate, resolve_unit
+from hushmeter.releases.receipt import THESE_READINGS, list_parameters
 from hushmeter.releases.series import release
 from hushmeter.releases.storage import data_bytes
 from hushmeter.trace import iso
@@ -15,6 +17,7 @@ from hushmeter.web import schemas
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
+    from hushmeter.trace import Trace
     from hushmeter.web.sessions import Session
 
 MEDIA_TYPES = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
@@ -52,6 +55,29 @@ def find_unit(request: schemas.UnitRequest, home: Home | None, interval_s: float
     )
 
 
+def find_parameters(unit: Unit, home: Home | None, trace: Trace) -> list[schemas.Parameter]:
+    """List the numbers that calibrate a release, and where each of them comes from.
+
+    Parameters
+    ----------
+    unit : Unit
+    home : Home or None
+        The home from which the unit was resolved.
+    trace : Trace
+        All readings that would be released.
+
+    Returns
+    -------
+    list of Parameter
+    """
+    return [schemas.Parameter(**entry) for entry in list_parameters(unit, home, trace)]
+
+
+def learnt_here(parameters: list[schemas.Parameter]) -> list[str]:
+    """Return the names of the numbers that were learnt from the readings to be released."""
+    return [one.name for one in parameters if one.source == THESE_READINGS]
+
+
 def make_download(request: schemas.ReleaseRequest, session: Session) -> schemas.Download:
     """Release a whole trace with noise from the operating system.
 
@@ -63,26 +89,39 @@ def make_download(request: schemas.ReleaseRequest, session: Session) -> schemas.
     Returns
     -------
     Download
-        The protected readings and their receipt, made in memory.
+        The protected readings and both parts of their receipt, made in memory.
 
     Raises
     ------
     InputError
-        If the request does not describe a release.
+        If the request does not describe a release, or a number was learnt from the same readings
+        and the request does not accept this.
     DataError
         If the readings cannot be released.
     """
     home = None if request.home is None else schemas.to_home(request.home)
     unit = find_unit(request, home, session.trace.interval_s)
+    learnt = learnt_here(find_parameters(unit, home, session.trace))
+    if learnt and not request.accept_learnt:
+        raise InputError(
+            f"the {learnt[0]} was learnt from the same readings that you release, and ε does not "
+            "cover what it reveals about them: enter the number yourself, or accept this "
+            "(accept_learnt)."
+        )
     mechanism = calibrate(request.mechanism, request.epsilon, unit, clamp=request.clamp)
-    released = release(session.trace, mechanism, unit, home=home)
+    released = release(
+        session.trace, mechanism, unit, home=home, accept_learnt=request.accept_learnt
+    )
     name = f"protected-{iso(released.trace.times[0])[:10]}.{request.format}"
     data = data_bytes(released.trace, request.format)
+    receipt = released.receipt.for_file(data)
     return schemas.Download(
         file_name=name,
         media_type=MEDIA_TYPES[request.format],
         data=base64.b64encode(data).decode("ascii"),
         receipt_name=f"{name}.receipt.json",
-        receipt=released.receipt.for_file(data).to_dict(),
+        receipt=receipt.to_dict(),
+        private_name=f"{name}.private.json",
+        private=released.private.to_dict(receipt),
         sentences=list(explain(released)),
     )

@@ -5,11 +5,12 @@ FastAPI checks every request and writes the OpenAPI description from these model
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hushmeter.home import OPTIONAL_NUMBERS, Appliance, Home
+from hushmeter.home import OPTIONAL_NUMBERS, Appliance, Home, LearntFrom
 from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.releases.cost import PRICE_PER_KWH
 
@@ -61,6 +62,18 @@ class ApplianceModel(Strict):
     use_s_per_day: Annotated[float, Field(ge=MIN_SECONDS, le=86_400)] | None = Field(
         None, description="Largest time of use in a day [s]"
     )
+    source: Literal["typed", "catalogue", "learnt"] = Field(
+        "typed",
+        description="Where the numbers come from; learnt ones are rounded up to public steps",
+    )
+
+
+class LearntFromModel(Strict):
+    """The readings from which the learnt numbers of a home come."""
+
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    start: Annotated[str, Field(max_length=40)]
+    end: Annotated[str, Field(max_length=40)]
 
 
 class HomeModel(Strict):
@@ -71,6 +84,7 @@ class HomeModel(Strict):
         20.0, description="How far a step of the meter may be from an appliance's power [W]"
     )
     base_load: Annotated[float, Field(ge=0, le=MAX_WATTS)] = 0.0
+    learnt_from: LearntFromModel | None = None
     appliances: list[ApplianceModel] = Field(min_length=1, max_length=40)
 
 
@@ -99,6 +113,10 @@ class ReleaseRequest(UnitRequest):
     trace: TraceId
     epsilon: Epsilon
     format: Literal["csv", "parquet"] = "csv"
+    accept_learnt: bool = Field(
+        False,
+        description="Accept numbers of the home that were learnt from the released readings",
+    )
 
 
 class ViewRequest(UnitRequest):
@@ -307,6 +325,16 @@ class CostModel(BaseModel):
     sentences: list[str]
 
 
+class Parameter(BaseModel):
+    """A number that calibrates the noise, and where it comes from."""
+
+    name: str
+    value: float = Field(description="The number as it was given or learnt")
+    used: float | None = Field(description="The number that calibrates the noise, after rounding")
+    unit: str
+    source: str
+
+
 class View(BaseModel):
     """A simulated release: the curves, the attack on it, and its cost."""
 
@@ -328,6 +356,8 @@ class View(BaseModel):
     score: ScoreModel | None
     sentences: list[str]
     cost: CostModel
+    parameters: list[Parameter] = Field(description="The numbers that calibrate the noise")
+    needs_consent: bool = Field(description="A number was learnt from these readings")
     seconds: float
     seed: int
     simulation: Literal[True]
@@ -362,13 +392,15 @@ class AdviceModel(BaseModel):
 
 
 class Download(BaseModel):
-    """Protected readings and their receipt."""
+    """Protected readings with the public and the private part of their receipt."""
 
     file_name: str
     media_type: str
     data: str = Field(description="The file, base64")
     receipt_name: str
-    receipt: dict[str, Any]
+    receipt: dict[str, Any] = Field(description="The public part, for the recipient")
+    private_name: str
+    private: dict[str, Any] = Field(description="The private part, for the household only")
     sentences: list[str]
 
 
@@ -394,10 +426,12 @@ def to_home(model: HomeModel) -> Home:
             a.watts,  # type: ignore[arg-type]
             tuple(a.levels),
             **{field: getattr(a, field) for field in OPTIONAL_NUMBERS},
+            source=a.source,
         )
         for a in model.appliances
     ]
-    return Home(appliances, model.tolerance, model.base_load, model.name)
+    learnt = None if model.learnt_from is None else LearntFrom(**model.learnt_from.model_dump())
+    return Home(appliances, model.tolerance, model.base_load, model.name, learnt)
 
 
 def to_model(home: Home) -> HomeModel:
@@ -417,12 +451,17 @@ def to_model(home: Home) -> HomeModel:
             watts=a.power,
             levels=list(a.levels),
             **{field: getattr(a, field) for field in OPTIONAL_NUMBERS},
+            source=a.source,
         )
         for a in home.appliances
     ]
+    learnt = None
+    if home.learnt_from is not None:
+        learnt = LearntFromModel.model_construct(**asdict(home.learnt_from))
     return HomeModel.model_construct(
         name=home.name,
         tolerance=home.tolerance,
         base_load=home.base_load,
+        learnt_from=learnt,
         appliances=appliances,
     )

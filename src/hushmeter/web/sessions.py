@@ -10,16 +10,16 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hushmeter import synth
 from hushmeter.errors import DataError, HushmeterError, UnknownNameError
+from hushmeter.home import Home
 from hushmeter.learn.inspection import Inspection
 from hushmeter.read.recording import Recording
 
 if TYPE_CHECKING:
-    from hushmeter.home import Home
     from hushmeter.trace import Trace
 
 EXAMPLES = {
@@ -214,7 +214,7 @@ def make_example(name: str) -> Session:
     """
     if name not in EXAMPLES:
         raise UnknownNameError("example", name, EXAMPLES)
-    home, seed = synth.ready_home(name), SEEDS[name]
+    home, seed = _from_catalogue(synth.ready_home(name)), SEEDS[name]
     day = synth.trace(home, READINGS_PER_DAY, seed=seed)
     trace = day[EXAMPLE_START : EXAMPLE_START + EXAMPLE_LENGTH]
     other_days = synth.trace(home, TRAINING_DAYS * READINGS_PER_DAY, seed=seed + TRAINING_SEED_STEP)
@@ -227,6 +227,12 @@ def make_example(name: str) -> Session:
         trained_on=TRAINED_ON,
         source=f"example {name}",
     )
+
+
+def _from_catalogue(home: Home) -> Home:
+    """Return a ready home whose numbers are marked as typical ones that anybody can look up."""
+    members = [replace(appliance, source="catalogue") for appliance in home.appliances]
+    return Home(members, home.tolerance, home.base_load, home.name)
 
 
 def _inspect_example(trace: Trace) -> Inspection:

@@ -26,7 +26,7 @@ from hushmeter.web.attacks import (
     visibility_interval,
 )
 from hushmeter.web.charts import POINTS, curve_rows, milliseconds, on_stretches
-from hushmeter.web.releases import find_unit
+from hushmeter.web.releases import find_parameters, find_unit, learnt_here
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
@@ -79,6 +79,7 @@ def make_view(
         trained = _train(request, home, session, fits, first, stop)
         found = attack(trained, home, seen, released.trace, mechanism, request.seed)
     cost = find_cost(trace, released.trace, mechanism, request.price_per_kwh, request.currency)
+    parameters = find_parameters(unit, home, session.trace)
     return schemas.View(
         unit=unit.sentence,
         epsilon=request.epsilon,
@@ -98,6 +99,8 @@ def make_view(
         score=None if found is None else _score(found.score),
         sentences=_sentences(released, found, cost),
         cost=cost,
+        parameters=parameters,
+        needs_consent=bool(learnt_here(parameters)),
         seed=request.seed,
         simulation=True,
         seconds=time.perf_counter() - began,

@@ -1,12 +1,13 @@
 // The download: protected readings and their receipt.
 
 import { api } from "./api.js";
-import { create, fillRadios, find, saveFile } from "./dom.js";
-import { plain } from "./format.js";
-import { RELEASE_VALUES, releaseRequest } from "./store.js";
+import { create, fillList, fillRadios, find, saveFile, show } from "./dom.js";
+import { duration, plain, watts } from "./format.js";
+import { CALIBRATION_VALUES, RELEASE_VALUES, releaseRequest } from "./store.js";
 import { say } from "./texts.js";
 
 const FORMATS = ["csv", "parquet"];
+const SOURCES = ["typed", "catalogue", "learnt from other days", "learnt from these readings"];
 
 /**
  * Wires the download. A release carries exactly the settings that the page shows at the click. As
@@ -14,12 +15,14 @@ const FORMATS = ["csv", "parquet"];
  */
 export class Download {
   #spent = [];
+  #needsConsent = false;
 
   constructor(store, { controls, busy, problem }) {
     Object.assign(this, { store, controls, busy, problem });
     const choices = FORMATS.map((format) => [format, say(`download.formats.${format}`)]);
     fillRadios(find("formats"), "format", choices, store.values.format, (format) => store.set({ format }));
     find("prepare").addEventListener("click", () => this.#prepare());
+    find("consent").addEventListener("change", ({ target }) => store.set({ consent: target.checked }));
     store.subscribe((changed) => this.#changed(changed));
     this.#showStake();
   }
@@ -28,10 +31,23 @@ export class Download {
     if (changed.has("session")) {
       this.#spent = [];
       this.#show();
-    } else if ([...RELEASE_VALUES, "format"].some((name) => changed.has(name))) {
+    } else if (RELEASE_VALUES.some((name) => changed.has(name))) {
       this.#outdate();
     }
     this.#showStake();
+    find("consent").checked = this.store.values.consent;
+    // Consent is given for certain numbers; with others it must be given again.
+    if (CALIBRATION_VALUES.some((name) => changed.has(name))) this.store.set({ consent: false });
+  }
+
+  /** Show the numbers that calibrate the noise, and ask for consent if they need it. */
+  showParameters({ parameters, needs_consent }) {
+    this.#needsConsent = needs_consent;
+    const lines = SOURCES.map((source) => parameters.filter((one) => one.source === source))
+      .filter((group) => group.length > 0)
+      .map((group) => say(`download.sources.${group[0].source}`, { list: group.map(numberInWords).join(", ") }));
+    fillList(find("parameters"), lines);
+    show(find("consent-block"), needs_consent);
   }
 
   #outdate() {
@@ -48,7 +64,7 @@ export class Download {
 
   async #prepare() {
     const button = find("prepare");
-    if (button.getAttribute("aria-disabled") === "true" || !this.#fieldsAreValid()) return;
+    if (button.getAttribute("aria-disabled") === "true" || !this.#fieldsAreValid() || !this.#isAccepted()) return;
     const { values } = this.store;
     const unit = this.controls.unit(values);
     // The attribute `disabled` would take the keyboard focus away from the button.
@@ -56,7 +72,8 @@ export class Download {
     this.#show(create("p", {}, say("download.wait")));
     this.busy(true);
     try {
-      const release = await api.release({ ...releaseRequest(values), format: values.format });
+      const { format, consent } = values;
+      const release = await api.release({ ...releaseRequest(values), format, accept_learnt: consent });
       if (this.#isStillShown(values)) this.#offer(release, values.epsilon, unit);
     } catch (error) {
       if (this.#isStillShown(values)) this.#show();
@@ -76,23 +93,32 @@ export class Download {
     return false;
   }
 
+  #isAccepted() {
+    if (!this.#needsConsent || this.store.values.consent) return true;
+    this.problem(say("download.consent_needed"));
+    find("consent").focus();
+    return false;
+  }
+
   #isStillShown(values) {
-    return [...RELEASE_VALUES, "format"].every((name) => values[name] === this.store.values[name]);
+    return RELEASE_VALUES.every((name) => values[name] === this.store.values[name]);
   }
 
   #offer(release, epsilon, unit) {
     this.#spent.push({ epsilon, unit });
     const bytes = Uint8Array.from(atob(release.data), (letter) => letter.charCodeAt(0));
-    const receipt = `${JSON.stringify(release.receipt, null, 2)}\n`;
-    const saveData = this.#button("save-data", "download.data", release.file_name, () =>
-      saveFile(release.file_name, bytes, release.media_type),
-    );
-    const saveReceipt = this.#button("save-receipt", "download.receipt", release.receipt_name, () =>
-      saveFile(release.receipt_name, receipt, "application/json"),
-    );
+    const saveJson = (name, value) => () => saveFile(name, `${JSON.stringify(value, null, 2)}\n`, "application/json");
+    const { file_name, receipt_name, private_name } = release;
     this.#show(
       create("p", {}, say("download.ready", { epsilon: plain(epsilon), unit })),
-      create("div", { className: "row" }, saveData, saveReceipt),
+      create(
+        "div",
+        { className: "row" },
+        this.#button("save-data", file_name, () => saveFile(file_name, bytes, release.media_type)),
+        this.#button("save-receipt", receipt_name, saveJson(receipt_name, release.receipt)),
+        this.#button("save-private", private_name, saveJson(private_name, release.private)),
+      ),
+      create("p", { className: "hint" }, say("download.parts")),
       ...this.#warning(),
     );
   }
@@ -101,8 +127,8 @@ export class Download {
     find("prepared").replaceChildren(...children);
   }
 
-  #button(id, key, name, save) {
-    const button = create("button", { type: "button", className: "button", id }, say(key, { name }));
+  #button(id, name, save) {
+    const button = create("button", { type: "button", className: "button", id }, say("download.save", { name }));
     button.addEventListener("click", save);
     return button;
   }
@@ -117,4 +143,11 @@ export class Download {
     const words = say(alike ? "download.again" : "download.again_mixed", { count, sum, unit });
     return [create("p", { className: "problem" }, words)];
   }
+}
+
+/** A number that calibrates the noise, such as “power of the kettle 2 kW”. */
+function numberInWords({ name, used, value, unit }) {
+  const number = used ?? value;
+  const words = { W: watts, s: duration }[unit]?.(number) ?? `${plain(number)} ${unit}`;
+  return `${name} ${words}`;
 }

@@ -60,7 +60,8 @@ export class HomeEditor {
     find("home-source").textContent = say(`home.source.${homeSource.kind}`, { name: homeSource.name });
     find("home-chips").replaceChildren(
       ...appliances.map((appliance) => {
-        const text = create("span", { className: "soft" }, watts(appliance.watts));
+        const words = { watts: watts(appliance.watts), source: say(`home.origin.${appliance.source ?? "typed"}`) };
+        const text = create("span", { className: "soft" }, say("home.chip", words));
         return create("li", {}, `${appliance.name} `, text);
       }),
     );
@@ -172,11 +173,15 @@ export class HomeEditor {
   }
 }
 
-/** The appliance with new watts; its levels and upper values keep their proportions. */
+/**
+ * The appliance with watts that somebody entered. Its levels and upper values keep their
+ * proportions; but numbers that were learnt from readings are dropped with the learnt watts.
+ */
 export function withWatts(appliance, value) {
   if (value === appliance.watts) return appliance;
+  if (appliance.source === "learnt") return { name: appliance.name, watts: value, source: "typed" };
   const factor = value / appliance.watts;
-  const changed = { ...appliance, watts: value };
+  const changed = { ...appliance, watts: value, source: "typed" };
   if (appliance.levels?.length) changed.levels = appliance.levels.map((level) => level * factor);
   for (const name of PROPORTIONAL) if (appliance[name]) changed[name] = appliance[name] * factor;
   return changed;

@@ -147,6 +147,7 @@ class Page {
     const view = await api.view(request, signal);
     this.#recovered();
     this.controls.showNoise(view);
+    this.download.showParameters(view);
     await this.panels.showView(view, context);
   }
 

@@ -66,10 +66,16 @@ export const DEFAULTS = {
   seed: 1,
   price_per_kwh: 0.3,
   format: "csv",
+  consent: false,
 };
 
-/** The values that a release depends on. */
-export const RELEASE_VALUES = ["session", "home", "homeSource", "epsilon", "mechanism", "protect", "span", "every", "appliance"];
+/** The values that a download depends on. */
+export const RELEASE_VALUES = [
+  "session", "home", "homeSource", "epsilon", "mechanism", "protect", "span", "every", "appliance", "format", "consent",
+];
+
+/** The values that decide which numbers calibrate the noise. */
+export const CALIBRATION_VALUES = ["session", "home", "protect", "span", "appliance"];
 
 /** The fields of a request that name the noise and its unit of protection. */
 export function noiseRequest({ epsilon, mechanism, protect, span, appliance, every }) {

@@ -46,6 +46,8 @@ export const total = (runs) => runs.reduce((sum, [start, end]) => sum + end - st
 /** Draw all strips between two times [ms]. */
 export function drawStrips(element, strips, [start, end]) {
   const width = element.clientWidth;
+  // A hidden element has no width; it is drawn when it is shown.
+  if (width === 0) return;
   const narrow = width < NARROW;
   const { left, right } = margins(width);
   const place = (time) => left + ((time - start) / (end - start)) * (width - left - right);

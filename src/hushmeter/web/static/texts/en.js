@@ -59,6 +59,8 @@ export default {
       edited: "You entered these appliances.",
       loaded: "These appliances come from the file {name}.",
     },
+    chip: "{watts}, {source}",
+    origin: { typed: "entered", catalogue: "typical", learnt: "learnt from readings" },
     edit: "Edit appliances",
     name_of: "Name of appliance {number}",
     watts_of: "Watts of appliance {number}",
@@ -263,8 +265,23 @@ export default {
     prepare: "Prepare the files",
     wait: "The server draws the noise and writes the receipt. This takes some seconds.",
     ready: "The files are ready. They have ε = {epsilon} for {unit}.",
-    data: "Save {name}",
-    receipt: "Save {name}",
+    save: "Save {name}",
+    parts:
+      "Give the readings and the receipt to the recipient. The file that ends in .private.json " +
+      "names your appliances: keep it for yourself.",
+    numbers: "Numbers that calibrate the noise",
+    sources: {
+      typed: "You entered: {list}.",
+      catalogue: "Typical values: {list}.",
+      "learnt from other days": "Learnt from readings of other days and rounded up: {list}.",
+      "learnt from these readings": "Learnt from these readings and rounded up: {list}.",
+    },
+    learnt:
+      "Some of these numbers were learnt from the same readings that you release. The noise then " +
+      "depends on your readings in a way that ε does not cover. It is safer to enter the numbers " +
+      "yourself under “Edit appliances”.",
+    consent: "I accept this. The receipt will say where the numbers come from.",
+    consent_needed: "Please accept the learnt numbers, or enter your own, before you prepare the files.",
     again:
       "You have prepared {count} releases. Publish only one of them, because together they " +
       "reveal as much as one release with ε = {sum} for {unit}.",
