@@ -83,10 +83,12 @@ def test_hours_that_end_at_59_are_hours():
 
 def test_a_few_repeated_times_are_gaps_and_many_must_agree():
     seconds = np.append(60.0 * np.arange(200), 600.0)
-    values = np.append(np.full(200, 5.0), 900.0)
+    values = np.append(np.full(200, 5.0), 9.0)
     found = assemble(series(seconds, values=values), PATH)
     assert found.trace.readings.tolist() == [5.0] * 199
     assert (found.public.duplicates, found.public.gaps) == (1, 1)
+    with pytest.raises(DataError, match="several different values for one time"):
+        assemble(series(seconds, values=np.append(np.full(200, 5.0), 900.0)), PATH)
     twice = np.concatenate([60.0 * np.arange(20)] * 2)
     assert len(assemble(series(twice), PATH).trace) == 20
     with pytest.raises(DataError, match="several different values for one time"):

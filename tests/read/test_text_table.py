@@ -111,8 +111,8 @@ def test_the_decimal_option_decides(save):
     path = save(text.encode())
     with pytest.raises(DataError, match="--decimal"):
         read_meter(path)
-    assert read_meter(path, decimal="comma", unit="Wh").readings[0] == 1505 * 60
-    assert read_meter(path, decimal="point", unit="Wh").readings[0] == pytest.approx(1.505 * 60)
+    assert read_meter(path, decimal="comma", unit="W").readings[0] == 1505
+    assert read_meter(path, decimal="point", unit="W").readings[0] == 1.505
 
 
 def test_header_rows_of_a_spreadsheet_are_joined():

@@ -24,8 +24,13 @@ from hushmeter.read.times import find_zone, read_clock, read_stamps, split_range
 from hushmeter.read.words import Meaning, find_unit, has_word, read_meaning
 
 SAMPLE = 200
+PHASE_MARK = re.compile(
+    r"(?i)(?:\bl|phase[ _]?|phs|fase[ _]?)([1-3abc])\b|[(_ -]([abc])\)?(?:\s*\(|$)"
+)
+CELL_UNIT = re.compile(r"\s*[-+]?[\d.,' ]*\d\s*([kM]?Wh?)\s*")
 NAMELESS = re.compile(r"column_\d+|Unnamed: \d+")
 UNUSED = ("export", "production", "battery", "other")
+LEAST_CIRCUITS = 3
 POWER_NAMES = ("power", "mains", "aggregate", "main", "grid")
 
 
@@ -194,9 +199,24 @@ def classify(raw: RawTable, path: Path) -> list[Column]:
         column = Column(
             name, raw.context[i] if raw.context else "", raw.data.column(i), raw.decimal
         )
+        _strip_unit(column)
         column.kind = _kind(column, path)
         columns.append(column)
     return columns
+
+
+def _strip_unit(column: Column) -> None:
+    """Move a unit that every cell carries, such as "0.25 kWh", into the header."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_string(column.data.type):
+        return
+    sample = column.data.drop_null().slice(0, SAMPLE).to_pylist()
+    units = {match[1] if (match := CELL_UNIT.fullmatch(cell)) else None for cell in sample}
+    if len(units) == 1 and (unit := units.pop()) is not None:
+        column.context = f"{column.context} {unit}".strip()
+        column.data = pc.replace_substring(column.data, unit, "")
 
 
 def _kind(column: Column, path: Path) -> str:
@@ -211,7 +231,7 @@ def _kind(column: Column, path: Path) -> str:
         return "clock"
     if types.is_timestamp(data.type):
         column.aware = data.type.tz is not None
-        return "date" if read_stamps(data, path).dates_only else "time"
+        return "date" if not column.aware and read_stamps(data, path).dates_only else "time"
     if types.is_integer(data.type) or types.is_floating(data.type) or types.is_decimal(data.type):
         return "number"
     if not (types.is_string(data.type) or types.is_large_string(data.type)):
@@ -410,16 +430,25 @@ def plan_columns(
         and not (is_number_of_day(c) and c.meaning.unit is None) and not is_unix(c)
     ]  # fmt: skip
     keys = tuple(c for c in columns if c.name not in time.names and _is_key(c))
-    _refuse_inverter(raw, numbers, path)
+    _refuse_inverter(raw, columns, path)
     if options.value_column is not None:
-        chosen = find_named(columns, options.value_column, path)
-        _refuse_named(chosen, numbers, path)
-        plan = Plan(time, (chosen,), keys=keys)
+        chosen = _find_sum(columns, options.value_column, path)
+        for column in chosen:
+            _refuse_named(column, numbers, path)
+        plan = Plan(time, chosen, keys=keys, need_all=True)
     else:
         _refuse_words(columns, numbers, path)
-        plan = _choose(numbers, time, path, homes=homes)
+        empty = [c for c in columns if c.kind == "empty"]
+        plan = _choose(numbers, empty, time, path, homes=homes)
         plan.keys = keys
     return _with_unit(plan, raw, options)
+
+
+def _find_sum(columns: Sequence[Column], asked: str, path: Path) -> tuple[Column, ...]:
+    """The column that an option names, or several that it joins with a plus sign."""
+    names = {column.name.strip().lower() for column in columns}
+    parts = [asked] if asked.strip().lower() in names else asked.split("+")
+    return tuple(find_named(columns, part, path) for part in parts)
 
 
 def _headerless(
@@ -444,7 +473,10 @@ def _is_key(column: Column) -> bool:
     """True for words, and for numbers that name a meter."""
     if column.kind == "text":
         return not NAMELESS.fullmatch(column.name)
-    unitless = column.meaning.unit is None and column.meaning.flow not in ("import", "use")
+    meaning = column.meaning
+    unitless = (
+        meaning.unit is None and meaning.flow not in ("import", "use") and not meaning.counter
+    )
     return column.kind == "number" and unitless and _names_meter(column)
 
 
@@ -455,12 +487,12 @@ def _names_meter(column: Column) -> bool:
     return whole and has_word(column.name, words.METERS) and not column.meaning.mains
 
 
-def _refuse_inverter(raw: RawTable, numbers: Sequence[Column], path: Path) -> None:
+def _refuse_inverter(raw: RawTable, columns: Sequence[Column], path: Path) -> None:
     """Refuse the file of a solar inverter, which does not see what a home uses."""
-    texts = [*raw.preamble, *(f"{c.context} {c.name}" for c in numbers)]
+    texts = [*raw.preamble, *(f"{c.context} {c.name}" for c in columns)]
     if not any(has_word(text, words.INVERTERS) for text in texts):
         return
-    if any(has_word(c.name, "import purchas consum fromgrid verbruik verbrauch") for c in numbers):
+    if any(has_word(c.name, "import purchas consum fromgrid verbruik verbrauch") for c in columns):
         return
     raise DataError(
         f"{path} is the file of a solar inverter: it shows what was produced, not what the home "
@@ -502,7 +534,14 @@ def _words(flow: str) -> str:
             "other": "something else"}[flow]  # fmt: skip
 
 
-def _choose(numbers: Sequence[Column], time: TimePlan, path: Path, *, homes: bool) -> Plan:
+def _choose(
+    numbers: Sequence[Column],
+    empty: Sequence[Column],
+    time: TimePlan,
+    path: Path,
+    *,
+    homes: bool,
+) -> Plan:
     """The meter's columns and the circuits, by the headers of all columns of numbers."""
     wanted = [c for c in numbers if c.meaning.flow not in UNUSED and not NAMELESS.fullmatch(c.name)]
     unused = [c.name for c in numbers if c not in wanted]
@@ -511,6 +550,8 @@ def _choose(numbers: Sequence[Column], time: TimePlan, path: Path, *, homes: boo
         raise DataError(_nothing_wanted(numbers, path))
     group = _best_group(wanted)
     values, need_all = _reduce(group)
+    if values is not None:
+        _refuse_parts(values, numbers, empty, path)
     if values is None:
         values, circuits = _mains_and_circuits(group, wanted)
         if values is None and homes:
@@ -520,7 +561,7 @@ def _choose(numbers: Sequence[Column], time: TimePlan, path: Path, *, homes: boo
             named = ", ".join(repr(c.name) for c in group[:12])
             raise DataError(
                 f"{path} has no power column that is clearly that of the meter: it may be {named}; "
-                "name it (--value-column)."
+                "name it (--value-column NAME, or NAME+NAME for columns that are added)."
             )
         return Plan(time, values, circuits, notes=notes)
     if len(values) > 1:
@@ -563,8 +604,9 @@ def _best_group(wanted: Sequence[Column]) -> list[Column]:
     intervals = [c for c in pool if not c.meaning.counter]
     pool = intervals or pool
     energies = [c for c in pool if (c.meaning.unit or "").lower().endswith("wh")]
-    if energies and len(energies) < len(pool) and stated:
-        pool = energies
+    if energies and len(energies) < len(pool) and (stated or len(energies) == 1):
+        named = [c for c in pool if not c.meaning.generic and c not in energies]
+        pool = pool if named and not stated else energies
     return pool
 
 
@@ -593,6 +635,42 @@ def _reduce(group: Sequence[Column]) -> tuple[tuple[Column, ...] | None, bool]:
     return None, False
 
 
+def _refuse_parts(
+    values: Sequence[Column], numbers: Sequence[Column], empty: Sequence[Column], path: Path
+) -> None:
+    """Refuse one tariff, or phases of which one seems to be missing."""
+    names = " + ".join(c.name for c in values)
+    parts = {c.meaning.part for c in values}
+    if parts == {"tariff"} and len(values) == 1 and not has_word(values[0].name, "tarif tariff"):
+        raise DataError(
+            f"{path} has only one tariff of the meter ({names}): give the file with all tariffs."
+        )
+    if parts == {"phase"} and len(values) > 1 and not has_word(names, "leg"):
+        known = [c for c in (*numbers, *empty) if c.meaning.part == "phase"
+                 and c.meaning.unit == values[0].meaning.unit
+                 and c.meaning.flow == values[0].meaning.flow]  # fmt: skip
+        marks = {_phase(c.name) for c in known}
+        if marks != {"1", "2", "3"}:
+            raise DataError(
+                f"{path} has {len(values)} phases ({names}), and a third may be missing: give the "
+                "file with all phases; if there is none missing, join their names with a plus "
+                "(--value-column NAME+NAME)."
+            )
+    if parts == {"phase"} and len(values) == 1 and _phase(values[0].name) not in ("1", ""):
+        raise DataError(
+            f"{path} has only one phase of the meter ({names}): give the file with all phases."
+        )
+
+
+def _phase(name: str) -> str:
+    """The number of a phase: L2, (B), phase b → 2."""
+    match = PHASE_MARK.search(name)
+    if match is None:
+        return ""
+    mark = (match[1] or match[2]).lower()
+    return {"a": "1", "b": "2", "c": "3"}.get(mark, mark)
+
+
 def _stem(name: str) -> str:
     """A name without its tariff: columns to be added differ in nothing else."""
     kept = [w for w in words.split_words(name) if not has_word(w, words.TARIFF) and not w.isdigit()]
@@ -614,7 +692,10 @@ def _circuits(values: Sequence[Column], others: Sequence[Column]) -> tuple[Colum
 
     A number without a unit beside an energy may be anything, so it is left out.
     """
-    unit = values[0].meaning.unit
+    unit, flow = values[0].meaning.unit, values[0].meaning.flow
+    if flow == "import":
+        # Beside a direction, an unknown column is more likely another direction than a circuit.
+        return ()
     power = unit in ("W", "kW") or values[0].name.lower() in POWER_NAMES
     found = []
     for column in others:
@@ -623,7 +704,7 @@ def _circuits(values: Sequence[Column], others: Sequence[Column]) -> tuple[Colum
         same = meaning.unit == unit if meaning.unit is not None else power
         if plain and same and meaning.part not in ("total", "tariff") and not meaning.generic:
             found.append(column)
-    return tuple(found)
+    return tuple(found) if flow != "use" or len(found) >= LEAST_CIRCUITS else ()
 
 
 def _with_unit(plan: Plan, raw: RawTable, options: ReadOptions) -> Plan:
@@ -633,7 +714,7 @@ def _with_unit(plan: Plan, raw: RawTable, options: ReadOptions) -> Plan:
     unit = options.unit or (next(iter(stated)) if len(stated) == 1 else None)
     assumed = False
     if unit is None and raw.preamble:
-        units = {find_unit(line) for line in raw.preamble} - {None}
+        units = {stated_unit(line) for line in raw.preamble} - {None}
         unit = units.pop() if len(units) == 1 else None
     if unit is None and len(columns) == 1 and columns[0].name.lower() in POWER_NAMES:
         unit, assumed = "W", True
@@ -643,6 +724,11 @@ def _with_unit(plan: Plan, raw: RawTable, options: ReadOptions) -> Plan:
     if counter is None:
         counter = bool(plan.values) and all(c.meaning.counter for c in plan.values)
     return replace(plan, unit=unit, assumed=assumed, counter=counter)
+
+
+def stated_unit(line: str) -> str | None:
+    """The unit that a line above the header states; "Total 123 kWh" is an amount."""
+    return find_unit(re.sub(r"\d[\d.,]*\s*[kM]?Wh?\b", " ", line))
 
 
 def missing_rows(columns: Sequence[FloatArray], need_all: bool) -> BoolArray:

@@ -53,7 +53,7 @@ class Series:
         How the meter rounds, where the reader knows it; else it follows from `step`.
     repeats : {"leave out", "last"}
         What happens to several rows with one time: "last" keeps the last row; "leave out" keeps
-        one of equal rows, and leaves a gap where a few rows differ.
+        one of equal rows, and leaves a gap where a single time repeats.
     found : int, optional
         Readings in the file, before any were left out; by default all of `times`.
     clock_changes : str

@@ -22,7 +22,7 @@ from hushmeter.trace import Metering, iso
 HOUR_S, DAY_S = 3600.0, 86_400.0
 LONGEST_INTERVAL_S = 90_000.0
 LARGEST_W = 1e9
-# A file with a larger share of repeated times holds several series, not a few faulty rows.
+# A file with a larger share of times that repeat alone holds several series, not faulty rows.
 FEW_REPEATS = 0.01
 # Rows this many times longer than the usual one are totals of a day, a month or a year.
 TOTAL_ROWS = 24.0
@@ -284,14 +284,25 @@ def _without_repeats(
     if repeats == "last":
         notes.append(f"{repeated} rows repeat a time; the last row of each time was kept.")
         return order[last], repeated
-    alone = first == last
-    if int((~alone).sum()) <= FEW_REPEATS * first.size:
-        notes.append(
-            f"{int((~alone).sum())} times occur in several rows: they were left out as gaps."
-        )
-        return order[first[alone]], repeated
-    notes.append(f"{repeated} rows repeat a time with the same value; one of each was kept.")
-    return order[last], repeated
+    single = _single_repeats(moments, first)
+    if single.any():
+        notes.append(f"{int(single.sum())} times occur in several rows: they are gaps.")
+    if int((last > first).sum()) > int(single.sum()):
+        notes.append("Rows that repeat a time have the same value; one of each was kept.")
+    return order[last[~single]], repeated
+
+
+def _single_repeats(moments: IntArray, first: IntArray) -> BoolArray:
+    """Times that repeat alone, without their neighbours, and are few.
+
+    An export that was joined from overlapping parts repeats several times in a row. A total among
+    the readings, or a wrong time, repeats alone.
+    """
+    several = np.diff(first, append=moments.size) > 1
+    beside = np.append(several[1:], False) | np.append(False, several[:-1])
+    single: BoolArray = several & ~beside
+    few = int(single.sum()) <= FEW_REPEATS * first.size
+    return single if few else np.zeros_like(single)
 
 
 def _interval(moments: IntArray, lengths: FloatArray | None, path: Path) -> float:
@@ -372,14 +383,17 @@ def _refuse_irregular(steps: FloatArray, interval: float, path: Path) -> None:
 
 
 def _refuse_differing(series: Series, path: Path) -> None:
-    """Refuse a file in which many times have several different values."""
+    """Refuse a file with several different values for one time, unless such times become gaps."""
+    if series.times.size < 2 or int(np.diff(series.times).min()) > 0:
+        return
     order = np.argsort(series.times, kind="stable")
     moments, values = series.times[order], series.values[order]
-    first = np.flatnonzero(np.append(True, np.diff(moments) > 0)) if moments.size else order
-    if moments.size - first.size <= FEW_REPEATS * first.size:
-        return
+    first = np.flatnonzero(np.append(True, np.diff(moments) > 0))
     spread = np.maximum.reduceat(values, first) - np.minimum.reduceat(values, first)
-    bad = spread > 1e-9 * np.abs(values[first])
+    largest = np.maximum.reduceat(values, first)
+    total = spread > 10 * np.maximum(largest - spread, float(np.median(values)))
+    differ = spread > 1e-9 * np.abs(values[first])
+    bad = differ & (total | ~_single_repeats(moments, first))
     if series.durations is not None:
         lengths = series.durations[order]
         bad &= np.maximum.reduceat(lengths, first) == np.minimum.reduceat(lengths, first)

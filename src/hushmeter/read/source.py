@@ -95,6 +95,11 @@ def find_encoding(head: bytes) -> str:
     """UTF-16 by its mark, UTF-8 where the bytes allow it, else Windows' Latin-1."""
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16"
+    # UTF-16 without its mark has a zero in every second byte of plain text.
+    for first, name in ((1, "utf-16-le"), (0, "utf-16-be")):
+        half = head[first:400:2]
+        if len(half) > 20 and half.count(0) > 0.9 * len(half):
+            return name
     try:
         head.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -27,6 +27,7 @@ from hushmeter.read.columns import (
     is_number_of_day,
     missing_rows,
     plan_columns,
+    stated_unit,
     to_numbers,
 )
 from hushmeter.read.layouts import Layout, find_layout
@@ -43,11 +44,12 @@ from hushmeter.read.times import (
     to_utc,
 )
 from hushmeter.read.words import find_source, find_unit, has_word, read_meaning
+from hushmeter.trace import iso
 
 PARQUET_MAGIC = b"PAR1"
 DAY_NS = 86_400 * SECOND
 LIKELY_W, LEAST_W = (20.0, 50_000.0), 0.05
-LARGEST_MEAN_W = 500_000.0
+LARGEST_MEAN_W, LARGEST_READING_W = 60_000.0, 300_000.0
 MANY_RISES = 20
 ELECTRIC = "electric elektri stroom strom elec$ luz$ kwh kw elettric sahko el$"
 NUMBERED = re.compile(r"(?i)(?:[a-z]{1,8}[ _.]*)?0*(\d{1,3})(?:[ _]*\(?k?wh\)?)?")
@@ -207,8 +209,8 @@ def series_of_table(
         if daily is not None:
             columns, raw = daily
             notes.append("One row holds a day; its columns were read as times of the day.")
+        _refuse_source(raw, columns, path)
         plan = plan_columns(raw, columns, options, path, homes=homes)
-    _refuse_source(raw, plan, path)
     notes.extend(plan.notes)
     return _read(raw, plan, layout, options, notes, path)
 
@@ -245,7 +247,7 @@ def _by_layout(
                              c.name)
     )  # fmt: skip
     unit = options.unit or layout.unit or next((u for line in raw.preamble
-                                                if (u := find_unit(line))), None)  # fmt: skip
+                                                if (u := stated_unit(line))), None)  # fmt: skip
     counter = layout.counter if options.is_counter is None else options.is_counter
     plan = Plan(
         time,
@@ -261,13 +263,13 @@ def _by_layout(
     return raw, plan
 
 
-def _refuse_source(raw: RawTable, plan: Plan, path: Path) -> None:
+def _refuse_source(raw: RawTable, columns: Sequence[Column], path: Path) -> None:
     """Refuse gas, water and heat that only the lines above the header name."""
     text = " ".join(raw.preamble)
     source = find_source(text)
     if source is None or has_word(text, ELECTRIC):
         return
-    if not any(c.meaning.unit in ("W", "kW") for c in plan.values):
+    if not any(c.meaning.unit in ("W", "kW") for c in columns):
         raise DataError(f"{path} holds {source} ({text[:40]!r} above its header).")
 
 
@@ -516,7 +518,7 @@ class _Choice:
         others = [t for t in units if units[t] is None and find_source(t) is not None]
         if others:
             meters = [c for c in keys if _is_meter(c)]
-            both = meters and any(
+            both = not meters or any(
                 set(self._values(c, rows[np.isin(texts, others)]))
                 & set(self._values(c, rows[np.isin(texts, electric)])) for c in meters
             )  # fmt: skip
@@ -583,7 +585,7 @@ class _Choice:
         option = "building" if self._is_home(column) else "meter"
         raise DataError(
             f"{self.path} holds {len(distinct)} homes or meters ({column.name}: "
-            f"{', '.join(distinct[:12])}): choose one, such as --{option} {distinct[0]}."
+            f"{', '.join(distinct[:12])}): choose one (--{option} NAME)."
         )
 
     def _find_unit(self, rows: IntArray, column: Column) -> None:
@@ -623,12 +625,8 @@ class _Choice:
             return [p for t in distinct for p in self._split(rows[texts == t], columns[1:])]
         raise DataError(
             f"{self.path} holds several series ({column.name}: {', '.join(distinct[:12])}): choose "
-            f"one, such as --register {_quoted(distinct[0])}."
+            "that of the home's use (--register NAME)."
         )
-
-
-def _quoted(text: str) -> str:
-    return f'"{text}"' if " " in text else text
 
 
 def _plain_word(value: object) -> str:
@@ -732,7 +730,7 @@ def _stamp(
         return options.stamp
     if clock.stamp == "end" or layout is not None or clock.ends is not None:
         return clock.stamp
-    moments = np.unique(clock.written[np.concatenate(parts)])
+    moments = _ascending(clock.written[np.concatenate(parts)])
     if moments.size < 24:
         return "start"
     step = int(np.median(np.diff(moments)))
@@ -766,7 +764,9 @@ def _check_values(
     series: Series, plan: Plan, layout: Layout | None, options: ReadOptions, path: Path
 ) -> None:
     """Refuse values that cannot be what the header seems to say; the shape is never changed."""
-    ordered = series.values[np.argsort(series.times, kind="stable")]
+    ordered = series.values
+    if series.times.size > 1 and int(np.diff(series.times).min()) < 0:
+        ordered = ordered[np.argsort(series.times, kind="stable")]
     stated = layout is not None or any(c.meaning.unit in ("W", "kW") for c in plan.values)
     if not (series.counter or stated or options.is_counter is False) and _only_rises(ordered):
         raise DataError(
@@ -786,8 +786,15 @@ def _check_values(
             f"{path}: a mean of {mean:.4g} W is not that of a home; check the column and its unit "
             "(--unit)."
         )
+    if layout is None and not series.counter:
+        _refuse_peak(series, hours, path)
     if layout is None and series.power is not None and mean > 0:
         means = series.power.mean(axis=0) * scale
+        if float(means.clip(0).sum()) > 1.5 * mean + 1.0:
+            raise DataError(
+                f"{path}: the circuits draw {means.clip(0).sum() / mean:.2g} times what the meter "
+                "shows, so a column of the meter may be missing: name it (--value-column)."
+            )
         if float(means.max()) > 1.05 * mean + 1.0:
             name = series.names[int(np.argmax(means))]
             raise DataError(
@@ -796,11 +803,35 @@ def _check_values(
             )
 
 
+def _refuse_peak(series: Series, hours: float, path: Path) -> None:
+    """Refuse a reading that no home draws, such as the total of a month among hours."""
+    lengths: float | FloatArray = 1.0
+    if series.energy:
+        lengths = hours if series.durations is None else np.maximum(series.durations / 3600, hours)
+    watts = np.abs(series.values) * series.factor / lengths
+    largest = int(np.argmax(watts))
+    if float(watts[largest]) > LARGEST_READING_W:
+        when = iso(np.datetime64(int(series.times[largest]), "ns"))
+        raise DataError(
+            f"{path}: the reading at {when} is {watts[largest]:.4g} W, which no home draws: it may "
+            "be a total, or the unit may be wrong (--unit)."
+        )
+
+
+def _ascending(times: IntArray) -> IntArray:
+    """Different times in their order; sorting is skipped where they already are."""
+    if times.size < 2 or int(np.diff(times).min()) > 0:
+        return times
+    ordered: IntArray = np.sort(times)
+    different: IntArray = ordered[np.append(True, np.diff(ordered) > 0)]
+    return different
+
+
 def _hours(series: Series) -> float:
     """Length of a reading [h], for a check of its size."""
     if series.durations is not None:
         return max(float(np.median(series.durations)), 1.0) / 3600
-    steps = np.diff(np.unique(series.times))
+    steps = np.diff(_ascending(series.times))
     return float(np.median(steps)) / SECOND / 3600 if steps.size else 1.0
 
 

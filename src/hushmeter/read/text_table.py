@@ -40,6 +40,7 @@ NULLS = [
     "NoData", "Missing", "missing", "\\N", "nicht verfügbar", "#VALUE!", "#REF!",
 ]  # fmt: skip
 MISSING = frozenset(text.lower() for text in NULLS)
+CELL_UNIT = re.compile(r"(?<=\d)\s*[kM]?Wh?$")
 NUMBER = re.compile(r"[-+]?(?:\d[\d.,'\u00a0\u202f ]*|[.,]\d+)(?:[eE][-+]?\d+)?")
 DATE = r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}"
 CLOCK = r"\d{1,2}[:.h]\d{2}(?:[:.]\d{2}(?:[.,]\d+)?)?(?:\s*[AaPp]\.?[Mm]\.?)?"
@@ -271,7 +272,8 @@ def find_decimal(rows: Sequence[Sequence[str]], delimiter: str, path: Path) -> s
     three = {".": 0, ",": 0}
     plain = 0
     for row in rows:
-        for text in row:
+        for cell in row:
+            text = CELL_UNIT.sub("", cell)
             if not text or not NUMBER.fullmatch(text):
                 continue
             found = _mark_of(text)

@@ -40,7 +40,7 @@ COST = (
     "cost price pris$ priser preis prijs kosten prix cout costo coste precio preco custo hinta "
     "bill$ tax vat$ btw$ mwst fee$ fees$ epex spot ttf tariefprijs charges charge$ rate$ belob "
     "kostnad importe factura rechnung facture euro eur$ usd gbp savings saving revenue money "
-    "umsatz co2 carbon emission"
+    "umsatz co2 carbon emission omkostning kustann kosten$ betrag montant bedrag importo"
 )
 OTHER = (
     "temp humid press wind cloud dew visib precip rain snow sun$ irradi bearing weather volt "
@@ -57,12 +57,14 @@ EXPORT = (
     "einspeis eingespeist ruckspeis lieferung surplus immiss immess inyec verti exced exporta "
     "received receive sold verkauf vendu vendid solgt salg overskud togrid gelvr gelev out$ "
     "outflow whout oddan dodavka leveret rendu reinject sortant injetada sobra verkocht utmat "
-    "prodana"
+    "prodana esport geexport vienti viety syott cedut eingesp inmat verkoop innspeis naarnet "
+    "afgegeven rucklief ruecklief ruckliefer ret$ energyout abgabe netzeinsp avgiven leverans"
 )
 PRODUCTION = (
     "produc produk produz solar sol$ pv$ pv1 pv2 photovol fotovol generat gen$ gener yield "
     "opwek erzeug ertrag inverter wechselr omvormer ondul tuotanto surplusgeneration gg$ dc$ "
-    "dcms panel zonne sunny tripower vyrob wytwor anlage"
+    "dcms panel zonne sunny tripower vyrob wytwor anlage produi prodot tuotett geproduc erzeugt "
+    "opgewekt eigenerz selbsterz"
 )
 BATTERY = (
     "battery powerwall charged discharg charging accu$ batter akku bateria batt$ storage "
@@ -73,17 +75,20 @@ IMPORT = (
     "import afname levering$ geleverd purchas bought offtake bezug bezogen netzbezug soutir "
     "preliev prelev preleve prelief entnahme delivered$ withdraw kobt koebt ostettu otto$ "
     "fromgrid grid$ inflow whin uttag achat achet compra acquist gekauft pobran pobor odber "
-    "ingekocht importada"
+    "ingekocht importada geimport tuonti tuotu aftag prelevement prelevee soutiree importe "
+    "innkjop entnommen"
 )
 USE = (
     "consum conso$ consommation usage use$ used$ verbr verbruik verbrauch forbrug forbruk "
-    "forbrukning kulutus demand load$ zuzycie spotreb strom$ stroom elforbrug gc$"
+    "forbrukning kulutus demand load$ zuzycie spotreb strom$ stroom elforbrug gc$ consom kulut "
+    "brug$ verbrukt gebruik usado utiliz strøm strom"
 )
 HOMES = "home$ house$ household haushalt hogar casa$ koti$ main$ principal grid$"
 COUNTER = (
     "register meterstand meterstanden stand$ standen$ zahlerstand zaehlerstand stander cumul "
     "kumul teller$ counter odczyt malerstand maalerstand reading1 reading2 lukema$ "
-    "mittarilukema lectura lettura leitura releve totalizer totaliser"
+    "mittarilukema lectura lettura leitura releve totalizer totaliser zaehler$ contador$ "
+    "meterreading cumulative running"
 )
 PEAK = "maximum maximal maxi$ minimum peakpower maxpower piekvermogen minimal maximeter"
 TARIFF = (
@@ -162,8 +167,8 @@ SOURCES = {"gas": GAS, "water": WATER, "heat": HEAT}
 @lru_cache(maxsize=4096)
 def split_words(text: str) -> tuple[str, ...]:
     """Words of a header in lower case, without accents; CamelCase is split."""
-    text = re.sub(r"(?i)kilo ?watt[- ]?(hours?|uur|stunden?)", "kwh", text)
-    text = re.sub(r"(?i)watt[- ]hours?", "wh", text)
+    text = re.sub(r"(?i)kilo ?watt[-_ ]?(hours?|uur|stunden?)", "kwh", text)
+    text = re.sub(r"(?i)watt[-_ ]?hours?", "wh", text)
     text = text.replace("ø", "o").replace("Ø", "O").replace("æ", "ae").replace("Æ", "AE")
     text = text.replace("ł", "l").replace("ß", "ss")
     text = re.sub(r"(?<![A-Za-z])([kM])W", r"\1w", text)
@@ -275,8 +280,6 @@ def _flow(text: str, unit: str | None, obis: re.Match[str] | None) -> str:
     """Direction or quantity; what is not the home's use is looked for first."""
     if find_source(text) or (unit is None and has_other_unit(text)):
         return "other"
-    if has_word(text, NET) and not has_word(text, "network netz"):
-        return "net"
     joined = " ".join(split_words(text))
     if re.search(r"\bto (the )?grid\b|\ba (?:-|minus)\b", joined):
         return "export"
@@ -285,6 +288,9 @@ def _flow(text: str, unit: str | None, obis: re.Match[str] | None) -> str:
     for flow, beginnings in (("export", EXPORT), ("battery", BATTERY), ("production", PRODUCTION)):
         if has_word(text, beginnings):
             return flow
+    # In Dutch, "het net" is the grid.
+    if has_word(text, NET) and not has_word(text, "het$ van$ uit$ aan$ naar$"):
+        return "net"
     if has_word(text, PEAK) or _is_extreme(split_words(text)):
         return "other"
     if (has_word(text, COST) and unit is None) or has_word(text, OTHER):
