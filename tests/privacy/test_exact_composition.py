@@ -110,6 +110,19 @@ def test_no_offset_of_a_run_loses_more_than_is_stated(name):
             check(mechanism, found, _moved(watts, seconds, offset), DELTAS[0])
 
 
+def test_a_run_of_many_stairs_is_bounded_at_every_division():
+    """Changes of many times the sensitivity have too many knots to search one by one."""
+    mechanism = Staircase(0.1, 3, on_grid=True)
+    mechanism.on_grid = False
+    change = Change("x", 40.0, 1.3, 1.0)
+    found = compose_change(mechanism, change, DELTAS[0])
+    gaps = [
+        check(mechanism, found, _moved(40.0, 1.3, offset), DELTAS[0])
+        for offset in np.linspace(0, 0.99, 25)
+    ]
+    assert min(gaps) < 0.02
+
+
 def _moved(watts, seconds, offset):
     """Largest change of each value in grid steps: rounding can move it to the next step."""
     edges = np.arange(math.ceil(offset + seconds) + 1)

@@ -190,7 +190,8 @@ def worst_steps(mechanism: Mechanism, change: Change) -> list[tuple[int, int]]:
     Returns
     -------
     list of (steps, times)
-        `times` values change by `steps` grid steps each.
+        `times` values change by `steps` grid steps each; the largest change is the first, and no
+        number of steps occurs twice.
 
     Notes
     -----
@@ -211,7 +212,10 @@ def worst_steps(mechanism: Mechanism, change: Change) -> list[tuple[int, int]]:
     later = change.touches - own
     if later:
         changes.append((mechanism.steps_of(change.register_w), later))
-    return [(steps, times) for steps, times in changes if times]
+    counts: dict[int, int] = {}
+    for steps, times in changes:
+        counts[steps] = counts.get(steps, 0) + times
+    return [(steps, times) for steps, times in counts.items() if times]
 
 
 def round_up(number: float) -> int:

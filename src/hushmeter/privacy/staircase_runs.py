@@ -59,9 +59,8 @@ def worst_curve(mechanism: Mechanism, change: Change) -> FloatArray:
     reach = -(-largest // mechanism.steps)
     if not change.constant:
         # The energy may be spread in any way: every value may change by the largest amount.
-        own = change.own_touches
-        later = [(step, times) for step, times in others[-1:] if change.touches > own]
-        return _compose(mechanism, [(largest, own), *later], reach).deltas()
+        every = [(largest, change.own_touches), *_later(mechanism, change)]
+        return _compose(mechanism, every, reach).deltas()
     if full > MOST_VALUES:
         # Two further full values contain every division; the loss grows by at most 2 %.
         return _compose(mechanism, [(largest, full + 2), *others], reach).deltas()
@@ -74,6 +73,12 @@ def worst_curve(mechanism: Mechanism, change: Change) -> FloatArray:
     return np.asarray(padded.max(axis=0))
 
 
+def _later(mechanism: Staircase, change: Change) -> Steps:
+    """Return the values after the run, which only the phase of a register moves."""
+    later = change.touches - change.own_touches
+    return [(mechanism.steps_of(change.register_w), later)] if later else []
+
+
 def _divisions(values: Steps) -> list[tuple[Steps, int]]:
     """Return the two ways in which the first and the last value of a run can share its energy.
 
@@ -81,9 +86,9 @@ def _divisions(values: Steps) -> list[tuple[Steps, int]]:
     the rest; or it touches n + 1 values, and they share the rest and one full value. Each way is
     given by the other values and the sum of the two.
     """
-    single = [step for step, times in values for _ in range(min(times, 2))]
+    in_order = [step for step, times in values for _ in range(min(times, 2))]
     ways = []
-    for pair in {(single[k], single[k + 1]) for k in range(len(single) - 1)}:
+    for pair in sorted(set(pairwise(in_order))):
         left = dict(values)
         for step in pair:
             left[step] -= 1
