@@ -226,7 +226,7 @@ def test_audit_finds_the_claim_standing_and_both_controls_broken():
     assert result["halved_scale_caught"]
     assert result["float_laplace_caught"]
     text = run("audit", "--mechanism", "staircase", "--samples", 100_000, "--seed", 1).stdout
-    assert "The claim stands." in text
+    assert "The claim was not refuted." in text
     assert text.count("broken, and caught") == 2
 
 
@@ -264,3 +264,14 @@ def test_a_release_is_paid_for_in_a_ledger(case, tmp_path, monkeypatch):
     seeded = release(case, "x.csv", *options, "--seed", 1, "--stream", "third", expect=2)
     assert "a simulation spends no budget" in seeded.stderr
     assert not (tmp_path / "x.csv").exists()
+
+
+def test_the_audit_of_a_file_prints_what_it_tried(case):
+    options = ["--home", case / "home.toml", "--appliance", "kettle", "--pairs", 3, "--seed", 1]
+    done = run("audit", "--file", case / "meter.csv", *options)
+    assert "Tried: 3 versions with one more run of the kettle (2100 W)." in done.stdout
+    assert "In all 3 pairs times, interval, gaps and notes were equal" in done.stdout
+    found = json.loads(run("audit", "--file", case / "meter.csv", *options, "--json").stdout)
+    assert found["passed"]
+    assert found["pairs"] == 3
+    assert "audit --file needs a home" in run("audit", "--file", "x.csv", expect=2).stderr

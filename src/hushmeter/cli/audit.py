@@ -1,73 +1,179 @@
-"""`hushmeter audit`: does the noise keep its promise?"""
+"""`hushmeter audit`: tests of the noise, and of the promise for a file of your own."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hushmeter.cli.options import DELTA, EPSILON, JSON, MECHANISM, check_seed
+from hushmeter.cli.options import (
+    APPLIANCE,
+    DELTA,
+    EPSILON,
+    EVERY,
+    HOME,
+    JSON,
+    MECHANISM,
+    SPAN,
+    check_seed,
+    parse_home,
+    takes_reader_options,
+)
 from hushmeter.cli.output import print_json, print_sentences, print_table, show_activity
+from hushmeter.errors import InputError
 
 if TYPE_CHECKING:
     from hushmeter.noise.audit import AuditResult, Finding
+    from hushmeter.read import ReadOptions
+    from hushmeter.releases.neighbours import FileAudit
 
 
+@takes_reader_options()
 def audit(
+    *,
+    file: Annotated[
+        Path | None,
+        typer.Option(help="Check the promise for this file of readings instead of the noise."),
+    ] = None,
+    home: Annotated[str | None, HOME] = None,
     epsilon: Annotated[str, EPSILON] = "1",
     mechanism: Annotated[str, MECHANISM] = "laplace",
+    appliance: Annotated[str | None, APPLIANCE] = None,
+    span: Annotated[str, SPAN] = "run",
+    every: Annotated[str | None, EVERY] = None,
     sensitivity: Annotated[str, typer.Option(help="The protected change in watts.")] = "10",
     delta: Annotated[float, DELTA] = 1e-6,
-    samples: Annotated[int, typer.Option(help="Releases of each of two inputs.")] = 8_000_000,
-    confidence: Annotated[float, typer.Option(help="Of each bound.")] = 0.999,
+    samples: Annotated[
+        int, typer.Option(help="Number of releases of each of two inputs.")
+    ] = 8_000_000,
+    confidence: Annotated[float, typer.Option(help="Confidence of each bound.")] = 0.999,
+    pairs: Annotated[
+        int, typer.Option(help="With --file: neighbouring files for each appliance.")
+    ] = 20,
     seed: Annotated[int | None, typer.Option(help="Repeat an audit exactly.")] = None,
     json: Annotated[bool, JSON] = False,
+    options: ReadOptions,
 ) -> None:
-    """Release two inputs many times and bound the real ε from below.
+    """Release two inputs many times and compute a lower bound of the real ε.
 
-    A bound above the claim refutes it. Two broken mechanisms, noise of half the width and
-    Laplace noise in floating point, must be caught, or the audit itself is worthless. Exit code 1
-    if the claim is refuted or a control slips through.
+    A bound above the claimed ε refutes the claim. Two broken mechanisms, noise of half the width
+    and Laplace noise in floating point, must be caught; otherwise the audit has no power. The exit
+    code is 1 if the claim is refuted or a broken mechanism is not caught.
 
-    Example: hushmeter audit --mechanism staircase -e 0.5
+    With --file and --home, it writes neighbouring versions of the file, with one more run (or
+    reading, or day) of an appliance, reads all of them and checks that times, interval, gaps and
+    notes are equal and that the readings differ by no more than a release would declare.
+
+    Example: hushmeter audit --file meter.csv --home home.toml --span run --every 30min
     """
+    check_seed(seed)
+    if file is not None:
+        if home is None:
+            raise InputError("audit --file needs a home: add --home, with a file or a ready one.")
+        _audit_file(file, home, appliance, span, every, pairs, seed, json, options)
+        return
+    _audit_noise(epsilon, mechanism, sensitivity, delta, samples, confidence, seed, json)
+
+
+def _audit_file(
+    file: Path,
+    home: str,
+    appliance: str | None,
+    span: str,
+    every: str | None,
+    pairs: int,
+    seed: int | None,
+    json: bool,
+    options: ReadOptions,
+) -> None:
+    """Check the promise for neighbouring versions of a file and print what was tried."""
+    from hushmeter.releases.neighbours import audit_file
+
+    with show_activity("comparing neighbouring files", quiet=json):
+        found = audit_file(
+            file,
+            parse_home(home),
+            span=span,
+            appliance=appliance,
+            every=every,
+            pairs=pairs,
+            options=options,
+            rng=seed,
+        )
+    if json:
+        print_json({**vars(found), "passed": found.passed})
+    else:
+        _report_file(file, found)
+    if not found.passed:
+        raise typer.Exit(1)
+
+
+def _report_file(file: Path, found: FileAudit) -> None:
+    """Print what was tried and every violation."""
+    print_sentences(
+        f"{file}: {found.format}; the unit is {found.unit}.",
+        *(f"Tried: {entry}." for entry in found.tried),
+        *found.problems[:10],
+    )
+    if found.passed:
+        print_sentences(
+            f"In all {found.pairs} pairs times, interval, gaps and notes were equal, and the "
+            f"readings differed by at most {found.largest_share:.0%} of the declared Δ1."
+        )
+    else:
+        print_sentences(f"The promise does not hold for this file: {len(found.problems)} findings.")
+
+
+def _audit_noise(
+    epsilon: str,
+    mechanism: str,
+    sensitivity: str,
+    delta: float,
+    samples: int,
+    confidence: float,
+    seed: int | None,
+    json: bool,
+) -> None:
+    """Audit a mechanism and print the bounds."""
     from hushmeter.checks import one_of
     from hushmeter.noise import Gaussian, Laplace, Mechanism, Staircase
     from hushmeter.noise.audit import audit as run_audit
     from hushmeter.noise.mechanism import MECHANISMS
 
     one_of("mechanism", mechanism, MECHANISMS)
-    check_seed(seed)
     if mechanism == "gaussian":
         noise: Mechanism = Gaussian(epsilon, delta, sensitivity)
     else:
-        law = Laplace if mechanism == "laplace" else Staircase
-        noise = law(epsilon, sensitivity)
+        kind = Laplace if mechanism == "laplace" else Staircase
+        noise = kind(epsilon, sensitivity)
     with show_activity(f"releasing two inputs {samples} times", quiet=json):
         result = run_audit(noise, samples, seed, confidence)
     if json:
         print_json(result.describe())
     else:
-        _report(result)
+        _report_noise(result)
     if not result.passed:
         raise typer.Exit(1)
 
 
-def _report(result: AuditResult) -> None:
+def _report_noise(result: AuditResult) -> None:
+    """Print the bounds of the mechanism and of both broken ones."""
     claim = f"ε = {result.epsilon:g}" + (f", δ = {result.delta:g}" if result.delta else "")
     print_table(
         f"Audit of {result.mechanism}, {claim}, at {result.confidence:.1%} confidence",
-        ("noise", "ε is at least", "because of the event", "verdict"),
+        ("noise", "ε is at least", "because of the event", "result"),
         [
             _row("as released", result.finding, result.epsilon, broken=False),
             _row("half the width", result.halved_scale, result.epsilon, broken=True),
             _row("floating point", result.float_laplace, result.epsilon, broken=True),
         ],
     )
-    print_sentences("The claim stands." if result.passed else "The audit failed.")
+    print_sentences("The claim was not refuted." if result.passed else "The audit failed.")
 
 
 def _row(name: str, finding: Finding, epsilon: float, *, broken: bool) -> tuple[str, ...]:
+    """One row of the table of bounds."""
     refuted = finding.epsilon_lower > epsilon
     words = {
         (False, False): "within the claim",

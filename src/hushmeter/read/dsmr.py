@@ -25,6 +25,8 @@ FORMAT = "DSMR P1 telegrams"
 STAMP = re.compile(r"^0-0:1\.0\.0\((\d{12})([WS])\)", re.MULTILINE)
 DRAWN = re.compile(r"^1-0:1\.7\.0\((\d+(?:\.\d+)?)\*kW\)", re.MULTILINE)
 RETURNED = re.compile(r"^1-0:2\.7\.0\((\d+(?:\.\d+)?)\*kW\)", re.MULTILINE)
+STEP_KW = 0.001
+"""Step of the power in a telegram, which has three decimals of a kilowatt."""
 MAX_TELEGRAM = 1 << 16
 
 
@@ -62,6 +64,7 @@ def read_dsmr(path: Path, options: ReadOptions) -> Series:
         FORMAT,
         "kW",
         1000.0,
+        step=options.step_size or STEP_KW,
         repeats="last",
         found=found,
         clock_changes="local times with their season (W, S)",

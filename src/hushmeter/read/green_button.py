@@ -295,6 +295,8 @@ def _series(
         interval_s=length,
         chosen_s=options.interval_s,
         stamp=options.stamp or "start",
+        # Values are whole numbers of the unit that the reading type declares.
+        step=options.step_size or 1.0,
         repeats="last",
         notes=notes,
     )

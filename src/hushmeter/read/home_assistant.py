@@ -230,6 +230,7 @@ def _energy_series(
         *unit_factor(options.unit or "kWh"),
         tuple(devices),
         power,
+        step=options.step_size,
         repeats="last",
         found=int(there.size),
         notes=notes,
