@@ -37,10 +37,12 @@ def wait_for(page, held):
 
 
 def let_through(page, held, route):
-    """Let a held request reach the server, and wait until the page has handled the answer."""
+    """Let a held request reach the server, and wait until the page has handled the answer.
+
+    The page is busy from the request until it has handled the answer.
+    """
     with page.expect_response(f"**/api/{route}"):
         wait_for(page, held).continue_()
-    page.wait_for_timeout(100)
     page.unroute(f"**/api/{route}")
     wait_until_drawn(page)
 

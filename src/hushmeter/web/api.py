@@ -101,7 +101,10 @@ def describe_server(settings: Settings) -> schemas.About:
             schemas.AttackerAbout(
                 name=name,
                 label=ATTACKER_LABELS.get(name, name),
-                summary=f"Needs {attackers[name].needs}; assumes {attackers[name].assumes}.",
+                summary=(
+                    f"This attacker needs {attackers[name].needs}. "
+                    f"It assumes: {attackers[name].assumes}."
+                ),
                 default=name == DEFAULT,
             )
             for name in live_attackers()

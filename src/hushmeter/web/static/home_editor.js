@@ -15,9 +15,8 @@ export class HomeEditor {
   #drawn = [];
   #own = null;
 
-  constructor(store, { problem }) {
-    this.store = store;
-    this.problem = problem;
+  constructor(store, { busy, problem }) {
+    Object.assign(this, { store, busy, problem });
     find("home-form").addEventListener("submit", (event) => event.preventDefault());
     find("home-form").addEventListener("input", () => this.#edit());
     find("home-edit").addEventListener("click", () => this.#toggle());
@@ -165,10 +164,13 @@ export class HomeEditor {
   }
 
   async #report(task) {
+    this.busy(true);
     try {
       await task();
     } catch (error) {
       this.problem(error.message);
+    } finally {
+      this.busy(false);
     }
   }
 }

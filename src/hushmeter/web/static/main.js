@@ -37,7 +37,7 @@ class Page {
       },
     });
     this.controls = new NoiseControls(store, about, { problem });
-    this.editor = new HomeEditor(store, { problem });
+    this.editor = new HomeEditor(store, { busy, problem });
     this.window = new TraceWindow(store, about.limits.view_readings, () => this.views.ask());
     this.advisor = new Advisor(store, { apply: (option) => this.#apply(option), busy, problem });
     this.download = new Download(store, { controls: this.controls, busy, problem });
