@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from hushmeter import Appliance, Home, Laplace, Trace, score, synth
-from hushmeter.attack.contract import check_attacker
 from hushmeter.attack.factorial_hmm import FactorialHmm, fit_chain
 from hushmeter.errors import DataError, InputError, NotFittedError
 
@@ -15,10 +14,6 @@ from hushmeter.errors import DataError, InputError, NotFittedError
 def evening() -> tuple[Home, Trace, Trace]:
     home = synth.ready_home("evening")
     return home, synth.trace(home, 4000, 0.98, seed=1), synth.trace(home, 2000, 0.98, seed=2)
-
-
-def test_contract():
-    check_attacker(FactorialHmm)
 
 
 @pytest.mark.parametrize("chains", ["em", "counted"])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import joblib
 import numpy as np
@@ -77,7 +78,7 @@ def test_a_row_is_what_the_library_gives(path):
     noise = np.random.default_rng(np.random.SeedSequence((3, 0, 0, 0, 0)))
     released = mechanism.release(case.test.readings, rng=noise)
     attacker = hm.attackers["hierarchical"](case.home, solver="exact", direction="signed")
-    states = attacker.predict(released, initial_state=case.test.truth()[0])
+    states = attacker.predict(released)
     assert row.alpha == hm.score(states, case.test).alpha
 
 
@@ -224,7 +225,7 @@ def test_the_papers_attackers_know_the_noise_too(name):
     )
     noisy = test.replace_readings(mechanism.release(test.readings, rng=noise))
     attacker = hm.attackers[name](home, mechanism=mechanism)
-    states = attacker.predict(noisy, initial_state=test.truth()[0], rng=rounding)
+    states = attacker.predict(noisy, rng=rounding)
     assert knows == hm.score(states, test).alpha
     assert knows != ignorant
 
@@ -314,3 +315,67 @@ def test_utility_is_measured_hour_by_hour():
     assert measure_utility(short, short).hourly_error_w == 0.0
     with pytest.raises(ValueError, match="same interval"):
         measure_utility(true, short)
+
+
+def test_attackers_know_the_first_state_only_if_the_study_says_so(tmp_path):
+    home = hm.synth.ready_home("evening")
+    train, test = split_trace(hm.synth.trace(home, 1200, 0.99, seed=2), 0.5)
+    cases, contenders = (Case("home", home, train, test),), (Contender("hold", "hold"),)
+    for knows in (False, True):
+        study = Study("x", cases, contenders, epsilons=(1.0,), seeds=1, knows_first_state=knows)
+        row = sweep(study).iloc[0]
+        first = test.truth()[0] if knows else None
+        states = hm.attackers["hold"](home).predict(test, initial_state=first)
+        assert row.alpha == hm.score(states, test).alpha
+    assert test.truth()[0].any()
+    (tmp_path / "study.toml").write_text(STUDY_OF_ONE.format(line=""))
+    assert read_study(tmp_path / "study.toml").knows_first_state is False
+
+
+OWN = """
+import numpy as np
+import hushmeter as hm
+
+
+class AllOn(hm.Attacker):
+    name = "all-on"
+    needs = "nothing"
+    assumes = "everything is always on"
+
+    def _predict(self, seen):
+        return np.ones((len(seen), len(self.home)), bool)
+"""
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_study_names_an_attacker_of_a_module_beside_it(tmp_path, monkeypatch, jobs):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    module = f"own_attackers_{jobs}"
+    (tmp_path / f"{module}.py").write_text(OWN)
+    text = STUDY_OF_ONE.format(line="").replace("fhmm", f"{module}:AllOn")
+    path = tmp_path / "study.toml"
+    path.write_text("epsilon = 1\nseeds = 1\n" + text)
+    assert read_study(path).contenders[0].label == f"{module}:AllOn"
+    assert module not in sys.modules, "reading a study imports nothing"
+    row = run_study(path, tmp_path / "out", jobs=jobs, resume=False).iloc[0]
+    assert row.alpha == pytest.approx(1 - row.alpha_floor)
+
+
+def test_a_registered_attacker_is_known_to_the_workers():
+    class Registered(hm.attackers["all-off"]):
+        name = "registered-in-a-test"
+
+    hm.attackers.register(Registered)
+    home = hm.synth.ready_home("similar8")
+    train, test = split_trace(hm.synth.trace(home, 300, 0.98), 0.5)
+    contenders = (Contender("mine", "registered-in-a-test"), Contender("all-off", "all-off"))
+    cases = (Case("home", home, train, test),)
+    table = sweep(Study("own", cases, contenders, epsilons=(1.0,), seeds=1), jobs=2)
+    assert table.alpha.nunique() == 1
+
+
+def test_an_own_attacker_that_cannot_be_found_is_one_sentence(tmp_path):
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY_OF_ONE.format(line="").replace("fhmm", "nowhere:Nobody"))
+    with pytest.raises(hm.errors.InputError, match="there is no module named 'nowhere'"):
+        sweep(path)

@@ -258,8 +258,9 @@ def measure_with(
     """Return a function that measures the odds of an attacker on simulated releases.
 
     The odds are the balanced accuracy about one appliance. The attacker is trained on the true
-    readings of the same trace and knows the noise distribution. On longer intervals the true state
-    is the state of at least half of the interval.
+    readings of the same trace and knows the noise distribution, but not which appliances are on at
+    the first reading. On longer intervals the true state is the state of at least half of the
+    interval.
 
     Parameters
     ----------
@@ -293,7 +294,7 @@ def measure_with(
         coarse = known if unit.window == 1 else known.coarsen(unit.window * unit.interval_s)
         noisy = coarse.replace_readings(mechanism.release(coarse.readings, rng=seed))
         attacker = chosen(home).fit(coarse).knows(mechanism)
-        states = attacker.predict(noisy, initial_state=coarse.truth()[0], rng=seed)
+        states = attacker.predict(noisy, rng=seed)
         seen = score(states, coarse.truth(), names=home.names)[hide].balanced_accuracy
         return max(seen, 0.5)
 

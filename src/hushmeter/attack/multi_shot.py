@@ -173,6 +173,7 @@ def _follow(
         for i in range(powers.size):
             x = state[i]
             if missing > 0.0:
+                # Absolute jumps can flip any share of an appliance, signed ones only what is left.
                 room = 1.0 if not signed else (1.0 - x if rise else x)
                 share = min(missing / powers[i], room)
                 missing = missing - room * powers[i] if share == room else 0.0

@@ -370,6 +370,7 @@ def decode_pairs(
                 chance = weight[before.rows[a]] * before.values[a] * emitted.values[e]
                 if chance > best:
                     best, found[t] = chance, state
+        # Only the entries in use are reset: most super-states do not occur with a given reading.
         if last != NONE:
             for e in range(emitted.starts[last], emitted.starts[last + 1]):
                 weight[emitted.rows[e]] = 0.0

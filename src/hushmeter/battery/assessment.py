@@ -229,8 +229,8 @@ def attack_metered(
 ) -> Score:
     """Score an attacker on metered readings.
 
-    The attacker has learnt from the true load of the same house and knows the first state and the
-    noise distribution.
+    The attacker has learnt from the true load of the same house. It knows the noise distribution,
+    but not which appliances are on at the first reading.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ def attack_metered(
         The attacker's states compared with the true ones.
     """
     made = attackers[attacker](home).fit(load).knows(mechanism)
-    states = made.predict(metered, initial_state=load.truth()[0], rng=seed)
+    states = made.predict(metered, rng=seed)
     return score(states, load.truth(), names=home.names)
 
 

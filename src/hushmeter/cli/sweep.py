@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hushmeter.cli.options import JOBS, JSON
-from hushmeter.cli.output import cell_progress, print_files, print_json, print_table
+from hushmeter.cli.output import (
+    cell_progress,
+    print_files,
+    print_json,
+    print_sentences,
+    print_table,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,6 +86,9 @@ def _print(table: pd.DataFrame) -> None:
         floor = float(part["alpha_floor"].mean())
         title = f"{home}, {mechanism}: α/F1 against ε (everything off: α {floor:.3f})"
         print_table(title, ("attacker", *(f"{e:g}" for e in epsilons)), rows)
+    # A study in which the attackers do not know the first state has no floor that needs it.
+    if table["hold_floor"].notna().any():
+        print_sentences("The attackers know the true state at the first reading.")
 
 
 def _some(values: list[float], most: int) -> list[float]:

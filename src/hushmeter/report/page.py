@@ -167,6 +167,9 @@ def _manifest(sweep: SweepResult) -> list[Block]:
         f"The study “{told['study']}” has the seed {told['seed']}, "
         f"{_counted(told['seeds'], 'release')} of each kind, {', '.join(told['mechanisms'])} "
         f"noise, and {_counted(len(sweep.table), 'cell')} with scores.",
+        # Studies before this key existed gave the first state to all attackers.
+        f"The attackers {'knew' if told.get('knows_first_state', True) else 'did not know'} which "
+        "appliances were on at the first reading.",
         f"The versions were {versions}.",
         known,
     )

@@ -7,7 +7,9 @@ stopped can be continued.
 from __future__ import annotations
 
 import json
+import pickle
 import platform
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -135,6 +137,7 @@ def sweep(
     jobs: int = 1,
     done: dict[tuple[Any, ...], dict[str, Any]] | None = None,
     report: Callable[[dict[str, Any], int], None] | None = None,
+    folder: Path | None = None,
 ) -> pd.DataFrame:
     """Run a study and return one row for each home, attacker, mechanism, ε and seed.
 
@@ -152,6 +155,9 @@ def sweep(
         Rows of an earlier run by their key; these cells are not computed again.
     report : callable, optional
         Function that is called with every new row and the number of rows still to come.
+    folder : Path, optional
+        Folder in which the modules of own attackers are searched; by default that of the TOML, or
+        the current one.
 
     Returns
     -------
@@ -162,9 +168,12 @@ def sweep(
     import pandas as pd
 
     plan = study if isinstance(study, Study) else read_study(study)
+    if folder is None:
+        folder = Path.cwd() if isinstance(study, Study) else Path(study).resolve().parent
     rows = dict(done or {})
     cells = [cell for cell in _cells(plan) if cell.key(plan) not in rows]
-    trained = _train(plan, {(c.case, c.contender) for c in cells}, jobs)
+    classes = _resolve(plan, folder)
+    trained = _train(plan, classes, {(c.case, c.contender) for c in cells}, jobs, folder)
     # The workers do not need the training data, which are large.
     lean = replace(plan, cases=tuple(replace(case, train=case.test) for case in plan.cases))
     # Batches show progress with every joblib backend; not all return results one by one.
@@ -173,7 +182,7 @@ def sweep(
     for start in range(0, len(cells), size):
         with _quiet_workers():
             batch = joblib.Parallel(n_jobs=jobs)(
-                joblib.delayed(run_cell)(lean, cell, trained[cell.case, cell.contender])
+                joblib.delayed(_run_sent)(lean, cell, trained[cell.case, cell.contender])
                 for cell in cells[start : start + size]
             )
         for row in batch:
@@ -235,7 +244,7 @@ def run_study(
             if report is not None:
                 report(row, left)
 
-        table = sweep(study, jobs=jobs, done=done, report=keep)
+        table = sweep(study, jobs=jobs, done=done, report=keep, folder=path.resolve().parent)
     plain = table.astype(object).where(table.notna(), None)
     write_table(output / "results.parquet", {str(n): plain[n].tolist() for n in plain})
     return table
@@ -306,18 +315,68 @@ def _mechanism(study: Study, case: Case, cell: Cell) -> Mechanism:
     )
 
 
+def _resolve(study: Study, folder: Path) -> list[type[Attacker]]:
+    """The class of every attacker of the study; a module:Class is searched in the folder too."""
+    classes = [attackers.resolve(one.name, folder) for one in study.contenders]
+    for one, cls in zip(study.contenders, classes, strict=True):
+        if one.knows_noise and not cls.uses_noise:
+            raise InputError(
+                f"the attacker {one.name} cannot use the noise distribution: remove "
+                f"knows_noise = true from {one.label}."
+            )
+    return classes
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """A class or an attacker for a worker, and the folder of its module if it is the user's own.
+
+    A worker that was started for an earlier sweep does not know the folder. It therefore gets the
+    folder first, and unpickles the value only then.
+    """
+
+    value: Any
+    folder: str | None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.folder is None:
+            return _Sent, (self.value, None)
+        return _receive, (self.folder, pickle.dumps(self.value))
+
+
+def _receive(folder: str, pickled: bytes) -> _Sent:
+    """The inverse of `_Sent.__reduce__` for modules of the user."""
+    if folder not in sys.path:
+        sys.path.append(folder)
+    return _Sent(pickle.loads(pickled), folder)
+
+
 def _train(
-    study: Study, pairs: set[tuple[int, int]], jobs: int
-) -> dict[tuple[int, int], Attacker | str]:
+    study: Study,
+    classes: list[type[Attacker]],
+    pairs: set[tuple[int, int]],
+    jobs: int,
+    folder: Path,
+) -> dict[tuple[int, int], _Sent]:
     """Every attacker trained once for each case, on readings without noise."""
     import joblib
 
     order = sorted(pairs)
+    folders = [str(folder) if ":" in one.name else None for one in study.contenders]
     with _quiet_workers():
         fitted = joblib.Parallel(n_jobs=jobs)(
-            joblib.delayed(_fit)(study, case, contender) for case, contender in order
+            joblib.delayed(_fit)(study, case, one, _Sent(classes[one], folders[one]))
+            for case, one in order
         )
-    return dict(zip(order, fitted, strict=True))
+    return {
+        (case, one): _Sent(attacker, folders[one])
+        for (case, one), attacker in zip(order, fitted, strict=True)
+    }
+
+
+def _run_sent(study: Study, cell: Cell, attacker: _Sent) -> dict[str, Any]:
+    """`run_cell` in a worker."""
+    return run_cell(study, cell, attacker.value)
 
 
 @contextmanager
@@ -328,11 +387,11 @@ def _quiet_workers() -> Iterator[None]:
         yield
 
 
-def _fit(study: Study, case: int, contender: int) -> Attacker | str:
+def _fit(study: Study, case: int, contender: int, cls: _Sent) -> Attacker | str:
     """A trained attacker, or the message of its failed training."""
     chosen, one = study.cases[case], study.contenders[contender]
     try:
-        attacker = attackers[one.name](chosen.home, **one.parameters)
+        attacker: Attacker = cls.value(chosen.home, **one.parameters)
         return attacker.fit(chosen.train)
     except Exception as error:  # Every cell of this attacker reports the message.
         return f"{type(error).__name__} while training {one.label}: {error}"

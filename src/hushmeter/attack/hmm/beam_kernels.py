@@ -92,6 +92,8 @@ class Found(NamedTuple):
 def slot_of(keys: IntArray, code: int) -> int:
     """Position of a code, or where to insert it, in a hash table of 2^k entries."""
     mask = keys.size - 1
+    # Multiplicative hashing with 2^63 divided by the golden ratio: codes that differ in few bits
+    # get distant positions. The lowest bits of the product are the least mixed and are dropped.
     at = ((code * 5700357409661599241) >> 20) & mask
     while keys[at] != EMPTY and keys[at] != code:
         at = (at + 1) & mask
@@ -125,6 +127,7 @@ def density(tables: Densities, away: float, variance: float) -> float:
 @numba.njit(cache=True, nogil=True)
 def nth_largest(scores: FloatArray, n: int) -> float:
     """The n-th largest score by quickselect; numba takes seconds to compile np.partition."""
+    # The copy is rearranged in place; the scores keep their order.
     values = scores.copy()
     low, high, place = 0, values.size - 1, n - 1
     while low < high:
@@ -275,6 +278,8 @@ def expand(
     count, bar = 0, pair_bar(weights)
     for i in range(codes.size):
         stay = weights[i] * stay_chance(loads, codes[i])
+        # `stay` has the factor A_kk of every load. A change k → l replaces one factor by A_kl; the
+        # prior of `count_transitions` keeps A_kk positive.
         count = offer(codes[i], stay, i, best, table, found, count)
         for m in range(loads.sizes.size):
             k = (codes[i] >> loads.shifts[m]) & loads.masks[m]
@@ -320,6 +325,7 @@ def walk(
     for t in range(readings.size):
         if starts[t]:
             law = loads.first if is_first and t == 0 else loads.initial
+            # Runs are independent: the path into a new run comes from the best end of the last.
             last = int(weights.argmax()) if weights.size else 0
             opened, chances = open_beam(loads, law, readings[t], width)
             count = opened.size
@@ -366,6 +372,7 @@ def gather(loads: Loads, code: int, pairs: bool, table: Table, values: FloatArra
                         both = there + ((goal - j) << loads.shifts[n])
                         second = loads.matrices[other + goal] / loads.matrices[other + j]
                         total += share * second * value_of(table, both, values)
+    # If the beam dropped all successors of a state, zero would make the normalisation fail.
     return max(stay_chance(loads, code) * total, 1e-300)
 
 

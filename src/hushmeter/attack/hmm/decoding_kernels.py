@@ -136,6 +136,7 @@ def sum_forward(
         for s in range(current.size):
             current[s] *= row[s]
             total += current[s]
+        # Normalised at every reading: products of many likelihoods would underflow.
         scale = 1.0 / total
         for s in range(current.size):
             current[s] *= scale
@@ -169,6 +170,7 @@ def sum_backward(
             total += joint[s]
         _marginalise(joint, sizes, 1.0 / total, chances[t])
         if starts[t]:
+            # Nothing after a start tells anything about the readings before it.
             for s in range(current.size):
                 current[s] = 1.0
             continue
@@ -354,6 +356,7 @@ def max_forward(
     keep = pointers.shape[0] == starts.size
     for t in range(starts.size):
         if starts[t]:
+            # Runs are independent: every state of a new run follows the best end of the last.
             last = current.argmax()
             for s in range(origin.size):
                 origin[s] = last

@@ -214,6 +214,7 @@ def _meet(
             missing = targets[t] - high.sums[row]
             while other >= 0 and low.sums[other] > missing:
                 other -= 1
+            # The nearest partner is the last sum that does not exceed what is missing, or the next.
             for partner in (other, other + 1):
                 if partner < 0 or partner >= low.sums.size:
                     continue

@@ -362,6 +362,7 @@ def _find_in_table(
         return whole, target - reach, 0
     forbidden = ~allowed
     best, best_mask, ties = np.iinfo(np.int64).max, 0, 0
+    # Sizes ascend: the first size with a subset within the tolerance is the smallest.
     for size in range(table.starts.size - 1):
         sums = table.sums[table.starts[size] : table.starts[size + 1]]
         masks = table.masks[table.starts[size] : table.starts[size + 1]]
@@ -443,6 +444,7 @@ def _find_in_halves(
     _keep_allowed(high, forbidden >> low_size, kept_high)
     _keep_allowed(low, forbidden & ((1 << low_size) - 1), kept_low)
     best, best_size, best_mask, ties = np.iinfo(np.int64).max, 0, 0, 0
+    # Sizes ascend: the first size with a subset within the tolerance is the smallest.
     for size in range(high_size + low_size + 1):
         for size_high in range(max(0, size - low_size), min(size, high_size) + 1):
             residual, mask, found = _search_pair(

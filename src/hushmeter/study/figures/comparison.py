@@ -134,6 +134,8 @@ def compare(
         epsilons=epsilons,
         seeds=setting.seeds,
         seed=setting.seed,
+        # Algorithm 1 of the paper starts from the true state.
+        knows_first_state=True,
     )
     table = sweep(study, jobs=setting.jobs, report=setting.report).drop(columns="seconds")
     if "error" not in table:

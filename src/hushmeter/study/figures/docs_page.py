@@ -46,7 +46,9 @@ $ python -m hushmeter.study.figures.docs_page stand-ins real docs
 DATA is a folder with the data sets in folders named redd, ukdale, rae, refit, tracebase and homes.
 A data set that is not there is replaced by its stand-in, and the caption says so. A second run with
 the same seed writes exactly the same data files, with any number of workers. ε is the ε of one
-reading; as in the paper, it protects fluctuations of half the tolerance, not switches.
+reading; as in the paper, it protects fluctuations of half the tolerance, not switches. Also as in
+the paper, the attackers know the true state at the first reading, and the seven attackers of Fig. 6
+do not know the noise.
 """
 
 
