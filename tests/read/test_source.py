@@ -120,3 +120,13 @@ def test_a_tar_is_told_also_inside_gzip(samples, save):
     for data in (tar(samples.plain_csv()), samples.zipped(tar(samples.plain_csv()))):
         with pytest.raises(DataError, match="is a tar archive: unpack it"):
             read_meter(save(data))
+
+
+def test_standard_input(samples, monkeypatch):
+    import io
+    from types import SimpleNamespace
+
+    from hushmeter.read import read_meter
+
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(samples.plain_csv())))
+    assert len(read_meter("-")) == 40

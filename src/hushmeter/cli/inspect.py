@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 @takes_reader_options()
 def inspect(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Any file of readings, or a data set's folder.")
+        Path,
+        typer.Argument(metavar="FILE", help="Any file of readings, a data set's folder, or -."),
     ],
     options: ReadOptions,
     output: Annotated[Path | None, FIGURE] = None,

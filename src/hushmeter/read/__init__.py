@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def read_meter(path: str | Path, **options: Any) -> Trace:
     Parameters
     ----------
     path : str or Path
-        The file.
+        The file; "-" reads standard input.
     **options
         Fields of `ReadOptions`: facts that the file does not contain, such as ``unit="kWh"`` or
         ``tz="Europe/Dublin"``.
@@ -55,6 +56,8 @@ def read_meter(path: str | Path, **options: Any) -> Trace:
 def read_recording(path: str | Path, options: ReadOptions | None = None) -> Recording:
     """Read meter readings with the public facts about them: format, gaps, notes, metering."""
     source = Path(path)
+    if str(source) == "-":
+        return read_bytes(sys.stdin.buffer.read(), "standard input", options)
     if not source.is_file():
         raise DataError(f"{source} is not a file.")
     return _read_file(source, options or ReadOptions(), homes=False)

@@ -33,6 +33,7 @@ from hushmeter.read.columns import (
 from hushmeter.read.layouts import Layout, find_layout
 from hushmeter.read.options import DECIMALS, ReadOptions, unit_factor
 from hushmeter.read.recording import Series
+from hushmeter.read.regular import FEW_REPEATS
 from hushmeter.read.source import read_head, read_parquet
 from hushmeter.read.text_table import RawTable, load_text, unique_names
 from hushmeter.read.times import (
@@ -313,7 +314,7 @@ def _read(
     zone = options.tz or (plan.time.zone if not clock.aware else None)
     stamp = _stamp(clock, parts, options, layout, notes)
     pieces = [_piece(part, clock, zone, values, plan, path) for part in parts]
-    times, taken, durations, words_ = _combined(pieces, notes)
+    times, taken, durations, sentence = _combined(pieces, notes, path)
     factor, energy = unit_factor(unit)
     series = Series(
         times,
@@ -329,7 +330,7 @@ def _read(
         stamp=stamp,
         counter=plan.counter and energy,
         step=options.step_size or (layout.step if layout is not None else None),
-        clock_changes=words_ + clock.remark,
+        clock_changes=sentence + clock.remark,
         notes=notes,
     )
     if plan.circuits:
@@ -694,7 +695,7 @@ def _piece(
 
 
 def _combined(
-    pieces: Sequence[_Piece], notes: list[str]
+    pieces: Sequence[_Piece], notes: list[str], path: Path
 ) -> tuple[IntArray, FloatArray, FloatArray | None, str]:
     """The sum of several tariffs at every time; one piece stays as it is."""
     first = pieces[0]
@@ -707,6 +708,12 @@ def _combined(
         # Of repeated rows of one tariff the last one counts.
         times, last = np.unique(piece.times[::-1], return_index=True)
         index = piece.times.size - 1 - last
+        if piece.times.size - times.size > FEW_REPEATS * times.size:
+            when = iso(np.datetime64(int(times[0]), "ns"))
+            raise DataError(
+                f"{path} has several rows of one register for one time, near {when}: a column of "
+                "times may be missing."
+            )
         if times.size < piece.times.size:
             notes.append("Rows that repeat a time within one tariff: the last one was kept.")
         place = np.searchsorted(every, times)

@@ -204,6 +204,7 @@ def table_of_rows(
             blocks[-1].append(row)
         else:
             left += 1
+    _refuse_split_numbers(written[frame.first :], len(frame.names), path)
     notes = (f"{left} rows without a time (footers or totals) were left out.",) if left else ()
     tables = [
         RawTable(
@@ -459,6 +460,17 @@ def _is_reading(row: Sequence[str], frame: Frame, path: Path) -> bool:
             f"{len(frame.names)}, {' '.join(row)[:60]!r}: the header or the delimiter is damaged."
         )
     return True
+
+
+def _refuse_split_numbers(rows: Sequence[Sequence[str]], width: int, path: Path) -> None:
+    """Refuse rows that are a cell too long and end in two whole numbers: 0,25 was split."""
+    long = [row for row in rows if len(row) > width > 1]
+    split = sum(row[width - 1].isdigit() and row[width - 2].isdigit() for row in long)
+    if split > 0.5 * sum(_filled(row) for row in rows):
+        raise DataError(
+            f"{path} has rows of {len(long[0])} cells under a header of {width}: numbers with "
+            "decimal commas may be split; put them in quotes, or use another delimiter."
+        )
 
 
 def _has_times(row: Sequence[str], frame: Frame) -> bool:

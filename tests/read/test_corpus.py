@@ -1,0 +1,53 @@
+"""Real meter files with their truth, where the folder is at hand: never wrong."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.read.test_mutations import CORPUS
+
+from hushmeter.errors import HushmeterError
+from hushmeter.read import ReadOptions, read_recording
+
+TRUTH = CORPUS / "truth.json"
+ENTRIES = json.loads(TRUTH.read_text(encoding="utf-8")) if TRUTH.is_file() else []
+pytestmark = pytest.mark.skipif(not ENTRIES, reason=f"no real meter files at {CORPUS}")
+
+
+def read(entry, flags):
+    """The trace, or None where the file is refused."""
+    pairs = zip(flags[::2], flags[1::2], strict=True)
+    options = {flag[2:].replace("-", "_"): value for flag, value in pairs}
+    try:
+        return read_recording(CORPUS / entry["file"], ReadOptions(**options)).trace
+    except HushmeterError:
+        return None
+
+
+def is_right(trace, entry):
+    """Interval, number of readings and energy agree with one accepted truth."""
+    accepted = [*([entry] if entry["energy_kwh"] is not None else []), *entry.get("also_right", [])]
+    for truth in accepted:
+        slack = max(entry["tolerance_kwh"] or 0.002, 0.005 * abs(truth["energy_kwh"]))
+        if (
+            abs(trace.interval_s - truth["interval_s"]) <= 0.01 * truth["interval_s"]
+            and abs(len(trace) - truth["readings"]) <= max(1, 0.01 * truth["readings"])
+            and abs(trace.energy_kwh - truth["energy_kwh"]) <= slack
+        ):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=[entry["file"] for entry in ENTRIES])
+def test_no_file_is_wrong(entry):
+    for flags in (entry["flags"], [], *entry.get("traps", [])):
+        trace = read(entry, flags)
+        assert trace is None or is_right(trace, entry), (entry["what"], flags)
+
+
+def test_most_files_are_read():
+    wanted = [entry for entry in ENTRIES if entry["expected"] != "refuse"]
+    right = [entry for entry in wanted if (trace := read(entry, entry["flags"])) is not None
+             and is_right(trace, entry)]  # fmt: skip
+    assert len(right) >= 33, sorted({e["file"] for e in wanted} - {e["file"] for e in right})
