@@ -50,12 +50,12 @@ def _next(file: Path, options: ReadOptions, sub_metered: bool) -> str:
     """What to do with the file, told what this command was told."""
     from shlex import quote
 
-    from hushmeter.cli.learn import TOLD
+    from hushmeter.cli.learn import LEARN_OPTIONS
 
     command = f"hushmeter advise --home evening --hide kettle --trace {quote(str(file))}"
     if sub_metered:
         command = f"hushmeter learn {quote(str(file))} -o home.toml"
-    for name in TOLD if sub_metered else READER_OPTIONS:
+    for name in LEARN_OPTIONS if sub_metered else READER_OPTIONS:
         value = getattr(options, name)
         if value is not None:
             command += f" --{name.replace('_', '-')} {quote(str(value))}"

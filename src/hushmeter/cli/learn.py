@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from hushmeter.trace import Trace
 
 
-TOLD = ("time_column", "unit", "tz", "building")
-"""What a data set may leave open."""
+LEARN_OPTIONS = ("time_column", "unit", "tz", "building")
+"""Options of the reader that a data set may need."""
 
 
-@takes_reader_options(*TOLD)
+@takes_reader_options(*LEARN_OPTIONS)
 def learn(
     *,
     dataset: Annotated[

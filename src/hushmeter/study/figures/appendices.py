@@ -67,14 +67,14 @@ def interchanges_figure(setting: Setting) -> ReproducedItem:
     words, result = _measure(setting.data, setting.seed, setting.seeds)
     columns = stability_columns(result)
     stay, stable = np.asarray(columns["stay"]), columns["stable_clusters"]
-    told = ", ".join(f"{s:.1%} at λ = {x:g}" for x, s in zip(SCALES_KWH, stay, strict=True))
+    listed = ", ".join(f"{s:.1%} at λ = {x:g}" for x, s in zip(SCALES_KWH, stay, strict=True))
     falling = bool((np.diff(stay) < 0).all())
     caption = Caption(
         "fig8",
         words + _note(setting, words),
         "higher λ leads to a higher probability that users leave their cluster.",
-        f"share of the days that stay in their cluster: {told} kWh; number of clusters of which at "
-        f"least 90 % of the days stay: {', '.join(map(str, stable))} of {result.counts.size}.",
+        f"share of the days that stay in their cluster: {listed} kWh; number of clusters of which "
+        f"at least 90 % of the days stay: {', '.join(map(str, stable))} of {result.counts.size}.",
         "agrees" if falling else "differs",
         "the share that stays falls at every step; the paper prints no numbers to compare with."
         if falling
@@ -240,8 +240,8 @@ def _judge_rules(apart: list[float]) -> tuple[str, str]:
         )
     close = sum(gap < TABLE_GAP for gap in apart)
     verdict = "agrees" if close == len(apart) else "in part" if close else "differs"
-    told = (
+    listed = (
         f"{close} of {len(apart)} sets are within {100 * TABLE_GAP:g} percentage points under at "
         "least one rule"
     )
-    return verdict, f"{told}; {rule}"
+    return verdict, f"{listed}; {rule}"

@@ -101,12 +101,12 @@ def check_statements(found: Comparison) -> list[Statement]:
     fragile = [name for name in ("Sparse-HMM", "multi-shot") if name in slope]
     for pair in (("ALIP", "IP"), ("CO", "FHMM")):
         flat = min(slope[name] for name in pair) > max(slope[name] for name in fragile)
-        told = ", ".join(f"{name} {slope[name]:+.3f}" for name in (*pair, *fragile))
+        listed = ", ".join(f"{name} {slope[name]:+.3f}" for name in (*pair, *fragile))
         words = f"{pair[0]} and {pair[1]} are more robust than Sparse-HMM and multi-shot"
-        statements.append(Statement(words, flat, f"slopes {told}"))
+        statements.append(Statement(words, flat, f"slopes {listed}"))
     weak = max(found.mean(n) for n in ("CO", "FHMM")) < found.mean("Sparse-HMM")
-    told = ", ".join(f"{n} {found.mean(n):.3f}" for n in ("CO", "FHMM", "Sparse-HMM"))
-    statements.append(Statement("CO and FHMM are weaker than Sparse-HMM", weak, f"α {told}"))
+    listed = ", ".join(f"{n} {found.mean(n):.3f}" for n in ("CO", "FHMM", "Sparse-HMM"))
+    statements.append(Statement("CO and FHMM are weaker than Sparse-HMM", weak, f"α {listed}"))
     if "RNN" in seven:
         place = seven.index("RNN") + 1
         words = "RNN is ordinary"
@@ -148,11 +148,11 @@ def _ranking(found: Comparison) -> str:
 def _above_the_floor(found: Comparison) -> str:
     """A sentence about the smallest ε at which each attacker is better than “everything off”."""
     floor = float(found.table.alpha_floor.mean())
-    told = []
+    listed = []
     for name in found.names:
         above = [e for e in EPSILONS if found.mean(name, epsilon=e) > floor]
-        told.append(f"{name} {f'down to ε = {min(above):.2g}' if above else 'at no ε'}")
-    return f"These attackers are better than “everything off”: {', '.join(told)}."
+        listed.append(f"{name} {f'down to ε = {min(above):.2g}' if above else 'at no ε'}")
+    return f"These attackers are better than “everything off”: {', '.join(listed)}."
 
 
 def _bayes(found: Comparison) -> str:

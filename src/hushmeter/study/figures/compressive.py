@@ -100,13 +100,13 @@ def simulate_one_shot(case: Case, epsilons: FloatArray, setting: Setting) -> Flo
 def _judge_bounds(curves: BoundCurves) -> tuple[str, str]:
     """The verdict on Fig. 2: the bounds and a guess, compared with the exact curve."""
     outside = {form: _outside(getattr(curves, form), curves.exact) for form in BOUND_FORMS}
-    told = 1 - float(np.mean(curves.printed.lower.vacuous))
+    useful = 1 - float(np.mean(curves.printed.lower.vacuous))
     beats = float((curves.exact > curves.floor).mean())
     gap = float((np.asarray(curves.printed.upper) - curves.exact).min())
     reason = (
         f"the exact curve lies outside the corrected bounds in {outside['corrected']:.0%} of the "
         f"range and outside the printed ones in {outside['printed']:.0%}; the printed lower bound "
-        f"is not vacuous in {told:.0%} of it, the printed upper bound is everywhere at least "
+        f"is not vacuous in {useful:.0%} of it, the printed upper bound is everywhere at least "
         f"{gap:.2f} above the curve, and the attacker is better than “nothing switched” in "
         f"{beats:.0%}: (P3) always selects the largest appliances, even if others switched."
     )
@@ -156,16 +156,16 @@ def multi_shot_figure(setting: Setting) -> ReproducedItem:
 def _tell_bounds(series: dict[str, Bounds], found: Comparison) -> str:
     """A sentence about the width of the bounds and how often they are violated."""
     measured = np.array([found.mean("Algorithm 1 as printed", epsilon=e) for e in EPSILONS])
-    told = []
+    listed = []
     for name, one in series.items():
         gap = float((np.asarray(one.upper) - np.asarray(one.lower)).max())
         wrong = round(_outside(one, measured) * len(EPSILONS))
-        told.append(
+        listed.append(
             f"{name}: up to {max(gap, 0.0):.3f} apart, violated at {wrong} of {len(EPSILONS)} ε"
         )
     return (
         " The bounds over this number of readings, and how often Algorithm 1 as printed violates "
-        f"them, are: {'; '.join(told)}."
+        f"them, are: {'; '.join(listed)}."
     )
 
 

@@ -85,8 +85,8 @@ def render(figures: Path) -> str:
         for item in ITEMS
     }
     parts = [OPENING, _overview(captions)]
-    for item, told in captions.items():
-        parts.append("\n".join(_section(item, told, figures)))
+    for item, found in captions.items():
+        parts.append("\n".join(_section(item, found, figures)))
     return "\n".join(parts)
 
 
@@ -97,9 +97,9 @@ def title(item: str) -> str:
 
 def _overview(captions: dict[str, dict[str, Caption]]) -> str:
     rows = []
-    for item, told in captions.items():
-        verdicts = [told[kind].verdict if kind in told else "" for kind in KINDS]
-        claim = next(iter(told.values())).claim
+    for item, found in captions.items():
+        verdicts = [found[kind].verdict if kind in found else "" for kind in KINDS]
+        claim = next(iter(found.values())).claim
         rows.append((f"[{title(item)}](#{_anchor(item)})", claim, *verdicts))
     return _table(("item", "the paper’s claim", "stand-in", "real data"), rows)
 
@@ -108,17 +108,17 @@ def _anchor(item: str) -> str:
     return title(item).lower().replace(". ", "-").replace(" ", "-")
 
 
-def _section(item: str, told: dict[str, Caption], figures: Path) -> Iterator[str]:
+def _section(item: str, found: dict[str, Caption], figures: Path) -> Iterator[str]:
     yield f"## {title(item)}\n"
-    yield f"The paper: {next(iter(told.values())).claim}\n"
-    for kind, caption in told.items():
+    yield f"The paper: {next(iter(found.values())).claim}\n"
+    for kind, caption in found.items():
         yield f"**{KINDS[kind]}** ({caption.source}): {caption.finding}\n"
         yield f"*Verdict: {caption.verdict}.* {_sentence(caption.reason)}\n"
         data = figures / f"{kind}-{item}.csv"
         if data.is_file():
             yield from _data(item, data)
     if (figures / f"{item}.png").is_file():
-        alt = f"{title(item)} on {list(told.values())[-1].source}."
+        alt = f"{title(item)} on {list(found.values())[-1].source}."
         yield f"```{{image}} figures/{item}.png\n:alt: {alt}\n```\n"
 
 

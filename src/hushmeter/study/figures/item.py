@@ -173,7 +173,7 @@ def read_caption(path: Path) -> Caption:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         text = ""
-    told = CAPTION.fullmatch(text)
-    if told is None:
+    match = CAPTION.fullmatch(text)
+    if match is None:
         raise DataError(f"{path} is not a caption of `hushmeter reproduce`; run the command again.")
-    return Caption(**told.groupdict())
+    return Caption(**match.groupdict())
