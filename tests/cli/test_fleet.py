@@ -249,3 +249,21 @@ def test_ctrl_c_prints_what_is_safe_and_how_to_continue(tmp_path):
     assert not (tmp_path / "out/manifest.json").exists()
     again = run(*command(tmp_path / "in", tmp_path / "out", ledger, "--resume"))
     assert "1152000 of 1152000 readings" in again.stdout
+
+
+def test_fleet_sums(fleet, tmp_path):
+    ledger = new_ledger(tmp_path)
+    asked = ("fleet-sums", fleet, "-e", 1, "--clamp", "0,15000", "--ledger", ledger)
+    done = run(*asked, "-o", tmp_path / "sums", "--every", "day")
+    assert "everything that one household does in one civil day" in done.stdout
+    assert "charged for each of 180 meter-days: ε = 1\n" in done.stdout
+    assert "feeder-00001" in done.stdout
+    assert sorted(p.name for p in (tmp_path / "sums").iterdir()) == [
+        "manifest.json",
+        "sums.parquet",
+    ]
+    assert len(pq.read_table(tmp_path / "sums/sums.parquet")) == 6
+    again = run(*asked, "-o", tmp_path / "two", "--json", expect=1)
+    assert json.loads(again.stdout)["quarantine"]["blocks"] == 180
+    assert "180 meter-days and 2 whole files left out at no cost" in again.stderr
+    assert not (tmp_path / "two").exists()

@@ -23,6 +23,7 @@ from hushmeter.cli import (
     demo,
     fleet,
     fleet_stats,
+    fleet_sums,
     inspect,
     learn,
     ledger,
@@ -94,6 +95,7 @@ COMMANDS: dict[str, dict[str, Callable[..., Any]]] = {
     },
     "Many homes": {
         "fleet": fleet.fleet,
+        "fleet-sums": fleet_sums.fleet_sums,
         "fleet-stats": fleet_stats.fleet_stats,
         "synth-fleet": synth_fleet.synth_fleet,
         "cluster": cluster.cluster,

@@ -10,6 +10,7 @@ Modules: `job` states what is asked for; `input_files` lists, checks and reads t
 and `kernels` check every row; `task` protects one file; `output_folder` has the private folder
 and the files being written; `workers` and `preload` run tasks in processes, `spark` on a cluster;
 `release` runs a whole release; `manifest` describes it; `statistics` adds up a released folder;
+`extracts` converts files of other shapes; `sums` releases sums with one noise for each number;
 `ledger` is the privacy ledger.
 """
 

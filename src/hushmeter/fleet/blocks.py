@@ -197,9 +197,9 @@ class Blocks:
         import pyarrow as pa
 
         names = self.columns
-        codes, meters = _codes(record.column(names.meter))
+        codes, meters = dictionary_codes(record.column(names.meter))
         self._whole_numbers = pa.types.is_integer(meters.type)
-        unit_codes, units = _codes(record.column(names.unit))
+        unit_codes, units = dictionary_codes(record.column(names.unit))
         known = {unit: number for number, unit in enumerate(UNITS)}
         return RowArrays(
             codes=codes,
@@ -336,7 +336,7 @@ class Blocks:
 
     def readings(self, record: pa.RecordBatch) -> Readings:
         """Return the values of a record batch with the factors that convert them to watts."""
-        codes, units = _codes(record.column(self.columns.unit))
+        codes, units = dictionary_codes(record.column(self.columns.unit))
         factors = [
             watts_per(unit, self.interval_s) if unit in UNITS else 1.0 for unit in units.to_pylist()
         ]
@@ -377,7 +377,7 @@ _SENTENCES = {
 }
 
 
-def _codes(column: pa.Array) -> tuple[NDArray[np.int32], pa.Array]:
+def dictionary_codes(column: pa.Array) -> tuple[NDArray[np.int32], pa.Array]:
     """Return the codes of a column, −1 where it is null, and the value of every code."""
     import pyarrow as pa
 

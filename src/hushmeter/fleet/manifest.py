@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 from hushmeter.errors import DataError
 from hushmeter.fleet.input_files import output_name
 from hushmeter.fleet.job import Columns, FleetJob, FleetTerms
-from hushmeter.fleet.output_folder import PRIVATE, write_durably
+from hushmeter.fleet.output_folder import PRIVATE, rename_durably, write_durably
 from hushmeter.fleet.task import FileReport
 
 SCHEMA = "hushmeter-fleet-1"
@@ -96,9 +96,12 @@ def write_manifest(
     facts = describe_release(job, reports, ledger_head)
     if not any(report.state == "released" for report in reports):
         return facts
-    path = folder / MANIFEST
-    write_durably(path, [json.dumps(facts, indent=2, ensure_ascii=False).encode(), b"\n"])
-    path.chmod(0o644)
+    content = json.dumps(facts, indent=2, ensure_ascii=False).encode()
+    # Written in the private folder first, so that a killed job leaves no part of it outside.
+    draft = folder / PRIVATE / MANIFEST
+    write_durably(draft, [content, b"\n"])
+    draft.chmod(0o644)
+    rename_durably(draft, folder / MANIFEST)
     return facts
 
 
@@ -122,13 +125,13 @@ def describe_release(
         "released_rows": sum(report.released_rows for report in reports),
         "released_blocks": sum(report.released_blocks for report in reports),
         "files": [_file_facts(report) for report in reports],
-        "quarantine": _count_problems(reports),
+        "quarantine": count_problems(reports),
         "ledger_head": ledger_head,
     }
 
 
-def _count_problems(reports: Sequence[FileReport]) -> dict[str, Any]:
-    """Count what was left out, by reason."""
+def count_problems(reports: Sequence[FileReport]) -> dict[str, Any]:
+    """Count the files and blocks that were left out, and the reasons."""
     reasons: Counter[str] = Counter()
     blocks = 0
     for report in reports:

@@ -411,6 +411,13 @@ def write_durably(path: Path, parts: Iterable[bytes]) -> None:
         sync_folder(path.parent)
 
 
+def rename_durably(path: Path, target: Path) -> None:
+    """Rename a file, also if the power is cut right after it."""
+    with _one_sentence(target):
+        path.replace(target)
+        sync_folder(target.parent)
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY)

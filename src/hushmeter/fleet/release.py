@@ -146,13 +146,13 @@ def release_fleet(
     footers = {name: read_footer(source / name, value) for name in files}
     seconds = interval_s if interval_s is not None else _begun_interval(folder, resume)
     if seconds is None:
-        seconds = _find_interval(source, files, columns or Columns())
+        seconds = find_interval(source, files, columns or Columns())
     job = FleetJob(
         replace(terms, interval_s=check_interval(seconds)),
         str(source),
         str(output),
         ledger,
-        release or _new_release(),
+        release or new_release(),
         stream,
         correct,
         columns or Columns(),
@@ -189,12 +189,12 @@ def _check_keep(keep: Sequence[str], columns: Columns) -> tuple[str, ...]:
     return tuple(sorted(set(keep)))
 
 
-def _new_release() -> str:
+def new_release() -> str:
     """Return a new identity: the time and eight random digits."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
 
 
-def _find_interval(source: Path, files: Sequence[str], columns: Columns) -> int:
+def find_interval(source: Path, files: Sequence[str], columns: Columns) -> int:
     """Return the interval of the first row that has one [s]; like the times it is public."""
     import pyarrow as pa
     from pyarrow import parquet
