@@ -143,3 +143,19 @@ def test_a_day_that_does_not_end_with_a_reading_is_rounded_up():
     # Rounding adds one step to each value, and float arithmetic the slack of 2^−14 steps.
     steps = math.floor(10 * 90_000 / 7 + 12_859 * 2**-14) + 12_859
     assert lamp.day.basic == pytest.approx(0.001 * steps / 11, rel=1e-9)
+
+
+def test_a_unit_that_does_not_count_the_meter_is_refused():
+    """Readings of a register need a unit that knows its step and the length of the period."""
+    metering = hm.Metering(register_step_w=1.0)
+    trace = hm.Trace(np.full(24, 100.0), 3600.0, metering=metering)
+    keywords = {"protect": "change", "interval_s": 3600.0, "watts": 2000.0}
+    ideal = hm.resolve_unit(**keywords)
+    short = hm.resolve_unit(**keywords, metering=metering, readings=23)
+    mechanism = hm.calibrate("laplace", 1, ideal)
+    for unit in (ideal, short):
+        with pytest.raises(InputError, match="resolve the unit with metering"):
+            hm.release(trace, mechanism, unit)
+        assert hm.release(trace, mechanism, unit, rng=0).receipt.kind == "simulation"
+    counted = hm.resolve_unit(**keywords, metering=metering, readings=24)
+    assert hm.release(trace, mechanism, counted).receipt.epsilon > 1

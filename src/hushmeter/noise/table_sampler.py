@@ -231,7 +231,7 @@ class TableSampler:
     def _from_residual(self, streams: Streams, draws: IntArray) -> IntArray:
         """Return outcomes of R for the given draws.
 
-        A random integer u of 64 bits stands for the interval [u, u + 1)/2^64. It lies within the
+        A random integer u of 64 bits represents the interval [u, u + 1)/2^64. It lies within the
         share of index k if ⌊2^64·P(R ≤ k − 1)⌋ < u < ⌊2^64·P(R ≤ k)⌋. If u *equals* a floor, a
         boundary lies inside the interval and more bits must decide.
         """

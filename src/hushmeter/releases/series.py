@@ -113,8 +113,9 @@ def release(
     Raises
     ------
     InputError
-        If an argument has the wrong type, the unit is for readings of another length, or a number
-        was learnt from the same readings without `accept_learnt`.
+        If an argument has the wrong type, the unit is for readings of another length or does not
+        count how the meter rounds, or a number was learnt from the same readings without
+        `accept_learnt`.
     DataError
         If a reading cannot be released, or no window is complete. Nothing is released then.
     """
@@ -124,6 +125,8 @@ def release(
             f"the unit is for readings of {unit.interval_s:g} s, but those of the trace are of "
             f"{trace.interval_s:g} s."
         )
+    if rng is None:
+        _check_metering(trace, unit)
     if rng is None and not accept_learnt:
         refuse_learnt_from_these(unit, home, trace)
     coarse = trace
@@ -140,6 +143,16 @@ def release(
         trace, released, mechanism, unit, home=home, simulation=rng is not None, delta=delta
     )
     return Release(released, receipt, private)
+
+
+def _check_metering(trace: Trace, unit: Unit) -> None:
+    """Raise `InputError` if the unit does not count how the meter made these readings."""
+    enough = not trace.metering.register_step_w or (unit.readings or 0) >= len(trace)
+    if trace.metering != unit.metering or not enough:
+        raise InputError(
+            "the meter rounds or copies these readings in a way that the unit of protection does "
+            "not count; resolve the unit with metering=trace.metering and readings=len(trace)."
+        )
 
 
 def _check_types(trace: object, mechanism: object, unit: object) -> None:

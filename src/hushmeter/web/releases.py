@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 MEDIA_TYPES = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
 
 
-def find_unit(request: schemas.UnitRequest, home: Home | None, interval_s: float) -> Unit:
+def find_unit(
+    request: schemas.UnitRequest, home: Home | None, interval_s: float, trace: Trace | None = None
+) -> Unit:
     """Return the unit of protection that a request names.
 
     Parameters
@@ -33,6 +35,8 @@ def find_unit(request: schemas.UnitRequest, home: Home | None, interval_s: float
         Needed to protect appliances or fluctuations.
     interval_s : float
         Interval of the metered readings. [s]
+    trace : Trace, optional
+        The readings to be released; how their meter rounds is counted.
 
     Returns
     -------
@@ -52,6 +56,8 @@ def find_unit(request: schemas.UnitRequest, home: Home | None, interval_s: float
         clamp=clamp_bounds(request.clamp),
         watts=request.watts,
         every=request.every,
+        metering=None if trace is None else trace.metering,
+        readings=None if trace is None else len(trace),
     )
 
 
@@ -100,7 +106,7 @@ def make_download(request: schemas.ReleaseRequest, session: Session) -> schemas.
         If the readings cannot be released.
     """
     home = None if request.home is None else schemas.to_home(request.home)
-    unit = find_unit(request, home, session.trace.interval_s)
+    unit = find_unit(request, home, session.trace.interval_s, session.trace)
     learnt = learnt_here(find_parameters(unit, home, session.trace))
     if learnt and not request.accept_learnt:
         raise InputError(

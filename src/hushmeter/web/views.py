@@ -69,7 +69,7 @@ def make_view(
     home = None if request.home is None else schemas.to_home(request.home)
     first, stop = _stretch(request, len(session.trace), settings)
     trace = session.trace[first:stop]
-    unit = find_unit(request, home, trace.interval_s)
+    unit = find_unit(request, home, trace.interval_s, session.trace)
     mechanism = calibrate(request.mechanism, request.epsilon, unit, clamp=request.clamp)
     # Without the home, the receipt has no account of whole days, which takes seconds.
     released = release(trace, mechanism, unit, rng=request.seed)
