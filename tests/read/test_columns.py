@@ -199,6 +199,20 @@ def test_the_choices_of_a_refusal_work(save):
     np.testing.assert_allclose(added.readings, 1000 * (np.arange(48) % 5 + np.arange(48) % 7))
 
 
+def test_blocks_of_the_same_times_are_chosen_by_number(save):
+    block = "time,Usage (kWh)\n" + "".join(
+        f"2024-01-01T{h:02d}:00Z,{{}}\n" for h in range(12)
+    )  # fmt: skip
+    text = "\n".join(block.format(*((-1) ** n * (n + h % 3) for h in range(12))) for n in (2, 3))
+    path = save(text.encode())
+    with pytest.raises(DataError, match=r"2 tables of the same times.*--register 1 … 2"):
+        read_recording(path)
+    found = read_recording(path, ReadOptions(register="1"))
+    np.testing.assert_allclose(found.trace.readings, 1000 * (2 + np.arange(12) % 3))
+    with pytest.raises(DataError, match="negative mean"):
+        read_recording(path, ReadOptions(register="2"))
+
+
 def test_a_named_column_that_is_no_use_is_refused(save):
     path = save(hours("time,Verbruik,Teruglevering,Totaal", lambda i, t: f"{t},{i % 5},1,{i % 3}"))
     for name, message in (("Totaal", "may be a balance"), ("Teruglevering", "fed into the grid")):

@@ -61,7 +61,7 @@ def test_what_is_fed_in_is_said(samples, save):
     data = samples.dsmr(4).replace(b"2.7.0(00.000", b"2.7.0(01.500")
     body = b"".join(part.rsplit(b"!", 1)[0] + b"!\r\n" for part in _telegrams(data))
     found = read_recording(save(body, "p1.txt"))
-    assert found.notes == ("Power was fed into the grid in 4 telegrams; it is not counted.",)
+    assert found.notes == ("Power fed into the grid (1-0:2.7.0) is not counted.",)
 
 
 @pytest.mark.parametrize(

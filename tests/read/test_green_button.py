@@ -118,7 +118,7 @@ def test_real_feeds(shared_data, name):
     assert (found.public.readings, found.public.duplicates) == (readings, duplicates)
     assert len(found.trace) == readings - duplicates
     assert found.trace.interval_s == interval
-    assert bool(duplicates) == any("repeat a start" in note for note in found.notes)
+    assert bool(duplicates) == any("repeat a time" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ from hushmeter.read.times import unix_ns
 FORMAT = "DSMR P1 telegrams"
 STAMP = re.compile(r"^0-0:1\.0\.0\((\d{12})([WS])\)", re.MULTILINE)
 DRAWN = re.compile(r"^1-0:1\.7\.0\((\d+(?:\.\d+)?)\*kW\)", re.MULTILINE)
-RETURNED = re.compile(r"^1-0:2\.7\.0\((\d+(?:\.\d+)?)\*kW\)", re.MULTILINE)
 STEP_KW = 0.001
 """Step of the power in a telegram, which has three decimals of a kilowatt."""
 MAX_TELEGRAM = 1 << 16
@@ -34,7 +33,7 @@ def read_dsmr(path: Path, options: ReadOptions) -> Series:
     """Power drawn from the grid; a telegram with a wrong checksum is left out and counted."""
     seconds: list[float] = []
     kilowatts: list[float] = []
-    torn = returned = found = 0
+    torn = found = 0
     winter = _winter_offset(options.tz or "Europe/Amsterdam")
     for telegram in _telegrams(path):
         found += 1
@@ -49,15 +48,13 @@ def read_dsmr(path: Path, options: ReadOptions) -> Series:
             )
         seconds.append(_utc_seconds(stamp[1], stamp[2], winter, path, found))
         kilowatts.append(float(drawn[1]))
-        back = RETURNED.search(telegram)
-        returned += back is not None and float(back[1]) > 0
     if not seconds:
         raise DataError(
             f"{path} has {found} telegrams, but none is whole and has the power 1-0:1.7.0."
         )
     notes = [f"{torn} telegrams were torn or failed their checksum."] if torn else []
-    if returned:
-        notes.append(f"Power was fed into the grid in {returned} telegrams; it is not counted.")
+    # How often power was fed in depends on the readings, so it is not stated.
+    notes.append("Power fed into the grid (1-0:2.7.0) is not counted.")
     return Series(
         unix_ns(np.array(seconds), path),
         np.array(kilowatts),

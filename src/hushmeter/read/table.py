@@ -92,7 +92,7 @@ def load_table(
     except (pa.ArrowException, OSError, UnicodeError, OverflowError, LookupError) as error:
         reason = str(error).split("\n")[0].rstrip(".")[:200]
         raise DataError(f"{path} is neither a CSV nor a Parquet table: {reason}.") from None
-    raw = replace(raw, data=_without_empty_rows(_joined(raw)), blocks=())
+    raw = replace(raw, data=_without_empty_rows(_joined(raw, options, path)), blocks=())
     if raw.data.num_rows == 0:
         raise DataError(
             f"{path} holds no readings, only the columns {', '.join(raw.data.column_names[:8])}."
@@ -154,12 +154,22 @@ def _is_text(data: Any) -> bool:
     return bool(types.is_string(data.type) or types.is_large_string(data.type))
 
 
-def _joined(raw: RawTable) -> Any:
-    """The table with the rows of further blocks under the same header."""
+def _joined(raw: RawTable, options: ReadOptions | None, path: Path) -> Any:
+    """The table with the rows of further blocks under the same header, or the chosen block."""
     import pyarrow as pa
 
     if not raw.blocks:
         return raw.data
+    tables = [raw.data, *(block.data for block in raw.blocks)]
+    asked = None if options is None else options.register
+    if asked is not None and asked.isdigit() and 1 <= int(asked) <= len(tables):
+        return tables[int(asked) - 1]
+    first, *others = (set(table.column(0).to_pylist()) for table in tables)
+    if any(len(first & other) > 0.5 * len(first) for other in others):
+        raise DataError(
+            f"{path} holds {len(tables)} tables of the same times, such as import, export and "
+            f"balance: choose one by its number (--register 1 … {len(tables)})."
+        )
     return pa.concat_tables([raw.data, *(block.data for block in raw.blocks)],
                             promote_options="permissive")  # fmt: skip
 
@@ -452,7 +462,7 @@ class _Choice:
     def parts(self, rows: IntArray) -> list[IntArray]:
         """The rows of every series that is added up: one, or one for each tariff."""
         keys = [c for c in self.plan.keys if not _is_remark(c)]
-        if self.options.register is not None:
+        if self.options.register is not None and keys:
             rows = self._asked(rows, keys, self.options.register, "register")
         if self.options.meter is not None:
             rows = self._asked(rows, keys, self.options.meter, "meter")
@@ -788,6 +798,11 @@ def _check_values(
     else:
         mean = float(np.mean(series.values)) * scale
     low, high = LIKELY_W if plan.assumed else (LEAST_W, LARGEST_MEAN_W)
+    if layout is None and mean < 0:
+        raise DataError(
+            f"{path}: {_named(plan)} has a negative mean, as what is fed into the grid or a "
+            "balance has; give what the home uses (--value-column or --register)."
+        )
     if abs(mean) > high or 0 < abs(mean) < low:
         raise DataError(
             f"{path}: a mean of {mean:.4g} W is not that of a home; check the column and its unit "
