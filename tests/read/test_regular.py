@@ -203,3 +203,18 @@ def test_homewizard_adds_its_tariffs(save):
     np.testing.assert_allclose(found.trace.readings, 400.0)
     assert found.trace.start == np.datetime64("2023-12-31T23:00")
     assert found.trace.power is None
+
+
+def test_a_late_logger_keeps_its_interval():
+    """Random delays move the median off 60 s; the interval decides the sensitivity."""
+    from hushmeter.read import ReadOptions, read_bytes
+
+    rng = np.random.default_rng(3)
+    late = 1_700_000_000 + 60 * np.arange(400) + np.round(rng.uniform(0.2, 4.0, 400), 1)
+    rows = "".join(f"{t:.1f},{100 + i % 7}\n" for i, t in enumerate(late))
+    recording = read_bytes(f"timestamp,watts\n{rows}".encode(), "meter.csv", ReadOptions())
+    assert recording.trace.interval_s == 60.0
+    drift = 1_700_000_000 + 60.3 * np.arange(400)
+    rows = "".join(f"{t:.1f},{100 + i % 7}\n" for i, t in enumerate(drift))
+    recording = read_bytes(f"timestamp,watts\n{rows}".encode(), "meter.csv", ReadOptions())
+    assert recording.trace.interval_s == 60.3

@@ -319,7 +319,22 @@ def _interval(moments: IntArray, lengths: FloatArray | None, path: Path) -> floa
         return float(steps[0]) / SECOND
     middle = [(steps.size - 1) // 2, steps.size // 2]
     low, high = np.partition(steps, middle)[middle].tolist()
-    return float(low if high > 1.5 * low else (low + high) / 2) / SECOND
+    median = float(low if high > 1.5 * low else (low + high) / 2) / SECOND
+    return _without_jitter(moments, median)
+
+
+def _without_jitter(moments: IntArray, median: float) -> float:
+    """The whole number of seconds next to the median, if most rows lie near its multiples.
+
+    A logger that is late by a random time gives a median slightly off its interval. The
+    sensitivity of a release depends on the interval, so a longer one would declare too little.
+    """
+    whole = float(round(median))
+    if whole < 1 or not 0 < abs(whole - median) <= 0.02 * median:
+        return median
+    position = (moments - moments[0]) / (whole * SECOND)
+    off = np.abs(position - np.rint(position))
+    return whole if float(np.median(off)) < 0.125 else median
 
 
 def _refuse_long(interval: float, path: Path) -> None:
