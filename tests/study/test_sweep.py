@@ -379,3 +379,53 @@ def test_an_own_attacker_that_cannot_be_found_is_one_sentence(tmp_path):
     path.write_text(STUDY_OF_ONE.format(line="").replace("fhmm", "nowhere:Nobody"))
     with pytest.raises(hm.errors.InputError, match="there is no module named 'nowhere'"):
         sweep(path)
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """A study of a file with 1200 readings of 30 s; {lines} are keys of its case."""
+    home = hm.synth.ready_home("similar8")
+    trace = hm.synth.trace(home, 1200, 0.98, interval_s=30.0, seed=1)
+    columns = dict(zip(home.names, trace.power.T, strict=True))
+    data = {"timestamp": trace.times, "watts": trace.readings, **columns}
+    write_table(tmp_path / "sub.parquet", data)
+
+    def read(lines):
+        text = STUDY_OF_ONE.format(line="").replace(
+            "readings = 200", f'data = "sub.parquet"\n{lines}'
+        )
+        (tmp_path / "study.toml").write_text(text)
+        return read_study(tmp_path / "study.toml").cases[0]
+
+    return read
+
+
+@pytest.mark.parametrize(
+    ("lines", "interval_s", "length"),
+    [
+        ("", 30.0, 600),
+        ("readings = 200", 30.0, 200),
+        ("interval = '30s'", 30.0, 600),
+        ("interval = '5min'", 300.0, 60),
+        ("interval = '5min'\nreadings = 40", 300.0, 40),
+    ],
+)
+def test_a_file_of_a_study_has_the_interval_and_length_of_its_case(
+    recorded, lines, interval_s, length
+):
+    case = recorded(lines)
+    assert case.test.interval_s == case.train.interval_s == interval_s
+    assert (len(case.train), len(case.test)) == (length, length)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("readings = 601", "1200 readings of 30 s, but readings = 601 needs 1202"),
+        ("interval = '45s'", "whole multiple of the 30 s interval"),
+        ("sparsity = 0.9", "sparsity is for synthetic readings"),
+    ],
+)
+def test_what_a_file_of_a_study_cannot_give_is_refused(recorded, lines, message):
+    with pytest.raises(hm.errors.DataError, match=message):
+        recorded(lines)

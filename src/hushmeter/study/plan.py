@@ -242,7 +242,7 @@ def _case(entry: dict[str, Any], folder: Path, seed: int) -> Case:
         raise InputError("a case has no home; add home = NAME or a path of a home.toml.")
     home = _home(str(entry["home"]), folder)
     if "data" in entry:
-        trace = home.label(read_meter(folder / str(entry["data"])))
+        trace = _read_case(entry, home, folder)
     else:
         trace = synth.trace(
             home,
@@ -253,6 +253,25 @@ def _case(entry: dict[str, Any], folder: Path, seed: int) -> Case:
         )
     train, test = split_trace(trace, entry.get("train", 0.5))
     return Case(str(entry.get("name", home.name)), home, train, test)
+
+
+def _read_case(entry: dict[str, Any], home: Home, folder: Path) -> Trace:
+    """The readings of a file: means over `interval`, and the first 2 · `readings` of them."""
+    if "sparsity" in entry:
+        raise InputError("sparsity is for synthetic readings; remove it, or remove data.")
+    trace = home.label(read_meter(folder / str(entry["data"])))
+    if "interval" in entry:
+        length = seconds("interval", entry["interval"])
+        trace = trace if length == trace.interval_s else trace.coarsen(length)
+    if "readings" in entry:
+        wanted = 2 * whole("readings", entry["readings"])
+        if wanted > len(trace):
+            raise InputError(
+                f"{entry['data']} has {len(trace)} readings of {trace.interval_s:g} s, but "
+                f"readings = {entry['readings']} needs {wanted}, half of them to learn from."
+            )
+        trace = trace[:wanted]
+    return trace
 
 
 def _home(text: str, folder: Path) -> Home:
