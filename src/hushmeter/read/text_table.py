@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -463,9 +464,11 @@ def _is_reading(row: Sequence[str], frame: Frame, path: Path) -> bool:
 
 
 def _refuse_split_numbers(rows: Sequence[Sequence[str]], width: int, path: Path) -> None:
-    """Refuse rows that are a cell too long and end in two whole numbers: 0,25 was split."""
+    """Refuse rows that are a cell too long and have two whole numbers side by side: 0,25."""
     long = [row for row in rows if len(row) > width > 1]
-    split = sum(row[width - 1].isdigit() and row[width - 2].isdigit() for row in long)
+    split = sum(
+        any(one.isdigit() and two.isdigit() for one, two in pairwise(row[:width])) for row in long
+    )
     if split > 0.5 * sum(_filled(row) for row in rows):
         raise DataError(
             f"{path} has rows of {len(long[0])} cells under a header of {width}: numbers with "
