@@ -46,7 +46,7 @@ def test_everything_is_counted(tmp_path):
 
 def test_the_regime_comes_first_and_notes_last(tmp_path):
     text = "timestamp,kWh\n" + "".join(
-        f"2024-01-01T{h:02d}:00Z,{300 + (-1) ** h}\n" for h in range(9)
+        f"2024-01-01T{h:02d}:00Z,{55 + (-1) ** h}\n" for h in range(9)
     )
     lines = sentences(inspect_recording(read_recording(write(tmp_path, text))))
     assert lines[0].startswith("At 1 h a reading, mostly occupancy shows")

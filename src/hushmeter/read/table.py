@@ -51,6 +51,7 @@ PARQUET_MAGIC = b"PAR1"
 DAY_NS = 86_400 * SECOND
 LIKELY_W, LEAST_W = (20.0, 50_000.0), 0.05
 LARGEST_MEAN_W, LARGEST_READING_W = 60_000.0, 300_000.0
+ABSURD_MEAN_W = 1e6
 MANY_RISES = 20
 ELECTRIC = "electric elektri stroom strom elec$ luz$ kwh kw elettric sahko el$"
 NUMBERED = re.compile(r"(?i)(?:[a-z]{1,8}[ _.]*)?0*(\d{1,3})(?:[ _]*\(?k?wh\)?)?")
@@ -780,7 +781,14 @@ def _drop_missing(series: Series, path: Path) -> None:
 def _check_values(
     series: Series, plan: Plan, layout: Layout | None, options: ReadOptions, path: Path
 ) -> None:
-    """Refuse values that cannot be what the header seems to say; the shape is never changed."""
+    """Refuse values that cannot be what the header seems to say; the shape is never changed.
+
+    A file in the project's own layout may be a release. Its noise can make any reading large and
+    the mean negative, so only megawatts and milliwatts are refused there.
+    """
+    if _is_own_layout(plan):
+        _refuse_absurd_watts(series.values, path)
+        return
     ordered = series.values
     if series.times.size > 1 and int(np.diff(series.times).min()) < 0:
         ordered = ordered[np.argsort(series.times, kind="stable")]
@@ -823,6 +831,22 @@ def _check_values(
                 f"{path}: column {name!r} has a larger mean than the meter, so it is no circuit of "
                 "the home: name the meter's column (--value-column)."
             )
+
+
+def _is_own_layout(plan: Plan) -> bool:
+    """True for the two columns that `hushmeter.write.write_meter` writes for a release."""
+    names = [column.name for column in plan.values]
+    return names == ["watts"] and plan.time.names == {"timestamp"} and not plan.circuits
+
+
+def _refuse_absurd_watts(watts: FloatArray, path: Path) -> None:
+    """Refuse watts that neither a home nor its release can have: the unit must be another."""
+    mean, largest = abs(float(np.mean(watts))), float(np.abs(watts).max())
+    if mean > ABSURD_MEAN_W or 0 < largest < 1:
+        raise DataError(
+            f"{path}: readings with a mean of {mean:.4g} W and up to {largest:.4g} W are not those "
+            "of a home in watts; check their unit (--unit)."
+        )
 
 
 def _refuse_peak(series: Series, hours: float, path: Path) -> None:
