@@ -106,3 +106,27 @@ def test_a_missing_file_or_a_folder_is_refused(tmp_path):
     for path in (tmp_path, tmp_path / "none.csv"):
         with pytest.raises(hm.errors.DataError, match="is not a file"):
             read_meter(path)
+
+
+@pytest.mark.parametrize("names", [("kettle", "7"), ("total", "grid import"), ("2", "sub2")])
+def test_files_of_the_writer_are_read_whatever_the_circuits_are_called(tmp_path, names):
+    appliances = [hm.Appliance(name, watts) for name, watts in zip(names, (2000, 150), strict=True)]
+    trace = hm.synth.trace(hm.Home(appliances, tolerance=5.0), 200, 0.97, seed=1)
+    hm.write_meter(tmp_path / "home.csv", trace)
+    found = hm.read_meter(tmp_path / "home.csv")
+    assert found.names == names
+    assert found.readings == pytest.approx(trace.readings)
+
+
+def test_a_release_with_large_noise_is_read_back(tmp_path, rng):
+    noise = np.round(rng.laplace(-5000.0, 2e5, 24))
+    hm.write_meter(tmp_path / "shared.csv", hm.Trace(noise, 3600.0, "2024-01-01T00:00Z"))
+    assert hm.read_meter(tmp_path / "shared.csv").readings == pytest.approx(noise)
+
+
+@pytest.mark.parametrize("watts", [5e6, 1e-3])
+def test_megawatts_and_milliwatts_are_refused_in_the_own_layout(tmp_path, watts):
+    trace = hm.Trace(np.full(24, watts), 3600.0, "2024-01-01T00:00Z")
+    hm.write_meter(tmp_path / "meter.csv", trace)
+    with pytest.raises(hm.errors.DataError, match="check their unit"):
+        hm.read_meter(tmp_path / "meter.csv")

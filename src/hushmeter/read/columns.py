@@ -548,6 +548,11 @@ def _choose(
     notes = [f"Columns that are no use of electricity: {', '.join(unused[:12])}."] if unused else []
     if not wanted:
         raise DataError(_nothing_wanted(numbers, path))
+    meter = next((c for c in wanted if c.name == "watts"), None)
+    if meter is not None and time.names == {"timestamp"}:
+        # The project's own layout: the other columns are circuits, whatever their names say.
+        circuits = tuple(c for c in wanted if c is not meter)
+        return Plan(time, (meter,), circuits, unit="W", notes=notes)
     group = _best_group(wanted)
     values, need_all = _reduce(group)
     if values is not None:
