@@ -21,6 +21,9 @@ from hushmeter.checks import IntArray
 from hushmeter.errors import DataError
 from hushmeter.fleet.input_files import RECORD_ROWS, UnusableFileError, as_unusable, check_schema
 from hushmeter.fleet.job import Columns, InputFormat
+from hushmeter.read.columns import to_numbers
+from hushmeter.read.table import load_table
+from hushmeter.read.times import read_stamps, to_utc
 from hushmeter.trace import UNITS
 
 if TYPE_CHECKING:
@@ -161,8 +164,6 @@ def _load(path: Path, texts: Sequence[str]) -> tuple[pa.Table, str]:
     """Read a table and its decimal mark; ids, times and units stay text."""
     from pyarrow import parquet
 
-    from hushmeter.read.table import load_table
-
     if path.suffix == ".parquet":
         return parquet.ParquetFile(path).read(use_threads=False), "."
     try:
@@ -178,8 +179,6 @@ def _times(
 ) -> pa.Array:
     """Return times as UTC instants; local times are converted meter by meter."""
     import pyarrow as pa
-
-    from hushmeter.read.times import read_stamps, to_utc
 
     try:
         stamps = read_stamps(column, path, form.tz)
@@ -212,8 +211,6 @@ def _rows_by_code(codes: IntArray) -> Iterator[IntArray]:
 def _numbers(column: pa.Array, decimal: str, name: str) -> pa.Array:
     """Return values as float64; an empty cell is null, and other text is refused."""
     import pyarrow as pa
-
-    from hushmeter.read.columns import to_numbers
 
     values, wrong = to_numbers(pa.chunked_array([column]), decimal)
     if wrong:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from hushmeter import __version__
 from hushmeter.checks import one_of
 from hushmeter.errors import DataError, InputError
+from hushmeter.fleet.ledger import Charge
 from hushmeter.fleet.ledger.charges import PERIODS, UNITS, Price, epsilon_text, period_price
+from hushmeter.noise.parameters import clamp_bounds
 from hushmeter.privacy.units import Unit, calibrate, resolve_unit
 from hushmeter.trace import UNITS as UNITS_OF_VALUES
 from hushmeter.trace import check_interval
@@ -221,8 +223,6 @@ def build_mechanism(terms: FleetTerms) -> Mechanism:
     InputError
         If no noise can keep the promise.
     """
-    from hushmeter.noise.parameters import clamp_bounds
-
     return calibrate(
         terms.mechanism,
         terms.epsilon,
@@ -286,8 +286,6 @@ class FleetJob:
     @property
     def charge(self) -> Charge:
         """Description of the release for the ledger."""
-        from hushmeter.fleet.ledger import Charge
-
         terms = self.terms.describe() | {"charge": self.describe_price()}
         return Charge(self.release, self.ledger_stream, terms)
 

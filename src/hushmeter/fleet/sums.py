@@ -50,6 +50,8 @@ from hushmeter.fleet.ledger.charges import LONGEST_S, UNITS, epsilon_text, femto
 from hushmeter.fleet.manifest import MANIFEST, count_problems
 from hushmeter.fleet.release import find_interval, new_release
 from hushmeter.fleet.task import FileReport, check_blocks, check_file, open_input
+from hushmeter.noise import Gaussian, Laplace
+from hushmeter.noise.parameters import exact, per_watt, to_steps
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -162,8 +164,6 @@ def build_sum_mechanism(terms: SumTerms, interval_s: int) -> Mechanism:
     if terms.mechanism == "best":
         both = (replace(terms, mechanism=name) for name in ("laplace", "gaussian"))
         return min((build_sum_mechanism(one, interval_s) for one in both), key=lambda m: m.std)
-    from hushmeter.noise import Gaussian, Laplace
-    from hushmeter.noise.parameters import exact, to_steps
 
     step = exact("grid", terms.grid)
     low, high = (to_steps(bound, step) for bound in terms.clamp)
@@ -345,8 +345,6 @@ def _add_record(
     ticks: int,
 ) -> None:
     """Add the kept rows of one record to the sums."""
-    from hushmeter.noise.parameters import exact, per_watt
-
     part, readings = blocks.arrays(record), blocks.readings(record)
     keep, _ = blocks.kept_rows(part, dropped)
     watts = np.empty(readings.values.size)
@@ -434,8 +432,6 @@ def _arrays(
     sums: _Sums, leaves: list[tuple[str, ...]], moments: list[int], terms: SumTerms
 ) -> tuple[FloatArray, FloatArray]:
     """Return the sums [W] and the numbers of readings of the finest groups, by bin."""
-    from hushmeter.noise.parameters import exact
-
     row, column = ({name: i for i, name in enumerate(names)} for names in (leaves, moments))
     totals, counts = np.zeros((2, len(leaves), len(moments)))
     for (path, moment), (total, count) in sums.cells.items():

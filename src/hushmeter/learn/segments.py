@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from hushmeter.attack.hierarchical import split
 from hushmeter.errors import DataError, UnknownNameError
 from hushmeter.learn.homes import LearntHome, Rule, learn_home, select_period
 from hushmeter.read import ReadOptions, Recording, read_home_recording
@@ -242,8 +243,6 @@ def _flat_rules(segment: Segment, trace: Trace) -> str:
 
 
 def _hierarchies(segment: Segment, learnt: LearntHome) -> str:
-    from hushmeter.attack.hierarchical import split
-
     groups = split(learnt.home.powers, learnt.home.tolerance)
     verdict = "as" if len(groups) == segment.hierarchies else "but"
     return (

@@ -9,6 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hushmeter.battery import Operation
+from hushmeter.battery.assessment import (
+    attack_metered,
+    compare_controllers,
+    mean_visibility,
+    sweep_capacity,
+)
 from hushmeter.checks import FloatArray
 from hushmeter.plot.figure import (
     BLUE,
@@ -89,8 +95,6 @@ def draw_battery(
 
 def _compare_controllers(case: BatteryCase, done: Operation, attacker: str) -> Picture:
     """Every controller on the same load, and what the attacker sees behind each."""
-    from hushmeter.battery.assessment import attack_metered, compare_controllers, mean_visibility
-
     runs = compare_controllers(
         done.load, done.battery, case.mechanism, case.control, seed=case.seed
     )
@@ -107,8 +111,6 @@ def _compare_controllers(case: BatteryCase, done: Operation, attacker: str) -> P
 
 def _sweep_capacity(case: BatteryCase, done: Operation, without: Score, attacker: str) -> Picture:
     """Capacities from far too small to ample, and what the attacker sees behind each."""
-    from hushmeter.battery.assessment import mean_visibility, sweep_capacity
-
     spread = case.mechanism.std * done.battery.hours / 1000
     widest = 12 * spread * np.sqrt(case.control.readings)
     sweep = sweep_capacity(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hushmeter.behaviour.kmedians import KMedians, assign_to
 from hushmeter.checks import FloatArray
 from hushmeter.errors import InputError
 from hushmeter.trace import Trace
@@ -76,8 +77,6 @@ def cluster_days(trace: Trace, profiles: ArrayLike | None = None) -> DayClusters
     InputError
         If the profiles do not have 24 finite values each.
     """
-    from hushmeter.behaviour.kmedians import KMedians
-
     days = whole_days(trace)
     if not len(days) or (profiles is None and len(days) < FEWEST_DAYS):
         return None
@@ -113,8 +112,6 @@ def cluster_fidelity(mechanism: Mechanism, unit: Unit, known: DayClusters) -> fl
     known : DayClusters
         The household's days and the clusters.
     """
-    from hushmeter.behaviour.kmedians import assign_to
-
     repeats = math.ceil(DRAWN_DAYS / len(known.days))
     true = assign_to(known.days, known.centres).labels
     noise = hourly_noise(mechanism, unit, repeats * known.days.size) / 1000

@@ -18,6 +18,7 @@ from hushmeter.releases.receipt import SCHEMA as RECEIPT
 from hushmeter.releases.receipt import digest
 from hushmeter.report import ADVICE, BATTERY, DAY, GUESS, PRICE
 from hushmeter.study.figures.item import Caption, read_caption
+from hushmeter.study.plan import read_study
 from hushmeter.study.sweep import KEYS
 
 if TYPE_CHECKING:
@@ -192,8 +193,6 @@ def _walk(path: Path) -> Iterator[Path]:
 
 def _studies(file: Path) -> Iterator[Study]:
     """Yield the study of a TOML file, or nothing if it is another file or its data is missing."""
-    from hushmeter.study.plan import read_study
-
     try:
         if "case" in tomllib.loads(file.read_text(encoding="utf-8")):
             yield read_study(file)

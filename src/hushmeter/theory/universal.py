@@ -21,6 +21,7 @@ from hushmeter.checks import FloatArray, positive_array, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
 from hushmeter.noise import Staircase
+from hushmeter.noise.parameters import exact
 from hushmeter.privacy.privacy_loss import stair_losses
 
 if TYPE_CHECKING:
@@ -302,8 +303,6 @@ def _gaussian_optima(
 
 def _steps(mechanism: Mechanism, watts: float) -> int:
     """Largest number of grid steps by which a switch of `watts` can change a rounded reading."""
-    from hushmeter.noise.parameters import exact
-
     return min(math.ceil(exact("power", watts) / mechanism.exact_grid), mechanism.steps_of(watts))
 
 

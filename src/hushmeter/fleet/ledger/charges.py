@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hushmeter.checks import one_of
 from hushmeter.errors import InputError
 from hushmeter.noise.parameters import exact
+from hushmeter.privacy.accounting import compose
 
 if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism
@@ -109,8 +110,6 @@ def period_price(
         return Price(micro_epsilon(epsilon), femto_delta(mechanism.delta))
     total = _sum_of_losses(mechanism, watts, values, touched)
     if composition_delta > 0:
-        from hushmeter.privacy.accounting import compose
-
         composed = compose(mechanism, [(watts, touched)], composition_delta).epsilon
         if composed < total:
             return Price(micro_epsilon(composed), femto_delta(composition_delta))

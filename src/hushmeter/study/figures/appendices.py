@@ -18,6 +18,14 @@ from hushmeter.behaviour import (
 )
 from hushmeter.learn.homes import Rule, find_circuits
 from hushmeter.learn.segments import FLAT_WATTS, SEGMENTS
+from hushmeter.plot.accuracy import draw_lines
+from hushmeter.plot.behaviour import (
+    centres_columns,
+    draw_centres,
+    draw_interchanges,
+    interchanges_columns,
+    stability_columns,
+)
 from hushmeter.study.figures.compressive import simulate_one_shot
 from hushmeter.study.figures.item import EPSILONS, Caption, ReproducedItem, Setting
 from hushmeter.study.figures.sources import all_sets, find_eight, missing
@@ -39,8 +47,6 @@ def centres_figure(setting: Setting) -> ReproducedItem:
     """Fig. 7: the profile of every cluster's centre."""
     import pandas as pd
 
-    from hushmeter.plot.behaviour import centres_columns, draw_centres
-
     words, result = _measure(setting.data, setting.seed, setting.seeds)
     counts = result.counts
     caption = Caption(
@@ -61,8 +67,6 @@ def centres_figure(setting: Setting) -> ReproducedItem:
 def interchanges_figure(setting: Setting) -> ReproducedItem:
     """Fig. 8: the clusters to which days move under noise, for each λ."""
     import pandas as pd
-
-    from hushmeter.plot.behaviour import draw_interchanges, interchanges_columns, stability_columns
 
     words, result = _measure(setting.data, setting.seed, setting.seeds)
     columns = stability_columns(result)
@@ -118,8 +122,6 @@ TABLE_GAP = 0.005
 def sparsity_figure(setting: Setting) -> ReproducedItem:
     """Fig. 9: one-shot accuracy at four sparsities, exact as curves and simulated as dots."""
     import pandas as pd
-
-    from hushmeter.plot.accuracy import draw_lines
 
     source = find_eight(setting)
     home = source.case.home

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hushmeter.attack.super_state_hmm import SuperStateHmm
+from hushmeter.plot.accuracy import draw_sweep
+from hushmeter.privacy.units import calibrate, resolve_unit
 from hushmeter.study.breakpoints import rank_by_slope
 from hushmeter.study.figures.comparison import CALM, Comparison, compare
 from hushmeter.study.figures.item import EPSILONS, Caption, ReproducedItem, Setting
@@ -37,8 +39,6 @@ class Statement:
 def attackers_figure(setting: Setting) -> ReproducedItem:
     """Fig. 6: accuracy and F1 of every attacker against ln(1/ε)."""
     import pandas as pd
-
-    from hushmeter.plot.accuracy import draw_sweep
 
     source = find_building(setting)
     found = compare(source.case, setting, contenders(small_net=not source.real))
@@ -178,7 +178,6 @@ def _reasons(source: Source, setting: Setting) -> str:
     case = source.case
     attacker = SuperStateHmm(case.home).fit(case.train)
     unseen = attacker.count_unexpected(case.test) / len(case.test)
-    from hushmeter.privacy.units import calibrate, resolve_unit
 
     unit = resolve_unit("fluctuation", interval_s=case.test.interval_s, home=case.home)
     middle = EPSILONS[5]

@@ -13,6 +13,7 @@ from hushmeter.attack.hierarchical import split
 from hushmeter.attack.one_shot import OneShot
 from hushmeter.checks import FloatArray
 from hushmeter.noise import Laplace
+from hushmeter.plot.accuracy import add_measured, draw_bounds, draw_sweep
 from hushmeter.scoring import accuracy
 from hushmeter.study.figures.comparison import CALM, Comparison, compare
 from hushmeter.study.figures.item import EPSILONS, Caption, ReproducedItem, Setting
@@ -35,8 +36,6 @@ PAPER_GROUPS = 4
 def one_shot_figure(setting: Setting) -> ReproducedItem:
     """Fig. 2: one-shot accuracy with the printed and corrected bounds and the exact accuracy."""
     import pandas as pd
-
-    from hushmeter.plot.accuracy import add_measured, draw_bounds
 
     source = find_eight(setting)
     home, test = source.case.home, source.case.test
@@ -262,8 +261,6 @@ def _from_comparison(
     judged: tuple[str, str],
     series: dict[str, Bounds] | None = None,
 ) -> ReproducedItem:
-    from hushmeter.plot.accuracy import draw_sweep
-
     figure = draw_sweep(found.table, title, by=found.by, bounds=series)
     fits = found.fits()
     bent = sum(fit.better == "piecewise" for fit in fits.values())

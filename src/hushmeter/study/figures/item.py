@@ -13,6 +13,7 @@ import numpy as np
 from hushmeter.checks import one_of, whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.files import write_table, write_text
+from hushmeter.plot.figure import save_figure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,8 +147,6 @@ class ReproducedItem:
 
     def save(self, folder: Path, *, force: bool = False) -> list[Path]:
         """Write item.png, item.svg, item.csv and item.txt into a folder; return their paths."""
-        from hushmeter.plot.figure import save_figure
-
         columns: dict[str, Any] = {str(name): self.table[name].tolist() for name in self.table}
         if self.figure is None:
             write_table(folder / f"{self.item}.csv", columns, force=force)
