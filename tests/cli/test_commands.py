@@ -124,7 +124,7 @@ def test_attack_equals_the_library(case, tmp_path):
         ({"file": "none.csv"}, 1, "is not a file"),
         ({"home": "bad.toml"}, 1, "describes no valid home: power of x must be positive"),
         ({"home": "zero.toml"}, 1, "tolerance must be positive and finite, got 0"),
-        ({"file": "nan.csv"}, 1, "column 'watts' has no value in row 1"),
+        ({"file": "nan.csv"}, 1, "holds a single reading, so its interval is unknown"),
         ({"file": "empty.csv"}, 1, "holds no readings"),
         ({"output": "states.xlsx"}, 2, "must end in .csv or .parquet"),
         ({"output": "taken.csv"}, 1, "exists; add --force"),

@@ -167,9 +167,10 @@ def test_folders_that_are_no_release(case, tmp_path):
             summarise_fleet(tmp_path)
 
 
-def test_an_empty_release(tmp_path):
+def test_nothing_released_leaves_nothing_to_summarise(tmp_path):
     columns = readings(days=1, meters=("a",))
     columns["value"][0] = None
     write(tmp_path / "in/a.parquet", columns)
     release(tmp_path / "in", tmp_path / "out", new_ledger(tmp_path))
-    assert len(summarise_fleet(tmp_path / "out", "meter").table) == 0
+    with pytest.raises(DataError, match="not a finished release"):
+        summarise_fleet(tmp_path / "out", "meter")

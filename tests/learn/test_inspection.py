@@ -94,7 +94,7 @@ def test_thresholds_are_drawn_for_every_circuit():
 
 def test_kilowatts_taken_for_watts_are_noticed(tmp_path):
     text = "timestamp,watts\n" + "".join(f"{1_700_000_000 + 60 * i},0.{i + 1}\n" for i in range(8))
-    lines = sentences(inspect_recording(read_recording(write(tmp_path, text))))
-    assert lines[-1] == "No reading passes 0.8 W: are they kilowatts (--unit kW)?"
+    with pytest.raises(hm.errors.DataError, match=r"up to 0\.8 W are not those of a home in watts"):
+        read_recording(write(tmp_path, text))
     off = "timestamp,power\n" + "".join(f"{1_700_000_000 + 60 * i},0\n" for i in range(8))
     assert not inspect_recording(read_recording(write(tmp_path, off))).warnings

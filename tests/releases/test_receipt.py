@@ -70,7 +70,7 @@ def test_the_private_part_has_the_account_of_every_appliance():
     assert kettle.day.pld < kettle.day.basic
     text = str(done)
     assert "protected: whether any one appliance is on (up to 7200 W)" in text
-    assert "best guess, right times out of 100" in text
+    assert "right guesses out of 100" in text
     assert "kettle (2100 W)" in text
     fields = done.private.to_dict(done.receipt)
     assert fields["schema"] == "hushmeter-private-receipt-1"

@@ -55,7 +55,7 @@ def test_a_set_that_is_there_is_used_and_a_broken_one_is_told(tmp_path):
     trace = save_day(folder / "refit_houses_2_day.parquet")
     found = sources.find_eight(Setting(data=tmp_path))
     assert found.real
-    assert "REFIT house 2, for want of UK-DALE building 4" in found.words
+    assert "REFIT house 2, in place of UK-DALE building 4" in found.words
     assert len(found.case.test) == len(trace)
     assert all(not appliance.levels for appliance in found.case.home.appliances)
     np.testing.assert_allclose(found.case.test.readings, trace.power.sum(axis=1), atol=0.1)

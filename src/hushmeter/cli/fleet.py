@@ -51,12 +51,6 @@ def fleet(
             "--interval", "--every", help="Length of a reading; by default that of the first file."
         ),
     ] = None,
-    unit: Annotated[
-        str | None, typer.Option(help="Unit of files without a unit: W, kW, Wh or kWh.")
-    ] = None,
-    tz: Annotated[
-        str | None, typer.Option(help="Zone of times without a zone, such as Europe/Berlin.")
-    ] = None,
     columns: Annotated[
         str | None,
         typer.Option(help="Other column names: meter=…,time=…,value=…,unit=…,interval=…"),
@@ -88,6 +82,12 @@ def fleet(
     ] = False,
     output: Annotated[Path, typer.Option("-o", "--output", help="A new or empty folder.")],
     json: Annotated[bool, JSON] = False,
+    unit: Annotated[
+        str | None, typer.Option(help="Unit of files without a unit: W, kW, Wh or kWh.")
+    ] = None,
+    tz: Annotated[
+        str | None, typer.Option(help="Zone of times without a zone, such as Europe/Berlin.")
+    ] = None,
 ) -> None:
     """Release every Parquet and CSV file of a folder under differential privacy.
 

@@ -21,14 +21,14 @@ def fleet_sums(
     *,
     source: Annotated[Path, typer.Argument(help="Folder with files.", metavar="IN_DIR")],
     epsilon: Annotated[str, typer.Option("-e", "--epsilon", help="ε of a household's day.")],
+    noise: Annotated[
+        str, typer.Option(help="laplace, gaussian, or best: the one with the smaller error.")
+    ] = "best",
+    every: Annotated[str, typer.Option(help="UTC bin of a sum: hour or day.")] = "hour",
     clamp: Annotated[str, CLAMP],
     by: Annotated[
         str, typer.Option(help="Columns with nested groups, coarsest first: region,feeder.")
     ] = "group",
-    every: Annotated[str, typer.Option(help="UTC bin of a sum: hour or day.")] = "hour",
-    mechanism: Annotated[
-        str, typer.Option(help="laplace, gaussian, or the one with the smaller error.")
-    ] = "best",
     grid: Annotated[str, GRID] = "1",
     delta: Annotated[float, DELTA] = 1e-6,
     max_epsilon: Annotated[float, MAX_EPSILON] = 20.0,
@@ -38,18 +38,18 @@ def fleet_sums(
     interval: Annotated[
         str | None, typer.Option(help="Length of a reading; by default that of the first file.")
     ] = None,
-    unit: Annotated[
-        str | None, typer.Option(help="Unit of files without a unit: W, kW, Wh or kWh.")
-    ] = None,
-    tz: Annotated[
-        str | None, typer.Option(help="Zone of times without a zone, such as Europe/Berlin.")
-    ] = None,
     columns: Annotated[
         str | None,
         typer.Option(help="Other column names: meter=…,time=…,value=…,unit=…,interval=…"),
     ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="A new or empty folder.")],
     json: Annotated[bool, JSON] = False,
+    unit: Annotated[
+        str | None, typer.Option(help="Unit of files without a unit: W, kW, Wh or kWh.")
+    ] = None,
+    tz: Annotated[
+        str | None, typer.Option(help="Zone of times without a zone, such as Europe/Berlin.")
+    ] = None,
 ) -> None:
     """Release sums and means of groups of meters, with one noise for each published number.
 
@@ -69,7 +69,7 @@ def fleet_sums(
         parse_clamp(clamp),
         tuple(name.strip() for name in by.split(",")),
         every=every,
-        mechanism=mechanism,
+        mechanism=noise,
         grid=grid,
         delta=delta,
         max_epsilon=max_epsilon,

@@ -806,7 +806,7 @@ def _check_values(
     else:
         mean = float(np.mean(series.values)) * scale
     low, high = LIKELY_W if plan.assumed else (LEAST_W, LARGEST_MEAN_W)
-    if layout is None and mean < 0:
+    if layout is None and mean < 0 and not series.counter:
         raise DataError(
             f"{path}: {_named(plan)} has a negative mean, as what is fed into the grid or a "
             "balance has; give what the home uses (--value-column or --register)."

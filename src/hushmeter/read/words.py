@@ -172,6 +172,8 @@ def split_words(text: str) -> tuple[str, ...]:
     text = text.replace("ø", "o").replace("Ø", "O").replace("æ", "ae").replace("Æ", "AE")
     text = text.replace("ł", "l").replace("ß", "ss")
     text = re.sub(r"(?<![A-Za-z])([kM])W", r"\1w", text)
+    # A serial number such as B7E2F8 must not be taken for the tariff E2.
+    text = re.sub(r"(?<![A-Za-z0-9])(?=\d*[A-F])(?=[A-F]*\d)[0-9A-F]{6,}(?![A-Za-z0-9])", " ", text)
     text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
     plain = unicodedata.normalize("NFKD", text)
     plain = "".join(c for c in plain if not unicodedata.combining(c)).lower()

@@ -408,7 +408,7 @@ def _appliance_lines(entries: tuple[ApplianceAccount, ...]) -> list[str]:
     """A table: how often the best attacker is right about each appliance, and the ε."""
     if not entries:
         return []
-    head = "best guess, right times out of 100"
+    head = "right guesses out of 100"
     rows: list[tuple[str, ...]] = [(head, "one reading", "one run", "one day")]
     for entry in entries:
         spans = (entry.reading, entry.run, entry.day)
