@@ -9,7 +9,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -145,6 +145,25 @@ class Appliance:
         if self.use_s_per_day is None:
             return None
         return min(self._public(self.use_s_per_day), float(SECONDS_PER_DAY))
+
+    def at_largest_power(self) -> Appliance | None:
+        """Return the appliance with its largest measured power as the protected one.
+
+        Returns
+        -------
+        Appliance or None
+            None if the largest power is unknown or is protected already. The protected run and
+            its energy do not change.
+        """
+        if self.max_power is None or self.max_power <= self.protected_power:
+            return None
+        return replace(
+            self,
+            high=self.max_power,
+            run_high_s=self.protected_run_s,
+            energy_wh=self.protected_energy_wh,
+            source="typed",
+        )
 
     def _public(self, value: float) -> float:
         """The value itself, or rounded up to a public step if it was learnt."""

@@ -181,3 +181,33 @@ def test_promised_epsilon_counts_what_a_change_touches():
     assert promised_epsilon(laplace, unit) == pytest.approx(1.0)
     assert promised_epsilon(laplace, unit | {"l1": 200.0}) > 1.9
     assert np.isfinite(promised_epsilon(hm.Gaussian(1.0, 1e-6, 60.0, touches=3), unit))
+
+
+def test_the_private_part_states_the_largest_power():
+    """One of four on-readings exceeds 150 W; at 1.5 kW the ε of the unit is ten times as large."""
+    fridge = hm.Appliance("fridge", 100.0, run_s=600.0, high=150.0, max_power=1500.0)
+    home = hm.Home([fridge], 10.0)
+    power = np.array([0.0, 100.0, 120.0, 1500.0, 140.0, 0.0])[:, None]
+    trace = hm.Trace(power[:, 0], 60.0, power=power, states=power > 50, names=["fridge"])
+    unit = hm.resolve_unit("appliance", "run", interval_s=60.0, home=home)
+    released = hm.release(trace, hm.calibrate("laplace", 0.5, unit), unit, home=home)
+    (entry,) = released.private.largest_powers
+    assert entry["share"] == 0.25
+    assert entry["epsilon"] == pytest.approx(5.0, rel=0.01)  # plus one step of the grid a value
+    assert entry["sentence"] in str(released)
+    assert entry["sentence"] in hm.explain(released)
+    assert "25 % of the readings of the fridge while on exceed the 150 W" in entry["sentence"]
+    bare = hm.Trace(trace.readings, 60.0)
+    (entry,) = hm.release(
+        bare, hm.calibrate("laplace", 0.5, unit), unit, home=home
+    ).private.largest_powers
+    assert entry["share"] is None
+    assert entry["sentence"].startswith("Some of the readings")
+    kettle = hm.Home([hm.Appliance("kettle", 2000.0, run_s=180.0)], 10.0)
+    unit = hm.resolve_unit("appliance", "run", interval_s=60.0, home=kettle)
+    assert (
+        hm.release(
+            bare, hm.calibrate("laplace", 0.5, unit), unit, home=kettle
+        ).private.largest_powers
+        == ()
+    )

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hushmeter.attack.registry import attackers
 from hushmeter.checks import one_of, positive, whole
@@ -207,18 +207,16 @@ def advise(
     found: list[Option] = []
     refused = None
     for every in _resolutions(interval_s):
-        common: dict[str, Any] = {
-            "span": span,
-            "interval_s": interval_s,
-            "every": every,
-            "metering": metering,
-            "readings": None if trace is None else len(trace),
-        }
-        unit = resolve_unit(home=Home([member], home.tolerance), **common)
-        largest = _at_largest_power(member)
-        most = None
-        if largest is not None:
-            most = resolve_unit(home=Home([largest], home.tolerance), **common)
+        unit = resolve_unit(
+            span=span,
+            interval_s=interval_s,
+            home=Home([member], home.tolerance),
+            every=every,
+            metering=metering,
+            readings=None if trace is None else len(trace),
+        )
+        largest = member.at_largest_power()
+        most = None if largest is None else unit.for_appliance(largest)
         for name in wanted:
             try:
                 refuse_large_register(name, unit)
@@ -342,21 +340,6 @@ def _search(
     cost = expect_cost(mechanism, every, price_per_kwh=price_per_kwh)
     most = None if largest is None else unit_epsilon(mechanism, largest)
     return Option(mechanism.name, every, epsilon, odds, mechanism.scale, cost, most)
-
-
-def _at_largest_power(appliance: Appliance) -> Appliance | None:
-    """The appliance at its largest measured power, or None if that is protected anyway."""
-    most = appliance.max_power
-    if most is None or most <= appliance.protected_power:
-        return None
-    # The run and its energy stay as they are protected; only the power is the largest one.
-    return replace(
-        appliance,
-        high=most,
-        run_high_s=appliance.protected_run_s,
-        energy_wh=appliance.protected_energy_wh,
-        source="typed",
-    )
 
 
 def _rank(goal: Goal, options: list[Option], appliance: Appliance) -> Advice:

@@ -12,7 +12,7 @@ from hushmeter.advice.planner import Advice, Option
 from hushmeter.formatting import format_two_digits, format_watts, out_of_100, short_duration
 from hushmeter.privacy.accounting import ApplianceAccount, Composition
 from hushmeter.releases.cost import Cost
-from hushmeter.releases.receipt import Receipt
+from hushmeter.releases.receipt import Receipt, describe_largest_power
 from hushmeter.releases.series import Release
 from hushmeter.scoring import Score
 
@@ -61,7 +61,8 @@ def _(result: Receipt) -> tuple[str, ...]:
 @explain.register
 def _(result: Release) -> tuple[str, ...]:
     first = _promise(result.receipt, result.private.sentence)
-    return (first, *(_about(entry) for entry in result.private.appliances))
+    largest = (entry["sentence"] for entry in result.private.largest_powers)
+    return (first, *(_about(entry) for entry in result.private.appliances), *largest)
 
 
 @explain.register
@@ -98,12 +99,7 @@ def _about_largest(result: Advice) -> tuple[str, ...]:
     appliance, epsilon = result.appliance, result.best.largest_epsilon
     if epsilon is None or appliance.max_power is None:
         return ()
-    share = "At most 0.1 %" if appliance.source == "learnt" else "Some"
-    return (
-        f"{share} of the readings of the {appliance.name} while on exceed the "
-        f"{format_watts(appliance.protected_power)} that this ε protects; its largest power, "
-        f"{format_watts(appliance.max_power)}, is protected at ε = {epsilon:.3g}.",
-    )
+    return (describe_largest_power(appliance, epsilon),)
 
 
 def describe_option(option: Option) -> str:

@@ -115,6 +115,29 @@ class Unit:
             return f"{subject}, over one of its own runs (up to {longest})"
         return f"{subject}, over one run of up to {longest}"
 
+    def for_appliance(self, appliance: Appliance) -> Unit:
+        """Return the unit with this appliance instead of the protected ones.
+
+        Parameters
+        ----------
+        appliance : Appliance
+            Its protected numbers bound the change.
+
+        Returns
+        -------
+        Unit
+            With the same span, windows and metering.
+        """
+        change = appliance_change(
+            appliance,
+            self.span,
+            interval_s=self.interval_s,
+            window=self.window,
+            metering=self.metering,
+            readings=self.readings,
+        )
+        return replace(self, changes=(change,))
+
 
 def resolve_unit(
     protect: str = "appliance",

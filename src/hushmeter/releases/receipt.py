@@ -17,14 +17,14 @@ import numpy as np
 
 from hushmeter import __version__
 from hushmeter.errors import InputError
-from hushmeter.formatting import duration_in_words
+from hushmeter.formatting import duration_in_words, format_watts
 from hushmeter.privacy.accounting import (
     DELTA,
     ApplianceAccount,
     Composition,
     account,
 )
-from hushmeter.privacy.units import Unit
+from hushmeter.privacy.units import Unit, unit_epsilon
 from hushmeter.trace import SECONDS_PER_HOUR, TimeArray, Trace, iso
 
 if TYPE_CHECKING:
@@ -130,6 +130,10 @@ class PrivateReceipt:
         What an attacker can learn about each appliance of the home; empty without a home.
     input : dict
         Number, interval, first and last time, and SHA-256 of the metered readings.
+    largest_powers : tuple of dict
+        Protected appliances that once drew more than the protected power: `name`, `protected_w`,
+        `largest_w`, `epsilon` of the unit at the largest power, `share` of these readings while
+        on that exceed the protected power (None without sub-meters), and a `sentence`.
     """
 
     sentence: str
@@ -138,6 +142,7 @@ class PrivateReceipt:
     composition_delta: float
     appliances: tuple[ApplianceAccount, ...]
     input: dict[str, Any]
+    largest_powers: tuple[dict[str, Any], ...] = ()
 
     def to_dict(self, receipt: Receipt) -> dict[str, Any]:
         """Return the private part as plain values, together with the public part."""
@@ -201,6 +206,7 @@ def write_receipts(
         composition_delta=delta,
         appliances=_account(mechanism, unit, home, delta),
         input=_describe_readings(metered),
+        largest_powers=_largest_powers(mechanism, unit, home, metered),
     )
     return receipt, private
 
@@ -283,10 +289,38 @@ def digest_columns(times: TimeArray, readings: FloatArray) -> str:
     return sums.hexdigest()
 
 
+def describe_largest_power(appliance: Appliance, epsilon: float, share: float | None = None) -> str:
+    """Return a sentence about an appliance that once drew more than the protected power.
+
+    Parameters
+    ----------
+    appliance : Appliance
+        With its largest measured power.
+    epsilon : float
+        ε of the unit at the largest power.
+    share : float, optional
+        Share of the readings while on that exceed the protected power, if it is known.
+
+    Returns
+    -------
+    str
+    """
+    if share is not None:
+        part = f"{100 * share:.2g} %"
+    else:
+        part = "At most 0.1 %" if appliance.source == "learnt" else "Some"
+    return (
+        f"{part} of the readings of the {appliance.name} while on exceed the "
+        f"{format_watts(appliance.protected_power)} that this ε protects; its largest power, "
+        f"{format_watts(appliance.max_power or 0.0)}, is protected at ε = {epsilon:.3g}."
+    )
+
+
 def release_text(receipt: Receipt, private: PrivateReceipt) -> str:
     """Format a receipt with its private part for the household that made the release."""
     lines = _promise_lines(receipt, private.sentence)
-    return "\n".join([*lines, *_appliance_lines(private.appliances)])
+    largest = [entry["sentence"] for entry in private.largest_powers]
+    return "\n".join([*lines, *_appliance_lines(private.appliances), *largest])
 
 
 def _describe_readings(trace: Trace) -> dict[str, Any]:
@@ -388,6 +422,44 @@ def _account(
         metering=unit.metering,
         period=unit.readings,
     )
+
+
+def _largest_powers(
+    mechanism: Mechanism, unit: Unit, home: Home | None, metered: Trace
+) -> tuple[dict[str, Any], ...]:
+    """The protected appliances whose largest power exceeds the protected one."""
+    if home is None or unit.protect != "appliance":
+        return ()
+    entries = []
+    for change in unit.changes:
+        appliance = home.appliances[home.index(change.name)]
+        largest = appliance.at_largest_power()
+        if largest is None:
+            continue
+        if unit.span == "run":  # The length may come from a trace instead of the home.
+            largest = replace(largest, run_high_s=change.seconds)
+        share = _share_above(appliance, metered)
+        epsilon = unit_epsilon(mechanism, unit.for_appliance(largest))
+        entries.append(
+            {
+                "name": appliance.name,
+                "protected_w": appliance.protected_power,
+                "largest_w": appliance.max_power,
+                "epsilon": epsilon,
+                "share": share,
+                "sentence": describe_largest_power(appliance, epsilon, share),
+            }
+        )
+    return tuple(entries)
+
+
+def _share_above(appliance: Appliance, metered: Trace) -> float | None:
+    """Share of the on-readings above the protected power; None if the circuit is not metered."""
+    if metered.power is None or appliance.name not in (metered.names or ()):
+        return None
+    power = metered.power[:, (metered.names or ()).index(appliance.name)]
+    on = power > appliance.power / 2
+    return float(np.mean(power[on] > appliance.protected_power)) if on.any() else None
 
 
 def _promise_lines(receipt: Receipt, sentence: str) -> list[str]:
