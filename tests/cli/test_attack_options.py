@@ -133,3 +133,25 @@ def test_an_attacker_of_ones_own_is_named_by_module_and_class(case, tmp_path):
     assert json.loads(done.stdout)["attacker"] == "mine"
     done = attack(case, output, "--force", attacker="mine:Yours", folder=tmp_path, expect=2)
     assert "the module mine has no class 'Yours'" in done.stderr
+
+
+def test_an_appliance_that_never_runs_in_training_is_named(tmp_path):
+    pytest.importorskip("torch", reason="needs the extra deep")
+    home = hm.Home([hm.Appliance("kettle", 2000.0), hm.Appliance("heater", 900.0)], 20.0)
+    home.save(tmp_path / "home.toml")
+    lines = ["timestamp,aggregate,kettle,heater"]
+    for i in range(200):
+        watts = 2000 * (i % 20 < 3)
+        lines.append(f"2024-01-01T{i // 60:02d}:{i % 60:02d}:00Z,{100 + watts},{watts},0")
+    (tmp_path / "sub.csv").write_text("\n".join(lines) + "\n")
+    small = [f"-p{name}" for name in ("steps=2", "batch=2", "window=16", "channels=8", "nets=1")]
+    command = ["attack", "sub.csv", "--home", "home.toml", "-a", "tcn", "--train", "sub.csv"]
+    command = [sys.executable, "-m", "hushmeter", *command, *small, "-o", "states.csv", "--force"]
+    printed = [
+        subprocess.run(
+            [*command, *more], cwd=tmp_path, check=True, capture_output=True, text=True
+        ).stdout
+        for more in ([], ["--json"])
+    ]
+    assert "Never on in the training data: heater." in printed[0]
+    assert json.loads(printed[1])["never_on_in_training"] == ["heater"]

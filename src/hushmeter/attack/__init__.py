@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         storage,
         sums,
         super_state_hmm,
+        tcn,
     )
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "storage",
     "sums",
     "super_state_hmm",
+    "tcn",
 ]
 
 

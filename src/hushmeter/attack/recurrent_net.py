@@ -6,8 +6,7 @@ PyTorch is optional (the extra named deep), so this module imports it inside fun
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushmeter.attack.base import Attacker, Observation
+from hushmeter.attack.conv.training import one_thread, progress_bar
 from hushmeter.attack.sums.levels import training_power
 from hushmeter.checks import BoolArray, FloatArray, IntArray, positive, whole
 from hushmeter.errors import DataError, InputError, MissingExtraError
@@ -119,7 +119,7 @@ class RecurrentNet(Attacker):
         self.scale_ = float(max(np.abs(trace.readings).max(), 1.0))
         windows = _Windows(trace.readings / self.scale_, trace.run_starts, self.window)
         steps = len(self.home) * self.epochs * -(-len(trace) // self.batch)
-        with _one_thread(), _progress_bar(steps, self.progress) as advance:
+        with one_thread(), progress_bar(steps, self.progress) as advance:
             self.weights_ = tuple(
                 self._train(windows, power[:, i].astype(np.float32), name, advance)
                 for i, name in enumerate(self.home.names)
@@ -147,7 +147,7 @@ class RecurrentNet(Attacker):
 
         size = windows.values.size
         power = np.empty((size, len(self.home)))
-        with _one_thread(), torch.inference_mode():
+        with one_thread(), torch.inference_mode():
             for i, weights in enumerate(self.weights_):
                 net = self._build(weights)
                 for first in range(0, size, PREDICT_BATCH):
@@ -193,7 +193,11 @@ class RecurrentNet(Attacker):
         return net
 
     def _train(
-        self, windows: _Windows, target: NDArray[np.float32], name: str, advance: Callable[[], None]
+        self,
+        windows: _Windows,
+        target: NDArray[np.float32],
+        name: str,
+        advance: Callable[[int], None],
     ) -> Weights:
         """Train the network of one appliance; returns its parameters."""
         import torch
@@ -211,7 +215,7 @@ class RecurrentNet(Attacker):
                 error: Any = _run(net, windows[rows]) - torch.from_numpy(target[rows])
                 (error**2).mean().backward()
                 optimiser.step()
-                advance()
+                advance(1)
         return tuple(tensor.numpy().copy() for tensor in net.state_dict().values())
 
 
@@ -247,29 +251,3 @@ class _Windows:
         places = rows[:, None] + self.offsets
         places = np.clip(places, self.first[rows, None], self.last[rows, None])
         return torch.from_numpy(self.values[places])
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Use one thread: the order of sums, and so the network, depends on their number."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextmanager
-def _progress_bar(steps: int, shown: bool) -> Iterator[Callable[[], None]]:
-    if not shown:
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("Training", total=steps)
-        yield lambda: bar.advance(task)

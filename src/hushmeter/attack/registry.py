@@ -34,6 +34,7 @@ BUILT_IN = {
     "ip": "integer_program:IntegerProgram",
     "alip": "integer_program:AidedIntegerProgram",
     "rnn": "recurrent_net:RecurrentNet",
+    "tcn": "tcn:Tcn",
     "bayes": "bayes:Bayes",
     "all-off": "naive:AllOff",
     "hold": "naive:Hold",

@@ -87,6 +87,7 @@ def attack(
     columns = {name: states[:, i].astype("int8") for i, name in enumerate(known.names)}
     write_table(output, {"timestamp": trace.times, **columns}, force=force)
     summary = _summarise(attacker, known, trace, states)
+    summary["never_on_in_training"] = list(getattr(made, "never_on_", ()))
     summary |= _score(known, trace, states, probabilities)
     if json:
         print_json({**summary, "files": [output]})
@@ -216,6 +217,11 @@ def _print_summary(summary: dict[str, Any], output: Path) -> None:
     length = short_duration(summary["interval_s"])
     title = f"{summary['attacker']} on {summary['readings']} readings of {length}"
     print_table(title, header, rows)
+    if summary["never_on_in_training"]:
+        print_sentences(
+            f"Never on in the training data: {', '.join(summary['never_on_in_training'])}. The "
+            "attacker always reports these appliances as off."
+        )
     if found is None:
         print_sentences(
             "Not scored: the file lacks a column of watts for some appliance of the home."

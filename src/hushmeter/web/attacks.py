@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 NOT_LIVE = {
     "rnn": "its training takes minutes; use hushmeter attack",
+    "tcn": "its training takes minutes; use hushmeter attack",
     "hold": "it needs the true state at the first reading, which no attacker has",
 }
 """Attackers that the page does not offer, with the reason."""

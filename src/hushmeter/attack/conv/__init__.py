@@ -1,0 +1,3 @@
+"""The convolutional network that `tcn` and `semi-blind` share."""
+
+from __future__ import annotations

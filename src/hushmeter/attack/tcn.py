@@ -1,0 +1,370 @@
+"""TCN: a convolutional network that is trained with noise and knows the noise distribution.
+
+One network is trained per home, for all noise levels. It sees readings with simulated noise of
+random size and distribution, and the standard deviation of this noise is one of its inputs.
+
+PyTorch is optional (the extra named deep), so this module imports it inside functions only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from hushmeter.attack.base import (
+    NoiseDistribution,
+    Observation,
+    Observed,
+    ProbabilisticAttacker,
+    check_mechanism,
+)
+from hushmeter.attack.conv.inputs import Cells, Encoder, Noise
+from hushmeter.attack.conv.net import Weights, build_net, evaluate, set_bias
+from hushmeter.attack.conv.training import Example, Schedule, one_thread, progress_bar, train
+from hushmeter.attack.sums.levels import training_power
+from hushmeter.checks import BoolArray, FloatArray, IntArray, positive, whole
+from hushmeter.errors import DataError, InputError, MissingExtraError
+from hushmeter.formatting import short_duration
+from hushmeter.home import Home
+from hushmeter.trace import Trace
+
+if TYPE_CHECKING:
+    from torch import nn
+
+FOLDS = 5
+"""Each network leaves out one of this number of parts of the training data."""
+
+
+class Tcn(ProbabilisticAttacker):
+    """TCN. Dilated convolutions from noisy mains to the probability that each appliance is on.
+
+    Parameters
+    ----------
+    home : Home
+    mechanism : Laplace, Staircase, Gaussian or None
+        Mechanism whose noise distribution the attacker knows (see `Attacker.knows`); None for
+        readings without noise.
+    channels : int
+        Width of the network, a multiple of 4.
+    nets : int
+        Number of networks whose probabilities are averaged, at most 5. Each leaves out another
+        fifth of the training data and stops when it no longer improves there.
+    steps, batch, window : int
+        Largest number of training steps, windows per step, and cells per window. A cell is a
+        reading, or about one minute if the readings are shorter.
+    rate : float
+        Largest step size of AdamW.
+    seed : int
+        The same seed and data give the same networks; the order of the appliances has no effect.
+    progress : bool
+        Whether to show a progress bar on standard error while training.
+
+    Attributes
+    ----------
+    interval_s_ : float
+        Interval of the training data. [s]
+    centre_, spread_ : float
+        Median and standard deviation of the training mains. [W]
+    never_on_ : tuple of str
+        Appliances that never run in the training data; they are always predicted to be off.
+    weights_ : tuple of Weights
+        Parameters of the networks.
+
+    Raises
+    ------
+    MissingExtraError
+        If PyTorch is not installed.
+
+    Notes
+    -----
+    The inputs are the reading, its change, its mean over 5 to 135 min, and its height over the
+    lowest 15-min mean of 4 h, each divided by a scale that grows with the noise, and the standard
+    deviation and the shape of the noise. Residual blocks follow whose convolutions combine
+    readings that are up to 4 h apart [1]_. The loss is the cross entropy plus 0.3 times the soft
+    Dice loss of each appliance. In training, the noise of a window is absent, or has a log-uniform
+    scale between 20 W and 1.3 times the power of the largest appliance and a Laplace, Gaussian or
+    staircase distribution. In three of ten windows, the power of one or two appliances is replaced
+    by their power at another time, so that the network sees combinations that did not occur.
+
+    An appliance is predicted to be on where the mean probability exceeds ½.
+
+    References
+    ----------
+    .. [1] S. Bai, J. Z. Kolter, V. Koltun, "An empirical evaluation of generic convolutional and
+       recurrent networks for sequence modeling", arXiv:1803.01271, 2018.
+    """
+
+    name: ClassVar[str] = "tcn"
+    needs: ClassVar[str] = "sub-metered training data; PyTorch (the extra named deep)"
+    assumes: ClassVar[str] = "the home behaves as in training; the noise distribution is known"
+    uses_noise: ClassVar[bool] = True
+
+    checked_with: ClassVar[dict[str, Any]] = {
+        "channels": 8,
+        "steps": 2,
+        "batch": 2,
+        "window": 4,
+        "nets": 1,
+    }
+
+    interval_s_: float
+    centre_: float
+    spread_: float
+    never_on_: tuple[str, ...]
+    weights_: tuple[Weights, ...]
+
+    def __init__(
+        self,
+        home: Home,
+        *,
+        mechanism: NoiseDistribution | None = None,
+        channels: int = 32,
+        nets: int = 2,
+        steps: int = 600,
+        batch: int = 16,
+        window: int = 512,
+        rate: float = 4e-3,
+        seed: int = 0,
+        progress: bool = False,
+    ) -> None:
+        super().__init__(home)
+        if find_spec("torch") is None:
+            raise MissingExtraError(f"the {self.name} attacker", "deep")
+        self.mechanism = check_mechanism(mechanism)
+        self.channels, self.nets = whole("channels", channels), whole("nets", nets)
+        if self.channels % 4 or self.nets > FOLDS:
+            raise InputError(f"channels must be a multiple of 4 and nets at most {FOLDS}.")
+        self.steps, self.batch = whole("steps", steps), whole("batch", batch)
+        self.window, self.rate = whole("window", window), positive("rate", rate)
+        self.seed, self.progress = whole("seed", seed, least=0), bool(progress)
+
+    def fit(self, trace: Trace) -> Self:
+        """Train the networks on readings without noise and true states.
+
+        Raises
+        ------
+        DataError
+            If the trace is shorter than one training window, or no appliance runs in it.
+        """
+        super().fit(trace)
+        order = self._order()
+        states = trace.truth()[:, order]
+        self._check_training(trace, states)
+        cells = Cells(trace.interval_s)
+        data = TrainingData(
+            trace.readings, training_power(trace, self.home)[:, order], states, trace.run_starts
+        )
+        self.interval_s_ = trace.interval_s
+        self.centre_ = float(np.median(trace.readings))
+        self.spread_ = float(max(trace.readings.std(), 1.0))
+        self.never_on_ = tuple(
+            self.home.names[i]
+            for i, column in zip(order, states.T, strict=True)
+            if not column.any()
+        )
+        encoder = Encoder(cells, self.centre_, self.spread_)
+        with one_thread(), progress_bar(self.nets * self.steps, self.progress) as advance:
+            self.weights_ = tuple(
+                self._train(fold, encoder, data, advance) for fold in range(self.nets)
+            )
+        return self
+
+    def _check_training(self, trace: Trace, states: BoolArray) -> None:
+        """Raise `DataError` if nothing can be learnt from the training data."""
+        needed = self.window * Cells(trace.interval_s).size
+        if len(trace) < needed:
+            raise DataError(
+                f"the {self.name} attacker needs at least {needed} readings of "
+                f"{short_duration(trace.interval_s)} to learn from, got {len(trace)}."
+            )
+        if not states.any():
+            raise DataError(
+                f"no appliance is ever on in the training data, so the {self.name} attacker "
+                "cannot learn from it: use a longer period."
+            )
+
+    def _predict(self, seen: Observation) -> BoolArray:
+        return self._predict_proba(seen) > 0.5
+
+    def _predict_proba(self, seen: Observation) -> FloatArray:
+        self._require_fit("weights_")
+        encoder = Encoder(Cells(self.interval_s_), self.centre_, self.spread_)
+        nets = [self._build(weights) for weights in self.weights_]
+        chance = np.empty((len(seen), len(self.home)))
+        with one_thread():
+            chance[:, self._order()] = evaluate(
+                nets, encoder, seen.readings, seen.run_starts, Noise.of(self.mechanism)
+            )
+        chance[:, [self.home.index(name) for name in self.never_on_]] = 0.0
+        return chance
+
+    def _observe(self, readings: Observed) -> tuple[FloatArray, BoolArray]:
+        if isinstance(readings, Trace) and hasattr(self, "interval_s_"):
+            check_interval(self.name, self.interval_s_, readings.interval_s)
+        return super()._observe(readings)
+
+    def _order(self) -> list[int]:
+        """Appliances by name, so that their order in the home has no effect."""
+        return sorted(range(len(self.home)), key=lambda i: self.home.names[i])
+
+    def _check_learnt(self) -> None:
+        if hasattr(self, "weights_"):
+            positive("interval", self.interval_s_)
+            positive("spread", self.spread_)
+            try:
+                built = [self._build(weights) for weights in self.weights_]
+            except (RuntimeError, ValueError, TypeError, AttributeError):
+                built = []
+            if not built or not set(self.never_on_) <= set(self.home.names):
+                raise DataError(f"a saved {self.name} attacker is damaged.")
+
+    def _build(self, weights: Weights | None = None, seed: int = 0) -> nn.ModuleDict:
+        cells = Cells(self.interval_s_)
+        return build_net(cells, self.channels, len(self.home), weights, seed)
+
+    def _train(
+        self, fold: int, encoder: Encoder, data: TrainingData, advance: Callable[[int], None]
+    ) -> Weights:
+        """Train one network without its part of the data; returns its best parameters."""
+        seed = self.seed * FOLDS + fold
+        net = self._build(seed=seed)
+        largest = float(self.home.powers.max())
+        windows = Windows(data, encoder, self.window, largest, fold, np.random.default_rng(seed))
+        set_bias(net, windows.on_share)
+        schedule = Schedule(self.steps, self.batch, self.rate, seed)
+        return train(net, windows, schedule, advance)
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Readings without noise with the power and the states of the appliances, shape (T, N)."""
+
+    readings: FloatArray
+    power: FloatArray
+    states: BoolArray
+    run_starts: BoolArray
+
+
+class Windows:
+    """Random training windows of a home, with noise and exchanged appliances.
+
+    Parameters
+    ----------
+    data : TrainingData
+    encoder : Encoder
+    window : int
+        Number of cells.
+    largest : float
+        Power of the largest appliance. [W]
+    fold : int
+        The part of the data, of `FOLDS` parts, that no window is drawn from.
+    rng : Generator
+
+    Attributes
+    ----------
+    on_share : array, shape (N,)
+        Share of the readings at which each appliance is on.
+    """
+
+    def __init__(
+        self,
+        data: TrainingData,
+        encoder: Encoder,
+        window: int,
+        largest: float,
+        fold: int,
+        rng: np.random.Generator,
+    ) -> None:
+        self.data, self.encoder, self.largest, self.rng = data, encoder, largest, rng
+        size, count = encoder.cells.size, data.readings.size
+        self.width, self.margin = window * size, encoder.cells.margin * size
+        edges = np.linspace(0, count, FOLDS + 1).astype(np.int64)
+        self.left_out = slice(int(edges[fold]), int(edges[fold + 1]))
+        kept, starts = np.ones(count, np.bool_), data.run_starts.copy()
+        # A short trace has no part to spare.
+        if count >= 2 * FOLDS * self.width:
+            kept[self.left_out] = False
+            starts[edges[fold : fold + 2] % count] = True
+        self.rows = np.flatnonzero(kept)
+        first = np.flatnonzero(starts)
+        lengths = np.diff(np.append(first, count))
+        self.run_first = np.repeat(first, lengths)
+        self.run_last = np.repeat(first + lengths - 1, lengths)
+        self.on_share = data.states[kept].mean(axis=0)
+        begins = data.states & kept[:, None]
+        begins[1:] &= ~data.states[:-1]
+        self.begins = [np.flatnonzero(column) for column in begins.T if column.any()]
+
+    def draw(self, count: int) -> Example:
+        """Draw a batch of training windows."""
+        centres = np.array([self._centre() for _ in range(count)])
+        return self._cut(centres, self.rng, exchange=True)
+
+    def held_out(self, count: int) -> Iterator[Example]:
+        """Fixed windows of the part that is left out, with fixed noise; none without a part."""
+        if self.rows.size == self.data.readings.size:
+            return
+        span = self.left_out.stop - self.left_out.start
+        centres = self.left_out.start + (np.arange(count) + 0.5) / count * span
+        rng = np.random.default_rng(0)
+        for part in np.array_split(centres.astype(np.int64), -(-count // 16)):
+            yield self._cut(part, rng, exchange=False)
+
+    def _centre(self) -> int:
+        """Position in the middle of a new window; three of ten are near the start of a run."""
+        if self.begins and self.rng.random() < 0.3:
+            begin = self.rng.choice(self.begins[int(self.rng.integers(len(self.begins)))])
+            near = int(begin) + int(self.rng.integers(-self.width // 2, self.width // 2 + 1))
+            return min(max(near, int(self.run_first[begin])), int(self.run_last[begin]))
+        return int(self.rng.choice(self.rows))
+
+    def _cut(self, centres: IntArray, rng: np.random.Generator, *, exchange: bool) -> Example:
+        """Windows around the given positions, which end at the ends of contiguous runs."""
+        import torch
+
+        low, high = self.run_first[centres], self.run_last[centres]
+        start = np.minimum(centres - self.width // 2, high + 1 - self.width)
+        start = np.maximum(start, low)[:, None] - self.margin
+        places = start + np.arange(self.width + 2 * self.margin)
+        valid = (places >= low[:, None]) & (places <= high[:, None])
+        rows = np.clip(places, low[:, None], high[:, None])
+        y, on = self.data.readings[rows], self.data.states[rows]
+        if exchange:
+            self._exchange(rows, y, on)
+        noise = []
+        for row in y:
+            known, sample = Noise.draw(self.largest, rng)
+            noise.append(known)
+            row += sample(rng, row.size)
+        cells = self.encoder.cells
+        inner = slice(cells.margin, cells.margin + self.width // cells.size)
+        inputs = self.encoder.encode(y, valid, noise).cut(inner, cells.size)
+        window = slice(self.margin, self.margin + self.width)
+        states = torch.from_numpy(on[:, window].astype(np.float32))
+        return Example(inputs, states, torch.from_numpy(valid[:, window, None].astype(np.float32)))
+
+    def _exchange(self, rows: IntArray, y: FloatArray, on: BoolArray) -> None:
+        """In three of ten windows, give one or two appliances their power at another time."""
+        spare = self.rows.size - rows.shape[1]
+        for i in range(len(rows)):
+            if spare <= 0 or self.rng.random() >= 0.3:
+                continue
+            count = int(self.rng.integers(1, 1 + min(2, on.shape[2])))
+            for k in self.rng.choice(on.shape[2], count, replace=False):
+                first = int(self.rng.integers(spare))
+                other = self.rows[first : first + rows.shape[1]]
+                y[i] += self.data.power[other, k] - self.data.power[rows[i], k]
+                on[i, :, k] = self.data.states[other, k]
+
+
+def check_interval(name: str, trained: float, given: float) -> None:
+    """Raise `InputError` if readings have another interval than the training data."""
+    if abs(given - trained) > 1e-3 * trained:
+        raise InputError(
+            f"the {name} attacker was trained on readings of {short_duration(trained)}, and these "
+            f"have {short_duration(given)}: train it on readings of the same interval."
+        )
