@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 from pyarrow import csv
+from python_calamine import CalamineWorkbook
+from tests.read.spreadsheets import xlsx_bytes
 
 from benchmarks.harness import Row, best_of, together
 from hushmeter.files import write_table
@@ -16,12 +18,14 @@ from hushmeter.learn.homes import learn_home
 from hushmeter.read import read_home_data, read_meter
 
 YEAR = 5_256_000
+QUARTERS = 35_040
 
 
 def rows() -> Iterator[Row]:
     """All ratios of the readers."""
     with tempfile.TemporaryDirectory() as folder:
         yield a_year_of_csv(Path(folder))
+        yield a_year_of_quarter_hours(Path(folder))
     yield from redd_to_home()
 
 
@@ -35,6 +39,28 @@ def a_year_of_csv(folder: Path) -> Row:
     note = f"{YEAR / ours / 1e6:.1f} M rows/s, {path.stat().st_size >> 20} MB"
     return Row(
         "read_meter, a year of 6-s CSV: time", ours / bare, "pyarrow.csv alone", 2, note, True
+    )
+
+
+def a_year_of_quarter_hours(folder: Path) -> Row:
+    """A workbook of one year of quarter-hours: dates, imported and exported energy."""
+    path = folder / "year.xlsx"
+    energies = np.round(np.random.default_rng(0).gamma(2.0, 0.1, (QUARTERS, 2)), 3)
+    cells = [[("date", 45_292 + i / 96), *pair] for i, pair in enumerate(energies.tolist())]
+    path.write_bytes(xlsx_bytes({"Data": [["Time", "Import (kWh)", "Export (kWh)"], *cells]}))
+    ours, bare = together(
+        lambda: read_meter(path, tz="UTC"),
+        lambda: CalamineWorkbook.from_path(str(path)).get_sheet_by_index(0).to_python(),
+        repeat=5,
+    )
+    note = f"{QUARTERS} rows, {path.stat().st_size >> 10} kB"
+    return Row(
+        "read_meter, a year of 15-min xlsx: time",
+        ours / bare,
+        "python-calamine alone",
+        3,
+        note,
+        True,
     )
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import io
 import tarfile
+import zipfile
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.read.spreadsheets import xlsx_bytes
 
-from hushmeter.errors import DataError
-from hushmeter.read import read_bytes, read_meter, read_recording
+from hushmeter.errors import DataError, InputError
+from hushmeter.read import ReadOptions, read_bytes, read_meter, read_recording
 from hushmeter.read.source import MemoryFile, arrow_source
 
 
@@ -97,9 +99,9 @@ def tar(data: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("head", "sentence"),
     [
-        (b"PK\x03\x04", "a zip archive or a spreadsheet: unpack it"),
+        (b"PK\x03\x04", "an archive that cannot be read"),
         (b"%PDF-1.7", "a PDF: download"),
-        (b"\xd0\xcf\x11\xe0", "an old Excel workbook"),
+        (b"\xd0\xcf\x11\xe0", "cannot be read as an Excel workbook"),
         (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
         (b"BZh91AY", "a bzip2 archive: unpack it"),
         (b"\xfd7zXZ\x00", "an xz archive: unpack it"),
@@ -130,3 +132,51 @@ def test_standard_input(samples, monkeypatch):
 
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(samples.plain_csv())))
     assert len(read_meter("-")) == 40
+
+
+METER = b"timestamp,watts\n2024-01-01T00:00Z,100\n2024-01-01T00:01Z,200\n"
+
+
+def zipped(**files):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name.replace("__", "."), data)
+    return out.getvalue()
+
+
+def test_the_only_meter_file_of_an_archive_is_read():
+    data = zipped(readme__txt=b"hello", export__csv=METER, page__html=b"<html>")
+    assert read_bytes(data, "data.zip").watts.tolist() == [100.0, 200.0]
+    data = zipped(gas_interval__csv=b"x", electric_interval__csv=METER)
+    assert read_bytes(data, "data.zip").watts.tolist() == [100.0, 200.0]
+
+
+def test_a_workbook_in_an_archive_is_read():
+    rows = [["Time", "watts"], *([f"2024-01-01T{i:02d}:00Z", 5.0 * i] for i in range(24))]
+    found = read_bytes(zipped(meter__xlsx=xlsx_bytes({"A": rows})), "data.zip")
+    assert found.watts[-1] == 115.0
+
+
+def test_several_files_of_an_archive_are_listed():
+    data = zipped(one__csv=METER, two__csv=METER.replace(b"100", b"50"))
+    with pytest.raises(DataError, match=r"2 files \(one.csv, two.csv\): choose one \(--member"):
+        read_bytes(data, "data.zip")
+    chosen = read_bytes(data, "data.zip", ReadOptions(member="TWO.csv"))
+    assert chosen.watts.tolist() == [50.0, 200.0]
+    with pytest.raises(InputError, match=r"no file 'three' \(found: one.csv, two.csv\)"):
+        read_bytes(data, "data.zip", ReadOptions(member="three"))
+
+
+def test_archives_without_readings_are_refused():
+    for data in (zipped(), zipped(a__pdf=b"%PDF"), zipped(a__zip=zipped(b__csv=METER))):
+        with pytest.raises(DataError, match=r"^[^\n]+$"):
+            read_bytes(data, "data.zip")
+    with pytest.raises(DataError, match="not in the format xlsx"):
+        read_bytes(zipped(mimetype=b"application/vnd.oasis.opendocument.spreadsheet"), "a.ods")
+
+
+def test_an_archive_that_unpacks_to_a_lot_is_refused():
+    data = zipped(a__csv=b"0" * 10_000_000)
+    with pytest.raises(DataError, match="unpacks to more than 6 MB"):
+        read_bytes(data, "data.zip", most_values=100_000)

@@ -80,13 +80,15 @@ READER_OPTIONS: dict[str, Any] = {
     "tz": _reader_option("--tz", "Time zone of times without one, such as Europe/London."),
     "building": _reader_option("--building", "Which home, if the file holds several."),
     "meter": _reader_option("--meter", "Which meter, if the file holds several."),
-    "register": _reader_option("--register", "Which register, direction or sheet, if several."),
+    "register": _reader_option("--register", "Which register or direction, if several."),
     "counter": _reader_option("--counter", "Whether the values only count up: yes or no."),
     "step": _reader_option("--step", "Step to which the meter rounds, in the unit of its values."),
     "reading_length": _reader_option(
         "--reading-length", "Length of a reading of a change history: 1min."
     ),
     "until": _reader_option("--until", "End of a history of changes, as 2024-02-01T00:00Z."),
+    "sheet": _reader_option("--sheet", "Which sheet, if a workbook has several."),
+    "member": _reader_option("--member", "Which file, if an archive has several."),
     "decimal": _reader_option("--decimal", "Decimal mark of the numbers: point or comma."),
 }
 

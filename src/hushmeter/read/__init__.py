@@ -136,6 +136,10 @@ def _read_file(path: Path, options: ReadOptions, *, homes: bool) -> Recording:
     from hushmeter.read.source import recognise
 
     kind = recognise(path)
+    if kind == "archive":
+        from hushmeter.read.source import open_member
+
+        return _read_file(open_member(path, options.member), options, homes=homes)
     if kind == "nilmtk":
         from hushmeter.read.nilmtk import read_nilmtk
 
@@ -144,6 +148,11 @@ def _read_file(path: Path, options: ReadOptions, *, homes: bool) -> Recording:
         from hushmeter.read.table import read_table
 
         series, mains = read_table(path, options, homes=homes)
+        return assemble(series, path, mains=mains)
+    if kind == "workbook":
+        from hushmeter.read.workbook import read_workbook
+
+        series, mains = read_workbook(path, options, homes=homes)
         return assemble(series, path, mains=mains)
     return assemble(_read_series(kind, path, options), path)
 

@@ -1,37 +1,26 @@
-"""Which columns of a table hold the times, the meter, its circuits, and what tells series apart.
-
-Columns are chosen by their headers and by whether they hold numbers, times or words. The size of a
-number is never looked at.
-"""
+"""The columns of a table: what they hold (times, numbers or words) and what their headers mean."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hushmeter.checks import BoolArray, FloatArray
+from hushmeter.checks import FloatArray
 from hushmeter.errors import DataError, InputError
 from hushmeter.read import words
-from hushmeter.read.options import ReadOptions
 from hushmeter.read.text_table import NUMBER, RawTable
-from hushmeter.read.times import find_zone, read_clock, read_stamps, split_range
-from hushmeter.read.words import Meaning, find_unit, has_word, read_meaning
+from hushmeter.read.times import read_clock, read_stamps, split_range
+from hushmeter.read.words import Meaning, has_word, read_meaning
 
 SAMPLE = 200
-PHASE_MARK = re.compile(
-    r"(?i)(?:\bl|phase[ _]?|phs|fase[ _]?)([1-3abc])\b|[(_ -]([abc])\)?(?:\s*\(|$)"
-)
 CELL_UNIT = re.compile(r"\s*[-+]?[\d.,' ]*\d\s*([kM]?Wh?)\s*")
 NAMELESS = re.compile(r"column_\d+|Unnamed: \d+")
-UNUSED = ("export", "production", "battery", "other")
-LEAST_CIRCUITS = 3
-POWER_NAMES = ("power", "mains", "aggregate", "main", "grid")
 
 
 @dataclass
@@ -72,6 +61,12 @@ class Column:
             return "end"
         return "start" if has_word(self.name, words.STARTS) else "plain"
 
+    @property
+    def names_meter(self) -> bool:
+        """True if its header names a meter, a metering point or a customer."""
+        kinds = "type$ typ$ tipo art$"
+        return has_word(self.name, words.METERS) and not has_word(self.name, kinds)
+
     def numbers(self, path: Path) -> FloatArray:
         """Its values; NaN where a cell is empty.
 
@@ -93,71 +88,6 @@ class Column:
             row = int(np.argmax(np.isinf(values)))
             raise DataError(f"{path}: column {self.name!r} is {values[row]} in row {row}.")
         return values
-
-
-@dataclass
-class TimePlan:
-    """Columns of the times.
-
-    Attributes
-    ----------
-    date : Column or None
-        Dates, or complete times; for a range the column of both ends.
-    clock : Column or None
-        Time of day, or the number of an interval in the day, that belongs to `date`.
-    end_date, end_clock : Column or None
-        The same for the end of the interval.
-    stamp : {"start", "end"}
-    zone : str or None
-        Zone that a header names.
-    """
-
-    date: Column
-    clock: Column | None = None
-    end_date: Column | None = None
-    end_clock: Column | None = None
-    stamp: str = "start"
-    zone: str | None = None
-
-    @property
-    def names(self) -> set[str]:
-        """Names of all its columns."""
-        parts = (self.date, self.clock, self.end_date, self.end_clock)
-        return {part.name for part in parts if part is not None}
-
-
-@dataclass
-class Plan:
-    """What is read from which column.
-
-    Attributes
-    ----------
-    time : TimePlan
-    values : tuple of Column
-        Columns that are added up to the meter's reading; empty for the sum of the circuits.
-    circuits : tuple of Column
-    unit : str or None
-        Unit of the values, as a header or an option states it.
-    assumed : bool
-        True if the unit is only the custom of a column's name.
-    counter : bool
-        True if a header or an option states that the values are those of a counter.
-    need_all : bool
-        True if a reading lacks when one of `values` does (phases); tariffs may be empty.
-    keys : tuple of Column
-        Columns of words that may tell series apart.
-    notes : list of str
-    """
-
-    time: TimePlan
-    values: tuple[Column, ...]
-    circuits: tuple[Column, ...] = ()
-    unit: str | None = None
-    assumed: bool = False
-    counter: bool = False
-    need_all: bool = False
-    keys: tuple[Column, ...] = ()
-    notes: list[str] = field(default_factory=list)
 
 
 def to_numbers(data: Any, decimal: str) -> tuple[FloatArray, list[tuple[int, str]]]:
@@ -190,6 +120,13 @@ def to_numbers(data: Any, decimal: str) -> tuple[FloatArray, list[tuple[int, str
     bad = pc.and_(pc.invert(good), pc.is_valid(data)).fill_null(False)
     rows = np.flatnonzero(np.asarray(bad.to_numpy(), dtype=np.bool_)).tolist()
     return values, [(row, str(data[row].as_py())) for row in rows]
+
+
+def is_text(data: Any) -> bool:
+    """Return True if an Arrow column holds text."""
+    from pyarrow import types
+
+    return bool(types.is_string(data.type) or types.is_large_string(data.type))
 
 
 def classify(raw: RawTable, path: Path) -> list[Column]:
@@ -260,56 +197,6 @@ def _text_kind(column: Column, path: Path) -> str:
     return "date" if stamps.dates_only else "time"
 
 
-def plan_times(columns: Sequence[Column], options: ReadOptions, path: Path) -> TimePlan:
-    """Find the columns of the times.
-
-    Raises
-    ------
-    InputError
-        If a column that an option names does not exist.
-    DataError
-        If no column holds times.
-    """
-    if options.time_column is not None:
-        chosen = find_named(columns, options.time_column, path)
-        return _with_partners(chosen, columns)
-    candidates = [(_rank(column, columns), i) for i, column in enumerate(columns)]
-    candidates = [(rank, i) for rank, i in candidates if rank is not None]
-    if not candidates:
-        for column in columns:
-            if column.kind == "text" and has_word(column.name, words.STAMPS):
-                read_stamps(column.data, path)
-        found = ", ".join(c.name for c in columns[:20])
-        raise DataError(
-            f"{path} has no time column: name one of its columns 'timestamp', or state which it is "
-            f"with --time-column (found: {found})."
-        )
-    return _with_partners(columns[min(candidates)[1]], columns)
-
-
-def _rank(column: Column, columns: Sequence[Column]) -> tuple[int, bool] | None:
-    """How well a column suits as the time of a reading; None if it does not."""
-    role = column.role
-    rank: int | None = None
-    if column.kind == "time":
-        rank = {"start": 0, "plain": 1, "end": 4, "other": 7}[role]
-    elif column.kind == "range":
-        whole = read_clock(_range_start(column)) is None
-        rank = 1 if whole else None
-    elif column.kind == "date":
-        partner = _clock_of(column, columns, "start") or _clock_of(column, columns, "end")
-        rank = (2 if partner else 5) + (role == "end") + 2 * (role == "other")
-    elif is_unix(column) or (column is columns[0] and _is_nameless_time(column)):
-        rank = {"start": 0, "plain": 1, "end": 4, "other": 7}[role]
-    return None if rank is None else (rank, not (column.aware or is_unix(column)))
-
-
-def _range_start(column: Column) -> Any:
-    ends = split_range(column.data.drop_null().slice(0, SAMPLE))
-    assert ends is not None
-    return ends[0]
-
-
 def is_unix(column: Column) -> bool:
     """True for numbers under a header of times, such as unix_ts."""
     return column.kind == "number" and (
@@ -318,7 +205,7 @@ def is_unix(column: Column) -> bool:
     )  # fmt: skip
 
 
-def _is_nameless_time(column: Column) -> bool:
+def is_nameless_time(column: Column) -> bool:
     """True for the first column of a table without a header, if it holds unix times or dates."""
     if column.kind != "number" or not NAMELESS.fullmatch(column.name):
         return False
@@ -337,57 +224,6 @@ def is_number_of_day(column: Column) -> bool:
     return whole and float(known.min()) >= 0 and float(known.max()) <= 300
 
 
-def _with_partners(chosen: Column, columns: Sequence[Column]) -> TimePlan:
-    """The time plan around a column: its clock, and the end of the interval."""
-    zone = find_zone(f"{chosen.name} {chosen.context}") or _zone_column(columns)
-    if chosen.kind == "date":
-        side = "end" if chosen.role == "end" else "start"
-        clock = _clock_of(chosen, columns, side)
-        if clock is None and side == "start":
-            clock = _clock_of(chosen, columns, "end")
-            if clock is not None:
-                return TimePlan(chosen, clock, stamp="end", zone=zone)
-        if side == "end":
-            return TimePlan(chosen, clock, stamp="end", zone=zone)
-        end_date = next((c for c in columns if c.kind == "date" and c.role == "end"), None)
-        end_clock = None if clock is None else _clock_of(end_date or chosen, columns, "end")
-        if end_clock is clock or (clock is not None and end_clock is None):
-            end_date = end_clock = None
-        if end_clock is not None and end_date is None:
-            end_date = chosen
-        return TimePlan(chosen, clock, end_date, end_clock, "start", zone)
-    if chosen.role == "end":
-        return TimePlan(chosen, stamp="end", zone=zone)
-    end = None
-    if chosen.kind == "time":
-        end = next((c for c in columns if c.kind == "time" and c.role == "end"), None)
-    return TimePlan(chosen, None, end, None, "start", zone)
-
-
-def _clock_of(date: Column, columns: Sequence[Column], side: str) -> Column | None:
-    """The time of day that belongs to a date: of the start, or of the end."""
-    del date
-    clocks = [c for c in columns if c.kind == "clock" or _is_clock_range(c) or is_number_of_day(c)]
-    if side == "end":
-        return next((c for c in clocks if c.role == "end"), None)
-    starts = [c for c in clocks if c.role == "start"] or [c for c in clocks if c.role == "plain"]
-    return starts[0] if starts else None
-
-
-def _is_clock_range(column: Column) -> bool:
-    return column.kind == "range" and read_clock(_range_start(column)) is not None
-
-
-def _zone_column(columns: Sequence[Column]) -> str | None:
-    """The zone in a column that says it in every row."""
-    for column in columns:
-        if column.kind == "text" and has_word(column.name.replace(" ", ""), words.ZONES):
-            found = {str(v.as_py()) for v in column.data.unique() if v.is_valid}
-            if len(found) == 1:
-                return find_zone(found.pop())
-    return None
-
-
 def find_named(columns: Sequence[Column], asked: str, path: Path) -> Column:
     """The column that an option names."""
     wanted = asked.strip().lower()
@@ -396,347 +232,3 @@ def find_named(columns: Sequence[Column], asked: str, path: Path) -> Column:
             return column
     found = ", ".join(c.name for c in columns[:20])
     raise InputError(f"{path} has no column {asked!r} (found: {found}).")
-
-
-def plan_columns(
-    raw: RawTable, columns: Sequence[Column], options: ReadOptions, path: Path, *, homes: bool
-) -> Plan:
-    """Choose the columns of a table by their headers.
-
-    Parameters
-    ----------
-    raw : RawTable
-    columns : sequence of Column
-    options : ReadOptions
-    path : Path
-    homes : bool
-        True if a table without a meter gets the sum of its circuits.
-
-    Returns
-    -------
-    Plan
-
-    Raises
-    ------
-    DataError
-        If the choice is not clear; the message names the option that makes it clear.
-    """
-    time = plan_times(columns, options, path)
-    if not raw.has_header:
-        return _headerless(columns, time, options, path)
-    numbers = [
-        c for c in columns
-        if c.kind == "number" and c.name not in time.names and not _is_key(c)
-        and not (is_number_of_day(c) and c.meaning.unit is None) and not is_unix(c)
-    ]  # fmt: skip
-    keys = tuple(c for c in columns if c.name not in time.names and _is_key(c))
-    _refuse_inverter(raw, columns, path)
-    if options.value_column is not None:
-        chosen = _find_sum(columns, options.value_column, path)
-        for column in chosen:
-            _refuse_named(column, numbers, path)
-        plan = Plan(time, chosen, keys=keys, need_all=True)
-    else:
-        _refuse_words(columns, numbers, path)
-        empty = [c for c in columns if c.kind == "empty"]
-        plan = _choose(numbers, empty, time, path, homes=homes)
-        plan.keys = keys
-    return _with_unit(plan, raw, options)
-
-
-def _find_sum(columns: Sequence[Column], asked: str, path: Path) -> tuple[Column, ...]:
-    """The column that an option names, or several that it joins with a plus sign."""
-    names = {column.name.strip().lower() for column in columns}
-    parts = [asked] if asked.strip().lower() in names else asked.split("+")
-    return tuple(find_named(columns, part, path) for part in parts)
-
-
-def _headerless(
-    columns: Sequence[Column], time: TimePlan, options: ReadOptions, path: Path
-) -> Plan:
-    others = [c for c in columns if c.kind == "number" and c.name not in time.names]
-    if options.value_column is not None:
-        others = [find_named(columns, options.value_column, path)]
-    if len(others) != 1:
-        raise DataError(
-            f"{path} has no header and {len(others)} columns of numbers: add a header, or name the "
-            "meter's column (--value-column column_1)."
-        )
-    channel = re.fullmatch(r"(?:channel_\d+|mains)\.dat", path.name)
-    return Plan(
-        time, (others[0],), unit=options.unit or ("W" if channel else None),
-        counter=bool(options.is_counter),
-    )  # fmt: skip
-
-
-def _is_key(column: Column) -> bool:
-    """True for words, and for numbers that name a meter."""
-    if column.kind == "text":
-        return not NAMELESS.fullmatch(column.name)
-    meaning = column.meaning
-    unitless = (
-        meaning.unit is None and meaning.flow not in ("import", "use") and not meaning.counter
-    )
-    return column.kind == "number" and unitless and _names_meter(column)
-
-
-def _names_meter(column: Column) -> bool:
-    from pyarrow import types
-
-    whole = types.is_integer(column.data.type) or types.is_string(column.data.type)
-    return whole and has_word(column.name, words.METERS) and not column.meaning.mains
-
-
-def _refuse_inverter(raw: RawTable, columns: Sequence[Column], path: Path) -> None:
-    """Refuse the file of a solar inverter, which does not see what a home uses."""
-    texts = [*raw.preamble, *(f"{c.context} {c.name}" for c in columns)]
-    if not any(has_word(text, words.INVERTERS) for text in texts):
-        return
-    if any(has_word(c.name, "import purchas consum fromgrid verbruik verbrauch") for c in columns):
-        return
-    raise DataError(
-        f"{path} is the file of a solar inverter: it shows what was produced, not what the home "
-        "used; give the file of the meter."
-    )
-
-
-def _refuse_words(columns: Sequence[Column], numbers: Sequence[Column], path: Path) -> None:
-    """Refuse a table whose only electric column holds words."""
-    if numbers:
-        return
-    for column in columns:
-        if column.kind == "text" and column.meaning.unit is not None:
-            column.numbers(path)
-
-
-def _refuse_named(chosen: Column, numbers: Sequence[Column], path: Path) -> None:
-    """Refuse a column that is named by an option, but is no consumption."""
-    meaning = chosen.meaning
-    source = words.find_source(f"{chosen.context} {chosen.name}")
-    if source is not None:
-        raise DataError(f"{path}: column {chosen.name!r} is {source}, not electricity.")
-    if meaning.flow in ("export", "production"):
-        raise DataError(
-            f"{path}: column {chosen.name!r} is what was {_words(meaning.flow)}, not what the home "
-            "used."
-        )
-    exports = [c for c in numbers if c.meaning.flow == "export"]
-    if exports and meaning.flow in ("", "net") and meaning.part == "total":
-        raise DataError(
-            f"{path}: column {chosen.name!r} is a total beside what was fed into the grid "
-            f"({exports[0].name}), so it may be a balance: leave --value-column out."
-        )
-
-
-def _words(flow: str) -> str:
-    return {"export": "fed into the grid", "production": "produced (solar or other generation)",
-            "battery": "exchanged with a battery", "net": "a balance",
-            "other": "something else"}[flow]  # fmt: skip
-
-
-def _choose(
-    numbers: Sequence[Column],
-    empty: Sequence[Column],
-    time: TimePlan,
-    path: Path,
-    *,
-    homes: bool,
-) -> Plan:
-    """The meter's columns and the circuits, by the headers of all columns of numbers."""
-    wanted = [c for c in numbers if c.meaning.flow not in UNUSED and not NAMELESS.fullmatch(c.name)]
-    unused = [c.name for c in numbers if c not in wanted]
-    notes = [f"Columns that are no use of electricity: {', '.join(unused[:12])}."] if unused else []
-    if not wanted:
-        raise DataError(_nothing_wanted(numbers, path))
-    meter = next((c for c in wanted if c.name == "watts"), None)
-    if meter is not None and time.names == {"timestamp"}:
-        # The project's own layout: the other columns are circuits, whatever their names say.
-        circuits = tuple(c for c in wanted if c is not meter)
-        return Plan(time, (meter,), circuits, unit="W", notes=notes)
-    group = _best_group(wanted)
-    values, need_all = _reduce(group)
-    if values is not None:
-        _refuse_parts(values, numbers, empty, path)
-    if values is None:
-        values, circuits = _mains_and_circuits(group, wanted)
-        if values is None and homes:
-            plain = tuple(c for c in wanted if c.meaning.part != "total")
-            return Plan(time, (), plain, notes=notes)
-        if values is None:
-            named = ", ".join(repr(c.name) for c in group[:12])
-            raise DataError(
-                f"{path} has no power column that is clearly that of the meter: it may be {named}; "
-                "name it (--value-column NAME, or NAME+NAME for columns that are added)."
-            )
-        return Plan(time, values, circuits, notes=notes)
-    if len(values) > 1:
-        notes.append(f"Added up: {', '.join(c.name for c in values)}.")
-    circuits = _circuits(values, [c for c in wanted if c not in values])
-    left = [c.name for c in wanted if c not in values and c not in circuits]
-    if left:
-        notes.append(f"Left out: {', '.join(left[:12])}.")
-    return Plan(time, values, circuits, need_all=need_all, notes=notes)
-
-
-def _nothing_wanted(numbers: Sequence[Column], path: Path) -> str:
-    if not numbers:
-        return f"{path} has no column of numbers besides its times."
-    for column in numbers:
-        source = words.find_source(f"{column.context} {column.name}")
-        if source is not None:
-            return f"{path} holds {source} ({column.name!r}), not electricity."
-    first = next((c for c in numbers if c.meaning.flow in UNUSED), None)
-    if first is None:
-        return f"{path} has no power column, only numbers without a name."
-    return (
-        f"{path} has no power column: {first.name!r} is {_words(first.meaning.flow)}, not what the "
-        "home used; if it is the meter after all, name it (--value-column)."
-    )
-
-
-def _best_group(wanted: Sequence[Column]) -> list[Column]:
-    """Columns of the direction and measure that describe the home best."""
-    has_net = [c for c in wanted if c.meaning.flow != "net"] or list(wanted)
-    mains = [c for c in has_net if c.meaning.mains]
-    stated = [c for c in has_net if c.meaning.flow in ("import", "use")]
-    pool = has_net
-    if stated and not (mains and not any(c.meaning.generic for c in stated)):
-        imports = [c for c in stated if c.meaning.flow == "import"]
-        # Beside solar panels, use and import differ; elsewhere they are two words for one thing.
-        pool = imports if imports and len(imports) < len(stated) and _are_apart(stated) else stated
-    elif mains:
-        pool = mains
-    intervals = [c for c in pool if not c.meaning.counter]
-    pool = intervals or pool
-    energies = [c for c in pool if (c.meaning.unit or "").lower().endswith("wh")]
-    if energies and len(energies) < len(pool) and (stated or len(energies) == 1):
-        named = [c for c in pool if not c.meaning.generic and c not in energies]
-        pool = pool if named and not stated else energies
-    return pool
-
-
-def _are_apart(stated: Sequence[Column]) -> bool:
-    """True if import and use are separate columns of the same measure."""
-    return len({c.meaning.counter for c in stated}) == 1
-
-
-def _reduce(group: Sequence[Column]) -> tuple[tuple[Column, ...] | None, bool]:
-    """The columns to add up, and whether all are needed; None if the choice is not clear."""
-    if len(group) == 1:
-        return (group[0],), False
-    totals = [c for c in group if c.meaning.part == "total"]
-    parts = [c for c in group if c.meaning.part in ("tariff", "phase")]
-    if len(totals) == 1 and len(parts) == len(group) - 1:
-        return (totals[0],), False
-    mains = [c for c in group if c.meaning.mains]
-    phases = [c for c in group if c.meaning.part == "phase"]
-    if mains and len(mains) < len(group):
-        return _reduce(mains)
-    if len(phases) == len(group):
-        return tuple(phases), True
-    tariffs = [c for c in group if c.meaning.part == "tariff"]
-    if len(tariffs) == len(group) and len({_stem(c.name) for c in tariffs}) == 1:
-        return tuple(tariffs), False
-    return None, False
-
-
-def _refuse_parts(
-    values: Sequence[Column], numbers: Sequence[Column], empty: Sequence[Column], path: Path
-) -> None:
-    """Refuse one tariff, or phases of which one seems to be missing."""
-    names = " + ".join(c.name for c in values)
-    parts = {c.meaning.part for c in values}
-    if parts == {"tariff"} and len(values) == 1 and not has_word(values[0].name, "tarif tariff"):
-        raise DataError(
-            f"{path} has only one tariff of the meter ({names}): give the file with all tariffs."
-        )
-    if parts == {"phase"} and len(values) > 1 and not has_word(names, "leg"):
-        known = [c for c in (*numbers, *empty) if c.meaning.part == "phase"
-                 and c.meaning.unit == values[0].meaning.unit
-                 and c.meaning.flow == values[0].meaning.flow]  # fmt: skip
-        marks = {_phase(c.name) for c in known}
-        if marks != {"1", "2", "3"}:
-            raise DataError(
-                f"{path} has {len(values)} phases ({names}), and a third may be missing: give the "
-                "file with all phases; if there is none missing, join their names with a plus "
-                "(--value-column NAME+NAME)."
-            )
-    if parts == {"phase"} and len(values) == 1 and _phase(values[0].name) not in ("1", ""):
-        raise DataError(
-            f"{path} has only one phase of the meter ({names}): give the file with all phases."
-        )
-
-
-def _phase(name: str) -> str:
-    """The number of a phase: L2, (B), phase b → 2."""
-    match = PHASE_MARK.search(name)
-    if match is None:
-        return ""
-    mark = (match[1] or match[2]).lower()
-    return {"a": "1", "b": "2", "c": "3"}.get(mark, mark)
-
-
-def _stem(name: str) -> str:
-    """A name without its tariff: columns to be added differ in nothing else."""
-    kept = [w for w in words.split_words(name) if not has_word(w, words.TARIFF) and not w.isdigit()]
-    return " ".join(kept)
-
-
-def _mains_and_circuits(
-    group: Sequence[Column], wanted: Sequence[Column]
-) -> tuple[tuple[Column, ...] | None, tuple[Column, ...]]:
-    """The one column with a general name is the meter, and the others are circuits."""
-    general = [c for c in group if c.meaning.generic and c.meaning.part != "total"]
-    if len(general) != 1:
-        return None, ()
-    return (general[0],), _circuits((general[0],), [c for c in wanted if c is not general[0]])
-
-
-def _circuits(values: Sequence[Column], others: Sequence[Column]) -> tuple[Column, ...]:
-    """Columns of circuits: of the meter's own unit, or plain names beside power.
-
-    A number without a unit beside an energy may be anything, so it is left out.
-    """
-    unit, flow = values[0].meaning.unit, values[0].meaning.flow
-    if flow == "import":
-        # Beside a direction, an unknown column is more likely another direction than a circuit.
-        return ()
-    power = unit in ("W", "kW") or values[0].name.lower() in POWER_NAMES
-    found = []
-    for column in others:
-        meaning = column.meaning
-        plain = meaning.flow == "" and not meaning.mains and not meaning.counter
-        same = meaning.unit == unit if meaning.unit is not None else power
-        if plain and same and meaning.part not in ("total", "tariff") and not meaning.generic:
-            found.append(column)
-    return tuple(found) if flow != "use" or len(found) >= LEAST_CIRCUITS else ()
-
-
-def _with_unit(plan: Plan, raw: RawTable, options: ReadOptions) -> Plan:
-    """The plan with its unit, and whether the values are those of a counter."""
-    columns = plan.values or plan.circuits
-    stated = {c.meaning.unit for c in columns}
-    unit = options.unit or (next(iter(stated)) if len(stated) == 1 else None)
-    assumed = False
-    if unit is None and raw.preamble:
-        units = {stated_unit(line) for line in raw.preamble} - {None}
-        unit = units.pop() if len(units) == 1 else None
-    if unit is None and len(columns) == 1 and columns[0].name.lower() in POWER_NAMES:
-        unit, assumed = "W", True
-    if unit is None and not plan.values:
-        unit, assumed = "W", True
-    counter = options.is_counter
-    if counter is None:
-        counter = bool(plan.values) and all(c.meaning.counter for c in plan.values)
-    return replace(plan, unit=unit, assumed=assumed, counter=counter)
-
-
-def stated_unit(line: str) -> str | None:
-    """The unit that a line above the header states; "Total 123 kWh" is an amount."""
-    return find_unit(re.sub(r"\d[\d.,]*\s*[kM]?Wh?\b", " ", line))
-
-
-def missing_rows(columns: Sequence[FloatArray], need_all: bool) -> BoolArray:
-    """Rows without a reading: one value lacks (phases), or all lack (tariffs)."""
-    lacks = np.column_stack([~np.isfinite(column) for column in columns])
-    return np.asarray(lacks.any(axis=1) if need_all else lacks.all(axis=1), dtype=np.bool_)

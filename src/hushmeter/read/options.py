@@ -35,7 +35,7 @@ class ReadOptions:
     meter : str, optional
         The meter to read, in a table or feed of several.
     register : str, optional
-        The register, direction, tariff or sheet to read, where a column holds several.
+        The register, direction or tariff to read, where a column holds several.
     counter : {"yes", "no"}, optional
         Whether the values are those of a counter that only rises.
     step : float, optional
@@ -46,6 +46,10 @@ class ReadOptions:
         End of a recording of changes, as an ISO 8601 time with a zone.
     decimal : {"point", "comma"}, optional
         The decimal mark of a text table.
+    sheet : str, optional
+        The sheet to read, in a workbook of several.
+    member : str, optional
+        The file to read, in an archive of several.
     """
 
     time_column: str | None = None
@@ -61,6 +65,8 @@ class ReadOptions:
     reading_length: float | str | None = None
     until: str | None = None
     decimal: str | None = None
+    sheet: str | None = None
+    member: str | None = None
 
     def __post_init__(self) -> None:
         if self.unit is not None:

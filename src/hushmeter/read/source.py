@@ -1,4 +1,4 @@
-"""Opening a file: on disk or in memory, plain or gzipped, and recognising its format."""
+"""Opening a file (on disk or in memory, plain, gzipped or in an archive) and finding its format."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ import gzip
 import io
 import re
 import sys
+import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-from hushmeter.errors import DataError
+from hushmeter.errors import DataError, HushmeterError, InputError
+from hushmeter.read.words import find_source
 
 GZIP_MAGIC = b"\x1f\x8b"
+ZIP_MAGIC = b"PK\x03\x04"
+OLE_MAGIC = b"\xd0\xcf\x11\xe0"
 HEAD_BYTES = 1 << 18
 TEXT_CAP = 1 << 28
 STREAM_CAP = 1 << 33
@@ -233,10 +237,11 @@ def refuse_large(path: Path, rows: int, columns: int) -> None:
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 OTHER = {
-    b"PK\x03\x04": "a zip archive or a spreadsheet: unpack it, or save the sheet as CSV",
     b"%PDF": "a PDF: download the data as CSV or Green Button XML",
-    b"\xd0\xcf\x11\xe0": "an old Excel workbook: save the sheet as CSV",
     b"7z\xbc\xaf": "a 7z archive: unpack it",
+    b"Rar!": "a rar archive: unpack it",
+    b"\x89PNG": "a picture: download the data as CSV or Green Button XML",
+    b"\xff\xd8\xff": "a picture: download the data as CSV or Green Button XML",
     b"BZh": "a bzip2 archive: unpack it",
     b"\xfd7zXZ": "an xz archive: unpack it",
     b"\x28\xb5\x2f\xfd": "a zstd archive: unpack it",
@@ -244,8 +249,106 @@ OTHER = {
 }
 
 
+# A cell of a workbook is an XML element with an address, a type and a value.
+BYTES_PER_VALUE = 64
+# Files that accompany the readings in an archive.
+BESIDES = re.compile(
+    r"(?i)(^|/)(__macosx/|\.|read[ _-]?me|licen[cs]e|manifest)"
+    r"|\.(pdf|png|jpe?g|gif|html?|md|xslt?|css|docx?|js|xsd)$"
+)
+
+
+@contextmanager
+def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
+    """The zip archive, refused if it unpacks to more than a file of text may hold.
+
+    Raises
+    ------
+    DataError
+        If the archive is damaged, encrypted or too large.
+    """
+    try:
+        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+            cap = TEXT_CAP
+            if isinstance(path, MemoryFile) and path.most_values is not None:
+                cap = min(cap, BYTES_PER_VALUE * path.most_values)
+            if size > cap:
+                raise DataError(
+                    f"{path} unpacks to more than {cap >> 20} MB: cut it into smaller files."
+                )
+            yield archive
+    except (
+        zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, NotImplementedError,
+        ValueError,
+    ) as error:  # fmt: skip
+        if isinstance(error, HushmeterError):
+            raise
+        reason = str(error).split("\n")[0].rstrip(".")[:160]
+        raise DataError(f"{path} is an archive that cannot be read: {reason}.") from None
+
+
+def open_member(path: Path, asked: str | None) -> MemoryFile:
+    """The meter file of a zip archive, unpacked in memory.
+
+    Parameters
+    ----------
+    path : Path
+        The archive.
+    asked : str, optional
+        Name of the file in it, where there are several.
+
+    Raises
+    ------
+    DataError
+        If the archive holds no file, or several and none was chosen.
+    InputError
+        If it has no file of the given name.
+    """
+    with open_zip(path) as archive:
+        names = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
+        name = _find_member(names, asked, path)
+        most = path.most_values if isinstance(path, MemoryFile) else None
+        member = MemoryFile(f"{path}: {name}", archive.read(name), most)
+    if member.data.startswith((ZIP_MAGIC, HDF5_MAGIC)) and recognise(member) != "workbook":
+        raise DataError(f"{member} is an archive or HDF5 file in an archive: unpack it.")
+    return member
+
+
+def _find_member(names: Sequence[str], asked: str | None, path: Path) -> str:
+    """The file to read in an archive: the one asked for, or the only one of electricity."""
+    shown = ", ".join(names[:12])
+    if asked is not None:
+        wanted = asked.strip().lower()
+        for name in names:
+            if wanted in (name.lower(), name.lower().rpartition("/")[2]):
+                return name
+        raise InputError(f"{path} has no file {asked!r} (found: {shown}).")
+    files = [name for name in names if not BESIDES.search(name)]
+    electric = [name for name in files if find_source(name) is None] or files
+    if not electric:
+        raise DataError(f"{path} is an archive without a file of readings (found: {shown}).")
+    if len(electric) > 1:
+        raise DataError(
+            f"{path} is an archive of {len(electric)} files ({', '.join(electric[:12])}): choose "
+            "one (--member NAME)."
+        )
+    return electric[0]
+
+
+def _zip_kind(path: Path) -> str:
+    """Return "workbook" for an Excel workbook, else "archive"."""
+    with open_zip(path) as archive:
+        names = set(archive.namelist())
+    if "xl/workbook.bin" in names or "mimetype" in names:
+        raise DataError(
+            f"{path} is a spreadsheet, but not in the format xlsx: save it as xlsx or CSV."
+        )
+    return "workbook" if any(name.startswith("xl/") for name in names) else "archive"
+
+
 def recognise(path: Path) -> str:
-    """One of greenbutton, nilmtk, dsmr, ha-energy, ha-history, table.
+    """One of greenbutton, nilmtk, dsmr, ha-energy, ha-history, workbook, archive, table.
 
     Raises
     ------
@@ -257,6 +360,10 @@ def recognise(path: Path) -> str:
         raise DataError(f"{path} is neither a CSV nor a Parquet table: it is empty.")
     if head.startswith(HDF5_MAGIC):
         return "nilmtk"
+    if head.startswith(ZIP_MAGIC):
+        return _zip_kind(path)
+    if head.startswith(OLE_MAGIC):
+        return "workbook"
     for magic, what in OTHER.items():
         if head.startswith(magic):
             raise DataError(f"{path} is {what}.")

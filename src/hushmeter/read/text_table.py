@@ -35,6 +35,7 @@ MAX_COLUMNS = 4096
 MAX_FIELD = 1 << 20
 SAMPLE_LINES = 400
 MAX_HEADER_ROWS = 8
+LONGEST_FOOTER = 50
 NULLS = [
     "", "NA", "N/A", "NaN", "nan", "NAN", "NULL", "null", "Null", "None", "none", "-nan", "#N/A",
     "#N/A N/A", "n/a", "-", "--", "?", "No CT", "unavailable", "unknown", "No data", "no data",
@@ -186,7 +187,11 @@ def table_of_rows(
         Empty rows, footers and rows of totals without a time are left out. A file with a repeated
         header has its further tables in `blocks`.
     """
-    cells = [list(row) for row in rows]
+    cells = list(rows)
+    if len(cells) > SAMPLE_LINES:
+        typed = _typed_table(cells, path, kind, decimal)
+        if typed is not None:
+            return typed
     written = [[_text(cell) for cell in row] for row in cells]
     if not any(_filled(row) for row in written):
         raise DataError(f"{path} is neither a CSV nor a Parquet table: it is empty.")
@@ -194,7 +199,7 @@ def table_of_rows(
     body = [row for row in written[frame.first :] if _filled(row)]
     mark = decimal or find_decimal(body, ";", path)
     header = None if frame.header is None else _trimmed(written[frame.header])
-    blocks: list[list[list[object]]] = [[]]
+    blocks: list[list[Sequence[object]]] = [[]]
     left = 0
     for row, texts in zip(cells[frame.first :], written[frame.first :], strict=True):
         if not _filled(texts):
@@ -224,6 +229,64 @@ def table_of_rows(
         raise DataError(f"{path} holds no readings, only the columns {', '.join(frame.names[:8])}.")
     first, *others = tables
     return RawTable(**{**first.__dict__, "blocks": tuple(others)})
+
+
+def _typed_table(
+    cells: Sequence[Sequence[object]], path: Path, kind: str, decimal: str | None
+) -> RawTable | None:
+    """A long table whose rows all have their times; None if a row has not, or all cells are text.
+
+    The rows of a spreadsheet have types, so that a column becomes an array without a look at
+    every cell as text.
+    """
+    frame = find_frame([[_text(cell) for cell in row] for row in cells[:SAMPLE_LINES]], path)
+    last = len(cells)
+    while last > len(cells) - LONGEST_FOOTER and not _all_times(cells[last - 1], frame.time_cells):
+        last -= 1
+    body, width = cells[frame.first : last], len(frame.names)
+    if frame.header is None or not frame.time_cells or len({len(row) for row in body}) != 1:
+        return None
+    columns = list(zip(*body, strict=True))
+    places = [i for i, name in enumerate(columns) if i < width]
+    if any(_is_filled(column) for column in columns[width:]):
+        return None
+    if not all(_are_times(columns[i]) for i in frame.time_cells):
+        return None
+    texts = [columns[i] for i in places if i not in frame.time_cells and str in _types(columns[i])]
+    mark = decimal or find_decimal([[_text(c) for c in set(texts_of)] for texts_of in texts],
+                                   ";", path)  # fmt: skip
+    footers = sum(any(_text(cell) for cell in row) for row in cells[last:])
+    notes = (f"{footers} rows without a time (footers or totals) were left out.",)
+    return RawTable(
+        _arrow_table(columns[:width], frame.names),
+        frame.context,
+        frame.preamble,
+        True,
+        mark,
+        kind,
+        notes=notes if footers else (),
+    )
+
+
+def _all_times(row: Sequence[object], places: Sequence[int]) -> bool:
+    """True if a row has a time in every one of the places."""
+    return all(i < len(row) and cell_kind(_text(row[i])) == "time" for i in places)
+
+
+def _are_times(column: Sequence[object]) -> bool:
+    """True if every cell of a column is a time, a date or text of one."""
+    types = _types(column)
+    if types <= {datetime, date, time}:
+        return True
+    return types == {str} and all(TIME.fullmatch(str(cell).strip()) for cell in column)
+
+
+def _types(column: Sequence[object]) -> set[type]:
+    return set(map(type, column))
+
+
+def _is_filled(column: Sequence[object]) -> bool:
+    return any(cell not in (None, "") for cell in column)
 
 
 def find_delimiter(lines: Sequence[str]) -> str:
@@ -484,25 +547,34 @@ def _has_times(row: Sequence[str], frame: Frame) -> bool:
 
 
 def _columns_of(rows: Sequence[Sequence[object]], names: Sequence[str]) -> Any:
-    """Rows as an Arrow table: numbers stay numbers, everything else is text."""
+    """Rows of different lengths as an Arrow table."""
+    columns = [[row[i] if i < len(row) else None for row in rows] for i in range(len(names))]
+    return _arrow_table(columns, names)
+
+
+def _arrow_table(columns: Sequence[Sequence[object]], names: Sequence[str]) -> Any:
+    """Columns as an Arrow table: numbers and times stay so, everything else is text."""
     import pyarrow as pa
 
     arrays = []
-    for i in range(len(names)):
-        cells = [row[i] if i < len(row) else None for row in rows]
-        numbers = all(
-            cell is None or cell == "" or (isinstance(cell, int | float) and cell is not True
-                                           and cell is not False)
-            for cell in cells
-        )  # fmt: skip
-        if numbers and any(isinstance(cell, int | float) for cell in cells):
-            arrays.append(pa.array([None if c == "" else c for c in cells], pa.float64()))
+    for cells in columns:
+        types = _types(cells)
+        filled = types - {type(None)} - ({str} if str in types and not _has_text(cells) else set())
+        if filled and filled <= {int, float}:
+            numbers = [None if cell == "" else cell for cell in cells]
+            arrays.append(pa.array(numbers, pa.float64()))
+        elif types == {datetime}:
+            arrays.append(pa.array(cells, pa.timestamp("us")))
         else:
             texts = [_text(cell) for cell in cells]
             arrays.append(
                 pa.array([None if t.lower() in MISSING else t for t in texts], pa.string())
             )
     return pa.table(arrays, names=list(names))
+
+
+def _has_text(cells: Sequence[object]) -> bool:
+    return any(cell != "" for cell in cells if isinstance(cell, str))
 
 
 def _text(cell: object) -> str:

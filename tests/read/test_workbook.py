@@ -1,0 +1,161 @@
+"""Excel workbooks: the cells, the sheet that is read, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.read.spreadsheets import xls_bytes, xlsx_bytes
+
+from hushmeter.errors import DataError, InputError
+from hushmeter.read import ReadOptions, read_bytes
+
+MONDAY = 45292  # 2024-01-01 as a spreadsheet's day
+RNG = np.random.default_rng(3)
+
+
+def quarter_hours(days=1, start=0.0, name="Import (kWh)"):
+    values = np.round(RNG.uniform(0.01, 0.5, 96 * days), 3)
+    rows = [["Time", name]]
+    rows += [[("date", MONDAY + start + i / 96), v] for i, v in enumerate(values)]
+    return rows, values
+
+
+def read(sheets, **options):
+    hidden = options.pop("hidden", ())
+    given = {"tz": "Europe/Amsterdam", **options}
+    return read_bytes(xlsx_bytes(sheets, hidden), "meter.xlsx", ReadOptions(**given))
+
+
+@pytest.mark.parametrize("days", [1, 30])
+def test_dates_and_numbers_are_read_as_such(days):
+    rows, values = quarter_hours(days)
+    found = read({"Data": rows})
+    assert found.format == "Excel workbook"
+    assert found.trace.interval_s == 900.0
+    assert found.public.start == np.datetime64("2023-12-31T23:00")
+    np.testing.assert_allclose(found.watts, values * 4000)
+
+
+def test_dates_and_clocks_in_two_columns():
+    values = np.round(RNG.uniform(0.01, 0.5, 48), 3)
+    for style in ("time", "duration"):
+        rows = [["Date", "Time", "kWh"]]
+        rows += [[("date", MONDAY + i // 24), (style, i % 24 / 24), v]
+                 for i, v in enumerate(values)]  # fmt: skip
+        found = read({"Data": rows})
+        assert found.trace.interval_s == 3600.0
+        np.testing.assert_allclose(found.watts, values * 1000)
+
+
+def test_clocks_that_end_at_24_name_the_ends():
+    values = np.round(RNG.uniform(0.01, 0.5, 48), 3)
+    for style in ("time", "duration"):
+        rows = [["Date", "Time", "kWh"]]
+        rows += [[("date", MONDAY + i // 24), (style, (i % 24 + 1) / 24), v]
+                 for i, v in enumerate(values)]  # fmt: skip
+        found = read({"Data": rows})
+        assert found.public.start == np.datetime64("2023-12-31T23:00")
+        np.testing.assert_allclose(found.watts, values * 1000)
+
+
+def test_preambles_and_totals_are_left_out():
+    rows, values = quarter_hours(8)
+    rows = [["My utility"], [], ["Customer", "Jane Doe"], *rows, [], ["Total", float(values.sum())]]
+    found = read({"Data": rows})
+    np.testing.assert_allclose(found.watts, values * 4000)
+    assert "1 rows without a time (footers or totals) were left out." in found.notes
+
+
+def test_text_with_decimal_commas():
+    rows, values = quarter_hours(6)
+    rows = [rows[0], *([time, f"{value:.3f}".replace(".", ",")] for time, value in rows[1:])]
+    np.testing.assert_allclose(read({"Data": rows}).watts, values * 4000)
+
+
+def test_an_old_workbook():
+    values = np.round(RNG.uniform(0.1, 2, 48), 3)
+    rows = [["Start", "Import (kWh)"]]
+    rows += [[f"2024-01-0{1 + i // 24} {i % 24:02d}:00", v] for i, v in enumerate(values)]
+    found = read_bytes(xls_bytes(rows), "meter.xls", ReadOptions(tz="UTC"))
+    assert found.format == "Excel workbook"
+    np.testing.assert_allclose(found.watts, values * 1000)
+
+
+def test_the_finest_sheet_of_the_same_energy_is_read():
+    fine, values = quarter_hours(3)
+    coarse = [["Time", "Import (kWh)"]]
+    coarse += [[("date", MONDAY + d), float(values[96 * d : 96 * d + 96].sum())] for d in range(3)]
+    months = [["Time", "Import (kWh)"], [("date", MONDAY), 300.0], [("date", MONDAY + 31), 280.0]]
+    gas, _ = quarter_hours(3)
+    found = read({"Days": coarse, "Quarters": fine, "Months": months, "Gas": gas})
+    np.testing.assert_allclose(found.watts, values * 4000)
+    assert found.notes[-1] == "Sheet read: 'Quarters'; not read: 'Days', 'Months', 'Gas'."
+    assert read({"Days": coarse, "Quarters": fine}, sheet="days").trace.interval_s == 86_400.0
+
+
+def test_sheets_of_different_times_are_joined():
+    first, one = quarter_hours(2)
+    second, two = quarter_hours(2, start=2.0)
+    found = read({"January": first, "February": second})
+    np.testing.assert_allclose(found.watts, np.concatenate([one, two]) * 4000)
+
+
+def test_sheets_that_differ_in_what_they_hold_must_be_chosen_between():
+    one, values = quarter_hours()
+    other, _ = quarter_hours()
+    with pytest.raises(DataError, match=r"2 sheets with readings \(A \(15 min\), B \(15 min\)\)"):
+        read({"A": one, "B": other})
+    heat, _ = quarter_hours(name="Heat pump (kWh)")
+    with pytest.raises(DataError, match="choose one"):
+        read({"A": one, "B": heat})
+    np.testing.assert_allclose(read({"A": one, "B": other}, sheet="A").watts, values * 4000)
+    with pytest.raises(InputError, match=r"has no sheet 'C' \(found: A, B\)"):
+        read({"A": one, "B": other}, sheet="C")
+
+
+def test_hidden_sheets_are_read_only_on_request():
+    one, values = quarter_hours()
+    other, hidden = quarter_hours()
+    sheets = {"A": one, "B": other}
+    np.testing.assert_allclose(read(sheets, hidden=("B",)).watts, values * 4000)
+    np.testing.assert_allclose(read(sheets, hidden=("B",), sheet="B").watts, hidden * 4000)
+
+
+def test_the_choice_of_a_sheet_does_not_depend_on_values():
+    fine, _ = quarter_hours(2)
+    coarse = [["Time", "Import (kWh)"], *([("date", MONDAY + d), 5.0] for d in range(4))]
+    other = [[*row[:1], 0.0] if i else row for i, row in enumerate(fine)]
+    one, two = (read({"Q": rows, "D": coarse}) for rows in (fine, other))
+    assert one.notes == two.notes
+    assert one.public.start == two.public.start
+
+
+@pytest.mark.parametrize("rows", [[], [["only words"], ["here"]], [["Time", "Gas (m3)"], ["x", 1]]])
+def test_workbooks_without_readings_are_refused(rows):
+    with pytest.raises(DataError, match=r"^[^\n]+$"):
+        read({"Data": rows})
+
+
+def test_damaged_and_huge_workbooks_are_refused(tmp_path):
+    rows, _ = quarter_hours()
+    data = xlsx_bytes({"Data": rows})
+    for part in (data[: len(data) // 2], data[:-30], b"\xd0\xcf\x11\xe0" + bytes(600)):
+        with pytest.raises(DataError, match="cannot be read"):
+            read_bytes(part, "meter.xlsx", ReadOptions(tz="UTC"))
+    huge = _with_far_cell(data)
+    with pytest.raises(DataError, match="more than 20000000 cells"):
+        read_bytes(huge, "meter.xlsx", ReadOptions(tz="UTC"))
+
+
+def _with_far_cell(data):
+    """The workbook with a cell in its last possible row and column."""
+    import io
+    import zipfile
+
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
+        for name in old.namelist():
+            text = old.read(name)
+            far = b'<row r="1048576"><c r="XFD1048576"><v>1</v></c></row></sheetData>'
+            new.writestr(name, text.replace(b"</sheetData>", far))
+    return out.getvalue()
