@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hushmeter.fleet.ledger import Ledger, open_ledger
     from hushmeter.home import Appliance, Home, read_home
     from hushmeter.learn.homes import LearntHome, learn_home
+    from hushmeter.learn.statements import Finding, Findings, findings
     from hushmeter.noise import Gaussian, Laplace, Mechanism, Staircase
     from hushmeter.noise.audit import audit
     from hushmeter.privacy.accounting import account
@@ -47,6 +48,8 @@ __all__ = [
     "AssumptionCheck",
     "Attacker",
     "Bounds",
+    "Finding",
+    "Findings",
     "Gaussian",
     "Home",
     "KMedians",
@@ -73,6 +76,7 @@ __all__ = [
     "estimate_tolerance",
     "exact_accuracy",
     "explain",
+    "findings",
     "learn_home",
     "noise",
     "open_ledger",
@@ -101,6 +105,8 @@ _ORIGIN = {
     "AssumptionCheck": "assumptions",
     "Attacker": "attack.base",
     "Bounds": "theory.bounds",
+    "Finding": "learn.statements",
+    "Findings": "learn.statements",
     "Gaussian": "noise",
     "Home": "home",
     "KMedians": "behaviour",
@@ -125,6 +131,7 @@ _ORIGIN = {
     "estimate_tolerance": "assumptions",
     "exact_accuracy": "theory.exact",
     "explain": "advice.sentences",
+    "findings": "learn.statements",
     "learn_home": "learn.homes",
     "open_ledger": "fleet.ledger",
     "read_home": "home",

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hushmeter.cli.options import FIGURE, FORCE, JSON, READER_OPTIONS, takes_reader_options
-from hushmeter.cli.output import print_files, print_json, print_sentences
+from hushmeter.cli.output import print_files, print_json, print_list, print_sentences
 
 if TYPE_CHECKING:
+    from hushmeter.learn.statements import Findings
     from hushmeter.read import ReadOptions
     from hushmeter.trace import Trace
 
@@ -36,14 +37,22 @@ def inspect(
     if output is not None:
         _refuse_overwrite(output, force)
     read = read_home_recording if file.is_dir() else read_recording
-    found = inspect_recording(read(file, options))
+    found = inspect_recording(read(file, options), tz=options.tz)
     pictures = [] if output is None else _draw(found.recording.trace, file, output, force)
     if json:
         print_json({**found.to_dict(), "files": pictures})
         return
     print_sentences(*sentences(found))
+    _print_findings(found.findings)
     print_files(pictures)
     print_sentences(f"Next: {_next(file, options, bool(found.recording.trace.names))}")
+
+
+def _print_findings(found: Findings) -> None:
+    """Print what the readings show, and what is not stated."""
+    if found.findings:
+        print_list("What these readings show:", [f.sentence for f in found.findings])
+    print_sentences(*found.notes, *found.withheld)
 
 
 def _next(file: Path, options: ReadOptions, sub_metered: bool) -> str:

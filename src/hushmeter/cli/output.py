@@ -34,6 +34,19 @@ def print_sentences(*sentences: str) -> None:
             typer.echo(sentence)
 
 
+def print_list(title: str, sentences: Iterable[str]) -> None:
+    """Print a title and below it one point for each sentence; a terminal gets line breaks."""
+    typer.echo(title)
+    for sentence in sentences:
+        text = f"- {sentence}"
+        if sys.stdout.isatty():
+            width = shutil.get_terminal_size().columns
+            text = textwrap.fill(
+                text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+            )
+        typer.echo(text)
+
+
 def print_json(value: Any) -> None:
     """Print one JSON document; NaN becomes null."""
     from hushmeter.files import json_text

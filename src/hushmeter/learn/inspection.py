@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from hushmeter.errors import DataError
 from hushmeter.formatting import short_duration
 from hushmeter.learn.homes import LearntHome, learn_home
+from hushmeter.learn.statements import LEAST_LARGEST_W, MOST_MEAN_W, Findings, findings
 from hushmeter.read import Recording
 from hushmeter.trace import iso
 
@@ -45,8 +47,6 @@ REGIMES = (
         "At {interval} a reading, habits and absences of days show, not appliances.",
     ),
 )
-LIKELY_KW = 50.0
-LEAST_W = 20.0
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,19 @@ class Inspection:
     learnt : LearntHome or None
         Present where the file has the power of appliances that switch.
     warnings : tuple of str
+    tz : str or None
+        Time zone of the home, if the user states one.
     """
 
     recording: Recording
     learnt: LearntHome | None
     warnings: tuple[str, ...]
+    tz: str | None = None
+
+    @cached_property
+    def findings(self) -> Findings:
+        """What the readings show, on the clock of the user's zone, of the file's, or UTC."""
+        return findings(self.recording.trace, tz=self.tz or self.recording.public.zone)
 
     @property
     def regime(self) -> tuple[str, str]:
@@ -101,6 +109,18 @@ class Inspection:
             "appliances": list(trace.names or ()),
             "truth": self._truth(),
             "notes": [*found.notes, *self.warnings],
+            **self._findings(),
+        }
+
+    def _findings(self) -> dict[str, Any]:
+        """The statements about the home, and what limits them."""
+        found = self.findings.to_dict()
+        return {
+            "zone": found["zone"],
+            "findings": found["findings"],
+            "findings_notes": found["notes"],
+            "not_stated": found["withheld"],
+            "silent": found["silent"],
         }
 
     def _truth(self) -> dict[str, Any] | None:
@@ -117,8 +137,19 @@ class Inspection:
         }
 
 
-def inspect_recording(recording: Recording) -> Inspection:
-    """The same for a recording that is already read."""
+def inspect_recording(recording: Recording, *, tz: str | None = None) -> Inspection:
+    """Find out what a recording holds and what it shows.
+
+    Parameters
+    ----------
+    recording : Recording
+    tz : str, optional
+        Time zone of the home; by default the zone that the file states, or UTC.
+
+    Returns
+    -------
+    Inspection
+    """
     learnt = None
     warnings = list(_warnings(recording))
     if recording.trace.power is not None:
@@ -126,7 +157,7 @@ def inspect_recording(recording: Recording) -> Inspection:
             learnt = learn_home(recording.trace)
         except DataError as error:
             warnings.append(f"No truth was learnt: {error}")
-    return Inspection(recording, learnt, tuple(warnings))
+    return Inspection(recording, learnt, tuple(warnings), tz)
 
 
 def find_regime(interval_s: float) -> tuple[str, str]:
@@ -177,10 +208,10 @@ def _completeness(found: dict[str, Any]) -> str:
 def _warnings(recording: Recording) -> Sequence[str]:
     trace = recording.trace
     mean_kw = float(trace.readings.mean()) / 1000
-    if mean_kw > LIKELY_KW:
+    if mean_kw > MOST_MEAN_W / 1000:
         return [f"A mean of {mean_kw:.4g} kW is not that of a home: check the unit (--unit)."]
     largest = float(np.abs(trace.readings).max())
-    if 0 < largest < LEAST_W:
+    if 0 < largest < LEAST_LARGEST_W:
         return [f"No reading passes {largest:.4g} W: are they kilowatts (--unit kW)?"]
     return []
 

@@ -65,6 +65,7 @@ def read_dsmr(path: Path, options: ReadOptions) -> Series:
         repeats="last",
         found=found,
         clock_changes="local times with their season (W, S)",
+        zone=options.tz or "Europe/Amsterdam",
         notes=notes,
     )
 

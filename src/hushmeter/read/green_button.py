@@ -50,6 +50,7 @@ class Feed:
     meters: list[dict[str, list[str]]] = field(default_factory=list)
     types: dict[str, dict[str, str]] = field(default_factory=dict)
     services: set[str] = field(default_factory=set)
+    clock: dict[str, str] = field(default_factory=dict)
 
 
 def parse_feed(path: Path) -> Feed:
@@ -103,6 +104,8 @@ class _Walk:
             feed.services.add(_child(element, "kind") or "")
         elif tag == "ReadingType":
             self.content.append((tag, {_tag(c): (c.text or "").strip() for c in element}))
+        elif tag == "LocalTimeParameters":
+            feed.clock = {_tag(c): (c.text or "").strip() for c in element}
         elif tag == "MeterReading":
             self.content.append((tag, None))
         elif tag == "entry":
@@ -184,6 +187,16 @@ RARE = 0.01
 REVERSE = "19"
 REGISTERS = {"1", "2", "3", "9"}
 ESTIMATES = {"8", "9", "12"}
+SUMMER_ZONES = {
+    -12_600: "America/St_Johns",
+    -14_400: "America/Halifax",
+    -18_000: "America/New_York",
+    -21_600: "America/Chicago",
+    -25_200: "America/Denver",
+    -28_800: "America/Los_Angeles",
+    -32_400: "America/Anchorage",
+}
+"""North American zones with summer time, by their winter offset from UTC [s]."""
 
 
 class Origin(NamedTuple):
@@ -208,7 +221,22 @@ def read_green_button(path: Path, options: ReadOptions) -> Series:
         groups.setdefault(_origin(feed, block), []).append(block)
     notes: list[str] = []
     chosen = _choose(feed, groups, notes, path)
-    return _series(feed.types.get(chosen.type), groups[chosen], options, notes, path)
+    series = _series(feed.types.get(chosen.type), groups[chosen], options, notes, path)
+    series.zone = options.tz or _zone(feed.clock)
+    return series
+
+
+def _zone(clock: dict[str, str]) -> str | None:
+    """The time zone with the offsets of a feed, or None if the feed states no known ones."""
+    try:
+        offset, summer = int(clock["tzOffset"]), int(clock.get("dstOffset") or 0)
+    except (KeyError, ValueError):
+        return None
+    if summer:
+        return SUMMER_ZONES.get(offset)
+    hours, rest = divmod(-offset, 3600)
+    # The sign of these names is that of hours west of Greenwich.
+    return f"Etc/GMT{hours:+d}" if not rest and -14 <= hours <= 12 else None
 
 
 def _refuse_other_services(feed: Feed, path: Path) -> None:

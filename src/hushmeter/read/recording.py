@@ -58,6 +58,8 @@ class Series:
         Readings in the file, before any were left out; by default all of `times`.
     clock_changes : str
         How local times were placed.
+    zone : str, optional
+        Time zone of the home, where the file or the user states it.
     notes : list of str
         What else a reader found, one sentence each. A note never depends on the values.
     """
@@ -80,6 +82,7 @@ class Series:
     repeats: str = "leave out"
     found: int | None = None
     clock_changes: str = UTC_CLOCK
+    zone: str | None = None
     notes: list[str] = field(default_factory=list)
 
     def take(self, rows: IntArray | slice) -> None:
@@ -120,6 +123,8 @@ class PublicFacts:
         Rows with a time earlier than the row before.
     clock_changes : str
         How local times were placed.
+    zone : str or None
+        Time zone of the home, where the file or the user states it. Times are UTC in any case.
     mains : str
         "metered", or "sum of sub-meters" where the file has no aggregate.
     notes : tuple of str
@@ -139,6 +144,7 @@ class PublicFacts:
     duplicates: int = 0
     reversed: int = 0
     clock_changes: str = UTC_CLOCK
+    zone: str | None = None
     mains: str = "metered"
     notes: tuple[str, ...] = ()
     metering: Metering = field(default_factory=Metering)

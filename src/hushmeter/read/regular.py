@@ -120,6 +120,7 @@ def assemble(series: Series, path: Path, *, mains: str = "metered") -> Recording
         duplicates=placed.repeated,
         reversed=placed.backward,
         clock_changes=series.clock_changes,
+        zone=series.zone,
         mains=mains,
         notes=tuple(series.notes),
         metering=_metering(series, placed.interval_s),

@@ -337,6 +337,7 @@ def read_plan(table: PlannedTable, options: ReadOptions, path: Path) -> tuple[Se
         counter=plan.counter and energy,
         step=options.step_size or (layout.step if layout is not None else None),
         clock_changes=sentence + clock.remark,
+        zone=options.tz or plan.time.zone,
         notes=notes,
     )
     if plan.circuits:

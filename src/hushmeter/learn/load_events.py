@@ -1,0 +1,532 @@
+"""Runs of loads in the readings of one meter: edges, pairs of edges, clusters and their classes.
+
+A load that is switched on raises the readings by its power, and the readings fall by the same
+power when it is switched off. Runs of similar power and length form a cluster; the hours and the
+rhythm of a cluster tell what kind of load it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from hushmeter.checks import BoolArray, FloatArray, IntArray
+from hushmeter.learn.habits import HALF_HOUR_S, MINUTE_S, Grid, LocalReadings, slot_length
+from hushmeter.trace import SECONDS_PER_HOUR
+
+FINE_S = 30.0
+"""Readings shorter than this [s] show the shape of an edge; longer ones only its sum."""
+SMALL_JUMP_W = 20.0
+"""Smallest jump of fine readings that belongs to an edge [W]."""
+STRONG_W, WEAK_W = 300.0, 40.0
+"""Smallest power of strong loads, and of weak ones [W]."""
+LONGEST_RUN_S, LONGEST_BLOCK_S = 6 * 3600.0, 14 * 3600.0
+LONG_BLOCK_W = 2000.0
+"""Smallest power of a long block [W]."""
+POWER_RADIUS, DURATION_RADIUS = 0.08, 0.7
+"""Radii of a cluster in ln(power) and ln(duration)."""
+ISOLATION_S = 600.0
+"""Time before and after an isolated run without another comparable rise [s]."""
+CAR_BANDS_W = ((6200.0, 7900.0), (9800.0, 11_900.0), (19_500.0, 23_500.0))
+"""Powers of car chargers on one phase of 32 A, and on three phases of 16 A and 32 A [W]."""
+LEVEL_BAND_W = (3000.0, 4100.0)
+"""Powers of long level blocks that may be a car, a heater or a boiler [W]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """Changes of the load.
+
+    Attributes
+    ----------
+    first, last : IntArray, shape (E,)
+        First and last reading whose jump belongs to the edge.
+    watts : FloatArray, shape (E,)
+        Change of the load [W].
+    before : FloatArray, shape (E,)
+        Load before the edge [W].
+    """
+
+    first: IntArray
+    last: IntArray
+    watts: FloatArray
+    before: FloatArray
+
+    def at_least(self, least_w: float) -> Edges:
+        """Return the edges of at least `least_w` [W]."""
+        chosen = np.abs(self.watts) >= least_w
+        return Edges(self.first[chosen], self.last[chosen], self.watts[chosen], self.before[chosen])
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Runs of loads, in the order of their starts.
+
+    Attributes
+    ----------
+    start, end : FloatArray, shape (R,)
+        First edge and end of the last one [local s since 1970].
+    power : FloatArray, shape (R,)
+        Power [W].
+    duration : FloatArray, shape (R,)
+        Length of the run at this power [s].
+    level : FloatArray, shape (R,)
+        Largest deviation of the inner readings from the power, as a share of the power.
+    isolated : BoolArray, shape (R,)
+        Whether no other rise of at least half the power is within 10 min of the run.
+    """
+
+    start: FloatArray
+    end: FloatArray
+    power: FloatArray
+    duration: FloatArray
+    level: FloatArray
+    isolated: BoolArray
+
+    def __len__(self) -> int:
+        return int(self.start.size)
+
+    def take(self, chosen: IntArray | BoolArray) -> Runs:
+        """Return some of the runs."""
+        return Runs(
+            self.start[chosen],
+            self.end[chosen],
+            self.power[chosen],
+            self.duration[chosen],
+            self.level[chosen],
+            self.isolated[chosen],
+        )
+
+
+def find_edges(watts: FloatArray, interval_s: float, least_w: float) -> Edges:
+    """Find changes of the load.
+
+    Parameters
+    ----------
+    watts : FloatArray, shape (T,)
+        Regular readings [W]; NaN where one is missing.
+    interval_s : float
+        Length of a reading [s].
+    least_w : float
+        Smallest power of interest [W].
+
+    Returns
+    -------
+    Edges
+
+    Notes
+    -----
+    Readings shorter than 30 s: jumps of at least 20 W that are less than 6 s apart are one edge,
+    and its watts are the median of the three readings after it minus that of the three before.
+    Longer readings: consecutive jumps of one sign, each at least 0.6 of `least_w`, are one edge,
+    and its watts are their sum.
+    """
+    jumps = np.zeros(watts.size)
+    np.subtract(watts[1:], watts[:-1], out=jumps[1:])
+    jumps[np.isnan(jumps)] = 0.0
+    if interval_s < FINE_S:
+        large = np.flatnonzero(np.abs(jumps) >= SMALL_JUMP_W)
+        joined = np.diff(large) * interval_s < 6
+    else:
+        large = np.flatnonzero(np.abs(jumps) >= 0.6 * least_w)
+        joined = (np.diff(large) == 1) & (np.diff(np.sign(jumps[large])) == 0)
+    if not large.size:
+        none = np.zeros(0, np.int64)
+        return Edges(none, none, np.zeros(0), np.zeros(0))
+    heads = np.flatnonzero(np.append(True, ~joined))
+    first, last = large[heads], large[np.append(heads[1:], large.size) - 1]
+    if interval_s < FINE_S:
+        before = _median_of_three(watts, first - 3)
+        after = _median_of_three(watts, last)
+        edges = Edges(first, last, after - before, before)
+    else:
+        edges = Edges(first, last, np.add.reduceat(jumps[large], heads), watts[first - 1])
+    return edges.at_least(least_w)
+
+
+def _median_of_three(watts: FloatArray, first: IntArray) -> FloatArray:
+    """Return the median of the known readings among three from each index on."""
+    places = np.clip(first[:, None] + np.arange(3), 0, watts.size - 1)
+    # The reading at the edge itself is always known, because a jump needs both of its readings.
+    medians: FloatArray = np.nanmedian(watts[places], axis=1)
+    return medians
+
+
+@njit(cache=True)
+def _match(
+    watts: FloatArray,
+    first: IntArray,
+    last: IntArray,
+    jumps: FloatArray,
+    before: FloatArray,
+    longest: int,
+    share: float,
+    weak_share: float,
+    slack: float,
+) -> IntArray:
+    """Return for every edge the fall that ends it, or −1.
+
+    The lowest reading between two edges is computed once, so that a rise walks over edges
+    instead of readings. A missing reading ends the search.
+    """
+    count = first.size
+    lowest = np.empty(count)
+    for e in range(count):
+        stop = first[e + 1] if e + 1 < count else watts.size
+        low = np.inf
+        for t in range(last[e], stop):
+            if np.isnan(watts[t]):
+                low = -np.inf
+                break
+            low = min(low, watts[t])
+        lowest[e] = low
+    partner = np.full(count, -1)
+    for e in range(count):
+        power = jumps[e]
+        if power <= 0:
+            continue
+        allowed = (weak_share if power < 200.0 else share) * power
+        allowed = max(allowed, slack)
+        low = lowest[e]
+        for f in range(e + 1, count):
+            if first[f] - first[e] > longest or low < before[e] + 0.5 * power:
+                break
+            if low >= before[e] + 0.75 * power and abs(jumps[f] + power) <= allowed:
+                partner[e] = f
+                break
+            low = min(low, lowest[f])
+    return partner
+
+
+def pair_edges(
+    grid: Grid, edges: Edges, *, longest_s: float, share: float, weak_share: float, slack_w: float
+) -> Runs:
+    """Pair every rise with the next fall of the same power.
+
+    Parameters
+    ----------
+    grid : Grid
+        Regular readings.
+    edges : Edges
+        Changes of the load of `grid`.
+    longest_s : float
+        Longest run [s].
+    share, weak_share : float
+        Largest relative difference of the two powers from 200 W on, and below.
+    slack_w : float
+        Difference that is allowed for every power [W].
+
+    Returns
+    -------
+    Runs
+
+    Notes
+    -----
+    The readings must stay above the load before the rise plus 0.75 of the power. The search ends
+    where they fall below that load plus half of the power. The shortest pairs are taken first,
+    and an edge belongs to one run only.
+    """
+    partner = _match(
+        grid.watts,
+        edges.first,
+        edges.last,
+        edges.watts,
+        edges.before,
+        int(longest_s // grid.step_s),
+        share,
+        weak_share,
+        slack_w,
+    )
+    rises = np.flatnonzero(partner >= 0)
+    order = np.argsort(edges.first[partner[rises]] - edges.first[rises], kind="stable")
+    _, kept = np.unique(partner[rises][order], return_index=True)
+    rises = np.sort(rises[order[kept]])
+    return _measure(grid, edges, rises, partner[rises])
+
+
+def _measure(grid: Grid, edges: Edges, rises: IntArray, falls: IntArray) -> Runs:
+    """Return the runs between these rises and falls."""
+    power = (edges.watts[rises] - edges.watts[falls]) / 2
+    first, stop = edges.first[rises], edges.last[falls]
+    duration, level = np.zeros(rises.size), np.zeros(rises.size)
+    for k in range(rises.size):
+        above = grid.watts[first[k] : stop[k]] - edges.before[rises[k]]
+        if grid.step_s < FINE_S:
+            duration[k] = (edges.first[falls[k]] - first[k]) * grid.step_s
+        else:
+            energy = np.clip(above, 0, 1.05 * power[k]).sum() * grid.step_s
+            duration[k] = energy / power[k]
+        inner = above[edges.last[rises[k]] - first[k] : edges.first[falls[k]] - first[k]]
+        level[k] = np.abs(inner - power[k]).max(initial=0.0) / power[k]
+    start, end = grid.local[first], grid.local[stop]
+    isolated = _isolated(edges, first, stop, power, ISOLATION_S / grid.step_s)
+    return Runs(start, end, power, duration, level, isolated)
+
+
+def _isolated(
+    edges: Edges, first: IntArray, stop: IntArray, power: FloatArray, margin: float
+) -> BoolArray:
+    """Return whether no other rise of half the power is near each run."""
+    isolated = np.ones(first.size, np.bool_)
+    low = np.searchsorted(edges.first, first - margin)
+    high = np.searchsorted(edges.first, stop + margin, side="right")
+    for k in range(first.size):
+        near = slice(low[k], high[k])
+        rises = edges.watts[near] >= 0.5 * power[k]
+        isolated[k] = not (rises & (edges.first[near] != first[k])).any()
+    return isolated
+
+
+def find_runs(readings: LocalReadings) -> Runs:
+    """Step 5. Find the runs of single loads from 40 W on.
+
+    Parameters
+    ----------
+    readings : LocalReadings
+        Readings of at most 60 s.
+
+    Returns
+    -------
+    Runs
+        Strong loads (from 300 W) are found in the readings themselves, weak ones in means of a
+        minute.
+    """
+    parts = []
+    for least, step in ((STRONG_W, readings.interval_s), (WEAK_W, float(MINUTE_S))):
+        grid = readings.grid(step)
+        edges = find_edges(grid.watts, step, least)
+        runs = pair_edges(
+            grid, edges, longest_s=LONGEST_RUN_S, share=0.1, weak_share=0.2, slack_w=30.0
+        )
+        wanted = (runs.power >= STRONG_W) == (least == STRONG_W)
+        parts.append(runs.take(wanted & (runs.duration > 0)))
+    strong, weak = parts
+    names = ("start", "end", "power", "duration", "level", "isolated")
+    joined = Runs(*(np.concatenate([getattr(strong, n), getattr(weak, n)]) for n in names))
+    return joined.take(np.argsort(joined.start, kind="stable"))
+
+
+@njit(cache=True)
+def _densest(power: FloatArray, duration: FloatArray, least: int) -> IntArray:
+    """Return the number of the cluster of every point, −1 outside; powers ascend (both in ln).
+
+    Counts of neighbours are kept up to date while clusters are removed, so that every pair of
+    neighbours is visited at most three times.
+    """
+    count = power.size
+    label = np.full(count, -1)
+    left = np.zeros(count, np.int64)
+    right = np.zeros(count, np.int64)
+    a = 0
+    b = 0
+    for i in range(count):
+        while power[i] - power[a] > POWER_RADIUS:
+            a += 1
+        while b < count and power[b] - power[i] <= POWER_RADIUS:
+            b += 1
+        left[i] = a
+        right[i] = b
+    near = np.zeros(count, np.int64)
+    for i in range(count):
+        for j in range(left[i], right[i]):
+            if abs(duration[j] - duration[i]) <= DURATION_RADIUS:
+                near[i] += 1
+    clusters = 0
+    while True:
+        best = -1
+        for i in range(count):
+            if label[i] < 0 and (best < 0 or near[i] > near[best]):
+                best = i
+        if best < 0 or near[best] < least:
+            return label
+        for j in range(left[best], right[best]):
+            if label[j] < 0 and abs(duration[j] - duration[best]) <= DURATION_RADIUS:
+                label[j] = clusters
+        for j in range(left[best], right[best]):
+            if label[j] == clusters:
+                for k in range(left[j], right[j]):
+                    if abs(duration[k] - duration[j]) <= DURATION_RADIUS:
+                        near[k] -= 1
+        clusters += 1
+
+
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """Runs of one kind of load.
+
+    Attributes
+    ----------
+    kind : str
+        "fridge", "long", "hvac", "thermostat", "shower", "kettle", "short-heat", "strong-run", or
+        "" if no class fits.
+    runs : Runs
+        The runs that support the statement: isolated ones of kettles and short heat, otherwise
+        all.
+    power, duration : float
+        Medians [W] [s].
+    per_day : float
+        Runs a day.
+    """
+
+    kind: str
+    runs: Runs
+    power: float
+    duration: float
+    per_day: float
+
+
+def find_clusters(runs: Runs, days: float) -> list[Cluster]:
+    """Group similar runs and name the class of every group.
+
+    Parameters
+    ----------
+    runs : Runs
+    days : float
+        Amount of readings [days].
+
+    Returns
+    -------
+    list of Cluster
+        The largest first.
+    """
+    if not len(runs):
+        return []
+    order = np.argsort(runs.power, kind="stable")
+    least = int(np.ceil(max(5.0, 0.1 * days)))
+    labels = np.empty(len(runs), np.int64)
+    labels[order] = _densest(np.log(runs.power[order]), np.log(runs.duration[order]), least)
+    clusters = []
+    for k in range(int(labels.max()) + 1):
+        clusters.append(_classify(runs.take(labels == k), days))
+    return clusters
+
+
+def _classify(runs: Runs, days: float) -> Cluster:
+    """Return the cluster of these runs with its class."""
+    power, duration = float(np.median(runs.power)), float(np.median(runs.duration))
+    per_day = len(runs) / days
+    night = float(np.mean(runs.start / SECONDS_PER_HOUR % 24 < 6))
+    pauses = runs.start[1:] - runs.end[:-1]
+    train = float(np.mean(np.append(False, pauses < max(900.0, duration))))
+    kind = _class_of(power, duration, per_day, night, train, len(runs))
+    if kind in ("kettle", "short-heat"):
+        alone = runs.take(runs.isolated)
+        if 2 * len(alone) < len(runs):
+            return Cluster("", runs, power, duration, per_day)
+        return Cluster(kind, alone, power, duration, len(alone) / days)
+    return Cluster(kind, runs, power, duration, per_day)
+
+
+def _class_of(
+    power: float, duration: float, per_day: float, night: float, train: float, count: int
+) -> str:
+    """Return the first class that fits the medians, the hours and the rhythm of a cluster."""
+    if 45 <= power <= 260 and 300 <= duration <= 4200 and night >= 0.15 and per_day >= 1:
+        return "fridge"
+    if power >= 2800 and duration >= 45 * MINUTE_S:
+        return "long"
+    if power >= 700 and duration >= 400 and night >= 0.15 and count >= 6:
+        return "hvac"
+    if power >= 1800 and 25 <= duration <= 400 and train >= 0.45:
+        return "thermostat"
+    if duration < 25:
+        return ""
+    if 5500 <= power <= 11_500 and 120 <= duration <= 1200 and train < 0.45:
+        return "shower"
+    rare = train < 0.45
+    if 1850 <= power <= 3300 and 45 <= duration <= 330 and night < 0.3 and rare and per_day >= 0.4:
+        return "kettle"
+    if 600 <= power <= 1850 and 20 <= duration <= 400 and night < 0.2 and rare:
+        return "short-heat"
+    if 1600 <= power <= 2700 and 330 <= duration <= 2000 and night < 0.15:
+        return "strong-run"
+    return ""
+
+
+def fridge_period(starts: FloatArray) -> float | None:
+    """Return the usual time from start to start of a fridge [s], or None if it is not clear.
+
+    Parameters
+    ----------
+    starts : FloatArray
+        Starts of its runs [s], ascending.
+
+    Returns
+    -------
+    float or None
+        The first mode of the distances between 5 min and 3 h, in bins of 0.15 of their logarithm;
+        None with less than 15 of them.
+    """
+    distances = np.diff(starts)
+    distances = distances[(distances >= 300) & (distances <= 3 * SECONDS_PER_HOUR)]
+    if distances.size < 15:
+        return None
+    bins = np.floor(np.log(distances / 300) / 0.15).astype(np.int64)
+    counts = np.pad(np.bincount(bins), 1)
+    # A run that overlaps something else is lost and doubles a distance: the first mode is the
+    # period, provided that it is no small bump of chance.
+    peaks = (counts[1:-1] >= counts[:-2]) & (counts[1:-1] >= counts[2:])
+    mode = int(np.flatnonzero(peaks & (counts[1:-1] >= 0.5 * counts.max()))[0])
+    return float(np.median(distances[np.abs(bins - mode) <= 1]))
+
+
+def find_blocks(readings: LocalReadings) -> Runs:
+    """Step 6. Find long blocks of at least 2 kW in slots of 15 min, 30 min or 1 h.
+
+    Parameters
+    ----------
+    readings : LocalReadings
+        Readings of at most 1 h.
+
+    Returns
+    -------
+    Runs
+    """
+    grid = readings.grid(slot_length(readings.interval_s))
+    edges = find_edges(grid.watts, grid.step_s, LONG_BLOCK_W)
+    return pair_edges(
+        grid, edges, longest_s=LONGEST_BLOCK_S, share=0.2, weak_share=0.2, slack_w=30.0
+    )
+
+
+def find_car(blocks: Runs, interval_s: float) -> Runs | None:
+    """Return the blocks that a car charger makes, or None.
+
+    Parameters
+    ----------
+    blocks : Runs
+        The result of `find_blocks`.
+    interval_s : float
+        Length of a reading [s].
+
+    Returns
+    -------
+    Runs or None
+        At least 4 level blocks within 8 % of one power of a charger. Their lengths differ, which
+        tells a car from a boiler.
+    """
+    shortest = 60 * MINUTE_S if interval_s <= HALF_HOUR_S else 90 * MINUTE_S
+    level = blocks.take((blocks.duration >= shortest) & (blocks.level <= 0.12))
+    for low, high in CAR_BANDS_W:
+        band = level.take((level.power >= low) & (level.power <= high))
+        if not len(band):
+            continue
+        near = np.abs(band.power[:, None] / band.power - 1) <= 0.08
+        found = band.take(near[:, int(np.argmax(near.sum(axis=0)))])
+        short, long = np.quantile(found.duration, [0.1, 0.9])
+        if len(found) >= 4 and np.median(found.duration) >= 80 * MINUTE_S and long >= 1.5 * short:
+            return found
+    return None
+
+
+def find_level_blocks(blocks: Runs) -> Runs:
+    """Return the long level blocks of 3.0–4.1 kW, which have several possible causes."""
+    low, high = LEVEL_BAND_W
+    return blocks.take(
+        (blocks.power >= low)
+        & (blocks.power <= high)
+        & (blocks.duration >= 60 * MINUTE_S)
+        & (blocks.level <= 0.12)
+    )

@@ -1,0 +1,139 @@
+"""The statements about a lone meter, on real homes with known truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hushmeter as hm
+from hushmeter.errors import InputError
+from hushmeter.learn.statements import CERTAINTIES
+from hushmeter.trace import Trace
+from tests.learn.real_homes import ZONES, away_days, read_real_home
+
+HOMES = tuple(ZONES)
+HOUR = 3600
+
+
+@pytest.fixture(scope="module")
+def homes(shared_data):
+    read = {}
+
+    def get(name):
+        if name not in read:
+            read[name] = read_real_home(shared_data, name)
+        return read[name]
+
+    return get
+
+
+def found_at(home, interval_s):
+    trace = home.trace
+    if interval_s > trace.interval_s:
+        trace = trace.coarsen(interval_s)
+    return hm.findings(trace, tz=home.zone)
+
+
+def of_kind(found, kind):
+    (finding,) = found.of_kind(kind)
+    return finding
+
+
+@pytest.mark.parametrize("name", HOMES)
+def test_the_base_load_of_quarter_hours_is_that_of_minutes(homes, name):
+    fine = of_kind(found_at(homes(name), 60), "base-load")
+    coarse = of_kind(found_at(homes(name), 900), "base-load")
+    assert coarse.evidence["watts"] == pytest.approx(fine.evidence["watts"], abs=5)
+    assert coarse.certainty == "about"
+
+
+@pytest.mark.parametrize("name", HOMES)
+@pytest.mark.parametrize("interval_s", [900, 1800, 3600])
+def test_no_car_is_found_in_homes_without_one(homes, name, interval_s):
+    assert found_at(homes(name), interval_s).of_kind("car-charger") == ()
+
+
+@pytest.mark.parametrize("interval_s", [60, 900, 3600])
+def test_no_habits_are_stated_where_nights_are_uneven(homes, interval_s):
+    found = found_at(homes("REDD 6"), interval_s)
+    kinds = {finding.kind for finding in found.findings}
+    assert not kinds & {"wakes", "quiet", "workday-empty", "active-hours", "away"}
+    assert "The nights are too uneven to tell waking from sleep." in found.withheld
+
+
+@pytest.mark.parametrize(("name", "least"), [("REFIT 2", 900), ("UK-DALE 2", 300)])
+def test_kettles_are_kettles(homes, name, least):
+    home = homes(name)
+    kettle = of_kind(found_at(home, 60), "kettle")
+    assert kettle.certainty == "at least"
+    assert kettle.evidence["count"] == len(kettle.marks) >= least
+    watts = home.circuits["Kettle"]
+    correct = [
+        watts[slice(*np.searchsorted(home.utc, [start - 60, end + 60]))].max(initial=0) > 1000
+        for start, end in kettle.marks
+    ]
+    assert np.mean(correct) >= 0.95
+
+
+def test_days_away_are_found_and_frozen_readings_are_not_absences(homes):
+    home = homes("REFIT 2")
+    found = found_at(home, 60)
+    away = of_kind(found, "away")
+    stated = {np.datetime64(day) for day in away.evidence["dates"]}
+    truth = away_days(home)
+    assert len(truth) == 28
+    assert len(stated & truth) >= 24
+    assert len(stated - truth) <= 1
+    assert np.diff(found.silent, axis=1).sum() / 86_400 > 120
+
+
+def test_marks_lie_within_the_readings_and_everything_is_plain(homes):
+    home = homes("UK-DALE 2")
+    found = found_at(home, 60)
+    first, last = home.utc[0], home.utc[-1] + 60
+    for finding in found.findings:
+        assert finding.certainty in CERTAINTIES
+        assert finding.sentence.endswith(".")
+        if finding.marks.size:
+            assert (np.diff(finding.marks, axis=1) > 0).all()
+            assert finding.marks.min() >= first - 86_400
+            assert finding.marks.max() <= last + 86_400
+
+
+def test_a_wrong_zone_is_refused():
+    with pytest.raises(InputError, match="time zone"):
+        hm.findings(Trace(np.ones(48), HOUR), tz="Mars/Olympus")
+
+
+def test_one_value_is_not_a_home():
+    found = hm.findings(Trace(np.full(24 * 30, 250.0), HOUR, "2024-01-01T00:00Z"))
+    assert found.findings == ()
+    assert found.withheld[0].startswith("This is not the load of a home")
+
+
+def test_mostly_zeros_are_not_a_home(rng):
+    watts = rng.uniform(100, 900, 24 * 30) * (rng.random(24 * 30) < 0.5)
+    found = hm.findings(Trace(watts, HOUR, "2024-01-01T00:00Z"))
+    assert found.findings == ()
+    assert "readings are zero" in found.withheld[0]
+
+
+def test_one_day_is_too_short_for_habits(rng):
+    found = hm.findings(Trace(rng.uniform(100, 900, 1440), 60, "2024-01-01T00:00Z"))
+    assert found.findings == ()
+    assert found.withheld == (
+        "The readings cover 1 day: habits need 5 days and absences need 14 complete days.",
+        "Appliances need at least 3 days of readings.",
+    )
+
+
+def test_daily_readings_show_no_habits_within_a_day(rng):
+    found = hm.findings(Trace(rng.uniform(100, 900, 60), 86_400, "2024-01-01T00:00Z"))
+    assert found.findings == ()
+    assert found.withheld == ("Readings of 1 day do not show habits within a day.",)
+
+
+def test_an_unknown_zone_is_stated(rng):
+    trace = Trace(rng.uniform(100, 900, 240), HOUR, "2024-01-01T00:00Z")
+    assert any("--tz" in note for note in hm.findings(trace).notes)
+    assert not any("--tz" in note for note in hm.findings(trace, tz="Europe/Rome").notes)
