@@ -58,10 +58,40 @@ def test_without_mains_the_circuits_are_added():
     assert found.mains == "sum of sub-meters"
 
 
+def test_mains_alone_have_no_circuits():
+    trace, _, _ = put([channel("m", [0, 6, 12], [1, 2, 3])], [])
+    assert trace.readings.tolist() == [1.0, 2.0, 3.0]
+    assert trace.power is None
+    assert trace.metering.copies == 1
+
+
+def test_a_part_of_another_circuit_is_not_added():
+    circuits = [channel("a", [0, 6], [1, 2]), channel("b", [0, 6], [10, 20])]
+    trace, _, _ = put([], circuits, inner=[0])
+    assert trace.readings.tolist() == [10.0, 20.0]
+    assert trace.names == ("a", "b")
+
+
+def test_the_mains_fill_one_empty_cell_and_the_copies_are_counted():
+    circuit = channel("lamp", range(0, 48, 6), range(8))
+    trace, _, _ = put([channel("m", [0, 6, 18, 42], [1, 2, 3, 4])], [circuit])
+    assert trace.readings.tolist() == [1.0, 2.0, 2.0, 3.0, 3.0, 4.0]
+    assert trace.steps.tolist() == [0, 1, 2, 3, 4, 7]
+    assert trace.metering.copies == 2
+
+
+def test_the_copies_do_not_depend_on_values():
+    def copies(seed):
+        watts = np.random.default_rng(seed).uniform(0, 3000, 4)
+        found = put([], [channel("c", [0, 6, 30, 60], watts)])
+        return found[0].metering.copies
+
+    assert {copies(seed) for seed in range(20)} == {5}
+
+
 @pytest.mark.parametrize(
     ("mains", "circuits", "sentence"),
     [
-        ([channel("m", [0], [1])], [], "no circuit besides the mains"),
         ([channel("m", [0, 6], [1, 1])], [channel("c", [60, 66], [1, 1])],
          "no moment has every channel: c starts 2023-11-14T22:14:18Z, m ends"),
         ([channel("m", [0, 4e9], [1, 1])], [channel("c", [0, 4e9], [1, 1])], "cut it first"),
@@ -83,6 +113,8 @@ def test_samples_are_cleaned():
     found = clean("c", seconds, np.array([2.0, 1.0, 9.0, 3.0, 4.0, np.inf]), PATH)
     assert found.seconds.tolist() == [6.0, 12.0]
     assert found.watts.tolist() == [1.0, 2.0]
+    with pytest.raises(DataError, match=r"house_1 \(c\) has a sample beyond 1e\+12 W"):
+        clean("c", np.array([0.0, 6.0]), np.array([1.0, 2e12]), PATH)
     with pytest.raises(DataError, match=r"house_1 \(c\) holds no usable sample"):
         clean("c", np.array([np.nan]), np.array([1.0]), PATH)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hushmeter.errors import DataError, MissingExtraError
-from hushmeter.read import ReadOptions, read_home_data, read_home_recording
+from hushmeter.read import ReadOptions, read_home_data, read_home_recording, read_recording
 
 pd = pytest.importorskip("pandas")
 tables = pytest.importorskip("tables", reason="needs the extra nilmtk")
@@ -46,7 +46,7 @@ def test_without_metadata_meter_1_is_the_mains(store):
     assert "No metadata: meter 1 is taken as the mains." in found.notes
 
 
-def test_meters_of_no_appliance_are_named(store):
+def test_meters_of_no_appliance_are_circuits(store):
     metadata = {
         "elec_meters": {1: {"site_meter": True}},
         "appliances": [
@@ -55,8 +55,52 @@ def test_meters_of_no_appliance_are_named(store):
         ],
     }
     found = read_home_recording(store({1: ACTIVE, 2: ACTIVE, 3: ACTIVE}, metadata))
-    assert found.trace.names == ("fridge + wine fridge",)
-    assert "Meters of no appliance, so left out: 3." in found.notes
+    assert found.trace.names == ("fridge + wine fridge", "meter3")
+    assert "Meters without an appliance are kept as circuits: 3." in found.notes
+
+
+def test_disabled_meters_are_left_out(store):
+    metadata = {
+        "elec_meters": {
+            1: {"site_meter": True, "disabled": True},
+            2: {"site_meter": True},
+            3: {"submeter_of": 0},
+        },
+        "appliances": [],
+    }
+    found = read_home_recording(store({1: ACTIVE, 2: ACTIVE, 3: ACTIVE}, metadata))
+    assert set(found.trace.readings) == {200.0}
+    assert found.trace.names == ("meter3",)
+    assert "Meters that the metadata disable were left out: 1." in found.notes
+
+
+def test_a_circuit_behind_another_is_not_counted_twice(store):
+    metadata = {
+        "elec_meters": {1: {"submeter_of": 0}, 2: {"submeter_of": 1}, 3: {"submeter_of": 0}},
+        "appliances": [],
+    }
+    found = read_home_recording(store({1: ACTIVE, 2: ACTIVE, 3: ACTIVE}, metadata))
+    assert found.mains == "sum of sub-meters"
+    assert set(found.trace.readings) == {400.0}
+    assert found.trace.names == ("meter1", "meter2", "meter3")
+    note = "Meters lie behind other circuits and are parts of them: 2 behind 1."
+    assert note in found.notes
+
+
+def test_meters_behind_themselves_are_all_added(store):
+    metadata = {
+        "elec_meters": {1: {"submeter_of": 2}, 2: {"submeter_of": 1}},
+        "appliances": [],
+    }
+    found = read_home_recording(store({1: ACTIVE, 2: ACTIVE}, metadata))
+    assert set(found.trace.readings) == {300.0}
+    assert "Meters lie behind themselves (submeter_of); all are added up." in found.notes
+
+
+def test_a_building_with_only_a_meter_is_read(store):
+    found = read_recording(store({1: ACTIVE}, {"elec_meters": {1: {"site_meter": True}}}))
+    assert set(found.trace.readings) == {100.0}
+    assert found.trace.power is None
 
 
 def test_apparent_power_is_said_and_reactive_is_refused(store):
@@ -76,7 +120,7 @@ def test_the_building_must_be_chosen(store):
 
 def test_broken_buildings_are_refused(store, tmp_path):
     only = store({1: ACTIVE})
-    with pytest.raises(DataError, match="no sub-meter with a table"):
+    with pytest.raises(DataError, match="has only the meter, no column per appliance"):
         read_home_data(only)
     empty = store({1: ACTIVE, 2: ACTIVE}, name="a.h5")
     with tables.open_file(str(empty), "a") as file:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 
+import numpy as np
 import pytest
 from tests.fleet.cases import new_ledger, release, small_fleet
 
@@ -38,15 +39,47 @@ def edit(folder, *path, value):
     file.write_text(json.dumps(fields))
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "xml", "h5"])
 @pytest.mark.parametrize("span", UNITS)
 @pytest.mark.parametrize("mechanism", ["laplace", "staircase", "gaussian"])
 def test_a_true_receipt_passes(tmp_path, mechanism, span, suffix):
+    if suffix == "h5":
+        pytest.importorskip("tables", reason="needs the extra nilmtk")
     make_release(mechanism, span).save(tmp_path / f"out.{suffix}")
     found = hm.verify(tmp_path / f"out.{suffix}")
     assert found.problems == ()
     assert found.passed
     assert len(found.checks) == 5
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "xml", "h5"])
+@pytest.mark.parametrize(("grid", "epsilon"), [("0.3", 1.0), ("1", 1e-5)])
+def test_a_release_is_read_back_in_every_format(tmp_path, monkeypatch, suffix, grid, epsilon):
+    if suffix == "h5":
+        pytest.importorskip("tables", reason="needs the extra nilmtk")
+    monkeypatch.chdir(tmp_path)
+    unit = UNITS["run"]
+    done = hm.release(TRACE, hm.calibrate("laplace", epsilon, unit, grid=grid), unit)
+    done.save(f"out.{suffix}")
+    assert hm.verify(f"out.{suffix}").problems == ()
+    if np.abs(done.trace.readings).max() < 1e9:
+        back = hm.read_meter(f"out.{suffix}")
+        np.testing.assert_array_equal(back.times, done.trace.times)
+        np.testing.assert_allclose(back.readings, done.trace.readings, rtol=1e-12, atol=1e-5)
+
+
+@pytest.mark.parametrize("suffix", ["xml", "h5"])
+def test_changed_readings_are_found_in_every_format(tmp_path, suffix):
+    if suffix == "h5":
+        pytest.importorskip("tables", reason="needs the extra nilmtk")
+    path = tmp_path / f"out.{suffix}"
+    done = make_release()
+    done.save(path)
+    step = float(done.receipt.mechanism["grid"])
+    hm.write_meter(path, done.trace.replace_readings(done.trace.readings + step), force=True)
+    problems = hm.verify(path).problems
+    assert len(problems) == 2
+    assert problems[1] == f"{path} has other readings than its receipt."
 
 
 def test_a_swapped_file_is_found(tmp_path):

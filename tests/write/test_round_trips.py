@@ -81,22 +81,6 @@ def test_another_tool_opens_our_green_button(tmp_path):
     np.testing.assert_allclose([v for _, v in found], trace.readings / 4, rtol=1e-5)
 
 
-def test_pandas_opens_our_hdf5(tmp_path):
-    pytest.importorskip("tables", reason="needs the extra nilmtk")
-    import pandas as pd
-
-    trace = make(50)
-    hm.write_meter(tmp_path / "home.h5", trace)
-    with pd.HDFStore(tmp_path / "home.h5", "r") as store:
-        frame = store["/building1/elec/meter1"]
-        assert list(frame.columns) == [("power", "active")]
-        assert frame.columns.names == ["physical_quantity", "type"]
-        np.testing.assert_allclose(frame.to_numpy()[:, 0], trace.readings)
-        metadata = store.root.building1._v_attrs.metadata
-        assert metadata["elec_meters"][1]["site_meter"]
-        assert [a["original_name"] for a in metadata["appliances"]] == list(trace.names)
-
-
 def test_names_decide_and_odd_ones_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"must end in one of \.csv"):
         hm.write_meter(tmp_path / "meter.xlsx", make(10))

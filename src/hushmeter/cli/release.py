@@ -78,7 +78,12 @@ def release(
     seed: Annotated[
         int | None, typer.Option(help="Simulate with this seed; never publish the result.")
     ] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Released .csv or .parquet.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--output", help="Released .csv, .parquet, .xml (Green Button) or .h5 (NILMTK)."
+        ),
+    ],
     force: Annotated[bool, FORCE] = False,
     json: Annotated[bool, JSON] = False,
     options: ReadOptions,
@@ -91,15 +96,16 @@ def release(
 
     Example: hushmeter release meter.csv --home home.toml -e 1 --span run --every 30min -o out.csv
     """
-    from hushmeter.files import sha256_of, table_format
+    from hushmeter.files import sha256_of
     from hushmeter.noise.parameters import parse_clamp
     from hushmeter.privacy.units import calibrate, resolve_unit
     from hushmeter.read import read_recording
     from hushmeter.releases.series import release as release_trace
     from hushmeter.releases.storage import find_earlier_releases, refuse_existing
+    from hushmeter.write import meter_format
 
     check_seed(seed)
-    table_format(output)
+    meter_format(output)
     refuse_existing(output, force)
     if (ledger is None) != (ledger_meter is None):
         raise InputError("--ledger and --ledger-meter belong together: give both, or neither.")

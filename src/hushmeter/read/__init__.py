@@ -119,10 +119,11 @@ def read_home_recording(path: str | Path, options: ReadOptions | None = None) ->
     if source.is_dir():
         from hushmeter.read.folders import read_folder
 
-        return read_folder(source, chosen)
-    if not source.exists():
+        recording = read_folder(source, chosen)
+    elif source.exists():
+        recording = _read_file(source, chosen, homes=True)
+    else:
         raise DataError(f"{source} does not exist.")
-    recording = _read_file(source, chosen, homes=True)
     if recording.trace.power is None:
         raise DataError(
             f"{source} ({recording.format}) has only the meter, no column per appliance: "

@@ -2,12 +2,13 @@
 
 REDD's mains and circuits, UK-DALE's plugs and NILMTK's meters each have times of their own. A
 cell of the grid takes the mean of a channel's samples in it, or its last sample, if that is not
-older than `hold` seconds. A cell where a channel has neither is a gap.
+too old. A cell where a channel has neither is a gap. Samples of the mains fill at most one further
+cell, because the noise of a release grows with the number of readings that one sample fills.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,10 +17,13 @@ import numpy as np
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError
 from hushmeter.read.recording import Recording
-from hushmeter.trace import Trace, iso
+from hushmeter.trace import Metering, Trace, iso
 
 MAX_CELLS = 500_000_000
 HOLD_S = 60.0
+MAINS_HOLD = 1
+# A release with very large noise must still be readable.
+LARGEST_W = 1e12
 
 
 @dataclass(frozen=True)
@@ -34,25 +38,45 @@ class Channel:
 
 def align(
     mains: Sequence[Channel],
-    circuits: Iterable[Channel],
+    circuits: Sequence[Channel],
     *,
     interval_s: float,
     path: Path,
     format_name: str,
     notes: list[str],
     hold_s: float = HOLD_S,
+    inner: Sequence[int] = (),
 ) -> Recording:
     """Mains (added up) and circuits on one grid of `interval_s` seconds.
 
-    Without mains the readings are the sum of the circuits.
+    Parameters
+    ----------
+    mains, circuits : sequence of Channel
+        Without mains the readings are the sum of the circuits.
+    interval_s : float
+        Length of a cell of the grid [s].
+    path : Path
+    format_name : str
+    notes : list of str
+        Notes about samples and cells that were left out are added to it.
+    hold_s : float
+        Longest time for which a sample of a circuit fills cells without one [s].
+    inner : sequence of int
+        Positions of circuits that are parts of other circuits; the sum leaves them out.
+
+    Returns
+    -------
+    Recording
+        Its metering counts the cells that one sample of the readings fills.
     """
-    circuits = list(circuits)
     everything = [*mains, *circuits]
-    if not circuits:
-        raise DataError(f"{path} has no circuit besides the mains.")
     start, cells = _span(everything, interval_s, path)
     hold = round(hold_s / interval_s)
-    columns = [_on_grid(channel, start, cells, interval_s, hold) for channel in everything]
+    holds = [min(hold, MAINS_HOLD)] * len(mains) + [hold] * len(circuits)
+    columns = [
+        _on_grid(channel, start, cells, interval_s, longest)
+        for channel, longest in zip(everything, holds, strict=True)
+    ]
     missing: BoolArray = np.zeros(cells, dtype=np.bool_)
     for column in columns:
         missing |= np.isnan(column)
@@ -61,43 +85,44 @@ def align(
         raise DataError(_never_together(everything, path))
     notes.extend(_drops(everything))
     notes.extend(_losses(everything, columns, keep.size))
-    trace = _trace(columns, len(mains), keep, start, interval_s, circuits)
+    outer = range(len(mains)) if mains else [i for i in range(len(circuits)) if i not in inner]
+    readings = sum((columns[i][keep] for i in outer), np.zeros(keep.size))
+    power = np.column_stack([c[keep] for c in columns[len(mains) :]]) if circuits else None
+    copies = max(_copies(everything[i], start, cells, interval_s, holds[i]) for i in outer)
+    trace = Trace(
+        readings,
+        interval_s,
+        np.datetime64(round((start + keep[0] * interval_s) * 1e9), "ns"),
+        power=power,
+        names=number_repeats([channel.name for channel in circuits]) if circuits else None,
+        steps=keep - keep[0],
+        metering=Metering(copies=copies),
+    )
     return Recording.of_trace(
         trace,
         format_name,
-        readings=sum(channel.seconds.size + channel.dropped for channel in everything),
+        readings=max(everything[i].seconds.size + everything[i].dropped for i in outer),
         notes=tuple(notes),
         mains="metered" if mains else "sum of sub-meters",
     )
 
 
-def _trace(
-    columns: Sequence[FloatArray],
-    mains: int,
-    keep: IntArray,
-    start: float,
-    interval_s: float,
-    circuits: Sequence[Channel],
-) -> Trace:
-    """The kept cells; the first `mains` columns are added up to the readings."""
-    power = np.column_stack([column[keep] for column in columns[mains:]])
-    total = sum((column[keep] for column in columns[:mains]), np.zeros(keep.size))
-    return Trace(
-        total if mains else power.sum(axis=1),
-        interval_s,
-        np.datetime64(round((start + keep[0] * interval_s) * 1e9), "ns"),
-        power=power,
-        names=number_repeats([channel.name for channel in circuits]),
-        steps=keep - keep[0],
-    )
+def _copies(channel: Channel, start: float, cells: int, interval_s: float, hold: int) -> int:
+    """Most cells that one sample fills; only the times of the samples are used."""
+    index = np.unique(np.floor((channel.seconds - start) / interval_s).astype(np.int64))
+    index = index[(index >= -hold) & (index < cells)]
+    apart = np.diff(index, append=cells)
+    return int(np.clip(apart, 1, hold + 1).max(initial=1))
 
 
 def clean(name: str, seconds: FloatArray, watts: FloatArray, path: Path) -> Channel:
     """A channel in ascending order without repeats or missing values; the first repeat stays."""
     found = seconds.size
     good = np.isfinite(seconds) & np.isfinite(watts) & (seconds >= 0) & (seconds < 7.3e9)
-    good &= np.abs(np.where(good, watts, 0.0)) <= 1e9
     seconds, watts = seconds[good], watts[good]
+    # A gap is public, so a value never makes one: it is used, or the file is refused.
+    if np.abs(watts).max(initial=0.0) > LARGEST_W:
+        raise DataError(f"{path} ({name}) has a sample beyond {LARGEST_W:g} W: check its unit.")
     if seconds.size == 0:
         raise DataError(
             f"{path} ({name}) holds no usable sample: unix seconds and watts are needed."

@@ -90,31 +90,53 @@ def read_nilmtk(path: Path, options: ReadOptions) -> Recording:
 
 
 def _read_building(file: Any, path: Path, options: ReadOptions) -> Recording:
+    """Mains and circuits of one building."""
     group = _building(file, path, options.building)
     metadata = _metadata(group)
+    described = {int(k): m for k, m in metadata.get("elec_meters", {}).items()}
     notes: list[str] = []
-    mains: list[Channel] = []
-    circuits: list[Channel] = []
+    tables = _enabled(dict(_meters(group, path)), described, notes)
+    refuse_large(path, sum(int(table.nrows) for table in tables.values()), 2)
     names = _names(metadata)
-    sites = {int(k) for k, m in metadata.get("elec_meters", {}).items() if m.get("site_meter")}
-    meters = list(_meters(group, path))
-    refuse_large(path, sum(int(node.nrows) for _, node in meters), 2)
-    left = [str(number) for number, _ in meters if number not in sites and number not in names]
-    if metadata and left:
-        notes.append(f"Meters of no appliance, so left out: {', '.join(left)}.")
-    for number, node in meters:
-        if number in sites or number in names:
-            channel = _channel(node, names.get(number, "mains"), path, notes)
-            (mains if number in sites else circuits).append(channel)
-        elif not metadata:
-            circuits.append(_channel(node, f"meter{number}", path, notes))
-    if not metadata:
+    sites = [number for number in tables if described.get(number, {}).get("site_meter")]
+    if not metadata and tables:
         notes.append("No metadata: meter 1 is taken as the mains.")
-        mains, circuits = circuits[:1], circuits[1:]
-    if not circuits:
-        raise DataError(f"{path} ({group._v_name}) has no sub-meter with a table.")
-    interval = usual_interval([*mains, *circuits])
+        sites = [min(tables)]
+    channels = {
+        number: _channel(
+            table,
+            "mains" if number in sites else names.get(number, f"meter{number}"),
+            path,
+            notes,
+        )
+        for number, table in tables.items()
+    }
+    unnamed = [str(number) for number in tables if number not in sites and number not in names]
+    if metadata and unnamed:
+        notes.append(f"Meters without an appliance are kept as circuits: {', '.join(unnamed)}.")
+    circuits = [number for number in tables if number not in sites]
+    inner = _inner(circuits, described, notes)
+    return _align(
+        [channels[number] for number in sites],
+        [channels[number] for number in circuits],
+        [circuits.index(number) for number in inner],
+        path,
+        notes,
+    )
+
+
+def _align(
+    mains: list[Channel],
+    circuits: list[Channel],
+    inner: list[int],
+    path: Path,
+    notes: list[str],
+) -> Recording:
+    """All meters on one grid; nothing is held if they were logged at the same times."""
     everything = [*mains, *circuits]
+    if not everything:
+        raise DataError(f"{path} has no meter with a table.")
+    interval = usual_interval(everything)
     together = all(np.array_equal(c.seconds, everything[0].seconds) for c in everything)
     if not together:
         notes.append(f"Meters were put on one grid of {interval:g} s.")
@@ -126,7 +148,43 @@ def _read_building(file: Any, path: Path, options: ReadOptions) -> Recording:
         format_name=FORMAT,
         notes=notes,
         hold_s=0.0 if together else HOLD_S,
+        inner=inner,
     )
+
+
+def _enabled(
+    tables: dict[int, Any], described: dict[int, dict[str, Any]], notes: list[str]
+) -> dict[int, Any]:
+    """The meters that the metadata do not disable: a disabled meter repeats another one."""
+    off = [number for number in tables if described.get(number, {}).get("disabled")]
+    if off:
+        listed = ", ".join(map(str, off))
+        notes.append(f"Meters that the metadata disable were left out: {listed}.")
+    return {number: table for number, table in tables.items() if number not in off}
+
+
+def _inner(
+    circuits: list[int], described: dict[int, dict[str, Any]], notes: list[str]
+) -> list[int]:
+    """Circuits that lie behind another circuit, so that their power is a part of that one's.
+
+    Where a meter lies behind itself the metadata cannot be followed, and no circuit counts as a
+    part of another.
+    """
+    parents = {number: described.get(number, {}).get("submeter_of") for number in circuits}
+    for number in circuits:
+        seen, above = {number}, parents[number]
+        while above in parents:
+            if above in seen:
+                notes.append("Meters lie behind themselves (submeter_of); all are added up.")
+                return []
+            seen.add(above)
+            above = parents[above]
+    inner = [number for number in circuits if parents[number] in parents]
+    if inner:
+        pairs = ", ".join(f"{number} behind {parents[number]}" for number in inner)
+        notes.append(f"Meters lie behind other circuits and are parts of them: {pairs}.")
+    return inner
 
 
 def _building(file: Any, path: Path, building: int | str | None) -> Any:

@@ -216,7 +216,8 @@ def hdf5_source(path: Path) -> dict[str, Any]:
     """Arguments with which PyTables opens a path, or a file in memory."""
     if isinstance(path, MemoryFile):
         return {
-            "filename": path.name,
+            # HDF5 refuses a name that is also that of a file on disk.
+            "filename": f"memory-{id(path)}-{path.name}",
             "driver": "H5FD_CORE",
             "driver_core_image": path.data,
             "driver_core_backing_store": 0,

@@ -18,18 +18,17 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushmeter.errors import DataError
-from hushmeter.files import arrow_table, refuse_overwrite, table_format
+from hushmeter.files import refuse_overwrite
 from hushmeter.releases.receipt import PRIVATE_SCHEMA, json_text
 from hushmeter.releases.signing import sign_receipt
+from hushmeter.write import meter_bytes, meter_format
 
 if TYPE_CHECKING:
     from hushmeter.releases.series import Release
-    from hushmeter.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -59,26 +58,6 @@ def private_path(data: Path) -> Path:
     return data.with_name(f"{data.name}.private.json")
 
 
-def data_bytes(trace: Trace, kind: str) -> bytes:
-    """Return the columns timestamp (UTC) and watts as the bytes of a CSV or Parquet file.
-
-    Parameters
-    ----------
-    trace : Trace
-        Released readings [W].
-    kind : {"csv", "parquet"}
-    """
-    from pyarrow import csv, parquet
-
-    table = arrow_table({"timestamp": trace.times, "watts": trace.readings})
-    stream = BytesIO()
-    if kind == "csv":
-        csv.write_csv(table, stream)
-    else:
-        parquet.write_table(table, stream, compression="zstd")
-    return stream.getvalue()
-
-
 def refuse_existing(data: Path, force: bool) -> None:
     """Raise `DataError` if a file of the release exists and `force` is not set."""
     for path in (data, receipt_path(data), private_path(data)):
@@ -98,8 +77,8 @@ def write_release(
     ----------
     release : Release
     path : str or Path
-        Data file OUT, which ends in .csv or .parquet. The public receipt is OUT.receipt.json, the
-        private one OUT.private.json, which only its owner may read.
+        Data file OUT, which ends in .csv, .parquet, .h5 or .xml. The public receipt is
+        OUT.receipt.json, the private one OUT.private.json, which only its owner may read.
     force : bool, default False
         Replace existing files.
     signing_key : str or Path, optional
@@ -119,7 +98,7 @@ def write_release(
         either unchanged, or its receipt is gone; it is never mixed with the new one.
     """
     data = Path(path)
-    content = data_bytes(release.trace, table_format(data))
+    content = meter_bytes(release.trace, meter_format(data))
     refuse_existing(data, force)
     receipt = release.receipt.for_file(content)
     if signing_key is not None:

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushmeter.errors import DataError, HushmeterError, InputError
-from hushmeter.files import table_format
+from hushmeter.errors import DataError, HushmeterError
 from hushmeter.noise import parse_mechanism
+from hushmeter.read import ReadOptions, read_bytes
+from hushmeter.read.green_button import read_green_button
+from hushmeter.read.source import MemoryFile
 from hushmeter.releases.receipt import SCHEMA, digest_columns, promised_epsilon
 from hushmeter.releases.signing import check_signature
 from hushmeter.releases.storage import receipt_path
 from hushmeter.trace import SECONDS_PER_HOUR, TimeArray, iso, utc
+from hushmeter.write import FORMATS
 
 if TYPE_CHECKING:
     from hushmeter.checks import FloatArray
@@ -144,8 +147,8 @@ def _check_digest(path: Path, data: bytes, fields: dict[str, Any]) -> str:
 
 def _check_rows(path: Path, data: bytes, fields: dict[str, Any]) -> str:
     """The rows have the number, times and digest of the receipt and lie on the grid."""
-    times, readings = _read_columns(path, data)
     output, grid = fields["output"], float(fields["mechanism"]["grid"])
+    times, readings = _read_columns(path, data, fields)
     if len(times) != output["readings"]:
         raise DataError(f"{path} has {len(times)} rows, but its receipt {output['readings']}.")
     if len(times) == 0:
@@ -208,18 +211,45 @@ def _compare_mechanism(path: Path, mechanism: Mechanism, described: dict[str, An
             )
 
 
-def _read_columns(path: Path, data: bytes) -> tuple[TimeArray, FloatArray]:
-    """The columns timestamp and watts of a released file."""
+def _read_columns(path: Path, data: bytes, fields: dict[str, Any]) -> tuple[TimeArray, FloatArray]:
+    """The times and readings of a released file."""
+    kind = FORMATS.get(path.suffix.lower())
+    if kind == "xml":
+        return _read_feed(path, data, fields)
+    if kind == "h5":
+        recording = read_bytes(data, path.name)
+        if recording.power is not None:
+            raise DataError(f"{path} has other columns than the readings.")
+        return recording.trace.times, recording.watts
+    return _read_table(path, data, kind)
+
+
+def _read_feed(path: Path, data: bytes, fields: dict[str, Any]) -> tuple[TimeArray, FloatArray]:
+    """The readings of a Green Button feed, moved to the nearest multiple of the grid.
+
+    A feed holds whole parts of a watt-hour, which are a little off the grid in watts.
+    """
+    series = read_green_button(MemoryFile(path.name, data), ReadOptions())
+    watts = series.values * (series.factor * SECONDS_PER_HOUR / fields["output"]["interval_s"])
+    described = fields["mechanism"]
+    grid = parse_mechanism({described["mechanism"]: dict(described["parameters"])}).exact_grid
+    steps = np.rint(watts / float(grid))
+    times: TimeArray = series.times.astype("datetime64[ns]")
+    # The same two roundings as those of the mechanism.
+    return times, steps * float(grid.numerator) / float(grid.denominator)
+
+
+def _read_table(path: Path, data: bytes, kind: str | None) -> tuple[TimeArray, FloatArray]:
+    """The columns timestamp and watts of a released table."""
     import pyarrow as pa
     from pyarrow import csv, parquet
 
     source = pa.BufferReader(data)
     try:
-        kind = table_format(path)
         table = csv.read_csv(source) if kind == "csv" else parquet.read_table(source)
         times = table["timestamp"].cast(pa.timestamp("ns", tz="UTC"))
         watts = table["watts"].cast(pa.float64())
-    except (pa.ArrowException, KeyError, InputError):
+    except (pa.ArrowException, KeyError):
         raise DataError(f"{path} has no columns timestamp and watts.") from None
     if times.null_count or watts.null_count or table.num_columns != 2:
         raise DataError(f"{path} has other columns or empty cells.")

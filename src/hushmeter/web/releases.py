@@ -11,9 +11,9 @@ from hushmeter.noise.parameters import clamp_bounds
 from hushmeter.privacy.units import Unit, calibrate, resolve_unit
 from hushmeter.releases.receipt import THESE_READINGS, list_parameters
 from hushmeter.releases.series import release
-from hushmeter.releases.storage import data_bytes
 from hushmeter.trace import iso
 from hushmeter.web import schemas
+from hushmeter.write import meter_bytes
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
@@ -119,7 +119,7 @@ def make_download(request: schemas.ReleaseRequest, session: Session) -> schemas.
         session.trace, mechanism, unit, home=home, accept_learnt=request.accept_learnt
     )
     name = f"protected-{iso(released.trace.times[0])[:10]}.{request.format}"
-    data = data_bytes(released.trace, request.format)
+    data = meter_bytes(released.trace, request.format)
     receipt = released.receipt.for_file(data)
     return schemas.Download(
         file_name=name,

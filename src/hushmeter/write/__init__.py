@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 
 from hushmeter.checks import FloatArray
 from hushmeter.errors import InputError
+from hushmeter.files import arrow_table, atomic, refuse_overwrite
 from hushmeter.trace import Trace
 
-__all__ = ["write_meter"]
+__all__ = ["meter_bytes", "meter_format", "write_meter"]
 
-SUFFIXES = (".csv", ".parquet", ".h5", ".hdf5", ".xml")
+FORMATS = {".csv": "csv", ".parquet": "parquet", ".h5": "h5", ".hdf5": "h5", ".xml": "xml"}
 
 
 def write_meter(path: str | Path, trace: Trace, *, force: bool = False) -> None:
@@ -42,28 +44,83 @@ def write_meter(path: str | Path, trace: Trace, *, force: bool = False) -> None:
     per interval and no appliances.
     """
     target = Path(path)
-    suffix = target.suffix.lower()
-    if suffix in (".csv", ".parquet"):
-        from hushmeter.files import write_table
+    kind = meter_format(target)
+    refuse_overwrite(target, force)
+    content = meter_bytes(trace, kind)
+    with atomic(target, force=force) as temporary:
+        temporary.write_bytes(content)
 
-        columns = {"timestamp": trace.times, "watts": trace.readings}
-        for name, power in appliance_columns(trace).items():
-            if name in columns:
-                raise InputError(
-                    f"an appliance cannot be named {name!r}, like a column of the meter."
-                )
-            columns[name] = power
-        write_table(target, columns, force=force)
-    elif suffix in (".h5", ".hdf5"):
-        from hushmeter.write.nilmtk import write_nilmtk
 
-        write_nilmtk(target, trace, force=force)
-    elif suffix == ".xml":
-        from hushmeter.write.green_button import write_green_button
+def meter_format(path: Path) -> str:
+    """Return the format of a file of readings by its name.
 
-        write_green_button(target, trace, force=force)
+    Parameters
+    ----------
+    path : Path
+        Ends in .csv, .parquet, .h5 (or .hdf5) or .xml.
+
+    Returns
+    -------
+    {"csv", "parquet", "h5", "xml"}
+
+    Raises
+    ------
+    InputError
+        If the name has another ending.
+    MissingExtraError
+        If the format is HDF5 and the extra `nilmtk` is not installed.
+    """
+    kind = FORMATS.get(path.suffix.lower())
+    if kind is None:
+        raise InputError(f"{path} must end in one of {', '.join(FORMATS)}.")
+    if kind == "h5":
+        from hushmeter.write.nilmtk import check_extra
+
+        check_extra()
+    return kind
+
+
+def meter_bytes(trace: Trace, kind: str) -> bytes:
+    """Return the content of a file of readings.
+
+    Parameters
+    ----------
+    trace : Trace
+        The readings [W].
+    kind : {"csv", "parquet", "h5", "xml"}
+        See `meter_format`.
+
+    Raises
+    ------
+    InputError
+        If the format cannot hold the trace.
+    """
+    if kind == "h5":
+        from hushmeter.write.nilmtk import nilmtk_bytes
+
+        return nilmtk_bytes(trace)
+    if kind == "xml":
+        from hushmeter.write.green_button import green_button_text
+
+        return green_button_text(trace).encode()
+    return _table_bytes(trace, kind)
+
+
+def _table_bytes(trace: Trace, kind: str) -> bytes:
+    """The columns timestamp, watts and one for each appliance, as CSV or Parquet."""
+    from pyarrow import csv, parquet
+
+    columns = {"timestamp": trace.times, "watts": trace.readings}
+    for name, power in appliance_columns(trace).items():
+        if name in columns:
+            raise InputError(f"an appliance cannot be named {name!r}, like a column of the meter.")
+        columns[name] = power
+    stream = BytesIO()
+    if kind == "csv":
+        csv.write_csv(arrow_table(columns), stream)
     else:
-        raise InputError(f"{target} must end in one of {', '.join(SUFFIXES)}.")
+        parquet.write_table(arrow_table(columns), stream, compression="zstd")
+    return stream.getvalue()
 
 
 def appliance_columns(trace: Trace) -> dict[str, FloatArray]:

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 
 from hushmeter.checks import FloatArray
 from hushmeter.errors import InputError
-from hushmeter.files import write_text
 from hushmeter.trace import Trace, iso
 
 ATOM, ESPI = "http://www.w3.org/2005/Atom", "http://naesb.org/espi"
@@ -31,30 +29,25 @@ LARGEST_VALUE = 2.0**47
 LONGEST_BLOCK = 10_000
 
 
-def write_green_button(path: Path, trace: Trace, *, force: bool = False) -> None:
-    """Write the energy of every interval in whole nano- or micro-watt-hours.
+def green_button_text(trace: Trace) -> str:
+    """Return a feed with the energy of every interval in whole nano- or micro-watt-hours.
 
     Parameters
     ----------
-    path : Path
     trace : Trace
         With an interval of whole seconds.
-    force : bool, default False
-        Overwrite an existing file.
 
     Raises
     ------
     InputError
         If the interval is not a whole number of seconds.
-    DataError
-        If the file exists and `force` is not set, or cannot be written.
     """
     if abs(trace.interval_s - round(trace.interval_s)) > 1e-9:
         raise InputError(
             f"Green Button needs an interval of whole seconds, but the trace has "
             f"{trace.interval_s:g} s; release means over longer intervals."
         )
-    write_text(path, "".join(_feed(trace)), force=force)
+    return "".join(_feed(trace))
 
 
 def _feed(trace: Trace) -> Iterator[str]:
