@@ -155,3 +155,11 @@ def test_an_appliance_that_never_runs_in_training_is_named(tmp_path):
     ]
     assert "Never on in the training data: heater." in printed[0]
     assert json.loads(printed[1])["never_on_in_training"] == ["heater"]
+
+
+def test_the_strongest_attacker_is_named(case, tmp_path):
+    more = ["--train", case / "train.parquet", "-p", 'candidates=["co", "all-off"]']
+    done = attack(case, tmp_path / "a.csv", *more, attacker="strongest")
+    assert "The strongest attacker is co: it is right about" in done.stdout
+    done = attack(case, tmp_path / "b.csv", *more, "--json", attacker="strongest")
+    assert json.loads(done.stdout)["choice"]["name"] == "co"

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from hushmeter.checks import BoolArray, FloatArray, RngLike, finite_vector
 from hushmeter.errors import DataError, InputError, NotFittedError
+from hushmeter.formatting import short_duration
 from hushmeter.home import Home
 from hushmeter.trace import Trace, jumps
 
@@ -337,3 +338,12 @@ def check_mechanism(mechanism: Any) -> NoiseDistribution | None:
         raise InputError(f"mechanism must be a noise mechanism, got {mechanism!r}.")
     found: NoiseDistribution | None = mechanism
     return found
+
+
+def check_interval(name: str, trained: float, given: float) -> None:
+    """Raise `InputError` if readings have another interval than the training data."""
+    if abs(given - trained) > 1e-3 * trained:
+        raise InputError(
+            f"the {name} attacker was trained on readings of {short_duration(trained)}, and these "
+            f"have {short_duration(given)}: train it on readings of the same interval."
+        )

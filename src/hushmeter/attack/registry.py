@@ -36,6 +36,7 @@ BUILT_IN = {
     "rnn": "recurrent_net:RecurrentNet",
     "tcn": "tcn:Tcn",
     "bayes": "bayes:Bayes",
+    "strongest": "strongest:Strongest",
     "all-off": "naive:AllOff",
     "hold": "naive:Hold",
 }

@@ -57,14 +57,7 @@ def save_attacker(attacker: Attacker, path: str | Path, *, force: bool = False) 
     if target.suffix != ".npz":
         raise InputError(f"{target} must end in .npz.")
     arrays: Arrays = {}
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "attacker": attacker.name,
-        "home": attacker.home.to_toml(),
-        "parameters": _encode(attacker.parameters, arrays),
-        "learnt": _encode(learnt(attacker), arrays),
-    }
+    header = {"format": FORMAT, "version": VERSION, **_describe(attacker, arrays)}
     text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     with atomic(target, force=force) as temporary, temporary.open("wb") as file:
         np.savez(file, **{HEADER: text}, **arrays)  # type: ignore[arg-type]
@@ -92,16 +85,31 @@ def load_attacker(path: str | Path, cls: type[Attacker] | None = None) -> Attack
     source = Path(path)
     header, arrays = _open(source)
     try:
-        found = _class_for(header["attacker"], cls, source)
-        home = Home.from_toml(header["home"])
-        attacker = found(home, **_decode(header["parameters"], arrays))
-        for name, value in _decode(header["learnt"], arrays).items():
-            if not _is_learnt(name):
-                raise DataError(f"{source} sets {name!r}, which no attacker learns.")
-            setattr(attacker, name, value)
-        attacker._check_learnt()
+        attacker = _restore(header, arrays, _class_for(header["attacker"], cls, source))
     except (KeyError, TypeError, IndexError, InputError, tomllib.TOMLDecodeError) as error:
         raise DataError(f"{source} contains a damaged attacker: {error}") from None
+    return attacker
+
+
+def _describe(attacker: Attacker, arrays: Arrays) -> dict[str, Any]:
+    """Name, home, parameters and learnt values of an attacker; arrays move to `arrays`."""
+    return {
+        "attacker": attacker.name,
+        "home": attacker.home.to_toml(),
+        "parameters": _encode(attacker.parameters, arrays),
+        "learnt": _encode(learnt(attacker), arrays),
+    }
+
+
+def _restore(described: dict[str, Any], arrays: Arrays, cls: type[Attacker]) -> Attacker:
+    """The inverse of `_describe`."""
+    home = Home.from_toml(described["home"])
+    attacker = cls(home, **_decode(described["parameters"], arrays))
+    for name, value in _decode(described["learnt"], arrays).items():
+        if not _is_learnt(name):
+            raise DataError(f"a saved attacker sets {name!r}, which no attacker learns.")
+        setattr(attacker, name, value)
+    attacker._check_learnt()
     return attacker
 
 
@@ -144,6 +152,7 @@ def _open(source: Path) -> tuple[dict[str, Any], Arrays]:
 
 def _encode(value: Any, arrays: Arrays) -> Any:
     """Convert a value to JSON; arrays move to `arrays`, other types become one-key objects."""
+    from hushmeter.attack.base import Attacker
     from hushmeter.attack.sums.levels import LevelTable
 
     if value is None or isinstance(value, bool | int | float | str):
@@ -160,6 +169,8 @@ def _encode(value: Any, arrays: Arrays) -> Any:
         return {"dict": [[_encode(k, arrays), _encode(v, arrays)] for k, v in value.items()]}
     if isinstance(value, LevelTable):
         return {"levels": _encode(value.powers, arrays)}
+    if isinstance(value, Attacker):
+        return {"attacker": _describe(value, arrays)}
     if isinstance(value, Mechanism):
         return {"mechanism": {value.name: value.parameters()}}
     raise InputError(f"a {type(value).__name__} cannot be saved with an attacker.")
@@ -174,6 +185,7 @@ def _decode(value: Any, arrays: Arrays) -> Any:
 
 
 def _decoders(arrays: Arrays) -> dict[str, Callable[[Any], Any]]:
+    from hushmeter.attack.registry import attackers
     from hushmeter.attack.sums.levels import LevelTable
 
     def decode(value: Any) -> Any:
@@ -186,4 +198,5 @@ def _decoders(arrays: Arrays) -> dict[str, Callable[[Any], Any]]:
         "dict": lambda pairs: {decode(k): decode(v) for k, v in pairs},
         "levels": lambda powers: LevelTable(decode(powers)),
         "mechanism": parse_mechanism,
+        "attacker": lambda content: _restore(content, arrays, attackers[content["attacker"]]),
     }

@@ -8,6 +8,7 @@ PyTorch is optional (the extra named deep), so this module imports it inside fun
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -20,6 +21,7 @@ from hushmeter.attack.base import (
     Observation,
     Observed,
     ProbabilisticAttacker,
+    check_interval,
     check_mechanism,
 )
 from hushmeter.attack.conv.inputs import Cells, Encoder, Noise
@@ -71,6 +73,8 @@ class Tcn(ProbabilisticAttacker):
         Median and standard deviation of the training mains. [W]
     never_on_ : tuple of str
         Appliances that never run in the training data; they are always predicted to be off.
+    spared_ : bool
+        Whether the training data was long enough for each network to leave out a part.
     weights_ : tuple of Weights
         Parameters of the networks.
 
@@ -115,6 +119,7 @@ class Tcn(ProbabilisticAttacker):
     centre_: float
     spread_: float
     never_on_: tuple[str, ...]
+    spared_: bool
     weights_: tuple[Weights, ...]
 
     def __init__(
@@ -166,6 +171,7 @@ class Tcn(ProbabilisticAttacker):
             for i, column in zip(order, states.T, strict=True)
             if not column.any()
         )
+        self.spared_ = can_spare(len(trace), self.window * cells.size)
         encoder = Encoder(cells, self.centre_, self.spread_)
         with one_thread(), progress_bar(self.nets * self.steps, self.progress) as advance:
             self.weights_ = tuple(
@@ -211,6 +217,23 @@ class Tcn(ProbabilisticAttacker):
         """Appliances by name, so that their order in the home has no effect."""
         return sorted(range(len(self.home)), key=lambda i: self.home.names[i])
 
+    def left_out(self) -> list[Self]:
+        """Return one attacker per network, which has not seen the part that the network left out.
+
+        Returns
+        -------
+        list of Tcn
+            The k-th attacker has not learnt from the k-th fifth of the training data. The list is
+            empty if the training data was too short to leave a part out.
+        """
+        self._require_fit("weights_")
+        if not self.spared_:
+            return []
+        copies = [copy.copy(self) for _ in self.weights_]
+        for one, weights in zip(copies, self.weights_, strict=True):
+            one.weights_ = (weights,)
+        return copies
+
     def _check_learnt(self) -> None:
         if hasattr(self, "weights_"):
             positive("interval", self.interval_s_)
@@ -249,6 +272,11 @@ class TrainingData:
     run_starts: BoolArray
 
 
+def can_spare(readings: int, window: int) -> bool:
+    """Return whether training data is long enough to leave a part out; both in readings."""
+    return readings >= 2 * FOLDS * window
+
+
 class Windows:
     """Random training windows of a home, with noise and exchanged appliances.
 
@@ -285,8 +313,7 @@ class Windows:
         edges = np.linspace(0, count, FOLDS + 1).astype(np.int64)
         self.left_out = slice(int(edges[fold]), int(edges[fold + 1]))
         kept, starts = np.ones(count, np.bool_), data.run_starts.copy()
-        # A short trace has no part to spare.
-        if count >= 2 * FOLDS * self.width:
+        if can_spare(count, self.width):
             kept[self.left_out] = False
             starts[edges[fold : fold + 2] % count] = True
         self.rows = np.flatnonzero(kept)
@@ -359,12 +386,3 @@ class Windows:
                 other = self.rows[first : first + rows.shape[1]]
                 y[i] += self.data.power[other, k] - self.data.power[rows[i], k]
                 on[i, :, k] = self.data.states[other, k]
-
-
-def check_interval(name: str, trained: float, given: float) -> None:
-    """Raise `InputError` if readings have another interval than the training data."""
-    if abs(given - trained) > 1e-3 * trained:
-        raise InputError(
-            f"the {name} attacker was trained on readings of {short_duration(trained)}, and these "
-            f"have {short_duration(given)}: train it on readings of the same interval."
-        )

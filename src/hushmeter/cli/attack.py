@@ -71,6 +71,7 @@ def attack(
     -p decoder=full -o states.csv
     """
     from hushmeter.attack.registry import attackers
+    from hushmeter.attack.strongest import Strongest
     from hushmeter.files import refuse_overwrite, table_format, write_table
     from hushmeter.read import read_recording
 
@@ -88,6 +89,7 @@ def attack(
     write_table(output, {"timestamp": trace.times, **columns}, force=force)
     summary = _summarise(attacker, known, trace, states)
     summary["never_on_in_training"] = list(getattr(made, "never_on_", ()))
+    summary["choice"] = made.choose() if isinstance(made, Strongest) else None
     summary |= _score(known, trace, states, probabilities)
     if json:
         print_json({**summary, "files": [output]})
@@ -217,6 +219,8 @@ def _print_summary(summary: dict[str, Any], output: Path) -> None:
     length = short_duration(summary["interval_s"])
     title = f"{summary['attacker']} on {summary['readings']} readings of {length}"
     print_table(title, header, rows)
+    if summary["choice"] is not None:
+        print_sentences(summary["choice"].sentence)
     if summary["never_on_in_training"]:
         print_sentences(
             f"Never on in the training data: {', '.join(summary['never_on_in_training'])}. The "

@@ -15,6 +15,7 @@ import numpy as np
 
 from hushmeter import synth
 from hushmeter.attack.registry import attackers
+from hushmeter.attack.strongest import leave_out
 from hushmeter.checks import BoolArray
 from hushmeter.scoring import Score, score
 from hushmeter.trace import Trace
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 NOT_LIVE = {
     "rnn": "its training takes minutes; use hushmeter attack",
     "tcn": "its training takes minutes; use hushmeter attack",
+    "strongest": "it compares several attackers, which takes too long; use hushmeter attack",
     "hold": "it needs the true state at the first reading, which no attacker has",
 }
 """Attackers that the page does not offer, with the reason."""
@@ -272,25 +274,9 @@ def _training_data(home: Home, session: Session, first: int, stop: int) -> tuple
     if labelled is not None:
         rest = len(labelled) - (stop - first)
         if rest >= LEAST_TRAINING * len(labelled):
-            return _without(labelled, first, stop), REST_OF_FILE
+            return leave_out(labelled, slice(first, stop)), REST_OF_FILE
         return labelled[first:stop], SAME_READINGS
     return _synthetic_day(home, session.trace.interval_s), SYNTHETIC
-
-
-def _without(trace: Trace, first: int, stop: int) -> Trace:
-    """Return the readings outside [first, stop); the readings left out become a gap."""
-    rows = np.r_[0:first, stop : len(trace)]
-    steps = np.arange(len(trace)) if trace.steps is None else trace.steps
-    return Trace(
-        trace.readings[rows],
-        trace.interval_s,
-        trace.times[rows[0]],
-        trace.truth()[rows],
-        None if trace.power is None else trace.power[rows],
-        trace.names,
-        steps[rows] - steps[rows[0]],
-        metering=trace.metering,
-    )
 
 
 def _synthetic_day(home: Home, interval_s: float) -> Trace:

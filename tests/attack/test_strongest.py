@@ -1,0 +1,191 @@
+"""The choice of the strongest attacker: on held-back data, under the noise, never on the test."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import hushmeter as hm
+from hushmeter.attack.base import Attacker
+from hushmeter.attack.naive import AllOff
+from hushmeter.attack.registry import attackers
+from hushmeter.attack.strongest import (
+    NO_DATA,
+    Strongest,
+    default_candidates,
+    held_back_parts,
+    leave_out,
+    sample_noise,
+)
+from hushmeter.errors import DataError, InputError, NotFittedError, UnknownNameError
+from hushmeter.noise import Laplace
+from hushmeter.scoring import score
+
+HOME = hm.Home([hm.Appliance("kettle", 2000.0), hm.Appliance("lamp", 60.0)], 20.0, 100.0)
+
+
+@pytest.fixture(scope="module")
+def train():
+    return hm.synth.trace(HOME, 3000, 0.97, seed=1)
+
+
+@pytest.fixture(scope="module")
+def fitted(train):
+    return Strongest(HOME, candidates=("all-off", "bayes", "co")).fit(train)
+
+
+class Threshold(Attacker):
+    """Answers that the kettle is on above 1000 W; a user's attacker that overrides `predict`."""
+
+    name: ClassVar[str] = "threshold"
+    needs: ClassVar[str] = "nothing"
+    assumes: ClassVar[str] = "nothing"
+
+    def predict(self, readings, *, initial_state=None, rng=None):
+        values, _ = self._observe(readings)
+        return np.stack([values > 1000, values > 1e9], axis=1)
+
+
+def test_the_choice_follows_the_noise(fitted):
+    clean = fitted.choose()
+    assert clean.name == "bayes"
+    assert clean.without_data == ()
+    assert clean.alpha > clean.floor
+    blind = fitted.knows(Laplace(1e-3, 2000.0, grid=1.0)).choose()
+    assert blind.name == NO_DATA
+    assert blind.alpha == pytest.approx(blind.floor)
+    # The lamp disappears before the kettle.
+    between = fitted.knows(Laplace(1.0, 700.0, grid=1.0)).choose()
+    assert clean.f1 > between.f1 > blind.f1
+
+
+def test_it_answers_as_the_chosen_attacker(fitted, train):
+    test = hm.synth.trace(HOME, 1000, 0.97, seed=2)
+    alone = attackers["bayes"](HOME).fit(train)
+    np.testing.assert_array_equal(fitted.predict(test), alone.predict(test))
+    np.testing.assert_array_equal(fitted.predict_power(test), alone.predict_power(test))
+
+
+@pytest.mark.parametrize("scale", [0.0, 20.0, 300.0, 3000.0, 1e5])
+def test_it_is_not_below_the_guess_without_data(fitted, train, scale):
+    test = hm.synth.trace(HOME, 6000, 0.97, seed=3)
+    mechanism = Laplace(1.0, scale, grid=1.0) if scale else None
+    noisy = test.replace_readings(test.readings + sample_noise(mechanism, len(test), 5))
+    found = score(fitted.knows(mechanism).predict(noisy), test)
+    floor = (test.truth() == (train.truth().mean(axis=0) > 0.5)).mean()
+    assert found.alpha >= floor - 0.005
+
+
+def test_a_weak_appliance_is_answered_without_data():
+    class Wrong(AllOff):
+        name: ClassVar[str] = "wrong-lamp"
+
+        def _predict(self, seen):
+            return np.stack([seen.readings > 1000, seen.readings % 2000 < 130], axis=1)
+
+    states = np.stack([np.arange(500) % 10 == 0, np.arange(500) % 3 == 0], axis=1)
+    power = states * HOME.powers
+    train = hm.Trace(100 + power.sum(axis=1), 6.0, states=states, power=power)
+
+    registry = attackers._registered
+    registry["wrong-lamp"] = Wrong
+    try:
+        choice = Strongest(HOME, candidates=("wrong-lamp",)).fit(train).choose()
+    finally:
+        del registry["wrong-lamp"]
+    assert choice.without_data == ("lamp",)
+    assert choice.name == "wrong-lamp"
+    assert "answers without data about lamp" in choice.sentence
+
+
+def test_the_choice_uses_data_that_the_candidates_have_not_seen(train):
+    parts = held_back_parts(len(train))
+    assert [(part.start, part.stop) for part in parts] == [(0, 600), (600, 1200)]
+    rest = leave_out(train, parts[1])
+    np.testing.assert_array_equal(rest.readings[:600], train.readings[:600])
+    np.testing.assert_array_equal(rest.readings[600:], train.readings[1200:])
+    assert np.flatnonzero(rest.run_starts).tolist() == [0, 600]
+    np.testing.assert_array_equal(rest.times, np.delete(train.times, np.arange(600, 1200)))
+
+    class Memory(AllOff):
+        """Remembers the readings of its training data, and knows nothing else."""
+
+        name: ClassVar[str] = "memory"
+
+        def fit(self, trace):
+            self.seen_ = dict(zip(trace.readings.tolist(), trace.truth().tolist(), strict=True))
+            return super().fit(trace)
+
+        def _predict(self, seen):
+            nothing = [False] * len(self.home)
+            return np.array([self.seen_.get(y, nothing) for y in seen.readings.tolist()])
+
+    registry = attackers._registered
+    registry["memory"] = Memory
+    try:
+        made = Strongest(HOME, candidates=("memory", "bayes")).fit(train)
+    finally:
+        del registry["memory"]
+    assert score(made.fitted_["memory"].predict(train), train).f1 == 1.0
+    assert made.choose().name == "bayes"
+
+
+def test_own_attackers_that_override_predict_can_be_candidates(train):
+    registry = attackers._registered
+    registry["threshold"] = Threshold
+    try:
+        made = Strongest(HOME, candidates=("threshold",)).fit(train)
+    finally:
+        del registry["threshold"]
+    assert made.choose().name == "threshold"
+    assert made.predict([100.0, 2100.0])[:, 0].tolist() == [False, True]
+
+
+def test_a_saved_attacker_chooses_alike(fitted, tmp_path):
+    fitted.save(tmp_path / "strongest.npz")
+    copy = Strongest.load(tmp_path / "strongest.npz")
+    for mechanism in (None, Laplace(1.0, 700.0, grid=1.0)):
+        assert copy.knows(mechanism).choose() == fitted.knows(mechanism).choose()
+    damaged = fitted.knows(None)
+    damaged.held_back_ = {}
+    damaged.save(tmp_path / "damaged.npz")
+    with pytest.raises(DataError, match="damaged"):
+        Strongest.load(tmp_path / "damaged.npz")
+
+
+def test_a_candidate_that_cannot_learn_is_left_out_with_the_reason(train):
+    pytest.importorskip("torch", reason="needs the extra deep")
+    made = Strongest(HOME, candidates=("tcn", "bayes")).fit(train)
+    assert "needs at least 5120 readings" in made.left_out_["tcn"]
+    assert list(made.fitted_) == ["bayes"]
+    with pytest.raises(DataError, match="no attacker can learn from this data: the tcn attacker"):
+        Strongest(HOME, candidates=("tcn",)).fit(train)
+
+
+def test_a_network_is_judged_by_the_part_that_it_left_out():
+    pytest.importorskip("torch", reason="needs the extra deep")
+    small = {"channels": 8, "steps": 2, "batch": 2, "window": 8}
+    trace = hm.synth.trace(HOME, 1000, 0.97, interval_s=60.0, seed=1)
+    net = attackers["tcn"](HOME, **small).fit(trace)
+    copies = net.left_out()
+    assert [len(one.weights_) for one in copies] == [1, 1]
+    assert copies[1].weights_[0] is net.weights_[1]
+    mean = sum(one.predict_proba(trace) for one in copies) / 2
+    np.testing.assert_allclose(mean, net.predict_proba(trace), atol=1e-6)
+    assert attackers["tcn"](HOME, **{**small, "window": 128}).fit(trace).left_out() == []
+
+
+def test_wrong_names_and_intervals_are_refused(fitted):
+    with pytest.raises(InputError, match="at least one attacker"):
+        Strongest(HOME, candidates=())
+    with pytest.raises(InputError, match="other than strongest"):
+        Strongest(HOME, candidates=("strongest",))
+    with pytest.raises(UnknownNameError):
+        Strongest(HOME, candidates=("nonsense",))
+    with pytest.raises(NotFittedError):
+        Strongest(HOME, candidates=("bayes",)).predict([1.0])
+    with pytest.raises(InputError, match="trained on readings of 6 s"):
+        fitted.predict(hm.Trace([1.0, 2.0], 60.0))
+    assert set(default_candidates()) >= {"bayes", "sparse-hmm", "fhmm"}
