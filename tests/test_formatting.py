@@ -5,6 +5,7 @@ import pytest
 from hushmeter.formatting import (
     duration_in_words,
     format_two_digits,
+    format_watt_hours,
     format_watts,
     out_of_100,
     short_duration,
@@ -18,6 +19,10 @@ def test_watts_have_three_digits():
     ]  # fmt: skip
 
 
+def test_watt_hours_have_three_digits():
+    assert [format_watt_hours(e) for e in (235.0, 999.7, 70_000)] == ["235 Wh", "1 kWh", "70 kWh"]
+
+
 def test_large_energies_have_no_exponent():
     values = {0.0523: "0.052", 8.94: "8.9", 99.6: "100", 223.0: "220", 12_345.0: "12000"}
     assert {value: format_two_digits(value) for value in values} == values
@@ -26,6 +31,9 @@ def test_large_energies_have_no_exponent():
 def test_lengths_of_time():
     assert [short_duration(s) for s in (6, 90, 900, 3600, 5400, 86_400)] == [
         "6 s", "1.5 min", "15 min", "1 h", "1.5 h", "24 h",
+    ]  # fmt: skip
+    assert [short_duration(s) for s in (3598, 1799, 59.97, 160)] == [
+        "1 h", "30 min", "1 min", "2.67 min",
     ]  # fmt: skip
     assert [duration_in_words(s) for s in (6, 60, 90, 1800, 86_400)] == [
         "6 s", "1 minute", "1.5 minutes", "30 minutes", "1 day",

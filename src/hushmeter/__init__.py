@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hushmeter import attack, errors, noise, privacy, releases, scoring, synth, theory
     from hushmeter.advice.planner import Advice, advise
     from hushmeter.advice.sentences import explain
+    from hushmeter.appliance_kinds import catalogue
     from hushmeter.assumptions import AssumptionCheck, estimate_tolerance
     from hushmeter.attack.base import Attacker
     from hushmeter.attack.contract import check_attacker
@@ -71,6 +72,7 @@ __all__ = [
     "audit",
     "bounds",
     "calibrate",
+    "catalogue",
     "check_attacker",
     "errors",
     "estimate_tolerance",
@@ -127,6 +129,7 @@ _ORIGIN = {
     "audit": "noise.audit",
     "bounds": "theory.bounds",
     "calibrate": "privacy.units",
+    "catalogue": "appliance_kinds",
     "check_attacker": "attack.contract",
     "estimate_tolerance": "assumptions",
     "exact_accuracy": "theory.exact",

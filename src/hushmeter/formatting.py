@@ -28,17 +28,28 @@ def format_watts(value: float) -> str:
     return f"{rounded / 1000:.12g} kW" if abs(rounded) >= 1000 else f"{rounded:g} W"
 
 
+def format_watt_hours(value: float) -> str:
+    """Format an energy [Wh] with three significant digits, from 1000 Wh on in kilowatt-hours."""
+    rounded = float(f"{value:.3g}")
+    return f"{rounded / 1000:.12g} kWh" if abs(rounded) >= 1000 else f"{rounded:g} Wh"
+
+
 def format_two_digits(value: float) -> str:
     """Format a number with two significant digits; large numbers get no exponent."""
     return f"{value:.2g}" if value < 99.5 else f"{float(f'{value:.2g}'):.0f}"
 
 
 def short_duration(seconds: float) -> str:
-    """Format a length of time [s] briefly, such as "6 s", "1.5 min" or "24 h"."""
+    """Format a length of time [s] briefly, such as "6 s", "1.5 min" or "24 h".
+
+    The number has three digits at most. A length that three digits round up to the next unit is
+    given in that unit: 3598 s is "1 h", not "60 min".
+    """
+    rounded = float(f"{seconds:.3g}")
     for name, size in (("h", 3600), ("min", 60)):
-        if seconds >= size:
-            return f"{seconds / size:g} {name}"
-    return f"{seconds:g} s"
+        if rounded >= size:
+            return f"{float(f'{rounded / size:.3g}'):g} {name}"
+    return f"{rounded:g} s"
 
 
 def duration_in_words(seconds: float) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hushmeter.appliance_kinds import catalogue
 from hushmeter.checks import FloatArray, non_negative, one_of, positive
 from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.trace import SECONDS_PER_DAY, utc
@@ -24,11 +25,29 @@ if TYPE_CHECKING:
     from hushmeter.assumptions import AssumptionCheck
     from hushmeter.trace import Trace
 
-HOME_KEYS = {"name", "tolerance", "base_load", "learnt_from", "appliance"}
+HOME_KEYS = {"name", "tolerance", "base_load", "learnt_from", "use_catalogue", "appliance"}
+DEFAULT_TOLERANCE = 20.0
+"""Tolerance [W] of a home that does not state one. It is a fixed number: how much a reading of a
+home without a switch varies is never estimated from the readings to be released."""
+
 SOURCES = ("typed", "catalogue", "learnt")
 PUBLIC_STEPS = (1.0, 1.25, 1.6, 2.0, 2.5, 3.15, 4.0, 5.0, 6.3, 8.0)
 """Preferred numbers R10 of ISO 3: every learnt number is rounded up to one of them, times a power
 of ten, before it calibrates any noise."""
+
+QUANTITY = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)\s*(kWh|Wh|kW|W|s|min|h)(?!\w)", re.IGNORECASE)
+"""A number with its unit in the words about an appliance, such as "2.1 kW"."""
+
+QUANTITIES = {
+    "w": ("power", 1.0),
+    "kw": ("power", 1000.0),
+    "wh": ("energy_wh", 1.0),
+    "kwh": ("energy_wh", 1000.0),
+    "s": ("run_s", 1.0),
+    "min": ("run_s", 60.0),
+    "h": ("run_s", 3600.0),
+}
+"""Field of an appliance and factor for every unit of `QUANTITY`."""
 
 OPTIONAL_NUMBERS = (
     "run_s",
@@ -96,7 +115,9 @@ class Appliance:
             raise InputError("an appliance needs a name.")
         levels = tuple(sorted(positive(f"a level of {self.name}", w) for w in self.levels))
         if self.power is None and not levels:
-            raise InputError(f"{self.name} needs a power or levels [W].")
+            raise InputError(
+                f"{self.name} needs a power or levels [W]: the catalogue has no such appliance."
+            )
         power = sum(levels) / len(levels) if self.power is None else self.power
         object.__setattr__(self, "levels", levels)
         object.__setattr__(self, "power", positive(f"power of {self.name}", power))
@@ -117,6 +138,49 @@ class Appliance:
             raise InputError(
                 f"{upper} of {self.name} ({most:g}) must be at least its {lower} ({least:g})."
             )
+
+    @staticmethod
+    def from_words(text: str) -> Appliance:
+        """Make an appliance from its name and, if they are known, its numbers.
+
+        Parameters
+        ----------
+        text : str
+            A name of the catalogue ("kettle"), a name with its power, the longest run and the
+            largest energy of a run ("kettle 2100 W 180 s", "washing machine 1.2 kWh"), or any
+            other name with at least a power ("aquarium 80 W 12 h").
+
+        Returns
+        -------
+        Appliance
+            Numbers that the text gives are used as they are. The catalogue gives the others.
+
+        Raises
+        ------
+        InputError
+            If the text has no name, repeats a quantity, or has neither a known name nor a power.
+
+        Examples
+        --------
+        >>> import hushmeter as hm
+        >>> hm.Appliance.from_words("kettle 2100 W 180 s").protected_power
+        2100.0
+        >>> hm.Appliance.from_words("kettle").protected_power
+        3100.0
+        """
+        if text in catalogue:
+            return _fill_from_catalogue({"name": catalogue[text].name})
+        entry: dict[str, Any] = {"name": " ".join(QUANTITY.sub(" ", text).split())}
+        for number, unit in QUANTITY.findall(text):
+            field, factor = QUANTITIES[unit.lower()]
+            if field in entry:
+                raise InputError(f"{text!r} gives two numbers for one quantity; leave one out.")
+            entry[field] = float(number) * factor
+        if entry["name"] in catalogue:
+            entry["name"] = catalogue[entry["name"]].name
+        elif entry["name"] and "power" not in entry:
+            catalogue[entry["name"]]  # raises the error with the nearest name of the catalogue
+        return _fill_from_catalogue(entry)
 
     @property
     def on_levels(self) -> tuple[float, ...]:
@@ -240,7 +304,7 @@ class Home:
     ----------
     appliances : iterable of Appliance
         At least one; their names differ.
-    tolerance : float
+    tolerance : float, default 20
         The paper's δ [W]: largest difference between a jump of the meter and the power that
         switched.
     base_load : float, default 0
@@ -273,7 +337,7 @@ class Home:
     def __init__(
         self,
         appliances: Iterable[Appliance],
-        tolerance: float,
+        tolerance: float = DEFAULT_TOLERANCE,
         base_load: float = 0.0,
         name: str = "home",
         learnt_from: LearntFrom | None = None,
@@ -396,11 +460,45 @@ class Home:
         }
         if self.learnt_from is not None:
             table["learnt_from"] = asdict(self.learnt_from)
-        table["appliance"] = [
+        entries = [
             {field: value for field, value in vars(a).items() if value not in (None, (), "typed")}
             for a in self.appliances
         ]
+        pairs = zip(entries, self.appliances, strict=True)
+        if any(_fill_from_catalogue(entry) != appliance for entry, appliance in pairs):
+            # The file is complete: reading it must not add what this home does not know.
+            table["use_catalogue"] = False
+        table["appliance"] = entries
         return table
+
+    @classmethod
+    def from_words(cls, words: str | Iterable[str]) -> Home:
+        """Make a home from a list of its appliances in words.
+
+        Parameters
+        ----------
+        words : str or iterable of str
+            Appliances for `Appliance.from_words`; one text may list several, with commas.
+
+        Returns
+        -------
+        Home
+            With the default tolerance and no base load.
+
+        Raises
+        ------
+        InputError
+            If no appliance is named, one is named twice, or one is unknown and has no power.
+
+        Examples
+        --------
+        >>> import hushmeter as hm
+        >>> hm.Home.from_words("kettle, oven, car charger 7.4 kW").names
+        ('kettle', 'oven', 'car charger 7.4 kW')
+        """
+        texts = [words] if isinstance(words, str) else list(words)
+        parts = [part.strip() for text in texts for part in text.split(",")]
+        return cls(Appliance.from_words(part) for part in parts if part)
 
     @classmethod
     def from_toml(cls, text: str) -> Home:
@@ -417,11 +515,14 @@ class Home:
 
 
 def read_home(path: str | Path) -> Home:
-    """Read a home from the TOML file that `Home.save` writes.
+    """Read a home from a TOML file.
 
     Parameters
     ----------
     path : str or Path
+        The file, as `Home.save` writes it. Of an appliance in the catalogue the name is enough:
+        the catalogue gives the power, the run and the use if the file gives no number for them,
+        unless the file has `use_catalogue = false`. Without `tolerance` it is 20 W.
 
     Returns
     -------
@@ -448,8 +549,6 @@ def _from_table(table: dict[str, Any]) -> Home:
     appliances = table.get("appliance")
     if not isinstance(appliances, list) or not all(isinstance(a, dict) for a in appliances):
         raise InputError("it has no [[appliance]] entries.")
-    if "tolerance" not in table:
-        raise InputError("it has no tolerance [W].")
     _refuse_unknown_keys(table, HOME_KEYS, "home")
     for entry in appliances:
         _refuse_unknown_keys(entry, set(Appliance.__dataclass_fields__), "appliance")
@@ -457,13 +556,40 @@ def _from_table(table: dict[str, Any]) -> Home:
             raise InputError("an appliance has no name.")
         if not isinstance(entry.get("levels", []), list):
             raise InputError(f"levels of {entry['name']} must be a list of watts.")
+    fill = table.get("use_catalogue", True)
+    if not isinstance(fill, bool):
+        raise InputError("use_catalogue must be true or false.")
     return Home(
-        [Appliance(**entry) for entry in appliances],
-        table["tolerance"],
+        [_fill_from_catalogue(entry) if fill else Appliance(**entry) for entry in appliances],
+        table.get("tolerance", DEFAULT_TOLERANCE),
         table.get("base_load", 0.0),
         str(table.get("name", "home")),
         _read_learnt_from(table.get("learnt_from")),
     )
+
+
+def _fill_from_catalogue(entry: dict[str, Any]) -> Appliance:
+    """The appliance of an entry, with the numbers of the catalogue where nothing is known.
+
+    The numbers form three groups: power, run and use. A group is filled only if the entry has none
+    of its numbers, so that a catalogue value never contradicts what the user has stated.
+    """
+    kind = catalogue.get(entry["name"])
+    if kind is None:
+        return Appliance(**entry)
+    filled = dict(entry)
+    if not filled.keys() & {"power", "levels", "high", "max_power"}:
+        filled |= {"power": kind.power_w.typical, "high": kind.power_w.high}
+    if not filled.keys() & {"run_s", "run_high_s"}:
+        filled |= {"run_s": kind.run_s.typical, "run_high_s": kind.run_s.high}
+        filled.setdefault("energy_wh", kind.run_wh.high)
+    if filled != entry:
+        filled.setdefault("source", "catalogue")
+    appliance = Appliance(**filled)
+    if filled.keys() & {"runs_per_day", "use_s_per_day"}:
+        return appliance
+    use = kind.use_at(appliance.protected_power)
+    return replace(appliance, runs_per_day=kind.runs_per_day.typical, use_s_per_day=use)
 
 
 def _read_learnt_from(entry: Any) -> LearntFrom | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections import defaultdict
 
 import numpy as np
@@ -27,13 +28,13 @@ from hushmeter.synth import ready_home
 from tests.cli.test_commands import run
 
 ORDER = (
-    "home", "trace", "epsilon", "mechanism", "protect", "appliance", "span", "every",
+    "home", "have", "trace", "epsilon", "mechanism", "protect", "appliance", "span", "every",
     "sensitivity", "clamp", "grid", "delta", "max_epsilon", "attacker", "energy_price", "seed",
     "jobs", "resume", "output", "force", "json", "time_column", "value_column", "unit", "stamp",
     "tz", "building",
 )  # fmt: skip
 ONE_MEANING = (
-    "home", "mechanism", "clamp", "grid", "max_epsilon", "jobs", "force", "json", "open",
+    "home", "have", "mechanism", "clamp", "grid", "max_epsilon", "jobs", "force", "json", "open",
     "time_column", "value_column", "stamp", "building",
 )  # fmt: skip
 
@@ -209,3 +210,26 @@ def test_numbers_and_watts():
         parse_numbers("tariff", "1;2")
     with pytest.raises(InputError, match="sensitivity must be a number of watts, got '2kW'"):
         parse_watts("sensitivity", "2kW")
+
+
+def test_appliances_in_words_replace_a_home(tmp_path):
+    words = ["--have", "kettle 2100 W 180 s,fridge", "--have", "car charger 7.4 kW"]
+    listed = json.loads(run("home", *words, "--json").stdout)
+    assert [entry["name"] for entry in listed["appliance"]] == [
+        "kettle", "fridge", "car charger 7.4 kW",
+    ]  # fmt: skip
+    run("home", *words, "-o", tmp_path / "home.toml")
+    by_words = run("bounds", *words, "-e", "1", "--json").stdout
+    by_file = run("bounds", tmp_path / "home.toml", "-e", "1", "--json").stdout
+    assert json.loads(by_words)["exact"] == json.loads(by_file)["exact"]
+    both = run("bounds", "evening", *words, expect=2).stderr
+    assert "either --home or --have" in both
+    assert "list your appliances with --have" in run("bounds", expect=2).stderr
+
+
+def test_the_catalogue_prints_the_high_values_and_the_sources():
+    assert "3.1 kW" in run("catalogue").stdout
+    kettle = run("catalogue", "Electric-Kettle").stdout
+    assert "235 Wh" in kettle
+    assert "Source: " in kettle
+    assert "did you mean 'kettle'" in run("catalogue", "ketle", expect=2).stderr

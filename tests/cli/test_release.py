@@ -141,8 +141,8 @@ def test_bad_readings_are_refused_before_anything_is_written(tmp_path, rows, mes
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ([], "protect 'appliance' needs a home: add --home"),
-        (["--protect", "fluctuation"], "protect 'fluctuation' needs a home: add --home"),
+        ([], "protect 'appliance' needs to know your appliances"),
+        (["--protect", "fluctuation"], "protect 'fluctuation' needs to know your appliances"),
         (["--home", "evning"], "evning is neither a file nor a ready home (evening"),
     ],
 )
@@ -274,4 +274,4 @@ def test_the_audit_of_a_file_prints_what_it_tried(case):
     found = json.loads(run("audit", "--file", case / "meter.csv", *options, "--json").stdout)
     assert found["passed"]
     assert found["pairs"] == 3
-    assert "audit --file needs a home" in run("audit", "--file", "x.csv", expect=2).stderr
+    assert "list your appliances with --have" in run("audit", "--file", "x.csv", expect=2).stderr

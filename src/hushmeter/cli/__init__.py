@@ -24,6 +24,7 @@ from hushmeter.cli import (
     fleet,
     fleet_stats,
     fleet_sums,
+    home,
     inspect,
     learn,
     ledger,
@@ -87,6 +88,8 @@ COMMANDS: dict[str, dict[str, Callable[..., Any]]] = {
     "To begin with": {"demo": demo.demo, "serve": serve.serve},
     "Your own meter": {
         "inspect": inspect.inspect,
+        "catalogue": home.catalogue,
+        "home": home.home,
         "learn": learn.learn,
         "advise": advise.advise,
         "release": release.release,

@@ -12,11 +12,10 @@ from hushmeter.cli.options import (
     ENERGY_PRICE,
     FIGURE,
     FORCE,
-    HOME,
     JSON,
     SPAN,
     check_seed,
-    parse_home,
+    takes_home,
     takes_reader_options,
 )
 from hushmeter.cli.output import (
@@ -30,15 +29,17 @@ from hushmeter.cli.output import (
 
 if TYPE_CHECKING:
     from hushmeter.advice.planner import Advice
+    from hushmeter.home import Home
     from hushmeter.read import ReadOptions
 
 FRONT = (0.51, 0.53, 0.56, 0.6, 0.65, 0.7, 0.8, 0.9)
 
 
 @takes_reader_options()
+@takes_home()
 def advise(
     *,
-    home: Annotated[str, HOME],
+    home: Home,
     hide: Annotated[str, typer.Option(help="The appliance to hide.")],
     trace: Annotated[
         Path | None, typer.Option("--trace", help="Any file of readings; it gives the interval.")
@@ -80,10 +81,9 @@ def advise(
     from hushmeter.read import read_recording
 
     check_seed(seed)
-    known = parse_home(home)
     readings = None if trace is None else read_recording(trace, options).trace
     if readings is not None and attacker is not None:
-        readings = known.label(readings)
+        readings = home.label(readings)
     wanted: dict[str, Any] = {
         "span": span,
         "run": run,
@@ -96,10 +96,10 @@ def advise(
     }
     files = []
     with show_activity(f"searching for ways to hide the {hide}", quiet=json):
-        advice = search(known, hide, max_odds=max_odds, **wanted)
+        advice = search(home, hide, max_odds=max_odds, **wanted)
         if output is not None:
             wanted |= {"mechanisms": (advice.best.mechanism,), "max_hourly_error": None}
-            front = [search(known, hide, max_odds=odds, **wanted) for odds in FRONT]
+            front = [search(home, hide, max_odds=odds, **wanted) for odds in FRONT]
             files = _draw(advice, front, output, force)
     if json:
         print_json({"advice": advice, "files": files})

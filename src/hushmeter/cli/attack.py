@@ -13,10 +13,9 @@ from hushmeter.cli.options import (
     ATTACKER,
     FILE,
     FORCE,
-    HOME,
     JSON,
     check_seed,
-    parse_home,
+    takes_home,
     takes_reader_options,
 )
 from hushmeter.cli.output import print_files, print_json, print_sentences, print_table
@@ -35,10 +34,11 @@ EVENT_S = 60.0
 
 
 @takes_reader_options()
+@takes_home()
 def attack(
     *,
     file: Annotated[Path, FILE],
-    home: Annotated[str, HOME],
+    home: Home,
     attacker: Annotated[str, ATTACKER],
     train: Annotated[
         Path | None, typer.Option("--train", help="Sub-metered data that the attacker learns from.")
@@ -79,18 +79,17 @@ def attack(
     check_seed(seed)
     table_format(output)
     refuse_overwrite(output, force)
-    known = parse_home(home)
     trace = read_recording(file, options).trace
-    made = _make(chosen, known, _read_parameters(parameter or (), chosen), quiet=json)
+    made = _make(chosen, home, _read_parameters(parameter or (), chosen), quiet=json)
     if train is not None:
-        made.fit(known.label(read_recording(train, options).trace))
+        made.fit(home.label(read_recording(train, options).trace))
     states, probabilities = _predict(made, trace, seed)
-    columns = {name: states[:, i].astype("int8") for i, name in enumerate(known.names)}
+    columns = {name: states[:, i].astype("int8") for i, name in enumerate(home.names)}
     write_table(output, {"timestamp": trace.times, **columns}, force=force)
-    summary = _summarise(attacker, known, trace, states)
+    summary = _summarise(attacker, home, trace, states)
     summary["never_on_in_training"] = list(getattr(made, "never_on_", ()))
     summary["choice"] = made.choose() if isinstance(made, Strongest) else None
-    summary |= _score(known, trace, states, probabilities)
+    summary |= _score(home, trace, states, probabilities)
     if json:
         print_json({**summary, "files": [output]})
     else:

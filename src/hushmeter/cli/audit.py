@@ -12,31 +12,33 @@ from hushmeter.cli.options import (
     DELTA,
     EPSILON,
     EVERY,
-    HOME,
     JSON,
     MECHANISM,
+    NO_HOME,
     SPAN,
     check_seed,
-    parse_home,
+    takes_home,
     takes_reader_options,
 )
 from hushmeter.cli.output import print_json, print_sentences, print_table, show_activity
 from hushmeter.errors import InputError
 
 if TYPE_CHECKING:
+    from hushmeter.home import Home
     from hushmeter.noise.audit import AuditResult, Finding
     from hushmeter.read import ReadOptions
     from hushmeter.releases.neighbours import FileAudit
 
 
 @takes_reader_options()
+@takes_home(required=False)
 def audit(
     *,
     file: Annotated[
         Path | None,
         typer.Option(help="Check the promise for this file of readings instead of the noise."),
     ] = None,
-    home: Annotated[str | None, HOME] = None,
+    home: Home | None,
     epsilon: Annotated[str, EPSILON] = "1",
     mechanism: Annotated[str, MECHANISM] = "laplace",
     appliance: Annotated[str | None, APPLIANCE] = None,
@@ -70,7 +72,7 @@ def audit(
     check_seed(seed)
     if file is not None:
         if home is None:
-            raise InputError("audit --file needs a home: add --home, with a file or a ready one.")
+            raise InputError(NO_HOME)
         _audit_file(file, home, appliance, span, every, pairs, seed, json, options)
         return
     _audit_noise(epsilon, mechanism, sensitivity, delta, samples, confidence, seed, json)
@@ -78,7 +80,7 @@ def audit(
 
 def _audit_file(
     file: Path,
-    home: str,
+    home: Home,
     appliance: str | None,
     span: str,
     every: str | None,
@@ -93,7 +95,7 @@ def _audit_file(
     with show_activity("comparing neighbouring files", quiet=json):
         found = audit_file(
             file,
-            parse_home(home),
+            home,
             span=span,
             appliance=appliance,
             every=every,

@@ -16,13 +16,12 @@ from hushmeter.cli.options import (
     EVERY,
     FILE,
     FORCE,
-    HOME,
     JSON,
     MECHANISM,
     SPAN,
     SUM_DELTA,
     check_seed,
-    parse_home,
+    takes_home,
     takes_reader_options,
 )
 from hushmeter.cli.output import (
@@ -50,10 +49,11 @@ FIGURES = ("battery", "controllers", "exposure", "sizing")
 
 
 @takes_reader_options()
+@takes_home()
 def battery(
     *,
     file: Annotated[Path, FILE],
-    home: Annotated[str, HOME],
+    home: Home,
     epsilon: Annotated[str, EPSILON],
     mechanism: Annotated[str, MECHANISM] = "laplace",
     appliance: Annotated[str | None, APPLIANCE] = None,
@@ -159,11 +159,11 @@ def _refuse_overwrite(folder: Path, force: bool) -> None:
         refuse_overwrite(folder / f"{name}.png", force)
 
 
-def _read_house(file: Path, home: str, options: ReadOptions) -> tuple[Home, Trace]:
+def _read_house(file: Path, home: Home, options: ReadOptions) -> tuple[Home, Trace]:
     """The home and the trace, with true states if the file has every appliance of the home."""
     from hushmeter.read import read_recording
 
-    known, trace = parse_home(home), read_recording(file, options).trace
+    known, trace = home, read_recording(file, options).trace
     labelled = trace.power is not None and set(known.names) <= set(trace.names or ())
     return known, known.label(trace) if labelled else trace
 

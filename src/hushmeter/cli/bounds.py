@@ -11,19 +11,23 @@ from hushmeter.cli.options import (
     EPSILONS,
     FIGURE,
     FORCE,
+    HAVE,
     HOME,
     JSON,
+    NO_HOME,
+    choose_home,
     parse_epsilon_range,
-    parse_home,
 )
 from hushmeter.cli.output import print_files, print_json, print_table
+from hushmeter.errors import InputError
 
 if TYPE_CHECKING:
     from hushmeter.theory.bounds import BoundCurves
 
 
 def bounds(
-    home: Annotated[str, typer.Argument(metavar="HOME", help=HOME.help)],
+    home: Annotated[str | None, typer.Argument(metavar="HOME", help=HOME.help)] = None,
+    have: Annotated[list[str] | None, HAVE] = None,
     epsilon: Annotated[str, EPSILONS] = "0.001:10",
     sensitivity: Annotated[
         float | None,
@@ -49,18 +53,22 @@ def bounds(
     from hushmeter.theory.bounds import FORMS, bound_curves
 
     one_of("form", form, FORMS)
+    known = choose_home(home, have)
+    if known is None:
+        raise InputError(NO_HOME)
+    label = home or ", ".join(known.names)
     curves = bound_curves(
-        parse_home(home),
+        known,
         parse_epsilon_range(epsilon),
         sensitivity=sensitivity,
         max_switches=max_switches,
     )
-    files = [] if output is None else _draw(curves, home, output, force)
+    files = [] if output is None else _draw(curves, label, output, force)
     if json:
         columns = {name: values.tolist() for name, values in curves.columns().items()}
-        print_json({"home": home, "max_switches": max_switches, **columns, "files": files})
+        print_json({"home": label, "max_switches": max_switches, **columns, "files": files})
         return
-    _print(curves, home, form)
+    _print(curves, label, form)
     print_files(files)
 
 

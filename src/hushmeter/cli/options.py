@@ -26,6 +26,9 @@ FILE = typer.Argument(metavar="FILE", help="A file of readings in any known form
 HOME = typer.Option(
     "--home", help="A home as TOML file, or a ready one: evening, redd-like, rae13, similar8."
 )
+HAVE = typer.Option(
+    "--have", help='Appliances instead of --home: kettle,oven,"car charger 7.4 kW".'
+)
 EPSILON = typer.Option("-e", "--epsilon", help="ε of the unit of protection.")
 EPSILONS = typer.Option("-e", "--epsilon", help="ε as a range LO:HI, or values with commas.")
 MECHANISM = typer.Option("--mechanism", help="laplace, staircase or gaussian.")
@@ -108,31 +111,91 @@ def takes_reader_options(
     chosen = names or tuple(READER_OPTIONS)
     kinds = {name: Annotated[str | None, READER_OPTIONS[name]] for name in chosen}
 
+    def build(values: dict[str, Any]) -> object:
+        from hushmeter.read import ReadOptions
+
+        return ReadOptions(**values)
+
+    return _replace_parameter("options", kinds, build, last=True)
+
+
+def takes_home(*, required: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a command with --home and --have.
+
+    The command receives the home in one argument, `home`, of type `Home`, or None if neither
+    option is given and no home is required.
+    """
+    kinds = {
+        "home": Annotated[str | None, HOME],
+        "have": Annotated[list[str] | None, HAVE],
+    }
+
+    def build(values: dict[str, Any]) -> object:
+        known = choose_home(**values)
+        if known is None and required:
+            raise InputError(NO_HOME)
+        return known
+
+    return _replace_parameter("home", kinds, build)
+
+
+def _replace_parameter(
+    replaced: str,
+    kinds: dict[str, Any],
+    build: Callable[[dict[str, Any]], object],
+    *,
+    last: bool = False,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a command so that several options stand in the place of one of its parameters.
+
+    `kinds` has the annotation of every option, and `build` makes the parameter from their values.
+    """
+
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def run(**values: Any) -> None:
-            from hushmeter.read import ReadOptions
-
-            given = {name: values.pop(name) for name in chosen}
-            command(**values, options=ReadOptions(**given))
+            given = {name: values.pop(name) for name in kinds}
+            command(**values, **{replaced: build(given)})
 
         # Typer reads the signature of the wrapper, so the wrapper gets the parameters of the
-        # command with the options of the reader in the place of `options`.
-        hints = get_type_hints(command, localns={"ReadOptions": object}, include_extras=True)
-        own = [
-            parameter.replace(annotation=hints[name])
-            for name, parameter in signature(command).parameters.items()
-            if name != "options"
-        ]
+        # command with the options in the place of the replaced one.
+        hints = get_type_hints(
+            command, localns={"ReadOptions": object, "Home": object}, include_extras=True
+        )
         added = [
             Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
             for name, kind in kinds.items()
         ]
-        run.__signature__ = Signature(own + added)  # type: ignore[attr-defined]
-        run.__annotations__ = {p.name: p.annotation for p in own + added}
+        own: list[Parameter] = []
+        for name, parameter in signature(command).parameters.items():
+            if name == replaced:
+                own += [] if last else added
+            else:
+                own.append(parameter.replace(annotation=hints[name]))
+        parameters = own + (added if last else [])
+        parameters.sort(key=lambda parameter: parameter.kind)
+        run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in parameters}
         return run
 
     return decorate
+
+
+NO_HOME = (
+    "a home is needed: list your appliances with --have kettle,oven, or give --home with a file or "
+    "a ready home such as evening."
+)
+
+
+def choose_home(home: str | None, have: list[str] | None) -> Home | None:
+    """Return the home of --home or --have, or None if neither is given; both are refused."""
+    from hushmeter.home import Home
+
+    if home is not None and have:
+        raise InputError("give either --home or --have, not both.")
+    if have:
+        return Home.from_words(have)
+    return None if home is None else parse_home(home)
 
 
 def parse_home(text: str) -> Home:

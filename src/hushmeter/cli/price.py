@@ -15,12 +15,11 @@ from hushmeter.cli.options import (
     EVERY,
     FIGURE,
     FORCE,
-    HOME,
     JSON,
     MECHANISM,
     SPAN,
     parse_epsilon_range,
-    parse_home,
+    takes_home,
     takes_reader_options,
 )
 from hushmeter.cli.output import (
@@ -33,14 +32,16 @@ from hushmeter.cli.output import (
 )
 
 if TYPE_CHECKING:
+    from hushmeter.home import Home
     from hushmeter.price import Buyer, Menu
     from hushmeter.read import ReadOptions
 
 
 @takes_reader_options()
+@takes_home()
 def price(
     *,
-    home: Annotated[str, HOME],
+    home: Home,
     trace: Annotated[Path, typer.Option("--trace", help="Any file of readings.")],
     epsilon: Annotated[str | None, EPSILONS] = None,
     mechanism: Annotated[str, MECHANISM] = "laplace",
@@ -81,7 +82,7 @@ def price(
         folder, name = figure_place(output, "prices")
         refuse_overwrite(folder / f"{name}.png", force)
     menu = price_menu(
-        parse_home(home),
+        home,
         read_recording(trace, options).trace,
         harm=_read_harm(harm) if harm else HARM,
         buyer=_read_buyer(buyer),

@@ -15,31 +15,32 @@ from hushmeter.cli.options import (
     FILE,
     FORCE,
     GRID,
-    HOME,
     JSON,
     MAX_EPSILON,
     MECHANISM,
     SPAN,
     SUM_DELTA,
     check_seed,
-    parse_home,
     parse_watts,
+    takes_home,
     takes_reader_options,
 )
 from hushmeter.cli.output import print_files, print_json, print_sentences
 from hushmeter.errors import InputError
 
 if TYPE_CHECKING:
+    from hushmeter.home import Home
     from hushmeter.read import ReadOptions, Recording
     from hushmeter.releases.series import Release
     from hushmeter.releases.storage import EarlierRelease
 
 
 @takes_reader_options()
+@takes_home(required=False)
 def release(
     *,
     file: Annotated[Path, FILE],
-    home: Annotated[str | None, HOME] = None,
+    home: Home | None,
     epsilon: Annotated[str, EPSILON],
     mechanism: Annotated[str, MECHANISM] = "laplace",
     protect: Annotated[
@@ -112,10 +113,9 @@ def release(
     chosen = protect or ("appliance" if sensitivity is None else "change")
     if home is None and chosen in ("appliance", "fluctuation"):
         raise InputError(
-            f"protect {chosen!r} needs a home: add --home, with a file or a ready one such as "
-            "evening, or protect any change of a given number of watts with --sensitivity."
+            f"protect {chosen!r} needs to know your appliances: list them with --have kettle,oven, "
+            "give --home, or protect any change of a given number of watts with --sensitivity."
         )
-    known = None if home is None else parse_home(home)
     bounds = None if clamp is None else parse_clamp(clamp)
     watts = None if sensitivity is None else parse_watts("sensitivity", sensitivity)
     recording = read_recording(file, options)
@@ -123,7 +123,7 @@ def release(
         chosen,
         span,
         interval_s=recording.trace.interval_s,
-        home=known,
+        home=home,
         appliance=appliance,
         clamp=bounds,
         watts=watts,
@@ -145,7 +145,7 @@ def release(
         recording.trace,
         noise,
         unit,
-        home=known,
+        home=home,
         delta=delta,
         rng=seed,
         accept_learnt=accept_learnt,
