@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import numpy as np
+from tests.read.spreadsheets import xlsx_bytes
 
 from hushmeter.read import ReadOptions
 
@@ -245,6 +246,33 @@ def parquet(load, meter):
     return "meter.parquet", stream.getvalue(), {"step": meter.step}
 
 
+def xlsx(load, meter):
+    """A workbook with dates as a spreadsheet counts them and energies as numbers."""
+    kwh = rounded(np.diff(load.energy(meter.starts)) / 3.6e6, meter.step)
+    rows = [
+        [("date", 25_569 + t / 86_400), v]
+        for t, v in zip(meter.starts[:-1].tolist(), kwh.tolist(), strict=True)
+    ]
+    content = xlsx_bytes({"Data": [["Start", "Import (kWh)"], *rows]})
+    return "meter.xlsx", content, {"tz": "UTC", "step": meter.step}
+
+
+def nem12(load, meter):
+    """Days of the Australian market, with empty values before and after the recording."""
+    kwh = rounded(np.diff(load.energy(meter.starts)) / 3.6e6, meter.step)
+    texts = [f"{v:.{decimals(meter.step)}f}" for v in kwh]
+    known = dict(zip(meter.starts[:-1].tolist(), texts, strict=True))
+    day, offset = 86_400, 36_000
+    first = (meter.start + offset) // day * day - offset
+    lines = ["100,NEM12,202403011200,MDA1,Ret1"]
+    lines.append(f"200,NCDE001111,E1,1,E1,N1,METER1,kWh,{meter.interval_s // 60},")
+    for midnight in range(first, int(meter.starts[-1]), day):
+        date = datetime.fromtimestamp(midnight + offset, UTC).strftime("%Y%m%d")
+        values = [known.get(midnight + t, "") for t in range(0, day, meter.interval_s)]
+        lines.append(f"300,{date},{','.join(values)},A,,,20240301120000,")
+    return "meter.csv", "\n".join([*lines, "900"]).encode(), {"step": meter.step}
+
+
 # Every format with the intervals [s] and the steps of its values (in its own unit).
 FORMATS = {
     "plain csv": (plain_csv, (6, 10, 60, 900), (0.01, 1.0, 10.0)),
@@ -256,6 +284,8 @@ FORMATS = {
     "green button": (green_button, (900, 3600), (1.0,)),
     "dsmr": (dsmr, (10,), (0.001,)),
     "parquet": (parquet, (6, 60), (0.001, 1.0)),
+    "xlsx": (xlsx, (900, 3600), (0.001, 0.01)),
+    "nem12": (nem12, (900, 1800), (0.001, 0.01)),
 }
 
 

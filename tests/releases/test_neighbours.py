@@ -24,7 +24,7 @@ from tests.releases.raw_files import (
 )
 
 import hushmeter as hm
-from hushmeter.errors import HushmeterError, InputError
+from hushmeter.errors import DataError, HushmeterError, InputError
 from hushmeter.read import read_bytes
 from hushmeter.releases.neighbours import audit_file, compare_neighbours
 from hushmeter.releases.receipt import write_receipts
@@ -170,7 +170,7 @@ def receipt(recording, unit):
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_neighbouring_files(kind):
-    """60 pairs for each of nine formats: 540 pairs in all."""
+    """60 pairs for each of eleven formats: 660 pairs in all."""
     outcomes = Counter()
 
     @QUICK
@@ -185,7 +185,7 @@ def test_neighbouring_files(kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", FORMATS)
 def test_many_neighbouring_files(kind):
-    """2400 pairs for each of nine formats: 21 600 pairs in all."""
+    """2400 pairs for each of eleven formats: 26 400 pairs in all."""
     outcomes = Counter()
 
     @SLOW
@@ -219,7 +219,21 @@ def test_a_violation_of_every_kind_is_found():
     assert any("times differs" in problem for problem in compare_neighbours(one, longer, unit))
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+NOT_AUDITED = ("xlsx", "nem12")
+
+
+@pytest.mark.parametrize("kind", NOT_AUDITED)
+def test_the_audit_refuses_a_file_whose_values_it_cannot_change(kind, tmp_path):
+    write, intervals, steps = FORMATS[kind]
+    meter = Meter(ordinary_day(3), intervals[-1], 60, steps[0])
+    load = random_load(meter.start, float(meter.starts[-1]), np.random.default_rng(5))
+    name, content, fields = write(load, meter)
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=r"^[^\n]+$"):
+        audit_file(tmp_path / name, HOME, pairs=1, options=options_of(fields), rng=1)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind not in NOT_AUDITED])
 def test_the_audit_of_a_file_finds_its_values(kind, tmp_path):
     write, intervals, steps = FORMATS[kind]
     meter = Meter(ordinary_day(3), intervals[-1], 60, steps[0])

@@ -163,6 +163,10 @@ def _read_series(kind: str, path: Path, options: ReadOptions) -> Series:
         from hushmeter.read.green_button import read_green_button
 
         return read_green_button(path, options)
+    if kind == "nem":
+        from hushmeter.read.nem import read_nem
+
+        return read_nem(path, options)
     if kind == "dsmr":
         from hushmeter.read.dsmr import read_dsmr
 

@@ -55,11 +55,7 @@ def refuse_implausible(
             f"{path}: {plan.value_names} has a negative mean, as what is fed into the grid or a "
             "balance has; give what the home uses (--value-column or --register)."
         )
-    if abs(mean) > high or 0 < abs(mean) < low:
-        raise DataError(
-            f"{path}: a mean of {mean:.4g} W is not that of a home; check the column and its unit "
-            "(--unit)."
-        )
+    refuse_mean(mean, path, low, high)
     if layout is None and not series.counter:
         _refuse_peak(series, hours, path)
     if layout is None and series.power is not None and mean > 0:
@@ -75,6 +71,17 @@ def refuse_implausible(
                 f"{path}: column {name!r} has a larger mean than the meter, so it is no circuit of "
                 "the home: name the meter's column (--value-column)."
             )
+
+
+def refuse_mean(
+    mean: float, path: Path, low: float = LEAST_W, high: float = LARGEST_MEAN_W
+) -> None:
+    """Refuse a mean power [W] that no home has: the unit or the column must be another."""
+    if abs(mean) > high or 0 < abs(mean) < low:
+        raise DataError(
+            f"{path}: a mean of {mean:.4g} W is not that of a home; check the column and its unit "
+            "(--unit)."
+        )
 
 
 def _is_own_layout(plan: Plan) -> bool:

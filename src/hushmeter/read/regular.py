@@ -177,6 +177,8 @@ def place(
     moments = times[kept]
     lengths = None if durations is None else durations[kept]
     interval = chosen_s or declared_s or _interval(moments, lengths, path)
+    if chosen_s is not None and lengths is None and moments.size > 1:
+        _refuse_longer(chosen_s, declared_s or _interval(moments, None, path), path)
     _refuse_long(interval, path)
     ends = None
     if counter:
@@ -336,6 +338,15 @@ def _without_jitter(moments: IntArray, median: float) -> float:
     position = (moments - moments[0]) / (whole * SECOND)
     off = np.abs(position - np.rint(position))
     return whole if float(np.median(off)) < 0.125 else median
+
+
+def _refuse_longer(chosen_s: float, found_s: float, path: Path) -> None:
+    """Refuse a stated length in which several readings would fall: all but one would be lost."""
+    if chosen_s > 1.02 * found_s:
+        raise DataError(
+            f"{path} has readings of {short_duration(found_s)}, not of {short_duration(chosen_s)}: "
+            "leave --reading-length out."
+        )
 
 
 def _refuse_long(interval: float, path: Path) -> None:

@@ -250,6 +250,8 @@ OTHER = {
 }
 
 
+# The first record of an Australian meter file, with or without its header.
+NEM_RECORD = re.compile(r'(?i)"?100"?,"?NEM1[23]"?\b|"?2[05]0"?,"?[A-Z0-9]{10,11}"?,')
 # A cell of a workbook is an XML element with an address, a type and a value.
 BYTES_PER_VALUE = 64
 # Files that accompany the readings in an archive.
@@ -349,7 +351,7 @@ def _zip_kind(path: Path) -> str:
 
 
 def recognise(path: Path) -> str:
-    """One of greenbutton, nilmtk, dsmr, ha-energy, ha-history, workbook, archive, table.
+    """One of greenbutton, nilmtk, dsmr, nem, ha-energy, ha-history, workbook, archive, table.
 
     Raises
     ------
@@ -377,6 +379,8 @@ def recognise(path: Path) -> str:
         return "greenbutton"
     if text.startswith(("{", "[")):
         raise DataError(f"{path} is JSON: convert its readings to CSV with timestamp and watts.")
+    if NEM_RECORD.match(text):
+        return "nem"
     if re.search(r"^\d-\d:\d+\.\d+\.\d+\(", text, flags=re.MULTILINE):
         return "dsmr"
     line = next(iter(text[:4096].splitlines()), "")

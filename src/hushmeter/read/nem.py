@@ -1,0 +1,357 @@
+"""NEM12 and NEM13: the files in which Australian meter data are exchanged and given to customers.
+
+Records begin with a number: 200 opens a register of a metering point (NMI), 300 holds the values
+of one day, 400 the quality of some of them, 250 an accumulated read (NEM13). Register names begin
+with E for energy that the customer drew and with B for energy that was fed into the grid. Times
+are those of the market, UTC+10 all year.
+
+References
+----------
+.. [1] AEMO, Meter Data File Format Specification NEM12 & NEM13.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+
+from hushmeter.checks import FloatArray, IntArray
+from hushmeter.errors import DataError
+from hushmeter.read.options import ReadOptions, unit_factor
+from hushmeter.read.plausibility import refuse_mean
+from hushmeter.read.recording import Series
+from hushmeter.read.source import open_text
+from hushmeter.read.times import SECOND
+from hushmeter.read.words import find_unit
+
+MARKET_OFFSET_S = 10 * 3600
+DAY_MINUTES, DAY_S = 1440, 86_400
+LENGTHS = (1, 5, 10, 15, 30, 60)
+QUALITY = re.compile(r"[AENSFV]\d{0,2}")
+MISSING = "N"
+ESTIMATES = ("E", "F", "S")
+IMPORT = "E"
+
+
+@dataclass
+class Day:
+    """The values of one day of a register.
+
+    Attributes
+    ----------
+    start : int
+        Midnight of the market's time [s since 1970].
+    values : list of str
+        Values as written, one for each interval.
+    minutes : int
+        Length of an interval [min].
+    updated : str
+        Time of the last change of the record, in digits.
+    qualities : list of str
+        Quality of every value: A (metered), S, F or E (estimated), N (missing).
+    line : int
+    """
+
+    start: int
+    values: list[str]
+    minutes: int
+    updated: str
+    qualities: list[str]
+    line: int
+
+
+@dataclass
+class Register:
+    """A register of a metering point.
+
+    Attributes
+    ----------
+    nmi : str
+        The metering point.
+    name : str
+        Such as E1.
+    unit : str
+        As written.
+    days : dict of int to Day
+        Days by their start.
+    replaced : int
+        Records of a day that was already there.
+    """
+
+    nmi: str
+    name: str
+    unit: str
+    days: dict[int, Day] = field(default_factory=dict)
+    replaced: int = 0
+
+    def add(self, day: Day) -> None:
+        """Add a day; of several records of one day the last changed one is kept."""
+        known = self.days.get(day.start)
+        if known is not None:
+            self.replaced += 1
+            if day.updated < known.updated:
+                return
+        self.days[day.start] = day
+
+
+def read_nem(path: Path, options: ReadOptions) -> Series:
+    """Read what the customer of a NEM12 file drew: the sum of the registers E1, E2, …
+
+    Parameters
+    ----------
+    path : Path
+    options : ReadOptions
+        `meter` chooses the NMI and `register` one register, where there are several. `unit`
+        states the unit of registers that have none.
+
+    Returns
+    -------
+    Series
+
+    Raises
+    ------
+    DataError
+        If the file holds accumulated reads (NEM13) only, a damaged day, or no register of energy
+        that the customer drew.
+    """
+    registers, accumulated = _parse(path)
+    if not registers:
+        raise DataError(_no_intervals(accumulated, path))
+    chosen = _choose(registers, options, path)
+    notes = ["Times are those of the market, UTC+10 all year."]
+    if len(registers) > len(chosen):
+        left = [r for r in registers if r not in chosen]
+        names = ", ".join(dict.fromkeys(f"{r.name} of {r.nmi}" for r in left))
+        notes.append(f"Registers that were not read: {names}.")
+    if accumulated:
+        notes.append(f"{len(accumulated)} accumulated reads (records 250) were left out.")
+    if len(chosen) > 1:
+        notes.append(f"Added up: {', '.join(r.name for r in chosen)}.")
+    return _series(chosen, options, notes, path)
+
+
+def _parse(path: Path) -> tuple[list[Register], list[list[str]]]:
+    """The registers with their days, and the records of accumulated reads."""
+    registers: dict[tuple[str, str], Register] = {}
+    accumulated: list[list[str]] = []
+    register, minutes, day = None, 0, None
+    for line, fields in _records(path):
+        kind = fields[0]
+        if kind == "200":
+            register, minutes = _open_register(fields, registers, line, path)
+        elif kind == "300":
+            if register is None:
+                raise DataError(f"{path}: the 300 record in line {line} has no 200 record above.")
+            day = _read_day(fields, minutes, register, line, path)
+            if day is not None:
+                register.add(day)
+        elif kind == "400" and day is not None:
+            _apply_quality(fields, day, path, line)
+        elif kind == "250":
+            accumulated.append(fields)
+    return list(registers.values()), accumulated
+
+
+def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
+    with open_text(path) as text:
+        try:
+            for line, row in enumerate(csv.reader(text), 1):
+                fields = [cell.strip().strip("\ufeff") for cell in row]
+                if fields and fields[0]:
+                    yield line, fields
+        except csv.Error as error:
+            raise DataError(f"{path} is no NEM12 file: {error}.") from None
+
+
+def _open_register(
+    fields: list[str], registers: dict[tuple[str, str], Register], line: int, path: Path
+) -> tuple[Register, int]:
+    """The register of a 200 record, and the length of its intervals [min]."""
+    if len(fields) < 9 or not fields[8].isdigit() or int(fields[8]) not in LENGTHS:
+        raise DataError(
+            f"{path}: the 200 record in line {line} names no interval length of 1 to 60 minutes."
+        )
+    nmi, name, unit = fields[1], fields[4].upper() or fields[3].upper(), fields[7]
+    register = registers.setdefault((nmi, name), Register(nmi, name, unit))
+    if register.unit.lower() != unit.lower():
+        raise DataError(
+            f"{path}: register {name} of {nmi} has the units {register.unit} and {unit} (line "
+            f"{line}): cut the file between them."
+        )
+    return register, int(fields[8])
+
+
+def _read_day(
+    fields: list[str], minutes: int, register: Register, line: int, path: Path
+) -> Day | None:
+    """The values of a 300 record; None in a register that is not read."""
+    if not register.name.startswith(IMPORT):
+        return None
+    count = DAY_MINUTES // minutes
+    quality = fields[2 + count] if len(fields) > 2 + count else ""
+    if not QUALITY.fullmatch(quality):
+        found = next((i for i, c in enumerate(fields[2:]) if QUALITY.fullmatch(c)), len(fields) - 2)
+        raise DataError(
+            f"{path}: the 300 record of {fields[1][:8]} (line {line}, register {register.name}) "
+            f"has {found} values, and NEM12 asks for {count} of {minutes} minutes: ask for the "
+            "file again, or delete this record to leave a gap."
+        )
+    try:
+        moment = date(int(fields[1][:4]), int(fields[1][4:6]), int(fields[1][6:8]))
+    except (ValueError, IndexError):
+        raise DataError(f"{path}: {fields[1][:20]!r} in line {line} is no date.") from None
+    start = (moment - date(1970, 1, 1)).days * DAY_S - MARKET_OFFSET_S
+    updated = fields[5 + count] if len(fields) > 5 + count else ""
+    return Day(start, fields[2 : 2 + count], minutes, updated, [quality[0]] * count, line)
+
+
+def _apply_quality(fields: list[str], day: Day, path: Path, line: int) -> None:
+    """Set the quality of the intervals that a 400 record names, counted from one."""
+    try:
+        first, last = int(fields[1]), int(fields[2])
+        day.qualities[first - 1 : last] = [fields[3][0]] * (last - first + 1)
+    except (IndexError, ValueError):
+        raise DataError(f"{path}: the 400 record in line {line} is damaged.") from None
+
+
+def _no_intervals(accumulated: Sequence[Sequence[str]], path: Path) -> str:
+    if accumulated:
+        return (
+            f"{path} is a NEM13 file: it holds {len(accumulated)} accumulated reads of a register, "
+            "which are months apart, and no intervals; ask the distributor for NEM12 interval data."
+        )
+    return f"{path} is a NEM12 file without a register (record 200)."
+
+
+def _choose(registers: Sequence[Register], options: ReadOptions, path: Path) -> list[Register]:
+    """The registers of one metering point that are added up."""
+    nmis = list(dict.fromkeys(r.nmi for r in registers))
+    if options.meter is not None:
+        wanted = options.meter.strip().upper()
+        registers = [r for r in registers if r.nmi.upper() == wanted]
+        if not registers:
+            raise DataError(f"{path} has no NMI {options.meter!r} (found: {', '.join(nmis)}).")
+    imports = [r for r in registers if r.name.startswith(IMPORT)]
+    if options.register is not None:
+        wanted = options.register.strip().upper()
+        names = ", ".join(dict.fromkeys(r.name for r in imports)) or "none"
+        imports = [r for r in imports if r.name == wanted]
+        if not imports:
+            raise DataError(
+                f"{path} has no register {options.register!r} of energy that was drawn (found: "
+                f"{names})."
+            )
+    imports = [r for r in imports if r.days]
+    if not imports:
+        found = ", ".join(dict.fromkeys(r.name for r in registers))
+        raise DataError(
+            f"{path} has no register of energy that the customer drew (E1, E2, …), only {found}."
+        )
+    nmis = list(dict.fromkeys(r.nmi for r in imports))
+    if len(nmis) > 1:
+        raise DataError(
+            f"{path} holds {len(nmis)} metering points ({', '.join(nmis[:12])}): choose one "
+            "(--meter NMI)."
+        )
+    return imports
+
+
+def _series(
+    registers: Sequence[Register], options: ReadOptions, notes: list[str], path: Path
+) -> Series:
+    """The sum of the registers at every time at which all of them have a value."""
+    length = max(day.minutes for register in registers for day in register.days.values())
+    if len({day.minutes for r in registers for day in r.days.values()}) > 1:
+        notes.append(f"Shorter intervals were added up to {length} minutes.")
+    unit = _unit(registers, options, path)
+    parts = [_placed(register, length, path) for register in registers]
+    times, total = parts[0]
+    for others, values in parts[1:]:
+        both, mine, theirs = np.intersect1d(times, others, return_indices=True)
+        missing = times.size + others.size - 2 * both.size
+        if missing:
+            notes.append(f"{missing} intervals lack in one of the registers: they are gaps.")
+        times, total = both, total[mine] + values[theirs]
+    if times.size == 0:
+        raise DataError(f"{path}: the registers have no time in common: choose one (--register).")
+    replaced = sum(register.replaced for register in registers)
+    if replaced:
+        notes.append(f"{replaced} days occur again: the last changed record of each was kept.")
+    _note_quality(registers, notes)
+    factor, energy = unit_factor(unit)
+    if not energy:
+        raise DataError(f"{path}: NEM12 holds energies, so its unit cannot be {unit}.")
+    refuse_mean(float(np.mean(total)) * factor * 60 / length, path)
+    return Series(
+        times * SECOND,
+        total,
+        "NEM12",
+        unit,
+        factor,
+        energy,
+        interval_s=60.0 * length,
+        chosen_s=options.interval_s,
+        step=options.step_size,
+        notes=notes,
+    )
+
+
+def _unit(registers: Sequence[Register], options: ReadOptions, path: Path) -> str:
+    """The unit of all registers that are added up."""
+    if options.unit is not None:
+        return options.unit
+    units = {find_unit(register.unit) for register in registers}
+    unit = next(iter(units))
+    if len(units) > 1 or unit is None:
+        found = ", ".join(f"{r.name}: {r.unit or 'none'}" for r in registers)
+        raise DataError(
+            f"{path} does not state one unit of energy for its registers ({found}): choose one "
+            "(--register NAME), or state it (--unit kWh)."
+        )
+    return unit
+
+
+def _placed(register: Register, length: int, path: Path) -> tuple[IntArray, FloatArray]:
+    """Starts [s since 1970] and energies of a register, in intervals of `length` minutes."""
+    times, values = [], []
+    for start, day in sorted(register.days.items()):
+        if length % day.minutes:
+            raise DataError(
+                f"{path} has intervals of {day.minutes} and of {length} minutes, which do not fit "
+                "into each other: choose a register (--register NAME)."
+            )
+        energies = _numbers(day, register, path).reshape(-1, length // day.minutes).sum(axis=1)
+        known = np.isfinite(energies)
+        times.append((start + 60 * length * np.arange(energies.size))[known])
+        values.append(energies[known])
+    return np.concatenate(times).astype(np.int64), np.concatenate(values)
+
+
+def _numbers(day: Day, register: Register, path: Path) -> FloatArray:
+    """The values of a day; NaN where one is missing or marked as missing."""
+    try:
+        values = np.array([float(text) if text else np.nan for text in day.values])
+    except ValueError:
+        odd = next(text for text in day.values if not re.fullmatch(r"[-+.\deE]*", text))
+        raise DataError(
+            f"{path}: {odd[:20]!r} in line {day.line} (register {register.name}) is no number."
+        ) from None
+    values[np.array(day.qualities) == MISSING] = np.nan
+    if np.isinf(values).any():
+        raise DataError(f"{path}: line {day.line} has an infinite value.")
+    return values
+
+
+def _note_quality(registers: Sequence[Register], notes: list[str]) -> None:
+    qualities = [q for r in registers for day in r.days.values() for q in day.qualities]
+    estimates = sum(quality in ESTIMATES for quality in qualities)
+    if estimates:
+        notes.append(f"{estimates} values are marked as estimates or substitutes.")
+    if MISSING in qualities:
+        notes.append(f"{qualities.count(MISSING)} values are marked as missing: they are gaps.")
