@@ -106,7 +106,7 @@ def tar(data: bytes) -> bytes:
         (b"BZh91AY", "a bzip2 archive: unpack it"),
         (b"\xfd7zXZ\x00", "an xz archive: unpack it"),
         (b"\x28\xb5\x2f\xfd", "a zstd archive: unpack it"),
-        (b"SQLite format 3\x00", "an SQLite data base"),
+        (b"SQLite format 3\x00", "no readable SQLite data base"),
         (b"<!DOCTYPE html><html>", "a web page, maybe a sign-in: download the file itself"),
         (b"\n<HTML lang='en'>", "a web page"),
         (b"[1, 2]", "is JSON"),

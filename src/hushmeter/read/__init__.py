@@ -171,6 +171,10 @@ def _read_series(kind: str, path: Path, options: ReadOptions) -> Series:
         from hushmeter.read.dsmr import read_dsmr
 
         return read_dsmr(path, options)
+    if kind == "database":
+        from hushmeter.read.database import read_database
+
+        return read_database(path, options)
     from hushmeter.read import home_assistant
 
     if kind == "ha-energy":

@@ -6,9 +6,11 @@ while the file is open only plain containers, numbers, text and NumPy scalars ar
 
 from __future__ import annotations
 
+import gc
 import io
 import pickle
 import re
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -75,18 +77,40 @@ def read_nilmtk(path: Path, options: ReadOptions) -> Recording:
         import tables
     except ImportError:
         raise MissingExtraError("reading NILMTK's HDF5", "nilmtk") from None
+    with _quiet_destructors():
+        try:
+            with warnings.catch_warnings(), _plain_pickles():
+                # PyTables warns about a damaged node and goes on without it.
+                warnings.simplefilter("error")
+                with tables.open_file(mode="r", **hdf5_source(path)) as file:
+                    return _read_building(file, path, options)
+        except HushmeterError:
+            raise
+        except Exception as error:
+            # A damaged file makes HDF5 and PyTables raise whatever they met first.
+            reason = " ".join(str(error).split())[:160].rstrip(".")
+        _forget_half_open_files()
+    raise DataError(f"{path} is no readable NILMTK file: {reason}.")
+
+
+@contextmanager
+def _quiet_destructors() -> Iterator[None]:
+    """PyTables closes the nodes of a damaged file in their destructors, which print tracebacks."""
+    loud = sys.unraisablehook
+    sys.unraisablehook = lambda _: None
     try:
-        with warnings.catch_warnings(), _plain_pickles():
-            # PyTables warns about a damaged node and goes on without it.
-            warnings.simplefilter("error")
-            with tables.open_file(mode="r", **hdf5_source(path)) as file:
-                return _read_building(file, path, options)
-    except HushmeterError:
-        raise
-    except Exception as error:
-        # A damaged file makes HDF5 and PyTables raise whatever they met first.
-        reason = " ".join(str(error).split())[:160].rstrip(".")
-        raise DataError(f"{path} is no readable NILMTK file: {reason}.") from None
+        yield
+    finally:
+        sys.unraisablehook = loud
+
+
+def _forget_half_open_files() -> None:
+    """PyTables would close a file that it failed to open once more when Python ends, and fail."""
+    from tables.file import _open_files
+
+    gc.collect()
+    for file in [file for file in _open_files.handlers if not hasattr(file, "root")]:
+        _open_files.remove(file)
 
 
 def _read_building(file: Any, path: Path, options: ReadOptions) -> Recording:

@@ -21,6 +21,7 @@ ZIP_MAGIC = b"PK\x03\x04"
 OLE_MAGIC = b"\xd0\xcf\x11\xe0"
 HEAD_BYTES = 1 << 18
 TEXT_CAP = 1 << 28
+SQLITE_CAP = 1 << 31
 STREAM_CAP = 1 << 33
 
 
@@ -236,6 +237,7 @@ def refuse_large(path: Path, rows: int, columns: int) -> None:
             )
 
 
+SQLITE_MAGIC = b"SQLite format 3\x00"
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 OTHER = {
     b"%PDF": "a PDF: download the data as CSV or Green Button XML",
@@ -246,7 +248,6 @@ OTHER = {
     b"BZh": "a bzip2 archive: unpack it",
     b"\xfd7zXZ": "an xz archive: unpack it",
     b"\x28\xb5\x2f\xfd": "a zstd archive: unpack it",
-    b"SQLite format 3": "an SQLite data base: export the readings as CSV",
 }
 
 
@@ -351,7 +352,7 @@ def _zip_kind(path: Path) -> str:
 
 
 def recognise(path: Path) -> str:
-    """One of greenbutton, nilmtk, dsmr, nem, ha-energy, ha-history, workbook, archive, table.
+    """The reader of a file by its content, such as greenbutton, nilmtk, database, dsmr or table.
 
     Raises
     ------
@@ -363,6 +364,8 @@ def recognise(path: Path) -> str:
         raise DataError(f"{path} is neither a CSV nor a Parquet table: it is empty.")
     if head.startswith(HDF5_MAGIC):
         return "nilmtk"
+    if head.startswith(SQLITE_MAGIC):
+        return "database"
     if head.startswith(ZIP_MAGIC):
         return _zip_kind(path)
     if head.startswith(OLE_MAGIC):
