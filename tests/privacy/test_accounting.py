@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 import hushmeter as hm
 from hushmeter.noise import Gaussian, Laplace, Staircase
-from hushmeter.privacy.accounting import account, compose, compose_change
+from hushmeter.privacy.accounting import account, compose, compose_change, unknown_moment
 from hushmeter.privacy.privacy_loss import hockey_stick
 from hushmeter.privacy.sensitivity import Change
 from hushmeter.trace import Metering
@@ -221,3 +221,61 @@ def test_the_meter_is_accounted_for():
     ]
     assert rows[0].epsilon < rows[1].epsilon < rows[2].epsilon
     assert [row.readings for row in rows] == [2, 2, 24]
+
+
+@pytest.mark.parametrize(("moments", "expected"), [(24, 0.5276), (720, 0.505)])
+def test_an_attacker_who_does_not_know_when_at_60_to_40(moments, expected):
+    """Gaussian noise of 420/0.5067 W on hourly values; a run of one value."""
+    unit = hm.resolve_unit("change", "reading", interval_s=3600.0, watts=420.0)
+    (change,) = unit.changes
+    mechanism = hm.Gaussian(1.9, 1e-6, 420.0)
+    mu = (change.l1 + 1) / mechanism.sigma_steps
+    wanted = 0.5 + 0.25 * np.sqrt(np.expm1(mu**2) / moments)
+    found = unknown_moment(mechanism, change, moments)
+    assert found.odds == pytest.approx(wanted, rel=1e-9)
+    # The value for exactly 60:40.
+    assert 0.5 + 0.25 * np.sqrt(np.expm1(0.50669**2) / moments) == pytest.approx(expected, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    "mechanism", [hm.Laplace(0.8, 20.0), hm.Gaussian(1.5, 1e-5, 20.0), hm.Staircase(0.8, 20.0)]
+)
+def test_the_second_moment_of_the_likelihood_ratio_is_its_sum(mechanism):
+    """The closed forms against the sum over the outcomes themselves."""
+    outcomes = np.arange(-6000, 6001)
+    unit = hm.resolve_unit("change", "reading", interval_s=3600.0, watts=20.0)
+    (change,) = unit.changes
+    steps = mechanism.steps_of(20.0)
+    logs = 2 * mechanism.log_pmf(outcomes - steps) - mechanism.log_pmf(outcomes)
+    total = np.exp(logs).sum()
+    found = unknown_moment(mechanism, change, 24)
+    assert found.odds == pytest.approx(0.5 + 0.25 * np.sqrt((total - 1) / 24), rel=1e-6)
+
+
+def test_simulated_attackers_who_do_not_know_when_stay_below_the_bound():
+    """The likelihood-ratio test against the mixture over 24 moments, Gaussian noise."""
+    rng = np.random.default_rng(4)
+    mu, moments, runs = 0.50669, 24, 40_000
+    noise = rng.standard_normal((2, runs, moments))
+    noise[1, np.arange(runs), rng.integers(0, moments, runs)] += mu
+    ratio = np.exp(mu * noise - mu**2 / 2).mean(axis=2)
+    right = ((ratio[1] > 1).mean() + (ratio[0] <= 1).mean()) / 2
+    assert right == pytest.approx(0.522, abs=0.006)
+    assert right < 0.5276 + 4.5 * 0.5 / np.sqrt(2 * runs)
+
+
+def test_accounts_count_the_moments_of_a_day():
+    home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], 20.0)
+    (hourly,) = hm.account(hm.Gaussian(1.9, 1e-6, 105.0, touches=2), home, interval_s=3600.0)
+    assert hourly.unknown is not None
+    assert hourly.run is not None
+    assert hourly.unknown.moments == 24
+    assert 0.5 < hourly.unknown.odds < hourly.run.odds
+    # Beside noise that hides nothing, not knowing when does not help.
+    (open_,) = hm.account(hm.Gaussian(1.9, 1e-6, 1.0), home, interval_s=3600.0)
+    assert open_.unknown.odds == open_.run.odds
+    (when,) = hm.account(
+        hm.Gaussian(1.9, 1e-6, 105.0, touches=2), home, interval_s=3600.0, exact_days=True
+    )
+    assert (when.reading, when.run, when.day) == (None, None, None)
+    assert when.when.odds > hourly.run.odds

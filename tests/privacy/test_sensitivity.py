@@ -242,3 +242,59 @@ def test_no_rounded_run_has_larger_partial_sums_than_the_worst_steps(
 def test_impossible_changes_are_refused(arguments, message):
     with pytest.raises(InputError, match=message):
         Change("kettle", *arguments)
+
+
+@given(
+    st.integers(1, 100),
+    st.sampled_from([2, 5, 12, 60]),
+    st.sampled_from([0.0, 4.0]),
+    st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=60)
+def test_moved_runs_stay_within_the_bounds(seconds, value_s, step, seed):
+    """A random shape at two places of a random load, whose readings the meter rounds."""
+    rng = np.random.default_rng(seed)
+    shape = 100.0 * np.where(rng.random() < 0.5, 1.0, rng.random(seconds) < 0.6)
+    metering = Metering(resolution_w=step)
+    change = Change("x", 100.0, seconds, value_s, metering=metering, moved=True)
+    load = rng.uniform(0, 500, 6 * (seconds // value_s + 2)).repeat(value_s)
+    for _ in range(40):
+        values = []
+        for start in rng.integers(0, load.size - seconds, 2):
+            with_run = load.copy()
+            with_run[start : start + seconds] += shape
+            means = with_run.reshape(-1, value_s).mean(axis=1)
+            values.append(np.rint(means / step) * step if step else means)
+        moved = np.abs(values[0] - values[1])
+        assert moved.sum() <= change.l1 + 1e-9
+        assert np.linalg.norm(moved) <= change.l2 + 1e-9
+        assert moved.max() <= change.largest + 1e-9
+        assert np.count_nonzero(moved > 1e-9) <= change.touches
+
+
+def test_a_moved_run_attains_its_bounds():
+    change = Change("x", 100.0, 25.0, 10.0, moved=True)
+    one, other = np.zeros((2, 100))
+    one[:25] = other[50:75] = 100.0
+    moved = np.abs(one - other).reshape(-1, 10).mean(axis=1)
+    assert moved.sum() == pytest.approx(change.l1)
+    assert np.linalg.norm(moved) == pytest.approx(change.l2)
+    laplace = Laplace(1.0, 100.0)
+    assert sum(times for _, times in worst_steps(laplace, change)) == change.touches == 8
+    assert worst_steps(laplace, change)[0] == (101, 4)
+
+
+@given(st.integers(1, 1440), st.sampled_from([15, 60]), st.integers(0, 2**32 - 1))
+@settings(max_examples=40)
+def test_the_use_of_a_day_may_be_spread_in_any_way(minutes, value_s, seed):
+    """An appliance that is on for some minutes of a day, all at once or scattered."""
+    change = Change("x", 100.0, 1440.0, value_s, 100.0 * minutes)
+    rng = np.random.default_rng(seed)
+    scattered = np.zeros(1440)
+    scattered[rng.permutation(1440)[:minutes]] = 100.0
+    for power in (scattered, np.sort(scattered)[::-1]):
+        for offset in range(0, value_s, 5):
+            moved = moved_values(change, power, offset)
+            assert moved.sum() <= change.l1 + 1e-9
+            assert np.linalg.norm(moved) <= change.l2 + 1e-9
+            assert np.count_nonzero(moved) <= change.touches

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 import hushmeter as hm
 from hushmeter.errors import InputError
+from hushmeter.privacy.accounting import compose_change
 from hushmeter.privacy.units import (
     calibrate,
     longest_runs,
@@ -59,7 +62,9 @@ def test_units_of_the_paper_and_of_the_default():
     assert change.changes[0].seconds == 90_000
     assert change.l1 == 5000.0
     assert change.touches == 101
-    assert change.sentence == "any change of up to 50 W, over one day"
+    assert change.sentence == (
+        "any change of up to 50 W, over one day, in which it may be on all the time"
+    )
 
 
 def test_worst_changes_differ_between_the_norms():
@@ -100,6 +105,16 @@ def test_an_uncalibrated_mechanism_is_worth_what_it_is_worth():
     unit = resolve_unit(interval_s=6.0, home=HOME, appliance="kettle")
     assert unit_epsilon(hm.Laplace(0.1, 10.0), unit) == pytest.approx(0.1 * 2001 / 11)
     assert unit_epsilon(hm.Staircase(0.1, 10.0), unit) == pytest.approx(0.1 * 182)
+
+
+def test_one_rule_turns_the_size_of_a_change_into_an_epsilon():
+    size = SimpleNamespace(l1=100.0, l2=60.0, largest=50.0, touches=3)
+    assert unit_epsilon(hm.Staircase(0.5, 50.0), size) == pytest.approx(1.5)
+    laplace = hm.Laplace(1.0, 100.0, touches=3)
+    assert unit_epsilon(laplace, size) == pytest.approx(1.0)
+    size.l1 = 200.0
+    assert unit_epsilon(laplace, size) > 1.9
+    assert np.isfinite(unit_epsilon(hm.Gaussian(1.0, 1e-6, 60.0, touches=3), size))
 
 
 def test_long_runs_favour_the_gaussian():
@@ -246,3 +261,96 @@ def test_a_fine_register_over_a_month_suits_gaussian_noise_only():
     assert calibrate("gaussian", 1, unit).steps >= 131
     with pytest.raises(InputError, match="use Gaussian noise"):
         calibrate("laplace", 1, unit)
+
+
+@pytest.mark.parametrize(
+    ("watts", "minutes", "ratio"),
+    [(2100, 24, 12.3), (2400, 42, 7.0), (2000, 72, 4.8), (7200, 180, 2.8)],
+    ids=["kettle", "oven", "washing machine", "car charger"],
+)
+def test_a_cap_on_the_use_of_a_day_needs_less_noise(watts, minutes, ratio):
+    """Hourly means against an appliance that may be on for all of the 24 hours of a day."""
+    home = hm.Home([hm.Appliance("it", float(watts))], tolerance=20.0)
+    capped = resolve_unit(
+        "appliance", "day", interval_s=60.0, home=home, every="1h", use=f"{minutes}min"
+    )
+    hours = minutes / 60
+    assert capped.l1 == pytest.approx(watts * hours)
+    assert capped.l2 == pytest.approx(watts * math.hypot(math.sqrt(hours // 1), hours % 1))
+    assert watts * math.sqrt(24) / capped.l2 == pytest.approx(ratio, abs=0.06)
+    assert capped.touches == 26
+    free = resolve_unit("appliance", "day", interval_s=60.0, home=home, every="1h")
+    assert free.l2 == pytest.approx(watts * 5)  # a civil day has up to 25 hours
+    assert "on all the time" in free.sentence
+    assert "for at most" in capped.sentence
+
+
+def test_the_use_of_a_kettle_in_quarter_hours_and_in_hours():
+    """2100 W for 1440 s a day: Δ1 3360 and 840 W, Δ2 2449 and 840 W."""
+    kettle = hm.Appliance("kettle", 2100.0, use_s_per_day=1440.0)
+    home = hm.Home([kettle], tolerance=20.0)
+    for every, l1, l2 in (("15min", 3360, 2449), ("1h", 840, 840)):
+        unit = resolve_unit("appliance", "day", interval_s=60.0, home=home, every=every)
+        assert unit.l1 == pytest.approx(l1)
+        assert unit.l2 == pytest.approx(l2, abs=0.5)
+    given = resolve_unit("appliance", "day", interval_s=60.0, home=home, every="1h", use=720)
+    assert given.l1 == pytest.approx(420)
+
+
+def test_gaussian_noise_for_the_day_of_a_kettle_at_60_to_40():
+    """1332 W of error on an hourly mean with at most 24 minutes a day."""
+    home = hm.Home([hm.Appliance("kettle", 2100.0)], tolerance=20.0)
+    unit = resolve_unit("appliance", "day", interval_s=60.0, home=home, every="1h", use="24min")
+    mechanism = calibrate("gaussian", "1.9", unit)
+    (change,) = unit.changes
+    odds = compose_change(mechanism, change).odds
+    mu = 2 * NormalDist().inv_cdf(odds)
+    assert mechanism.mean_abs * mu / 0.50669 == pytest.approx(1332, rel=0.01)
+
+
+def test_when_but_not_whether():
+    kettle = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
+    unit = resolve_unit("appliance", "when", interval_s=60.0, home=kettle, every="1h")
+    assert unit.l1 == pytest.approx(210)
+    assert unit.l2 == pytest.approx(105 * math.sqrt(2))
+    assert unit.largest == pytest.approx(105)
+    assert unit.touches == 4
+    assert unit.sentence == (
+        "when the kettle is on (2100 W): the time of one run of up to 3 minutes within its day, "
+        "not whether it happened"
+    )
+    heater = hm.Home([hm.Appliance("heater", 1000.0, run_s=9000.0)], tolerance=20.0)
+    long = resolve_unit("appliance", "when", interval_s=60.0, home=heater, every="1h")
+    assert long.l2 == pytest.approx(1000 * math.sqrt(2 * (2 + 0.25)))
+    used = resolve_unit("appliance", "when", interval_s=60.0, home=heater, every="1h", use="2h")
+    assert used.l1 == pytest.approx(4000)
+
+
+def test_a_register_is_the_same_after_a_moved_run():
+    """Only the values of one day can move, however long the period is."""
+    home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
+    unit = resolve_unit(
+        "appliance",
+        "when",
+        interval_s=3600.0,
+        home=home,
+        metering=Metering(register_step_w=1.0),
+        readings=8760,
+    )
+    assert unit.touches == 26
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"span": "run", "use": 60}, "use is a time a day: it needs span 'day' or 'when'"),
+        ({"span": "day", "use": 0}, "use must be positive"),
+        ({"span": "day", "use": "2d"}, "use must be at most one day, got 2 days"),
+        ({"span": "day", "use": "much"}, "use must be a time such as"),
+        ({"span": "when", "appliance": "lamp"}, "need to know how long the lamp runs"),
+        ({"span": "when", "protect": "change", "watts": 5, "home": None}, "span 'when' needs a"),
+    ],
+)
+def test_bad_uses_are_refused_in_one_sentence(keywords, message):
+    with pytest.raises(InputError, match=message):
+        resolve_unit(**{"interval_s": 6.0, "home": HOME, **keywords})

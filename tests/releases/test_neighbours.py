@@ -39,10 +39,13 @@ HOME = hm.Home(
     tolerance=40.0,
 )
 CLAMP = (0.0, 12_000.0)
+USE_S = 5400.0
 UNITS = (
     ("appliance", "reading"),
     ("appliance", "run"),
     ("appliance", "day"),
+    ("appliance", "capped day"),
+    ("appliance", "when"),
     ("fluctuation", "reading"),
     ("range", "reading"),
     ("change", "reading"),
@@ -80,12 +83,30 @@ def cases(draw, kind):
     protect, span = draw(st.sampled_from(UNITS))
     member = HOME.appliances[int(rng.integers(len(HOME)))]
     load = random_load(meter.start, float(meter.starts[-1]), rng)
+    if span == "when":
+        # The same run at two times that are less than a day apart.
+        seed, apart = rng.integers(2**32), rng.uniform(-1, 1) * (80_000 - member.protected_run_s)
+        load, other = (
+            add_change(
+                load,
+                meter,
+                protect,
+                "run",
+                member,
+                np.random.default_rng(seed),
+                aligned=False,
+                shift=s,
+            )
+            for s in (0.0, apart)
+        )
+        every = draw(st.sampled_from([None, 3600 if interval >= 60 else 600]))
+        return write, meter, load, other, (protect, span, member.name, every)
     other = add_change(load, meter, protect, span, member, rng, aligned=draw(st.booleans()))
     every = draw(st.sampled_from([None, 3600 if interval >= 60 else 600]))
     return write, meter, load, other, (protect, span, member.name, every)
 
 
-def add_change(load, meter, protect, span, member, rng, *, aligned):
+def add_change(load, meter, protect, span, member, rng, *, aligned, shift=0.0):
     """The load with one change that the unit protects."""
     ends = float(meter.starts[-1])
     if span == "reading":
@@ -104,12 +125,19 @@ def add_change(load, meter, protect, span, member, rng, *, aligned):
         if member.energy_wh is not None:
             length = min(length, member.energy_wh * 3600 / watts)
         row = float(rng.choice(meter.starts))
-        shift = 0.0 if aligned else rng.uniform(-meter.interval_s, meter.interval_s)
-        first = float(exact_time(row + shift))
+        offset = 0.0 if aligned else rng.uniform(-meter.interval_s, meter.interval_s)
+        first = float(exact_time(row + offset + shift))
         return load.plus(first, first + float(exact_time(length)), watts)
     # A day of an appliance: on for all of it, or switching as it likes.
     length = 25 * 3600.0
     first = float(exact_time(rng.uniform(meter.start - length / 2, ends)))
+    if span == "capped day":
+        # Ten runs anywhere in the day, which together last as long as the cap allows.
+        starts = np.sort(rng.choice(int(length) // 600, 10, replace=False)) * 600.0
+        for start in starts:
+            begin = float(exact_time(first + start))
+            load = load.plus(begin, begin + USE_S / 10, member.protected_power)
+        return load
     if rng.random() < 0.5:
         return load.plus(first, first + length, member.protected_power)
     moments = np.sort(exact_time(rng.uniform(first, first + length, 20)))
@@ -137,10 +165,12 @@ def check_pair(case):
 def resolve(recording, protect, span, appliance, every):
     """The unit of a release of this file, or the sentence with which it is refused."""
     trace = recording.trace
+    use = USE_S if span == "capped day" else None
     try:
         return hm.resolve_unit(
             protect,
-            span,
+            "day" if use else span,
+            use=use,
             interval_s=trace.interval_s,
             home=HOME,
             appliance=appliance if protect == "appliance" else None,
@@ -241,7 +271,10 @@ def test_the_audit_of_a_file_finds_its_values(kind, tmp_path):
     name, content, fields = write(load, meter)
     (tmp_path / name).write_bytes(content)
     home = HOME.subset(["kettle", "fridge"])
-    found = audit_file(tmp_path / name, home, pairs=4, options=options_of(fields), rng=1)
-    assert found.problems == ()
-    assert found.pairs == 8
-    assert 0.0 < found.largest_share <= 1.0 + 1e-9
+    for span in ("run", "when"):
+        found = audit_file(
+            tmp_path / name, home, span=span, pairs=4, options=options_of(fields), rng=1
+        )
+        assert found.problems == ()
+        assert found.pairs == 8
+        assert 0.0 < found.largest_share <= 1.0 + 1e-9

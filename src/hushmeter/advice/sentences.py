@@ -120,6 +120,14 @@ def _promise(receipt: Receipt, sentence: str) -> str:
 
 def _about(entry: ApplianceAccount) -> str:
     """A sentence about the best possible guess about one appliance."""
+    if entry.reading is None or entry.day is None:
+        shown = f"The sums of the days show whether the {entry.name} ran"
+        if entry.when is None:
+            return f"{shown}; the length of its runs is unknown."
+        return (
+            f"{shown}; the best possible guess at which of two times of the day it ran is right "
+            f"{_never_certain(entry.when)} times out of 100."
+        )
     more = [] if entry.run is None else [f"from one run {_never_certain(entry.run)} times"]
     more.append(f"from a whole day {_never_certain(entry.day)} times")
     return (

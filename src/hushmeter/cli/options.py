@@ -33,7 +33,11 @@ EPSILON = typer.Option("-e", "--epsilon", help="ε of the unit of protection.")
 EPSILONS = typer.Option("-e", "--epsilon", help="ε as a range LO:HI, or values with commas.")
 MECHANISM = typer.Option("--mechanism", help="laplace, staircase or gaussian.")
 APPLIANCE = typer.Option("--appliance", help="Protect only this appliance.")
-SPAN = typer.Option("--span", help="What ε protects: one reading, one run or one day.")
+SPAN = typer.Option(
+    "--span",
+    help="What ε protects: one reading, run or day; or when (not whether) a run happened.",
+)
+USE = typer.Option("--use", help="Longest use a day of an appliance, such as 30min; for day, when.")
 EVERY = typer.Option("--every", help="Release means over 1min, 30min or 1h, not every reading.")
 CLAMP = typer.Option("--clamp", help="Smallest and largest reading, LO,HI in watts.")
 GRID = typer.Option("--grid", help="Step of the released readings in watts.")

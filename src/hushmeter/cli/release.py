@@ -20,6 +20,7 @@ from hushmeter.cli.options import (
     MECHANISM,
     SPAN,
     SUM_DELTA,
+    USE,
     check_seed,
     parse_watts,
     takes_home,
@@ -49,6 +50,7 @@ def release(
     ] = None,
     appliance: Annotated[str | None, APPLIANCE] = None,
     span: Annotated[str, SPAN] = "reading",
+    use: Annotated[str | None, USE] = None,
     every: Annotated[str | None, EVERY] = None,
     sensitivity: Annotated[
         str | None,
@@ -130,6 +132,8 @@ def release(
         every=every,
         metering=recording.trace.metering,
         readings=len(recording.trace),
+        use=use,
+        zone=recording.public.zone or "UTC",
     )
     noise = calibrate(
         mechanism,

@@ -84,13 +84,18 @@ def pay_for_release(
     Raises
     ------
     InputError
-        If the release is a simulation.
+        If the release is a simulation, or publishes exact sums of the days.
     BudgetError
         If a day was released before in this stream, or a cap does not allow the release. Nothing
         is charged then.
     """
     if release.receipt.kind != "release":
         raise InputError("a simulation spends no budget; leave out --seed or --ledger.")
+    if release.receipt.unit["span"] == "when":
+        raise InputError(
+            "the span 'when' publishes exact sums of the days, for which no ε can be charged; "
+            "leave out --ledger, or protect a run or a day."
+        )
     described = release.receipt.mechanism
     mechanism = parse_mechanism({described["mechanism"]: described["parameters"]})
     unit, output = release.receipt.unit, release.receipt.output

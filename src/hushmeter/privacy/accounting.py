@@ -6,13 +6,15 @@ is smaller if a failure probability δ' is allowed; the privacy-loss distributio
 from the exact distribution of the noise on its grid, gives that ε and also the odds of the best
 attacker.
 
-All results hold for the worst offset between a run and the released values.
+All results hold for the worst offset between a run and the released values, and for an attacker
+who knows the moment of the run. `unknown_moment` bounds the odds of an attacker who must also find
+the run among several moments.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -21,9 +23,15 @@ import numpy as np
 from hushmeter.checks import FloatArray, positive, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Appliance, Home
-from hushmeter.noise import Gaussian, Mechanism
+from hushmeter.noise import Gaussian, Mechanism, Staircase
 from hushmeter.noise.gaussian import FINE_SIGMA, analytic_delta, concentrated_delta, smallest
-from hushmeter.privacy.privacy_loss import PrivacyLoss, connect_dots, epsilon_at, hockey_stick
+from hushmeter.privacy.privacy_loss import (
+    PrivacyLoss,
+    connect_dots,
+    epsilon_at,
+    hockey_stick,
+    stair_losses,
+)
 from hushmeter.privacy.sensitivity import Change, worst_steps
 from hushmeter.privacy.staircase_runs import worst_curve
 from hushmeter.privacy.units import appliance_change
@@ -80,6 +88,22 @@ class Composition:
 
 
 @dataclass(frozen=True)
+class UnknownMoment:
+    """Odds of an attacker who knows how long a run is, but not when it happens.
+
+    Attributes
+    ----------
+    moments : int
+        Number K of disjoint moments of a day in which the run may happen, all equally likely.
+    odds : float
+        Upper bound of the probability that the attacker names correctly whether it happened.
+    """
+
+    moments: int
+    odds: float
+
+
+@dataclass(frozen=True)
 class ApplianceAccount:
     """What a release reveals about one appliance.
 
@@ -89,22 +113,30 @@ class ApplianceAccount:
         Name of the appliance.
     watts : float
         Its protected power [W].
-    reading : Composition
+    reading : Composition or None
         One released value during which it is on, or off.
     run : Composition or None
         One run; None if its length is unknown.
     run_readings : int or None
         Metered readings that the run can overlap.
-    day : Composition
-        All values of a day of up to 25 hours.
+    day : Composition or None
+        All values of a day: on for `use_s_per_day` of the appliance, or all day if that is
+        unknown.
+    when : Composition or None
+        The time of a run within its day, if the release hides only that. The exact sums of the
+        days then show whether it ran, so that `reading`, `run` and `day` are None.
+    unknown : UnknownMoment or None
+        One run, for an attacker who does not know when it happens.
     """
 
     name: str
     watts: float
-    reading: Composition
+    reading: Composition | None
     run: Composition | None
     run_readings: int | None
-    day: Composition
+    day: Composition | None
+    when: Composition | None = None
+    unknown: UnknownMoment | None = None
 
 
 def account(
@@ -117,6 +149,8 @@ def account(
     window: int = 1,
     metering: Metering | None = None,
     period: int | None = None,
+    exact_days: bool = False,
+    use_s: Mapping[str, float] | None = None,
 ) -> tuple[ApplianceAccount, ...]:
     """Account for one reading, one run and one day of every appliance.
 
@@ -138,6 +172,10 @@ def account(
         How the meter rounds and copies.
     period : int, optional
         Metered readings of the period released; needed if the meter differences a register.
+    exact_days : bool
+        True if the exact sum of every day is published too, as the span "when" does.
+    use_s : mapping from str to float, optional
+        Longest use a day [s] of some appliances, instead of that of the home.
 
     Returns
     -------
@@ -161,11 +199,19 @@ def account(
             window=window,
             metering=metering,
             readings=period,
+            use_s=(use_s or {}).get(appliance.name),
         )
 
     accounts = []
     for appliance in home.appliances:
         known = appliance.protected_run_s is not None
+        if exact_days:
+            moved = compose_change(mechanism, change(appliance, "when"), delta) if known else None
+            entry = ApplianceAccount(
+                appliance.name, appliance.protected_power, None, None, None, None, moved
+            )
+            accounts.append(entry)
+            continue
         run = change(appliance, "run") if known else None
         accounts.append(
             ApplianceAccount(
@@ -175,9 +221,82 @@ def account(
                 run=None if run is None else compose_change(mechanism, run, delta),
                 run_readings=None if run is None else run.overlapped,
                 day=compose_change(mechanism, change(appliance, "day"), delta),
+                unknown=None if run is None else unknown_moment(mechanism, run, delta=delta),
             )
         )
     return tuple(accounts)
+
+
+def unknown_moment(
+    mechanism: Mechanism, change: Change, moments: int | None = None, *, delta: float = DELTA
+) -> UnknownMoment:
+    """Bound the odds of an attacker who does not know when a change happens.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The noise on every released value.
+    change : Change
+        The change, usually a run.
+    moments : int, optional
+        Number K of disjoint moments; by default those that a day of 24 hours has.
+    delta : float
+        As in `compose_change`; it has no effect on the odds.
+
+    Returns
+    -------
+    UnknownMoment
+        Never above the odds of an attacker who knows the moment.
+
+    Notes
+    -----
+    The attacker compares the release without the change, P, with the mean of the K releases with
+    the change in moment k, Q = ΣQ_k/K. For disjoint moments ∫ Q_k·Q_l/P is 1 for k ≠ l and
+    C = 1 + χ²(Q_k, P) for k = l. The inequality of Cauchy and Schwarz gives
+
+        odds = ½ + TV(P, Q)/2 ≤ ½ + ¼·√(χ²(Q, P)) = ½ + ¼·√((C − 1)/K).
+
+    Noise is never calibrated to this bound: it holds only as long as the attacker does not learn
+    the moment in another way.
+    """
+    known = compose_change(mechanism, change, delta).odds
+    if moments is None:
+        values = max(1, math.floor(SECONDS_PER_DAY / change.value_s))
+        moments = max(1, values // max(1, math.ceil(change.full_values - 1e-9)))
+    count = whole("moments", moments)
+    if mechanism.name == "staircase":
+        # Every value that the change touches may move by the largest amount.
+        steps = [(mechanism.steps_of(change.largest), change.touches)]
+    else:
+        steps = worst_steps(mechanism, change)
+    log_ratio = sum(times * _log_second_moment(mechanism, step) for step, times in steps)
+    if log_ratio > HOPELESS:
+        return UnknownMoment(count, known)
+    bound = 0.5 + 0.25 * math.sqrt(math.expm1(log_ratio) / count)
+    return UnknownMoment(count, min(known, bound))
+
+
+def _log_second_moment(mechanism: Mechanism, steps: int) -> float:
+    """Return ln Σ_k P(k − s)²/P(k) for a change of one value by s grid steps."""
+    if isinstance(mechanism, Gaussian):
+        # Completing the square gives e^(s²/σ²) times the sum of the shifted probabilities, 1.
+        return (steps / mechanism.sigma_steps) ** 2
+    if isinstance(mechanism, Staircase):
+        masses, lowest = stair_losses(mechanism, steps)
+        losses = mechanism.epsilon * (lowest + np.arange(masses.size))
+        return float(np.logaddexp.reduce(np.log(np.maximum(masses, 1e-300)) + losses))
+    # The sum over k ≤ 0, over 0 < k < s and over k ≥ s of the geometric probabilities.
+    rate = mechanism.epsilon / mechanism.steps
+    loss = rate * steps
+    if loss > HOPELESS:
+        return loss
+    inside = 0.0
+    if steps > 1:
+        # Σ_{k=1}^{s−1} α^(2s − 3k), divided by Σ_{j≥0} α^j.
+        ratio = math.expm1(3 * rate * (steps - 1)) / math.expm1(3 * rate)
+        inside = math.exp(-2 * loss + 3 * rate) * ratio * -math.expm1(-rate)
+    total = math.exp(-2 * loss) + inside + math.exp(loss)
+    return math.log(total / (1 + math.exp(-rate)))
 
 
 def compose(

@@ -15,6 +15,11 @@ that begins together with a value and draws P attains all three bounds. A stretc
 overlaps at most ⌈R/V⌉ + 1 intervals of V seconds. The interval I of the meter does not occur: a
 6-second file and an hourly file need the same noise for hourly values.
 
+*Moved runs.* If the neighbours differ in when a run happens and not in whether it happens, the run
+is removed in one place and added in another. The positive and the negative parts of d each satisfy
+the constraints above, so Δ1 and the number of touched values double, Δ2 grows by √2 and `largest`
+does not change. Two aligned places without a common value attain all of them.
+
 What the meter itself does to a reading is added (`hushmeter.trace.Metering`):
 
 * *Rounding* to s watts moves each of the m = ⌈R/I⌉ + 1 metered readings that the run overlaps by at
@@ -71,6 +76,8 @@ class Change:
         How the meter rounds and copies.
     values : int
         Released values N of the period; needed only if the meter differences a register.
+    moved : bool
+        True if the run is moved to another time: the neighbours differ in when it happens.
 
     Raises
     ------
@@ -87,6 +94,7 @@ class Change:
     aligned: bool = False
     metering: Metering = IDEAL
     values: int = 0
+    moved: bool = False
 
     def __post_init__(self) -> None:
         for field in ("watts", "seconds", "interval_s"):
@@ -105,7 +113,12 @@ class Change:
     def constant(self) -> bool:
         """True if the change draws its full power from its beginning to its end."""
         whole_energy = self.watts * self.seconds * (1 - _TOLERANCE)
-        return self.metering.copies == 1 and self.energy >= whole_energy
+        return not self.moved and self.metering.copies == 1 and self.energy >= whole_energy
+
+    @property
+    def places(self) -> int:
+        """Number of places in which the load changes: two if a run is moved."""
+        return 2 if self.moved else 1
 
     @property
     def value_s(self) -> float:
@@ -114,7 +127,7 @@ class Change:
 
     @property
     def overlapped(self) -> int:
-        """Most readings of the trace that the change can overlap, copies included."""
+        """Most readings of the trace that the change can overlap in one place, with copies."""
         readings = round_up(self.seconds / self.interval_s) + (not self.aligned)
         return self.metering.copies * readings
 
@@ -126,7 +139,7 @@ class Change:
     @property
     def own_touches(self) -> int:
         """Most released values that the change itself can overlap."""
-        return round_up((self.overlapped - 1) / self.window) + 1
+        return self.places * (round_up((self.overlapped - 1) / self.window) + 1)
 
     @property
     def touches(self) -> int:
@@ -151,14 +164,14 @@ class Change:
         """Sum of the changes of the values that the change itself overlaps [W]."""
         own = self.watts * self.full_values
         rounding = self.metering.resolution_w * self.overlapped / self.window
-        return own + rounding + 2 * self.register_w * self.own_touches
+        return self.places * (own + rounding) + 2 * self.register_w * self.own_touches
 
     @property
     def l2(self) -> float:
         """Euclidean length of the change of all values Δ2 [W]."""
-        own = self.watts * _corner(self.full_values)
-        rounding = self.metering.resolution_w * _corner(self.overlapped / self.window)
-        return own + rounding + self.register_l2
+        own = self.watts * corner(self.full_values)
+        rounding = self.metering.resolution_w * corner(self.overlapped / self.window)
+        return math.sqrt(self.places) * (own + rounding) + self.register_l2
 
     @property
     def register_w(self) -> float:
@@ -201,15 +214,17 @@ def worst_steps(mechanism: Mechanism, change: Change) -> list[tuple[int, int]]:
     smaller partial sums. Laplace and Gaussian noise therefore lose most here. The staircase does
     not; see `hushmeter.privacy.staircase_runs`.
     """
-    own, largest = change.own_touches, mechanism.steps_of(change.largest)
-    total = steps_apart(exact("l1", change.own_l1), mechanism.exact_grid, own)
+    # A moved run makes the same changes in two places.
+    own, largest = change.own_touches // change.places, mechanism.steps_of(change.largest)
+    total = steps_apart(exact("l1", change.own_l1 / change.places), mechanism.exact_grid, own)
     # Each value has one step from rounding; the energy gives the rest.
     full, rest = divmod(total - own, max(1, largest - 1))
     if full >= own or largest == 1:
         changes = [(largest, own)]
     else:
         changes = [(largest, full), (1 + rest, 1), (1, own - full - 1)]
-    later = change.touches - own
+    changes = [(steps, change.places * times) for steps, times in changes]
+    later = change.touches - change.own_touches
     if later:
         changes.append((mechanism.steps_of(change.register_w), later))
     counts: dict[int, int] = {}
@@ -227,8 +242,14 @@ def round_up(number: float) -> int:
     return math.ceil(number - _TOLERANCE * max(1.0, number))
 
 
-def _corner(total: float) -> float:
-    """Return √(q + f²) for q + f = total."""
+def corner(total: float) -> float:
+    """√(q + f²) for q + f = total, q whole: the longest vector of entries in [0, 1] with a sum.
+
+    Parameters
+    ----------
+    total : float
+        The sum of the entries.
+    """
     full = math.floor(_settle(total))
     return math.sqrt(full + (_settle(total) - full) ** 2)
 

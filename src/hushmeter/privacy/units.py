@@ -1,20 +1,21 @@
 """What one ε protects: which change of the load, over how long (Definition 1 of the paper).
 
 A unit of protection names a change (an appliance that switches, a fluctuation, any value of a
-reading) and a span (one reading, one run, one day). `hushmeter.privacy.sensitivity` computes how
-far the released values can move. Laplace noise is calibrated to Δ1, Gaussian noise to Δ2. The
-staircase protects one released value at a time, so its ε is divided among the values that a change
-touches.
+reading) and a span (one reading, one run, one day, or when a run happens within its day).
+`hushmeter.privacy.sensitivity` computes how far the released values can move. Laplace noise is
+calibrated to Δ1, Gaussian noise to Δ2. The staircase protects one released value at a time, so its
+ε is divided among the values that a change touches.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Protocol
 
 import numpy as np
 
-from hushmeter.checks import one_of, positive, whole
+from hushmeter.checks import one_of, positive, seconds, whole
 from hushmeter.errors import InputError
 from hushmeter.formatting import duration_in_words
 from hushmeter.home import Appliance, Home
@@ -22,12 +23,12 @@ from hushmeter.noise import Gaussian, Laplace, Mechanism, Staircase
 from hushmeter.noise.mechanism import MECHANISMS, MechanismOptions
 from hushmeter.noise.parameters import Exact, clamp_bounds, exact
 from hushmeter.privacy.sensitivity import IDEAL, Change, round_up
-from hushmeter.trace import SECONDS_PER_HOUR, Metering, Trace, intervals_in
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Metering, Trace, intervals_in
 
 PROTECT = ("appliance", "fluctuation", "range", "change")
 """What a unit can protect."""
 
-SPANS = ("reading", "run", "day")
+SPANS = ("reading", "run", "day", "when")
 """Over how long a unit can protect it."""
 
 LONGEST_DAY_S = 25 * SECONDS_PER_HOUR
@@ -35,6 +36,26 @@ LONGEST_DAY_S = 25 * SECONDS_PER_HOUR
 
 REGISTER_LIMIT = 1.0
 """Largest accepted ratio of the effect of a register to the effect of the change itself."""
+
+
+class ChangeSize(Protocol):
+    """How far a change moves the released values: a unit, one change, or numbers of a receipt."""
+
+    @property
+    def l1(self) -> float:
+        """Sum Δ1 of the changes of all released values [W]."""
+
+    @property
+    def l2(self) -> float:
+        """Euclidean length Δ2 of the change [W]."""
+
+    @property
+    def largest(self) -> float:
+        """Largest change of one released value [W]."""
+
+    @property
+    def touches(self) -> int:
+        """Number of released values that can change."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +66,7 @@ class Unit:
     ----------
     protect : {"appliance", "fluctuation", "range", "change"}
         What is protected.
-    span : {"reading", "run", "day"}
+    span : {"reading", "run", "day", "when"}
         Over how long it is protected.
     changes : tuple of Change
         The protected changes, one for each protected appliance.
@@ -55,6 +76,10 @@ class Unit:
         How the meter rounds and copies.
     readings : int or None
         Metered readings of the period to be released; None if it does not matter.
+    use_s : float or None
+        Largest use a day that was given for all protected appliances [s].
+    zone : str
+        Time zone of the civil days within which a run is moved; only "when" needs it.
     """
 
     protect: str
@@ -63,6 +88,8 @@ class Unit:
     interval_s: float
     metering: Metering = IDEAL
     readings: int | None = None
+    use_s: float | None = None
+    zone: str = "UTC"
 
     @property
     def l1(self) -> float:
@@ -109,11 +136,23 @@ class Unit:
         if self.span == "reading":
             return f"{subject}, in one metered reading of {duration_in_words(self.interval_s)}"
         if self.span == "day":
-            return f"{subject}, over one day"
+            return f"{subject}, over one day, {self.use_in_words}"
         longest = duration_in_words(max(change.seconds for change in self.changes))
+        if self.span == "when":
+            moved = "its use" if self.use_s else f"one run of up to {longest}"
+            subject = subject.replace("whether", "when", 1)
+            return f"{subject}: the time of {moved} within its day, not whether it happened"
         if len(self.changes) > 1:
             return f"{subject}, over one of its own runs (up to {longest})"
         return f"{subject}, over one run of up to {longest}"
+
+    @property
+    def use_in_words(self) -> str:
+        """How long a unit of one day takes an appliance to be on."""
+        use_s = max(change.energy / change.watts for change in self.changes)
+        if use_s >= LONGEST_DAY_S * (1 - 1e-9):
+            return "in which it may be on all the time"
+        return f"in which it is on for at most {duration_in_words(use_s)}"
 
     def for_appliance(self, appliance: Appliance) -> Unit:
         """Return the unit with this appliance instead of the protected ones.
@@ -135,6 +174,7 @@ class Unit:
             window=self.window,
             metering=self.metering,
             readings=self.readings,
+            use_s=self.use_s,
         )
         return replace(self, changes=(change,))
 
@@ -152,6 +192,8 @@ def resolve_unit(
     trace: Trace | None = None,
     metering: Metering | None = None,
     readings: int | None = None,
+    use: float | str | None = None,
+    zone: str = "UTC",
 ) -> Unit:
     """Find the changes that a choice of `protect` and `span` means in a home.
 
@@ -160,8 +202,9 @@ def resolve_unit(
     protect : {"appliance", "fluctuation", "range", "change"}
         An appliance that switches on or off (the default); only fluctuations within a state, the
         paper's Δf = δ/2; any value of a reading within the clamp; or a change of `watts`.
-    span : {"reading", "run", "day"}
-        One metered reading (as in the paper), one whole run, or one whole day of up to 25 hours.
+    span : {"reading", "run", "day", "when"}
+        One metered reading (as in the paper); one whole run; one whole day of up to 25 hours; or
+        the time of a run within its day, but not whether it happened.
     interval_s : float
         Length of a metered reading [s].
     home : Home, optional
@@ -182,6 +225,13 @@ def resolve_unit(
         How the meter rounds and copies; `Trace.metering` of the trace to be released.
     readings : int, optional
         Metered readings of the period to be released; needed if the meter differences a register.
+    use : float or str, optional
+        Longest time a day during which a protected appliance is on, in seconds or as text such as
+        "30min"; for the spans "day" and "when". By default "day" takes `use_s_per_day` of the
+        appliance or, if the home does not state it, assumes that the appliance may be on for the
+        whole day; "when" moves one run.
+    zone : str, default "UTC"
+        Time zone of the civil days, such as "Europe/Berlin"; only "when" needs it.
 
     Returns
     -------
@@ -198,8 +248,9 @@ def resolve_unit(
     window = 1 if every is None else intervals_in(every, interval_s)
     if appliance is not None and protect != "appliance":
         raise InputError(f"an appliance is named, but protect is {protect!r}.")
+    cap_s = _checked_use(use, span)
     members = _members(home, appliance)
-    if span == "run":
+    if span == "run" or (span == "when" and cap_s is None):
         members = tuple(_with_run_length(member, home, trace, interval_s) for member in members)
     if protect == "appliance":
         if home is None:
@@ -207,7 +258,8 @@ def resolve_unit(
     else:
         # Any change of this size, for as long as the longest run in the home.
         size = _watts(protect, home, clamp, watts)
-        members = (Appliance(protect, size, run_s=_longest_run_s(members, span)),)
+        longest = None if cap_s is not None else _longest_run_s(members, span)
+        members = (Appliance(protect, size, run_s=longest),)
     changes = tuple(
         appliance_change(
             member,
@@ -216,10 +268,11 @@ def resolve_unit(
             window=window,
             metering=metering,
             readings=readings,
+            use_s=cap_s,
         )
         for member in members
     )
-    return Unit(protect, span, changes, interval_s, metering or IDEAL, readings)
+    return Unit(protect, span, changes, interval_s, metering or IDEAL, readings, cap_s, zone)
 
 
 def appliance_change(
@@ -230,21 +283,25 @@ def appliance_change(
     window: int = 1,
     metering: Metering | None = None,
     readings: int | None = None,
+    use_s: float | None = None,
 ) -> Change:
     """Change that one appliance makes over a span.
 
     Parameters
     ----------
     appliance : Appliance
-        Its `protected_power`, `protected_run_s` and `protected_energy_wh` bound the change.
-    span : {"reading", "run", "day"}
-        One metered reading, one run, or one day of up to 25 hours.
+        Its `protected_power`, `protected_run_s`, `protected_energy_wh` and
+        `protected_use_s_per_day` bound the change.
+    span : {"reading", "run", "day", "when"}
+        One metered reading, one run, one day of up to 25 hours, or the time of a run.
     interval_s : float
         Length of a metered reading [s].
     window : int
         Metered readings W per released value.
     metering, readings
         See `resolve_unit`.
+    use_s : float, optional
+        Longest use a day [s], instead of that of the appliance.
 
     Returns
     -------
@@ -253,29 +310,44 @@ def appliance_change(
     Raises
     ------
     InputError
-        If the span is a run and the appliance has no run length, or if the meter differences a
-        register and `readings` is missing.
+        If the span is a run (or the time of a run) and the appliance has no run length, or if the
+        meter differences a register and `readings` is missing.
     """
     metering = metering or IDEAL
-    watts, energy = appliance.protected_power, None
-    if span == "run":
-        seconds = _run_s(appliance)
-        stated = appliance.protected_energy_wh
-        if stated is not None:
-            energy = min(watts * seconds, stated * SECONDS_PER_HOUR)
-    else:
-        seconds = interval_s if span == "reading" else LONGEST_DAY_S
+    watts = appliance.protected_power
+    length_s, energy = _length_and_energy(appliance, span, interval_s, use_s)
+    values = _released_values(metering, readings, window)
+    if span == "when":
+        # After the later of the two places the counter is the same as without the move.
+        values = min(values, round_up(LONGEST_DAY_S / (window * interval_s)) + 1)
     return Change(
         appliance.name,
         watts,
-        seconds,
+        length_s,
         interval_s,
-        watts * seconds if energy is None else energy,
+        energy,
         window,
         aligned=span == "reading",
         metering=metering,
-        values=_released_values(metering, readings, window),
+        values=values,
+        moved=span == "when",
     )
+
+
+def _length_and_energy(
+    appliance: Appliance, span: str, interval_s: float, use_s: float | None
+) -> tuple[float, float]:
+    """Return the longest time [s] and the largest energy [W·s] of a change."""
+    watts = appliance.protected_power
+    if span == "reading":
+        return interval_s, watts * interval_s
+    if span == "run" or (span == "when" and use_s is None):
+        length_s, stated = _run_s(appliance), appliance.protected_energy_wh
+        most = watts * length_s
+        return length_s, most if stated is None else min(most, stated * SECONDS_PER_HOUR)
+    if use_s is None:
+        use_s = appliance.protected_use_s_per_day
+    return LONGEST_DAY_S, watts * (LONGEST_DAY_S if use_s is None else use_s)
 
 
 def calibrate(
@@ -360,15 +432,17 @@ def refuse_large_register(mechanism: str, unit: Unit) -> None:
         )
 
 
-def unit_epsilon(mechanism: Mechanism, unit: Unit) -> float:
+def unit_epsilon(mechanism: Mechanism, size: ChangeSize) -> float:
     """ε at which a mechanism protects a unit, however the mechanism was calibrated.
+
+    This is the one rule from which receipts, their verification, advice and batteries take ε.
 
     Parameters
     ----------
     mechanism : Mechanism
         The noise on every released value.
-    unit : Unit
-        What is protected.
+    size : Unit, or another ChangeSize
+        How far the protected change moves the released values.
 
     Notes
     -----
@@ -376,9 +450,9 @@ def unit_epsilon(mechanism: Mechanism, unit: Unit) -> float:
     For the staircase the losses of all touched values are added.
     """
     if mechanism.name == "staircase":
-        return max(c.touches * mechanism.epsilon_for(c.largest) for c in unit.changes)
-    norm = {"laplace": "l1", "gaussian": "l2"}[mechanism.name]
-    return max(mechanism.epsilon_for(getattr(c, norm), c.touches) for c in unit.changes)
+        return size.touches * mechanism.epsilon_for(size.largest)
+    moved = size.l1 if mechanism.name == "laplace" else size.l2
+    return mechanism.epsilon_for(moved, size.touches)
 
 
 def longest_runs(trace: Trace) -> list[int]:
@@ -430,7 +504,7 @@ def _run_s(appliance: Appliance) -> float:
     """Return the longest run of an appliance [s], or refuse if it is unknown."""
     if appliance.protected_run_s is None:
         raise InputError(
-            f"span 'run' needs to know how long the {appliance.name} runs: "
+            f"the spans 'run' and 'when' need to know how long the {appliance.name} runs: "
             "give it run_s in the home, or a trace with true states."
         )
     return appliance.protected_run_s
@@ -438,11 +512,23 @@ def _run_s(appliance: Appliance) -> float:
 
 def _longest_run_s(members: tuple[Appliance, ...], span: str) -> float | None:
     """Return the longest run of all members [s]; None if the span is not a run."""
-    if span != "run":
+    if span not in ("run", "when"):
         return None
     if not members:
-        raise InputError("span 'run' needs a home that states how long its appliances run.")
+        raise InputError(f"span {span!r} needs a home that states how long its appliances run.")
     return max(map(_run_s, members))
+
+
+def _checked_use(use: float | str | None, span: str) -> float | None:
+    """Return the longest use a day [s], or None if it is not given."""
+    if use is None:
+        return None
+    if span not in ("day", "when"):
+        raise InputError(f"use is a time a day: it needs span 'day' or 'when', got {span!r}.")
+    use_s = seconds("use", use)
+    if use_s > SECONDS_PER_DAY:
+        raise InputError(f"use must be at most one day, got {duration_in_words(use_s)}.")
+    return use_s
 
 
 def _watts(

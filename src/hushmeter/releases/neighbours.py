@@ -135,8 +135,9 @@ def audit_file(
         of Home Assistant.
     home : Home
         The appliances whose runs are added.
-    span : {"reading", "run", "day"}
-        How long the added change lasts.
+    span : {"reading", "run", "day", "when"}
+        How long the added change lasts; "when" compares two files with one run at different times
+        of a day.
     appliance : str, optional
         Only this appliance; by default every appliance of the home.
     every : float or str, optional
@@ -173,11 +174,16 @@ def audit_file(
         sentence = unit.sentence if len(names) == 1 else sentence or f"one {span} of an appliance"
         for _ in range(count):
             first, stop = _place(trace, member, span, generator)
-            other = raw.read_with(member.protected_power, first, stop, generator)
-            found = compare_neighbours(raw.recording, other, unit)
+            one, seed = raw.recording, int(generator.integers(2**32))
+            other = raw.read_with(member.protected_power, first, stop, seed)
+            if span == "when":
+                moved = _move(first, stop, generator)
+                # The same seed gives the counter of the meter the same phase in both files.
+                one = raw.read_with(member.protected_power, *moved, seed)
+            found = compare_neighbours(one, other, unit)
             when = np.datetime64(round(first), "s")
             problems += [f"{name} added at {when}Z: {problem}." for problem in found]
-            share = max(share, _l1_share(raw.recording, other, unit))
+            share = max(share, _l1_share(one, other, unit))
         length = f"{member.protected_power:g} W"
         tried.append(f"{count} versions with one more {span} of the {name} ({length})")
     total = count * len(names)
@@ -213,19 +219,23 @@ def _place(
     if span == "reading":
         first = float(rng.choice(starts))
         return first, first + trace.interval_s
-    length = float(SECONDS_PER_DAY)
-    if span == "run":
+    length = float(appliance.protected_use_s_per_day or SECONDS_PER_DAY)
+    if span in ("run", "when"):
         if appliance.protected_run_s is None:
             raise InputError(f"the {appliance.name} needs run_s in the home.")
-        length = (
-            appliance.protected_run_s * rng.uniform(0.3, 1.0)
-            if rng.random() < 0.5
-            else (appliance.protected_run_s)
-        )
+        shorter = rng.uniform(0.3, 1.0) if rng.random() < 0.5 else 1.0
+        length = appliance.protected_run_s * shorter
     first = float(rng.uniform(starts[0] - length / 2, starts[-1] + trace.interval_s))
     # Whole milliseconds, which every text of a time can hold.
     first = round(first, 3)
     return first, first + math.floor(1000 * length) / 1000
+
+
+def _move(first: float, stop: float, rng: np.random.Generator) -> tuple[float, float]:
+    """Another start and end of a run within its day of 24 hours (UTC) [s since 1970]."""
+    day = SECONDS_PER_DAY * (first // SECONDS_PER_DAY)
+    start = round(float(rng.uniform(day, max(day, day + SECONDS_PER_DAY - (stop - first)))), 3)
+    return start, start + (stop - first)
 
 
 def _l1_share(one: Recording, other: Recording, unit: Unit) -> float:
@@ -327,9 +337,7 @@ class _RawFile:
             )
         self.recording = self._read(self.content)
 
-    def read_with(
-        self, watts: float, first: float, stop: float, rng: np.random.Generator
-    ) -> Recording:
+    def read_with(self, watts: float, first: float, stop: float, seed: int) -> Recording:
         """Read the version of the file in which a power is added between two times [s]."""
         if _is_history(self.content):
             end = self.recording.public.end.astype("datetime64[ns]").astype(np.int64) / 1e9
@@ -343,7 +351,7 @@ class _RawFile:
         values = cells.values.copy()
         if counter:
             # A counter shows the energy that was added before, below its rounding.
-            phase = rng.uniform(0.0, 1.0, values.size) * cells.step
+            phase = np.random.default_rng(seed).uniform(0.0, 1.0, values.size) * cells.step
             total = np.concatenate([[0.0], np.cumsum(added)])
             values += _floor_to(total + phase, cells.step)[order]
         else:

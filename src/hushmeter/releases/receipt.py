@@ -189,12 +189,11 @@ def write_receipts(
         The private part.
     """
     parameters = list_parameters(unit, home, metered)
-    public = _describe_unit(unit)
     receipt = Receipt(
         kind="simulation" if simulation else "release",
         mechanism=mechanism.describe() | {"parameters": _plain(mechanism.parameters())},
-        unit=public,
-        epsilon=promised_epsilon(mechanism, public),
+        unit=_describe_unit(unit),
+        epsilon=unit_epsilon(mechanism, unit),
         delta=mechanism.delta,
         sources=tuple(sorted({entry["source"] for entry in parameters})),
         output=_describe_readings(released),
@@ -209,28 +208,6 @@ def write_receipts(
         largest_powers=_largest_powers(mechanism, unit, home, metered),
     )
     return receipt, private
-
-
-def promised_epsilon(mechanism: Mechanism, unit: dict[str, Any]) -> float:
-    """Compute the ε of a unit from the numbers of its public description.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-        The noise.
-    unit : dict
-        With `l1`, `l2` and `largest` [W], and `touches`, as in `Receipt.unit`.
-
-    Returns
-    -------
-    float
-        ε. Laplace noise adds up Δ1, Gaussian noise uses Δ2 at its own δ, and the staircase counts
-        the released values that a change can touch.
-    """
-    if mechanism.name == "staircase":
-        return float(unit["touches"] * mechanism.epsilon_for(unit["largest"]))
-    size = unit["l1"] if mechanism.name == "laplace" else unit["l2"]
-    return mechanism.epsilon_for(size, unit["touches"])
 
 
 def list_parameters(unit: Unit, home: Home | None, trace: Trace) -> list[dict[str, Any]]:
@@ -254,7 +231,10 @@ def list_parameters(unit: Unit, home: Home | None, trace: Trace) -> list[dict[st
     learnt = _learnt_source(home, trace)
     if home is not None and unit.protect == "appliance":
         protected = [a for a in home.appliances if a.name in {c.name for c in unit.changes}]
-        return [entry for a in protected for entry in _appliance_numbers(a, unit.span, learnt)]
+        numbers = [entry for a in protected for entry in _appliance_numbers(a, unit, learnt)]
+        if unit.use_s is not None:
+            numbers.append(_parameter("use a day", unit.use_s, unit.use_s, "s", "typed"))
+        return numbers
     if home is not None and unit.protect == "fluctuation":
         source = "typed" if home.learnt_from is None else learnt
         used = home.protected_tolerance
@@ -337,6 +317,7 @@ def _describe_readings(trace: Trace) -> dict[str, Any]:
 def _describe_unit(unit: Unit) -> dict[str, Any]:
     """The public numbers of a unit; names and lengths of runs are left out."""
     watt_hours = unit.l1 * unit.window * unit.interval_s / SECONDS_PER_HOUR
+    zone = {"zone": unit.zone} if unit.span == "when" else {}
     return {
         "protect": unit.protect,
         "span": unit.span,
@@ -349,6 +330,7 @@ def _describe_unit(unit: Unit) -> dict[str, Any]:
         "l2": unit.l2,
         "largest": unit.largest,
         "touches": unit.touches,
+        **zone,
     }
 
 
@@ -363,8 +345,10 @@ def _public_sentence(unit: Unit, watt_hours: float) -> str:
     }[unit.protect]
     where = {
         "reading": f"in one metered reading of {duration_in_words(unit.interval_s)}",
-        "when": "within one day, when but not whether",
-    }.get(unit.span, f"over one {unit.span}")
+        "run": "over one run",
+        "day": f"over one day, {unit.use_in_words}",
+        "when": f"when within one day of {unit.zone}, but not whether",
+    }[unit.span]
     return f"{subject} and {watt_hours:.4g} Wh), {where}"
 
 
@@ -378,24 +362,24 @@ def _learnt_source(home: Home | None, trace: Trace) -> str:
     return THESE_READINGS if same else OTHER_DAYS
 
 
-def _appliance_numbers(appliance: Appliance, span: str, learnt: str) -> list[dict[str, Any]]:
-    """The numbers of one appliance that calibrate the noise for a span."""
+def _appliance_numbers(appliance: Appliance, unit: Unit, learnt: str) -> list[dict[str, Any]]:
+    """The numbers of one appliance that calibrate the noise for a unit."""
     source = learnt if appliance.source == "learnt" else appliance.source
     power = max(appliance.on_levels) if appliance.high is None else appliance.high
     run = appliance.run_s if appliance.run_high_s is None else appliance.run_high_s
     numbers: list[tuple[str, float | None, float | None, str]] = [
         ("power", power, appliance.protected_power, "W")
     ]
-    if span in ("run", "when"):
+    if unit.span in ("run", "when") and unit.use_s is None:
         numbers.append(("length of a run", run, appliance.protected_run_s, "s"))
         energy = appliance.protected_energy_wh
         numbers.append(("energy of a run", appliance.energy_wh, energy, "Wh"))
-    if span == "day":
+    if unit.span == "day" and unit.use_s is None:
         use = appliance.protected_use_s_per_day
         numbers.append(("use a day", appliance.use_s_per_day, use, "s"))
     return [
-        _parameter(f"{name} of the {appliance.name}", value, used, unit, source)
-        for name, value, used, unit in numbers
+        _parameter(f"{name} of the {appliance.name}", value, used, measure, source)
+        for name, value, used, measure in numbers
         if value is not None
     ]
 
@@ -421,6 +405,8 @@ def _account(
         window=unit.window,
         metering=unit.metering,
         period=unit.readings,
+        exact_days=unit.span == "when",
+        use_s=None if unit.use_s is None else {c.name: unit.use_s for c in unit.changes},
     )
 
 
@@ -466,7 +452,14 @@ def _promise_lines(receipt: Receipt, sentence: str) -> list[str]:
     """What a receipt promises, one line for each subject."""
     noise, output = receipt.mechanism, receipt.output
     promise = f"at ε = {receipt.epsilon:.4g}"
+    first = []
+    if receipt.unit["span"] == "when":
+        first.append(
+            "Not hidden: whether an appliance ran. The sum of every complete day is exact; only "
+            "the time within the day is protected."
+        )
     return [
+        *first,
         f"{receipt.kind}: {output['readings']} readings of "
         f"{duration_in_words(output['interval_s'])} from {output['start']}",
         f"noise: {noise['mechanism']}, scale {_four_digits(noise['scale'])} W on a grid of "
@@ -481,11 +474,18 @@ def _appliance_lines(entries: tuple[ApplianceAccount, ...]) -> list[str]:
     if not entries:
         return []
     head = "right guesses out of 100"
-    rows: list[tuple[str, ...]] = [(head, "one reading", "one run", "one day")]
-    for entry in entries:
-        spans = (entry.reading, entry.run, entry.day)
-        rows.append((f"  {entry.name} ({entry.watts:g} W)", *map(_span, spans)))
-    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+    named = [f"  {entry.name} ({entry.watts:g} W)" for entry in entries]
+    rows: list[tuple[str, ...]]
+    if all(entry.reading is None for entry in entries):
+        rows = [(head, "when it ran")]
+        rows += [(name, _span(e.when)) for name, e in zip(named, entries, strict=True)]
+    else:
+        rows = [(head, "one reading", "one run", "one day", "one run, time unknown")]
+        rows += [
+            (name, _span(e.reading), _span(e.run), _span(e.day), _unknown(e))
+            for name, e in zip(named, entries, strict=True)
+        ]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [
         row[0].ljust(widths[0])
         + "".join("  " + c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))
@@ -504,6 +504,13 @@ def _span(entry: Composition | None) -> str:
         return "length unknown"
     odds = f"{100 * entry.odds:.1f}" if entry.odds < 0.9995 else ">99.9"
     return f"{odds} (ε {float(f'{entry.epsilon:.3g}'):g})"
+
+
+def _unknown(entry: ApplianceAccount) -> str:
+    """The odds of an attacker who must find the run among the moments of a day."""
+    if entry.unknown is None:
+        return "length unknown"
+    return f"{100 * entry.unknown.odds:.1f} ({entry.unknown.moments} moments)"
 
 
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:

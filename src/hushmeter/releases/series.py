@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from hushmeter.checks import FloatArray
 from hushmeter.errors import DataError, InputError
 from hushmeter.home import Home
 from hushmeter.noise.mechanism import Mechanism, Rng
 from hushmeter.privacy.accounting import DELTA
 from hushmeter.privacy.units import Unit
+from hushmeter.releases.calendar import civil_days
 from hushmeter.releases.receipt import (
     PrivateReceipt,
     Receipt,
@@ -110,6 +113,12 @@ def release(
     Release
         The released readings and their receipt.
 
+    Notes
+    -----
+    The span "when" also publishes the exact sum of every complete civil day: each value of such a
+    day is moved by (exact sum − noisy sum)/n, where n is the number of values of the day. The
+    error of a value is then √(1 − 1/n) times that of the noise, and the sum of the day is exact.
+
     Raises
     ------
     InputError
@@ -138,11 +147,32 @@ def release(
         readings = mechanism.release(coarse.readings, rng=rng, key=key)
     except DataError as error:
         raise DataError(f"nothing was released: {error}") from None
+    if unit.span == "when":
+        readings = _with_exact_days(trace, coarse, readings, unit)
     released = Trace(readings, coarse.interval_s, coarse.start, steps=coarse.steps)
     receipt, private = write_receipts(
         trace, released, mechanism, unit, home=home, simulation=rng is not None, delta=delta
     )
     return Release(released, receipt, private)
+
+
+def _with_exact_days(metered: Trace, coarse: Trace, noisy: FloatArray, unit: Unit) -> FloatArray:
+    """Return the noisy values with the exact sum of every complete civil day.
+
+    The sum is that of the metered readings. Values that are rounded to the grid would not do: their
+    sum depends on when a run happens. The sum is rounded to a millionth of a watt, because the last
+    bits of a floating-point sum depend on the order of the readings, and so on when a run happens.
+    """
+    days = civil_days(coarse, unit.zone)
+    values = noisy.copy()
+    length = np.timedelta64(round(coarse.interval_s * 1e9), "ns")
+    for day in np.flatnonzero(days.complete):
+        rows = np.flatnonzero(days.place == day)
+        start, stop = coarse.times[rows[0]], coarse.times[rows[-1]] + length
+        first, last = np.searchsorted(metered.times, [start, stop])
+        exact = round(math.fsum(metered.readings[first:last]) / unit.window, 6)
+        values[rows] += (exact - math.fsum(noisy[rows])) / rows.size
+    return values
 
 
 def _check_metering(trace: Trace, unit: Unit) -> None:

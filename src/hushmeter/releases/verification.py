@@ -7,16 +7,19 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hushmeter.errors import DataError, HushmeterError
 from hushmeter.noise import parse_mechanism
+from hushmeter.privacy.units import unit_epsilon
 from hushmeter.read import ReadOptions, read_bytes
 from hushmeter.read.green_button import read_green_button
 from hushmeter.read.source import MemoryFile
-from hushmeter.releases.receipt import SCHEMA, digest_columns, promised_epsilon
+from hushmeter.releases.calendar import local_times
+from hushmeter.releases.receipt import SCHEMA, digest_columns
 from hushmeter.releases.signing import check_signature
 from hushmeter.releases.storage import receipt_path
 from hushmeter.trace import SECONDS_PER_HOUR, TimeArray, iso, utc
@@ -160,7 +163,13 @@ def _check_rows(path: Path, data: bytes, fields: dict[str, Any]) -> str:
         raise DataError(f"{path} has times that do not fit the interval of its receipt.")
     if digest_columns(times, readings) != output["sha256"]:
         raise DataError(f"{path} has other readings than its receipt.")
-    if (np.abs(readings / grid - np.rint(readings / grid)) > 1e-6).any():
+    offsets = readings / grid
+    if fields["unit"]["span"] == "when":
+        # The exact sum of a day moves all of its values by one amount.
+        days = local_times(times, fields["unit"]["zone"]).astype("datetime64[D]")
+        _, first, place = np.unique(days, return_index=True, return_inverse=True)
+        offsets = offsets - offsets[first][place]
+    if (np.abs(offsets - np.rint(offsets)) > 1e-6).any():
         raise DataError(f"{path} has readings that are no multiples of the grid of its receipt.")
     return f"{len(times)} rows have the times and readings of the receipt."
 
@@ -172,8 +181,9 @@ def _check_promise(path: Path, data: bytes, fields: dict[str, Any]) -> str:  # n
     mechanism = parse_mechanism({name: dict(described["parameters"])})
     _compare_mechanism(path, mechanism, described)
     released_s = unit["interval_s"] * unit["window"]
+    size = SimpleNamespace(**{name: unit[name] for name in ("l1", "l2", "largest", "touches")})
     stated = {
-        "ε": (fields["epsilon"], promised_epsilon(mechanism, unit)),
+        "ε": (fields["epsilon"], unit_epsilon(mechanism, size)),
         "δ": (fields["delta"], mechanism.delta),
         "interval": (output["interval_s"], released_s),
         "watt-hours": (unit["watt_hours"], unit["l1"] * released_s / SECONDS_PER_HOUR),

@@ -336,6 +336,7 @@ def _account(
             noise = mechanism.describe()
             same = {name: told["mechanism"].get(name) for name in noise} == noise
             same = same and told["unit"]["window"] == 1 and "appliances" in told
+            same = same and told["unit"]["span"] != "when"
             same = same and told["unit"]["interval_s"] == case.test.interval_s
             if same and [(a["name"], a["watts"]) for a in told["appliances"]] == wanted:
                 return tuple(map(_read_account, told["appliances"]))
@@ -348,7 +349,8 @@ def _read_account(entry: dict[str, Any]) -> ApplianceAccount:
         key: None if entry[key] is None else Composition(**entry[key])
         for key in ("reading", "run", "day")
     }
-    return ApplianceAccount(**(entry | spans))
+    known = {name: entry[name] for name in ("name", "watts", "run_readings")}
+    return ApplianceAccount(**(known | spans))
 
 
 def _composed(entry: Composition | None) -> Cell:

@@ -278,8 +278,13 @@ def _receipt(receipt: Saved) -> list[Block]:
     lines = [f"Protected at {promise}: {told['unit']['sentence']}."]
     if told["kind"] == "simulation":
         lines.insert(0, "A simulation, not to be published.")
+    head: tuple[str, ...] = ("appliance", "from one reading", "from one run", "from one day")
+    spans: tuple[str, ...] = ("reading", "run", "day")
+    if told["unit"]["span"] == "when":
+        lines.insert(0, "Whether an appliance ran is not hidden: the sums of the days are exact.")
+        head, spans = ("appliance", "when it ran"), ("when",)
     rows: list[tuple[str | Cell, ...]] = [
-        (f"{a['name']} ({a['watts']:g} W)", *(_promised(a[k]) for k in ("reading", "run", "day")))
+        (f"{a['name']} ({a['watts']:g} W)", *(_promised(a[k]) for k in spans))
         for a in told.get("appliances", ())
     ]
     name = receipt.path.name.removesuffix(".receipt.json").removesuffix(".private.json")
@@ -293,7 +298,6 @@ def _receipt(receipt: Saved) -> list[Block]:
             "appliance. A coin is right 50 times. The ε of the span, with "
             f"δ′ = {told['composition_delta']:g}, is below each number."
         )
-        head = ("appliance", "from one reading", "from one run", "from one day")
         blocks += [make_table(caption, head, rows), text(PROVED, role="small")]
     return blocks
 

@@ -39,7 +39,8 @@ def universal_limit(
     Parameters
     ----------
     home : Home
-        For an appliance with several levels, the largest is used.
+        The protected power of every appliance is used: its upper power if that is known, else
+        the highest of its levels.
     mechanism : Mechanism
         Laplace, Staircase or Gaussian.
     prior : float or (N,)
@@ -65,7 +66,7 @@ def universal_limit(
     """
     count = whole("readings", readings)
     priors = _priors(prior, len(home))
-    steps = [_steps(mechanism, max(a.on_levels)) for a in home.appliances]
+    steps = [_steps(mechanism, a.protected_power) for a in home.appliances]
     if mechanism.name == "gaussian":
         return _gaussian_optima(mechanism, np.array(steps), priors, count)
     optima = []
@@ -117,7 +118,7 @@ def universal_cap(
     count = whole("readings", readings)
     if mechanism.delta > 0:
         raise InputError("the cap needs pure differential privacy; use universal_limit.")
-    losses = [mechanism.epsilon_for(max(a.on_levels)) for a in home.appliances]
+    losses = [mechanism.epsilon_for(a.protected_power) for a in home.appliances]
     return privacy_cap(count * np.array(losses), _priors(prior, len(home)))
 
 
