@@ -36,6 +36,27 @@ def test_bounds_of_a_file_as_json(tmp_path):
     assert "printed bounds" in printed
 
 
+def test_bounds_of_readings(tmp_path):
+    home = hm.synth.ready_home("similar8")
+    trace = hm.synth.trace(home, 121, sparsity=0.95, seed=2)
+    home.save(tmp_path / "home.toml")
+    hm.write_meter(tmp_path / "sub.csv", trace)
+    asked = ("bounds", tmp_path / "home.toml", "--readings", tmp_path / "sub.csv", "-e", "0.1,1")
+    answer = json.loads(run(*asked, "--hierarchical", "--json").stdout)
+    exact = hm.exact_accuracy(home, mechanism=hm.Laplace(1, 1, "0.125"), readings=trace)
+    assert answer["readings"] == 120
+    assert answer["exact"][1] == pytest.approx((121 * exact - 1) / 120, abs=0.01)
+    for prefix in ("", "hierarchical_"):
+        lower, upper = answer[f"{prefix}corrected_lower"], answer[f"{prefix}corrected_upper"]
+        assert all(low <= high for low, high in zip(lower, upper, strict=True))
+    assert answer["corrected_lower"][0] <= answer["exact"][0] <= answer["corrected_upper"][0]
+    text = run(*asked).stdout
+    assert "before error correction on 120 readings of sub.csv" in text.replace("\n", " ")
+    assert "Assumption 3 (concentrated powers)" in text
+    refused = run("bounds", "similar8", "--hierarchical", expect=2).stderr
+    assert "--hierarchical needs --readings" in refused
+
+
 @pytest.mark.parametrize(
     ("more", "code", "message"),
     [

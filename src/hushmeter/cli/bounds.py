@@ -17,15 +17,20 @@ from hushmeter.cli.options import (
     NO_HOME,
     choose_home,
     parse_epsilon_range,
+    takes_reader_options,
 )
-from hushmeter.cli.output import print_files, print_json, print_table
+from hushmeter.cli.output import print_files, print_json, print_sentences, print_table
 from hushmeter.errors import InputError
 
 if TYPE_CHECKING:
-    from hushmeter.theory.bounds import BoundCurves
+    from hushmeter.home import Home
+    from hushmeter.read import ReadOptions
+    from hushmeter.theory.bounds import BoundCurves, SeriesCurves
 
 
+@takes_reader_options()
 def bounds(
+    *,
     home: Annotated[str | None, typer.Argument(metavar="HOME", help=HOME.help)] = None,
     have: Annotated[list[str] | None, HAVE] = None,
     epsilon: Annotated[str, EPSILONS] = "0.001:10",
@@ -39,15 +44,30 @@ def bounds(
     form: Annotated[
         str, typer.Option(help="Form of the bounds in the table: corrected, printed or integral.")
     ] = ("corrected"),
+    readings: Annotated[
+        Path | None,
+        typer.Option(
+            "--readings", help="Sub-metered readings: the accuracy of Algorithm 1 over them."
+        ),
+    ] = None,
+    hierarchical: Annotated[
+        bool,
+        typer.Option("--hierarchical", help="With --readings: add Theorem 6 for Algorithm 2."),
+    ] = False,
     output: Annotated[Path | None, FIGURE] = None,
     force: Annotated[bool, FORCE] = False,
     json: Annotated[bool, JSON] = False,
+    options: ReadOptions,
 ) -> None:
     """Compute the exact accuracy of the paper's attacker, its bounds and the limit of any attacker.
 
-    The bounds are those of Theorems 3 and 4 as printed and in a corrected form that is proved.
+    Without readings the bounds are those of Theorems 3 and 4 for one jump of the meter. With
+    readings they are those of Theorem 5 for a series, beside its exact accuracy before error
+    correction. Every bound has the form that the paper prints and a corrected form that is proved.
 
     Example: hushmeter bounds similar8 -e 0.001:10 -o bounds.png
+
+    Example: hushmeter bounds home.toml --readings sub.csv -e 0.1,1 --hierarchical
     """
     from hushmeter.checks import one_of
     from hushmeter.theory.bounds import FORMS, bound_curves
@@ -57,6 +77,14 @@ def bounds(
     if known is None:
         raise InputError(NO_HOME)
     label = home or ", ".join(known.names)
+    if readings is not None:
+        if output is not None:
+            raise InputError("a figure is drawn for one jump only; leave out --readings or -o.")
+        series = _series(known, readings, options, epsilon, sensitivity, hierarchical)
+        _print_series(series, label, readings, form, json=json)
+        return
+    if hierarchical:
+        raise InputError("--hierarchical needs --readings: Theorem 6 is about a series.")
     curves = bound_curves(
         known,
         parse_epsilon_range(epsilon),
@@ -72,11 +100,63 @@ def bounds(
     print_files(files)
 
 
+def _series(
+    home: Home,
+    file: Path,
+    options: ReadOptions,
+    epsilon: str,
+    sensitivity: float | None,
+    hierarchical: bool,
+) -> SeriesCurves:
+    """The curves of a file of sub-metered readings."""
+    from hushmeter.read import read_recording
+    from hushmeter.theory.bounds import series_curves
+
+    trace = home.label(read_recording(file, options).trace)
+    values = parse_epsilon_range(epsilon)
+    return series_curves(home, trace, values, sensitivity=sensitivity, hierarchical=hierarchical)
+
+
+def _print_series(curves: SeriesCurves, home: str, file: Path, form: str, *, json: bool) -> None:
+    """Print the curves of a series as a table or as JSON."""
+    if json:
+        columns = {name: values.tolist() for name, values in curves.columns().items()}
+        facts = {"home": home, "readings": curves.readings, "assumptions": curves.assumptions}
+        print_json({**facts, **columns})
+        return
+    table = curves.columns()
+    names = [f"{form}_lower", "exact", f"{form}_upper"]
+    heads = ["ε", "λ [W]", "lower", "exact", "upper"]
+    if f"hierarchical_{form}_lower" in table:
+        names += [f"hierarchical_{form}_lower", f"hierarchical_{form}_upper"]
+        heads += ["Alg. 2 lower", "Alg. 2 upper"]
+    rows = [
+        (
+            f"{table['epsilon'][i]:.3g}",
+            f"{table['scale_w'][i]:.3g}",
+            *(_value(table[name][i]) for name in names),
+        )
+        for i in _spread_out(table["epsilon"].size)
+    ]
+    title = (
+        f"Accuracy α_m of Algorithm 1 before error correction on {curves.readings} readings of "
+        f"{file.name}; “nothing ever switches” scores {curves.floor:.3f}; {form} bounds"
+    )
+    print_table(title, heads, rows)
+    print_sentences(*curves.assumptions)
+
+
+def _spread_out(count: int) -> list[int]:
+    """Indices of at most 12 rows, evenly distributed."""
+    import numpy as np
+
+    return [int(i) for i in np.unique(np.linspace(0, count - 1, 12).round())]
+
+
 def _print(curves: BoundCurves, home: str, form: str) -> None:
     import numpy as np
 
     answer = getattr(curves, form)
-    chosen = np.unique(np.linspace(0, curves.epsilon.size - 1, 12).round().astype(int))
     lower, upper = np.atleast_1d(answer.lower.raw), np.atleast_1d(answer.upper.raw)
     rows = [
         (
@@ -87,7 +167,7 @@ def _print(curves: BoundCurves, home: str, form: str) -> None:
             _value(upper[i]),
             f"{curves.limit[i]:.3f}",
         )
-        for i in chosen
+        for i in _spread_out(curves.epsilon.size)
     ]
     title = (
         f"One-shot accuracy α on {home}, {_at_most(curves)} a reading; "

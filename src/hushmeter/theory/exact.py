@@ -23,6 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 from hushmeter.checks import FloatArray, finite_vector, positive_array, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
+from hushmeter.noise.distribution import GridDistribution
+from hushmeter.theory.series import series_accuracy
 from hushmeter.trace import Trace
 
 MAX_VECTORS = 200_000
@@ -77,8 +79,9 @@ def exact_accuracy(
     trace: Trace | None = None,
     max_switches: int | None = None,
     jump: float | None = None,
+    readings: Trace | None = None,
 ) -> float:
-    """Exact expected accuracy E[α] of the relaxed one-shot attacker under any mechanism.
+    """Exact expected accuracy of the relaxed attacker: E[α] of one jump, or E[α_m] of a series.
 
     Parameters
     ----------
@@ -95,16 +98,21 @@ def exact_accuracy(
     jump : float, optional
         With `switched`: the true jump d of the meter; Σ ± P of the switches if it is not given.
         [W]
+    readings : Trace with states, optional
+        Instead of all of these: E[α_m] of Algorithm 1 before error correction, the mean over all
+        readings of this trace. The attacker knows the state at the first reading. See
+        `hushmeter.theory.series.series_accuracy`, which needs a mechanism with a grid.
 
     Returns
     -------
     float
-        E[α].
+        E[α] or E[α_m].
 
     Raises
     ------
     InputError
-        Unless exactly one of `switched`, `trace` and `max_switches` is given and valid.
+        Unless exactly one of `switched`, `trace`, `max_switches` and `readings` is given and
+        valid.
 
     Notes
     -----
@@ -112,6 +120,12 @@ def exact_accuracy(
     mechanism that rounds readings to its grid can change a jump by up to one step of the grid:
     give the jump on the grid if this matters.
     """
+    if readings is not None:
+        if not all(given is None for given in (switched, trace, max_switches, jump)):
+            raise InputError("give readings alone, without switched, trace, max_switches or jump.")
+        if not isinstance(mechanism, GridDistribution):
+            raise InputError("the accuracy of a series needs a mechanism with a grid.")
+        return float(series_accuracy(home, readings, mechanism=mechanism).mean())
     shares = appliance_accuracy(
         home,
         switched,
