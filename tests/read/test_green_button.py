@@ -11,7 +11,6 @@ from hushmeter.read import ReadOptions, read_meter, read_recording
 
 REAL = {
     "BulkSCEIntervalBlock.xml": (97, 0, 900.0),
-    "PGEIntervalBlock.xml.gz": (2556, 276, 3600.0),
     "TestGBDataHourlyNineDaysBinnedDaily.xml": (216, 0, 3600.0),
     "electric_containerized.xml": (8, 0, 3600.0),
 }
@@ -42,8 +41,10 @@ def test_the_unit_can_be_told(samples, save):
     text = samples.green_button().replace(b"ReadingType", b"Nothing")
     told = read_recording(save(text, "feed.xml"), ReadOptions(unit="milliWh"))
     assert told.trace.readings[0] == pytest.approx(0.4)
-    assumed = read_recording(save(text, "feed.xml"))
-    assert any("no ReadingType" in note for note in assumed.notes)
+    with pytest.raises(DataError, match=r"no ReadingType .* unit is unknown: state it \(--unit Wh"):
+        read_recording(save(text, "feed.xml"))
+    with pytest.raises(DataError, match="is not that of a home"):
+        read_recording(save(text, "feed.xml"), ReadOptions(unit="MWh"))
 
 
 @pytest.mark.parametrize(
@@ -165,14 +166,97 @@ def oracle(path):
     return [row[0] for row in rows], [row[1] for row in rows]
 
 
-def test_two_meters_of_one_type_are_not_mixed(samples, save):
+def test_a_real_feed_without_a_unit(shared_data):
+    path = shared_data / "greenbutton" / "PGEIntervalBlock.xml.gz"
+    if not path.is_file():
+        pytest.skip(f"{path} is absent")
+    with pytest.raises(DataError, match="unit is unknown"):
+        read_recording(path)
+    with pytest.raises(DataError, match="is not that of a home"):
+        read_recording(path, ReadOptions(unit="Wh"))
+    found = read_recording(path, ReadOptions(unit="milliWh"))
+    assert (found.public.readings, found.public.duplicates) == (2556, 276)
+    assert found.trace.interval_s == 3600.0
+
+
+def with_second_meter(samples, *changes):
+    """A feed with a second MeterReading; the changes tell it from the first."""
     feed = samples.green_button().decode()
     entries = feed[feed.index("<entry>") : feed.index("</feed>")]
-    second = entries.replace("UsagePoint/1", "UsagePoint/2").replace("value>1", "value>9")
-    found = read_recording(save((feed.replace("</feed>", second + "</feed>")).encode(), "feed.xml"))
-    assert (len(found.trace), found.public.duplicates) == (10, 0)
-    np.testing.assert_allclose(found.trace.readings[:5], 4 * np.arange(100, 150, 10))
-    assert "Other meters or reading types (1) were left out: MeterReading/1." in found.notes
+    for old, new in changes:
+        entries = entries.replace(old, new)
+    return feed.replace("</feed>", entries + "</feed>")
+
+
+def test_two_metering_points_must_be_chosen_between(samples, save):
+    text = with_second_meter(samples, ("UsagePoint/1", "UsagePoint/2"), ("value>1", "value>9"))
+    path = save(text.encode(), "feed.xml")
+    with pytest.raises(DataError, match=r"2 meters .*UsagePoint/1, UsagePoint/2.*--meter NAME"):
+        read_recording(path)
+    one = read_recording(path, ReadOptions(meter="UsagePoint/1"))
+    np.testing.assert_allclose(one.watts[:5], 4 * np.arange(100, 150, 10))
+    assert "Other meters or reading types (1) were left out: MeterReading/1." in one.notes
+    two = read_recording(path, ReadOptions(meter="usagepoint/2"))
+    np.testing.assert_allclose(two.watts[:5], 4 * np.arange(900, 950, 10))
+    with pytest.raises(DataError, match=r"no meter '7' \(found: UsagePoint/1, MeterReading/1"):
+        read_recording(path, ReadOptions(meter="7"))
+
+
+SECOND = (("MeterReading/1", "MeterReading/2"), ("ReadingType/7", "ReadingType/8"))
+
+
+def test_tariffs_of_one_meter_are_added_up(samples, save):
+    text = with_second_meter(samples, *SECOND, ("<uom>", "<tou>2</tou><uom>"))
+    with_total = text.encode()
+    both = text.replace("<commodity>1</commodity><acc", "<tou>1</tou><acc", 1).encode()
+    tariffs = read_recording(save(both, "feed.xml"))
+    np.testing.assert_allclose(tariffs.watts[:5], 8 * np.arange(100, 150, 10))
+    assert "The readings of 2 tariffs were added up." in tariffs.notes
+    total = read_recording(save(with_total, "feed.xml"))
+    np.testing.assert_allclose(total.watts[:5], 4 * np.arange(100, 150, 10))
+    assert "The readings of the total were read, not those of single tariffs." in total.notes
+
+
+def test_a_tariff_with_another_power_of_ten_and_other_times(samples, save):
+    moves = [(f">{samples.HOUR0 + 900 * i}<", f">{samples.HOUR0 + 900 * i + 9000}<")
+             for i in reversed(range(10))]  # fmt: skip
+    text = with_second_meter(
+        samples,
+        *SECOND,
+        ("<uom>", "<tou>2</tou><uom>"),
+        ("Multiplier>0<", "Multiplier>-1<"),
+        *moves,
+    )
+    both = text.replace("<commodity>1</commodity><acc", "<tou>1</tou><acc", 1).encode()
+    found = read_recording(save(both, "feed.xml"))
+    assert len(found.trace) == 20
+    np.testing.assert_allclose(found.watts[10:15], 0.4 * np.arange(100, 150, 10))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("<uom>72<", "<flowDirection>19</flowDirection><uom>72<"),
+        ("<uom>72<", "<flowDirection>4</flowDirection><uom>72<"),
+        ("<uom>72<", "<uom>38<"),
+        ("<uom>72<", "<uom>169<"),
+        ("IntervalReading>", "Nothing>"),
+        (">900<", ">86400<"),
+    ],
+)
+def test_foreign_series_beside_the_meter_are_left_out(samples, save, change):
+    text = with_second_meter(samples, *SECOND, change, ("value>1", "value>9"))
+    found = read_recording(save(text.encode(), "feed.xml"))
+    np.testing.assert_allclose(found.watts[:5], 4 * np.arange(100, 150, 10))
+
+
+def test_two_series_of_one_energy_are_not_chosen_at_random(samples, save):
+    text = with_second_meter(samples, *SECOND, ("value>1", "value>9"))
+    path = save(text.encode(), "feed.xml")
+    with pytest.raises(DataError, match=r"2 meters of electricity .MeterReading/1, MeterReading/2"):
+        read_recording(path)
+    two = read_recording(path, ReadOptions(meter="MeterReading/2"))
+    np.testing.assert_allclose(two.watts[:5], 4 * np.arange(900, 950, 10))
 
 
 def test_one_of_two_lengths_is_chosen(samples, save):
@@ -220,7 +304,7 @@ def test_a_block_without_a_feed_is_read(samples, save):
     text = samples.green_button()
     first = text.index(b"<IntervalBlock")
     block = text[first : text.index(b"</IntervalBlock>") + len(b"</IntervalBlock>")]
-    trace = read_meter(save(block, "block.xml"))
+    trace = read_meter(save(block, "block.xml"), unit="Wh")
     np.testing.assert_allclose(trace.readings, 4 * np.arange(100, 150, 10))
 
 

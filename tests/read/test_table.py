@@ -6,8 +6,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import hushmeter as hm
+from hushmeter.errors import DataError
 from hushmeter.files import write_table
-from hushmeter.read import read_meter
+from hushmeter.read import ReadOptions, read_bytes, read_meter
 
 CSV = """timestamp,watts
 2024-01-01T00:00:00Z,100
@@ -130,3 +131,43 @@ def test_megawatts_and_milliwatts_are_refused_in_the_own_layout(tmp_path, watts)
     hm.write_meter(tmp_path / "meter.csv", trace)
     with pytest.raises(hm.errors.DataError, match="check their unit"):
         hm.read_meter(tmp_path / "meter.csv")
+
+
+def signed_blocks(*blocks, unit="kilowatt-hours"):
+    head = f"Energy consumption time period,Usage(Real energy in {unit}),Events\n"
+    parts = []
+    for values in blocks:
+        rows = [f"2025-10-19 {i:02d}:00 to 2025-10-19 {i + 1:02d}:00,{v:.3f},,\n"
+                for i, v in enumerate(values)]  # fmt: skip
+        parts.append("=====\nType of readings: Electricity\n" + head + "".join(rows))
+    return "\n".join(parts)
+
+
+DRAWN = np.round(np.linspace(0.2, 3.1, 20), 2)
+FED = -np.round(np.linspace(0.0, 2.0, 20)[::-1], 2)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_of_signed_blocks_the_drawn_energy_is_read(order):
+    blocks = [DRAWN, FED, DRAWN + FED]
+    text = signed_blocks(*(blocks[i] for i in order))
+    found = read_bytes(text.encode(), "usage.csv", ReadOptions(tz="America/Denver"))
+    np.testing.assert_allclose(found.watts, DRAWN * 1000)
+    assert "Of 3 tables of the same times, the one of drawn energy was read." in found.notes
+
+
+@pytest.mark.parametrize("blocks", [(DRAWN, -FED), (DRAWN, -FED, DRAWN + FED), (FED, DRAWN + FED),
+                                    (DRAWN, FED, 2 * DRAWN + FED)])  # fmt: skip
+def test_blocks_without_a_clear_sign_must_be_chosen_between(blocks):
+    data = signed_blocks(*blocks).encode()
+    with pytest.raises(DataError, match="tables of the same times"):
+        read_bytes(data, "usage.csv", ReadOptions(tz="America/Denver"))
+    chosen = ReadOptions(tz="America/Denver", register="1")
+    if (blocks[0] >= 0).all():
+        np.testing.assert_allclose(read_bytes(data, "usage.csv", chosen).watts, blocks[0] * 1000)
+
+
+def test_rows_under_a_header_of_another_unit_are_left_out():
+    text = signed_blocks(DRAWN, FED, DRAWN + FED) + signed_blocks(DRAWN * 3, unit="kilowatts")
+    found = read_bytes(text.encode(), "usage.csv", ReadOptions(tz="America/Denver"))
+    np.testing.assert_allclose(found.watts, DRAWN * 1000)

@@ -8,27 +8,47 @@ blocks overlap, and some feeds leave the ReadingType to another file.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from hushmeter.checks import FloatArray
 from hushmeter.errors import DataError
+from hushmeter.read.options import ReadOptions, unit_factor
+from hushmeter.read.plausibility import ABSURD_MEAN_W, LARGEST_MEAN_W, refuse_mean
+from hushmeter.read.recording import Series
 from hushmeter.read.source import TEXT_CAP, open_stream
 from hushmeter.read.times import unix_ns
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-
-from typing import NamedTuple
-
-import numpy as np
-
-from hushmeter.checks import FloatArray
-from hushmeter.read.options import ReadOptions, unit_factor
-from hushmeter.read.recording import Series
-
+FORMAT = "Green Button XML"
 MAX_DEPTH = 64
+UNITS = {"72": ("Wh", True), "38": ("W", False), "61": ("VA", False)}
+OTHER_UNITS = {
+    "42": "cubic metres", "119": "cubic feet", "132": "Btu", "169": "therms", "128": "US gallons",
+    "134": "litres", "71": "VAh", "73": "varh", "63": "var", "5": "amperes", "29": "volts",
+}  # fmt: skip
+ELECTRICITY = {None, "", "0", "1", "2", "3"}
+LONGEST_INTERVAL = 90_000
+RARE = 0.01
+FORWARD, NET, REVERSE = "1", "4", "19"
+REGISTERS = {"1", "2", "3", "9"}
+ESTIMATES = {"8", "9", "12"}
+SUMMER_ZONES = {
+    -12_600: "America/St_Johns",
+    -14_400: "America/Halifax",
+    -18_000: "America/New_York",
+    -21_600: "America/Chicago",
+    -25_200: "America/Denver",
+    -28_800: "America/Los_Angeles",
+    -32_400: "America/Anchorage",
+}
+"""North American zones with summer time, by their winter offset from UTC [s]."""
 
 
 @dataclass
@@ -131,7 +151,8 @@ class _Walk:
             if tag == "MeterReading":
                 feed.meters.append(self.links)
             else:
-                feed.types[last_part(self.links.get("self", [f"#{len(feed.types)}"])[0])] = content
+                link = self.links.get("self", [f"#{len(feed.types)}"])[0]
+                feed.types[link.rstrip("/")] = content
         if self.block.starts:
             self.block.links = self.links
             feed.blocks.append(self.block)
@@ -175,35 +196,16 @@ def last_part(link: str) -> str:
     return "/".join(link.rstrip("/").split("/")[-2:])
 
 
-FORMAT = "Green Button XML"
-UNITS = {"72": ("Wh", True), "38": ("W", False), "61": ("VA", False)}
-OTHER_UNITS = {
-    "42": "cubic metres", "119": "cubic feet", "132": "Btu", "169": "therms", "128": "US gallons",
-    "134": "litres", "71": "VAh", "73": "varh", "63": "var", "5": "amperes", "29": "volts",
-}  # fmt: skip
-ELECTRICITY = {None, "", "0", "1", "2", "3"}
-LONGEST_INTERVAL = 90_000
-RARE = 0.01
-REVERSE = "19"
-REGISTERS = {"1", "2", "3", "9"}
-ESTIMATES = {"8", "9", "12"}
-SUMMER_ZONES = {
-    -12_600: "America/St_Johns",
-    -14_400: "America/Halifax",
-    -18_000: "America/New_York",
-    -21_600: "America/Chicago",
-    -25_200: "America/Denver",
-    -28_800: "America/Los_Angeles",
-    -32_400: "America/Anchorage",
-}
-"""North American zones with summer time, by their winter offset from UTC [s]."""
-
-
 class Origin(NamedTuple):
     """Links to the MeterReading and the ReadingType of a block, empty where there is none."""
 
     meter: str
     type: str
+
+    @property
+    def point(self) -> str:
+        """Link to the UsagePoint of the MeterReading."""
+        return self.meter.partition("/MeterReading/")[0]
 
 
 def read_green_button(path: Path, options: ReadOptions) -> Series:
@@ -220,8 +222,9 @@ def read_green_button(path: Path, options: ReadOptions) -> Series:
     for block in feed.blocks:
         groups.setdefault(_origin(feed, block), []).append(block)
     notes: list[str] = []
-    chosen = _choose(feed, groups, notes, path)
-    series = _series(feed.types.get(chosen.type), groups[chosen], options, notes, path)
+    chosen = _choose(feed, groups, options, notes, path)
+    parts = {origin: groups[origin] for origin in chosen}
+    series = _series(feed, parts, options, notes, path)
     series.zone = options.tz or _zone(feed.clock)
     return series
 
@@ -256,23 +259,107 @@ def _origin(feed: Feed, block: Block) -> Origin:
         if parents & mine or len(feed.meters) == 1:
             for link in related:
                 if "ReadingType" in link:
-                    return Origin(_stem(links.get("self", [""])[0]), last_part(link))
+                    return Origin(_stem(links.get("self", [""])[0]), _find_type(feed, link))
     return Origin("", next(iter(feed.types)) if len(feed.types) == 1 else "")
 
 
-def _choose(feed: Feed, groups: dict[Origin, list[Block]], notes: list[str], path: Path) -> Origin:
-    """The meter and type of delivered electricity with the most readings; the rest is said."""
-    reasons = {origin: _refusal(feed.types.get(origin.type)) for origin in groups}
+def _find_type(feed: Feed, link: str) -> str:
+    """The link of the ReadingType that a MeterReading names, maybe in a shorter form."""
+    wanted = link.rstrip("/")
+    if wanted in feed.types:
+        return wanted
+    longer = [known for known in feed.types if known.endswith(wanted) or wanted.endswith(known)]
+    alike = longer or [known for known in feed.types if last_part(known) == last_part(wanted)]
+    return alike[0] if len(alike) == 1 else ""
+
+
+def _choose(
+    feed: Feed,
+    groups: dict[Origin, list[Block]],
+    options: ReadOptions,
+    notes: list[str],
+    path: Path,
+) -> list[Origin]:
+    """The meter of delivered electricity, or its tariffs; the notes name the rest."""
+    origins = _of_meter(list(groups), options, path)
+    reasons = {origin: _refusal(feed.types.get(origin.type)) for origin in origins}
     usable = [origin for origin, reason in reasons.items() if reason is None]
     if not usable:
         why = sorted({reason for reason in reasons.values() if reason is not None})
         raise DataError(f"{path} has no electricity readings: {'; '.join(why)}.")
-    chosen = max(usable, key=lambda origin: sum(len(block.starts) for block in groups[origin]))
-    others = [origin for origin in groups if origin != chosen]
+    points = list(dict.fromkeys(origin.point for origin in usable))
+    if len(points) > 1:
+        raise _several([last_part(point) for point in points], path)
+    rank = min(_rank(feed.types.get(origin.type)) for origin in usable)
+    best = [origin for origin in usable if _rank(feed.types.get(origin.type)) == rank]
+    chosen = _one_or_tariffs(feed, groups, best, notes)
+    if chosen is None:
+        raise _several([last_part(origin.meter or origin.type) for origin in best], path)
+    others = [origin for origin in groups if origin not in chosen]
     if others:
         named = ", ".join(last_part(origin.meter or origin.type) for origin in others[:5])
         notes.append(f"Other meters or reading types ({len(others)}) were left out: {named}.")
     return chosen
+
+
+def _several(names: Sequence[str], path: Path) -> DataError:
+    return DataError(
+        f"{path} holds {len(names)} meters of electricity ({', '.join(names[:12])}): choose one "
+        "(--meter NAME)."
+    )
+
+
+def _of_meter(origins: list[Origin], options: ReadOptions, path: Path) -> list[Origin]:
+    """The readings of the UsagePoint or MeterReading that the user chose, or all of them."""
+    if options.meter is None:
+        return origins
+    wanted = options.meter.strip().strip("/").lower()
+    for part in ("point", "meter"):
+        links = [(origin, getattr(origin, part).lower()) for origin in origins]
+        found = [origin for origin, link in links if link and f"/{link}".endswith(f"/{wanted}")]
+        if found:
+            return found
+    names = dict.fromkeys(last_part(link) for o in origins for link in (o.point, o.meter) if link)
+    raise DataError(f"{path} has no meter {options.meter!r} (found: {', '.join(names)}).")
+
+
+def _rank(kind: dict[str, str] | None) -> tuple[int, bool]:
+    """How well a type describes what the home drew: delivered before net, energy before power."""
+    flow = (kind or {}).get("flowDirection", "")
+    order = {FORWARD: 0, "": 1, "0": 1, NET: 3}.get(flow, 2)
+    return order, (kind or {}).get("uom", "72") != "72"
+
+
+def _one_or_tariffs(
+    feed: Feed, groups: dict[Origin, list[Block]], best: list[Origin], notes: list[str]
+) -> list[Origin] | None:
+    """One series, the tariffs that are added up, or parts of different times; None if unclear."""
+    if len(best) == 1:
+        return best
+    tariffs = {o: (feed.types.get(o.type) or {}).get("tou", "") for o in best}
+    totals = [origin for origin, tariff in tariffs.items() if tariff in ("", "0")]
+    if not totals and len(set(tariffs.values())) == len(best):
+        notes.append(f"The readings of {len(best)} tariffs were added up.")
+        return best
+    if totals and len(totals) < len(best):
+        notes.append("The readings of the total were read, not those of single tariffs.")
+    pool = totals or best
+    lengths = {o: _usual_length(_durations(groups[o])) for o in pool}
+    finest = [origin for origin in pool if lengths[origin] == min(lengths.values())]
+    if len(finest) == 1:
+        return finest
+    starts = [start for o in finest for start in {s for b in groups[o] for s in b.starts}]
+    if len(starts) == len(set(starts)):
+        notes.append(f"The readings of {len(finest)} series of different times were joined.")
+        return finest
+    return None
+
+
+def _durations(blocks: Sequence[Block]) -> FloatArray:
+    """The lengths that some readings state [s], or a single zero."""
+    lengths = np.concatenate([block.durations for block in blocks])
+    known: FloatArray = lengths[np.isfinite(lengths) & (lengths > 0)]
+    return known if known.size else np.zeros(1)
 
 
 def _refusal(kind: dict[str, str] | None) -> str | None:
@@ -293,28 +380,45 @@ def _refusal(kind: dict[str, str] | None) -> str | None:
     return None
 
 
+@dataclass
+class _Readings:
+    """Readings of one series, as the feed holds them."""
+
+    starts: FloatArray
+    durations: FloatArray
+    values: FloatArray
+
+
 def _series(
-    kind: dict[str, str] | None,
-    blocks: list[Block],
+    feed: Feed,
+    parts: dict[Origin, list[Block]],
     options: ReadOptions,
     notes: list[str],
     path: Path,
 ) -> Series:
-    starts = np.concatenate([block.starts for block in blocks])
-    durations = np.concatenate([block.durations for block in blocks])
-    values = np.concatenate([block.values for block in blocks])
-    unit, factor, energy = _unit(kind, options, notes, path)
-    times = unix_ns(starts, path)
-    length = _length(kind, durations, path)
-    durations = np.where(np.isfinite(durations) & (durations > 0), durations, length)
+    """The readings of one series, or the sum of its tariffs."""
+    kinds = [feed.types.get(origin.type) for origin in parts]
+    units = [_unit(kind, options, path) for kind in kinds]
+    unit, factor, energy = units[0]
+    scales = [own / factor for _, own, _ in units]
+    series = [_readings(b, scale) for b, scale in zip(parts.values(), scales, strict=True)]
+    readings = series[0] if len(series) == 1 else _added_up(series)
+    times = unix_ns(readings.starts, path)
+    length = _length(kinds[0], readings.durations, path)
+    known = np.isfinite(readings.durations) & (readings.durations > 0)
+    durations = np.where(known, readings.durations, length)
     if np.unique(durations).size > 1:
         notes.append("Intervals differ in length (days of 23 or 25 hours?); each used its own.")
-    estimates = sum(quality in ESTIMATES for block in blocks for quality in block.qualities)
+    marks = [mark for blocks in parts.values() for block in blocks for mark in block.qualities]
+    estimates = sum(mark in ESTIMATES for mark in marks)
     if estimates:
         notes.append(f"{estimates} readings are marked as estimates of the utility.")
+    stated = kinds[0] is not None and options.unit is None
+    mean = float(np.mean(readings.values)) * factor * (3600 / length if energy else 1.0)
+    refuse_mean(mean, path, 0.0, ABSURD_MEAN_W if stated else LARGEST_MEAN_W)
     return Series(
         times,
-        values,
+        readings.values,
         FORMAT,
         unit,
         factor,
@@ -330,17 +434,37 @@ def _series(
     )
 
 
-def _unit(
-    kind: dict[str, str] | None, options: ReadOptions, notes: list[str], path: Path
-) -> tuple[str, float, bool]:
+def _readings(blocks: Sequence[Block], scale: float) -> _Readings:
+    """All readings of some blocks, with their values in a common unit."""
+    return _Readings(
+        np.concatenate([block.starts for block in blocks]),
+        np.concatenate([block.durations for block in blocks]),
+        scale * np.concatenate([block.values for block in blocks]),
+    )
+
+
+def _added_up(series: Sequence[_Readings]) -> _Readings:
+    """The sum at every start: in an interval, some tariffs may have no reading."""
+    starts = np.unique(np.concatenate([part.starts for part in series]))
+    durations, values = np.full(starts.size, np.nan), np.zeros(starts.size)
+    for part in series:
+        # Of repeated starts of one tariff the last reading counts.
+        own, last = np.unique(part.starts[::-1], return_index=True)
+        place, index = np.searchsorted(starts, own), part.starts.size - 1 - last
+        values[place] += part.values[index]
+        durations[place] = part.durations[index]
+    return _Readings(starts, durations, values)
+
+
+def _unit(kind: dict[str, str] | None, options: ReadOptions, path: Path) -> tuple[str, float, bool]:
+    """Name of the unit, watts or watt-hours in it, and whether it is one of energy."""
     if options.unit is not None:
         return options.unit, *unit_factor(options.unit)
     if kind is None:
-        notes.append(
-            "The feed has no ReadingType: Wh is assumed. If the power looks a thousand times too "
-            "large (some utilities give thousandths), say so: --unit milliWh."
+        raise DataError(
+            f"{path} has no ReadingType for its readings, so their unit is unknown: state it "
+            "(--unit Wh, or --unit milliWh for utilities that give thousandths)."
         )
-        return "Wh", 1.0, True
     name, energy = UNITS[kind["uom"]]
     try:
         exponent = int(kind.get("powerOfTenMultiplier") or 0)

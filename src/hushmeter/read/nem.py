@@ -30,7 +30,7 @@ from hushmeter.read.source import open_text
 from hushmeter.read.times import SECOND
 from hushmeter.read.words import find_unit
 
-MARKET_OFFSET_S = 10 * 3600
+MARKET_OFFSET_S, MARKET_ZONE = 10 * 3600, "Etc/GMT-10"
 DAY_MINUTES, DAY_S = 1440, 86_400
 LENGTHS = (1, 5, 10, 15, 30, 60)
 QUALITY = re.compile(r"[AENSFV]\d{0,2}")
@@ -298,6 +298,7 @@ def _series(
         interval_s=60.0 * length,
         chosen_s=options.interval_s,
         step=options.step_size,
+        zone=options.tz or MARKET_ZONE,
         notes=notes,
     )
 

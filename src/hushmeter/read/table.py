@@ -38,6 +38,7 @@ from hushmeter.read.words import find_source, has_word
 from hushmeter.trace import iso
 
 PARQUET_MAGIC = b"PAR1"
+BALANCE_ROUNDING = 0.02
 ELECTRIC = "electric elektri stroom strom elec$ luz$ kwh kw elettric sahko el$"
 
 
@@ -88,7 +89,8 @@ def whole_table(raw: RawTable, options: ReadOptions | None, path: Path) -> RawTa
     DataError
         If no row is left, or blocks of the same times must be chosen between.
     """
-    raw = replace(raw, data=_without_empty_rows(_joined(raw, options, path)), blocks=())
+    data, notes = _joined(raw, options, path)
+    raw = replace(raw, data=_without_empty_rows(data), blocks=(), notes=notes)
     if raw.data.num_rows == 0:
         raise DataError(
             f"{path} holds no readings, only the columns {', '.join(raw.data.column_names[:8])}."
@@ -144,24 +146,52 @@ def _is_other_date(column: Column) -> bool:
     return re.match(r"\d{4}-", first) is None
 
 
-def _joined(raw: RawTable, options: ReadOptions | None, path: Path) -> Any:
-    """The table with the rows of further blocks under the same header, or the chosen block."""
+def _joined(raw: RawTable, options: ReadOptions | None, path: Path) -> tuple[Any, tuple[str, ...]]:
+    """The rows of all blocks under the same header, or the chosen block; and the notes."""
     import pyarrow as pa
 
     if not raw.blocks:
-        return raw.data
+        return raw.data, raw.notes
     tables = [raw.data, *(block.data for block in raw.blocks)]
     asked = None if options is None else options.register
     if asked is not None and asked.isdigit() and 1 <= int(asked) <= len(tables):
-        return tables[int(asked) - 1]
+        return tables[int(asked) - 1], raw.notes
+    drawn = _drawn_block(raw, path)
+    if drawn is not None:
+        note = f"Of {len(tables)} tables of the same times, the one of drawn energy was read."
+        return drawn, (*raw.notes, note)
     first, *others = (set(table.column(0).to_pylist()) for table in tables)
     if any(len(first & other) > 0.5 * len(first) for other in others):
         raise DataError(
             f"{path} holds {len(tables)} tables of the same times, such as import, export and "
             f"balance: choose one by its number (--register 1 … {len(tables)})."
         )
-    return pa.concat_tables([raw.data, *(block.data for block in raw.blocks)],
-                            promote_options="permissive")  # fmt: skip
+    return pa.concat_tables(tables, promote_options="permissive"), raw.notes
+
+
+def _drawn_block(raw: RawTable, path: Path) -> Any | None:
+    """The block of drawn energy among blocks of the same times, of which one is fed in.
+
+    Some utilities give several tables with one title: what was drawn (never negative), what was
+    fed in (never positive) and their sum. All have the same times, so that the choice changes
+    nothing public. None if the blocks are not of this kind.
+    """
+    blocks = [classify(replace(raw, data=block.data, blocks=()), path)
+              for block in (raw, *raw.blocks)]  # fmt: skip
+    cells = [[column.data.to_pylist() for column in block] for block in blocks]
+    differ = [i for i in range(len(cells[0])) if any(block[i] != cells[0][i] for block in cells)]
+    if len(differ) != 1 or any(block[differ[0]].kind != "number" for block in blocks):
+        return None
+    values = [block[differ[0]].numbers(path) for block in blocks]
+    drawn = [i for i, own in enumerate(values) if not (own < 0).any()]
+    fed = [i for i, own in enumerate(values) if (own < 0).any() and not (own > 0).any()]
+    if len(drawn) != 1 or len(fed) != 1:
+        return None
+    balance = values[drawn[0]] + values[fed[0]]
+    rest = [own for i, own in enumerate(values) if i not in (drawn[0], fed[0])]
+    if not all(np.allclose(own, balance, atol=BALANCE_ROUNDING, equal_nan=True) for own in rest):
+        return None
+    return (raw, *raw.blocks)[drawn[0]].data
 
 
 def _without_empty_rows(table: Any) -> Any:

@@ -29,6 +29,7 @@ from hushmeter.read.source import (
     open_text,
     read_head,
 )
+from hushmeter.read.words import find_unit
 
 DELIMITERS = (";", "\t", "|", ",", " ")
 MAX_COLUMNS = 4096
@@ -201,11 +202,16 @@ def table_of_rows(
     header = None if frame.header is None else _trimmed(written[frame.header])
     blocks: list[list[Sequence[object]]] = [[]]
     left = 0
+    foreign = False
     for row, texts in zip(cells[frame.first :], written[frame.first :], strict=True):
         if not _filled(texts):
             continue
         if header is not None and _trimmed(texts) == header:
             blocks.append([])
+            foreign = False
+        elif foreign or (header is not None and _is_other_header(texts, header)):
+            foreign = True
+            left += 1
         elif _is_reading(texts, frame, path):
             blocks[-1].append(row)
         else:
@@ -524,6 +530,15 @@ def _is_reading(row: Sequence[str], frame: Frame, path: Path) -> bool:
             f"{len(frame.names)}, {' '.join(row)[:60]!r}: the header or the delimiter is damaged."
         )
     return True
+
+
+def _is_other_header(row: Sequence[str], header: Sequence[str]) -> bool:
+    """True for a row of words, as long as the header, that names another unit."""
+    words = _trimmed(row)
+    if len(words) != len(header) or any(cell_kind(cell) != "word" for cell in words):
+        return False
+    unit = find_unit(" ".join(words))
+    return unit is not None and unit != find_unit(" ".join(header))
 
 
 def _refuse_split_numbers(rows: Sequence[Sequence[str]], width: int, path: Path) -> None:
