@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -100,6 +105,52 @@ def test_marks_lie_within_the_readings_and_everything_is_plain(homes):
             assert finding.marks.max() <= last + 86_400
 
 
+PRIVATE = {"hushmeter.learn.habits", "hushmeter.learn.load_events", "hushmeter.learn.statements"}
+"""Modules whose results depend on the readings and are shown to the household only."""
+ALLOWED = ("hushmeter.learn.inspection", "hushmeter.plot.", "hushmeter.cli.", "hushmeter.web.",
+           "hushmeter.report.")  # fmt: skip
+"""Modules that show findings."""
+
+
+def imported_by(path):
+    """Absolute names of everything that a module imports, inside functions too."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import"
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return names
+
+
+def test_nothing_that_makes_a_release_imports_the_findings():
+    root = Path(hm.__file__).parent
+    users, seen = set(), 0
+    for path in root.rglob("*.py"):
+        module = ".".join(("hushmeter", *path.relative_to(root).with_suffix("").parts))
+        if module in PRIVATE or module == "hushmeter.__init__":
+            continue
+        seen += 1
+        if imported_by(path) & (PRIVATE | {"hushmeter.findings"}):
+            users.add(module)
+    assert seen > 100
+    assert "hushmeter.learn.inspection" in users
+    assert {user for user in users if not user.startswith(ALLOWED)} == set()
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["advice.planner", "advice.sentences", "releases.series", "privacy.units", "cli.release"],
+)
+def test_a_release_runs_without_the_findings_being_loaded(module):
+    code = (
+        f"import sys, hushmeter.{module}; "
+        f"loaded = set(sys.modules) & {PRIVATE!r}; assert not loaded, loaded"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_a_wrong_zone_is_refused():
     with pytest.raises(InputError, match="time zone"):
         hm.findings(Trace(np.ones(48), HOUR), tz="Mars/Olympus")
@@ -122,7 +173,7 @@ def test_one_day_is_too_short_for_habits(rng):
     found = hm.findings(Trace(rng.uniform(100, 900, 1440), 60, "2024-01-01T00:00Z"))
     assert found.findings == ()
     assert found.withheld == (
-        "The readings cover 1 day: habits need 5 days and absences need 14 complete days.",
+        "Habits need 5 complete days (4:00 to 4:00), absences 14; the readings have 0.",
         "Appliances need at least 3 days of readings.",
     )
 

@@ -18,8 +18,8 @@ from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace
 
 MINUTE_S, QUARTER_S, HALF_HOUR_S = 60, 900, 1800
-SLOT_LENGTHS = (QUARTER_S, HALF_HOUR_S, SECONDS_PER_HOUR)
-"""Lengths of the slots in which activity is decided [s]; each divides a day."""
+CELL_LENGTHS = (60, 120, 180, 240, 300, 600, QUARTER_S, HALF_HOUR_S, SECONDS_PER_HOUR)
+"""Lengths of the cells that means are taken over [s]; each divides a day."""
 PRESENT = 0.9
 """Smallest share of its readings with which a mean counts."""
 DAY_STARTS_H = 4
@@ -232,7 +232,8 @@ def clean(trace: Trace, zone: str) -> LocalReadings:
     stretches = np.column_stack([utc[first[silent]], utc[stop[silent] - 1] + dt])
     kept = watts[keep]
     hours = local[keep] / SECONDS_PER_HOUR % 24
-    exports, zero_by_day = _find_solar(kept, hours)
+    # Longer readings mix day and night.
+    exports, zero_by_day = _find_solar(kept, hours) if dt <= SECONDS_PER_HOUR else (False, False)
     zeros = float(np.mean(kept == 0)) if kept.size else 1.0
     return LocalReadings(
         clock, dt, utc[keep], local[keep], kept, stretches, exports, zero_by_day, zeros
@@ -267,9 +268,7 @@ def base_load(readings: LocalReadings) -> float | None:
         The median over days of the 2 % quantile of a day (of the minimum for readings longer than
         5 min), of the night only with solar panels; None with less than two complete days.
     """
-    step = max(readings.interval_s, MINUTE_S)
-    if step > SECONDS_PER_HOUR or round(SECONDS_PER_DAY / step) * step != SECONDS_PER_DAY:
-        step = slot_length(readings.interval_s)
+    step = cell_length(readings.interval_s, MINUTE_S)
     _, days = readings.grid(step).by_date()
     if readings.solar:
         hours = np.arange(days.shape[1]) * step / SECONDS_PER_HOUR
@@ -282,9 +281,32 @@ def base_load(readings: LocalReadings) -> float | None:
     return float(np.median(np.nanmin(full, axis=1)))
 
 
+def cell_length(interval_s: float, least_s: float) -> int:
+    """Return the shortest cell that readings fill evenly, so that none seems incomplete.
+
+    Parameters
+    ----------
+    interval_s : float
+        Length of a reading [s].
+    least_s : float
+        Smallest length of the cell [s].
+
+    Returns
+    -------
+    int
+        One of `CELL_LENGTHS` [s]: means of 10-min readings over 15 min would be made of one or of
+        two readings, so they are taken over 30 min.
+    """
+    for cell in CELL_LENGTHS:
+        ratio = cell / interval_s
+        if cell >= least_s and ratio >= 1 and np.floor(ratio) >= PRESENT * ratio:
+            return cell
+    return SECONDS_PER_HOUR
+
+
 def slot_length(interval_s: float) -> int:
-    """Return the shortest slot [s] that holds a reading: 15 min, 30 min or 1 h."""
-    return next((s for s in SLOT_LENGTHS if s >= interval_s), SECONDS_PER_HOUR)
+    """Return the length of the slots in which activity is decided [s], 15 min at least."""
+    return cell_length(interval_s, QUARTER_S)
 
 
 @dataclass(frozen=True, eq=False)
@@ -466,7 +488,7 @@ def _ranges(
     readings: LocalReadings, slot: int, first_date: int, shape: tuple[int, ...]
 ) -> FloatArray:
     """Return the largest minus the smallest minute mean of every slot [W]."""
-    minutes = readings.grid(max(readings.interval_s, MINUTE_S))
+    minutes = readings.grid(cell_length(readings.interval_s, MINUTE_S))
     known = np.isfinite(minutes.watts)
     cells = np.floor_divide(minutes.local[known], slot).astype(np.int64)
     ranges = np.full(shape[0] * shape[1], np.nan)
@@ -507,7 +529,7 @@ def typical_wake(activity: Activity, *, working: bool) -> TypicalHour | None:
         Use Monday to Friday; otherwise Saturday and Sunday.
     """
     chosen = activity.working if working else ~activity.working
-    hours = activity.wakes()[chosen]
+    hours = activity.wakes()[chosen & ~activity.away()]
     known = hours[np.isfinite(hours)]
     if known.size < 4 or known.size < 0.8 * hours.size:
         return None

@@ -13,7 +13,14 @@ import numpy as np
 from numba import njit
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
-from hushmeter.learn.habits import HALF_HOUR_S, MINUTE_S, Grid, LocalReadings, slot_length
+from hushmeter.learn.habits import (
+    HALF_HOUR_S,
+    MINUTE_S,
+    Grid,
+    LocalReadings,
+    cell_length,
+    slot_length,
+)
 from hushmeter.trace import SECONDS_PER_HOUR
 
 FINE_S = 30.0
@@ -118,8 +125,10 @@ def find_edges(watts: FloatArray, interval_s: float, least_w: float) -> Edges:
 
     Notes
     -----
-    Readings shorter than 30 s: jumps of at least 20 W that are less than 6 s apart are one edge,
-    and its watts are the median of the three readings after it minus that of the three before.
+    Readings shorter than 30 s: jumps of at least 20 W that are less than 6 s apart, or that
+    follow each other with one sign, are one edge, and its watts are the median of the three
+    readings after it minus that of the three before. A load that is switched on within a reading
+    of 6 s or 10 s makes two jumps, which would otherwise count as two rises of full power.
     Longer readings: consecutive jumps of one sign, each at least 0.6 of `least_w`, are one edge,
     and its watts are their sum.
     """
@@ -128,10 +137,11 @@ def find_edges(watts: FloatArray, interval_s: float, least_w: float) -> Edges:
     jumps[np.isnan(jumps)] = 0.0
     if interval_s < FINE_S:
         large = np.flatnonzero(np.abs(jumps) >= SMALL_JUMP_W)
-        joined = np.diff(large) * interval_s < 6
     else:
         large = np.flatnonzero(np.abs(jumps) >= 0.6 * least_w)
-        joined = (np.diff(large) == 1) & (np.diff(np.sign(jumps[large])) == 0)
+    joined = (np.diff(large) == 1) & (np.diff(np.sign(jumps[large])) == 0)
+    if interval_s < FINE_S:
+        joined |= np.diff(large) * interval_s < 6
     if not large.size:
         none = np.zeros(0, np.int64)
         return Edges(none, none, np.zeros(0), np.zeros(0))
@@ -294,7 +304,8 @@ def find_runs(readings: LocalReadings) -> Runs:
         minute.
     """
     parts = []
-    for least, step in ((STRONG_W, readings.interval_s), (WEAK_W, float(MINUTE_S))):
+    minute = cell_length(readings.interval_s, MINUTE_S)
+    for least, step in ((STRONG_W, readings.interval_s), (WEAK_W, float(minute))):
         grid = readings.grid(step)
         edges = find_edges(grid.watts, step, least)
         runs = pair_edges(
@@ -491,7 +502,7 @@ def find_blocks(readings: LocalReadings) -> Runs:
     )
 
 
-def find_car(blocks: Runs, interval_s: float) -> Runs | None:
+def find_car(blocks: Runs, interval_s: float, days: float) -> Runs | None:
     """Return the blocks that a car charger makes, or None.
 
     Parameters
@@ -500,13 +511,16 @@ def find_car(blocks: Runs, interval_s: float) -> Runs | None:
         The result of `find_blocks`.
     interval_s : float
         Length of a reading [s].
+    days : float
+        Amount of readings [days].
 
     Returns
     -------
     Runs or None
-        At least 4 level blocks within 8 % of one power of a charger. Their lengths differ, which
-        tells a car from a boiler.
+        At least 4 level blocks, and one in 60 days, within 8 % of one power of a charger. Their
+        lengths differ, which tells a car from a boiler.
     """
+    fewest = max(4.0, days / 60)
     shortest = 60 * MINUTE_S if interval_s <= HALF_HOUR_S else 90 * MINUTE_S
     level = blocks.take((blocks.duration >= shortest) & (blocks.level <= 0.12))
     for low, high in CAR_BANDS_W:
@@ -516,7 +530,11 @@ def find_car(blocks: Runs, interval_s: float) -> Runs | None:
         near = np.abs(band.power[:, None] / band.power - 1) <= 0.08
         found = band.take(near[:, int(np.argmax(near.sum(axis=0)))])
         short, long = np.quantile(found.duration, [0.1, 0.9])
-        if len(found) >= 4 and np.median(found.duration) >= 80 * MINUTE_S and long >= 1.5 * short:
+        if (
+            len(found) >= fewest
+            and np.median(found.duration) >= 80 * MINUTE_S
+            and long >= 1.5 * short
+        ):
             return found
     return None
 

@@ -46,7 +46,7 @@ from hushmeter.learn.load_events import (
     fridge_period,
 )
 from hushmeter.read.options import check_zone
-from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace
+from hushmeter.trace import SECONDS_PER_HOUR, Trace
 
 CERTAINTIES = ("sure", "likely", "about", "at least", "at most")
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -169,9 +169,10 @@ def findings(trace: Trace, *, tz: str | None = None) -> Findings:
     Examples
     --------
     >>> import hushmeter as hm
-    >>> trace = hm.synth.trace(hm.synth.ready_home("evening"), length=7200, interval_s=60)
-    >>> [finding.kind for finding in hm.findings(trace, tz="Europe/London").findings][:1]
-    ['base-load']
+    >>> home = hm.synth.household(days=21, interval_s=900, seed=1)
+    >>> found = hm.findings(home.trace, tz=home.zone)
+    >>> found.findings[0].kind, found.findings[0].certainty
+    ('base-load', 'about')
     """
     zone = "UTC" if tz is None else check_zone(tz)
     readings = clean(trace, zone)
@@ -258,9 +259,10 @@ def _habits(readings: LocalReadings) -> Search:
     elif activity.dates.size >= FEWEST_HABIT_DAYS:
         withheld.append("The nights are too uneven to tell waking from sleep.")
     if activity.dates.size < FEWEST_AWAY_DAYS:
-        habits = "habits need 5 days and " if activity.dates.size < FEWEST_HABIT_DAYS else ""
-        amount = duration_in_words(readings.days * SECONDS_PER_DAY)
-        withheld.append(f"The readings cover {amount}: {habits}absences need 14 complete days.")
+        need = "Absences need 14 complete days (4:00 to 4:00)"
+        if activity.dates.size < FEWEST_HABIT_DAYS:
+            need = "Habits need 5 complete days (4:00 to 4:00), absences 14"
+        withheld.append(f"{need}; the readings have {activity.dates.size}.")
     return found, withheld
 
 
@@ -476,7 +478,7 @@ def _blocks(readings: LocalReadings) -> Search:
     if readings.interval_s > SECONDS_PER_HOUR:
         return [], []
     blocks = find_blocks(readings)
-    car = find_car(blocks, readings.interval_s)
+    car = find_car(blocks, readings.interval_s, readings.days)
     found = []
     if car is not None:
         found.append(
@@ -623,12 +625,10 @@ def _length(seconds: float) -> str:
 
 def _rate(count: int, days: float) -> str:
     """Format how often something happens."""
-    per_day = count / days
-    if per_day >= 0.95:
-        return f"{per_day:.2g} times a day"
-    if 7 * per_day >= 0.95:
-        return f"{7 * per_day:.2g} times a week"
-    return f"{30 * per_day:.2g} times a month"
+    for rate, period in ((count / days, "day"), (7 * count / days, "week")):
+        if rate >= 0.95:
+            return f"{rate:.2g} times a {period}" if rate >= 1.05 else f"once a {period}"
+    return f"in {days:.0f} days"
 
 
 def _often(starts_by_hour: Sequence[int]) -> str:

@@ -1,7 +1,18 @@
-"""Synthetic data with a known truth: homes and traces (`traces`), fleets of meters (`fleet`)."""
+"""Synthetic data with a known truth: homes and traces, households with habits, fleets of meters."""
 
 from __future__ import annotations
 
+from hushmeter.synth.households import Diary, DiaryDay, Household, household
 from hushmeter.synth.traces import READY_HOMES, START, home, ready_home, trace
 
-__all__ = ["READY_HOMES", "START", "home", "ready_home", "trace"]
+__all__ = [
+    "READY_HOMES",
+    "START",
+    "Diary",
+    "DiaryDay",
+    "Household",
+    "home",
+    "household",
+    "ready_home",
+    "trace",
+]

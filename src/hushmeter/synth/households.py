@@ -1,0 +1,448 @@
+"""Simulated households: people who get up, leave, cook and travel, and a diary of what they did.
+
+A household draws its habits once (when it gets up, how long it works away, how often it travels)
+and then lives day by day. Loads are rectangles of power with exact times, so that readings of any
+length are exact means of the same life. The diary is the truth for statements about a meter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from hushmeter.checks import FloatArray, RngLike, non_negative, one_of, positive, whole
+from hushmeter.errors import InputError
+from hushmeter.read.options import check_zone
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace
+
+USUAL_APPLIANCES = (
+    "fridge",
+    "kettle",
+    "microwave",
+    "oven",
+    "television",
+    "washing machine",
+    "dishwasher",
+)
+"""Appliances of every household, if none are named."""
+RARE_APPLIANCES = {"shower": 0.3, "heat pump": 0.25, "car charger": 0.25}
+"""Further appliances and the share of households that have them."""
+CYCLES_S = {"fridge": ((600, 1100), (1500, 2900)), "heat pump": ((500, 1500), (900, 3000))}
+"""Ranges of the usual length of a run and of a pause of what switches by itself [s]."""
+METER_NOISE_W = 1.0
+"""Standard deviation of one reading around the true mean [W]."""
+
+
+@dataclass(frozen=True)
+class DiaryDay:
+    """What the people of a household did on one day.
+
+    Attributes
+    ----------
+    date : datetime.date
+    away : bool
+        True if nobody was at home on the whole day.
+    wake, bed : float or None
+        When the first person got up and the last one went to bed; `bed` exceeds 24 after
+        midnight. None on days away. [local h]
+    leave, back : float or None
+        When the home became empty, and when somebody came back; None if somebody stayed.
+        [local h]
+    """
+
+    date: date
+    away: bool
+    wake: float | None = None
+    leave: float | None = None
+    back: float | None = None
+    bed: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Diary:
+    """The truth about a simulated household.
+
+    Attributes
+    ----------
+    days : tuple of DiaryDay
+    base_w : float
+        Power of what is always on [W].
+    runs : dict of str to FloatArray, shape (R, 3)
+        Start, end (UTC, s since 1970) and power [W] of every run of an appliance. A machine that
+        heats in pulses has one row for every pulse.
+    present : FloatArray, shape (P, 2)
+        Stretches in which somebody was awake and at home; UTC [s since 1970].
+    """
+
+    days: tuple[DiaryDay, ...]
+    base_w: float
+    runs: dict[str, FloatArray]
+    present: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Household:
+    """Readings of a simulated household with their truth.
+
+    Attributes
+    ----------
+    trace : Trace
+        The readings of its meter.
+    diary : Diary
+        What happened.
+    zone : str
+        Its time zone.
+    """
+
+    trace: Trace
+    diary: Diary
+    zone: str
+
+    def at(self, interval_s: float) -> Trace:
+        """Return the readings as means over longer intervals [s]."""
+        return self.trace if interval_s == self.trace.interval_s else self.trace.coarsen(interval_s)
+
+
+@dataclass
+class _Life:
+    """A household while it is simulated: its habits, and the rectangles of power so far."""
+
+    rng: np.random.Generator
+    zone: ZoneInfo
+    works_away: bool
+    wake: float
+    bed: float
+    powers: dict[str, float]
+    runs: dict[str, list[tuple[float, float, float]]] = field(default_factory=dict)
+    present: list[tuple[float, float]] = field(default_factory=list)
+
+    def utc(self, day: date, hour: float) -> float:
+        """Return the UTC seconds of a local hour, which may exceed 24."""
+        moment = datetime.combine(day, datetime.min.time()) + timedelta(hours=hour)
+        return moment.replace(tzinfo=self.zone).timestamp()
+
+    def add(self, name: str, start: float, length: float, watts: float) -> None:
+        """Add one rectangle: start [UTC s], length [s], power [W]."""
+        self.runs.setdefault(name, []).append((start, start + length, watts))
+
+    def between(self, low: float, high: float) -> float:
+        """Draw a number uniformly."""
+        return float(self.rng.uniform(low, high))
+
+    def chance(self, share: float) -> bool:
+        """Return True with this probability."""
+        return bool(self.rng.random() < share)
+
+
+def household(
+    days: int = 28,
+    *,
+    interval_s: float = 60.0,
+    start: str = "2024-01-15",
+    zone: str = "Europe/London",
+    appliances: Iterable[str] | None = None,
+    works_away: bool | None = None,
+    trips_per_month: float = 1.0,
+    weekly: tuple[int, int] | None = None,
+    solar_w: float = 0.0,
+    seed: RngLike = 0,
+) -> Household:
+    """Simulate the meter of a household, with a diary of its habits.
+
+    Parameters
+    ----------
+    days : int
+        Number of local days.
+    interval_s : float
+        Length of a reading [s]; a day must contain a whole number of them.
+    start : str
+        First day, such as 2024-01-15.
+    zone : str
+        Time zone of the home.
+    appliances : iterable of str, optional
+        Names out of `APPLIANCES`. By default the usual ones and, by chance, the rare ones.
+    works_away : bool, optional
+        Whether the home is empty on most working days; drawn if not given.
+    trips_per_month : float
+        Trips of 1 to 6 days in 30 days.
+    weekly : tuple of int, optional
+        Weekday (0 is Monday) and hour at which a tumble dryer runs for two hours every week.
+    solar_w : float
+        Peak power of solar panels [W]; readings are the load minus their power.
+    seed : int, Generator or None
+        The same seed gives the same household.
+
+    Returns
+    -------
+    Household
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of range or an appliance is unknown.
+
+    Examples
+    --------
+    >>> import hushmeter as hm
+    >>> home = hm.synth.household(days=14, interval_s=900, seed=1)
+    >>> len(home.trace), len(home.diary.days)
+    (1344, 14)
+    """
+    count, interval = whole("days", days), positive("interval_s", interval_s)
+    if SECONDS_PER_DAY % interval:
+        raise InputError(f"interval_s must divide a day, got {interval:g} s.")
+    rng = np.random.default_rng(seed)
+    first = _first_day(start)
+    life = _draw_habits(rng, ZoneInfo(check_zone(zone)), appliances, works_away)
+    away = _draw_trips(life, count, non_negative("trips_per_month", trips_per_month))
+    base = life.between(30, 160)
+    written = tuple(_live(life, first + timedelta(days=k), away[k]) for k in range(count))
+    if weekly is not None:
+        _run_weekly(life, [d for d in written if not d.away], weekly)
+    span = life.utc(first, 0), life.utc(first + timedelta(days=count), 0)
+    _run_cycles(life, span)
+    runs = {name: np.array(sorted(rows)) for name, rows in life.runs.items()}
+    watts = base + _means(runs.values(), span, interval)
+    if solar_w:
+        watts -= _solar(life, span, interval, positive("solar_w", solar_w))
+    watts += life.rng.normal(0, METER_NOISE_W, watts.size)
+    trace = Trace(np.round(watts, 1), interval, np.datetime64(round(span[0]), "s"))
+    present = np.array(life.present).reshape(-1, 2)
+    return Household(trace, Diary(written, base, runs, present), zone)
+
+
+def _first_day(start: str) -> date:
+    """Return the day that a text names; raise `InputError` for other text."""
+    try:
+        return date.fromisoformat(start)
+    except ValueError:
+        raise InputError(f"start must be a day such as 2024-01-15, got {start!r}.") from None
+
+
+def _draw_habits(
+    rng: np.random.Generator,
+    zone: ZoneInfo,
+    appliances: Iterable[str] | None,
+    works_away: bool | None,
+) -> _Life:
+    """Draw what stays the same from day to day."""
+    names = tuple(APPLIANCES)
+    if appliances is None:
+        rare = [name for name, share in RARE_APPLIANCES.items() if rng.random() < share]
+        chosen = [*USUAL_APPLIANCES, *rare]
+    else:
+        chosen = [one_of("appliance", name, names) for name in appliances]
+    powers = {name: float(rng.uniform(*APPLIANCES[name])) for name in chosen}
+    away = bool(rng.random() < 0.6) if works_away is None else works_away
+    wake, bed = float(rng.uniform(5.75, 7.5)), float(rng.uniform(21.75, 23.75))
+    return _Life(rng, zone, away, wake, bed, powers)
+
+
+def _draw_trips(life: _Life, days: int, per_month: float) -> list[bool]:
+    """Return for every day whether the home is empty."""
+    away = np.zeros(days, np.bool_)
+    for _ in range(int(life.rng.poisson(per_month * days / 30))):
+        first = int(life.rng.integers(0, max(1, days)))
+        away[first : first + int(life.rng.integers(1, 7))] = True
+    return [bool(day) for day in away]
+
+
+def _live(life: _Life, day: date, away: bool) -> DiaryDay:
+    """Live one day: draw when people get up, leave, come back and go to bed, and what they use."""
+    if away:
+        return DiaryDay(day, True)
+    weekend = day.weekday() >= 5
+    wake = life.wake + life.rng.normal(1.5 if weekend else 0.0, 0.6 if weekend else 0.2)
+    bed = life.bed + life.rng.normal(0.5 if weekend else 0.0, 0.35)
+    leave = back = None
+    if life.works_away and not weekend and life.chance(0.92):
+        leave, back = wake + life.between(1.0, 1.6), life.between(16.8, 18.3)
+    elif life.chance(0.5):
+        leave = life.between(10.0, 15.0)
+        back = leave + life.between(0.8, 3.0)
+    written = DiaryDay(day, False, wake, leave, back, bed)
+    stretches = [(wake, bed)] if leave is None or back is None else [(wake, leave), (back, bed)]
+    for begin, end in stretches:
+        life.present.append((life.utc(day, begin), life.utc(day, end)))
+        _use_lights(life, day, begin, end)
+    for name, use in USES.items():
+        if name in life.powers:
+            use(life, written, stretches)
+    return written
+
+
+def _use_lights(life: _Life, day: date, begin: float, end: float) -> None:
+    """Switch lamps and small devices while somebody is awake and at home."""
+    hour = begin
+    while hour < end:
+        length = min(life.between(0.3, 1.2), end - hour)
+        dark = hour < 8 or hour > 16.5
+        watts = life.between(60, 220) if dark else life.between(20, 140)
+        life.add("lights", life.utc(day, hour), length * SECONDS_PER_HOUR, watts)
+        hour += length
+
+
+Stretches = list[tuple[float, float]]
+
+
+def _use_kettle(life: _Life, day: DiaryDay, stretches: Stretches) -> None:
+    watts = life.powers["kettle"]
+    for begin, end in stretches:
+        hour = begin + life.between(0.1, 0.5)
+        while hour < end:
+            length = life.between(80, 240)
+            life.add("kettle", life.utc(day.date, hour), length, watts * life.between(0.98, 1.02))
+            hour += life.between(0.8, 4.0)
+
+
+def _use_microwave(life: _Life, day: DiaryDay, stretches: Stretches) -> None:
+    watts = life.powers["microwave"]
+    for meal, share in ((stretches[0][0] + 0.5, 0.7), (12.5, 0.5), (18.8, 0.5)):
+        hour = meal + life.between(-0.2, 0.4)
+        if life.chance(share) and any(begin <= hour < end for begin, end in stretches):
+            length = life.between(60, 280)
+            life.add("microwave", life.utc(day.date, hour), length, watts)
+
+
+def _use_oven(life: _Life, day: DiaryDay, stretches: Stretches) -> None:
+    """Heat up, then hold the temperature in pulses."""
+    hour = life.between(17.6, 19.2)
+    if not life.chance(0.55) or not any(begin <= hour < end - 1 for begin, end in stretches):
+        return
+    start, watts = life.utc(day.date, hour), life.powers["oven"]
+    end = start + life.between(1500, 3000)
+    length = life.between(300, 600)
+    while start < end:
+        life.add("oven", start, length, watts)
+        start += length + life.between(60, 150)
+        length = life.between(45, 110)
+
+
+def _use_television(life: _Life, day: DiaryDay, stretches: Stretches) -> None:
+    begin, end = stretches[-1]
+    first = max(begin, life.between(18.5, 20.5))
+    if first < end - 0.3:
+        length = (end - first - life.between(0.0, 0.3)) * SECONDS_PER_HOUR
+        life.add("television", life.utc(day.date, first), length, life.powers["television"])
+
+
+def _use_washing_machine(life: _Life, day: DiaryDay, stretches: Stretches) -> None:
+    if not life.chance(0.35):
+        return
+    begin, end = stretches[-1]
+    start = life.utc(day.date, life.between(begin, max(begin, min(end - 2, 20.5))))
+    heat = life.between(700, 1200)
+    life.add("washing machine", start, heat, life.powers["washing machine"])
+    for _ in range(8):
+        start += heat + life.between(60, 200)
+        heat = life.between(120, 300)
+        life.add("washing machine", start, heat, life.between(120, 380))
+
+
+def _use_dishwasher(life: _Life, day: DiaryDay, stretches: Stretches) -> None:
+    if not life.chance(0.5):
+        return
+    begin, end = stretches[-1]
+    start = life.utc(day.date, max(begin, min(life.between(19.5, 21), end - 1)))
+    for pause in (life.between(1200, 2000), 0.0):
+        length = life.between(600, 1000)
+        life.add("dishwasher", start, length, life.powers["dishwasher"])
+        start += length + pause
+
+
+def _use_shower(life: _Life, day: DiaryDay, stretches: Stretches) -> None:
+    hour = stretches[0][0] + life.between(0.1, 0.5)
+    for _ in range(int(life.rng.integers(1, 3))):
+        if hour < stretches[0][1]:
+            length = life.between(240, 540)
+            life.add("shower", life.utc(day.date, hour), length, life.powers["shower"])
+            hour += length / SECONDS_PER_HOUR + life.between(0.1, 0.5)
+
+
+def _use_car(life: _Life, day: DiaryDay, stretches: Stretches) -> None:
+    if life.chance(0.45):
+        begin, end = stretches[-1]
+        hour = max(begin + life.between(0.05, 0.5), life.between(17, 20))
+        if hour < end:
+            length = life.between(1.0, 5.0) * SECONDS_PER_HOUR
+            life.add("car charger", life.utc(day.date, hour), length, life.powers["car charger"])
+
+
+def _run_weekly(life: _Life, days: Iterable[DiaryDay], weekly: tuple[int, int]) -> None:
+    """Run a tumble dryer once a week."""
+    weekday, hour = weekly
+    for day in days:
+        if day.date.weekday() == weekday:
+            start = life.utc(day.date, hour + life.between(0.0, 0.5))
+            life.add("tumble dryer", start, 2 * SECONDS_PER_HOUR, life.between(2200, 2500))
+
+
+def _run_cycles(life: _Life, span: tuple[float, float]) -> None:
+    """Run what switches by itself, day and night, also while people are away."""
+    for name, (on, off) in CYCLES_S.items():
+        if name not in life.powers:
+            continue
+        usual_on, usual_off = life.between(*on), life.between(*off)
+        start = span[0] + life.between(0, usual_off)
+        while start < span[1]:
+            length = usual_on * life.between(0.9, 1.1)
+            life.add(name, start, length, life.powers[name] * life.between(0.97, 1.03))
+            start += length + usual_off * life.between(0.9, 1.1)
+
+
+def _means(runs: Iterable[FloatArray], span: tuple[float, float], interval_s: float) -> FloatArray:
+    """Return the mean power of all rectangles in every interval [W].
+
+    The energy up to every switch is exact, and between two switches it grows linearly.
+    """
+    edges = np.arange(span[0], span[1] + interval_s / 2, interval_s)
+    rows = np.vstack([np.zeros((1, 3)), *runs])
+    times = np.concatenate([rows[:, 0], rows[:, 1]])
+    order = np.argsort(times, kind="stable")
+    times = times[order]
+    power = np.cumsum(np.concatenate([rows[:, 2], -rows[:, 2]])[order])
+    energy = np.append(0.0, np.cumsum(power[:-1] * np.diff(times)))
+    means: FloatArray = np.diff(np.interp(edges, times, energy)) / interval_s
+    return means
+
+
+def _solar(life: _Life, span: tuple[float, float], interval_s: float, peak_w: float) -> FloatArray:
+    """Return the power of solar panels [W]: a bell by day, with weather that differs by day."""
+    edges = np.arange(span[0], span[1] - interval_s / 2, interval_s)
+    offset = datetime.fromtimestamp(span[0], life.zone).utcoffset() or timedelta(0)
+    hours = (edges + offset.total_seconds()) / SECONDS_PER_HOUR % 24
+    day = ((edges - span[0]) // SECONDS_PER_DAY).astype(np.int64)
+    weather = life.rng.uniform(0.2, 1.0, int(day.max()) + 1)
+    bell = np.maximum(0.0, np.cos((hours - 12.5) / 5.5 * np.pi / 2))
+    power: FloatArray = peak_w * weather[day] * np.where(np.abs(hours - 12.5) < 5.5, bell, 0.0)
+    return power
+
+
+APPLIANCES = {
+    "fridge": (60.0, 150.0),
+    "kettle": (2000.0, 3000.0),
+    "microwave": (800.0, 1500.0),
+    "oven": (2000.0, 3200.0),
+    "television": (60.0, 160.0),
+    "washing machine": (1850.0, 2300.0),
+    "dishwasher": (1800.0, 2300.0),
+    "shower": (7000.0, 10_000.0),
+    "heat pump": (1000.0, 2500.0),
+    "car charger": (6900.0, 7500.0),
+}
+"""Smallest and largest power of the appliances that a household can have [W]."""
+USES: dict[str, Callable[[_Life, DiaryDay, Stretches], None]] = {
+    "kettle": _use_kettle,
+    "microwave": _use_microwave,
+    "oven": _use_oven,
+    "television": _use_television,
+    "washing machine": _use_washing_machine,
+    "dishwasher": _use_dishwasher,
+    "shower": _use_shower,
+    "car charger": _use_car,
+}
+"""How people use each appliance on a day that they spend at home."""
