@@ -22,6 +22,7 @@ from hushmeter.checks import (
     IntArray,
     finite_vector,
     non_negative,
+    one_of,
     positive,
     seconds,
     whole,
@@ -226,7 +227,7 @@ class Trace:
             metering=self.metering,
         )
 
-    def coarsen(self, every: float | str) -> Trace:
+    def coarsen(self, every: float | str, *, on: str = "half") -> Trace:
         """Return means over longer intervals, which start at whole multiples of `every` in UTC.
 
         Parameters
@@ -234,20 +235,23 @@ class Trace:
         every : float or str
             Length of the new interval [s], or text such as "30min". It must be a whole multiple
             of the interval of the trace.
+        on : {"half", "any"}
+            Whether an appliance is on in an interval if it was on in at least half of its
+            readings, or in any of them.
 
         Returns
         -------
         Trace
-            An interval with a missing reading is left out and becomes a gap. An appliance is on
-            in an interval if it was on in at least half of its readings.
+            An interval with a missing reading is left out and becomes a gap.
 
         Raises
         ------
         InputError
-            If `every` is not a whole multiple of the interval.
+            If `every` is not a whole multiple of the interval, or `on` is neither of the two.
         DataError
             If no interval is complete.
         """
+        least = 0.5 if one_of("on", on, ("half", "any")) == "half" else 1e-9
         window = intervals_in(every, self.interval_s)
         length = window * self.interval_s
         step = np.timedelta64(round(length * 1e9), "ns")
@@ -261,7 +265,7 @@ class Trace:
             self.readings[rows].mean(axis=1),
             length,
             np.datetime64(0, "ns") + cells[first[0]] * step,
-            None if self.states is None else self.states[rows].mean(axis=1) >= 0.5,
+            None if self.states is None else self.states[rows].mean(axis=1) >= least,
             None if self.power is None else self.power[rows].mean(axis=1),
             self.names,
             cells[first] - cells[first[0]],

@@ -163,3 +163,52 @@ def test_the_strongest_attacker_is_named(case, tmp_path):
     assert "The strongest attacker is co: it is right about" in done.stdout
     done = attack(case, tmp_path / "b.csv", *more, "--json", attacker="strongest")
     assert json.loads(done.stdout)["choice"]["name"] == "co"
+
+
+def run_in(folder, *words, expect=0):
+    command = [sys.executable, "-m", "hushmeter", *(str(word) for word in words)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == expect, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_a_population_is_learnt_and_attacks_bare_readings(tmp_path):
+    pytest.importorskip("torch", reason="needs the extra deep")
+    sub = ["timestamp,aggregate,kettle"]
+    bare = ["timestamp,watts"]
+    for i in range(300):
+        time, watts = f"2024-01-01T{i // 60:02d}:{i % 60:02d}:00Z", 2000 * (i % 30 < 4)
+        sub.append(f"{time},{100 + watts},{watts}")
+        bare.append(f"{time},{100 + watts}")
+    (tmp_path / "sub.csv").write_text("\n".join(sub) + "\n")
+    (tmp_path / "bare.csv").write_text("\n".join(bare) + "\n")
+    small = [f"-p{name}" for name in ("steps=2", "batch=2", "window=64", "channels=8", "nets=1")]
+    made = run_in(tmp_path, "learn-population", "sub.csv", *small, "-o", "population.npz")
+    assert "kettle" in made.stdout
+    told = run_in(tmp_path, "learn-population", "sub.csv", *small, "-o", "p.npz", "--json").stdout
+    assert json.loads(told)["types"][0]["mean_on_w"] == pytest.approx(2000.0)
+    options = ["-a", "semi-blind", "--population", "population.npz", "-o", "states.csv"]
+    found = json.loads(run_in(tmp_path, "attack", "bare.csv", *options, "--json").stdout)
+    assert list(found["appliances"]) == ["kettle"]
+    wrong = ["attack", "bare.csv", "--have", "microwave", *options, "--force"]
+    assert "the population has no microwave" in run_in(tmp_path, *wrong, expect=2).stderr
+    lacking = ["attack", "bare.csv", "--have", "kettle", "-a", "semi-blind", "-o", "s.csv"]
+    assert "needs --population FILE" in run_in(tmp_path, *lacking, expect=2).stderr
+    other = ["attack", "bare.csv", "-a", "co", "--population", "population.npz", "-o", "s.csv"]
+    assert "not for co" in run_in(tmp_path, *other, expect=2).stderr
+    nothing = ["attack", "bare.csv", "-a", "co", "-o", "s.csv"]
+    assert "a home is needed" in run_in(tmp_path, *nothing, expect=2).stderr
+
+
+def test_means_are_attacked_with_on_in_any_part(case, tmp_path):
+    more = ["--train", case / "train.parquet", "--every", "5min", "--json"]
+    done = attack(case, tmp_path / "s.csv", *more, attacker="co")
+    found = json.loads(done.stdout)
+    assert found["interval_s"] == 300
+    assert found["readings"] == 16
+    trace = hm.read_meter(case / "test.parquet")
+    home = hm.read_home(case / "home.toml")
+    share = home.label(trace).coarsen("5min", on="any").truth().mean()
+    assert found["score"]["alpha_floor"] == pytest.approx(1 - share)
+    assert share > home.label(trace).coarsen("5min").truth().mean()

@@ -68,12 +68,15 @@ class Observation:
         Randomness of the attacker's rounding.
     first_state : array of bool, shape (N,), or None
         State at the first reading, if the attacker was given it.
+    interval_s : float or None
+        Interval of the readings, if the attacker was given a trace. [s]
     """
 
     readings: FloatArray
     run_starts: BoolArray
     rng: np.random.Generator
     first_state: BoolArray | None = None
+    interval_s: float | None = None
 
     def __len__(self) -> int:
         return self.readings.size
@@ -280,7 +283,8 @@ class Attacker(ABC):
         """The checked input of a prediction."""
         values, starts = self._observe(readings)
         first = None if initial_state is None else self._initial_state(initial_state)
-        return Observation(values, starts, np.random.default_rng(rng), first)
+        interval_s = readings.interval_s if isinstance(readings, Trace) else None
+        return Observation(values, starts, np.random.default_rng(rng), first, interval_s)
 
     def _start(self, seen: Observation) -> BoolArray:
         """State from which the attacker starts, shape (N,); all off if it was not given."""
@@ -340,9 +344,9 @@ def check_mechanism(mechanism: Any) -> NoiseDistribution | None:
     return found
 
 
-def check_interval(name: str, trained: float, given: float) -> None:
-    """Raise `InputError` if readings have another interval than the training data."""
-    if abs(given - trained) > 1e-3 * trained:
+def check_interval(name: str, trained: float, given: float | None) -> None:
+    """Raise `InputError` if readings have another interval [s] than the training data."""
+    if given is not None and abs(given - trained) > 1e-3 * trained:
         raise InputError(
             f"the {name} attacker was trained on readings of {short_duration(trained)}, and these "
             f"have {short_duration(given)}: train it on readings of the same interval."

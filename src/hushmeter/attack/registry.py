@@ -35,6 +35,7 @@ BUILT_IN = {
     "alip": "integer_program:AidedIntegerProgram",
     "rnn": "recurrent_net:RecurrentNet",
     "tcn": "tcn:Tcn",
+    "semi-blind": "semi_blind:SemiBlind",
     "bayes": "bayes:Bayes",
     "strongest": "strongest:Strongest",
     "all-off": "naive:AllOff",

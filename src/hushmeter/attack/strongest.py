@@ -14,7 +14,6 @@ from hushmeter.attack.base import (
     Attacker,
     NoiseDistribution,
     Observation,
-    Observed,
     check_interval,
     check_mechanism,
 )
@@ -242,13 +241,9 @@ class Strongest(Attacker):
 
     def _pass_on(self, seen: Observation) -> dict[str, Any]:
         """Arguments of the candidates' own methods for the same readings."""
+        check_interval(self.name, self.interval_s_, seen.interval_s)
         trace = Trace(seen.readings, self.interval_s_, steps=_steps(seen.run_starts))
         return {"readings": trace, "initial_state": seen.first_state, "rng": seen.rng}
-
-    def _observe(self, readings: Observed) -> tuple[FloatArray, BoolArray]:
-        if isinstance(readings, Trace) and hasattr(self, "interval_s_"):
-            check_interval(self.name, self.interval_s_, readings.interval_s)
-        return super()._observe(readings)
 
     def _make(self, name: str) -> Attacker:
         """A candidate with the seed of this attacker, if it takes one."""

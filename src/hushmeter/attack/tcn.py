@@ -19,7 +19,6 @@ import numpy as np
 from hushmeter.attack.base import (
     NoiseDistribution,
     Observation,
-    Observed,
     ProbabilisticAttacker,
     check_interval,
     check_mechanism,
@@ -36,6 +35,12 @@ from hushmeter.trace import Trace
 
 if TYPE_CHECKING:
     from torch import nn
+
+WINDOW_S = 512 * 60.0
+"""Length of a training window. [s]"""
+
+LEAST_WINDOW = 96
+"""Smallest number of cells of a training window: a day of quarter hours."""
 
 FOLDS = 5
 """Each network leaves out one of this number of parts of the training data."""
@@ -55,9 +60,11 @@ class Tcn(ProbabilisticAttacker):
     nets : int
         Number of networks whose probabilities are averaged, at most 5. Each leaves out another
         fifth of the training data and stops when it no longer improves there.
-    steps, batch, window : int
-        Largest number of training steps, windows per step, and cells per window. A cell is a
-        reading, or about one minute if the readings are shorter.
+    steps, batch : int
+        Largest number of training steps, and windows per step.
+    window : int, optional
+        Cells per window; by default as many as 512 min have, and at least 96. A cell is a reading,
+        or about one minute if the readings are shorter.
     rate : float
         Largest step size of AdamW.
     seed : int
@@ -131,7 +138,7 @@ class Tcn(ProbabilisticAttacker):
         nets: int = 2,
         steps: int = 600,
         batch: int = 16,
-        window: int = 512,
+        window: int | None = None,
         rate: float = 4e-3,
         seed: int = 0,
         progress: bool = False,
@@ -144,7 +151,8 @@ class Tcn(ProbabilisticAttacker):
         if self.channels % 4 or self.nets > FOLDS:
             raise InputError(f"channels must be a multiple of 4 and nets at most {FOLDS}.")
         self.steps, self.batch = whole("steps", steps), whole("batch", batch)
-        self.window, self.rate = whole("window", window), positive("rate", rate)
+        self.window = None if window is None else whole("window", window)
+        self.rate = positive("rate", rate)
         self.seed, self.progress = whole("seed", seed, least=0), bool(progress)
 
     def fit(self, trace: Trace) -> Self:
@@ -171,7 +179,7 @@ class Tcn(ProbabilisticAttacker):
             for i, column in zip(order, states.T, strict=True)
             if not column.any()
         )
-        self.spared_ = can_spare(len(trace), self.window * cells.size)
+        self.spared_ = can_spare(len(trace), self._window(cells) * cells.size)
         encoder = Encoder(cells, self.centre_, self.spread_)
         with one_thread(), progress_bar(self.nets * self.steps, self.progress) as advance:
             self.weights_ = tuple(
@@ -181,7 +189,7 @@ class Tcn(ProbabilisticAttacker):
 
     def _check_training(self, trace: Trace, states: BoolArray) -> None:
         """Raise `DataError` if nothing can be learnt from the training data."""
-        needed = self.window * Cells(trace.interval_s).size
+        needed = self._window(Cells(trace.interval_s)) * Cells(trace.interval_s).size
         if len(trace) < needed:
             raise DataError(
                 f"the {self.name} attacker needs at least {needed} readings of "
@@ -193,11 +201,16 @@ class Tcn(ProbabilisticAttacker):
                 "cannot learn from it: use a longer period."
             )
 
+    def _window(self, cells: Cells) -> int:
+        """Cells per training window."""
+        return max(LEAST_WINDOW, cells.count(WINDOW_S)) if self.window is None else self.window
+
     def _predict(self, seen: Observation) -> BoolArray:
         return self._predict_proba(seen) > 0.5
 
     def _predict_proba(self, seen: Observation) -> FloatArray:
         self._require_fit("weights_")
+        check_interval(self.name, self.interval_s_, seen.interval_s)
         encoder = Encoder(Cells(self.interval_s_), self.centre_, self.spread_)
         nets = [self._build(weights) for weights in self.weights_]
         chance = np.empty((len(seen), len(self.home)))
@@ -207,11 +220,6 @@ class Tcn(ProbabilisticAttacker):
             )
         chance[:, [self.home.index(name) for name in self.never_on_]] = 0.0
         return chance
-
-    def _observe(self, readings: Observed) -> tuple[FloatArray, BoolArray]:
-        if isinstance(readings, Trace) and hasattr(self, "interval_s_"):
-            check_interval(self.name, self.interval_s_, readings.interval_s)
-        return super()._observe(readings)
 
     def _order(self) -> list[int]:
         """Appliances by name, so that their order in the home has no effect."""
@@ -256,7 +264,8 @@ class Tcn(ProbabilisticAttacker):
         seed = self.seed * FOLDS + fold
         net = self._build(seed=seed)
         largest = float(self.home.powers.max())
-        windows = Windows(data, encoder, self.window, largest, fold, np.random.default_rng(seed))
+        width = self._window(encoder.cells)
+        windows = Windows(data, encoder, width, largest, fold, np.random.default_rng(seed))
         set_bias(net, windows.on_share)
         schedule = Schedule(self.steps, self.batch, self.rate, seed)
         return train(net, windows, schedule, advance)

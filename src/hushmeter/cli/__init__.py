@@ -65,6 +65,7 @@ Data for money
 Research
   list attackers      hushmeter attackers
   run one attack      hushmeter attack FILE --home evening -a co -o OUT.csv
+  without sub-meters  hushmeter learn-population DATA… -o population.npz
   run a study         hushmeter sweep STUDY.toml -o results
   redo the paper      hushmeter reproduce fig2 -o figures
   write a report      hushmeter report results figures -o report.html
@@ -107,6 +108,7 @@ COMMANDS: dict[str, dict[str, Callable[..., Any]]] = {
     "Research": {
         "attackers": attack.list_attackers,
         "attack": attack.attack,
+        "learn-population": learn.learn_population,
         "bounds": bounds.bounds,
         "sweep": sweep.sweep,
         "audit": audit.audit,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,12 +13,15 @@ from hushmeter.cli.options import (
     FILE,
     FORCE,
     JSON,
+    NO_HOME,
+    PARAMETER,
     check_seed,
+    read_parameters,
     takes_home,
     takes_reader_options,
 )
 from hushmeter.cli.output import print_files, print_json, print_sentences, print_table
-from hushmeter.errors import InputError, NotFittedError, UnknownNameError
+from hushmeter.errors import InputError, NotFittedError
 
 if TYPE_CHECKING:
     from hushmeter.attack.base import Attacker
@@ -34,21 +36,30 @@ EVENT_S = 60.0
 
 
 @takes_reader_options()
-@takes_home()
+@takes_home(required=False)
 def attack(
     *,
     file: Annotated[Path, FILE],
-    home: Home,
+    home: Home | None,
     attacker: Annotated[str, ATTACKER],
     train: Annotated[
         Path | None, typer.Option("--train", help="Sub-metered data that the attacker learns from.")
     ] = None,
-    parameter: Annotated[
-        list[str] | None,
+    population: Annotated[
+        Path | None,
         typer.Option(
-            "-p", "--parameter", help="Parameter of the attacker, name=value; can be repeated."
+            help="What hushmeter learn-population wrote, for the semi-blind attacker. Without a "
+            "home, all its types are searched for."
         ),
     ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            help="Attack means over 15min or 30min. An appliance is on in an interval if it is on "
+            "in any part of it."
+        ),
+    ] = None,
+    parameter: Annotated[list[str] | None, PARAMETER] = None,
     seed: Annotated[int, typer.Option(help="Seed of the attacker's random rounding.")] = 0,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="File for the states, .csv or .parquet.")
@@ -69,6 +80,9 @@ def attack(
 
     Example: hushmeter attack meter.csv --home home.toml -a sparse-hmm --train sub.csv
     -p decoder=full -o states.csv
+
+    Example: hushmeter attack meter.csv --have kettle,fridge -a semi-blind --population
+    population.npz -o states.csv
     """
     from hushmeter.attack.registry import attackers
     from hushmeter.attack.strongest import Strongest
@@ -79,10 +93,18 @@ def attack(
     check_seed(seed)
     table_format(output)
     refuse_overwrite(output, force)
-    trace = read_recording(file, options).trace
-    made = _make(chosen, home, _read_parameters(parameter or (), chosen), quiet=json)
+    values = read_parameters(parameter or (), chosen)
+    if population is None:
+        made = _make(chosen, _require(home, attacker), values, quiet=json)
+    else:
+        made = _load_population(population, chosen, home, values)
+    home = made.home
     if train is not None:
-        made.fit(home.label(read_recording(train, options).trace))
+        made.fit(_coarsen(home.label(read_recording(train, options).trace), every))
+    trace = read_recording(file, options).trace
+    if _has_truth(home, trace):
+        trace = home.label(trace)
+    trace = _coarsen(trace, every)
     states, probabilities = _predict(made, trace, seed)
     columns = {name: states[:, i].astype("int8") for i, name in enumerate(home.names)}
     write_table(output, {"timestamp": trace.times, **columns}, force=force)
@@ -94,6 +116,42 @@ def attack(
         print_json({**summary, "files": [output]})
     else:
         _print_summary(summary, output)
+
+
+def _require(home: Home | None, attacker: str) -> Home:
+    """The home, which every attacker without a population needs."""
+    if attacker == "semi-blind":
+        raise InputError(
+            "the semi-blind attacker needs --population FILE, which hushmeter learn-population "
+            "writes."
+        )
+    if home is None:
+        raise InputError(NO_HOME)
+    return home
+
+
+def _load_population(
+    file: Path, chosen: type[Attacker], home: Home | None, values: dict[str, Any]
+) -> Attacker:
+    """The semi-blind attacker of a population on a home, or on all its types."""
+    from hushmeter.attack.semi_blind import SemiBlind
+
+    if chosen is not SemiBlind:
+        raise InputError(f"--population is for the semi-blind attacker, not for {chosen.name}.")
+    if set(values) - {"mechanism"}:
+        raise InputError("a population is already learnt: only the parameter mechanism can change.")
+    learnt = SemiBlind.load(file)
+    return learnt.for_home(home or learnt.home).knows(values.get("mechanism"))
+
+
+def _coarsen(trace: Trace, every: str | None) -> Trace:
+    """Means over longer intervals, in which an appliance is on if any part of it is on."""
+    return trace if every is None else trace.coarsen(every, on="any")
+
+
+def _has_truth(home: Home, trace: Trace) -> bool:
+    """Whether the readings have a column of watts for every appliance of the home."""
+    return trace.power is not None and set(home.names) <= set(trace.names or ())
 
 
 def list_attackers(
@@ -114,30 +172,6 @@ def list_attackers(
     else:
         cells = [tuple(row.values()) for row in rows]
         print_table("Attackers", ("name", "needs", "assumes"), cells, words=True)
-
-
-def _read_parameters(given: Sequence[str], chosen: type[Attacker]) -> dict[str, Any]:
-    """Parameters given as name=value; a value is JSON, or text if it is not valid JSON."""
-    import json
-    from inspect import signature
-
-    from hushmeter.noise import parse_mechanism
-
-    known = list(signature(chosen).parameters)[1:]
-    values: dict[str, Any] = {}
-    for entry in given:
-        name, separator, text = entry.partition("=")
-        if not separator:
-            raise InputError(f"--parameter must have the form name=value, got {entry!r}.")
-        if name not in known:
-            raise UnknownNameError(f"parameter of {chosen.name}", name, known)
-        try:
-            values[name] = json.loads(text)
-        except ValueError:
-            values[name] = text
-        if name == "mechanism":
-            values[name] = parse_mechanism(values[name])
-    return values
 
 
 def _make(chosen: type[Attacker], home: Home, values: dict[str, Any], *, quiet: bool) -> Attacker:
@@ -193,9 +227,9 @@ def _score(
     """Scores of the prediction; None if the file lacks an appliance of the home."""
     from hushmeter.scoring import bootstrap_intervals, score, score_events
 
-    if trace.power is None or trace.names is None or not set(home.names) <= set(trace.names):
+    if not _has_truth(home, trace):
         return {"score": None, "events": None, "intervals": None}
-    truth = home.label(trace)
+    truth = trace
     two_days = truth.times[0].astype("datetime64[D]") < truth.times[-1].astype("datetime64[D]")
     power = states * home.powers
     return {

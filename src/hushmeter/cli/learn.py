@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hushmeter.cli.options import FORCE, JSON, takes_reader_options
+from hushmeter.cli.options import (
+    FORCE,
+    JSON,
+    PARAMETER,
+    read_parameters,
+    takes_reader_options,
+)
 from hushmeter.cli.output import print_files, print_json, print_sentences, print_table
 
 if TYPE_CHECKING:
@@ -85,6 +92,51 @@ def learn(
         print_json({**describe(learnt, recording), "files": files})
     else:
         report(learnt, trace, recording, files)
+
+
+@takes_reader_options(*LEARN_OPTIONS)
+def learn_population(
+    *,
+    datasets: Annotated[
+        list[Path],
+        typer.Argument(metavar="DATA…", help="Folders or files of sub-metered homes."),
+    ],
+    parameter: Annotated[list[str] | None, PARAMETER] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The population, as .npz.")],
+    force: Annotated[bool, FORCE] = False,
+    json: Annotated[bool, JSON] = False,
+    options: ReadOptions,
+) -> None:
+    """Learn types of appliances from sub-metered homes, to attack homes without sub-meters.
+
+    The types are kettle (on above 500 W), microwave (200 W), fridge (50 W), dishwasher and washing
+    machine (30 W, and pauses of up to 15 min belong to a run). A circuit has a type if its name
+    contains the name of the type. The readings must have an interval of at most one minute. The
+    training takes a few minutes.
+
+    Example: hushmeter learn-population redd/house1 ukdale/house2 -o population.npz
+    """
+    from hushmeter.attack.semi_blind import SemiBlind, learn_population
+    from hushmeter.files import refuse_overwrite
+    from hushmeter.read import read_home_recording
+
+    values = read_parameters(parameter or (), SemiBlind)
+    refuse_overwrite(output, force)
+    traces = [read_home_recording(dataset, options).trace for dataset in datasets]
+    shown = sys.stderr.isatty() and not json
+    learnt = learn_population(traces, **{"progress": shown, **values})
+    learnt.save(output, force=force)
+    columns = (learnt.types_, learnt.homes_, learnt.powers_, learnt.thresholds_)
+    found = list(zip(*columns, strict=True))
+    if json:
+        keys = ("type", "homes", "mean_on_w", "threshold")
+        rows = [dict(zip(keys, row, strict=True)) for row in found]
+        print_json({"types": rows, "files": [output]})
+        return
+    cells = [(name, f"{homes}", f"{power:.0f} W", f"{p:.1f}") for name, homes, power, p in found]
+    header = ("type", "homes", "mean power", "on above probability")
+    print_table(f"Population of {len(traces)} homes", header, cells)
+    print_files([str(output)])
 
 
 def describe(learnt: LearntHome, recording: Recording) -> dict[str, Any]:

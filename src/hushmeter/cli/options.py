@@ -6,7 +6,7 @@ the functions, so that `hushmeter --help` answers fast.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from hushmeter.errors import DataError, InputError
+from hushmeter.errors import DataError, InputError, UnknownNameError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from hushmeter.attack.base import Attacker
     from hushmeter.home import Home
 
 FILE = typer.Argument(metavar="FILE", help="A file of readings in any known format.")
@@ -63,6 +64,9 @@ ATTACKER = typer.Option(
     "--attacker",
     help="An attacker of `hushmeter attackers`, or module:Class.",
     callback=register_own_attacker,
+)
+PARAMETER = typer.Option(
+    "-p", "--parameter", help="Parameter of the attacker, name=value; can be repeated."
 )
 ENERGY_PRICE = typer.Option("--energy-price", help="Price of one kWh.")
 JOBS = typer.Option("-j", "--jobs", help="Number of worker processes.")
@@ -265,3 +269,26 @@ def parse_epsilon_range(text: str) -> NDArray[np.float64]:
     if len(values) != 2 or values[0] >= values[1]:
         raise InputError(f"epsilon must be LO:HI with LO below HI, got {text!r}.")
     return np.geomspace(checked[0], checked[1], RANGE_VALUES)
+
+
+def read_parameters(given: Sequence[str], chosen: type[Attacker]) -> dict[str, Any]:
+    """Parameters given as name=value; a value is JSON, or text if it is not valid JSON."""
+    import json
+
+    from hushmeter.noise import parse_mechanism
+
+    known = list(signature(chosen).parameters)[1:]
+    values: dict[str, Any] = {}
+    for entry in given:
+        name, separator, text = entry.partition("=")
+        if not separator:
+            raise InputError(f"--parameter must have the form name=value, got {entry!r}.")
+        if name not in known:
+            raise UnknownNameError(f"parameter of {chosen.name}", name, known)
+        try:
+            values[name] = json.loads(text)
+        except ValueError:
+            values[name] = text
+        if name == "mechanism":
+            values[name] = parse_mechanism(values[name])
+    return values

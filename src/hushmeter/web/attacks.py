@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 NOT_LIVE = {
     "rnn": "its training takes minutes; use hushmeter attack",
     "tcn": "its training takes minutes; use hushmeter attack",
+    "semi-blind": "it needs a population; use hushmeter attack",
     "strongest": "it compares several attackers, which takes too long; use hushmeter attack",
     "hold": "it needs the true state at the first reading, which no attacker has",
 }

@@ -36,7 +36,16 @@ DICE = 0.3
 
 @dataclass(frozen=True)
 class Example:
-    """A batch of training windows: inputs, true states (B, T, N) and valid readings (B, T, 1)."""
+    """A batch of training windows.
+
+    Attributes
+    ----------
+    inputs : Inputs
+    states : tensor, shape (B, T, N)
+        True states.
+    valid : tensor, shape (B, T, 1) or (B, T, N)
+        One where the true state is known, else zero.
+    """
 
     inputs: Inputs
     states: torch.Tensor
@@ -118,12 +127,13 @@ def loss(net: nn.ModuleDict, example: Example, drop: float = 0.0) -> torch.Tenso
     from torch.nn.functional import binary_cross_entropy_with_logits
 
     odds = forward(net, example.inputs, drop)
-    truth, valid = example.states * example.valid, example.valid
+    valid = example.valid.expand_as(odds)
+    truth = example.states * valid
     entropy = binary_cross_entropy_with_logits(odds, truth, reduction="none") * valid
     chance = torch.sigmoid(odds) * valid
     both = 2 * (chance * truth).sum(dim=(0, 1)) + 1
     dice = 1 - both / (chance.sum(dim=(0, 1)) + truth.sum(dim=(0, 1)) + 1)
-    return entropy.sum() / (valid.sum() * truth.shape[2]) + DICE * dice.mean()
+    return entropy.sum() / valid.sum() + DICE * dice.mean()
 
 
 @contextmanager

@@ -1,0 +1,649 @@
+"""Semi-blind: an attacker without sub-meters in the home, which learnt from other homes.
+
+The network learns types of appliances from several sub-metered homes, a population. It then attacks
+a home of which it has seen nothing but the readings of the meter. It works on means of one minute.
+
+PyTorch is optional (the extra named deep), so this module imports it inside functions only.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from hushmeter.attack.base import (
+    NoiseDistribution,
+    Observation,
+    ProbabilisticAttacker,
+    check_mechanism,
+)
+from hushmeter.attack.conv.inputs import (
+    BASE_S,
+    Cells,
+    Encoder,
+    Noise,
+    centred_mean,
+    rolling_minimum,
+)
+from hushmeter.attack.conv.net import Weights, build_net, evaluate, set_bias
+from hushmeter.attack.conv.training import Example, Schedule, one_thread, progress_bar, train
+from hushmeter.attack.sums.levels import training_power
+from hushmeter.checks import BoolArray, FloatArray, IntArray, positive, whole
+from hushmeter.errors import DataError, InputError, MissingExtraError
+from hushmeter.formatting import short_duration
+from hushmeter.home import Appliance, Home
+from hushmeter.trace import Trace
+
+if TYPE_CHECKING:
+    from torch import nn
+
+CELL_S = 60.0
+"""Interval on which the network works. [s]"""
+
+SPREAD_W = 500.0
+"""Power by which the readings above the base load are divided. [W]"""
+
+LARGEST_W = 2000.0
+"""Power of the largest appliance that the noise in training is made for. [W]"""
+
+GAIN = 0.15
+"""Standard deviation of the logarithm of the factor that a run is multiplied with."""
+
+SHIFT_W = 60.0
+"""Standard deviation of the shift of the base load. [W]"""
+
+THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+"""Probabilities above which a type may be reported as on."""
+
+JUDGED = 20_160
+"""Largest number of minutes of a home that decide about the thresholds: two weeks."""
+
+
+@dataclass(frozen=True)
+class ApplianceType:
+    """A type of appliances: the names of its circuits, and when it is on.
+
+    Attributes
+    ----------
+    name : str
+        Name of the type, as in lists of typical appliances.
+    pattern : str
+        Regular expression that the name of a circuit matches, in lower-case letters and spaces.
+    threshold : float
+        The appliance is on above this power. [W]
+    pause_s : float
+        Shorter pauses belong to a run. [s]
+    """
+
+    name: str
+    pattern: str
+    threshold: float
+    pause_s: float = 0.0
+
+
+TYPES = (
+    ApplianceType("kettle", r"\bkettle\b", 500.0),
+    ApplianceType("microwave", r"\bmicrowave\b", 200.0),
+    ApplianceType("fridge", r"\b(fridge|refrigerator|fridge ?freezer|freezer)\b", 50.0),
+    ApplianceType("dishwasher", r"\bdish ?washer\b", 30.0, 900.0),
+    ApplianceType("washing machine", r"\bwashing ?machine\b", 30.0, 900.0),
+)
+"""Types that `label_types` recognises by the names of circuits."""
+
+
+def type_of(name: str) -> str:
+    """Return the type of an appliance with this name; its own plain name if it has no type."""
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+    plain = re.sub(r"[^a-z]+", " ", spaced.lower()).strip() or name
+    return next((kind.name for kind in TYPES if re.search(kind.pattern, plain)), plain)
+
+
+def label_types(trace: Trace) -> Trace | None:
+    """Return a trace with the states of the circuits that have a known type.
+
+    Parameters
+    ----------
+    trace : Trace
+        Readings with the power and the names of circuits. Readings of less than a minute are
+        averaged over minutes.
+
+    Returns
+    -------
+    Trace or None
+        One column per type, which has the power of all its circuits. None if no circuit has a
+        known type or none of them is ever on.
+
+    Raises
+    ------
+    DataError
+        If the trace has no power or no names, or its readings are longer than a minute.
+    """
+    if trace.power is None or trace.names is None:
+        raise DataError("a population needs data with a column of watts for each circuit.")
+    if trace.interval_s > CELL_S:
+        raise DataError(
+            f"a population needs readings of at most 1 min, got {short_duration(trace.interval_s)}."
+        )
+    power, names, states = [], [], []
+    minutes = _to_minutes(trace)
+    assert minutes.power is not None
+    for kind in TYPES:
+        members = [i for i, name in enumerate(trace.names) if type_of(name) == kind.name]
+        total = minutes.power[:, members].sum(axis=1)
+        on = _close_pauses(total > kind.threshold, minutes.run_starts, int(kind.pause_s / CELL_S))
+        if on.any():
+            power.append(total)
+            states.append(on)
+            names.append(kind.name)
+    if not names:
+        return None
+    return minutes.with_truth(np.stack(states, axis=1), np.stack(power, axis=1), names)
+
+
+def _to_minutes(trace: Trace) -> Trace:
+    """The trace in cells of about one minute; a contiguous run ends with its last whole cell."""
+    size = Cells(trace.interval_s).size
+    if size == 1:
+        return trace
+    every = size * trace.interval_s
+    return trace.coarsen(every)
+
+
+def _close_pauses(on: BoolArray, run_starts: BoolArray, most: int) -> BoolArray:
+    """States in which pauses of at most `most` readings between two runs count as on."""
+    closed = on.copy()
+    places = np.flatnonzero(on)
+    run = np.cumsum(run_starts)
+    for before, after in pairwise(places):
+        if 1 < after - before <= most + 1 and run[before] == run[after]:
+            closed[before:after] = True
+    return closed
+
+
+class SemiBlind(ProbabilisticAttacker):
+    """Semi-blind. The probability that each appliance is on, learnt from other homes only.
+
+    Parameters
+    ----------
+    home : Home
+        Appliances to find. The type of an appliance follows from its name (`type_of`); its power
+        is not used.
+    mechanism : Laplace, Staircase, Gaussian or None
+        Mechanism whose noise distribution the attacker knows (see `Attacker.knows`); None for
+        readings without noise.
+    channels : int
+        Width of the network, a multiple of 4.
+    nets : int
+        Number of networks whose probabilities are averaged. Each leaves out other homes, which
+        decide about the thresholds. There are not more networks than homes. A single network leaves
+        out no home, and its thresholds are 0.5.
+    steps, batch, window : int
+        Largest number of training steps, windows per step, and minutes per window.
+    rate : float
+        Largest step size of AdamW.
+    seed : int
+        The same seed and data give the same networks.
+    progress : bool
+        Whether to show a progress bar on standard error while training.
+
+    Attributes
+    ----------
+    interval_s_ : float
+        Interval of readings that are not a trace: that of the training data, or one minute. [s]
+    types_ : tuple of str
+        Types that the population has.
+    homes_ : array of int, shape (types,)
+        Number of homes with each type.
+    powers_ : array, shape (types,)
+        Mean power of each type while on. [W]
+    thresholds_ : array, shape (types,)
+        Probability above which a type is reported as on.
+    weights_ : tuple of Weights
+        Parameters of the networks.
+
+    Raises
+    ------
+    MissingExtraError
+        If PyTorch is not installed.
+
+    Notes
+    -----
+    `learn_population` trains on several homes, and `for_home` returns the attacker on a home. `fit`
+    learns from a single home, which is then the whole population.
+
+    The network is that of `tcn`. Its inputs are watts above the lowest 15-min mean of 4 h, so that
+    they mean the same in every home. Six of ten training windows are synthetic: the power that no
+    known type explains in one home, plus runs of each type from any home, each multiplied by a
+    random factor. The others are real windows. Circuits of other types or rectangular pulses are
+    added to four of ten windows, because unknown homes have unknown appliances. A type that is not
+    metered in a home does not count in the loss there.
+
+    The threshold of a type is the lowest probability, of those from 0.3 to 0.9 and nearest to 0.5,
+    with which the accuracy is not below that of "always off" in the homes that the networks have
+    not seen.
+    """
+
+    name: ClassVar[str] = "semi-blind"
+    needs: ClassVar[str] = "sub-metered data of other homes; PyTorch (the extra named deep)"
+    assumes: ClassVar[str] = "appliances of one type are alike in all homes"
+    uses_noise: ClassVar[bool] = True
+
+    checked_with: ClassVar[dict[str, Any]] = {"channels": 8, "steps": 2, "batch": 2, "window": 4}
+
+    interval_s_: float
+    types_: tuple[str, ...]
+    homes_: IntArray
+    powers_: FloatArray
+    thresholds_: FloatArray
+    weights_: tuple[Weights, ...]
+
+    def __init__(
+        self,
+        home: Home,
+        *,
+        mechanism: NoiseDistribution | None = None,
+        channels: int = 40,
+        nets: int = 3,
+        steps: int = 600,
+        batch: int = 16,
+        window: int = 512,
+        rate: float = 4e-3,
+        seed: int = 0,
+        progress: bool = False,
+    ) -> None:
+        super().__init__(home)
+        if find_spec("torch") is None:
+            raise MissingExtraError(f"the {self.name} attacker", "deep")
+        self.mechanism = check_mechanism(mechanism)
+        self.channels, self.nets = whole("channels", channels), whole("nets", nets)
+        self.steps, self.batch = whole("steps", steps), whole("batch", batch)
+        self.window, self.rate = whole("window", window), positive("rate", rate)
+        self.seed, self.progress = whole("seed", seed, least=0), bool(progress)
+
+    def fit(self, trace: Trace) -> Self:
+        """Learn the types of one home, which is then the whole population."""
+        super().fit(trace)
+        names = self.home.names if trace.names is None else trace.names
+        power = training_power(trace, self.home)
+        self.fit_homes([_to_minutes(trace.with_truth(trace.truth(), power, names))])
+        self.interval_s_ = trace.interval_s
+        return self
+
+    def fit_homes(self, traces: Sequence[Trace]) -> Self:
+        """Learn the types of several homes.
+
+        Parameters
+        ----------
+        traces : sequence of Trace
+            Readings of about one minute with the names, states and power of appliances, as
+            `label_types` returns them.
+
+        Returns
+        -------
+        SemiBlind
+            The attacker itself.
+
+        Raises
+        ------
+        DataError
+            If no trace is as long as a training window.
+        """
+        types = tuple(sorted({type_of(name) for trace in traces for name in trace.names or ()}))
+        homes = [HomeData.of(trace, types) for trace in traces if len(trace) >= self.window]
+        if not homes:
+            raise DataError(
+                f"the {self.name} attacker needs at least {self.window} min of readings from one "
+                "home to learn from."
+            )
+        self.types_, self.interval_s_ = types, CELL_S
+        self.powers_ = _mean_powers(homes)
+        self.homes_ = np.sum([home.metered for home in homes], axis=0)
+        groups = _left_out_homes(len(homes), self.nets)
+        with one_thread(), progress_bar(len(groups) * self.steps, self.progress) as advance:
+            self.weights_ = tuple(
+                self._train(k, [h for i, h in enumerate(homes) if i not in group], advance)
+                for k, group in enumerate(groups)
+            )
+            self.thresholds_ = self._find_thresholds(homes, groups)
+        return self
+
+    def for_home(self, home: Home) -> Self:
+        """Return the attacker on the appliances of another home.
+
+        Raises
+        ------
+        InputError
+            If the population has no appliance of a wanted type.
+        """
+        made = type(self)(home, **{**self.parameters, "progress": False})
+        for name in ("interval_s_", "types_", "homes_", "powers_", "thresholds_", "weights_"):
+            setattr(made, name, getattr(self, name))
+        made._columns()
+        return made
+
+    def _predict(self, seen: Observation) -> BoolArray:
+        chance = self._predict_proba(seen)
+        return chance > self.thresholds_[self._columns()]
+
+    def _predict_proba(self, seen: Observation) -> FloatArray:
+        self._require_fit("weights_")
+        columns = self._columns()
+        interval_s = self.interval_s_ if seen.interval_s is None else seen.interval_s
+        if interval_s > CELL_S:
+            raise InputError(
+                f"the {self.name} attacker needs readings of at most 1 min, and these have "
+                f"{short_duration(interval_s)}."
+            )
+        size = Cells(interval_s).size
+        cells = _Minutes(seen.run_starts, size)
+        noise = Noise.of(self.mechanism)
+        noise = Noise(noise.std / math.sqrt(size), noise.shape)
+        nets = [self._build(weights) for weights in self.weights_]
+        with one_thread():
+            chance = evaluate(nets, _encoder(), cells.mean(seen.readings), cells.run_starts, noise)
+        return chance[cells.place][:, columns]
+
+    def _columns(self) -> list[int]:
+        """Column of the type of every appliance of the home."""
+        wanted = [type_of(name) for name in self.home.names]
+        missing = [kind for kind in wanted if kind not in self.types_]
+        if missing:
+            raise InputError(
+                f"the population has no {missing[0]}: it has {', '.join(self.types_)}."
+            )
+        return [self.types_.index(kind) for kind in wanted]
+
+    def _check_learnt(self) -> None:
+        if hasattr(self, "weights_"):
+            try:
+                built = [self._build(weights) for weights in self.weights_]
+            except (RuntimeError, ValueError, TypeError, AttributeError):
+                built = []
+            sizes = {len(self.types_), self.powers_.size, self.thresholds_.size}
+            if not built or len(sizes) != 1:
+                raise DataError(f"a saved {self.name} attacker is damaged.")
+
+    def _build(self, weights: Weights | None = None, seed: int = 0) -> nn.ModuleDict:
+        return build_net(Cells(CELL_S), self.channels, len(self.types_), weights, seed)
+
+    def _train(
+        self, number: int, homes: Sequence[HomeData], advance: Callable[[int], None]
+    ) -> Weights:
+        """Train one network on some of the homes."""
+        seed = self.seed * 100 + number
+        net = self._build(seed=seed)
+        windows = PopulationWindows(homes, self.window, np.random.default_rng(seed))
+        set_bias(net, windows.on_share)
+        schedule = Schedule(self.steps, self.batch, self.rate, seed)
+        return train(net, windows, schedule, advance)
+
+    def _find_thresholds(
+        self, homes: Sequence[HomeData], groups: Sequence[Sequence[int]]
+    ) -> FloatArray:
+        """Lowest thresholds with which no type is less accurate than "always off"."""
+        gains = np.zeros((len(THRESHOLDS), len(self.types_)))
+        for weights, group in zip(self.weights_, groups, strict=True):
+            net = self._build(weights)
+            for home in (homes[i] for i in group):
+                part = slice(0, JUDGED)
+                starts, truth = home.run_starts[part], home.states[part]
+                chance = evaluate([net], _encoder(), home.readings[part], starts, Noise())
+                for k, threshold in enumerate(THRESHOLDS):
+                    right = (chance > threshold) == truth
+                    gains[k] += (right.mean(axis=0) - (~truth).mean(axis=0)) * home.metered
+        allowed = gains >= 0
+        allowed[-1] = True
+        distance = np.where(allowed, np.abs(np.array(THRESHOLDS) - 0.5)[:, None], np.inf)
+        # Of 0.4 and 0.6, which are equally near to 0.5, the higher one is chosen.
+        best = len(THRESHOLDS) - 1 - distance[::-1].argmin(axis=0)
+        thresholds: FloatArray = np.array(THRESHOLDS)[best]
+        return thresholds
+
+
+def _left_out_homes(homes: int, nets: int) -> list[list[int]]:
+    """Homes that each network leaves out; a single network leaves out none."""
+    count = min(homes, nets)
+    return [list(range(k, homes, count)) for k in range(count)] if count > 1 else [[]]
+
+
+def learn_population(traces: Sequence[Trace], **parameters: Any) -> SemiBlind:
+    """Learn types of appliances from sub-metered homes.
+
+    Parameters
+    ----------
+    traces : sequence of Trace
+        Readings with the power and the names of circuits; see `label_types` for what a type is and
+        when it is on.
+    **parameters
+        Parameters of `SemiBlind`.
+
+    Returns
+    -------
+    SemiBlind
+        The attacker on a home that has one appliance of each type.
+
+    Raises
+    ------
+    DataError
+        If no circuit has a known type.
+    """
+    labelled = [found for found in map(label_types, traces) if found is not None]
+    if not labelled:
+        known = ", ".join(kind.name for kind in TYPES)
+        raise DataError(f"no circuit of the data has a known type: {known}.")
+    names = sorted({name for trace in labelled for name in trace.names or ()})
+    sketch = Home([Appliance(name, 1.0) for name in names], 1.0, name="population")
+    learnt = SemiBlind(sketch, **parameters).fit_homes(labelled)
+    members = [
+        Appliance(name, float(max(round(power), 1)))
+        for name, power in zip(learnt.types_, learnt.powers_, strict=True)
+    ]
+    return learnt.for_home(Home(members, 10.0, name="population"))
+
+
+class _Encoder(Encoder):
+    """Inputs in watts above the lowest 15-min mean of 4 h, which mean the same in every home."""
+
+    def _coarse(self, y: FloatArray, noise: Sequence[Noise]) -> list[FloatArray]:
+        quarter, hours = self.cells.means[1], self.cells.count(BASE_S) // 2 * 2 + 1
+        return super()._coarse(y - rolling_minimum(centred_mean(y, quarter), hours), noise)
+
+
+def _encoder() -> _Encoder:
+    return _Encoder(Cells(CELL_S), 0.0, SPREAD_W)
+
+
+class _Minutes:
+    """The cells of about one minute into which contiguous runs are divided.
+
+    Attributes
+    ----------
+    place : array of int, shape (T,)
+        Cell of every reading.
+    run_starts : array of bool
+        Where contiguous runs of cells start.
+    """
+
+    def __init__(self, run_starts: BoolArray, size: int) -> None:
+        first = np.flatnonzero(run_starts)
+        lengths = np.diff(np.append(first, run_starts.size))
+        within = np.arange(run_starts.size) - np.repeat(first, lengths)
+        begins = within % size == 0
+        self.place: IntArray = np.cumsum(begins) - 1
+        self.run_starts: BoolArray = run_starts[begins]
+
+    def mean(self, readings: FloatArray) -> FloatArray:
+        """Mean of the readings of each cell. [W]"""
+        mean: FloatArray = np.bincount(self.place, readings) / np.bincount(self.place)
+        return mean
+
+
+@dataclass(frozen=True)
+class HomeData:
+    """Training data of one home.
+
+    Attributes
+    ----------
+    readings : array, shape (T,)
+        Mains. [W]
+    power, states : arrays, shape (T, types)
+        Power [W] and states of each type; zero where it is not metered.
+    metered : array of bool, shape (types,)
+        Whether the type is metered in this home.
+    run_starts : array of bool, shape (T,)
+    runs : tuple of arrays
+        First readings of the runs of each type.
+    """
+
+    readings: FloatArray
+    power: FloatArray
+    states: BoolArray
+    metered: BoolArray
+    run_starts: BoolArray
+    runs: tuple[IntArray, ...]
+
+    @classmethod
+    def of(cls, trace: Trace, types: Sequence[str]) -> HomeData:
+        """Data of a labelled trace; appliances of one type count together."""
+        assert trace.power is not None
+        assert trace.names is not None
+        power = np.zeros((len(trace), len(types)))
+        states = np.zeros(power.shape, np.bool_)
+        for i, name in enumerate(trace.names):
+            column = types.index(type_of(name))
+            power[:, column] += trace.power[:, i]
+            states[:, column] |= trace.truth()[:, i]
+        begins = states.copy()
+        begins[1:] &= ~states[:-1]
+        metered = np.array([kind in {type_of(name) for name in trace.names} for kind in types])
+        runs = tuple(np.flatnonzero(column) for column in begins.T)
+        return cls(trace.readings, power, states, metered, trace.run_starts, runs)
+
+
+def _mean_powers(homes: Sequence[HomeData]) -> FloatArray:
+    """Mean power of each type while on [W]; zero for a type that is never on."""
+    energy = np.sum([(home.power * home.states).sum(axis=0) for home in homes], axis=0)
+    powers: FloatArray = energy / np.maximum(
+        np.sum([h.states.sum(axis=0) for h in homes], axis=0), 1
+    )
+    return powers
+
+
+class PopulationWindows:
+    """Random training windows of several homes: real ones, and mixtures of homes.
+
+    Parameters
+    ----------
+    homes : sequence of HomeData
+    window : int
+        Number of minutes.
+    rng : Generator
+
+    Attributes
+    ----------
+    on_share : array, shape (types,)
+        Share of the readings at which each type is on, where it is metered.
+    """
+
+    def __init__(self, homes: Sequence[HomeData], window: int, rng: np.random.Generator) -> None:
+        self.homes, self.window, self.rng, self.encoder = homes, window, rng, _encoder()
+        self.margin = self.encoder.cells.margin
+        self.rest = [home.readings - home.power.sum(axis=1) for home in homes]
+        shares = [np.where(home.metered, home.states.mean(axis=0), np.nan) for home in homes]
+        known = np.array([home.metered for home in homes]).any(axis=0)
+        self.on_share = np.where(known, np.nansum(shares, axis=0), 0.0)
+        self.on_share /= np.maximum(np.sum([home.metered for home in homes], axis=0), 1)
+        count = homes[0].metered.size
+        self.donors = [
+            [h for h, home in enumerate(homes) if home.runs[k].size] for k in range(count)
+        ]
+
+    def draw(self, count: int) -> Example:
+        """Draw a batch of training windows."""
+        import torch
+
+        rows = [self._window() for _ in range(count)]
+        y, states, valid = (np.stack(part) for part in zip(*rows, strict=True))
+        noise = []
+        for row in y:
+            known, sample = Noise.draw(LARGEST_W, self.rng)
+            noise.append(known)
+            row += sample(self.rng, row.size)
+        inner = slice(self.margin, self.margin + self.window)
+        inputs = self.encoder.encode(y, np.ones(y.shape, np.bool_), noise).cut(inner, 1)
+        parts = (torch.from_numpy(x[:, inner].astype(np.float32)) for x in (states, valid))
+        return Example(inputs, *parts)
+
+    def held_out(self, count: int) -> Iterator[Example]:  # noqa: ARG002
+        """No windows: a network is trained with all its steps."""
+        return iter(())
+
+    def _window(self) -> tuple[FloatArray, BoolArray, BoolArray]:
+        """Readings [W], states and valid states of one window with its margins."""
+        number = int(self.rng.integers(len(self.homes)))
+        home = self.homes[number]
+        if self.rng.random() < 0.6:
+            y, states, valid = self._mix(number)
+        else:
+            rows = self._rows(home, self._any_type(home))
+            y, states = home.readings[rows] * self._gain(), home.states[rows].copy()
+            valid = np.broadcast_to(home.metered, states.shape)
+        if self.rng.random() < 0.4:
+            for _ in range(int(self.rng.integers(1, 4))):
+                y = y + self._pulse(y.size)
+        return y + self.rng.normal(0, SHIFT_W), states, valid
+
+    def _mix(self, number: int) -> tuple[FloatArray, BoolArray, BoolArray]:
+        """The unexplained power of one home with runs of each type from any home."""
+        home = self.homes[number]
+        rows = self._rows(home, None)
+        y = self.rest[number][rows] * self._gain()
+        states = np.zeros((rows.size, home.metered.size), np.bool_)
+        valid = np.broadcast_to(home.metered, states.shape).copy()
+        for k, donors in enumerate(self.donors):
+            if not donors or self.rng.random() < 0.3:
+                continue
+            donor = self.homes[int(self.rng.choice(donors))]
+            other = self._rows(donor, k if self.rng.random() < 0.6 else None)
+            y = y + donor.power[other, k] * self._gain()
+            states[:, k] = donor.states[other, k]
+            valid[:, k] |= states[:, k]
+        return y, states, valid
+
+    def _any_type(self, home: HomeData) -> int | None:
+        """A type that runs in the home, in three of ten cases."""
+        running = [k for k, places in enumerate(home.runs) if places.size]
+        return int(self.rng.choice(running)) if running and self.rng.random() < 0.3 else None
+
+    def _rows(self, home: HomeData, kind: int | None) -> IntArray:
+        """Rows of a window with its margins, anywhere or around a run of a type."""
+        width = self.window + 2 * self.margin
+        if kind is None:
+            first = int(self.rng.integers(home.readings.size)) - width // 2
+        else:
+            begin = int(self.rng.choice(home.runs[kind]))
+            first = begin - self.margin - int(self.rng.integers(self.window))
+        return np.clip(first + np.arange(width), 0, home.readings.size - 1)
+
+    def _gain(self) -> float:
+        return math.exp(self.rng.normal(0, GAIN))
+
+    def _pulse(self, size: int) -> FloatArray:
+        """Rectangular pulses of an unknown appliance. [W]"""
+        power = 40.0 * 75.0 ** self.rng.random()
+        length = int(1 + 60 * self.rng.random() ** 2)
+        pause = int(length * (1 + 20 * self.rng.random()))
+        places = (np.arange(size) + int(self.rng.integers(length + pause))) % (length + pause)
+        pulse: FloatArray = power * (places < length)
+        if self.rng.random() < 0.5:
+            # A single pulse instead of a cycle.
+            first = int(self.rng.integers(size))
+            pulse = power * ((np.arange(size) >= first) & (np.arange(size) < first + length))
+        return pulse
