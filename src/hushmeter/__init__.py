@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from hushmeter import attack, errors, noise, privacy, releases, scoring, synth, theory
+    from hushmeter.advice.hiding import Plan, plan_to_hide
     from hushmeter.advice.planner import Advice, advise
     from hushmeter.advice.sentences import explain
     from hushmeter.appliance_kinds import catalogue
@@ -59,6 +60,7 @@ __all__ = [
     "Ledger",
     "Mechanism",
     "Metering",
+    "Plan",
     "Receipt",
     "Release",
     "Score",
@@ -82,6 +84,7 @@ __all__ = [
     "learn_home",
     "noise",
     "open_ledger",
+    "plan_to_hide",
     "privacy",
     "read_home",
     "read_home_data",
@@ -117,6 +120,7 @@ _ORIGIN = {
     "Ledger": "fleet.ledger",
     "Mechanism": "noise",
     "Metering": "trace",
+    "Plan": "advice.hiding",
     "Receipt": "releases.receipt",
     "Release": "releases.series",
     "Score": "scoring",
@@ -137,6 +141,7 @@ _ORIGIN = {
     "findings": "learn.statements",
     "learn_home": "learn.homes",
     "open_ledger": "fleet.ledger",
+    "plan_to_hide": "advice.hiding",
     "read_home": "home",
     "read_home_data": "read",
     "read_meter": "read",

@@ -45,7 +45,9 @@ def test_a_release_and_its_receipt(case, tmp_path):
     again = tmp_path / "again.csv"
     second = release(case, again, "-e", "0.5", "--home", case / "home.toml")
     assert "each further release of these readings adds its ε" in " ".join(second.stdout.split())
-    assert "Together they have ε = 1 for the same unit" in " ".join(second.stdout.split())
+    assert "Together they have at most ε = 1 for a change that each of them protects" in " ".join(
+        second.stdout.split()
+    )
     assert (hm.read_meter(again).readings != released.readings).any()
 
 

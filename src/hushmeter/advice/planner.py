@@ -3,7 +3,8 @@
 “Nobody may be right about my kettle more than 60 times out of 100” is a goal for the odds of the
 best attacker. Many releases meet it: coarse readings with little noise, or fine readings with much
 noise. For every resolution and mechanism the search finds the largest ε, and so the least noise,
-that keeps the odds. The options are ranked by the error of the hourly mean.
+that keeps the odds. The options are ranked by the error that matters for the purpose of the data:
+that of an hour, a day or a month.
 """
 
 from __future__ import annotations
@@ -30,13 +31,20 @@ from hushmeter.privacy.units import (
 )
 from hushmeter.releases.cost import PRICE_PER_KWH, Cost, expect_cost
 from hushmeter.scoring import score
-from hushmeter.trace import Trace, nearest_multiple
+from hushmeter.trace import SECONDS_PER_DAY, Trace, intervals_in, nearest_multiple
 
 if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism
+    from hushmeter.trace import Metering
 
 RESOLUTIONS_S = (60, 300, 900, 1800, 3600)
 """Intervals of released readings that are searched, beside the meter's own. [s]"""
+
+LONG_RESOLUTIONS_S = (21_600, SECONDS_PER_DAY)
+"""Longer intervals that are searched if the data is for days or months. [s]"""
+
+PURPOSES = {"hour": "hourly_w", "day": "daily_kwh", "month": "monthly_kwh"}
+"""What released data can be for, and the field of `Cost` by which options are ranked."""
 
 LEAST_EPSILON, MOST_EPSILON = 5e-3, 20.0
 ODDS_SLACK = 1e-3
@@ -62,12 +70,15 @@ class Goal:
         What is hidden: one released reading, one run or one day of the appliance.
     max_hourly_error : float or None
         Largest acceptable error of the hourly mean. [W]
+    purpose : {"hour", "day", "month"}
+        What the data is for: the period whose error ranks the options.
     """
 
     appliance: str
     max_odds: float
     span: str
     max_hourly_error: float | None = None
+    purpose: str = "hour"
 
 
 @dataclass(frozen=True)
@@ -136,6 +147,10 @@ def advise(
     span: str | None = None,
     run: int | None = None,
     interval_s: float = 6.0,
+    every: float | str | None = None,
+    purpose: str = "hour",
+    metering: Metering | None = None,
+    readings: int | None = None,
     mechanisms: Sequence[str] = MECHANISMS,
     delta: float = 1e-6,
     max_hourly_error: float | None = None,
@@ -161,6 +176,14 @@ def advise(
         Length of a run, instead of the one in the home. [metered readings]
     interval_s : float
         Length of a metered reading. [s]
+    every : float or str, optional
+        Length of the released means, such as "30min", instead of a search.
+    purpose : {"hour", "day", "month"}
+        What the data is for. Options are ranked by the error of this period; for a day and a
+        month the search goes up to means over one day.
+    metering, readings
+        How the meter rounds and copies, and the number of metered readings; see `resolve_unit`.
+        By default those of `trace`.
     mechanisms : sequence of str
         Names of the mechanisms to search.
     delta : float
@@ -199,21 +222,23 @@ def advise(
     if max_hourly_error is not None:
         max_hourly_error = positive("max_hourly_error", max_hourly_error)
     delta, wanted = _share("delta", delta), _names(mechanisms)
-    goal = Goal(hide, _odds(max_odds), span, max_hourly_error)
-    metering = None if trace is None else trace.metering
+    one_of("purpose", purpose, tuple(PURPOSES))
+    goal = Goal(hide, _odds(max_odds), span, max_hourly_error, purpose)
+    if trace is not None:
+        metering, readings = metering or trace.metering, readings or len(trace)
     odds_of = best_odds if attacker is None else measure_with(attacker, home, hide, trace, seed)
     # No release keeps an attacker below a coin: the search uses the nearest possible goal.
     reachable = replace(goal, max_odds=max(goal.max_odds, NEAR_A_COIN))
     found: list[Option] = []
     refused = None
-    for every in _resolutions(interval_s):
+    for length in _resolutions(interval_s, every, purpose):
         unit = resolve_unit(
             span=span,
             interval_s=interval_s,
             home=Home([member], home.tolerance),
-            every=every,
+            every=length,
             metering=metering,
-            readings=None if trace is None else len(trace),
+            readings=readings,
         )
         largest = member.at_largest_power()
         most = None if largest is None else unit.for_appliance(largest)
@@ -348,10 +373,11 @@ def _rank(goal: Goal, options: list[Option], appliance: Appliance) -> Advice:
     limit = goal.max_hourly_error
     if limit is not None:
         met = [option for option in met if option.cost.hourly_w <= limit]
+    error = PURPOSES[goal.purpose]
     if met:
-        cheapest = tuple(sorted(met, key=lambda o: (o.cost.hourly_w, o.every_s)))
+        cheapest = tuple(sorted(met, key=lambda o: (getattr(o.cost, error), o.every_s)))
         return Advice(goal, True, cheapest, appliance)
-    near = sorted(options, key=lambda o: (round(o.odds, 2), o.cost.hourly_w))
+    near = sorted(options, key=lambda o: (round(o.odds, 2), getattr(o.cost, error)))
     return Advice(goal, False, tuple(near), appliance)
 
 
@@ -360,10 +386,13 @@ def _build(name: str, unit: Unit, delta: float, epsilon: float) -> Mechanism:
     return calibrate(name, epsilon, unit, delta=delta)
 
 
-def _resolutions(interval_s: float) -> list[float]:
+def _resolutions(interval_s: float, every: float | str | None, purpose: str) -> list[float]:
     """The metered interval, and the whole multiple of it nearest to every longer resolution."""
-    longer = (nearest_multiple(every, interval_s) for every in RESOLUTIONS_S if every > interval_s)
-    return [interval_s, *(every for every in dict.fromkeys(longer) if every > interval_s)]
+    if every is not None:
+        return [intervals_in(every, interval_s) * interval_s]
+    wanted = RESOLUTIONS_S if purpose == "hour" else RESOLUTIONS_S + LONG_RESOLUTIONS_S
+    longer = (nearest_multiple(length, interval_s) for length in wanted if length > interval_s)
+    return [interval_s, *(length for length in dict.fromkeys(longer) if length > interval_s)]
 
 
 def _names(mechanisms: Sequence[str]) -> list[str]:

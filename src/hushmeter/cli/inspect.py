@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hushmeter.cli.options import FIGURE, FORCE, JSON, READER_OPTIONS, takes_reader_options
+from hushmeter.cli.options import FIGURE, FORCE, JSON, repeat_options, takes_reader_options
 from hushmeter.cli.output import print_files, print_json, print_list, print_sentences
 
 if TYPE_CHECKING:
@@ -61,14 +61,11 @@ def _next(file: Path, options: ReadOptions, sub_metered: bool) -> str:
 
     from hushmeter.cli.learn import LEARN_OPTIONS
 
-    command = f"hushmeter advise --home evening --hide kettle --trace {quote(str(file))}"
     if sub_metered:
-        command = f"hushmeter learn {quote(str(file))} -o home.toml"
-    for name in LEARN_OPTIONS if sub_metered else READER_OPTIONS:
-        value = getattr(options, name)
-        if value is not None:
-            command += f" --{name.replace('_', '-')} {quote(str(value))}"
-    return command
+        return f"hushmeter learn {quote(str(file))} -o home.toml" + repeat_options(
+            options, LEARN_OPTIONS
+        )
+    return f"hushmeter advise {quote(str(file))} --hide kettle" + repeat_options(options)
 
 
 def _refuse_overwrite(output: Path, force: bool) -> None:

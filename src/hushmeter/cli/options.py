@@ -6,10 +6,11 @@ the functions, so that `hushmeter --help` answers fast.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from hushmeter.attack.base import Attacker
     from hushmeter.home import Home
+    from hushmeter.read import ReadOptions
 
 FILE = typer.Argument(metavar="FILE", help="A file of readings in any known format.")
 HOME = typer.Option(
@@ -30,6 +32,15 @@ HOME = typer.Option(
 HAVE = typer.Option(
     "--have", help='Appliances instead of --home: kettle,oven,"car charger 7.4 kW".'
 )
+HIDE = typer.Option(
+    "--hide", help='What nobody should be able to tell: kettle,oven or "kettle 2100 W 180 s".'
+)
+ODDS = typer.Option(
+    "--odds",
+    "--max-odds",
+    help="How often the best attacker may be right: 60 out of 100, or 0.6; a coin is 50.",
+)
+PURPOSE = typer.Option("--for", help="What the data is for: hour, day or month.")
 EPSILON = typer.Option("-e", "--epsilon", help="ε of the unit of protection.")
 EPSILONS = typer.Option("-e", "--epsilon", help="ε as a range LO:HI, or values with commas.")
 MECHANISM = typer.Option("--mechanism", help="laplace, staircase or gaussian.")
@@ -127,6 +138,14 @@ def takes_reader_options(
     return _replace_parameter("options", kinds, build, last=True)
 
 
+def repeat_options(options: ReadOptions, names: Iterable[str] = tuple(READER_OPTIONS)) -> str:
+    """Return the reader options that were given, as text for the next command."""
+    given = [(name, getattr(options, name)) for name in names]
+    return "".join(
+        f" --{name.replace('_', '-')} {quote(str(value))}" for name, value in given if value
+    )
+
+
 def takes_home(*, required: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorate a command with --home and --have.
 
@@ -193,6 +212,13 @@ NO_HOME = (
     "a home is needed: list your appliances with --have kettle,oven, or give --home with a file or "
     "a ready home such as evening."
 )
+
+
+def options_given(context: typer.Context, *names: str) -> list[str]:
+    """Return the options among these parameters that the user has typed."""
+    known = [option for option in context.command.params if option.name in names]
+    sources = {option.opts[0]: context.get_parameter_source(option.name or "") for option in known}
+    return [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
 
 
 def choose_home(home: str | None, have: list[str] | None) -> Home | None:

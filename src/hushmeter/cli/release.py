@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,13 +16,17 @@ from hushmeter.cli.options import (
     FILE,
     FORCE,
     GRID,
+    HIDE,
     JSON,
     MAX_EPSILON,
     MECHANISM,
+    ODDS,
+    PURPOSE,
     SPAN,
     SUM_DELTA,
     USE,
     check_seed,
+    options_given,
     parse_watts,
     takes_home,
     takes_reader_options,
@@ -30,6 +35,7 @@ from hushmeter.cli.output import print_files, print_json, print_sentences
 from hushmeter.errors import InputError
 
 if TYPE_CHECKING:
+    from hushmeter.advice.hiding import Plan
     from hushmeter.home import Home
     from hushmeter.read import ReadOptions, Recording
     from hushmeter.releases.series import Release
@@ -39,10 +45,14 @@ if TYPE_CHECKING:
 @takes_reader_options()
 @takes_home(required=False)
 def release(
+    context: typer.Context,
     *,
     file: Annotated[Path, FILE],
     home: Home | None,
-    epsilon: Annotated[str, EPSILON],
+    hide: Annotated[str | None, HIDE] = None,
+    odds: Annotated[float, ODDS] = 0.6,
+    purpose: Annotated[str, PURPOSE] = "hour",
+    epsilon: Annotated[str | None, EPSILON] = None,
     mechanism: Annotated[str, MECHANISM] = "laplace",
     protect: Annotated[
         str | None,
@@ -93,16 +103,22 @@ def release(
 ) -> None:
     """Add exact private noise to a file of readings and write the result with its receipts.
 
-    The noise is calibrated so that ε holds for the unit of protection: by default, whether any
-    one appliance of the home is on in one reading. OUTPUT.receipt.json is for the recipient;
-    OUTPUT.private.json names the home and its appliances and is for you alone.
+    With --hide you state what nobody should be able to tell. The noise, its ε and the length of the
+    released values follow from the odds and from what the data is for. With -e you state ε
+    yourself: it holds for the unit of protection, by default whether any one appliance of the home
+    is on in one reading. OUTPUT.receipt.json is for the recipient; OUTPUT.private.json names
+    appliances and compares the noise with your own use, and is for you alone.
+
+    Example: hushmeter release meter.csv --hide kettle --odds 60 --for hour -o shared.csv
 
     Example: hushmeter release meter.csv --home home.toml -e 1 --span run --every 30min -o out.csv
     """
+    from hushmeter.advice.hiding import compare_plan, compare_with_use, plan_to_hide
     from hushmeter.files import sha256_of
     from hushmeter.noise.parameters import parse_clamp
     from hushmeter.privacy.units import calibrate, resolve_unit
     from hushmeter.read import read_recording
+    from hushmeter.releases.cost import expect_cost
     from hushmeter.releases.series import release as release_trace
     from hushmeter.releases.storage import find_earlier_releases, refuse_existing
     from hushmeter.write import meter_format
@@ -112,8 +128,9 @@ def release(
     refuse_existing(output, force)
     if (ledger is None) != (ledger_meter is None):
         raise InputError("--ledger and --ledger-meter belong together: give both, or neither.")
+    _refuse_contradictions(context, hide, epsilon)
     chosen = protect or ("appliance" if sensitivity is None else "change")
-    if home is None and chosen in ("appliance", "fluctuation"):
+    if hide is None and home is None and chosen in ("appliance", "fluctuation"):
         raise InputError(
             f"protect {chosen!r} needs to know your appliances: list them with --have kettle,oven, "
             "give --home, or protect any change of a given number of watts with --sensitivity."
@@ -121,54 +138,99 @@ def release(
     bounds = None if clamp is None else parse_clamp(clamp)
     watts = None if sensitivity is None else parse_watts("sensitivity", sensitivity)
     recording = read_recording(file, options)
-    unit = resolve_unit(
-        chosen,
-        span,
-        interval_s=recording.trace.interval_s,
-        home=home,
-        appliance=appliance,
-        clamp=bounds,
-        watts=watts,
-        every=every,
-        metering=recording.trace.metering,
-        readings=len(recording.trace),
-        use=use,
-        zone=recording.public.zone or "UTC",
-    )
-    noise = calibrate(
-        mechanism,
-        epsilon,
-        unit,
-        delta=delta,
-        grid=grid,
-        clamp=bounds,
-        max_epsilon=max_epsilon,
-        engine=engine,
-    )
+    trace = recording.trace
+    metered: dict[str, Any] = {
+        "interval_s": trace.interval_s,
+        "every": every,
+        "metering": trace.metering,
+        "readings": len(trace),
+    }
+    plan = None
+    if hide is not None:
+        plan = plan_to_hide(hide, odds, purpose, home=home, delta=delta, **metered)
+        _refuse_infeasible(plan)
+        home, unit, noise = plan.home, plan.unit, plan.mechanism
+    else:
+        unit = resolve_unit(
+            chosen,
+            span,
+            home=home,
+            appliance=appliance,
+            clamp=bounds,
+            watts=watts,
+            use=use,
+            zone=recording.public.zone or "UTC",
+            **metered,
+        )
+        noise = calibrate(
+            mechanism,
+            epsilon or "",
+            unit,
+            delta=delta,
+            grid=grid,
+            clamp=bounds,
+            max_epsilon=max_epsilon,
+            engine=engine,
+        )
     done = release_trace(
-        recording.trace,
-        noise,
-        unit,
-        home=home,
-        delta=delta,
-        rng=seed,
-        accept_learnt=accept_learnt,
+        trace, noise, unit, home=home, delta=delta, rng=seed, accept_learnt=accept_learnt
     )
+    if plan is None:
+        own = compare_with_use(expect_cost(noise, done.trace.interval_s), trace)
+        local = (*own.sentences, *((HELP,) if own.loud else ()))
+    else:
+        local = compare_plan(plan, trace)
+    done = replace(done, private=replace(done.private, own_use=local))
     earlier = find_earlier_releases(output.parent, done.private.input["sha256"])
     if ledger is None or ledger_meter is None:
         files = done.save(output, force=force, signing_key=sign)
-        _report(done, recording, _warnings(done, earlier), files, json)
+        _report(done, plan, recording, _warnings(done, earlier), files, json)
         return
     from hushmeter.fleet.single_release import pay_for_release
 
     with pay_for_release(ledger, done, meter=ledger_meter, stream=stream) as payment:
         files = done.save(output, force=force, signing_key=sign)
         payment.written(sha256_of(files[0]))
-    _report(done, recording, [*_warnings(done, earlier), payment.sentence], files, json)
+    _report(done, plan, recording, [*_warnings(done, earlier), payment.sentence], files, json)
+
+
+HELP = (
+    "What helps: longer means (such as --every 1d), a larger ε, or a smaller use (--hide kettle "
+    "instead of -e)."
+)
+"""What to do if the noise of a chosen ε exceeds the own use."""
+
+CHOSEN_BY_HIDE = (
+    "epsilon", "mechanism", "protect", "appliance", "span", "use", "sensitivity", "clamp", "grid",
+    "max_epsilon", "engine",
+)  # fmt: skip
+"""Parameters of the command that --hide chooses itself."""
+
+
+def _refuse_contradictions(context: typer.Context, hide: str | None, epsilon: str | None) -> None:
+    """Raise `InputError` unless either --hide or ε is given, with only the options of its own."""
+    if hide is None:
+        if epsilon is None:
+            raise InputError(
+                "say what to hide, such as --hide kettle, or give an ε of your own with -e."
+            )
+        if extra := options_given(context, "odds", "purpose"):
+            raise InputError(f"{extra[0]} needs --hide, which states what the odds are about.")
+    elif extra := options_given(context, *CHOSEN_BY_HIDE):
+        raise InputError(f"--hide finds the noise itself: leave out {', '.join(extra)}.")
+
+
+def _refuse_infeasible(plan: Plan) -> None:
+    """Raise `InputError` if no release keeps the odds."""
+    from hushmeter.advice.sentences import explain
+
+    if not plan.advice.feasible:
+        raise InputError(f"nothing was released: {explain(plan.advice)[0]}")
 
 
 def _report(
     done: Release,
+    plan: Plan | None,
     recording: Recording,
     warnings: list[str],
     files: list[Path],
@@ -188,7 +250,12 @@ def _report(
             }
         )
         return
-    typer.echo(str(done))
+    if plan is None:
+        typer.echo(str(done))
+        print_sentences(*done.private.own_use)
+    else:
+        print_sentences(*plan.promise, *done.private.own_use)
+        typer.echo(str(done.receipt))
     print_sentences(*(f"Note: {note}" for note in recording.notes), *warnings)
     print_files(files)
 
@@ -206,6 +273,7 @@ def _warnings(done: Release, earlier: list[EarlierRelease]) -> list[str]:
         names = ", ".join(e.path.name.removesuffix(".private.json") for e in earlier)
         sentences.append(
             f"These readings were released before ({names}): each further release of these "
-            f"readings adds its ε. Together they have ε = {total:.4g} for the same unit."
+            f"readings adds its ε. Together they have at most ε = {total:.4g} for a change that "
+            "each of them protects."
         )
     return sentences

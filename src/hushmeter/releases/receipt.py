@@ -134,6 +134,9 @@ class PrivateReceipt:
         Protected appliances that once drew more than the protected power: `name`, `protected_w`,
         `largest_w`, `epsilon` of the unit at the largest power, `share` of these readings while
         on that exceed the protected power (None without sub-meters), and a `sentence`.
+    own_use : tuple of str
+        Sentences that set the error of the release beside the use of the household. They depend
+        on the metered readings and are for the household alone.
     """
 
     sentence: str
@@ -143,6 +146,7 @@ class PrivateReceipt:
     appliances: tuple[ApplianceAccount, ...]
     input: dict[str, Any]
     largest_powers: tuple[dict[str, Any], ...] = ()
+    own_use: tuple[str, ...] = ()
 
     def to_dict(self, receipt: Receipt) -> dict[str, Any]:
         """Return the private part as plain values, together with the public part."""

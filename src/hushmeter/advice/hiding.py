@@ -1,0 +1,423 @@
+"""From a wish to a release: hide the kettle, without a home and without ε.
+
+The unit of protection is any use of up to E watt-hours and P watts. E and P come from the words of
+the user or from the high values of the catalogue. The mechanism, its ε and the length of the
+released means follow from the wanted odds and from what the data is for. A plan takes no readings,
+so nothing in it depends on them. `compare_with_use` sets the errors of a plan beside the use of the
+household; its result is for the household alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hushmeter.advice.planner import PURPOSES, Advice, Option, advise
+from hushmeter.appliance_kinds import catalogue
+from hushmeter.errors import InputError
+from hushmeter.formatting import (
+    duration_in_words,
+    format_two_digits,
+    format_watt_hours,
+    format_watts,
+    out_of_100,
+    short_duration,
+)
+from hushmeter.home import DEFAULT_TOLERANCE, Appliance, Home
+from hushmeter.noise.mechanism import MECHANISMS
+from hushmeter.privacy.accounting import DELTA
+from hushmeter.privacy.units import calibrate, resolve_unit
+from hushmeter.releases.cost import DAYS_PER_MONTH, HOURS_PER_DAY, PRICE_PER_KWH, Cost
+from hushmeter.trace import SECONDS_PER_HOUR
+
+if TYPE_CHECKING:
+    from hushmeter.noise.mechanism import Mechanism
+    from hushmeter.privacy.units import Unit
+    from hushmeter.trace import Metering, Trace
+
+LOUD = 1.0
+"""Error of a released value, as a share of the own use, from which the household is warned."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A release that hides what was wished.
+
+    Attributes
+    ----------
+    use : Appliance
+        The hidden use: its protected power, run and energy enclose one run of every appliance
+        that was named.
+    advice : Advice
+        All releases that meet the goal, cheapest first for the purpose.
+    unit : Unit
+        The unit of protection of the cheapest release.
+    mechanism : Mechanism
+        Its noise.
+    """
+
+    use: Appliance
+    advice: Advice
+    unit: Unit
+    mechanism: Mechanism
+
+    @property
+    def option(self) -> Option:
+        """The chosen release: length of the means, ε, odds, scale and errors."""
+        return self.advice.best
+
+    @property
+    def purpose(self) -> str:
+        """What the released data is for: "hour", "day" or "month"."""
+        return self.advice.goal.purpose
+
+    @property
+    def home(self) -> Home:
+        """A home with the hidden use alone, for `hushmeter.release`."""
+        return Home([self.use])
+
+    @property
+    def promise(self) -> tuple[str, str]:
+        """Two sentences: what is hidden, and to which odds."""
+        return (
+            f"Hidden: {describe_use(self.use)}, such as one run of the {self.use.name}.",
+            "Nobody who has the released values can be right about whether it happened more than "
+            f"{out_of_100(self.advice.goal.max_odds)} times out of 100; a coin is right 50 times.",
+        )
+
+
+def plan_to_hide(
+    kinds: str | Appliance | Iterable[str | Appliance],
+    odds: float = 0.6,
+    purpose: str = "hour",
+    *,
+    interval_s: float,
+    home: Home | None = None,
+    span: str | None = None,
+    every: float | str | None = None,
+    metering: Metering | None = None,
+    readings: int | None = None,
+    mechanisms: Sequence[str] = MECHANISMS,
+    delta: float = DELTA,
+    max_hourly_error: float | None = None,
+    price_per_kwh: float = PRICE_PER_KWH,
+) -> Plan:
+    """Find the release that hides appliances at the least cost for a purpose.
+
+    Parameters
+    ----------
+    kinds : str, Appliance, or an iterable of them
+        What to hide: names of the catalogue, words such as "kettle 2100 W 180 s", or appliances.
+        One text may list several, with commas.
+    odds : float, default 0.6
+        Largest probability that the best attacker is right, as a share (0.6) or out of 100 (60).
+    purpose : {"hour", "day", "month"}, default "hour"
+        What the data is for. Options are ranked by the error of an hour, a day or a month; for a
+        day and a month the search goes up to means over one day.
+    interval_s : float
+        Length of a metered reading [s].
+    home : Home, optional
+        A home whose appliances are meant by their names, instead of the catalogue.
+    span : {"reading", "run", "day"}, optional
+        What is hidden; one run by default.
+    every : float or str, optional
+        Length of the released means, such as "30min", instead of a search.
+    metering, readings
+        How the meter rounds and copies, and the number of metered readings; see `resolve_unit`.
+    mechanisms : sequence of str
+        Names of the mechanisms to search.
+    delta : float
+        δ of the Gaussian mechanism.
+    max_hourly_error : float, optional
+        Largest acceptable error of the hourly mean [W].
+    price_per_kwh : float
+        Price of energy.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    InputError
+        If a value is out of its range, an appliance is unknown, or no noise is wide enough.
+
+    Examples
+    --------
+    >>> import hushmeter as hm
+    >>> plan = hm.plan_to_hide("kettle 2100 W 180 s", odds=60, interval_s=3600)
+    >>> plan.mechanism.name, round(plan.mechanism.scale)
+    ('gaussian', 210)
+    """
+    use = enclose_uses(find_appliances(kinds, home))
+    tolerance = DEFAULT_TOLERANCE if home is None else home.tolerance
+    alone = Home([use], tolerance)
+    advice = advise(
+        alone,
+        use.name,
+        max_odds=odds,
+        purpose=purpose,
+        span=span,
+        interval_s=interval_s,
+        every=every,
+        metering=metering,
+        readings=readings,
+        mechanisms=mechanisms,
+        delta=delta,
+        max_hourly_error=max_hourly_error,
+        price_per_kwh=price_per_kwh,
+    )
+    best = advice.best
+    unit = resolve_unit(
+        span=advice.goal.span,
+        interval_s=interval_s,
+        home=alone,
+        every=best.every_s,
+        metering=metering,
+        readings=readings,
+    )
+    return Plan(use, advice, unit, calibrate(best.mechanism, best.epsilon, unit, delta=delta))
+
+
+def find_appliances(
+    kinds: str | Appliance | Iterable[str | Appliance], home: Home | None = None
+) -> list[Appliance]:
+    """Find the appliances that words mean.
+
+    Parameters
+    ----------
+    kinds : str, Appliance, or an iterable of them
+        See `plan_to_hide`.
+    home : Home, optional
+        Its appliances are found by their names or by another name of the catalogue.
+
+    Returns
+    -------
+    list of Appliance
+
+    Raises
+    ------
+    InputError
+        If nothing is named, or an appliance is in neither the home nor the catalogue.
+    """
+    given = [kinds] if isinstance(kinds, str | Appliance) else list(kinds)
+    found: list[Appliance] = []
+    for entry in given:
+        if isinstance(entry, Appliance):
+            found.append(entry)
+            continue
+        words = [part.strip() for part in entry.split(",") if part.strip()]
+        found += [
+            Appliance.from_words(word) if home is None else _in_home(word, home) for word in words
+        ]
+    if not found:
+        raise InputError('name what to hide, such as "kettle".')
+    return found
+
+
+def enclose_uses(appliances: Iterable[Appliance]) -> Appliance:
+    """Return one use that is at least as large as one run of each appliance.
+
+    Parameters
+    ----------
+    appliances : iterable of Appliance
+        At least one.
+
+    Returns
+    -------
+    Appliance
+        A single appliance is returned as it is. Otherwise the largest protected power, run and
+        energy of all of them, so that the unit of protection can be stated as “any use of up to
+        E Wh and P W” whatever the appliances are called.
+    """
+    members = list(appliances)
+    if len(members) == 1:
+        return members[0]
+    runs = [member.protected_run_s for member in members]
+    lengths = [run for run in runs if run is not None]
+    known = len(lengths) == len(members)
+    uses = [member.protected_use_s_per_day for member in members]
+    capped = [use for use in uses if use is not None]
+    return Appliance(
+        " or ".join(dict.fromkeys(member.name for member in members)),
+        max(member.protected_power for member in members),
+        run_s=max(lengths) if known else None,
+        energy_wh=max(map(use_energy_wh, members)) if known else None,
+        use_s_per_day=max(capped) if len(capped) == len(members) else None,
+        source="catalogue" if all(m.source == "catalogue" for m in members) else "typed",
+    )
+
+
+def use_energy_wh(appliance: Appliance) -> float:
+    """Largest energy of one run of an appliance [Wh]; infinite if its run is unknown."""
+    run_s, stated = appliance.protected_run_s, appliance.protected_energy_wh
+    most = np.inf if run_s is None else appliance.protected_power * run_s / SECONDS_PER_HOUR
+    return float(most if stated is None else min(most, stated))
+
+
+def describe_use(use: Appliance) -> str:
+    """Return a phrase about a hidden use, with its energy, power and length but without a name."""
+    if use.protected_run_s is None:
+        return f"any use of up to {format_watts(use.protected_power)}"
+    return (
+        f"any use of up to {format_watt_hours(use_energy_wh(use))} and "
+        f"{format_watts(use.protected_power)} that lasts up to "
+        f"{duration_in_words(use.protected_run_s)}"
+    )
+
+
+@dataclass(frozen=True)
+class OwnUse:
+    """The errors of a release beside the household's own use; for the household alone.
+
+    Attributes
+    ----------
+    cost : Cost
+        Expected errors of the released values.
+    mean_w : float
+        Mean size of the metered readings [W].
+    purpose : {"hour", "day", "month"}
+        The period that is compared.
+    """
+
+    cost: Cost
+    mean_w: float
+    purpose: str
+
+    @property
+    def day_kwh(self) -> float:
+        """Energy of a mean day [kWh]."""
+        return self.mean_w * HOURS_PER_DAY / 1000
+
+    def share(self, purpose: str | None = None) -> float:
+        """Error of a period as a share of its mean use; infinite if nothing is used."""
+        error, own = {
+            "hour": (self.cost.hourly_w, self.mean_w),
+            "day": (self.cost.daily_kwh, self.day_kwh),
+            "month": (self.cost.monthly_kwh, self.day_kwh * DAYS_PER_MONTH),
+        }[purpose or self.purpose]
+        return error / own if own > 0 else float("inf")
+
+    @property
+    def loud(self) -> bool:
+        """True if the error of the compared period exceeds the own use."""
+        return self.share() > LOUD
+
+    @property
+    def sentence(self) -> str:
+        """The error of the compared period, and the own use."""
+        cost = self.cost
+        if self.purpose == "hour":
+            reading = ""
+            if cost.interval_s < SECONDS_PER_HOUR:
+                reading = (
+                    f"Each released value ({short_duration(cost.interval_s)}) is off by about "
+                    f"{format_watts(cost.reading_w)}. "
+                )
+            return (
+                f"{reading}Each hour is off by about {format_watts(cost.hourly_w)}; your mean is "
+                f"{format_watts(self.mean_w)}."
+            )
+        error, own = cost.daily_kwh, self.day_kwh
+        if self.purpose == "month":
+            error, own = cost.monthly_kwh, self.day_kwh * DAYS_PER_MONTH
+        return (
+            f"Each {self.purpose} is off by about {format_two_digits(error)} kWh; your mean "
+            f"{self.purpose} is {format_two_digits(own)} kWh."
+        )
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The comparison and, if the noise exceeds the own use, a loud warning."""
+        if not self.loud:
+            return (self.sentence,)
+        return (
+            self.sentence,
+            f"WARNING: the noise is {format_two_digits(self.share())} times your own use. A curve "
+            f"of single {self.purpose}s of this file would show noise, not your home.",
+        )
+
+
+def compare_with_use(cost: Cost, trace: Trace, purpose: str | None = None) -> OwnUse:
+    """Set the errors of a release beside the household's own use.
+
+    Parameters
+    ----------
+    cost : Cost
+        Expected errors of the released values.
+    trace : Trace
+        The metered readings. The result depends on them: print it locally, never publish it, and
+        never let it choose a parameter of the release.
+    purpose : {"hour", "day", "month"}, optional
+        The period to compare; by default an hour, or a day if the released values are longer.
+
+    Returns
+    -------
+    OwnUse
+    """
+    if purpose is None:
+        purpose = "hour" if cost.interval_s <= SECONDS_PER_HOUR * (1 + 1e-9) else "day"
+    return OwnUse(cost, float(np.abs(trace.readings).mean()), purpose)
+
+
+def compare_plan(plan: Plan, trace: Trace) -> tuple[str, ...]:
+    """Set the cost of a plan beside the own use, and say what would help if it is too high.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan.
+    trace : Trace
+        The metered readings; see `compare_with_use`.
+
+    Returns
+    -------
+    tuple of str
+        One sentence if the noise is smaller than the own use; otherwise a warning and, for each
+        longer period with a smaller error, what it would be.
+    """
+    own = compare_with_use(plan.option.cost, trace, plan.purpose)
+    if not own.loud:
+        return own.sentences
+    periods = list(PURPOSES)
+    longer = periods[periods.index(plan.purpose) + 1 :]
+    others = [compare_with_use(_cost_for(plan, purpose), trace, purpose) for purpose in longer]
+    better = [other for other in others if not other.loud]
+    if better:
+        helps = tuple(f"What helps: --for {other.purpose}. {other.sentence}" for other in better)
+        return (*own.sentences, *helps)
+    return (
+        *own.sentences,
+        "Longer periods do not help enough for this use: hide a smaller or shorter use, accept "
+        "higher odds, or share one total of many months instead of readings.",
+    )
+
+
+def _cost_for(plan: Plan, purpose: str) -> Cost:
+    """Cost of hiding the same use to the same odds for another purpose."""
+    goal, unit = plan.advice.goal, plan.unit
+    found = plan_to_hide(
+        plan.use,
+        goal.max_odds,
+        purpose,
+        interval_s=unit.interval_s,
+        span=goal.span,
+        metering=unit.metering,
+        readings=unit.readings,
+        delta=plan.mechanism.delta or DELTA,
+        price_per_kwh=plan.option.cost.price_per_kwh,
+    )
+    return found.option.cost
+
+
+def _in_home(word: str, home: Home) -> Appliance:
+    """The appliance of a home that a word means; raise `UnknownNameError` if there is none."""
+    kind = catalogue.get(word)
+    if word not in home.names and kind is not None:
+        for name in home.names:
+            if catalogue.get(name) is kind:
+                return home.appliances[home.index(name)]
+    return home.appliances[home.index(word)]
