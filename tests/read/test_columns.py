@@ -203,14 +203,15 @@ def test_blocks_of_the_same_times_are_chosen_by_number(save):
     block = "time,Usage (kWh)\n" + "".join(
         f"2024-01-01T{h:02d}:00Z,{{}}\n" for h in range(12)
     )  # fmt: skip
-    text = "\n".join(block.format(*((-1) ** n * (n + h % 3) for h in range(12))) for n in (2, 3))
-    path = save(text.encode())
+    drawn, other = (block.format(*(n + h % 3 for h in range(12))) for n in (2, 3))
+    path = save(f"{drawn}\n{other}".encode())
     with pytest.raises(DataError, match=r"2 tables of the same times.*--register 1 … 2"):
         read_recording(path)
     found = read_recording(path, ReadOptions(register="1"))
     np.testing.assert_allclose(found.trace.readings, 1000 * (2 + np.arange(12) % 3))
+    fed = block.format(*(-3 - h % 3 for h in range(12)))
     with pytest.raises(DataError, match="negative mean"):
-        read_recording(path, ReadOptions(register="2"))
+        read_recording(save(f"{drawn}\n{fed}".encode()), ReadOptions(register="2"))
 
 
 def test_a_named_column_that_is_no_use_is_refused(save):

@@ -109,7 +109,7 @@ def tar(data: bytes) -> bytes:
         (b"SQLite format 3\x00", "no readable SQLite data base"),
         (b"<!DOCTYPE html><html>", "a web page, maybe a sign-in: download the file itself"),
         (b"\n<HTML lang='en'>", "a web page"),
-        (b"[1, 2]", "is JSON"),
+        (b"[1, 2]", "not well-formed JSON"),
     ],
 )
 def test_files_that_hold_no_readings(save, head, sentence):

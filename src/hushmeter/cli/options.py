@@ -109,7 +109,9 @@ READER_OPTIONS: dict[str, Any] = {
         "--reading-length", "Length of a reading of a change history: 1min."
     ),
     "until": _reader_option("--until", "End of a history of changes, as 2024-02-01T00:00Z."),
-    "sheet": _reader_option("--sheet", "Which sheet, if a workbook has several."),
+    "sheet": _reader_option(
+        "--sheet", "Which sheet of a workbook, or list of a JSON file, if several."
+    ),
     "member": _reader_option("--member", "Which file, if an archive has several."),
     "decimal": _reader_option("--decimal", "Decimal mark of the numbers: point or comma."),
 }

@@ -25,8 +25,9 @@ __all__ = [
 def read_meter(path: str | Path, **options: Any) -> Trace:
     """Read meter readings from a file; the format is recognised by the content.
 
-    Supported are Green Button XML, the exports of Home Assistant, DSMR telegrams, NILMTK's HDF5,
-    and tables (CSV or Parquet, also gzipped) of utilities, portals, loggers and data sets. A table
+    Supported are Green Button XML, NEM12, the exports of Home Assistant, DSMR telegrams, NILMTK's
+    HDF5, and tables (CSV, Excel, JSON or Parquet, also gzipped or in a zip archive) of utilities,
+    portals, loggers and data sets. A table
     needs a column of times and one of power or energy; further columns with the power of circuits
     become the truth of the trace.
 
@@ -145,17 +146,24 @@ def _read_file(path: Path, options: ReadOptions, *, homes: bool) -> Recording:
         from hushmeter.read.nilmtk import read_nilmtk
 
         return read_nilmtk(path, options)
-    if kind == "table":
-        from hushmeter.read.table import read_table
-
-        series, mains = read_table(path, options, homes=homes)
+    if kind in ("table", "workbook", "json"):
+        series, mains = _read_tables(kind, path, options, homes=homes)
         return assemble(series, path, mains=mains)
+    return assemble(_read_series(kind, path, options), path)
+
+
+def _read_tables(kind: str, path: Path, options: ReadOptions, *, homes: bool) -> tuple[Series, str]:
     if kind == "workbook":
         from hushmeter.read.workbook import read_workbook
 
-        series, mains = read_workbook(path, options, homes=homes)
-        return assemble(series, path, mains=mains)
-    return assemble(_read_series(kind, path, options), path)
+        return read_workbook(path, options, homes=homes)
+    if kind == "json":
+        from hushmeter.read.json_records import read_json
+
+        return read_json(path, options, homes=homes)
+    from hushmeter.read.table import read_table
+
+    return read_table(path, options, homes=homes)
 
 
 def _read_series(kind: str, path: Path, options: ReadOptions) -> Series:

@@ -47,7 +47,7 @@ class ReadOptions:
     decimal : {"point", "comma"}, optional
         The decimal mark of a text table.
     sheet : str, optional
-        The sheet to read, in a workbook of several.
+        The sheet to read in a workbook, or the list in a JSON file, where there are several.
     member : str, optional
         The file to read, in an archive of several.
     """

@@ -381,7 +381,7 @@ def recognise(path: Path) -> str:
     if text.startswith("<"):
         return "greenbutton"
     if text.startswith(("{", "[")):
-        raise DataError(f"{path} is JSON: convert its readings to CSV with timestamp and watts.")
+        return "json"
     if NEM_RECORD.match(text):
         return "nem"
     if re.search(r"^\d-\d:\d+\.\d+\.\d+\(", text, flags=re.MULTILINE):

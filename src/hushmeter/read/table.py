@@ -28,13 +28,8 @@ from hushmeter.read.row_times import RowTimes, find_stamp, read_row_times, sprea
 from hushmeter.read.selection import RowChoice
 from hushmeter.read.source import read_head, read_parquet
 from hushmeter.read.text_table import RawTable, load_text, unique_names
-from hushmeter.read.times import (
-    SECOND,
-    UTC_CLOCK,
-    read_stamps,
-    to_utc,
-)
-from hushmeter.read.words import find_source, has_word
+from hushmeter.read.times import SECOND, UTC_CLOCK, find_zone, read_stamps, to_utc
+from hushmeter.read.words import ZONES, find_source, has_word
 from hushmeter.trace import iso
 
 PARQUET_MAGIC = b"PAR1"
@@ -267,8 +262,16 @@ def plan_table(
             notes.append("One row holds a day; its columns were read as times of the day.")
         _refuse_source(raw, columns, path)
         plan = plan_columns(raw, columns, options, path, homes=homes)
+    if plan.time.zone is None:
+        plan.time.zone = _stated_zone(raw.preamble)
     notes.extend(plan.notes)
     return PlannedTable(raw, plan, layout, notes)
+
+
+def _stated_zone(preamble: Sequence[str]) -> str | None:
+    """The time zone that a line above the header names, such as "Time zone: Europe/Berlin"."""
+    lines = (line for line in preamble if has_word(line, ZONES))
+    return next((zone for line in lines if (zone := find_zone(line)) is not None), None)
 
 
 def _by_layout(

@@ -264,7 +264,7 @@ def _typed_table(
     footers = sum(any(_text(cell) for cell in row) for row in cells[last:])
     notes = (f"{footers} rows without a time (footers or totals) were left out.",)
     return RawTable(
-        _arrow_table(columns[:width], frame.names),
+        arrow_table(columns[:width], frame.names),
         frame.context,
         frame.preamble,
         True,
@@ -564,10 +564,10 @@ def _has_times(row: Sequence[str], frame: Frame) -> bool:
 def _columns_of(rows: Sequence[Sequence[object]], names: Sequence[str]) -> Any:
     """Rows of different lengths as an Arrow table."""
     columns = [[row[i] if i < len(row) else None for row in rows] for i in range(len(names))]
-    return _arrow_table(columns, names)
+    return arrow_table(columns, names)
 
 
-def _arrow_table(columns: Sequence[Sequence[object]], names: Sequence[str]) -> Any:
+def arrow_table(columns: Sequence[Sequence[object]], names: Sequence[str]) -> Any:
     """Columns as an Arrow table: numbers and times stay so, everything else is text."""
     import pyarrow as pa
 
