@@ -82,15 +82,30 @@ def running_browser(executable: str) -> Iterator[Any]:
             browser.close()
 
 
-def open_example(page: Any, address: str) -> None:
-    """Open the page, try the example home and wait until everything is drawn."""
+def open_example(page: Any, address: str, epsilon: float | None = 1) -> None:
+    """Open the example home, and choose an ε by hand unless it is None; wait until all is drawn."""
     page.goto(address)
     page.click("#examples button")
+    wait_until_drawn(page)
+    if epsilon is not None:
+        choose_epsilon(page, epsilon)
+
+
+def unfold(page: Any) -> None:
+    """Unfold what only experts need."""
+    page.evaluate("() => { document.getElementById('expert').open = true; }")
+
+
+def choose_epsilon(page: Any, epsilon: float) -> None:
+    """Unfold what experts need, type ε into its field and wait for the answer to it."""
+    unfold(page)
+    with page.expect_response("**/api/view"):
+        page.fill("#epsilon", str(epsilon))
+        page.keyboard.press("Tab")
     wait_until_drawn(page)
 
 
 def wait_until_drawn(page: Any) -> None:
-    """Wait until no request is under way and every chart stands."""
-    page.wait_for_selector("#bounds-chart .main-svg", state="attached")
-    page.wait_for_selector("#sentences li")
-    page.wait_for_selector('#panels[aria-busy="false"]')
+    """Wait until no request is under way and the readings are drawn."""
+    page.wait_for_selector("#trace-chart .main-svg", state="attached")
+    page.wait_for_selector('#panels[aria-busy="false"]', state="attached")

@@ -15,10 +15,12 @@ import pytest
 import hushmeter as hm
 from hushmeter.releases.receipt import digest
 from hushmeter.theory.bounds import bound_curves, switch_limit
+from hushmeter.web.api import USUAL
 from hushmeter.web.attacks import NOT_LIVE
 from hushmeter.web.charts import curve_rows, on_stretches
 from hushmeter.web.server import Settings
 from hushmeter.web.sessions import EXAMPLES, make_example
+from hushmeter.web.views import CONCERNED
 from tests.web.serving import example, serving, upload
 
 
@@ -162,15 +164,49 @@ def test_an_edited_home(client, evening):
     home["appliances"][5]["name"] = "samovar"
     found = view(client, evening, home=home)
     assert found["trained_on"] == "a synthetic day of the home that is described here"
-    assert found["strips"][5]["truth"] is found["strips"][5]["wrong"] is None
-    assert [row["appliance"] for row in found["visibility"]] == [
-        name for name in hm.synth.ready_home("evening").names if name != "kettle"
-    ]
+    known = [name for name in hm.synth.ready_home("evening").names if name != "kettle"]
+    assert [row["appliance"] for row in found["visibility"]] == known
+    assert [strip["appliance"] for strip in found["strips"]] == known, "nothing is invented"
     home["appliances"] = home["appliances"][2:4]
     assert [strip["appliance"] for strip in view(client, evening, home=home)["strips"]] == [
         "fridge",
         "washing machine",
     ]
+
+
+def test_without_noise_the_attack_is_on_the_readings_themselves(client, evening):
+    found = view(client, evening, epsilon=None)
+    case = make_example("evening")
+    states = hm.attackers["bayes"](case.home).fit(case.training).predict(case.trace, rng=7)
+    assert found["score"]["alpha"] == hm.score(states, case.trace).alpha
+    for field in ("released", "cost", "verdict", "unit", "epsilon"):
+        assert found[field] is None
+    assert (found["scale_w"], found["parameters"], found["needs_consent"]) == (0, [], False)
+    assert found["interval_s"] == view(client, evening, epsilon=None, every="15min")["interval_s"]
+
+
+def test_findings_are_those_of_the_library(client, tmp_path):
+    home = hm.synth.ready_home("evening")
+    trace = hm.synth.trace(home, 7 * 1440, interval_s=60.0, seed=2)
+    hm.write_meter(tmp_path / "week.csv", hm.Trace(trace.readings.round(1), 60.0, trace.start))
+    session = upload(client, (tmp_path / "week.csv").read_bytes(), "week.csv").json()
+    request = {"trace": session["id"], "tz": "Europe/London"}
+    shown = client.post("/api/findings", json=request).json()
+    found = hm.findings(hm.read_meter(tmp_path / "week.csv"), tz="Europe/London")
+    assert [one["sentence"] for one in shown["findings"]] == [f.sentence for f in found.findings]
+    assert (shown["notes"], shown["withheld"]) == (list(found.notes), list(found.withheld))
+    names = {one["name"] for one in client.get("/api/about").json()["catalogue"]}
+    for one, finding in zip(shown["findings"], found.findings, strict=True):
+        assert one["marks"] == (1000 * finding.marks).round().astype(int).tolist()
+        assert len(one["places"]) == len(one["marks"])
+        assert set(one["appliances"]) <= names
+    wrong = client.post("/api/findings", json={**request, "tz": "Atlantis"})
+    assert wrong.status_code == 422
+
+
+def test_every_highlighted_appliance_is_in_the_catalogue():
+    assert {name for names in CONCERNED.values() for name in names} <= set(hm.catalogue)
+    assert set(USUAL) <= set(hm.catalogue)
 
 
 def test_without_a_home_there_is_noise_and_no_attack(client, evening):
@@ -336,7 +372,7 @@ def test_a_sub_metered_file_brings_its_home(client, sub_metered):
     assert part["score"]["alpha"] > 0.5
 
 
-def test_a_meter_without_sub_meters_is_attacked_by_a_home_that_is_typed_in(client, sub_metered):
+def test_nothing_is_invented_about_a_meter_without_sub_meters(client, sub_metered):
     trace = sub_metered[1]
     lines = [f"{t}Z,{w:.1f}" for t, w in zip(trace.times.astype(str), trace.readings, strict=True)]
     data = "\n".join(["timestamp,watts", *lines]).encode()
@@ -345,9 +381,8 @@ def test_a_meter_without_sub_meters_is_attacked_by_a_home_that_is_typed_in(clien
     assert session["sentences"][0] == session["regime"]["sentence"]
     home = {"appliances": [{"name": "kettle", "watts": 2100}, {"name": "fridge", "watts": 160}]}
     found = view(client, session, home=home)
-    assert found["guesses_only"] is True
-    assert found["score"] is found["visibility"] is None
-    assert all(strip["truth"] is None for strip in found["strips"])
+    assert found["strips"] is found["visibility"] is found["score"] is found["trained_on"] is None
+    assert found["verdict"]["own"] == pytest.approx(trace.readings.mean(), rel=1e-3)
     assert client.post("/api/homes/learn", json={"trace": session["id"]}).json()["error"] == (
         "meter.csv.gz has only the readings of the meter and no column for each appliance, so no "
         "home can be learnt from it: enter the appliances yourself."

@@ -10,7 +10,7 @@ import json
 import pytest
 
 import hushmeter as hm
-from tests.web.chromium import open_example, wait_until_drawn
+from tests.web.chromium import choose_epsilon, open_example, wait_until_drawn
 
 MOST_WAITS = 3000
 
@@ -66,7 +66,7 @@ def test_a_home_that_is_read_late_leaves_the_typed_epsilon_alone(page, page_serv
     # The person is still typing when the home arrives: the field keeps the focus.
     page.fill("#epsilon", "2")
     let_through(page, homes, "homes/read")
-    assert page.inner_text("#home-title") == "1 appliance"
+    assert page.inner_text("#home-title") == "The attacker knows 1 appliance"
     assert page.input_value("#epsilon") == "2"
     assert "ε = 2 for" in page.inner_text("#download-stake")
     request = prepare(page, releases)
@@ -85,7 +85,7 @@ def test_half_a_number_is_not_replaced_by_a_late_home(page, page_server, hold, t
     page.keyboard.press("Tab")
     wait_until_drawn(page)
     assert page.input_value("#epsilon") == "0.5"
-    assert "ε = 0.5" in page.locator("#sentences li").first.inner_text()
+    assert "ε = 0.5" in page.locator("#sentences li").first.text_content()
 
 
 def test_an_edit_is_kept_when_an_older_home_arrives(page, page_server, hold, tmp_path):
@@ -114,7 +114,7 @@ def test_the_later_choice_of_readings_wins(page, page_server, hold, tmp_path):
     page.wait_for_selector("#file-title:has-text('evening')")
     let_through(page, uploads, "traces")
     assert "evening" in page.inner_text("#file-title")
-    assert "kettle" in page.inner_text("#home-chips")
+    assert "kettle" in page.locator("#home-chips").text_content()
 
 
 def test_files_of_other_settings_are_not_offered(page, page_server, hold, tmp_path):
@@ -140,15 +140,37 @@ def test_files_of_other_settings_are_not_offered(page, page_server, hold, tmp_pa
     assert page.locator("#save-data").count() == 0
 
 
-def test_late_advice_about_another_home_is_dropped(page, page_server, hold, tmp_path):
+def test_a_late_plan_leaves_the_typed_epsilon_alone(page, page_server, hold):
     open_example(page, page_server)
-    advice = hold("advise")
-    page.click("#advice-find")
-    wait_for(page, advice)
-    page.set_input_files("#home-file", save_home(tmp_path, ("sauna", 6000.0)))
-    page.wait_for_selector("#home-title:has-text('1 appliance')")
-    let_through(page, advice, "advise")
-    assert page.inner_text("#advice-answer") == ""
+    plans, releases = hold("plan"), hold("release")
+    page.check("#hide input[value=kettle]", force=True)
+    wait_for(page, plans)
+    # Nothing can be released before the plan for what is ticked has arrived.
+    page.click("#prepare", force=True)
+    assert releases == []
+    assert "no noise is chosen" in page.inner_text("#download-stake")
+    page.fill("#epsilon", "2")
+    let_through(page, plans, "plan")
+    assert page.input_value("#epsilon") == "2"
+    assert prepare(page, releases)["epsilon"] == 2
+
+
+def test_the_plan_for_the_last_tick_wins(page, page_server, hold):
+    open_example(page, page_server, epsilon=None)
+    plans, releases = hold("plan"), hold("release")
+    page.check("#hide input[value=kettle]", force=True)
+    wait_for(page, plans)
+    page.check("#hide input[value=oven]", force=True)
+    while len(plans) < 2:
+        page.wait_for_timeout(20)
+    with page.expect_response("**/api/plan") as answer:
+        plans[1].continue_()
+    page.wait_for_selector("#verdict strong")
+    wait_until_drawn(page)
+    assert plans[0].request.failure == "net::ERR_ABORTED"
+    request = prepare(page, releases)
+    assert request["hide"] == ["kettle", "oven"]
+    assert request["epsilon"] == pytest.approx(answer.value.json()["epsilon"], rel=1e-5)
 
 
 def test_learnt_numbers_are_named_and_need_a_tick(page, page_server, hold, tmp_path):
@@ -158,6 +180,7 @@ def test_learnt_numbers_are_named_and_need_a_tick(page, page_server, hold, tmp_p
     page.goto(page_server)
     page.set_input_files("#file", tmp_path / "sub.csv")
     wait_until_drawn(page)
+    choose_epsilon(page, 1)
     assert "learnt from readings" in page.inner_text("#home-chips")
     assert "Learnt from these readings and rounded up: power of the" in (
         page.inner_text("#parameters")
@@ -189,5 +212,6 @@ def test_a_release_waits_for_valid_fields(page, page_server, hold):
     assert "not valid" in page.inner_text("#error p")
     assert releases == []
     watts.fill("120")
+    assert page.inner_text("#error") == "", "the problem is solved"
     request = prepare(page, releases)
     assert request["home"]["appliances"][1]["watts"] == 120

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import json
 
 import numpy as np
 import pytest
 
 import hushmeter as hm
+from tests.cli.test_commands import run
 from tests.web.serving import serving, upload
 
 CHANGE_W = 40.0
@@ -109,3 +111,71 @@ def test_examples_have_typical_numbers(client):
     session = client.post("/api/examples", json={"name": "evening"}).json()
     assert {one["source"] for one in session["home"]["appliances"]} == {"catalogue"}
     assert public_part(release(client, session))["sources"] == ["catalogue"]
+
+
+REGISTER_KWH = np.round(1000 + np.cumsum(np.random.default_rng(1).uniform(0, 0.4, 97)), 1)
+
+
+@pytest.fixture(scope="module")
+def metered_files(tmp_path_factory):
+    """A counter of a meter, and a logger that rounds to 100 W: the rounding of both counts."""
+    folder = tmp_path_factory.mktemp("metered")
+    times = np.datetime64("2024-03-01T00:00") + 15 * np.arange(97).astype("timedelta64[m]")
+    rows = [f"{t}Z,{kwh:.1f}" for t, kwh in zip(times, REGISTER_KWH, strict=True)]
+    counter = folder / "counter.csv"
+    counter.write_text("\n".join(["time,import register [kWh]", *rows]) + "\n", encoding="utf-8")
+    trace = hm.synth.trace(hm.synth.ready_home("evening"), 96, interval_s=900.0, seed=3)
+    green_button = folder / "green-button.xml"
+    hm.write_meter(green_button, hm.Trace(trace.readings.round(-2), 900.0, trace.start))
+    return [counter, green_button]
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+@pytest.mark.parametrize("every", [None, "1h"])
+def test_the_page_and_the_command_give_the_same_public_receipt(
+    client, metered_files, tmp_path, every, mechanism
+):
+    kettle = hm.Appliance("kettle", 2100.0, run_s=180.0)
+    home = hm.Home([kettle], tolerance=20.0)
+    home.save(tmp_path / "home.toml")
+    for file in metered_files:
+        session = upload(client, file.read_bytes(), file.name).json()
+        model = {"tolerance": 20.0, "appliances": [{"name": "kettle", "watts": 2100, "run_s": 180}]}
+        choices = {"span": "run", "mechanism": mechanism, "every": every, "epsilon": 2.0}
+        answer = release(client, session, home=model, **choices)
+        out = tmp_path / f"{file.stem}.csv"
+        command = ["release", file, "--home", tmp_path / "home.toml", "-e", "2", "--span", "run"]
+        command += ["--mechanism", mechanism, "-o", out]
+        command += [] if every is None else ["--every", every]
+        # Both refuse what the steps of the counter make impossible.
+        run(*command, expect=0 if answer.status_code == 200 else 2)
+        if answer.status_code != 200:
+            continue
+        receipt = json.loads((tmp_path / f"{out.name}.receipt.json").read_text(encoding="utf-8"))
+        del receipt["output"]["sha256"], receipt["file"]
+        assert public_part(answer) == receipt
+        seen = {"trace": session["id"], "home": model, **choices}
+        shown = client.post("/api/view", json=seen).json()
+        assert shown["scale_w"] == receipt["mechanism"]["scale"]
+
+
+def test_curves_and_advice_count_how_the_meter_rounds(client, metered_files):
+    file = metered_files[1]
+    session = upload(client, file.read_bytes(), file.name).json()
+    home = {"appliances": [{"name": "kettle", "watts": 2100, "run_s": 180}]}
+    trace = hm.read_meter(file)
+    assert trace.metering.resolution_w > 0
+    known = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], 20.0)
+    unit = hm.resolve_unit(
+        "appliance", "run", interval_s=900.0, home=known, metering=trace.metering
+    )
+    request = {"home": home, "trace": session["id"], "span": "run", "points": 3}
+    curves = client.post("/api/bounds", json=request).json()
+    expected = [unit.l1 / epsilon for epsilon in curves["epsilon"]]
+    np.testing.assert_allclose(curves["scale_w"], expected)
+    ideal = client.post("/api/bounds", json={**request, "trace": None, "interval_s": 900}).json()
+    assert ideal["scale_w"][0] < curves["scale_w"][0]
+    goal = {"appliance": "kettle", "max_odds": 0.6, "mechanisms": ["gaussian"]}
+    found = client.post("/api/advise", json={"home": home, "trace": session["id"], **goal}).json()
+    wanted = hm.advise(known, "kettle", max_odds=0.6, mechanisms=("gaussian",), trace=trace)
+    assert [option["scale"] for option in found["options"]] == [o.scale for o in wanted.options]

@@ -32,7 +32,9 @@ OPERATIONS = [
     ("/api/homes/learn", "POST"),
     ("/api/view", "POST"),
     ("/api/bounds", "POST"),
+    ("/api/findings", "POST"),
     ("/api/advise", "POST"),
+    ("/api/plan", "POST"),
     ("/api/release", "POST"),
 ]
 PATIENCE_S = 300.0

@@ -10,20 +10,22 @@ from fastapi.responses import PlainTextResponse, Response
 
 from hushmeter import __version__
 from hushmeter.advice.planner import RESOLUTIONS_S
+from hushmeter.appliance_kinds import catalogue
 from hushmeter.attack.registry import attackers
 from hushmeter.errors import DataError, InputError
-from hushmeter.home import Home
+from hushmeter.home import Appliance, Home
 from hushmeter.learn.homes import learn_home
 from hushmeter.learn.inspection import sentences
 from hushmeter.noise.mechanism import MAX_EPSILON
+from hushmeter.trace import Trace
 from hushmeter.web import schemas
 from hushmeter.web.attacks import DEFAULT, live_attackers
-from hushmeter.web.planning import find_advice, find_bounds
+from hushmeter.web.planning import find_advice, find_bounds, find_plan
 from hushmeter.web.releases import make_download
 from hushmeter.web.server import Server, Settings
 from hushmeter.web.sessions import EXAMPLES, Session
 from hushmeter.web.uploads import OPTIONS, read_options, read_upload, take_form
-from hushmeter.web.views import make_view
+from hushmeter.web.views import find_findings, make_view
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     code: {"model": schemas.ErrorAnswer, "description": words}
@@ -62,6 +64,17 @@ UNIT_LABELS = {
     ("appliance", "day"): "one appliance over one day",
     ("fluctuation", "reading"): "fluctuations within a state in one reading, not switches",
 }
+USUAL = (
+    "kettle",
+    "oven",
+    "washing machine",
+    "fridge",
+    "television",
+    "electric shower",
+    "heat pump",
+    "car charger",
+)
+"""Appliances that the page shows first; the others are folded."""
 FOUND = ("format", "readings", "interval_s", "start", "end", "unit", "gaps", "duplicates")
 """Fields of an inspection that are repeated in the description of a trace."""
 
@@ -116,6 +129,7 @@ def describe_server(settings: Settings) -> schemas.About:
         ],
         examples=[schemas.Named(name=name, label=label) for name, label in EXAMPLES.items()],
         resolutions_s=[float(every) for every in RESOLUTIONS_S],
+        catalogue=typical_appliances(),
         limits=schemas.Limits(
             upload_bytes=settings.upload_bytes,
             unpacked_bytes=settings.unpacked_bytes,
@@ -148,10 +162,18 @@ def describe_session(key: str, session: Session) -> schemas.SessionModel:
         regime=schemas.Regime(name=found["regime"], sentence=found["regime_sentence"]),
         sentences=list(sentences(session.found)),
         has_truth=session.trace.states is not None,
+        zone=session.zone,
         home=None if session.home is None else schemas.to_model(session.home),
         kept=len(session.trace),
         **{k: found[k] for k in FOUND},
     )
+
+
+def typical_appliances() -> list[schemas.ApplianceModel]:
+    """Return the appliances of the catalogue with their high values, the most usual ones first."""
+    names = dict.fromkeys((*USUAL, *catalogue))
+    members = [Appliance.from_words(name) for name in names]
+    return schemas.to_model(Home(members)).appliances
 
 
 def _add_traces(router: APIRouter, server: Server) -> None:
@@ -217,6 +239,9 @@ def _add_homes(router: APIRouter, server: Server) -> None:
 def _add_answers(router: APIRouter, server: Server) -> None:
     """Add the routes that compute: a view, bounds, advice and a release."""
 
+    def find_trace(key: str | None) -> Trace | None:
+        return None if key is None else server.sessions.get(key).trace
+
     @router.post("/view", summary="Release with a seed, attack and score")
     async def view(request: schemas.ViewRequest) -> schemas.View:
         session = server.sessions.get(request.trace)
@@ -225,17 +250,28 @@ def _add_answers(router: APIRouter, server: Server) -> None:
         )
         return answer
 
+    @router.post("/findings", summary="What the readings show, from the readings alone")
+    async def show_findings(request: schemas.FindingsRequest) -> schemas.FindingsModel:
+        session = server.sessions.get(request.trace)
+        answer: schemas.FindingsModel = await server.compute(find_findings, session, request.tz)
+        return answer
+
     @router.post("/bounds", summary="Accuracy against ε, with bounds")
     async def bounds(request: schemas.BoundsRequest) -> schemas.BoundsModel:
-        answer: schemas.BoundsModel = await server.compute(find_bounds, request)
+        trace = find_trace(request.trace)
+        answer: schemas.BoundsModel = await server.compute(find_bounds, request, trace)
         return answer
 
     @router.post("/advise", summary="The releases that hide an appliance, and their cost")
     async def advise(request: schemas.AdviseRequest) -> schemas.AdviceModel:
-        interval = request.interval_s
-        if request.trace is not None:
-            interval = server.sessions.get(request.trace).trace.interval_s
-        answer: schemas.AdviceModel = await server.compute(find_advice, request, interval)
+        trace = find_trace(request.trace)
+        answer: schemas.AdviceModel = await server.compute(find_advice, request, trace)
+        return answer
+
+    @router.post("/plan", summary="The release that hides some appliances at the least cost")
+    async def plan(request: schemas.PlanRequest) -> schemas.PlanModel:
+        trace = server.sessions.get(request.trace).trace
+        answer: schemas.PlanModel = await server.compute(find_plan, request, trace)
         return answer
 
     @router.post("/release", summary="Protected readings and their receipt, to download")

@@ -69,7 +69,7 @@ class AttackResult:
     known : tuple of int
         Columns whose truth is known.
     truth : array of bool, shape (T, len(known))
-    score : Score or None
+    score : Score
         Score over the known columns.
     trained_on : str
         What the attacker was trained on.
@@ -78,7 +78,7 @@ class AttackResult:
     states: BoolArray
     known: tuple[int, ...]
     truth: BoolArray
-    score: Score | None
+    score: Score
     trained_on: str
 
 
@@ -172,8 +172,18 @@ def train(
     return Trained(attackers[name](home, **options).fit(training), words)
 
 
+def knows_truth(home: Home, trace: Trace) -> bool:
+    """Return True if the true states of at least one appliance of the home are known."""
+    return trace.states is not None and bool(set(trace.names or ()) & set(home.names))
+
+
 def attack(
-    trained: Trained, home: Home, seen: Trace, released: Trace, mechanism: Mechanism, seed: int
+    trained: Trained,
+    home: Home,
+    seen: Trace,
+    released: Trace,
+    mechanism: Mechanism | None,
+    seed: int,
 ) -> AttackResult:
     """Attack released readings and score the appliances whose truth is known.
 
@@ -188,7 +198,8 @@ def attack(
         The readings at the released interval, without noise, for their truth.
     released : Trace
         The readings with noise.
-    mechanism : Mechanism
+    mechanism : Mechanism or None
+        The noise; None for readings without noise.
     seed : int
         Seed of the attacker's random rounding.
 
@@ -197,11 +208,8 @@ def attack(
     AttackResult
     """
     states = trained.attacker.knows(mechanism).predict(released, rng=seed)
-    named = seen.names if seen.states is not None and seen.names is not None else ()
+    named = seen.names or ()
     known = tuple(i for i, name in enumerate(home.names) if name in named)
-    if not known:
-        nothing = np.zeros((len(seen), 0), np.bool_)
-        return AttackResult(states, (), nothing, None, trained.trained_on)
     truth = seen.truth()[:, [named.index(home.names[i]) for i in known]]
     found = score(states[:, known], truth, names=[home.names[i] for i in known])
     return AttackResult(states, known, truth, found, trained.trained_on)

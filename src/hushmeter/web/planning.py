@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hushmeter.advice.planner import advise
+from hushmeter.advice.planner import Option, advise
 from hushmeter.advice.sentences import explain
 from hushmeter.checks import FloatArray
 from hushmeter.errors import InputError
+from hushmeter.formatting import duration_in_words, format_two_digits, format_watts, out_of_100
 from hushmeter.noise.gaussian import unit_sigma
 from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.privacy.accounting import DELTA
@@ -19,19 +20,21 @@ from hushmeter.privacy.units import Unit, calibrate
 from hushmeter.theory.bound import Bound
 from hushmeter.theory.bounds import BoundCurves, bound_curves, switch_limit
 from hushmeter.theory.universal import gaussian_limit, mean_limit
+from hushmeter.trace import SECONDS_PER_HOUR
 from hushmeter.web import schemas
-from hushmeter.web.releases import find_unit
+from hushmeter.web.releases import enclose_uses, find_unit
 from hushmeter.web.views import finite
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
+    from hushmeter.trace import Trace
 
 LEAST_EPSILON = 1e-3
 # The staircase must be calibrated and summed for each ε separately, which takes time.
 STAIRCASE_POINTS = 25
 
 
-def find_bounds(request: schemas.BoundsRequest) -> schemas.BoundsModel:
+def find_bounds(request: schemas.BoundsRequest, trace: Trace | None = None) -> schemas.BoundsModel:
     """Compute how often an attacker names the switched appliances from one reading, against ε.
 
     The paper's bounds and the exact accuracy hold for Laplace noise with λ = Δ1/ε. For other
@@ -40,13 +43,17 @@ def find_bounds(request: schemas.BoundsRequest) -> schemas.BoundsModel:
     Parameters
     ----------
     request : BoundsRequest
+    trace : Trace, optional
+        The readings to be released. Their interval, and how their meter rounds, replace
+        `request.interval_s`.
 
     Returns
     -------
     BoundsModel
     """
     home = schemas.to_home(request.home)
-    unit = find_unit(request, home, request.interval_s)
+    interval_s = request.interval_s if trace is None else trace.interval_s
+    unit = find_unit(request, home, interval_s, trace)
     laplace = request.mechanism == "laplace"
     points = request.points
     if request.mechanism == "staircase":
@@ -76,14 +83,15 @@ def find_bounds(request: schemas.BoundsRequest) -> schemas.BoundsModel:
     )
 
 
-def find_advice(request: schemas.AdviseRequest, interval_s: float) -> schemas.AdviceModel:
+def find_advice(request: schemas.AdviseRequest, trace: Trace | None = None) -> schemas.AdviceModel:
     """Find the releases that meet a goal, cheapest first.
 
     Parameters
     ----------
     request : AdviseRequest
-    interval_s : float
-        Interval of the metered readings. [s]
+    trace : Trace, optional
+        The readings to be released. Their interval, and how their meter rounds, replace
+        `request.interval_s`.
 
     Returns
     -------
@@ -94,7 +102,8 @@ def find_advice(request: schemas.AdviseRequest, interval_s: float) -> schemas.Ad
         request.appliance,
         max_odds=request.max_odds,
         span=request.span,
-        interval_s=interval_s,
+        interval_s=request.interval_s,
+        trace=trace,
         mechanisms=tuple(dict.fromkeys(request.mechanisms)),
         max_hourly_error=request.max_hourly_error,
         price_per_kwh=request.price_per_kwh,
@@ -105,6 +114,54 @@ def find_advice(request: schemas.AdviseRequest, interval_s: float) -> schemas.Ad
         options=[asdict(option) for option in advice.options],
         sentences=list(explain(advice)),
     )
+
+
+def find_plan(request: schemas.PlanRequest, trace: Trace) -> schemas.PlanModel:
+    """Find the release that hides the chosen appliances at the least cost for a purpose.
+
+    Parameters
+    ----------
+    request : PlanRequest
+    trace : Trace
+        The readings to be released. Only their interval, and how their meter rounds, are used.
+
+    Returns
+    -------
+    PlanModel
+
+    Raises
+    ------
+    InputError
+        If the home lacks an appliance or the length of its runs, or no noise is wide enough.
+    """
+    home = enclose_uses(schemas.to_home(request.home), request.hide)
+    name = home.names[0]
+    found = advise(home, name, max_odds=request.max_odds, span="run", trace=trace)
+    error = {"hour": "hourly_w", "day": "daily_kwh", "month": "monthly_kwh"}[request.purpose]
+    best = min(found.options, key=lambda option: float(getattr(option.cost, error)))
+    return schemas.PlanModel(
+        feasible=found.feasible,
+        epsilon=best.epsilon,
+        mechanism=best.mechanism,
+        every_s=best.every_s,
+        odds=best.odds,
+        sentences=_plan_sentences(request.hide, home, best),
+    )
+
+
+def _plan_sentences(names: list[str], home: Home, best: Option) -> list[str]:
+    """Say what a plan hides, and to which odds."""
+    use = home.appliances[0]
+    length = use.protected_run_s or 0.0
+    energy = use.protected_energy_wh or use.protected_power * length / SECONDS_PER_HOUR
+    listed = " or the ".join(names)
+    return [
+        f"Nobody can tell one run of the {listed} from no run more than "
+        f"{out_of_100(best.odds)} times out of 100; a coin is right 50 times.",
+        f"The release hides any use of up to {format_watts(use.protected_power)} and "
+        f"{format_two_digits(energy)} Wh, with one mean value every "
+        f"{duration_in_words(best.every_s)}.",
+    ]
 
 
 def _other_noise(

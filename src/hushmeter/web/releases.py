@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hushmeter.advice.sentences import explain
 from hushmeter.errors import InputError
+from hushmeter.home import Appliance, Home
 from hushmeter.noise.parameters import clamp_bounds
 from hushmeter.privacy.units import Unit, calibrate, resolve_unit
 from hushmeter.releases.receipt import THESE_READINGS, list_parameters
 from hushmeter.releases.series import release
-from hushmeter.trace import iso
+from hushmeter.trace import SECONDS_PER_HOUR, iso
 from hushmeter.web import schemas
 from hushmeter.write import meter_bytes
 
 if TYPE_CHECKING:
-    from hushmeter.home import Home
     from hushmeter.trace import Trace
     from hushmeter.web.sessions import Session
 
@@ -51,7 +52,7 @@ def find_unit(
         request.protect,
         request.span,
         interval_s=interval_s,
-        home=home,
+        home=protected_home(request, home),
         appliance=request.appliance,
         clamp=clamp_bounds(request.clamp),
         watts=request.watts,
@@ -59,6 +60,76 @@ def find_unit(
         metering=None if trace is None else trace.metering,
         readings=None if trace is None else len(trace),
     )
+
+
+def protected_home(request: schemas.UnitRequest, home: Home | None) -> Home | None:
+    """Return the home whose numbers calibrate the noise of a request.
+
+    Parameters
+    ----------
+    request : UnitRequest
+    home : Home or None
+        The home of the request.
+
+    Returns
+    -------
+    Home or None
+        The home itself; or, if the request names appliances to hide, a home with one appliance
+        that is at least as large as each of them.
+
+    Raises
+    ------
+    InputError
+        If the home lacks an appliance, or the length of its runs.
+    """
+    if not request.hide or home is None:
+        return home
+    return enclose_uses(home, request.hide)
+
+
+def enclose_uses(home: Home, names: Sequence[str]) -> Home:
+    """Return a home with one use that is at least as large as any run of the named appliances.
+
+    Its power, its length and its energy are the largest ones of the appliances. A release that
+    hides this use therefore hides a run of each of them.
+
+    Parameters
+    ----------
+    home : Home
+    names : sequence of str
+        Appliances of the home.
+
+    Returns
+    -------
+    Home
+
+    Raises
+    ------
+    InputError
+        If the home lacks an appliance, or the length of a run is unknown.
+    """
+    chosen = [home.appliances[home.index(name)] for name in dict.fromkeys(names)]
+    unknown = [one.name for one in chosen if one.protected_run_s is None]
+    if unknown:
+        raise InputError(
+            f"nobody knows how long one run of the {unknown[0]} lasts at most: enter its minutes."
+        )
+    if len(chosen) == 1:
+        return home.subset([chosen[0].name])
+    lengths = [one.protected_run_s or 0.0 for one in chosen]
+    energies = [
+        one.protected_energy_wh or one.protected_power * length / SECONDS_PER_HOUR
+        for one, length in zip(chosen, lengths, strict=True)
+    ]
+    sources = {one.source for one in chosen}
+    use = Appliance(
+        "use",
+        max(one.protected_power for one in chosen),
+        run_s=max(lengths),
+        energy_wh=max(energies),
+        source=next(source for source in ("learnt", "typed", "catalogue") if source in sources),
+    )
+    return Home([use], home.tolerance, name=home.name, learnt_from=home.learnt_from)
 
 
 def find_parameters(unit: Unit, home: Home | None, trace: Trace) -> list[schemas.Parameter]:
@@ -105,8 +176,9 @@ def make_download(request: schemas.ReleaseRequest, session: Session) -> schemas.
     DataError
         If the readings cannot be released.
     """
-    home = None if request.home is None else schemas.to_home(request.home)
-    unit = find_unit(request, home, session.trace.interval_s, session.trace)
+    given = None if request.home is None else schemas.to_home(request.home)
+    unit = find_unit(request, given, session.trace.interval_s, session.trace)
+    home = protected_home(request, given)
     learnt = learnt_here(find_parameters(unit, home, session.trace))
     if learnt and not request.accept_learnt:
         raise InputError(

@@ -29,6 +29,9 @@ Price = Annotated[float, Field(ge=0, le=1000)]
 MechanismName = Literal["laplace", "staircase", "gaussian"]
 Protect = Literal["appliance", "fluctuation", "range", "change"]
 Span = Literal["reading", "run", "day"]
+Purpose = Literal["hour", "day", "month"]
+Hidden = Annotated[list[Name], Field(min_length=1, max_length=40)]
+Odds = Annotated[float, Field(ge=0.51, le=0.999)]
 TraceId = Annotated[str, Field(min_length=1, max_length=64)]
 
 Rows = list[tuple[int, float | None, float | None]]
@@ -61,6 +64,12 @@ class ApplianceModel(Strict):
     )
     use_s_per_day: Annotated[float, Field(ge=MIN_SECONDS, le=86_400)] | None = Field(
         None, description="Largest time of use in a day [s]"
+    )
+    protected_w: Watts | None = Field(
+        None, description="Power that a release hides [W]; computed, and ignored in a request"
+    )
+    protected_run_s: Seconds | None = Field(
+        None, description="Length of a run that a release hides [s]; computed, ignored in a request"
     )
     source: Literal["typed", "catalogue", "learnt"] = Field(
         "typed",
@@ -99,6 +108,11 @@ class UnitRequest(Strict):
         None, description="Release the means of longer intervals, such as 30min"
     )
     appliance: Name | None = Field(None, description="Protect this appliance only")
+    hide: list[Name] = Field(
+        default_factory=list,
+        max_length=40,
+        description="Appliances of the home: protect any use as large as the largest of theirs",
+    )
     watts: Watts | None = Field(
         None, description="Largest change that is protected [W], for protect 'change'"
     )
@@ -123,7 +137,8 @@ class ViewRequest(UnitRequest):
     """A simulated release that is attacked and scored."""
 
     trace: TraceId
-    epsilon: Epsilon
+    epsilon: Epsilon | None = Field(None, description="No noise is added if null")
+    purpose: Purpose = "hour"
     attacker: Annotated[str, Field(max_length=40)] = "bayes"
     seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 0
     start: Annotated[int, Field(ge=0, le=2**31)] = Field(
@@ -140,6 +155,9 @@ class BoundsRequest(UnitRequest):
     """Curves of an attacker's accuracy against ε."""
 
     home: HomeModel
+    trace: TraceId | None = Field(
+        None, description="Its interval, and how its meter rounds, are used instead of interval_s"
+    )
     interval_s: Seconds = 6.0
     max_switches: Annotated[int, Field(ge=1, le=4)] = 1
     points: Annotated[int, Field(ge=2, le=200)] = 81
@@ -152,13 +170,32 @@ class AdviseRequest(Strict):
     appliance: Name
     max_odds: Annotated[float, Field(ge=0.01, le=0.999999)] = 0.6
     span: Span | None = None
-    trace: TraceId | None = Field(None, description="Its interval is used instead of interval_s")
+    trace: TraceId | None = Field(
+        None, description="Its interval, and how its meter rounds, are used instead of interval_s"
+    )
     interval_s: Seconds = 6.0
     mechanisms: list[MechanismName] = Field(
         ["laplace", "staircase", "gaussian"], min_length=1, max_length=3
     )
     max_hourly_error: Watts | None = None
     price_per_kwh: Price = PRICE_PER_KWH
+
+
+class PlanRequest(Strict):
+    """What nobody should be able to tell, how well, and what the data is for."""
+
+    trace: TraceId
+    home: HomeModel
+    hide: Hidden
+    max_odds: Odds = 0.6
+    purpose: Purpose = "hour"
+
+
+class FindingsRequest(Strict):
+    """A trace that the server holds, and the time zone of the home."""
+
+    trace: TraceId
+    tz: Annotated[str, Field(max_length=60)] = "UTC"
 
 
 class ExampleRequest(Strict):
@@ -228,6 +265,7 @@ class About(BaseModel):
     units: list[UnitAbout]
     examples: list[Named]
     resolutions_s: list[float] = Field(description="Released intervals to choose from [s]")
+    catalogue: list[ApplianceModel] = Field(description="Typical appliances, with upper values")
     limits: Limits
 
 
@@ -255,6 +293,9 @@ class SessionModel(BaseModel):
     regime: Regime
     sentences: list[str]
     has_truth: bool
+    zone: str | None = Field(
+        description="Time zone of the home, where the file or a person names it"
+    )
     home: HomeModel | None
 
 
@@ -262,9 +303,9 @@ class Strip(BaseModel):
     """When one appliance was on, and when the attacker believes so [ms since 1970, UTC]."""
 
     appliance: str
-    truth: Runs | None
+    truth: Runs
     guess: Runs
-    wrong: Runs | None
+    wrong: Runs
 
 
 class Visibility(BaseModel):
@@ -335,11 +376,51 @@ class Parameter(BaseModel):
     source: str
 
 
-class View(BaseModel):
-    """A simulated release: the curves, the attack on it, and its cost."""
+class Verdict(BaseModel):
+    """The error of a release beside the household's own use."""
 
-    unit: str
+    level: Literal["small", "visible", "large", "exceeds"]
+    error: float = Field(description="Usual error of an hour [W], a day or 30 days [kWh]")
+    own: float = Field(description="Mean use in the same unit, over all readings")
+    sentences: list[str]
+
+
+class PlanModel(BaseModel):
+    """The release that hides some appliances at the least cost for a purpose."""
+
+    feasible: bool
     epsilon: float
+    mechanism: str
+    every_s: float
+    odds: float
+    sentences: list[str]
+
+
+class FindingModel(BaseModel):
+    """One statement about a home that its readings show."""
+
+    kind: str
+    sentence: str
+    certainty: str
+    marks: Runs = Field(description="What supports it [ms since 1970, UTC]")
+    places: list[int] = Field(description="Position of the first reading of each mark")
+    appliances: list[str] = Field(description="Entries of the catalogue that it may concern")
+
+
+class FindingsModel(BaseModel):
+    """What the readings of one meter show."""
+
+    zone: str
+    findings: list[FindingModel]
+    notes: list[str]
+    withheld: list[str]
+
+
+class View(BaseModel):
+    """The readings and, with noise, a simulated release, the attack on it, and its cost."""
+
+    unit: str | None
+    epsilon: float | None = Field(description="Null for readings without noise")
     delta: float
     scale_w: float
     start: int
@@ -347,15 +428,15 @@ class View(BaseModel):
     interval_s: float = Field(description="Length of a released reading [s]")
     reveals: str = Field(description="What readings of this length reveal")
     metered: Rows
-    released: Rows
-    strips: list[Strip] | None
-    guesses_only: bool
+    released: Rows | None
+    strips: list[Strip] | None = Field(description="Null if nobody knows what was really on")
     attacker: str
     trained_on: str | None
     visibility: list[Visibility] | None
     score: ScoreModel | None
     sentences: list[str]
-    cost: CostModel
+    cost: CostModel | None
+    verdict: Verdict | None
     parameters: list[Parameter] = Field(description="The numbers that calibrate the noise")
     needs_consent: bool = Field(description="A number was learnt from these readings")
     seconds: float
@@ -451,6 +532,8 @@ def to_model(home: Home) -> HomeModel:
             watts=a.power,
             levels=list(a.levels),
             **{field: getattr(a, field) for field in OPTIONAL_NUMBERS},
+            protected_w=a.protected_power,
+            protected_run_s=a.protected_run_s,
             source=a.source,
         )
         for a in home.appliances

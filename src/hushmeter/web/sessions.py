@@ -61,6 +61,8 @@ class Session:
         Other readings of the same home with their truth, if the server has some.
     trained_on : str or None
         What `training` is, in words.
+    zone : str or None
+        Time zone of the home, where it is known.
     source : str
         Equal only for sessions with equal data, such as the same example. Fitted attackers are
         stored under it.
@@ -72,6 +74,7 @@ class Session:
     home: Home | None = None
     training: Trace | None = None
     trained_on: str | None = None
+    zone: str | None = None
     source: str = field(default_factory=lambda: secrets.token_hex(16))
 
     @property
@@ -225,6 +228,7 @@ def make_example(name: str) -> Session:
         home=home,
         training=other_days,
         trained_on=TRAINED_ON,
+        zone="UTC",
         source=f"example {name}",
     )
 

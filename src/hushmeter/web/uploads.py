@@ -156,8 +156,8 @@ def read_upload(data: bytes, name: str, options: ReadOptions, settings: Settings
             "split it into smaller files."
         )
     if found.learnt is None:
-        return Session(name, found, trace)
-    return Session(name, found, found.learnt.trace, found.learnt.home)
+        return Session(name, found, trace, zone=options.tz)
+    return Session(name, found, found.learnt.trace, found.learnt.home, zone=options.tz)
 
 
 def unpack(data: bytes, name: str, settings: Settings) -> bytes:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
 
 from hushmeter.advice.sentences import SIMULATION_WARNING, explain
-from hushmeter.checks import FloatArray
+from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import DataError, InputError
+from hushmeter.formatting import format_two_digits, format_watts
 from hushmeter.learn.inspection import find_regime
+from hushmeter.learn.statements import Finding, findings
 from hushmeter.privacy.units import calibrate
 from hushmeter.releases.cost import expect_cost
 from hushmeter.releases.series import release
@@ -22,20 +26,52 @@ from hushmeter.web.attacks import (
     FitCache,
     Trained,
     attack,
+    knows_truth,
     train,
     visibility_interval,
 )
 from hushmeter.web.charts import POINTS, curve_rows, milliseconds, on_stretches
-from hushmeter.web.releases import find_parameters, find_unit, learnt_here
+from hushmeter.web.releases import find_parameters, find_unit, learnt_here, protected_home
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
     from hushmeter.noise.mechanism import Mechanism
+    from hushmeter.privacy.units import Unit
     from hushmeter.releases.series import Release
     from hushmeter.scoring import Score
     from hushmeter.trace import Trace
     from hushmeter.web.server import Settings
     from hushmeter.web.sessions import Session
+
+
+MOST_MARKS = 2000
+"""Largest number of marks of one finding in an answer."""
+CONCERNED = {
+    "kettle": ("kettle",),
+    "shower": ("electric shower",),
+    "fridge": ("fridge", "freezer", "fridge-freezer"),
+    "hvac": ("air conditioner", "heat pump", "portable heater"),
+    "short-heat": ("microwave", "toaster", "hair dryer"),
+    "thermostat": ("oven", "tumble dryer", "hob"),
+    "car-charger": ("car charger",),
+}
+"""Entries of the catalogue that a kind of finding may concern. They are highlighted, not ticked."""
+LEVELS: tuple[tuple[Literal["small", "visible", "large", "exceeds"], float], ...] = (
+    ("small", 0.1),
+    ("visible", 0.5),
+    ("large", 1.0),
+    ("exceeds", math.inf),
+)
+"""Names of the errors of a release, with their largest share of the household's own use."""
+VERDICTS = {
+    "small": "The noise is small beside your own use.",
+    "visible": "The noise is clearly visible, but your use stays readable.",
+    "large": "The noise is almost as large as your own use: single values say little.",
+    "exceeds": (
+        "The noise exceeds your own use: single values are useless. Longer periods, larger odds "
+        "or a smaller thing to hide need less noise."
+    ),
+}
 
 
 def make_view(
@@ -69,42 +105,140 @@ def make_view(
     home = None if request.home is None else schemas.to_home(request.home)
     first, stop = _stretch(request, len(session.trace), settings)
     trace = session.trace[first:stop]
-    unit = find_unit(request, home, trace.interval_s, session.trace)
-    mechanism = calibrate(request.mechanism, request.epsilon, unit, clamp=request.clamp)
-    # Without the home, the receipt has no account of whole days, which takes seconds.
-    released = release(trace, mechanism, unit, rng=request.seed)
-    seen = trace if request.every is None else trace.coarsen(request.every)
+    noise = None if request.epsilon is None else _add_noise(request, home, session, trace)
+    released = trace if noise is None else noise.released.trace
+    seen = trace if request.every is None or noise is None else trace.coarsen(request.every)
     found = None
-    if home is not None:
-        trained = _train(request, home, session, fits, first, stop)
-        found = attack(trained, home, seen, released.trace, mechanism, request.seed)
-    cost = find_cost(trace, released.trace, mechanism, request.price_per_kwh, request.currency)
-    parameters = find_parameters(unit, home, session.trace)
+    if home is not None and knows_truth(home, trace):
+        trained = _train(request, home, session, fits, first, stop, noise is not None)
+        mechanism = None if noise is None else noise.mechanism
+        found = attack(trained, home, seen, released, mechanism, request.seed)
     return schemas.View(
-        unit=unit.sentence,
+        unit=None if noise is None else noise.unit.sentence,
         epsilon=request.epsilon,
-        delta=mechanism.delta,
-        scale_w=mechanism.scale,
+        delta=0.0 if noise is None else noise.mechanism.delta,
+        scale_w=0.0 if noise is None else noise.mechanism.scale,
         start=first,
         length=stop - first,
-        interval_s=released.trace.interval_s,
-        reveals=find_regime(released.trace.interval_s)[1],
+        interval_s=released.interval_s,
+        reveals=find_regime(released.interval_s)[1],
         metered=curve_rows(trace),
-        released=curve_rows(released.trace),
+        released=None if noise is None else curve_rows(released),
         strips=None if found is None or home is None else _strips(found, home, seen),
-        guesses_only=found is not None and not found.known,
         attacker=request.attacker,
         trained_on=None if found is None else found.trained_on,
         visibility=None if found is None else _visibility(found),
         score=None if found is None else _score(found.score),
-        sentences=_sentences(released, found, cost),
-        cost=cost,
-        parameters=parameters,
-        needs_consent=bool(learnt_here(parameters)),
+        sentences=_sentences(noise, found),
+        cost=None if noise is None else noise.cost,
+        verdict=None if noise is None else judge(noise.cost, session.trace, request.purpose),
+        parameters=[] if noise is None else noise.parameters,
+        needs_consent=noise is not None and bool(learnt_here(noise.parameters)),
         seed=request.seed,
         simulation=True,
         seconds=time.perf_counter() - began,
     )
+
+
+@dataclass(frozen=True)
+class Noise:
+    """A simulated release of the readings shown, and what belongs to it."""
+
+    unit: Unit
+    mechanism: Mechanism
+    released: Release
+    cost: schemas.CostModel
+    parameters: list[schemas.Parameter]
+
+
+def _add_noise(
+    request: schemas.ViewRequest, home: Home | None, session: Session, trace: Trace
+) -> Noise:
+    """Release the readings shown with the seed of a request."""
+    assert request.epsilon is not None
+    unit = find_unit(request, home, trace.interval_s, session.trace)
+    mechanism = calibrate(request.mechanism, request.epsilon, unit, clamp=request.clamp)
+    # Without the home, the receipt has no account of whole days, which takes seconds.
+    released = release(trace, mechanism, unit, rng=request.seed)
+    cost = find_cost(trace, released.trace, mechanism, request.price_per_kwh, request.currency)
+    parameters = find_parameters(unit, protected_home(request, home), session.trace)
+    return Noise(unit, mechanism, released, cost, parameters)
+
+
+def find_findings(session: Session, tz: str) -> schemas.FindingsModel:
+    """Find what the readings show, for the household only.
+
+    Parameters
+    ----------
+    session : Session
+    tz : str
+        Time zone of the home.
+
+    Returns
+    -------
+    FindingsModel
+
+    Raises
+    ------
+    InputError
+        If `tz` is not a time zone.
+    """
+    found = findings(session.trace, tz=tz)
+    times = milliseconds(session.trace)
+    return schemas.FindingsModel(
+        zone=found.zone,
+        findings=[_finding(one, times) for one in found.findings],
+        notes=list(found.notes),
+        withheld=list(found.withheld),
+    )
+
+
+def _finding(one: Finding, times: IntArray) -> schemas.FindingModel:
+    """Return a finding as JSON; many marks are reduced to the first ones."""
+    marks = np.rint(1000 * one.marks[:MOST_MARKS]).astype(np.int64)
+    places = np.clip(np.searchsorted(times, marks[:, 0]), 0, times.size - 1)
+    return schemas.FindingModel(
+        kind=one.kind,
+        sentence=one.sentence,
+        certainty=one.certainty,
+        marks=[(int(start), int(end)) for start, end in marks.tolist()],
+        places=places.tolist(),
+        appliances=list(CONCERNED.get(one.kind, ())),
+    )
+
+
+def judge(cost: schemas.CostModel, trace: Trace, purpose: str) -> schemas.Verdict:
+    """Compare the error of a release with the household's own use.
+
+    Parameters
+    ----------
+    cost : CostModel
+        The expected errors of the release.
+    trace : Trace
+        All readings of the household.
+    purpose : {"hour", "day", "month"}
+        Whether hours, days or months are compared.
+
+    Returns
+    -------
+    Verdict
+        For the household only, because it depends on the readings.
+    """
+    mean_w = float(trace.readings.mean())
+    hours, name, key = {
+        "hour": (1, "hour", "hourly_w"),
+        "day": (24, "day", "daily_kwh"),
+        "month": (24 * 30, "month", "monthly_kwh"),
+    }[purpose]
+    error, own = cost.expected[key], mean_w if purpose == "hour" else mean_w * hours / 1000
+    share = error / abs(own) if own else math.inf
+    level = next(level for level, most in LEVELS if share <= most)
+    amount = format_watts if purpose == "hour" else _kilowatt_hours
+    sentences = [
+        f"Each {name} is off by about {amount(error)}; your mean is {amount(own)}.",
+        VERDICTS[level],
+    ]
+    return schemas.Verdict(level=level, error=error, own=own, sentences=sentences)
 
 
 def find_cost(
@@ -175,9 +309,10 @@ def _train(
     fits: FitCache,
     first: int,
     stop: int,
+    noisy: bool,
 ) -> Trained:
-    """Return the attacker, fitted now or before."""
-    name, every = request.attacker, request.every
+    """Return the attacker, fitted now or before, on readings of the released interval."""
+    name, every = request.attacker, request.every if noisy else None
     if name in NOT_LIVE:
         raise InputError(f"the page does not offer the {name} attacker: {NOT_LIVE[name]}.")
     key = (session.source, home, name, first, stop, every)
@@ -185,26 +320,22 @@ def _train(
 
 
 def _strips(found: AttackResult, home: Home, seen: Trace) -> list[schemas.Strip]:
-    """Return one strip of on and off for each appliance of the home."""
-    strips = []
-    for i, name in enumerate(home.names):
-        guess = found.states[:, i]
-        truth = found.truth[:, found.known.index(i)] if i in found.known else None
-        strips.append(
-            schemas.Strip(
-                appliance=name,
-                truth=None if truth is None else on_stretches(truth, seen),
-                guess=on_stretches(guess, seen),
-                wrong=None if truth is None else on_stretches(guess != truth, seen),
-            )
+    """Return one strip of on and off for each appliance whose truth is known."""
+    return [
+        schemas.Strip(
+            appliance=home.names[i],
+            truth=on_stretches(truth, seen),
+            guess=on_stretches(guess, seen),
+            wrong=on_stretches(guess != truth, seen),
         )
-    return strips
+        for i, guess, truth in zip(
+            found.known, found.states[:, found.known].T, found.truth.T, strict=True
+        )
+    ]
 
 
-def _visibility(found: AttackResult) -> list[schemas.Visibility] | None:
+def _visibility(found: AttackResult) -> list[schemas.Visibility]:
     """Return the visibility of every appliance whose truth is known."""
-    if found.score is None:
-        return None
     rows = []
     for column, (i, one) in enumerate(zip(found.known, found.score.per_appliance, strict=True)):
         low, high = visibility_interval(found.states[:, i], found.truth[:, column])
@@ -222,10 +353,8 @@ def _visibility(found: AttackResult) -> list[schemas.Visibility] | None:
     return rows
 
 
-def _score(found: Score | None) -> schemas.ScoreModel | None:
+def _score(found: Score) -> schemas.ScoreModel:
     """Return the score of all appliances together as JSON."""
-    if found is None:
-        return None
     return schemas.ScoreModel(
         alpha=found.alpha,
         alpha_floor=found.alpha_floor,
@@ -234,11 +363,17 @@ def _score(found: Score | None) -> schemas.ScoreModel | None:
     )
 
 
-def _sentences(released: Release, found: AttackResult | None, cost: schemas.CostModel) -> list[str]:
+def _sentences(noise: Noise | None, found: AttackResult | None) -> list[str]:
     """Return sentences about the unit of protection, then the odds, then the cost."""
-    promise = explain(released)[0].removeprefix(f"{SIMULATION_WARNING} ")
-    odds = () if found is None or found.score is None else explain(found.score)
-    return [promise, *odds, *cost.sentences]
+    odds = () if found is None else explain(found.score)
+    if noise is None:
+        return [*odds]
+    promise = explain(noise.released)[0].removeprefix(f"{SIMULATION_WARNING} ")
+    return [promise, *odds, *noise.cost.sentences]
+
+
+def _kilowatt_hours(value: float) -> str:
+    return f"{format_two_digits(value)} kWh"
 
 
 def _rounded(values: FloatArray) -> list[float]:

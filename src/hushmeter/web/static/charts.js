@@ -1,38 +1,80 @@
-// The four charts of the page. Each function draws one answer of the server.
+// The charts of the page. Each function draws one answer of the server.
 
-import { fixed, plain } from "./format.js";
+import { fixed, local, plain } from "./format.js";
 import { TIME_AXIS, axisName, colours, draw, layout, unmarked } from "./drawing.js";
 import { margins } from "./strips.js";
 import { say } from "./texts.js";
 
-const HOUR = 3_600_000;
 // An attacker may be far worse than a guess; how much worse does not concern the household.
 const LEAST_VISIBILITY = -25;
+
+// More numbers than this in one chart would cover each other.
+const MOST_NUMBERS = 12;
+
+/** The metered readings without noise, with what shows in them marked. */
+export function drawReadings(element, view, { metered_s, range, marks }) {
+  const { blue, orange, ink } = colours();
+  const shown = marks.filter(({ start, end }) => end > range[0] && start < range[1]);
+  const ends = range.map(local);
+  const share = (time) => (local(time) - ends[0]) / (ends[1] - ends[0]);
+  // A mark of a few seconds must stay visible in a view of a week.
+  const least = 3 / Math.max(1, element.clientWidth);
+  const shapes = shown.map(({ start, end }) => {
+    const x0 = Math.max(0, share(start));
+    const x1 = Math.min(1, Math.max(share(end), x0 + least));
+    return { type: "rect", xref: "paper", yref: "paper", x0, x1, y0: 0, y1: 1, fillcolor: orange, opacity: 0.25, line: { width: 0 }, layer: "below" };
+  });
+  const numbers = spread(shown, MOST_NUMBERS).map(({ start, end, number }) => ({
+    text: String(number), xref: "paper", x: Math.min(0.99, Math.max(0.01, (share(start) + share(end)) / 2)),
+    yref: "paper", y: 1, yanchor: "bottom", showarrow: false, font: { color: ink, size: 12 },
+  }));
+  const { left, right } = margins(element.clientWidth);
+  return draw(
+    element,
+    [lineOf(view.metered, metered_s, say("trace.metered"), blue, 1.6)],
+    layout({
+      margin: { l: Math.min(left, 48), r: right, b: 44 },
+      xaxis: { ...TIME_AXIS, range: ends },
+      annotations: [axisName(say("trace.axis"), Math.min(left, 48)), ...numbers],
+      shapes,
+    }),
+  );
+}
+
+/** At most `most` entries, evenly spread. */
+const spread = (list, most) => (list.length <= most ? list : list.filter((_, i) => Math.floor((i * most) / list.length) > Math.floor(((i - 1) * most) / list.length)));
+
+/** A curve of readings that are `seconds` long; reduced ones are drawn as a zigzag. */
+function lineOf(points, seconds, name, color, width) {
+  const times = points.map(([time, ...powers]) => [local(time), ...powers]);
+  return {
+    ...(isThinned(times) ? zigzag(times) : steps(times, 1000 * seconds)),
+    name,
+    type: "scatter",
+    mode: "lines",
+    line: { color, width, shape: isThinned(times) ? "linear" : "hv" },
+    hovertemplate: "%{y:.3~f} kW",
+  };
+}
 
 /** The metered readings in grey and the released ones in blue. */
 export function drawTrace(element, view, { metered_s, range }) {
   const { grey, blue } = colours();
-  const { left, right } = margins(element.clientWidth);
-  const line = (points, seconds, name, color, width) => ({
-    ...(isThinned(points) ? zigzag(points) : steps(points, 1000 * seconds)),
-    name,
-    type: "scatter",
-    mode: "lines",
-    line: { color, width, shape: isThinned(points) ? "linear" : "hv" },
-    hovertemplate: "%{y:.3~f} kW",
-  });
+  const { left: wide, right } = margins(element.clientWidth);
+  // The strips below have their names on the left; without strips there is nothing to line up with.
+  const left = view.strips ? wide : Math.min(wide, 48);
   // A few long released readings are drawn above the many metered ones, as strong lines.
   const coarser = view.interval_s > metered_s;
-  const released = line(view.released, view.interval_s, say("trace.released"), blue, coarser ? 2.4 : 1);
-  const metered = line(view.metered, metered_s, say("trace.metered"), grey, coarser ? 1 : 2);
+  const released = lineOf(view.released, view.interval_s, say("trace.released"), blue, coarser ? 2.4 : 1);
+  const metered = lineOf(view.metered, metered_s, say("trace.metered"), grey, coarser ? 1 : 2);
   const traces = coarser ? [metered, released] : [{ ...released, opacity: 0.55 }, metered];
   return draw(
     element,
     traces,
     layout({
       margin: { l: left, r: right, b: 44 },
-      xaxis: { ...TIME_AXIS, range },
-      annotations: [axisName(say("trace.axis"), 44)],
+      xaxis: { ...TIME_AXIS, range: range.map(local) },
+      annotations: [axisName(say("trace.axis"), left)],
     }),
   );
 }
@@ -120,29 +162,6 @@ export function drawVisibility(element, rows) {
 }
 
 const odds = (row, which) => plain(row.odds[which], 4);
-
-/** The mean power of every hour. */
-export function drawHourly(element, hours) {
-  const { grey, blue } = colours();
-  const x = [...hours.map(([time]) => time), hours.at(-1)[0] + HOUR];
-  const line = (column, name, color, width) => ({
-    x,
-    y: [...hours, hours.at(-1)].map((hour) => hour[column] / 1000),
-    name,
-    type: "scatter",
-    mode: "lines",
-    line: { color, width, shape: "hv" },
-    hovertemplate: "%{y:.3~f} kW",
-  });
-  return draw(
-    element,
-    [
-      { ...line(1, say("cost.metered"), grey, 6), opacity: 0.5 },
-      line(2, say("cost.released"), blue, 2),
-    ],
-    layout({ xaxis: TIME_AXIS, annotations: [axisName(say("cost.axis"), 44)] }),
-  );
-}
 
 /** The accuracy against ln(1/ε) with all bounds, and a marker at the ε of the slider. */
 export function drawBounds(element, curves, epsilon) {

@@ -2,6 +2,7 @@
 
 import { fillRadios, fillSelect, find, markInvalid, show } from "./dom.js";
 import { bare, duration, plain, typedNumber, watts } from "./format.js";
+import { isOwnNoise } from "./store.js";
 import { say, sayOr } from "./texts.js";
 
 const LEAST = 0.01;
@@ -21,7 +22,7 @@ export function positionOf(epsilon) {
   return Math.max(0, Math.round(STEPS_PER_DECADE * Math.log10(epsilon / LEAST)));
 }
 
-/** The ε of an advice with the digits that the field shows, rounded down: never less private. */
+/** The ε of a plan with the digits that the field shows, rounded down: never less private. */
 export function roundedDown(epsilon) {
   const shown = Number(epsilon.toPrecision(DIGITS));
   if (shown <= epsilon) return shown;
@@ -46,7 +47,8 @@ export class NoiseControls {
     this.problem = problem;
     this.typing = false;
     const slider = find("slider");
-    Object.assign(slider, { min: 0, max: positionOf(about.limits.max_epsilon), step: 1 });
+    // The last position means that no noise is added.
+    Object.assign(slider, { min: 0, max: positionOf(about.limits.max_epsilon) + 1, step: 1 });
     const mechanisms = about.mechanisms.map(({ name, label }) => [name, sayOr(`noise.mechanisms.${name}`, label)]);
     fillSelect(find("mechanism"), mechanisms, store.values.mechanism);
     this.#listen();
@@ -56,7 +58,9 @@ export class NoiseControls {
 
   #listen() {
     const { store } = this;
-    find("slider").addEventListener("input", ({ target }) => store.set({ epsilon: epsilonAt(Number(target.value)) }));
+    find("slider").addEventListener("input", ({ target }) => {
+      this.#setEpsilon(target.value === target.max ? null : epsilonAt(Number(target.value)));
+    });
     // Every keystroke that makes a valid number is a choice; the field itself is left alone.
     find("epsilon").addEventListener("input", ({ target }) => this.#type(target));
     find("epsilon").addEventListener("change", ({ target }) => this.#endTyping(target));
@@ -72,13 +76,23 @@ export class NoiseControls {
     const epsilon = this.#typed(field.value);
     this.typing = true;
     markInvalid(field, epsilon === null);
-    if (epsilon !== null) this.store.set({ epsilon });
+    if (epsilon !== null) {
+      this.#setEpsilon(epsilon);
+      this.problem("", "epsilon");
+    }
+  }
+
+  /** Choose ε by hand. If nothing was named that must stay hidden, it is for one reading. */
+  #setEpsilon(epsilon) {
+    const { protect, hide } = this.store.values;
+    const unit = protect === "use" && hide.length === 0 && epsilon !== null ? { protect: "appliance", span: "reading" } : {};
+    this.store.set({ epsilon, ...unit });
   }
 
   #endTyping(field) {
     const wrong = this.#typed(field.value) === null;
     this.typing = false;
-    if (wrong) this.problem(say("noise.problem", { most: this.about.limits.max_epsilon }));
+    if (wrong) this.problem(say("noise.problem", { most: this.about.limits.max_epsilon }), "epsilon");
     markInvalid(field, false);
     this.#drawEpsilon();
   }
@@ -97,32 +111,31 @@ export class NoiseControls {
   }
 
   #spans(protect) {
+    if (protect === "use") return ["run"];
     return unique(this.about.units.filter((unit) => unit.protect === protect).map((unit) => unit.span));
-  }
-
-  /** Set everything at once, as advice does; `every_s` is the released interval [s]. */
-  apply({ epsilon, mechanism, span, every_s, appliance }) {
-    const every = every_s === this.store.values.session.interval_s ? null : every_s;
-    this.store.set({ epsilon: roundedDown(epsilon), mechanism, protect: "appliance", span, appliance, every });
   }
 
   #draw(changed) {
     const any = (...names) => names.some((name) => changed.has(name));
-    if (any("home", "protect", "appliance", "span")) this.#drawUnits();
+    if (any("home", "protect", "appliance", "span", "hide")) this.#drawUnits();
     if (any("session", "every")) this.#drawIntervals();
     if (any("mechanism")) this.#drawMechanism();
     this.#drawEpsilon(changed);
   }
 
   #drawUnits() {
-    const { home, protect, span, appliance } = this.store.values;
+    const { home, protect, span, appliance, hide } = this.store.values;
+    // Without appliances there is nothing for which noise could be calibrated.
+    for (const id of ["slider", "epsilon", "protect", "mechanism"]) find(id).disabled = home === null;
     const protects = unique(this.about.units.map((unit) => unit.protect));
     const choices = protects.map((name) => [name, sayOr(`noise.protects.${name}`, name)]);
     const single = (home?.appliances ?? []).map(({ name }) => [ONE + name, say("noise.protect_one", { name })]);
     choices.splice(protects.indexOf("appliance") + 1, 0, ...single);
+    if (hide.length > 0 || protect === "use") choices.unshift(["use", say("noise.protects.use")]);
     fillSelect(find("protect"), choices, appliance ? ONE + appliance : protect);
     const labels = this.#spans(protect).map((name) => [name, sayOr(`noise.spans.${name}`, name)]);
     fillRadios(find("spans"), "span", labels, span, (chosen) => this.store.set({ span: chosen }));
+    show(find("spans"), labels.length > 1);
   }
 
   #drawIntervals() {
@@ -144,22 +157,26 @@ export class NoiseControls {
     const { epsilon, seed } = this.store.values;
     const slider = find("slider");
     const field = find("epsilon");
-    const position = positionOf(epsilon);
+    const position = epsilon === null ? Number(slider.max) : positionOf(epsilon);
     slider.value = position;
     slider.style.setProperty("--share", `${(100 * position) / Number(slider.max)}%`);
-    slider.setAttribute("aria-valuetext", say("noise.value", { epsilon: plain(epsilon), unit: this.unit() }));
+    const words = { epsilon: epsilon && plain(epsilon), unit: this.unit() };
+    slider.setAttribute("aria-valuetext", epsilon === null ? say("noise.none") : say("noise.value", words));
     // A text that somebody is typing is never replaced, except by a later choice of another ε.
     const chosenElsewhere = changed.has("epsilon") && this.#typed(field.value) !== epsilon;
     if (chosenElsewhere) this.typing = false;
-    if (!this.typing) field.value = bare(epsilon, DIGITS);
+    if (!this.typing) field.value = epsilon === null ? "" : bare(epsilon, DIGITS);
+    field.placeholder = say("noise.none");
     if (chosenElsewhere) markInvalid(field, false);
-    find("unit-sentence").textContent = say("noise.unit", { unit: this.unit() });
+    find("unit-sentence").textContent = epsilon === null ? "" : say("noise.unit", { unit: this.unit() });
+    show(find("own-noise"), isOwnNoise(this.store.values) && this.store.values.hide.length > 0);
     find("every-now").textContent = this.everyWords();
     find("seed-note").textContent = say("noise.seed", { seed });
   }
 
   /** The unit of protection in plain words. */
-  unit({ protect, span, appliance } = this.store.values) {
+  unit({ protect, span, appliance, hide } = this.store.values) {
+    if (protect === "use") return say("noise.units.use", { names: hide.join(say("noise.or_the")) });
     if (appliance) return say(`noise.units.one.${span}`, { name: appliance });
     const found = this.about.units.find((unit) => unit.protect === protect && unit.span === span);
     return sayOr(`noise.units.${protect}.${span}`, found?.label ?? span);
@@ -167,12 +184,16 @@ export class NoiseControls {
 
   /** How often a reading is released, if that is less often than it was metered. */
   everyWords() {
-    const { every } = this.store.values;
-    return every ? say("every.now", { every: duration(every) }) : "";
+    const { every, epsilon } = this.store.values;
+    return every && epsilon !== null ? say("every.now", { every: duration(every) }) : "";
   }
 
   /** Show the width of the noise and δ, which the server computes. */
-  showNoise({ scale_w, delta }) {
+  showNoise({ scale_w, delta, epsilon }) {
+    if (epsilon === null) {
+      find("noise-scale").textContent = say("noise.no_scale");
+      return;
+    }
     const promise = delta ? ` ${say("noise.delta", { delta: delta.toExponential(0) })}` : "";
     find("noise-scale").textContent = say("noise.scale", { watts: watts(scale_w) }) + promise;
   }

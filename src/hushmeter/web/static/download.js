@@ -16,6 +16,7 @@ const SOURCES = ["typed", "catalogue", "learnt from other days", "learnt from th
 export class Download {
   #spent = [];
   #needsConsent = false;
+  #waiting = false;
 
   constructor(store, { controls, busy, problem }) {
     Object.assign(this, { store, controls, busy, problem });
@@ -28,6 +29,7 @@ export class Download {
   }
 
   #changed(changed) {
+    if (RELEASE_VALUES.some((name) => changed.has(name))) this.problem("", "download");
     if (changed.has("session")) {
       this.#spent = [];
       this.#show();
@@ -58,13 +60,21 @@ export class Download {
 
   /** Name the promise that the next release would make. */
   #showStake() {
-    const words = { epsilon: plain(this.store.values.epsilon), unit: this.controls.unit() };
+    const { epsilon } = this.store.values;
+    find("prepare").setAttribute("aria-disabled", String(epsilon === null || this.#waiting));
+    if (epsilon === null) {
+      find("download-stake").textContent = say("download.nothing");
+      return;
+    }
+    const words = { epsilon: plain(epsilon), unit: this.controls.unit() };
     find("download-stake").textContent = `${say("download.stake", words)} ${this.controls.everyWords()}`.trim();
   }
 
   async #prepare() {
     const button = find("prepare");
     if (button.getAttribute("aria-disabled") === "true" || !this.#fieldsAreValid() || !this.#isAccepted()) return;
+    this.#waiting = true;
+    this.problem("", "download");
     const { values } = this.store;
     const unit = this.controls.unit(values);
     // The attribute `disabled` would take the keyboard focus away from the button.
@@ -77,9 +87,10 @@ export class Download {
       if (this.#isStillShown(values)) this.#offer(release, values.epsilon, unit);
     } catch (error) {
       if (this.#isStillShown(values)) this.#show();
-      this.problem(error.message);
+      this.problem(error.message, "download");
     } finally {
-      button.setAttribute("aria-disabled", "false");
+      this.#waiting = false;
+      this.#showStake();
       this.busy(false);
     }
   }
@@ -88,14 +99,15 @@ export class Download {
   #fieldsAreValid() {
     const wrong = document.querySelector('#results [aria-invalid="true"]');
     if (!wrong) return true;
-    this.problem(say("download.invalid"));
+    this.problem(say("download.invalid"), "download");
+    find("expert").open = true;
     wrong.focus();
     return false;
   }
 
   #isAccepted() {
     if (!this.#needsConsent || this.store.values.consent) return true;
-    this.problem(say("download.consent_needed"));
+    this.problem(say("download.consent_needed"), "download");
     find("consent").focus();
     return false;
   }

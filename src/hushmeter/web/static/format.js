@@ -50,7 +50,44 @@ export function duration(seconds) {
   return `${plain(seconds)} ${say("unit_of.seconds")}`;
 }
 
-/** A date and time in UTC, with seconds only on request. */
+let zone = "UTC";
+
+/** Set the time zone in which all times are shown. */
+export function setZone(name) {
+  zone = name;
+  clock = clockOf(name);
+  offsets.clear();
+}
+
+const clockOf = (timeZone) =>
+  new Intl.DateTimeFormat("en-GB", {
+    year: "numeric", month: "numeric", day: "numeric", hour: "numeric", minute: "numeric", second: "numeric",
+    hourCycle: "h23", timeZone,
+  });
+
+let clock = clockOf(zone);
+
+const offsets = new Map();
+const OFFSET_STEP = 900_000;
+
+/**
+ * A time [ms since 1970, UTC] shifted so that charts, which know no time zones, show local time.
+ * Clocks change at whole quarters of an hour, so that one offset for each quarter is enough.
+ */
+export function local(time) {
+  const quarter = Math.floor(time / OFFSET_STEP);
+  if (!offsets.has(quarter)) offsets.set(quarter, offsetAt(quarter * OFFSET_STEP));
+  return time + offsets.get(quarter);
+}
+
+function offsetAt(time) {
+  const parts = clock.formatToParts(new Date(time));
+  const part = Object.fromEntries(parts.map(({ type, value }) => [type, Number(value)]));
+  const shown = Date.UTC(part.year, part.month - 1, part.day, part.hour, part.minute, part.second);
+  return shown - Math.floor(time / 1000) * 1000;
+}
+
+/** A date and time in the time zone of the home, with seconds only on request. */
 export function moment(time, { seconds = false, day = true } = {}) {
   return new Intl.DateTimeFormat(locale(), {
     ...(day && { day: "numeric", month: "short", year: "numeric" }),
@@ -58,15 +95,15 @@ export function moment(time, { seconds = false, day = true } = {}) {
     minute: "2-digit",
     ...(seconds && { second: "2-digit" }),
     hourCycle: "h23",
-    timeZone: "UTC",
+    timeZone: zone,
   }).format(new Date(time));
 }
 
-const utcDay = (time) => new Date(time).toISOString().slice(0, 10);
+const dayOf = (time) => new Date(local(Number(new Date(time)))).toISOString().slice(0, 10);
 
 /** A period of time; a day that is the same at both ends is named once. */
 export function stretch(start, end) {
-  const sameDay = utcDay(start) === utcDay(end);
+  const sameDay = dayOf(start) === dayOf(end);
   return `${moment(start)} – ${moment(end, { day: !sameDay })}`;
 }
 

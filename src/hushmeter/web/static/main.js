@@ -1,18 +1,19 @@
 // Connects the parts of the page: they write choices into the store, and the panels show answers.
 
-import { Advisor } from "./advice.js";
 import { Latest, api } from "./api.js";
 import { NoiseControls } from "./controls.js";
 import { create, fillList, fillSelect, find, markInvalid, show } from "./dom.js";
 import { Download } from "./download.js";
 import { loadPlotly } from "./drawing.js";
+import { FindingsList, marksOf } from "./findings.js";
 import { duration, plain, stretch, typedNumber } from "./format.js";
 import { HomeEditor } from "./home_editor.js";
 import { Panels } from "./panels.js";
 import { inPageWords, wireSources } from "./sources.js";
-import { DEFAULTS, Store, noiseRequest, releaseRequest } from "./store.js";
+import { DEFAULTS, DRAWN_VALUES, Store, isOwnNoise, noiseRequest, releaseRequest } from "./store.js";
 import { loadTexts, say } from "./texts.js";
 import { TraceWindow } from "./window.js";
+import { Wishes } from "./wishes.js";
 
 const BUSY_AFTER_MS = 150;
 
@@ -39,7 +40,8 @@ class Page {
     this.controls = new NoiseControls(store, about, { problem });
     this.editor = new HomeEditor(store, { busy, problem });
     this.window = new TraceWindow(store, about.limits.view_readings, () => this.views.ask());
-    this.advisor = new Advisor(store, { apply: (option) => this.#apply(option), busy, problem });
+    this.wishes = new Wishes(store, about, { busy, problem });
+    this.findings = new FindingsList(store, { busy, problem, goTo: (places) => this.window.goTo(places) });
     this.download = new Download(store, { controls: this.controls, busy, problem });
     this.#wireRest();
     store.subscribe((changed) => this.#changed(changed));
@@ -56,6 +58,8 @@ class Page {
     find("about-line").textContent = say("about", { version: about.version });
     this.#showAttacker();
     const redraw = () => this.panels.redraw();
+    // What is folded has no width, and is therefore drawn when it is unfolded.
+    find("expert").addEventListener("toggle", redraw);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
     let width = innerWidth;
     addEventListener("resize", () => {
@@ -68,7 +72,10 @@ class Page {
     if (changed.has("session")) this.#open();
     if (changed.has("attacker")) this.#showAttacker();
     if (!this.store.values.session) return;
-    this.panels.moveMarker(this.#context());
+    const context = this.#context();
+    if (DRAWN_VALUES.some((name) => changed.has(name))) this.panels.showContext(context);
+    if ([...changed].every((name) => DRAWN_VALUES.includes(name))) return;
+    this.panels.moveMarker(context);
     this.views.ask();
     this.#askBounds();
   }
@@ -94,14 +101,15 @@ class Page {
   #showFile() {
     const { session, isExample } = this.store.values;
     const { name, readings, interval_s, start, end, sentences } = session;
+    const { zone } = this.store.values;
     find("file-title").textContent = isExample ? say("file.example", { name }) : name;
     find("file-figures").textContent = say(readings === 1 ? "file.figures_one" : "file.figures", {
       readings: plain(readings, 12),
       interval: duration(interval_s),
       span: stretch(start, end),
+      zone,
     });
-    find("file-reveals").textContent = sentences[0];
-    fillList(find("file-sentences"), sentences.slice(1).map(inPageWords));
+    fillList(find("file-sentences"), sentences.map(inPageWords));
   }
 
   #showAttacker() {
@@ -113,14 +121,15 @@ class Page {
     const price = typedNumber(input.value);
     const valid = price >= 0;
     markInvalid(input, !valid);
-    tell(valid ? "" : say("cost.price_problem"));
+    tell(valid ? "" : say("cost.price_problem"), "price");
     if (valid) this.store.set({ price_per_kwh: price });
   }
 
   #askBounds() {
-    const { home, session, ...values } = this.store.values;
+    const { home, session, epsilon, ...values } = this.store.values;
+    if (!home || epsilon === null) return;
     const { epsilon: _, ...noise } = noiseRequest(values);
-    const request = { home, ...noise, interval_s: session.interval_s };
+    const request = { home, ...noise, trace: session.id };
     const key = JSON.stringify(request);
     if (key === this.boundsKey) return;
     this.boundsKey = key;
@@ -128,24 +137,26 @@ class Page {
     this.bounds.ask();
   }
 
-  #apply(option) {
-    this.controls.apply(option);
-    document.querySelector(".board").scrollIntoView();
-  }
-
   #context() {
-    const { epsilon, attacker, session } = this.store.values;
+    const { values } = this.store;
+    const { epsilon, attacker, session, purpose, hide } = values;
     const label = this.about.attackers.find(({ name }) => name === attacker)?.label ?? attacker;
-    return { epsilon, unit: this.controls.unit(), attacker: label, interval_s: session.interval_s };
+    const plan = isOwnNoise(values) ? null : values.plan;
+    const waiting = hide.length > 0 && !values.plan && epsilon === null;
+    const { interval_s } = session;
+    return { epsilon, unit: this.controls.unit(), attacker: label, interval_s, purpose, plan, waiting, marks: marksOf(values) };
   }
 
   async #refreshView(signal) {
     const { values } = this.store;
-    const { attacker, seed, price_per_kwh } = values;
-    const context = this.#context();
-    const request = { ...releaseRequest(values), attacker, seed, price_per_kwh, ...this.window.request() };
+    const { attacker, seed, price_per_kwh, purpose } = values;
+    const request = { ...releaseRequest(values), attacker, seed, price_per_kwh, purpose, ...this.window.request() };
+    const made = this.#context();
     const view = await api.view(request, signal);
-    this.#recovered();
+    // Findings and plans that arrived in the meantime belong to the same readings.
+    const { marks, plan, waiting } = this.#context();
+    const context = { ...made, marks, plan, waiting };
+    tell("", "view");
     this.controls.showNoise(view);
     this.download.showParameters(view);
     await this.panels.showView(view, context);
@@ -157,13 +168,7 @@ class Page {
   }
 
   #failed(error) {
-    this.lastFailure = error.status === 404 ? say("error.forgotten") : error.message;
-    tell(this.lastFailure);
-  }
-
-  /** Remove the sentence about an earlier view that failed, but no other sentence. */
-  #recovered() {
-    if (find("error").firstElementChild?.textContent === this.lastFailure) tell("");
+    tell(error.status === 404 ? say("error.forgotten") : error.message, "view");
   }
 
   /** Count the tasks that run. A progress bar appears only if they take noticeably long. */
@@ -180,13 +185,14 @@ class Page {
   }
 }
 
-/** Show a sentence about a problem, or remove it. */
-function tell(sentence) {
+/** Show a sentence about a problem of some source. An empty one removes what this source showed. */
+function tell(sentence, source) {
   const place = find("error");
   if (!sentence) {
-    place.replaceChildren();
+    if (place.dataset.source === source) place.replaceChildren();
     return;
   }
+  place.dataset.source = source;
   const close = create("button", { type: "button", className: "button small" }, say("error.dismiss"));
   close.addEventListener("click", () => place.replaceChildren());
   place.replaceChildren(create("p", {}, sentence), close);
@@ -194,11 +200,11 @@ function tell(sentence) {
 
 async function start() {
   await loadTexts();
-  loadPlotly().catch((error) => tell(error.message));
+  loadPlotly().catch((error) => tell(error.message, "page"));
   try {
     new Page(await api.about());
   } catch (error) {
-    tell(error.message);
+    tell(error.message, "page");
   }
 }
 

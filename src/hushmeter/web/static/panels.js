@@ -1,6 +1,6 @@
 // Shows the answers of the server in the panels of the page.
 
-import { drawBounds, drawHourly, drawTrace, drawVisibility, rowsOf } from "./charts.js";
+import { drawBounds, drawReadings, drawTrace, drawVisibility, rowsOf } from "./charts.js";
 import { create, fillList, find, show } from "./dom.js";
 import { kilowattHours, money, moment, outOf100, plain, stretch, watts } from "./format.js";
 import { drawLegend, drawStrips, stripRows, stripSummary } from "./strips.js";
@@ -10,7 +10,8 @@ import { extent } from "./window.js";
 
 /**
  * The panels. They keep what they show, to draw it again in other colours or widths. A context
- * holds the settings that an answer was made with, the unit of protection and the attacker's name.
+ * holds the settings that an answer was made with, the unit of protection, the attacker's name, the
+ * marks of the findings and the plan.
  */
 export class Panels {
   #view = null;
@@ -31,14 +32,22 @@ export class Panels {
     this.#viewContext = context;
     this.#showSentences();
     this.#showStrips();
-    this.#showCost();
-    await Promise.all([this.#showTrace(), this.#showVisibility()]);
+    this.#showVerdict();
+    await Promise.all([this.#showReadings(), this.#showRelease(), this.#showExpert()]);
   }
 
   /** Show the answer to /api/bounds. */
   async showBounds(bounds, context) {
     this.#bounds = bounds;
     await this.moveMarker(context);
+  }
+
+  /** Show other marks, another plan or another zone with the view that is already there. */
+  async showContext(context) {
+    if (!this.#view) return;
+    this.#viewContext = { ...this.#viewContext, marks: context.marks, plan: context.plan };
+    this.#showVerdict();
+    await this.#showReadings();
   }
 
   /** Draw everything again, after a change of colours or width. */
@@ -54,50 +63,90 @@ export class Panels {
 
   #showSentences() {
     const { epsilon, unit, attacker } = this.#viewContext;
-    const key = this.#view.visibility ? "words.attacker" : "words.guesses";
-    find("words-attacker").textContent = say(key, { attacker, unit, epsilon: plain(epsilon) });
-    const list = find("sentences");
-    fillList(list, this.#view.sentences);
-    const count = this.#view.visibility?.length ?? 0;
-    [...list.children].forEach((entry, i) => entry.classList.toggle("odds", i > 0 && i <= count));
-    const coarser = this.#view.interval_s > this.#viewContext.interval_s;
+    const { visibility, sentences, interval_s } = this.#view;
+    const key = !visibility ? "words.no_truth" : epsilon === null ? "words.no_noise" : "words.attacker";
+    find("words-attacker").textContent = say(key, { attacker, unit, epsilon: epsilon === null ? "" : plain(epsilon) });
+    fillList(find("sentences"), sentences);
+    show(find("words-more"), sentences.length > 0);
+    const count = visibility?.length ?? 0;
+    const first = epsilon === null ? 0 : 1;
+    [...find("sentences").children].forEach((entry, i) => entry.classList.toggle("odds", i >= first && i < first + count));
+    const coarser = interval_s > this.#viewContext.interval_s;
     show(find("released-reveals"), coarser);
     find("released-reveals").textContent = coarser ? this.#view.reveals : "";
   }
 
-  #showTrace() {
+  /** The readings without noise, with what shows in them. */
+  #showReadings() {
     const view = this.#view;
     const [low, high] = range(view.metered);
-    const [released_low, released_high] = range(view.released);
-    const words = { low, high, released_low, released_high };
-    for (const key of Object.keys(words)) words[key] = watts(words[key]);
-    find("trace-summary").textContent = say("trace.summary", words);
+    find("trace-summary").textContent = say("trace.summary", { low: watts(low), high: watts(high) });
     const rows = () => {
-      const released = rowAt(view.released, 1000 * view.interval_s);
+      const released = rowAt(view.released ?? [], 1000 * view.interval_s);
       return view.metered.map(([time, ...metered]) => [moment(time, { seconds: true }), span(metered), span(released(time))]);
     };
     this.tables.trace.set(columns("trace", ["time", "metered", "released"]), rows);
-    return drawTrace(find("trace-chart"), view, { metered_s: this.#viewContext.interval_s, range: this.#extent() });
+    const { interval_s, marks } = this.#viewContext;
+    return drawReadings(find("trace-chart"), view, { metered_s: interval_s, range: this.#extent(), marks });
+  }
+
+  /** The released readings beside the metered ones. */
+  async #showRelease() {
+    const view = this.#view;
+    const { interval_s } = this.#viewContext;
+    show(find("release-chart"), view.released !== null);
+    find("release-caption").textContent = say(view.released ? "release.caption" : "release.none");
+    if (view.released === null) {
+      find("release-summary").textContent = "";
+      return;
+    }
+    const [low, high] = range(view.released);
+    find("release-summary").textContent = say("release.summary", { low: watts(low), high: watts(high) });
+    await drawTrace(find("release-chart"), view, { metered_s: interval_s, range: this.#extent() });
+  }
+
+  /** What is folded is drawn only while it is unfolded. */
+  async #showExpert() {
+    this.#showCost();
+    if (find("expert").open) await this.#showVisibility();
   }
 
   #showStrips() {
     const { strips } = this.#view;
     find("attacker-trained").textContent = this.#view.trained_on ? say("strips.trained", { data: this.#view.trained_on }) : "";
-    const hasTruth = strips?.some((strip) => strip.truth !== null) ?? false;
-    const empty = find("strips-empty");
-    show(find("strips"), strips !== null);
-    show(find("strips-legend"), strips !== null);
-    show(empty, !hasTruth);
-    empty.textContent = say(strips === null ? "strips.no_home" : "strips.no_truth");
+    for (const id of ["strips", "strips-legend", "strips-title"]) show(find(id), strips !== null);
+    show(find("strips-empty"), strips === null);
+    find("strips-empty").textContent = strips === null ? say("strips.no_truth") : "";
     if (strips === null) {
+      find("strips").replaceChildren();
+      find("strips-summary").textContent = "";
       this.tables.strips.set([], null);
       return;
     }
-    drawLegend(find("strips-legend"), hasTruth);
+    drawLegend(find("strips-legend"));
     drawStrips(find("strips"), strips, this.#extent());
-    find("strips-summary").textContent = stripSummary(strips, hasTruth);
-    const names = hasTruth ? ["appliance", "on", "seen", "missed", "alarm"] : ["appliance", "believed"];
-    this.tables.strips.set(columns("strips", names), () => stripRows(strips, hasTruth));
+    find("strips-summary").textContent = stripSummary(strips);
+    this.tables.strips.set(columns("strips", ["appliance", "on", "seen", "missed", "alarm"]), () => stripRows(strips));
+  }
+
+  /** One figure: the usual error, beside the household's own use. */
+  #showVerdict() {
+    const { verdict, epsilon } = this.#view;
+    const { plan, purpose, waiting } = this.#viewContext;
+    const place = find("verdict");
+    fillList(find("plan-sentences"), plan?.sentences ?? []);
+    if (!verdict || epsilon === null) {
+      place.replaceChildren(create("p", { className: "empty" }, say(waiting ? "cost.wait" : "cost.nothing")));
+      return;
+    }
+    const amount = purpose === "hour" ? watts : kilowattHours;
+    const most = Math.max(verdict.error, Math.abs(verdict.own));
+    place.replaceChildren(
+      create("p", { className: `figure ${verdict.level}` }, create("strong", {}, `± ${amount(verdict.error)}`), ` ${say(`cost.per.${purpose}`)}`),
+      bar("error", verdict.error / most, say("cost.bar_error", { value: amount(verdict.error) })),
+      bar("own", Math.abs(verdict.own) / most, say("cost.bar_own", { value: amount(verdict.own) })),
+      create("p", { className: `stake ${verdict.level}`, lang: "en" }, verdict.sentences.at(-1)),
+    );
   }
 
   async #showVisibility() {
@@ -112,7 +161,10 @@ export class Panels {
   }
 
   #showCost() {
-    const { kwh, bill, peak, hourly } = this.#view.cost;
+    const { cost } = this.#view;
+    show(find("money-title").closest("section"), cost !== null);
+    if (cost === null) return;
+    const { kwh, bill, peak, hourly } = cost;
     const amount = (value) => money(value, bill.currency);
     find("cost-tiles").replaceChildren(
       tile("cost.energy", kilowattHours(kwh.released), kilowattHours(kwh.true), kilowattHours(kwh.error_sd)),
@@ -122,17 +174,15 @@ export class Panels {
     find("cost-span").textContent = say("cost.span", { span: stretch(...this.#extent()) });
     const rows = () => hourly.map(([time, metered, released]) => [moment(time), watts(metered), watts(released)]);
     this.tables.cost.set(columns("cost", ["time", "metered", "released"]), rows);
-    const chart = find("cost-chart");
-    chart.setAttribute("aria-label", say("cost.hourly"));
-    return drawHourly(chart, hourly);
   }
 
   /** Move the marker to the ε of the slider; the curves themselves do not depend on it. */
   async moveMarker(context) {
     this.#boundsContext = context;
     const curves = this.#bounds;
-    if (!curves) return;
     const { epsilon, unit } = context;
+    show(find("bounds"), Boolean(curves) && epsilon !== null);
+    if (!curves || epsilon === null || !find("expert").open) return;
     const nearest = closest(curves, epsilon);
     find("bounds-summary").textContent = say("bounds.summary", {
       epsilon: plain(epsilon),
@@ -154,6 +204,7 @@ const span = ([low = null, high]) => (low === null ? "–" : low === high ? watt
 
 /** Returns a function that finds the row for a time; `length` is the length of a reading [ms]. */
 function rowAt(points, length) {
+  if (points.length === 0) return () => [];
   const stretches = points.length > 1 ? (points.at(-1)[0] - points[0][0]) / (points.length - 1) : 0;
   const end = points.at(-1)[0] + Math.max(length, stretches);
   let place = -1;
@@ -174,6 +225,13 @@ function closest(curves, wanted) {
   const known = (i) => curves.universal[i] !== null;
   const distance = curves.epsilon.map((value, i) => (known(i) ? Math.abs(Math.log(value / wanted)) : Infinity));
   return distance.indexOf(Math.min(...distance));
+}
+
+/** A bar whose length is a share of the longer one of two. */
+function bar(kind, share, words) {
+  const fill = create("span", { className: `fill ${kind}` });
+  fill.style.width = `${Math.max(0.5, 100 * share)}%`;
+  return create("p", { className: "bar" }, create("span", { className: "track-of" }, fill), create("span", {}, words));
 }
 
 function tile(key, released, metered, error) {

@@ -3,6 +3,7 @@
 import { api } from "./api.js";
 import { releasedIntervals } from "./controls.js";
 import { create, find } from "./dom.js";
+import { setZone } from "./format.js";
 import { homeChange } from "./store.js";
 import { say, sayOr } from "./texts.js";
 
@@ -16,9 +17,12 @@ export function wireSources(store, about, { busy, problem }) {
     busy(true);
     try {
       const session = await ask();
-      const home = session.home ?? (await typicalHome(about));
-      if (turn.isCurrent()) open(session, home, isExample, store.values.home !== homeBefore);
-      else forget(session);
+      if (turn.isCurrent()) {
+        problem("", "file");
+        open(session, isExample, store.values.home !== homeBefore);
+      } else {
+        forget(session);
+      }
     } catch (error) {
       if (turn.isCurrent()) report(error);
     } finally {
@@ -26,20 +30,25 @@ export function wireSources(store, about, { busy, problem }) {
     }
   };
 
-  const open = (session, home, isExample, keepHome) => {
+  const open = (session, isExample, keepHome) => {
     const { values } = store;
-    const kind = session.home ? (isExample ? "example" : "file") : "typical";
-    // A home that was changed while the file was being read is the later choice.
-    const homeChoice = keepHome ? {} : homeChange(home, { kind, name: session.name }, values);
+    const kind = isExample ? "example" : "file";
+    // A home that was changed while the file was being read is the later choice. A file that names
+    // no appliances leaves the home as it is, but not the one of an example.
+    const named = session.home ?? (values.homeSource?.kind === "example" ? null : values.home);
+    const source = session.home ? { kind, name: session.name } : named && values.homeSource;
+    const homeChoice = keepHome ? {} : homeChange(named, source, values);
     if (values.session) forget(values.session);
     const every = releasedIntervals(about, session).includes(values.every) ? values.every : null;
-    store.set({ session, isExample, every, ...homeChoice });
+    const zone = session.zone ?? Intl.DateTimeFormat().resolvedOptions().timeZone ?? "UTC";
+    setZone(zone);
+    store.set({ session, isExample, every, zone, findings: null, finding: null, ...homeChoice });
   };
 
   const report = (error) => {
     const sentence = inPageWords(error.message);
     if (sentence !== error.message) find("read-options").parentElement.open = true;
-    problem(sentence);
+    problem(sentence, "file");
   };
 
   addExamples(about, take);
@@ -57,13 +66,6 @@ export function wireSources(store, about, { busy, problem }) {
 }
 
 const forget = ({ id }) => api.forget(id).catch(() => {});
-
-/** The home of the first example, to start from if a file does not name any appliances. */
-async function typicalHome(about) {
-  const session = await api.example(about.examples[0].name);
-  forget(session);
-  return session.home;
-}
 
 function addExamples(about, take) {
   find("examples").append(

@@ -50,16 +50,23 @@ export class Store {
   }
 }
 
-/** The settings with which every page starts. */
+/** The settings with which every page starts: nothing is chosen, and no noise is added. */
 export const DEFAULTS = {
   session: null,
   isExample: false,
+  zone: "UTC",
+  findings: null,
+  finding: null,
   home: null,
   homeSource: null,
-  epsilon: 1,
+  hide: [],
+  purpose: "hour",
+  odds: 0.6,
+  plan: null,
+  epsilon: null,
   mechanism: "laplace",
-  protect: "appliance",
-  span: "reading",
+  protect: "use",
+  span: "run",
   every: null,
   appliance: null,
   attacker: "bayes",
@@ -71,15 +78,22 @@ export const DEFAULTS = {
 
 /** The values that a download depends on. */
 export const RELEASE_VALUES = [
-  "session", "home", "homeSource", "epsilon", "mechanism", "protect", "span", "every", "appliance", "format", "consent",
+  "session", "home", "homeSource", "hide", "epsilon", "mechanism", "protect", "span", "every", "appliance", "format", "consent",
 ];
 
 /** The values that decide which numbers calibrate the noise. */
-export const CALIBRATION_VALUES = ["session", "home", "protect", "span", "appliance"];
+export const CALIBRATION_VALUES = ["session", "home", "hide", "protect", "span", "appliance"];
+
+/** The values that decide what a plan must reach. */
+export const PLAN_VALUES = ["session", "home", "hide", "purpose", "odds"];
+
+/** The values that only the drawing of what is already known depends on. */
+export const DRAWN_VALUES = ["findings", "finding", "zone", "plan", "odds", "format", "consent", "homeSource"];
 
 /** The fields of a request that name the noise and its unit of protection. */
-export function noiseRequest({ epsilon, mechanism, protect, span, appliance, every }) {
-  return { epsilon, mechanism, protect, span, ...(appliance && { appliance }), ...(every && { every: `${every}s` }) };
+export function noiseRequest({ epsilon, mechanism, protect, span, appliance, every, hide }) {
+  const unit = protect === "use" ? { protect: "appliance", span: "run", hide } : { protect, span, ...(appliance && { appliance }) };
+  return { epsilon, mechanism, ...unit, ...(every && { every: `${every}s` }) };
 }
 
 /** The fields of a request that name the readings, the home and the noise. */
@@ -87,8 +101,22 @@ export function releaseRequest(values) {
   return { trace: values.session.id, home: values.home, ...noiseRequest(values) };
 }
 
-/** The change to another home: an appliance that it does not have is no longer protected alone. */
-export function homeChange(home, homeSource, { appliance }) {
-  const known = home.appliances.some(({ name }) => name === appliance);
-  return { home, homeSource, appliance: known ? appliance : null };
+/** Whether the noise was chosen by hand and not by the plan for what must stay hidden. */
+export function isOwnNoise({ plan, epsilon, mechanism, every, protect }) {
+  if (epsilon === null) return false;
+  return !plan || protect !== "use" || epsilon !== plan.epsilon || mechanism !== plan.mechanism || every !== plan.every;
+}
+
+/** The change to another home. Appliances that it does not have can no longer be protected. */
+export function homeChange(home, homeSource, { appliance, hide }) {
+  const names = new Set(home?.appliances.map(({ name }) => name));
+  // Without a home there is nothing that noise could be calibrated for.
+  const noise = home ? {} : { protect: "use", span: "run", epsilon: null };
+  return {
+    home,
+    homeSource,
+    appliance: names.has(appliance) ? appliance : null,
+    hide: hide.every((name) => names.has(name)) ? hide : hide.filter((name) => names.has(name)),
+    ...noise,
+  };
 }

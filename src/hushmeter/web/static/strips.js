@@ -51,11 +51,11 @@ export function drawStrips(element, strips, [start, end]) {
   const narrow = width < NARROW;
   const { left, right } = margins(width);
   const place = (time) => left + ((time - start) / (end - start)) * (width - left - right);
-  const row = 2 * BAR + GAP + (narrow ? 34 : 16);
+  const row = 2 * BAR + GAP + (narrow ? 24 : 16);
   const svg = make("svg", { width, height: row * strips.length + 4, "aria-hidden": "true" });
   svg.append(patterns());
   strips.forEach((strip, index) => {
-    const top = index * row + (narrow ? 24 : 8);
+    const top = index * row + (narrow ? 20 : 8);
     const group = make("g", { class: "strip" });
     group.append(label(strip, narrow ? { x: 0, y: top - 6 } : { x: left - 12, y: top + BAR + 6 }, narrow));
     group.append(...tracks(strip, top, left, width - right));
@@ -78,8 +78,7 @@ function shorten(name) {
 }
 
 function tracks(strip, top, left, right) {
-  const lines = strip.truth === null ? [1] : [0, 1];
-  return lines.map((line) =>
+  return [0, 1].map((line) =>
     make("rect", { x: left, y: top + line * (BAR + GAP), width: right - left, height: BAR, class: "track" }),
   );
 }
@@ -97,7 +96,6 @@ function bars(strip, top, place) {
 
 /** What was seen rightly, seen though off, and missed. */
 export function split(strip) {
-  if (strip.truth === null) return { truth: [], hits: strip.guess, alarms: [], misses: [] };
   return {
     truth: strip.truth,
     hits: without(strip.guess, strip.wrong),
@@ -123,10 +121,8 @@ function patterns() {
 }
 
 /** The legend, with the same patterns. */
-export function drawLegend(element, hasTruth) {
-  const kinds = hasTruth
-    ? [["truth", "strips.truth"], ["guess", "strips.guess"], ["alarm", "strips.false_alarm"], ["missed", "strips.missed"]]
-    : [["guess", "strips.believed"]];
+export function drawLegend(element) {
+  const kinds = [["truth", "strips.truth"], ["guess", "strips.guess"], ["alarm", "strips.false_alarm"], ["missed", "strips.missed"]];
   element.replaceChildren(
     ...kinds.map(([kind, key]) => {
       const item = document.createElement("li");
@@ -139,23 +135,17 @@ export function drawLegend(element, hasTruth) {
 }
 
 /** One row for each appliance: really on, detected, missed, detected while off. */
-export function stripRows(strips, hasTruth) {
+export function stripRows(strips) {
   return strips.map((strip) => {
-    if (!hasTruth) return [strip.appliance, duration(total(strip.guess))];
-    if (strip.truth === null) return [strip.appliance, "–", "–", "–", "–"];
     const { truth, hits, alarms, misses } = split(strip);
     return [strip.appliance, ...[truth, hits, misses, alarms].map((runs) => duration(total(runs)))];
   });
 }
 
 /** The strips in words, for people who cannot see them. */
-export function stripSummary(strips, hasTruth) {
-  return stripRows(strips, hasTruth)
-    .map(([name, on, seen, , alarm]) =>
-      seen === undefined
-        ? say("strips.summary_guess", { name, on })
-        : say("strips.summary", { name, on, seen, alarm }),
-    )
+export function stripSummary(strips) {
+  return stripRows(strips)
+    .map(([name, on, seen, , alarm]) => say("strips.summary", { name, on, seen, alarm }))
     .join(" ");
 }
 

@@ -5,6 +5,8 @@ import { say } from "./texts.js";
 
 const LENGTHS = [["hour", 3600], ["hours4", 14_400], ["day", 86_400], ["week", 604_800], ["month", 2_592_000]];
 const LEAST_READINGS = 20;
+// In a longer window single days cannot be told apart [s].
+const CLEAR_S = 864_000;
 
 /** A window of at most `most` readings; `changed` is called when somebody moves it. */
 export class TraceWindow {
@@ -32,11 +34,23 @@ export class TraceWindow {
     return button;
   }
 
-  /** Start with new readings: all of them, or the longest window that the server attacks. */
+  /** Start with new readings: all of them, or the longest window in which single days show. */
   #open({ kept, interval_s }, every) {
     Object.assign(this, { readings: kept, interval_s, every, start: 0 });
     const choices = this.#choices();
-    this.#fill(choices, choices.at(-1)[0]);
+    const clear = choices.filter(([count]) => count * interval_s <= CLEAR_S);
+    this.#fill(choices, (clear.at(-1) ?? choices[0])[0]);
+  }
+
+  /** Move the window to the first of some readings, unless it already shows one of them. */
+  goTo(places) {
+    if (places.some((place) => place >= this.start && place < this.start + this.length)) return;
+    const before = places[0] - this.length / 4;
+    // A window of days starts where such a window started before, at the same time of day.
+    const day = Math.max(1, Math.round(86_400 / this.interval_s));
+    const step = this.length > day ? day : 1;
+    const start = Math.max(0, Math.min(this.readings - this.length, step * Math.floor(before / step)));
+    this.#shift(start);
   }
 
   /** A window must hold two released intervals, because then at least one of them is complete. */
@@ -84,7 +98,10 @@ export class TraceWindow {
 
   #move(direction) {
     const most = this.readings - this.length;
-    const start = Math.min(most, Math.max(0, this.start + direction * this.length));
+    this.#shift(Math.min(most, Math.max(0, this.start + direction * this.length)));
+  }
+
+  #shift(start) {
     if (start === this.start) return;
     this.start = start;
     this.#showEnds();

@@ -38,32 +38,50 @@ export default {
   },
 
   file: {
-    eyebrow: "Your readings",
     example: "Example home “{name}”",
-    figures: "{readings} readings of {interval}, {span} (UTC)",
-    figures_one: "{readings} reading of {interval}, {span} (UTC)",
+    figures: "{readings} readings of {interval}, {span} ({zone})",
+    figures_one: "{readings} reading of {interval}, {span} ({zone})",
     more: "More about these readings",
     change: "Use other readings",
   },
 
+  findings: {
+    title: "What anybody who has these readings can tell",
+    none: "The page found no habit and no appliance in these readings.",
+    wait: "The page searches these readings for habits and appliances.",
+  },
+
+  wishes: {
+    title: "What should nobody be able to tell?",
+    have: "I have",
+    hide: "Nobody should be able to tell when I use",
+    hide_first: "First tick what you have.",
+    seen: "A dot marks what may show in your readings. The noise does not depend on it.",
+    seen_one: "may show in your readings",
+    more: "{count} more appliances",
+    purpose: "The data must show",
+    purposes: { hour: "hours", day: "days", month: "months" },
+    odds: "Nobody may be right over",
+    at_most: "{odds} out of 100 times",
+  },
+
   home: {
-    eyebrow: "What the attacker knows about the home",
-    title_one: "1 appliance",
-    title: "{count} appliances",
+    title_one: "The attacker knows 1 appliance",
+    title: "The attacker knows {count} appliances",
     source: {
-      file: "Learnt from the columns of single appliances in your file.",
+      file: "The names come from the columns of single appliances in your file.",
       example: "These are the appliances of the example home.",
-      typical:
-        "Your file does not say which appliances you own. These are typical ones. Please change " +
-        "them to yours.",
+      ticked: "You ticked these appliances. Their numbers are typical upper values.",
+      none: "Tick what you have, or load a home.",
       edited: "You entered these appliances.",
       loaded: "These appliances come from the file {name}.",
     },
-    chip: "{watts}, {source}",
+    chip: "up to {watts}, {source}",
     origin: { typed: "entered", catalogue: "typical", learnt: "learnt from readings" },
     edit: "Edit appliances",
     name_of: "Name of appliance {number}",
-    watts_of: "Watts of appliance {number}",
+    watts_of: "Largest watts of appliance {number}",
+    run_of: "Longest run of appliance {number}, in minutes",
     remove_of: "Remove {name}",
     add: "Add an appliance",
     new_name: "appliance {number}",
@@ -77,8 +95,8 @@ export default {
       name: "Appliance {number} needs a name.",
       same: "Two appliances are named “{name}”.",
       watts: "The watts of {name} must be a number above 0.",
+      run: "The minutes of {name} must be a number above 0, or empty if nobody knows them.",
       tolerance: "The tolerance must be a number of watts above 0.",
-      none: "A home needs at least one appliance.",
     },
   },
 
@@ -87,7 +105,10 @@ export default {
     epsilon: "ε, the privacy loss",
     slider: "Strength of the noise: more private on the left, more exact on the right",
     private: "more private",
-    exact: "more exact",
+    exact: "no noise",
+    none: "no noise",
+    no_scale: "No noise is added.",
+    or_the: " or the ",
     value: "ε = {epsilon}, {unit}",
     unit: "for {unit}",
     problem: "ε must be a number above 0 and at most {most}, such as 0.5.",
@@ -97,11 +118,13 @@ export default {
     spans: { reading: "one reading", run: "one run", day: "one day" },
     protect: "What is protected",
     protects: {
+      use: "what I ticked",
       appliance: "whether any appliance is on",
       fluctuation: "small fluctuations, but not switching",
     },
     protect_one: "whether the {name} is on",
     units: {
+      use: "one run of the {names}",
       appliance: {
         reading: "one reading of any appliance",
         run: "one run of any appliance",
@@ -132,63 +155,59 @@ export default {
     now: "One reading is released every {every}.",
   },
 
-  advice: {
-    title: "What must stay hidden?",
-    appliance: "Hide the",
-    span: "over",
-    odds: "so that nobody is right about it more than",
-    at_most: "{odds} times out of 100",
-    find: "Find the release with the smallest error",
-    wait: "The server compares intervals and kinds of noise. This takes some seconds.",
-    apply: "Use these settings",
+  expert: {
+    title: "ε, unit, noise and theory",
+    lead: "The choices above set everything here. Experts can change it by hand.",
+    own: "You chose the noise by hand, so the page no longer promises what you ticked.",
+    back: "Go back to what I ticked",
   },
 
   words: {
-    title: "In plain words",
-    attacker: "This is what the attacker “{attacker}” detects in the readings shown, at ε = {epsilon} for {unit}.",
-    guesses: "This is what ε = {epsilon} for {unit} means.",
+    more: "In plain words",
+    attacker: "This is what the attacker “{attacker}” detects in the released readings shown.",
+    no_noise: "This is what the attacker “{attacker}” detects in the readings shown, without any noise.",
+    no_truth: "",
   },
 
   trace: {
-    title: "The readings",
-    caption: "Grey is what the meter measured. Blue is what would be released.",
     metered: "metered",
     released: "released",
     axis: "kW",
-    summary:
-      "The metered power lies between {low} and {high}, the released power between {released_low} " +
-      "and {released_high}.",
+    summary: "The metered power lies between {low} and {high}.",
     window: "Show",
     whole: "all readings",
     first: "{count} readings",
     last: { hour: "one hour", hours4: "4 hours", day: "one day", week: "one week", month: "30 days" },
     earlier: "Earlier",
     later: "Later",
-    columns: { time: "Time (UTC)", metered: "Metered", released: "Released" },
+    columns: { time: "Time", metered: "Metered", released: "Released" },
+  },
+
+  release: {
+    title: "What leaves the house",
+    caption: "Grey is what the meter measured. Blue is one example of what would be released.",
+    none: "Nothing is hidden yet: these readings would leave the house as they are.",
+    summary: "The released power lies between {low} and {high}.",
   },
 
   strips: {
-    title: "What the attacker detects",
+    title: "What the strongest attacker still detects",
     attacker: "Attacker",
     trained: "The attacker learnt from {data}.",
     truth: "really on",
     guess: "detected by the attacker",
     false_alarm: "detected, but really off",
     missed: "really on, but missed",
-    believed: "on, in the attacker's opinion",
-    no_home: "An attacker needs appliances to look for. Please add some to the home.",
     no_truth:
-      "Your file does not say which appliances were really on, so nobody can check the guesses. " +
-      "The strips show what the attacker would believe.",
+      "Your file does not say which appliances were really on. Therefore the page shows no attack " +
+      "on it. The odds above hold for every attacker, whatever the attacker computes.",
     summary: "The {name} was really on for {on}. The attacker detected {seen} of this, and was wrong for another {alarm}.",
-    summary_guess: "The attacker believes that the {name} was on for {on}.",
     columns: {
       appliance: "Appliance",
       on: "Really on",
       seen: "Detected",
       missed: "Missed",
       alarm: "Detected while off",
-      believed: "Believed to be on",
     },
   },
 
@@ -210,7 +229,13 @@ export default {
   },
 
   cost: {
-    title: "What the noise costs",
+    title: "What it costs you",
+    nothing: "Tick above what nobody should be able to tell. Then this shows what it costs.",
+    wait: "The server looks for the noise that hides this at the least cost.",
+    per: { hour: "in every hour", day: "in every day", month: "in every month" },
+    bar_error: "usual error: {value}",
+    bar_own: "your mean: {value}",
+    details: "Energy, bill and highest hour",
     price: "Price of one kWh",
     price_problem: "The price of one kWh must be a number, 0 or more.",
     energy: "Energy",
@@ -219,11 +244,7 @@ export default {
     instead: "instead of {value}",
     error: "usual error ± {value}",
     span: "These numbers are for the readings shown: {span}.",
-    hourly: "Hour by hour",
-    metered: "metered",
-    released: "released",
-    axis: "mean power [kW]",
-    columns: { time: "Hour (UTC)", metered: "Metered", released: "Released" },
+    columns: { time: "Hour", metered: "Metered", released: "Released" },
   },
 
   bounds: {
@@ -256,10 +277,8 @@ export default {
 
   download: {
     title: "Download the protected readings",
-    caption:
-      "A release covers all of your readings. It gets new noise that nobody can reproduce, and a " +
-      "receipt that says what is protected and how well.",
-    stake: "The release will have ε = {epsilon} for {unit}.",
+    nothing: "There is nothing to download yet: no noise is chosen.",
+    stake: "The files will cover all of your readings, with new noise and ε = {epsilon} for {unit}.",
     format: "Format",
     formats: { csv: "CSV", parquet: "Parquet" },
     prepare: "Prepare the files",

@@ -1,0 +1,134 @@
+// What somebody has, what nobody should be able to tell, and what the data is for. From these
+// choices the server computes a plan: the noise that hides the chosen things at the least cost.
+
+import { Latest, api } from "./api.js";
+import { releasedIntervals, roundedDown } from "./controls.js";
+import { create, fillRadios, fillSelect, find, show } from "./dom.js";
+import { outOf100, watts } from "./format.js";
+import { atMostWatts } from "./home_editor.js";
+import { PLAN_VALUES, homeChange } from "./store.js";
+import { say } from "./texts.js";
+
+const ODDS = [0.55, 0.6, 0.7, 0.8, 0.9];
+const PURPOSES = ["hour", "day", "month"];
+// So many entries of the catalogue are shown at once; the others can be unfolded.
+const SHOWN = 8;
+const TOLERANCE_W = 20;
+
+/** Draws the choices from the store and asks for a plan whenever one of them changes. */
+export class Wishes {
+  constructor(store, about, { busy, problem }) {
+    Object.assign(this, { store, about, problem });
+    this.plans = new Latest((signal) => this.#refresh(signal), {
+      onBusy: busy,
+      onError: (error) => problem(error.message, "plan"),
+    });
+    const odds = ODDS.map((share) => [share, say("wishes.at_most", { odds: outOf100(share) })]);
+    fillSelect(find("odds"), odds, store.values.odds);
+    find("odds").addEventListener("change", ({ target }) => store.set({ odds: Number(target.value) }));
+    find("own-noise-back").addEventListener("click", () => this.#replan());
+    this.#drawPurposes();
+    store.subscribe((changed) => this.#changed(changed));
+    this.#draw();
+  }
+
+  #changed(changed) {
+    const { protect, epsilon, hide } = this.store.values;
+    if (changed.has("home") || changed.has("hide") || changed.has("findings")) this.#draw();
+    if (changed.has("purpose")) this.#drawPurposes();
+    if (!PLAN_VALUES.some((name) => changed.has(name))) return;
+    // Noise that was chosen by hand stays, until somebody changes what must stay hidden.
+    if (protect === "use" || changed.has("hide") || (epsilon === null && hide.length > 0)) this.#replan();
+  }
+
+  /** Drop the old plan at once, so that nothing can be released with it, and ask for a new one. */
+  #replan() {
+    const { hide, home } = this.store.values;
+    this.problem("", "plan");
+    this.store.set({ plan: null, epsilon: null, protect: "use", span: "run", appliance: null });
+    if (hide.length > 0 && home) {
+      this.turn = this.store.expect("epsilon", "mechanism", "every", "protect", "span", "appliance");
+      this.plans.ask();
+    }
+  }
+
+  async #refresh(signal) {
+    const { turn } = this;
+    const { session, home, hide, odds, purpose } = this.store.values;
+    if (!turn.isCurrent()) return;
+    const found = await api.plan({ trace: session.id, home, hide, max_odds: odds, purpose }, signal);
+    if (!turn.isCurrent()) return;
+    this.problem("", "plan");
+    const offered = releasedIntervals(this.about, session);
+    const every = offered.includes(found.every_s) ? found.every_s : null;
+    const epsilon = roundedDown(found.epsilon);
+    const { mechanism } = found;
+    this.store.set({ plan: { ...found, epsilon, every }, epsilon, mechanism, every, protect: "use", span: "run" });
+  }
+
+  #drawPurposes() {
+    const { store } = this;
+    const choices = PURPOSES.map((purpose) => [purpose, say(`wishes.purposes.${purpose}`)]);
+    fillRadios(find("purposes"), "purpose", choices, store.values.purpose, (purpose) => store.set({ purpose }));
+  }
+
+  #draw() {
+    const { home, hide, findings } = this.store.values;
+    const appliances = home?.appliances ?? [];
+    const owned = new Map(appliances.map((one) => [one.name, one]));
+    const seen = new Set(findings?.findings.flatMap((one) => one.appliances) ?? []);
+    const typical = this.about.catalogue.map((one) => owned.get(one.name) ?? one);
+    const others = appliances.filter(({ name }) => !typical.some((one) => one.name === name));
+    const isFirst = ({ name }, index) => index < SHOWN || owned.has(name) || seen.has(name);
+    const chip = (one) => this.#chip("have", one, owned.has(one.name), (on) => this.#own(one, on), seen.has(one.name));
+    const rest = typical.filter((one, index) => !isFirst(one, index));
+    const first = [...others, ...typical.filter(isFirst)];
+    fillChips(find("have"), first.map(chip), rest.map(chip), rest.length);
+    find("seen-hint").textContent = seen.size > 0 ? say("wishes.seen") : "";
+    const hidden = new Set(hide);
+    const offered = appliances.map((one) => this.#chip("hide", one, hidden.has(one.name), (on) => this.#hide(one.name, on)));
+    fillChips(find("hide"), offered, [], 0);
+    find("hide-hint").textContent = offered.length > 0 ? "" : say("wishes.hide_first");
+  }
+
+  #chip(list, appliance, checked, choose, seen = false) {
+    const input = create("input", { type: "checkbox", checked, value: appliance.name, name: list });
+    input.addEventListener("change", () => choose(input.checked));
+    // The numbers stand in the first list; the second one only names the same appliances.
+    const size = list === "have" ? [create("span", { className: "soft" }, watts(atMostWatts(appliance)))] : [];
+    const mark = seen ? [create("span", { className: "off-screen" }, say("wishes.seen_one"))] : [];
+    const text = create("span", { className: "face" }, `${appliance.name} `, ...size, ...mark);
+    return create("label", { className: seen ? "chip seen" : "chip" }, input, text);
+  }
+
+  /** Add an appliance of the catalogue to the home, or remove it. */
+  #own(appliance, on) {
+    const { values } = this.store;
+    const before = values.home?.appliances ?? [];
+    const appliances = on ? [...before, appliance] : before.filter(({ name }) => name !== appliance.name);
+    const base = values.home ?? { name: "home", tolerance: TOLERANCE_W, base_load: 0 };
+    const home = appliances.length > 0 ? { ...base, appliances } : null;
+    this.store.set(homeChange(home, { kind: "ticked" }, values));
+  }
+
+  #hide(name, on) {
+    const { hide } = this.store.values;
+    this.store.set({ hide: on ? [...hide, name] : hide.filter((one) => one !== name) });
+  }
+}
+
+/** Fill a fieldset with chips; the ones that stay keep the keyboard focus, and `rest` is folded. */
+function fillChips(fieldset, first, rest, count) {
+  const focused = document.activeElement?.closest?.(".chips") === fieldset ? document.activeElement.value : null;
+  const more = fieldset.querySelector("details");
+  const wasOpen = more?.open ?? false;
+  fieldset.querySelectorAll(".chip, details").forEach((element) => element.remove());
+  fieldset.append(...first);
+  if (count > 0) {
+    const details = create("details", { className: "quiet more", open: wasOpen }, create("summary", {}, say("wishes.more", { count })));
+    details.append(create("div", { className: "chips" }, ...rest));
+    fieldset.append(details);
+  }
+  if (focused !== null) fieldset.querySelector(`input[value="${CSS.escape(focused)}"]`)?.focus();
+  show(fieldset, first.length > 0 || count > 0);
+}

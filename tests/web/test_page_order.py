@@ -1,0 +1,177 @@
+"""The page in the order a person thinks: what shows, what to hide, what it costs, what leaves."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import hushmeter as hm
+from hushmeter.formatting import format_watts
+from tests.web.chromium import open_example, unfold, wait_until_drawn
+from tests.web.test_page import save
+from tests.web.test_page_access import PHONE, scan_all
+from tests.web.test_page_access import axe as axe
+
+MOST_SCREENS = 4
+ZONE = "Europe/London"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A summer fortnight of one simulated home: hourly as Green Button, and two days of 6 s."""
+    folder = tmp_path_factory.mktemp("order")
+    home = hm.synth.ready_home("evening")
+    fine = hm.synth.trace(home, 2 * 14_400, seed=4)
+    long = hm.synth.trace(home, 14 * 24, interval_s=3600.0, seed=5)
+    hourly = hm.Trace(long.readings.round(), 3600.0, "2024-06-03T23:00Z")
+    hm.write_meter(folder / "hourly.xml", hourly)
+    hm.write_meter(folder / "six-seconds.csv", hm.Trace(fine.readings, 6.0, "2024-06-03T23:00Z"))
+    return {"hourly": folder / "hourly.xml", "6 s": folder / "six-seconds.csv"}
+
+
+def open_file(page, address, path):
+    page.goto(address)
+    page.set_input_files("#file", path)
+    wait_until_drawn(page)
+
+
+def tick(page, field, name):
+    """Tick a chip and wait until the answers to it are drawn."""
+    page.check(f"#{field} input[value='{name}']", force=True)
+    page.wait_for_timeout(60)
+    wait_until_drawn(page)
+
+
+def hide_kettle(page):
+    tick(page, "have", "kettle")
+    tick(page, "hide", "kettle")
+    page.wait_for_selector("#verdict strong")
+
+
+def test_from_a_file_to_a_protected_file(open_page, page_server, files, tmp_path):
+    page = open_page(viewport={"width": 1280, "height": 800}, timezone_id=ZONE)
+    open_file(page, page_server, files["hourly"])
+    # The readings without noise, in local time: 23:00 UTC is midnight in a British summer.
+    assert "4 Jun 2024, 00:00" in page.inner_text("#file-figures")
+    assert ZONE in page.inner_text("#file-figures")
+    first = page.evaluate("() => document.getElementById('trace-chart').data[0].x[0]")
+    assert first == np.datetime64("2024-06-04T00:00", "ms").astype(int)
+    trace = hm.read_meter(files["hourly"])
+    found = hm.findings(trace, tz=ZONE)
+    assert page.locator("#findings li").all_inner_texts() == [f.sentence for f in found.findings]
+    warnings = page.locator("#findings-notes li").all_inner_texts()
+    assert warnings == [*found.notes, *found.withheld]
+    # Nothing is ticked, nothing is invented, and nothing can be downloaded.
+    assert page.locator(".chip input:checked").count() == 0
+    assert page.locator("#strips rect").count() == 0
+    assert page.get_attribute("#prepare", "aria-disabled") == "true"
+    assert page.locator("#expert").get_attribute("open") is None
+    hide_kettle(page)
+    kettle = hm.Appliance.from_words("kettle")
+    best = hm.advise(hm.Home([kettle]), "kettle", max_odds=0.6, trace=trace).best
+    assert page.inner_text("#verdict strong") == f"± {best.cost.hourly_w:.3g} W"
+    assert "ε" not in page.inner_text("#verdict")
+    assert f"your mean: {format_watts(trace.readings.mean())}" in page.inner_text("#verdict")
+    page.click("#prepare")
+    page.wait_for_selector("#save-receipt")
+    save(page, "#save-receipt", tmp_path / "receipt.json")
+    receipt = json.loads((tmp_path / "receipt.json").read_text(encoding="utf-8"))
+    assert receipt["epsilon"] == pytest.approx(best.epsilon, rel=1e-5)
+    assert receipt["epsilon"] <= best.epsilon
+    assert receipt["unit"]["watts"] == hm.catalogue["kettle"].power_w.high
+    assert "kettle" not in json.dumps(receipt)
+
+
+def test_the_purpose_and_the_ticks_change_the_plan(page, page_server, files):
+    open_file(page, page_server, files["hourly"])
+    hide_kettle(page)
+    figures = [page.inner_text("#verdict .figure")]
+    for act in (
+        lambda: page.check("input[name=purpose][value=month]", force=True),
+        lambda: page.select_option("#odds", "0.9"),
+        lambda: tick(page, "have", "car charger"),
+        lambda: tick(page, "hide", "car charger"),
+    ):
+        act()
+        page.wait_for_timeout(60)
+        wait_until_drawn(page)
+        figures.append(page.inner_text("#verdict .figure"))
+    assert figures[3] == figures[2], "what somebody has does not change the noise"
+    assert len(set(figures)) == 4
+    assert "kWh" in figures[1]
+    unfold(page)
+    assert page.inner_text("#unit-sentence") == "for one run of the kettle or the car charger"
+    # Noise that is chosen by hand takes the promise away, and a button brings it back.
+    with page.expect_response("**/api/view"):
+        page.locator("#slider").fill("12")
+    wait_until_drawn(page)
+    assert page.locator("#own-noise").is_visible()
+    assert page.locator("#plan-sentences li").count() == 0
+    page.click("#own-noise-back")
+    page.wait_for_selector("#plan-sentences li")
+    wait_until_drawn(page)
+    assert page.locator("#own-noise").is_hidden()
+    assert page.inner_text("#verdict .figure") == figures[-1]
+    for name in ("kettle", "car charger"):
+        page.uncheck(f"#hide input[value='{name}']", force=True)
+    wait_until_drawn(page)
+    assert page.input_value("#epsilon") == ""
+    assert page.locator("#verdict strong").count() == 0
+
+
+def test_a_missing_run_length_is_asked_for_and_then_known(page, page_server):
+    open_example(page, page_server, epsilon=None)
+    unfold(page)
+    page.click("#home-edit")
+    page.fill("#home-rows .appliance:nth-child(6) .appliance-run", "")
+    tick(page, "hide", "kettle")
+    page.wait_for_selector("#error p")
+    assert "kettle" in page.inner_text("#error p")
+    page.fill("#home-rows .appliance:nth-child(6) .appliance-run", "4")
+    page.wait_for_selector("#verdict strong")
+    wait_until_drawn(page)
+    assert page.inner_text("#error") == "", "the problem is solved"
+    assert "4 min" in page.inner_text("#parameters")
+
+
+def test_a_finding_is_shown_where_it_is(page, page_server, files, tmp_path):
+    home = hm.synth.ready_home("evening")
+    trace = hm.synth.trace(home, 20 * 1440, interval_s=60.0, seed=2)
+    hm.write_meter(tmp_path / "weeks.csv", hm.Trace(trace.readings.round(1), 60.0, trace.start))
+    open_file(page, page_server, tmp_path / "weeks.csv")
+    marked = page.locator("#findings .finding")
+    assert marked.count() > 0
+    shapes = "() => document.getElementById('trace-chart').layout.shapes.length"
+    everything = page.evaluate(shapes)
+    marked.first.click()
+    wait_until_drawn(page)
+    assert marked.first.get_attribute("aria-pressed") == "true"
+    assert 0 < page.evaluate(shapes) <= everything
+    seen = page.locator(".chip.seen input")
+    assert seen.count() > 0
+    assert page.locator(".chip input:checked").count() == 0, "highlighted, never ticked"
+
+
+@pytest.mark.parametrize("kind", ["hourly", "6 s", "example"])
+def test_a_phone_needs_at_most_four_screens(open_page, page_server, files, kind):
+    page = open_page(**PHONE)
+    if kind == "example":
+        open_example(page, page_server, epsilon=None)
+    else:
+        open_file(page, page_server, files[kind])
+        tick(page, "have", "kettle")
+    chart = page.locator("#trace-chart").bounding_box()
+    assert chart["y"] + chart["height"] < PHONE["viewport"]["height"], "a chart in the first fold"
+    tick(page, "hide", "kettle")
+    page.wait_for_selector("#verdict strong")
+    wait_until_drawn(page)
+    height = page.evaluate("() => document.documentElement.scrollHeight")
+    assert height <= MOST_SCREENS * PHONE["viewport"]["height"]
+
+
+def test_axe_finds_nothing_serious_with_a_plan(page, page_server, files, axe):
+    open_file(page, page_server, files["hourly"])
+    hide_kettle(page)
+    assert scan_all(page, axe) == {}
