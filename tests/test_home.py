@@ -207,3 +207,15 @@ def test_labelling_needs_the_power_of_every_appliance():
         home.label(states_only)
     trace = hm.Trace([5.0, 6.0], 6.0, power=[[900.0], [1100.0]], names=["kettle"])
     assert home.label(trace).states[:, 0].tolist() == [False, True]
+
+
+def test_a_home_fits_a_line_and_a_notebook():
+    appliances = [hm.Appliance(f"lamp {i} <b>", 10.0 + i, run_s=60.0) for i in range(40)]
+    home = hm.Home(appliances, 5.0, name="x" * 200)
+    assert len(repr(home)) < 100
+    assert "\n" not in repr(home)
+    text = home._repr_html_()
+    assert "<b>" not in text
+    assert "lamp 0 &lt;b&gt;" in text
+    assert "and 20 more" in text
+    assert len(text) < 6000

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushmeter.errors import DataError, InputError
@@ -203,3 +204,149 @@ def test_readings_of_an_hour_or_more_are_their_own_hourly_means(interval_s):
 
 def test_energy_is_power_times_time():
     assert Trace([1000.0, 500.0], 1800.0).energy_kwh == pytest.approx(0.75)
+
+
+def equal(one, other):
+    assert one.interval_s == other.interval_s
+    np.testing.assert_array_equal(one.times, other.times)
+    np.testing.assert_array_equal(one.readings, other.readings)
+    for a, b in ((one.power, other.power), (one.states, other.states)):
+        assert (a is None) == (b is None)
+        if a is not None:
+            np.testing.assert_array_equal(a, b)
+
+
+@st.composite
+def traces(draw):
+    """Traces with gaps, some with power, states and names that are easily confused."""
+    length = draw(st.integers(1, 12))
+    watts = st.floats(-1e6, 1e6)
+    names = draw(st.lists(st.text(min_size=1, max_size=6), max_size=3, unique=True))
+    names = [name for name in names if name.strip() and name not in ("watts", "timestamp")]
+    names = [name for name in names if not any(name == f"{other} on" for other in names)]
+    shape = (length, len(names))
+    power = states = None
+    if names:
+        kinds = draw(st.sampled_from(["power", "states", "both"]))
+        if kinds != "states":
+            cells = draw(
+                st.lists(watts, min_size=length * len(names), max_size=length * len(names))
+            )
+            power = np.reshape(cells, shape)
+        if kinds != "power":
+            seed = draw(st.integers(0, 1000))
+            states = np.random.default_rng(seed).random(shape) < 0.5
+    apart = draw(st.lists(st.integers(1, 4), min_size=length - 1, max_size=length - 1))
+    return Trace(
+        draw(st.lists(watts, min_size=length, max_size=length)),
+        draw(st.sampled_from([1.0, 6.0, 0.5, 1800.0, 7.3])),
+        np.datetime64(draw(st.integers(0, 2_000_000_000)), "s"),
+        states, power, names or None, np.cumsum([0, *apart]),
+    )  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(traces())
+def test_pandas_and_arrow_give_the_trace_back(trace):
+    for back in (
+        Trace.from_pandas(trace.to_pandas(), trace.interval_s),
+        Trace.from_arrow(trace, trace.interval_s),
+    ):
+        equal(back, trace)
+        assert back.names == trace.names
+
+
+def test_a_table_of_pandas():
+    trace = Trace(
+        [5.0, 6.0, 7.0], 60.0, "2024-01-01T00:00Z", [[True], [False], [True]],
+        [[1.0], [0.0], [2.0]], ["kettle"], [0, 1, 5],
+    )  # fmt: skip
+    frame = trace.to_pandas()
+    assert list(frame.columns) == ["watts", "kettle", "kettle on"]
+    assert str(frame.index.tz) == "UTC"
+    assert frame.index.name == "timestamp"
+    assert frame["kettle on"].tolist() == [True, False, True]
+    local = frame.tz_convert("Europe/Dublin")
+    equal(Trace.from_pandas(local), trace)
+
+
+def test_series_missing_values_and_other_columns():
+    pd = pytest.importorskip("pandas")
+    index = pd.date_range("2024-01-01", periods=4, freq="15min", tz="UTC")
+    trace = Trace.from_pandas(pd.Series([1.0, np.nan, 3.0, 4.0], index))
+    assert trace.interval_s == 900
+    assert trace.steps.tolist() == [0, 2, 3]
+    np.testing.assert_array_equal(trace.times, index[[0, 2, 3]].tz_localize(None).to_numpy())
+    nullable = pd.DataFrame({"mains": pd.array([1, None, 3, 4], "Int64")}, index)
+    equal(Trace.from_pandas(nullable, watts="mains"), trace)
+    metering = Metering(resolution_w=1.0)
+    assert Trace.from_pandas(nullable, watts="mains", metering=metering).metering == metering
+
+
+def test_what_pandas_cannot_give_is_refused():
+    pd = pytest.importorskip("pandas")
+    index = pd.date_range("2024-01-01", periods=3, freq="1min", tz="UTC")
+    series = pd.Series([1.0, 2.0, 3.0], index)
+    cases = [
+        (series.tz_localize(None), InputError, "index of times with a time zone"),
+        (series.to_frame("x"), InputError, "no column 'watts': x"),
+        (series.iloc[::-1], DataError, "row 1 repeats or reverses"),
+        (series.iloc[:1], InputError, "give interval_s"),
+        (pd.Series([np.nan] * 3, index), DataError, "at least one reading"),
+        (pd.DataFrame({"watts": series, "lamp": ["a", "b", "c"]}), InputError, "'lamp' must hold"),
+        (pd.DataFrame({"watts": series, "lamp": [1.0, None, 2.0]}), DataError, "power must be"),
+        ([1.0], InputError, "a Series or a DataFrame"),
+    ]
+    for data, error, sentence in cases:
+        with pytest.raises(error, match=sentence):
+            Trace.from_pandas(data)
+    uneven = pd.Series([1.0, 2.0, 3.0], index + pd.to_timedelta([0, 0, 7], "s"))
+    with pytest.raises(DataError, match="not regular"):
+        Trace.from_pandas(uneven)
+    with pytest.raises(InputError, match="two columns of the table would be named 'watts'"):
+        Trace([1.0], 6.0, power=[[1.0]], names=["watts"]).to_pandas()
+
+
+def test_arrow_streams():
+    pa = pytest.importorskip("pyarrow")
+    trace = Trace([5.0, 6.0], 6.0, "2024-01-01T00:00Z", power=[[1.0], [2.0]], names=["kettle"])
+    table = pa.table(trace)
+    assert table.column_names == ["timestamp", "watts", "kettle"]
+    assert table.schema.field("timestamp").type.tz == "UTC"
+    renamed = table.rename_columns(["when", "mains", "kettle"])
+    equal(Trace.from_arrow(renamed, time="when", watts="mains"), trace)
+    with pytest.raises(InputError, match="list has no Arrow stream"):
+        Trace.from_arrow([1.0])
+    with pytest.raises(InputError, match="no column 'timestamp': when, mains, kettle"):
+        Trace.from_arrow(renamed)
+    naive = pa.table({"timestamp": pa.array([0, 1], pa.timestamp("s")), "watts": [1.0, 2.0]})
+    with pytest.raises(InputError, match="times with a time zone"):
+        Trace.from_arrow(naive)
+
+
+def test_polars_reads_and_gives_a_trace():
+    polars = pytest.importorskip("polars", reason="pip install polars")
+    trace = Trace([5.0, 6.0], 6.0, "2024-01-01T00:00Z")
+    equal(Trace.from_arrow(polars.DataFrame(trace)), trace)
+
+
+def test_notebooks_show_a_small_escaped_table():
+    names = ["<script>alert(1)</script>", *(f"lamp {i}" for i in range(9))]
+    rng = np.random.default_rng(1)
+    steps = np.arange(5000) + 300 * (np.arange(5000) > 2000)
+    trace = Trace(
+        rng.uniform(0, 900, 5000),
+        6.0,
+        power=rng.uniform(0, 9, (5000, 10)),
+        names=names,
+        steps=steps,
+    )
+    text = trace._repr_html_()
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+    assert "and 4 more" in text
+    assert text.count("<polyline") == 2
+    assert len(text) < 5000
+    assert "http" not in text
+    # It is well formed.
+    ElementTree.fromstring(text)

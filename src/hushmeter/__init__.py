@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hushmeter.learn.statements import Finding, Findings, findings
     from hushmeter.noise import Gaussian, Laplace, Mechanism, Staircase
     from hushmeter.noise.audit import audit
+    from hushmeter.plot.readings import plot_trace
     from hushmeter.privacy.accounting import account
     from hushmeter.privacy.units import calibrate, resolve_unit
     from hushmeter.read import read_home_data, read_meter
@@ -85,6 +86,7 @@ __all__ = [
     "noise",
     "open_ledger",
     "plan_to_hide",
+    "plot_trace",
     "privacy",
     "read_home",
     "read_home_data",
@@ -142,6 +144,7 @@ _ORIGIN = {
     "learn_home": "learn.homes",
     "open_ledger": "fleet.ledger",
     "plan_to_hide": "advice.hiding",
+    "plot_trace": "plot.readings",
     "read_home": "home",
     "read_home_data": "read",
     "read_meter": "read",

@@ -1,6 +1,12 @@
-"""Numbers as text for people: shares out of 100, watts, kilowatt-hours and lengths of time."""
+"""Numbers as text for people, and small tables for notebooks.
+
+Shares are given out of 100, powers in watts, energies in kilowatt-hours.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 
 
 def out_of_100(share: float) -> str:
@@ -59,3 +65,55 @@ def duration_in_words(seconds: float) -> str:
             number = seconds / size
             return f"{number:.3g} {name if round(number, 2) == 1 else f'{name}s'}"
     return f"{seconds:g} s"
+
+
+def html_facts(title: str, facts: Mapping[str, str], picture: str = "") -> str:
+    """Return a small table of names and values as HTML for a notebook.
+
+    Parameters
+    ----------
+    title : str
+        Text above the table.
+    facts : mapping of str to str
+        Plain text; it is escaped.
+    picture : str
+        HTML below the table, such as that of `html_line`. It is not escaped.
+    """
+    rows = "".join(
+        f"<tr><th style='text-align:left'>{escape(name)}</th>"
+        f"<td style='text-align:left'>{escape(value)}</td></tr>"
+        for name, value in facts.items()
+    )
+    return f"<div><strong>{escape(title)}</strong><table>{rows}</table>{picture}</div>"
+
+
+def html_rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table with a header as HTML; all cells are escaped."""
+    head = "".join(f"<th style='text-align:left'>{escape(name)}</th>" for name in header)
+    body = "".join(
+        "<tr>" + "".join(f"<td style='text-align:left'>{escape(c)}</td>" for c in row) + "</tr>"
+        for row in rows
+    )
+    return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def html_line(lines: Iterable[Sequence[tuple[float, float]]], label: str) -> str:
+    """Return lines as a small picture in SVG.
+
+    Parameters
+    ----------
+    lines : iterable of sequences of points
+        Coordinates between 0 and 1, from the lower left.
+    label : str
+        What the picture shows, for readers who cannot see it.
+    """
+    paths = "".join(
+        "<polyline points='"
+        + " ".join(f"{400 * x:.1f},{60 - 56 * y - 2:.1f}" for x, y in points)
+        + "'/>"
+        for points in lines
+    )
+    return (
+        "<svg viewBox='0 0 400 60' width='400' height='60' role='img' fill='none' "
+        f"stroke='#0072B2'><title>{escape(label)}</title>{paths}</svg>"
+    )

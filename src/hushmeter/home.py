@@ -19,6 +19,7 @@ import numpy as np
 from hushmeter.appliance_kinds import catalogue
 from hushmeter.checks import FloatArray, non_negative, one_of, positive
 from hushmeter.errors import DataError, InputError, UnknownNameError
+from hushmeter.formatting import format_watts, html_facts, html_rows, short_duration
 from hushmeter.trace import SECONDS_PER_DAY, utc
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ DEFAULT_TOLERANCE = 20.0
 """Tolerance [W] of a home that does not state one. It is a fixed number: how much a reading of a
 home without a switch varies is never estimated from the readings to be released."""
 
+MOST_ROWS = 20
+"""Most appliances that a notebook lists."""
 SOURCES = ("typed", "catalogue", "learnt")
 PUBLIC_STEPS = (1.0, 1.25, 1.6, 2.0, 2.5, 3.15, 4.0, 5.0, 6.3, 8.0)
 """Preferred numbers R10 of ISO 3: every learnt number is rounded up to one of them, times a power
@@ -355,6 +358,25 @@ class Home:
         object.__setattr__(self, "base_load", non_negative("base_load", base_load))
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "learnt_from", learnt_from)
+
+    def __repr__(self) -> str:
+        """One line: the name, the number of appliances and the tolerance."""
+        return f"Home({self.name[:40]!r}, {len(self)} appliances, tolerance {self.tolerance:g} W)"
+
+    def _repr_html_(self) -> str:
+        """A table of the appliances, for notebooks."""
+        rows = [
+            (a.name, format_watts(a.power), "" if a.run_s is None else short_duration(a.run_s))
+            for a in self.appliances[:MOST_ROWS]
+        ]
+        if len(self) > MOST_ROWS:
+            rows.append((f"and {len(self) - MOST_ROWS} more", "", ""))
+        facts = {
+            "tolerance": format_watts(self.tolerance),
+            "base load": format_watts(self.base_load),
+        }
+        table = html_rows(("appliance", "power", "usual run"), rows)
+        return html_facts(f"Home {self.name}", facts, table)
 
     def __len__(self) -> int:
         return len(self.appliances)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,12 +28,20 @@ from hushmeter.checks import (
     whole,
 )
 from hushmeter.errors import DataError, InputError
+from hushmeter.files import arrow_table
+from hushmeter.formatting import format_watts, html_facts, html_line, short_duration
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TimeArray = NDArray[np.datetime64]
 
 SECONDS_PER_DAY, SECONDS_PER_HOUR = 86_400, 3600
 JOULES_PER_KWH = 3.6e6
 UNITS = ("W", "kW", "Wh", "kWh")
+TIME, METER, STATE = "timestamp", "watts", " on"
+"""Names of the columns of times and readings, and the ending of those of states, in tables."""
+DRAWN_POINTS = 200
 
 
 @dataclass(frozen=True)
@@ -160,6 +168,21 @@ class Trace:
         return (
             f"Trace({len(self)} readings, {self.interval_s:g} s, from {iso(self.start)}, {truth})"
         )
+
+    def _repr_html_(self) -> str:
+        """A short description with a small picture, for notebooks."""
+        facts = {
+            "readings": f"{len(self)} of {short_duration(self.interval_s)}",
+            "from": iso(self.start),
+            "to": iso(self.times[-1] + np.timedelta64(round(self.interval_s * 1e9), "ns")),
+            "gaps": str(int(self.run_starts.sum()) - 1),
+            "mean": format_watts(float(self.readings.mean())),
+            "energy": f"{self.energy_kwh:.4g} kWh",
+        }
+        columns = self.states if self.power is None else self.power
+        if columns is not None:
+            facts["appliances"] = _shortened(self.names or ()) or str(columns.shape[1])
+        return html_facts("Trace", facts, html_line(drawn_lines(self), "readings over time"))
 
     def __len__(self) -> int:
         return int(self.readings.size)
@@ -298,6 +321,152 @@ class Trace:
             metering=self.metering,
         )
 
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the readings as a table of pandas.
+
+        Returns
+        -------
+        DataFrame
+            The index is the start of every interval in UTC. The column "watts" holds the readings
+            [W]. For every appliance there is a column with its name, if its power [W] is known,
+            and a column with its name and " on", if its true state is known. The length of the
+            interval and the metering are not part of the table.
+
+        Raises
+        ------
+        InputError
+            If two columns would have the same name.
+        """
+        import pandas as pd
+
+        columns = self._columns()
+        index = pd.DatetimeIndex(columns.pop(TIME), name=TIME).tz_localize("UTC")
+        return pd.DataFrame(columns, index=index)
+
+    @classmethod
+    def from_pandas(
+        cls,
+        data: pd.Series | pd.DataFrame,
+        interval_s: float | None = None,
+        *,
+        watts: str = METER,
+        metering: Metering = Metering(),  # noqa: B008
+    ) -> Trace:
+        """Make a trace of a series or of a table of pandas.
+
+        Parameters
+        ----------
+        data : Series or DataFrame
+            The index holds the starts of the intervals, with a time zone and ascending. A series
+            holds the readings [W]; missing values are gaps. In a table, further columns of numbers
+            are the power of appliances [W], and columns of bool are their states; the ending " on"
+            is not part of the name of an appliance.
+        interval_s : float, optional
+            Length of one interval [s]; by default the shortest time between two rows.
+        watts : str, default "watts"
+            Name of the column of readings.
+        metering : Metering, optional
+            How the meter made the readings; an ideal meter by default.
+
+        Returns
+        -------
+        Trace
+
+        Raises
+        ------
+        InputError
+            If the index has no time zone, or a column is missing or of another type.
+        DataError
+            If the times repeat, go back or are not regular, or a value is missing in the column of
+            an appliance.
+
+        Examples
+        --------
+        >>> import hushmeter as hm
+        >>> trace = hm.Trace([120.0, 2120.0], interval_s=6.0, start="2024-01-01T00:00Z")
+        >>> hm.Trace.from_pandas(trace.to_pandas())
+        Trace(2 readings, 6 s, from 2024-01-01T00:00:00Z, no truth)
+        """
+        import pandas as pd
+
+        frame = data.to_frame(watts) if isinstance(data, pd.Series) else data
+        if not isinstance(frame, pd.DataFrame):
+            raise InputError(f"from_pandas needs a Series or a DataFrame, got {type(data)}.")
+        index = frame.index
+        if not isinstance(index, pd.DatetimeIndex) or index.tz is None:
+            raise InputError(
+                "from_pandas needs an index of times with a time zone; set one with "
+                "data.tz_localize('UTC') or data.tz_localize('Europe/Dublin')."
+            )
+        times = index.tz_convert("UTC").tz_localize(None).to_numpy().astype("datetime64[ns]")
+        if not frame.columns.is_unique:
+            raise InputError("from_pandas needs columns with different names.")
+        columns = {str(name): _pandas_column(str(name), frame[name]) for name in frame.columns}
+        return _from_columns(times, columns, interval_s, watts, metering)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Hand the columns of `to_pandas`, with a column "timestamp", to any reader of Arrow."""
+        return arrow_table(self._columns()).__arrow_c_stream__(requested_schema)
+
+    @classmethod
+    def from_arrow(
+        cls,
+        data: Any,
+        interval_s: float | None = None,
+        *,
+        time: str = TIME,
+        watts: str = METER,
+        metering: Metering = Metering(),  # noqa: B008
+    ) -> Trace:
+        """Make a trace of any table that speaks the Arrow PyCapsule interface.
+
+        Parameters
+        ----------
+        data : object
+            With the method `__arrow_c_stream__`, such as a table of pyarrow, polars or duckdb.
+        interval_s, watts, metering
+            As in `from_pandas`.
+        time : str, default "timestamp"
+            Name of the column of times, with a time zone.
+
+        Returns
+        -------
+        Trace
+
+        Raises
+        ------
+        InputError
+            If the object has no such method, or the times have no time zone.
+        DataError
+            As in `from_pandas`.
+        """
+        import pyarrow as pa
+
+        if not hasattr(data, "__arrow_c_stream__"):
+            raise InputError(f"{type(data).__name__} has no Arrow stream (__arrow_c_stream__).")
+        table = pa.table(data)
+        if time not in table.column_names:
+            raise InputError(f"the table has no column {time!r}: {', '.join(table.column_names)}.")
+        kind = table.schema.field(time).type
+        if not pa.types.is_timestamp(kind) or kind.tz is None or table[time].null_count:
+            raise InputError(f"the column {time!r} must hold times with a time zone.")
+        moments = table[time].cast(pa.timestamp("ns", kind.tz)).cast(pa.int64()).to_numpy()
+        columns = {name: table[name].to_numpy() for name in table.column_names if name != time}
+        return _from_columns(moments.astype("datetime64[ns]"), columns, interval_s, watts, metering)
+
+    def _columns(self) -> dict[str, Any]:
+        """The columns of a table: times, readings, power and states."""
+        columns: dict[str, Any] = {TIME: self.times, METER: self.readings}
+        for values, ending in ((self.power, ""), (self.states, STATE)):
+            if values is None:
+                continue
+            names = self.names or [f"appliance_{i + 1}" for i in range(values.shape[1])]
+            for name, column in zip(names, values.T, strict=True):
+                if f"{name}{ending}" in columns:
+                    raise InputError(f"two columns of the table would be named {name + ending!r}.")
+                columns[f"{name}{ending}"] = column
+        return columns
+
     @property
     def energy_kwh(self) -> float:
         """Energy of all readings [kWh]."""
@@ -359,6 +528,110 @@ class Trace:
         if self.states is None:
             raise DataError("this trace has no true states; give sub-metered data to compare with.")
         return self.states
+
+
+def _from_columns(
+    times: TimeArray,
+    columns: dict[str, NDArray[Any]],
+    interval_s: float | None,
+    watts: str,
+    metering: Metering,
+) -> Trace:
+    """A trace of the columns of a table; a reading that is missing is a gap."""
+    if watts not in columns:
+        raise InputError(f"the table has no column {watts!r}: {', '.join(columns)}.")
+    readings = _numbers(watts, columns.pop(watts))
+    there = np.isfinite(readings)
+    times, readings = times[there], readings[there]
+    if times.size == 0:
+        raise DataError("a trace needs at least one reading, got none.")
+    power = {n: _numbers(n, c)[there] for n, c in columns.items() if c.dtype != np.bool_}
+    states = {n.removesuffix(STATE): c[there] for n, c in columns.items() if c.dtype == np.bool_}
+    if power and states and list(power) != list(states):
+        raise InputError("the columns of power and of states must be of the same appliances.")
+    interval, steps = _regular_steps(times, interval_s)
+    return Trace(
+        readings,
+        interval,
+        times[0],
+        np.column_stack(list(states.values())) if states else None,
+        np.column_stack(list(power.values())) if power else None,
+        list(power or states) or None,
+        steps,
+        metering=metering,
+    )
+
+
+def _numbers(name: str, column: NDArray[Any]) -> FloatArray:
+    """A column as numbers; missing values of pandas are NaN."""
+    try:
+        return column.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"the column {name!r} must hold numbers or True and False.") from None
+
+
+def _pandas_column(name: str, column: pd.Series) -> NDArray[Any]:
+    """A column as an array of bool or of numbers; missing numbers are NaN."""
+    from pandas.api.types import is_bool_dtype
+
+    try:
+        if is_bool_dtype(column.dtype):
+            return column.to_numpy(np.bool_)
+        return column.to_numpy(np.float64, na_value=np.nan)
+    except (TypeError, ValueError):
+        raise InputError(f"the column {name!r} must hold numbers or True and False.") from None
+
+
+def _regular_steps(times: TimeArray, interval_s: float | None) -> tuple[float, IntArray]:
+    """The interval [s], and the position of every time in intervals from the first."""
+    since = (times - times[0]).astype(np.int64)
+    apart = np.diff(since)
+    if apart.size and int(apart.min()) <= 0:
+        row = int(np.flatnonzero(apart <= 0)[0]) + 1
+        raise DataError(f"times must ascend, but row {row} repeats or reverses time.")
+    if interval_s is None:
+        if apart.size == 0:
+            raise InputError("a single reading has no interval: give interval_s.")
+        interval_s = float(apart.min()) / 1e9
+    interval = positive("interval_s", interval_s)
+    position = since / (interval * 1e9)
+    steps = np.rint(position).astype(np.int64)
+    if (np.abs(position - steps) * interval > 1e-6).any():
+        raise DataError(
+            f"the times are not regular: they are no multiples of {interval:g} s from the first; "
+            "resample the readings, or give interval_s."
+        )
+    return interval, steps
+
+
+def _shortened(names: tuple[str, ...], most: int = 6) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def drawn_lines(trace: Trace) -> list[list[tuple[float, float]]]:
+    """Return the points of the lines that show a trace in a small picture.
+
+    Parameters
+    ----------
+    trace : Trace
+
+    Returns
+    -------
+    list of lists of points
+        Means of at most `DRAWN_POINTS` equal stretches, between 0 and 1; a gap ends a line.
+    """
+    steps = np.arange(len(trace)) if trace.steps is None else trace.steps
+    width = max(1, -(-(int(steps[-1]) + 1) // DRAWN_POINTS))
+    cells, place = np.unique(steps // width, return_inverse=True)
+    means = np.bincount(place, weights=trace.readings) / np.bincount(place)
+    low, high = min(0.0, float(means.min())), max(float(means.max()), 1e-9)
+    x = cells / max(int(cells[-1]), 1)
+    y = (means - low) / (high - low)
+    breaks = np.flatnonzero(np.diff(cells) > 1) + 1
+    pieces = np.split(np.column_stack([x, y]), breaks)
+    return [[(float(a), float(b)) for a, b in piece] for piece in pieces]
 
 
 def jumps(

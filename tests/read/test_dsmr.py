@@ -37,10 +37,10 @@ def test_summer_and_winter_are_apart(samples, save):
 def test_telegrams_without_time_or_power(samples, save):
     bare = b"\r\n".join(line for line in samples.dsmr(2).split(b"\r\n") if b"0-0:1.0.0" not in line)
     bare = b"".join(part + b"!" for part in bare.replace(b"\r\n!", b"\x00").split(b"\x00")[:1])
-    with pytest.raises(DataError, match=r"carries no time|none is whole"):
+    with pytest.raises(DataError, match=r"carries no time|is not whole"):
         read_meter(save(bare, "p1.txt"))
     nothing = samples.dsmr(2).replace(b"1-0:1.7.0", b"1-0:9.7.0")
-    with pytest.raises(DataError, match="none is whole and has the power"):
+    with pytest.raises(DataError, match="none is whole with the power drawn"):
         read_meter(save(nothing, "p1.txt"))
 
 
@@ -73,3 +73,63 @@ def test_times_that_cannot_be(samples, save, stamp, message):
     whole = telegram.rsplit(b"!", 1)[0] + b"!\r\n"
     with pytest.raises(DataError, match=message):
         read_meter(save(whole, "p1.txt"))
+
+
+def test_power_in_watts(samples, save):
+    data = samples.dsmr(4).replace(b"1-0:1.7.0(00.", b"1-0:1.7.0(0000")
+    data = data.replace(b"*kW)", b"*W)")
+    body = b"".join(part.rsplit(b"!", 1)[0] + b"!\r\n" for part in _telegrams(data))
+    found = read_recording(save(body, "p1.txt"))
+    assert found.unit == "W"
+    assert found.public.metering.resolution_w == 1.0
+    np.testing.assert_allclose(found.trace.readings, 100.0 * np.arange(1, 5))
+
+
+def crc16_bit_by_bit(data):
+    """CRC-16/ARC as its definition has it, without a table."""
+    crc = 0
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ 0xA001 if crc & 1 else crc >> 1
+    return crc
+
+
+def test_checksums_without_leading_zeros(save):
+    assert crc16_bit_by_bit(b"123456789") == 0xBB3D  # the check value of CRC-16/ARC
+    telegrams, short = [], 0
+    for k in range(400):
+        body = (
+            f"/XYZ5\\1\r\n\r\n0-0:1.0.0(24010112{k // 60:02d}{k % 60:02d}W)\r\n"
+            f"1-0:1.7.0({k / 1000:06.3f}*kW)\r\n!"
+        ).encode()
+        crc = f"{crc16_bit_by_bit(body):X}"
+        short += len(crc) < 4
+        telegrams.append(body + crc.encode() + b"\r\n")
+    assert short > 0
+    found = read_recording(save(b"".join(telegrams), "p1.txt"))
+    np.testing.assert_allclose(found.trace.readings, np.arange(400))
+    assert not any("torn" in note for note in found.notes)
+
+
+def test_one_telegram_is_said_to_be_one(samples, save):
+    with pytest.raises(DataError, match="holds a single reading"):
+        read_meter(save(samples.dsmr(1), "p1.txt"))
+    heat = samples.dsmr(1).replace(b"1-0:1.7.0", b"1-0:9.7.0")
+    with pytest.raises(DataError, match="has one telegram, but it is not whole with the power"):
+        read_meter(save(heat, "p1.txt"))
+
+
+def test_dsmr_parser_reads_the_same(samples, save):
+    parser = pytest.importorskip("dsmr_parser.parsers", reason="pip install dsmr-parser")
+    from dsmr_parser import telegram_specifications
+
+    trace = read_meter(save(samples.dsmr(), "p1.txt"))
+    read = parser.TelegramParser(telegram_specifications.V5).parse
+    for telegram, start, watts in zip(
+        _telegrams(samples.dsmr()), trace.times, trace.readings, strict=True
+    ):
+        other = read(telegram.decode())
+        assert float(other.CURRENT_ELECTRICITY_USAGE.value) * 1000 == pytest.approx(watts)
+        moment = other.P1_MESSAGE_TIMESTAMP.value.timestamp()
+        assert moment == start.astype("datetime64[s]").astype(int)

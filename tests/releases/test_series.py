@@ -231,3 +231,15 @@ def test_exact_days_cannot_be_charged_to_a_ledger():
         pay_for_release("sqlite:///unused.db", done, meter="m"),
     ):
         pass
+
+
+def test_a_notebook_shows_the_public_receipt_only():
+    home = hm.Home([hm.Appliance("secret kettle", 2000.0, run_s=120.0)], 20.0, name="secret home")
+    trace = hm.synth.trace(home, 300, seed=1)
+    unit = hm.resolve_unit("appliance", "reading", interval_s=6.0, home=home)
+    done = hm.release(trace, hm.calibrate("laplace", 1.0, unit), unit, home=home)
+    text = done._repr_html_()
+    assert "secret" not in text
+    assert "whether any one protected appliance is on" in text
+    assert "<polyline" in text
+    assert len(text) < 5000

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,12 @@ def _figure_class() -> type[Figure]:
 
     class PlainFigure(Figure):
         """A figure that draws names as they are: a “$” in a name does not start a formula."""
+
+        def _repr_png_(self) -> bytes:
+            """The figure for a notebook; matplotlib itself shows figures of pyplot only."""
+            stream = BytesIO()
+            self.savefig(stream, format="png", dpi=110)
+            return stream.getvalue()
 
         def draw(self, renderer: Any) -> None:
             for text in self.findobj(Text):

@@ -23,6 +23,22 @@ COLUMNS = 4
 """Panels of circuits side by side."""
 
 
+def plot_trace(trace: Trace, title: str = "Readings") -> Figure:
+    """Draw the readings of a trace; a notebook shows the figure.
+
+    Parameters
+    ----------
+    trace : Trace
+    title : str, default "Readings"
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        See `draw_trace`. Save it with `figure.savefig("trace.png")`.
+    """
+    return draw_trace(trace, title)[0]
+
+
 def draw_trace(trace: Trace, title: str) -> tuple[Figure, dict[str, Any]]:
     """Draw the readings over time, with gaps left blank, and their distribution.
 

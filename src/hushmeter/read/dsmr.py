@@ -1,8 +1,9 @@
-"""DSMR P1 telegrams of Dutch and Belgian meters: 1-0:1.7.0 is the power drawn, in kW.
+"""DSMR P1 telegrams of Dutch, Belgian and Austrian meters: 1-0:1.7.0 is the power drawn.
 
 Every telegram starts with a line /XXX, carries its own local time (W winter, S summer; Central
-European unless a zone is told) and ends with ! and a checksum. Meters send one every 1 or 10
-seconds.
+European unless a zone is stated) and ends with ! and a checksum, which some meters write without
+its leading zeros. The power is in kW, or in whole watts on some meters. Meters send a telegram
+every 1, 5 or 10 seconds.
 """
 
 from __future__ import annotations
@@ -23,16 +24,17 @@ from hushmeter.read.times import unix_ns
 
 FORMAT = "DSMR P1 telegrams"
 STAMP = re.compile(r"^0-0:1\.0\.0\((\d{12})([WS])\)", re.MULTILINE)
-DRAWN = re.compile(r"^1-0:1\.7\.0\((\d+(?:\.\d+)?)\*kW\)", re.MULTILINE)
-STEP_KW = 0.001
-"""Step of the power in a telegram, which has three decimals of a kilowatt."""
+DRAWN = re.compile(r"^1-0:1\.7\.0\((\d+(?:\.\d+)?)\*(k?W)\)", re.MULTILINE)
+STEP_W = 1.0
+"""Step of the power in a telegram: three decimals of a kilowatt, or whole watts."""
 MAX_TELEGRAM = 1 << 16
 
 
 def read_dsmr(path: Path, options: ReadOptions) -> Series:
     """Power drawn from the grid; a telegram with a wrong checksum is left out and counted."""
     seconds: list[float] = []
-    kilowatts: list[float] = []
+    watts: list[float] = []
+    units: set[str] = set()
     torn = found = 0
     winter = _winter_offset(options.tz or "Europe/Amsterdam")
     for telegram in _telegrams(path):
@@ -47,25 +49,29 @@ def read_dsmr(path: Path, options: ReadOptions) -> Series:
                 "and 3; record the power with a time of your own, as CSV with timestamp and watts."
             )
         seconds.append(_utc_seconds(stamp[1], stamp[2], winter, path, found))
-        kilowatts.append(float(drawn[1]))
+        watts.append(float(drawn[1]) * (1000.0 if drawn[2] == "kW" else 1.0))
+        units.add(drawn[2])
     if not seconds:
+        have = "one telegram, but it is not" if found == 1 else f"{found} telegrams, but none is"
         raise DataError(
-            f"{path} has {found} telegrams, but none is whole and has the power 1-0:1.7.0."
+            f"{path} has {have} whole with the power drawn (1-0:1.7.0); at least two such "
+            "telegrams are needed."
         )
     notes = [f"{torn} telegrams were torn or failed their checksum."] if torn else []
     # How often power was fed in depends on the readings, so it is not stated.
     notes.append("Power fed into the grid (1-0:2.7.0) is not counted.")
+    unit = "kW" if units == {"kW"} else "W"
+    factor = 1000.0 if unit == "kW" else 1.0
     return Series(
         unix_ns(np.array(seconds), path),
-        np.array(kilowatts),
+        np.array(watts) / factor,
         FORMAT,
-        "kW",
-        1000.0,
-        step=options.step_size or STEP_KW,
+        unit,
+        factor,
+        step=options.step_size or STEP_W / factor,
         repeats="last",
         found=found,
         clock_changes="local times with their season (W, S)",
-        zone=options.tz or "Europe/Amsterdam",
         notes=notes,
     )
 
@@ -96,7 +102,7 @@ def _is_whole(telegram: str) -> bool:
     if not mark or not body.startswith("/"):
         return False
     checksum = tail.strip()
-    if not re.fullmatch(r"[0-9A-Fa-f]{4}", checksum):
+    if not re.fullmatch(r"[0-9A-Fa-f]{1,4}", checksum):
         return checksum == ""
     return _crc16((body + "!").replace("\n", "\r\n").encode("latin-1", "replace")) == int(
         checksum, 16

@@ -10,6 +10,7 @@ import numpy as np
 
 from hushmeter.checks import FloatArray
 from hushmeter.errors import DataError, InputError
+from hushmeter.formatting import html_facts, html_line, short_duration
 from hushmeter.home import Home
 from hushmeter.noise.mechanism import Mechanism, Rng
 from hushmeter.privacy.accounting import DELTA
@@ -23,7 +24,7 @@ from hushmeter.releases.receipt import (
     write_receipts,
 )
 from hushmeter.releases.storage import write_release
-from hushmeter.trace import Trace
+from hushmeter.trace import Trace, drawn_lines
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,24 @@ class Release:
 
     def __str__(self) -> str:
         return release_text(self.receipt, self.private)
+
+    def _repr_html_(self) -> str:
+        """What the public receipt states, with a small picture, for notebooks."""
+        unit, output = self.receipt.unit, self.receipt.output
+        facts = {
+            "kind": self.receipt.kind,
+            "protects": str(unit["sentence"]),
+            "ε": f"{self.receipt.epsilon:.4g}",
+            "noise": f"{self.receipt.mechanism['mechanism']}, grid "
+            f"{self.receipt.mechanism['grid']:g} W",
+            "readings": f"{output['readings']} of {short_duration(output['interval_s'])}",
+            "first": str(output["start"]),
+            "last": str(output["end"]),
+        }
+        if self.receipt.delta:
+            facts["δ"] = f"{self.receipt.delta:.3g}"
+        picture = html_line(drawn_lines(self.trace), "released readings over time")
+        return html_facts("Release", facts, picture)
 
     def save(
         self, path: str | Path, *, force: bool = False, signing_key: str | Path | None = None
