@@ -62,6 +62,30 @@ def test_a_table_loses_nothing(show):
     assert shown.count("7") == 30
 
 
+HEAD = ["noise", "every", "error"]
+ROWS = [["gaussian", "15 min", "1.2 kWh"], ["staircase", "30 min", "12 kWh"]]
+
+
+@pytest.mark.parametrize("columns", [20, 32, 40, 60, 100])
+def test_a_table_never_breaks_a_word(monkeypatch, columns):
+    monkeypatch.setattr("shutil.get_terminal_size", lambda *_: os.terminal_size((columns, 24)))
+    with contextlib.redirect_stdout(Terminal()) as shown:
+        print_table("Title", HEAD, ROWS)
+    text = shown.getvalue()
+    for word in [*HEAD[1:], *(word for row in ROWS for cell in row for word in cell.split())]:
+        assert word in text
+    assert max(map(len, text.splitlines())) <= columns
+
+
+def test_rows_that_do_not_fit_are_lines(show):
+    head = ["appliance", "power", "energy of a run", "energy a day"]
+    shown = show(print_table, "Title", head, [["coffee machine", "1.7 kW", "260 Wh", ""]])
+    assert shown.splitlines()[1:] == [
+        "coffee machine: power 1.7 kW, energy of",
+        "a run 260 Wh",
+    ]
+
+
 def test_a_table_in_a_file_is_as_wide_as_it_must_be(capsys):
     print_table("Title", ["noise", "value"], [["x" * 90, "1" * 30]])
     assert f"{'x' * 90}   {'1' * 30}" in capsys.readouterr().out

@@ -10,7 +10,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import typer
 
@@ -57,19 +57,40 @@ def print_json(value: Any) -> None:
 def print_table(
     title: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, words: bool = False
 ) -> None:
-    """Print a table. The first column is text; the others are numbers, or text with `words`."""
+    """Print a table. The first column is text; the others are numbers, or text with `words`.
+
+    On a narrow terminal the columns move together. If the table is still too wide, each row becomes
+    a line of its own, so that no word is ever broken.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
     print_sentences(title)
-    table = Table(box=SIMPLE_HEAD)
+    body = [list(row) for row in rows]
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else FILE_WIDTH
+    columns = list(zip(header, *body, strict=True))
+    longest = [_longest(column, whole=not words) for column in columns]
+    roomy = sum(longest) + 3 * len(columns) + 1 <= width
+    if not roomy and (words or sum(longest) + len(columns) + 1 > width):
+        for row in body:
+            pairs = zip(header[1:], row[1:], strict=True)
+            cells = ", ".join(f"{name} {cell}".strip() for name, cell in pairs if cell)
+            print_sentences(f"{row[0]}: {cells}")
+        return
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1) if roomy else 0, show_edge=roomy)
     for i, name in enumerate(header):
-        table.add_column(name, justify="left" if words or i == 0 else "right", overflow="fold")
-    for row in rows:
+        side: Literal["left", "right"] = "left" if words or i == 0 else "right"
+        table.add_column(name, justify=side, overflow="fold", min_width=longest[i])
+    for row in body:
         table.add_row(*row)
-    width = None if sys.stdout.isatty() else FILE_WIDTH
     Console(markup=False, highlight=False, width=width).print(table)
+
+
+def _longest(column: Sequence[str], *, whole: bool) -> int:
+    """Length of the longest cell of a column, or of its longest word."""
+    parts = column if whole else [word for cell in column for word in cell.split()]
+    return max(map(len, parts), default=1)
 
 
 def short_out_of_100(share: float) -> str:
