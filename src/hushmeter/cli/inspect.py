@@ -11,9 +11,9 @@ from hushmeter.cli.options import FIGURE, FORCE, JSON, repeat_options, takes_rea
 from hushmeter.cli.output import print_files, print_json, print_list, print_sentences
 
 if TYPE_CHECKING:
+    from hushmeter.learn.inspection import Inspection
     from hushmeter.learn.statements import Findings
     from hushmeter.read import ReadOptions
-    from hushmeter.trace import Trace
 
 
 @takes_reader_options()
@@ -27,7 +27,10 @@ def inspect(
     force: Annotated[bool, FORCE] = False,
     json: Annotated[bool, JSON] = False,
 ) -> None:
-    """Say what a file of readings holds: format, span, gaps, energy, and what can be inferred.
+    """Print what a file of readings holds and what it shows about the home.
+
+    The findings come from the readings alone: base load, absences, daily rhythm, kinds of loads.
+    With -o, a figure shows every hour of every day, a typical day and the clearest events.
 
     Example: hushmeter inspect meter.xml.gz -o picture
     """
@@ -38,7 +41,7 @@ def inspect(
         _refuse_overwrite(output, force)
     read = read_home_recording if file.is_dir() else read_recording
     found = inspect_recording(read(file, options), tz=options.tz)
-    pictures = [] if output is None else _draw(found.recording.trace, file, output, force)
+    pictures = [] if output is None else _draw(found, file, output, force)
     if json:
         print_json({**found.to_dict(), "files": pictures})
         return
@@ -77,11 +80,17 @@ def _refuse_overwrite(output: Path, force: bool) -> None:
         refuse_overwrite(folder / f"{name}.{suffix}", force)
 
 
-def _draw(trace: Trace, file: Path, output: Path, force: bool) -> list[str]:
-    from hushmeter.plot import readings as plot_readings
+def _draw(found: Inspection, file: Path, output: Path, force: bool) -> list[str]:
+    """Draw days and hours with the findings marked, or a line for short or coarse readings."""
     from hushmeter.plot.figure import figure_place, save_figure
+    from hushmeter.plot.findings import draw_findings, has_days
+    from hushmeter.plot.readings import draw_trace
 
     folder, name = figure_place(output, "trace")
-    figure, data = plot_readings.draw_trace(trace, file.name)
+    trace = found.recording.trace
+    if has_days(trace):
+        figure, data = draw_findings(trace, found.findings, file.name)
+    else:
+        figure, data = draw_trace(trace, file.name)
     paths = save_figure(figure, folder, name, data, force=force)
     return [str(path) for path in paths.values()]
