@@ -168,6 +168,7 @@ def table_of_rows(
     *,
     kind: str = "CSV table",
     decimal: str | None = None,
+    typed: bool = False,
 ) -> RawTable:
     """Make a table of the rows of a text or a spreadsheet.
 
@@ -181,6 +182,8 @@ def table_of_rows(
         What the rows came from.
     decimal : str, optional
         The decimal mark of text cells.
+    typed : bool
+        True for the rows of a spreadsheet, in which no delimiter can split a number.
 
     Returns
     -------
@@ -189,10 +192,10 @@ def table_of_rows(
         header has its further tables in `blocks`.
     """
     cells = list(rows)
-    if len(cells) > SAMPLE_LINES:
-        typed = _typed_table(cells, path, kind, decimal)
-        if typed is not None:
-            return typed
+    if typed and len(cells) > SAMPLE_LINES:
+        table = _typed_table(cells, path, kind, decimal)
+        if table is not None:
+            return table
     written = [[_text(cell) for cell in row] for row in cells]
     if not any(_filled(row) for row in written):
         raise DataError(f"{path} is neither a CSV nor a Parquet table: it is empty.")
@@ -240,10 +243,9 @@ def table_of_rows(
 def _typed_table(
     cells: Sequence[Sequence[object]], path: Path, kind: str, decimal: str | None
 ) -> RawTable | None:
-    """A long table whose rows all have their times; None if a row has not, or all cells are text.
+    """A long sheet whose rows all have their times; None if a row has not.
 
-    The rows of a spreadsheet have types, so that a column becomes an array without a look at
-    every cell as text.
+    The cells have types, so that a column becomes an array without a look at every cell as text.
     """
     frame = find_frame([[_text(cell) for cell in row] for row in cells[:SAMPLE_LINES]], path)
     last = len(cells)
@@ -253,14 +255,13 @@ def _typed_table(
     if frame.header is None or not frame.time_cells or len({len(row) for row in body}) != 1:
         return None
     columns = list(zip(*body, strict=True))
-    places = [i for i, name in enumerate(columns) if i < width]
     if any(_is_filled(column) for column in columns[width:]):
         return None
     if not all(_are_times(columns[i]) for i in frame.time_cells):
         return None
-    texts = [columns[i] for i in places if i not in frame.time_cells and str in _types(columns[i])]
-    mark = decimal or find_decimal([[_text(c) for c in set(texts_of)] for texts_of in texts],
-                                   ";", path)  # fmt: skip
+    others = [column for i, column in enumerate(columns[:width]) if i not in frame.time_cells]
+    texts = [[_text(cell) for cell in set(column)] for column in others if str in _types(column)]
+    mark = decimal or find_decimal(texts, ";", path)
     footers = sum(any(_text(cell) for cell in row) for row in cells[last:])
     notes = (f"{footers} rows without a time (footers or totals) were left out.",)
     return RawTable(

@@ -153,7 +153,7 @@ def _table(book: Any, name: str, options: ReadOptions, path: Path) -> RawTable:
         rows = book.get_sheet_by_name(name).to_python()
     _write_alike(rows)
     mark = None if options.decimal is None else DECIMALS[options.decimal]
-    raw = table_of_rows(rows, path, kind=KIND, decimal=mark)
+    raw = table_of_rows(rows, path, kind=KIND, decimal=mark, typed=True)
     return whole_table(raw, options, path)
 
 
