@@ -350,3 +350,23 @@ def test_notebooks_show_a_small_escaped_table():
     assert "http" not in text
     # It is well formed.
     ElementTree.fromstring(text)
+
+
+def test_selected_readings_keep_their_times_and_leave_gaps():
+    trace = Trace(np.arange(6.0), 60.0, "2024-01-01T00:00Z", states=np.eye(6, 2, dtype=bool))
+    part = trace.select([1, 2, 5])
+    assert part.readings.tolist() == [1.0, 2.0, 5.0]
+    np.testing.assert_array_equal(part.times, trace.times[[1, 2, 5]])
+    assert part.run_starts.tolist() == [True, False, True]
+    np.testing.assert_array_equal(part.states, trace.states[[1, 2, 5]])
+    with pytest.raises(DataError, match="at least one reading"):
+        trace.select([])
+
+
+def test_an_appliance_is_on_in_half_or_in_any_part_of_an_interval():
+    states = np.array([[True], [False], [False], [False], [True], [True], [False], [False]])
+    trace = Trace(np.ones(8), 60.0, "2024-01-01T00:00Z", states=states)
+    assert trace.coarsen(240.0).truth()[:, 0].tolist() == [False, True]
+    assert trace.coarsen(240.0, on="any").truth()[:, 0].tolist() == [True, True]
+    with pytest.raises(InputError, match="on must be"):
+        trace.coarsen(240.0, on="most")

@@ -205,6 +205,33 @@ class Trace:
             metering=self.metering,
         )
 
+    def select(self, rows: ArrayLike) -> Trace:
+        """Return the readings at the given positions; those that are left out become gaps.
+
+        Parameters
+        ----------
+        rows : array_like of int
+            Positions in ascending order; at least one.
+
+        Returns
+        -------
+        Trace
+        """
+        chosen = np.asarray(rows, np.int64)
+        if chosen.size == 0:
+            raise DataError("a trace needs at least one reading, got none.")
+        steps = np.arange(len(self)) if self.steps is None else self.steps
+        return Trace(
+            self.readings[chosen],
+            self.interval_s,
+            self.times[chosen[0]],
+            None if self.states is None else self.states[chosen],
+            None if self.power is None else self.power[chosen],
+            self.names,
+            steps[chosen] - steps[chosen[0]],
+            metering=self.metering,
+        )
+
     def replace_readings(self, readings: ArrayLike) -> Trace:
         """Return a trace with the same times and truth and other readings [W], shape (T,)."""
         values = finite_vector("readings", readings)

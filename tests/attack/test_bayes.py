@@ -281,3 +281,60 @@ def test_a_damaged_file_is_refused(evening, tmp_path, damage):
     attacker.save(tmp_path / "attacker.npz")
     with pytest.raises(DataError):
         Bayes.load(tmp_path / "attacker.npz")
+
+
+def real_mains(length: int, seed: int) -> tuple[Home, Trace]:
+    """A kettle and a heater beside unmetered loads that look like levels of appliances."""
+    rng = np.random.default_rng(seed)
+    home = Home([Appliance("kettle", 2000.0), Appliance("heater", 700.0)], 20.0, 100.0)
+    states = np.zeros((length, 2), np.bool_)
+    for i, run in ((0, 4), (1, 25)):
+        for first in rng.choice(length - run, length // (40 * run), replace=False):
+            states[first : first + run, i] = True
+    power = states * home.powers * rng.normal(1, 0.05, states.shape)
+    rest = 150 + 120 * np.sin(np.arange(length) / 300) + 30 * rng.standard_normal(length)
+    for watts, run in ((90.0, 40), (400.0, 15), (1200.0, 6), (650.0, 12)):
+        for first in rng.choice(length - run, length // (30 * run), replace=False):
+            rest[first : first + run] += watts * rng.normal(1, 0.1)
+    return home, Trace(rest + power.sum(axis=1), 60.0, states=states, power=power)
+
+
+def test_unmetered_load_does_not_bring_it_below_everything_off():
+    home, train = real_mains(6000, 1)
+    _, test = real_mains(3000, 2)
+    attacker = Bayes(home).fit(train)
+    assert attacker.means_[-1].size > 1
+    clean = score(attacker.predict(test), test)
+    assert clean.alpha > clean.alpha_floor - 0.005
+    noise = Laplace(1.0, 200.0, grid=1.0)
+    noisy = test.replace_readings(test.readings + noise.sample(len(test), rng=3))
+    found = score(attacker.knows(noise).predict(noisy), test)
+    assert found.alpha > found.alpha_floor - 0.005
+    # Noise hides something: it must not make the attacker stronger.
+    assert found.f1 < clean.f1 + 0.02
+
+
+def test_the_states_are_chosen_on_readings_that_were_held_back(monkeypatch):
+    home, train = real_mains(4000, 1)
+    learnt = []
+    plain = Bayes._learn
+    monkeypatch.setattr(
+        Bayes, "_learn", lambda self, part, how: (learnt.append(len(part)), plain(self, part, how))
+    )
+    Bayes(home).fit(train)
+    assert learnt[0] == 4000
+    assert set(learnt[1:6]) == {3200}
+    assert set(learnt[6:]) <= {4000}
+
+
+def test_a_home_of_more_than_twelve_appliances_keeps_its_levels():
+    rng = np.random.default_rng(4)
+    powers = np.linspace(60, 1500, 14)
+    home = Home([Appliance(f"load {i}", float(p)) for i, p in enumerate(powers)], 5.0)
+    states = rng.random((3000, 14)) < 0.1
+    power = states * powers
+    power[:, 0] *= rng.choice([0.5, 1.5], 3000)
+    train = Trace(power.sum(axis=1), 60.0, states=states, power=power)
+    attacker = Bayes(home).fit(train)
+    assert attacker.means_[0].tolist() == pytest.approx([0.0, 30.0, 90.0], abs=0.1)
+    assert attacker.predict(train[:20]).shape == (20, 14)

@@ -304,19 +304,7 @@ def leave_out(trace: Trace, part: slice) -> Trace:
         returned as it is.
     """
     rows = np.r_[0 : part.start, part.stop : len(trace)]
-    if rows.size == 0:
-        return trace
-    steps = np.arange(len(trace)) if trace.steps is None else np.asarray(trace.steps)
-    return Trace(
-        trace.readings[rows],
-        trace.interval_s,
-        trace.times[rows[0]],
-        None if trace.states is None else trace.states[rows],
-        None if trace.power is None else trace.power[rows],
-        trace.names,
-        steps[rows] - steps[rows[0]],
-        metering=trace.metering,
-    )
+    return trace if rows.size == 0 else trace.select(rows)
 
 
 def sample_noise(mechanism: NoiseDistribution | None, size: int, seed: int) -> FloatArray:

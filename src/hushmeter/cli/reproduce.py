@@ -9,11 +9,14 @@ import typer
 
 from hushmeter.cli.options import FORCE, JOBS, JSON, check_seed
 from hushmeter.cli.output import cell_progress, print_files, print_json
+from hushmeter.errors import InputError
 
 
 def reproduce(
     *,
-    item: Annotated[str, typer.Argument(metavar="ITEM", help="fig2 … fig9, table1, or all.")],
+    item: Annotated[
+        str, typer.Argument(metavar="ITEM", help="fig2 … fig9, table1, all, or real-mains.")
+    ],
     data: Annotated[
         Path | None,
         typer.Option("--data", help="Folder of real data sets, instead of synthetic stand-ins."),
@@ -26,6 +29,13 @@ def reproduce(
     ] = None,
     seeds: Annotated[int, typer.Option(help="Number of releases of each kind, at least 2.")] = 5,
     seed: Annotated[int, typer.Option(help="Seed of data and noise.")] = 0,
+    attacker: Annotated[
+        list[str] | None, typer.Option("-a", "--attacker", help="For real-mains: only this one.")
+    ] = None,
+    every: Annotated[
+        list[str] | None,
+        typer.Option(help="For real-mains: interval, such as 1min or 15min; may be repeated."),
+    ] = None,
     jobs: Annotated[int, JOBS] = 1,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the results.")],
     force: Annotated[bool, FORCE] = False,
@@ -37,13 +47,24 @@ def reproduce(
     the folders redd, ukdale, rae, refit, tracebase and homes, and the stand-in for a missing set.
     Each caption states the data, the paper's claim, the finding, and whether they agree.
 
+    The item real-mains is not in the paper: it runs attackers on the real mains of all homes in the
+    folder --data, with noise of five sizes, and writes one table and one figure. It takes several
+    minutes per home.
+
     Example: hushmeter reproduce fig2 -o figures
+
+    Example: hushmeter reproduce real-mains --data homes --seeds 3 -o benchmark
     """
     from hushmeter.files import refuse_overwrite
     from hushmeter.study.figures import ITEMS, Setting
     from hushmeter.study.figures import reproduce as make
 
     check_seed(seed)
+    if item == "real-mains":
+        _real_mains(data, attacker, every, seeds, readings, output, force=force, json=json)
+        return
+    if attacker or every:
+        raise InputError("--attacker and --every are for the item real-mains.")
     wanted = list(ITEMS) if item == "all" else [item]
     for name in wanted:
         refuse_overwrite(output / f"{name}.txt", force)
@@ -59,3 +80,38 @@ def reproduce(
             print_files(files)
     if json:
         print_json(made)
+
+
+def _real_mains(
+    data: Path | None,
+    names: list[str] | None,
+    every: list[str] | None,
+    seeds: int,
+    readings: int | None,
+    output: Path,
+    *,
+    force: bool,
+    json: bool,
+) -> None:
+    """Run the benchmark on real mains and write its table and its figure."""
+    from hushmeter.checks import seconds
+    from hushmeter.files import refuse_overwrite
+    from hushmeter.study.real_mains import ATTACKERS, markdown, run_benchmark, save_benchmark
+
+    if data is None or not data.is_dir():
+        raise InputError("real-mains needs --data DIR, the folder of sub-metered homes.")
+    refuse_overwrite(output / "real-mains.csv", force)
+    table = run_benchmark(
+        data,
+        names=names or ATTACKERS,
+        intervals=[seconds("every", text) for text in every or ["1min"]],
+        seeds=seeds,
+        readings=readings,
+        note=lambda words: typer.echo(words, err=True),
+    )
+    files = [str(file) for file in save_benchmark(table, output, force=force)]
+    if json:
+        print_json({"item": "real-mains", "caption": markdown(table), "files": files})
+    else:
+        typer.echo(markdown(table))
+        print_files(files)

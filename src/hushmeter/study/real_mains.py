@@ -1,0 +1,341 @@
+"""A benchmark of attackers on the real mains of homes: attackers × homes × noise × interval.
+
+Most of the load of real mains is unmetered. The benchmark learns each home, and the rule that
+decides when a circuit is on, from the first part of its readings, and attacks the rest. Nothing is
+chosen on the part that is attacked, and no attacker knows the state at the first reading.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from inspect import signature
+from itertools import cycle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hushmeter.attack.registry import attackers
+from hushmeter.attack.strongest import Strongest
+from hushmeter.checks import one_of, whole
+from hushmeter.errors import DataError, HushmeterError
+from hushmeter.files import write_table, write_text
+from hushmeter.home import Home
+from hushmeter.learn.homes import learn_home
+from hushmeter.noise import Laplace
+from hushmeter.plot.figure import BLUE, GREEN, GREY, ORANGE, RED, new_figure, save_figure
+from hushmeter.read import read_home_recording
+from hushmeter.scoring import bootstrap_intervals, score
+from hushmeter.study.figures.sources import busiest_circuits, label_circuits
+from hushmeter.trace import SECONDS_PER_DAY, Trace
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+ATTACKERS = ("all-off", "co", "fhmm", "sparse-hmm", "bayes", "tcn", "strongest")
+"""Attackers of the benchmark by default."""
+
+NOISE = ("none", "100 W", "P/10", "P/3", "P/1")
+"""Scales of the Laplace noise; P is the power of the largest appliance of the home."""
+
+TRAINING = 0.7
+"""Share of the readings of a home that attackers learn from."""
+
+MOST_CIRCUITS = 8
+"""Largest number of circuits of a home: those that switch and use most energy."""
+
+LEAST_DAYS = 10
+"""Shortest recording that is used. [days]"""
+
+LONGEST_INTERVAL_S = 60.0
+"""Longest interval of a recording that is used. [s]"""
+
+
+STYLES = (
+    (GREY, "--"),
+    (ORANGE, ":"),
+    (GREEN, ":"),
+    (RED, ":"),
+    (ORANGE, "-"),
+    (BLUE, "-"),
+    (RED, "-"),
+    (GREEN, "-"),
+)
+"""Colour and line of each attacker."""
+
+
+@dataclass(frozen=True)
+class MainsHome:
+    """A home of the benchmark: training part and attacked part."""
+
+    name: str
+    home: Home
+    train: Trace
+    test: Trace
+
+
+def find_homes(folder: Path, every_s: float, readings: int | None = None) -> Iterator[MainsHome]:
+    """Find the homes with real mains in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Tables of readings in the folder itself and in the folders in it. Those without metered
+        mains and circuits, of fewer than ten days or of longer intervals than a minute are left
+        out.
+    every_s : float
+        Interval of the attack. [s] At more than a minute, an appliance is on in an interval if it
+        is on in any part of it.
+    readings : int, optional
+        Largest number of attacked readings of a home.
+
+    Yields
+    ------
+    MainsHome
+    """
+    for path in sorted([*folder.glob("*.parquet"), *folder.glob("*/*.parquet")]):
+        try:
+            recording = read_home_recording(path)
+        except HushmeterError:
+            continue
+        trace = recording.trace
+        days = len(trace) * trace.interval_s / SECONDS_PER_DAY
+        metered = recording.mains == "metered" and trace.power is not None
+        if metered and trace.interval_s <= LONGEST_INTERVAL_S and days >= LEAST_DAYS:
+            yield _prepare(path.stem, trace, every_s, readings)
+
+
+def _prepare(name: str, trace: Trace, every_s: float, readings: int | None) -> MainsHome:
+    """Learn the home from the first part, and label the rest with the same thresholds."""
+    moving = drop_silent_days(trace)
+    fine = min(every_s, LONGEST_INTERVAL_S)
+    minutes = moving if moving.interval_s >= fine else moving.coarsen(fine)
+    cut = int(TRAINING * len(minutes))
+    train, rest = minutes[:cut], minutes[cut:]
+    circuits = busiest_circuits(train, learn_home(train), MOST_CIRCUITS)
+    learnt = learn_home(train, appliances=circuits, name=name)
+    test = label_circuits(rest, learnt)
+    labelled = learnt.trace
+    if every_s > LONGEST_INTERVAL_S:
+        labelled, test = (part.coarsen(every_s, on="any") for part in (labelled, test))
+    return MainsHome(name, learnt.home, labelled, test if readings is None else test[:readings])
+
+
+def drop_silent_days(trace: Trace) -> Trace:
+    """Return the readings without the days (UTC) on which the meter reports a single value.
+
+    Raises
+    ------
+    DataError
+        If the meter never changes.
+    """
+    days = trace.times.astype("datetime64[D]").astype(np.int64)
+    _, place = np.unique(days, return_inverse=True)
+    lowest, highest = np.full((2, place.max() + 1), np.inf) * np.array([[1], [-1]])
+    np.minimum.at(lowest, place, trace.readings)
+    np.maximum.at(highest, place, trace.readings)
+    rows = np.flatnonzero((highest > lowest)[place])
+    if rows.size == 0:
+        raise DataError("the meter reports a single value on every day.")
+    return trace if rows.size == len(trace) else trace.select(rows)
+
+
+def run_benchmark(
+    folder: Path,
+    *,
+    names: Sequence[str] = ATTACKERS,
+    intervals: Sequence[float] = (60.0,),
+    noise: Sequence[str] = NOISE,
+    seeds: int = 3,
+    training_seeds: int = 1,
+    readings: int | None = None,
+    note: Callable[[str], None] = lambda _: None,
+) -> pd.DataFrame:
+    """Run attackers on the real mains of every home in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        See `find_homes`.
+    names : sequence of str
+        Names of attackers.
+    intervals : sequence of float
+        Intervals of the attack. [s]
+    noise : sequence of str
+        Entries of `NOISE`.
+    seeds : int
+        Number of noise seeds.
+    training_seeds : int
+        Number of training seeds of attackers that have a seed.
+    readings : int, optional
+        Largest number of attacked readings of a home.
+    note : callable
+        Called with a few words before each attacker learns.
+
+    Returns
+    -------
+    DataFrame
+        One row per home, interval, attacker, training seed, noise and noise seed: α with its floor
+        and its 95 % interval over days, F1 with its interval, training time [s], and the attacker
+        that `strongest` chose.
+
+    Raises
+    ------
+    DataError
+        If the folder has no home that can be used.
+    """
+    import pandas as pd
+
+    whole("seeds", seeds)
+    for level in noise:
+        one_of("noise", level, NOISE)
+    rows = []
+    for every_s in intervals:
+        for case in find_homes(folder, every_s, readings):
+            for name in names:
+                for seed in range(training_seeds if _has_seed(name) else 1):
+                    note(f"{case.name}: {name}")
+                    rows += _attack(case, name, seed, noise, seeds)
+    if not rows:
+        raise DataError(
+            f"{folder} has no recording with metered mains and circuits, of at least {LEAST_DAYS} "
+            "days and an interval of at most 1 min."
+        )
+    return pd.DataFrame(rows)
+
+
+def _has_seed(name: str) -> bool:
+    return "seed" in signature(attackers[name]).parameters
+
+
+def _attack(
+    case: MainsHome, name: str, seed: int, noise: Sequence[str], seeds: int
+) -> list[dict[str, Any]]:
+    """Fit one attacker once, and attack the home with every noise."""
+    given = {"seed": seed} if _has_seed(name) else {}
+    before = time.process_time()
+    attacker = attackers[name](case.home, **given).fit(case.train)
+    taken = time.process_time() - before
+    rows = []
+    for level in noise:
+        scale = noise_scale(level, float(case.home.powers.max()))
+        for draw in range(seeds if scale else 1):
+            mechanism = Laplace(1.0, scale, grid=1.0) if scale else None
+            noisy = case.test
+            if mechanism is not None:
+                added = mechanism.sample(len(noisy), rng=1000 + draw) * mechanism.grid
+                noisy = noisy.replace_readings(noisy.readings + added)
+            informed = attacker.knows(mechanism)
+            states = informed.predict(noisy, rng=draw)
+            found, spread = score(states, case.test), bootstrap_intervals(states, case.test)
+            rows.append(
+                {
+                    "home": case.name,
+                    "interval_s": case.test.interval_s,
+                    "attacker": name,
+                    "training_seed": seed,
+                    "noise": level,
+                    "scale_w": scale,
+                    "noise_seed": draw,
+                    "alpha": found.alpha,
+                    "alpha_floor": found.alpha_floor,
+                    "alpha_low": spread["alpha"][0],
+                    "alpha_high": spread["alpha"][1],
+                    "f1": found.f1,
+                    "f1_low": spread["f1"][0],
+                    "f1_high": spread["f1"][1],
+                    "training_s": taken,
+                    "chosen": informed.choose().name if isinstance(informed, Strongest) else "",
+                }
+            )
+    return rows
+
+
+def noise_scale(level: str, largest: float) -> float:
+    """Return the scale of Laplace noise [W] of an entry of `NOISE`; zero for none."""
+    if level == "none":
+        return 0.0
+    return 100.0 if level == "100 W" else largest / float(level.partition("/")[2])
+
+
+def summarise(table: pd.DataFrame) -> pd.DataFrame:
+    """Return means over seeds per home, interval, attacker and noise."""
+    keys = ["home", "interval_s", "attacker", "noise"]
+    values = ["alpha", "alpha_floor", "f1", "training_s"]
+    return table.groupby(keys, sort=False)[values].mean().reset_index()
+
+
+def draw_benchmark(table: pd.DataFrame) -> Figure:
+    """Draw F1 and α minus its floor against the noise, as means over the homes with their range."""
+    means = summarise(table)
+    means["gain"] = means.alpha - means.alpha_floor
+    names, levels = list(dict.fromkeys(means.attacker)), list(dict.fromkeys(means.noise))
+    figure = new_figure(10, 4)
+    axes = figure.subplots(1, 2)
+    panels = (("f1", "macro F1"), ("gain", "α above “everything off”"))
+    for axis, (column, label) in zip(axes, panels, strict=True):
+        for name, (colour, style) in zip(names, cycle(STYLES), strict=False):
+            part = means[means.attacker == name].groupby("noise", sort=False)[column]
+            found = part.agg(["mean", "min", "max"]).loc[levels]
+            axis.plot(levels, found["mean"], style, marker="o", color=colour, label=name)
+            axis.fill_between(levels, found["min"], found["max"], color=colour, alpha=0.08)
+        axis.set_xlabel("scale of the Laplace noise (P: largest appliance)")
+        axis.set_ylabel(label)
+        axis.grid(alpha=0.3)
+    axes[1].axhline(0.0, color="0.3", linewidth=0.8)
+    axes[0].legend(frameon=False)
+    homes = means.home.nunique()
+    figure.suptitle(f"Real mains of {homes} home{'s' * (homes > 1)}: mean and range over the homes")
+    return figure
+
+
+def save_benchmark(table: pd.DataFrame, folder: Path, *, force: bool = False) -> list[Path]:
+    """Write real-mains.parquet, .csv (means), .png, .svg and .md into a folder.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `run_benchmark`.
+    folder : Path
+    force : bool
+        Whether to replace existing files.
+
+    Returns
+    -------
+    list of Path
+        The written files.
+    """
+    means = summarise(table)
+    columns = {str(name): means[name].to_numpy() for name in means}
+    drawn = save_figure(draw_benchmark(table), folder, "real-mains", columns, force=force)
+    every, text = folder / "real-mains.parquet", folder / "real-mains.md"
+    write_table(every, {str(name): table[name].to_numpy() for name in table}, force=force)
+    write_text(text, markdown(table), force=force)
+    return [*drawn.values(), every, text]
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """Return the means as Markdown: α, floor and F1 per home and attacker, and means of F1."""
+    means = summarise(table)
+    levels = list(dict.fromkeys(means.noise))
+    lines = [
+        "| home | interval | attacker | training | " + " | ".join(levels) + " |",
+        "|---|---|---|---|" + "---|" * len(levels),
+    ]
+    for (home, interval, attacker), part in means.groupby(
+        ["home", "interval_s", "attacker"], sort=False
+    ):
+        cells = [
+            f"{row.alpha:.3f} ({row.alpha_floor:.3f}) / {row.f1:.3f}"
+            for row in part.set_index("noise").loc[levels].itertuples()
+        ]
+        taken = f"{part.training_s.mean():.0f} s"
+        lines.append(f"| {home} | {interval:g} s | {attacker} | {taken} | {' | '.join(cells)} |")
+    for (interval, attacker), part in means.groupby(["interval_s", "attacker"], sort=False):
+        found = part.groupby("noise", sort=False).f1.mean().loc[levels]
+        cells = [f"F1 {value:.3f}" for value in found]
+        lines.append(f"| mean | {interval:g} s | {attacker} | | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
