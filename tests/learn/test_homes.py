@@ -260,3 +260,30 @@ def test_sparsity_of_each_set_under_a_stated_rule(shared_data, file, building, w
     trace = read_home_data(path, building, tz="UTC")
     learnt = learn_home(trace, denoised=True, rule=Rule(watts, 0.0, 0.0))
     assert low - 5e-5 <= learnt.sparsity <= high + 5e-5
+
+
+@pytest.mark.parametrize("every", ["15min", "30min"])
+def test_coarse_readings_are_learnt_and_their_limits_stated(every):
+    home = hm.synth.ready_home("evening")
+    trace = hm.synth.trace(home, 30 * 1440, interval_s=60.0, seed=3)
+    learnt = learn_home(trace.coarsen(every))
+    assert set(learnt.home.names) <= set(home.names)
+    assert {"kettle", "oven", "heat pump", "car charger"} <= set(learnt.home.names)
+    assert learnt.home.tolerance > 0
+    kettle = learnt.home.appliances[learnt.home.index("kettle")]
+    assert kettle.power < 2000
+    assert any(note.startswith("The usual run takes fewer than 3") for note in learnt.notes)
+    assert not any(note.startswith("The usual run") for note in learn_home(trace).notes)
+
+
+def test_a_quantile_is_never_taken_from_too_few_steps():
+    """Everything switches at 30 of 40 steps: the meter minus the appliances has all of them."""
+    rng = np.random.default_rng(5)
+    on = np.arange(400) % 2 == 0
+    power = np.where(on, 1000.0, 0.0)
+    power[-12:] = 0.0
+    readings = power + 100.0 + rng.uniform(0, 8, 400)
+    trace = hm.Trace(readings, 1800.0, power=power[:, None], names=["kettle"])
+    learnt = learn_home(trace)
+    assert "at 399 steps of the meter minus all appliances" in learnt.notes[0]
+    assert 4 < learnt.home.tolerance <= 8

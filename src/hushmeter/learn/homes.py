@@ -5,6 +5,7 @@ A rule decides when a circuit is on. The true states depend on this rule, so eve
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ import numpy as np
 from hushmeter.assumptions import estimate_tolerance, quiet_jumps
 from hushmeter.checks import BoolArray, FloatArray, IntArray, non_negative
 from hushmeter.errors import DataError, InputError, UnknownNameError
-from hushmeter.formatting import format_watts
+from hushmeter.formatting import format_watts, short_duration
 from hushmeter.home import Appliance, Home, LearntFrom, round_up_to_public_step
 from hushmeter.learn.levels import Levels, find_levels, on_states, readings_at_least
 from hushmeter.releases.receipt import digest
@@ -30,6 +31,9 @@ BASE_QUANTILE = 0.05
 
 HIGH_QUANTILE = 0.999
 """The protected power and run length are this quantile of what was measured while on."""
+
+FEWEST_READINGS, COARSE_S = 3, 300.0
+"""A usual run of fewer readings, of this length [s] or more, has a power that is too low."""
 
 LEAST_TOLERANCE_W = 1.0
 """Tolerance of data without any fluctuation. [W]"""
@@ -225,6 +229,7 @@ def learn_home(
     origin = LearntFrom(digest(trace), iso(trace.times[0]), iso(trace.times[-1]))
     home = Home([_appliance(circuits[i], days) for i in members], tolerance, base, name, origin)
     mains = "denoised (sum of sub-meters)" if denoised else "real mains"
+    notes += _tell_short_runs(circuits, chosen.interval_s)
     notes += _tell_protection(circuits)
     return LearntHome(home, learnt, tuple(circuits), rule, mains, sparsity, tuple(notes))
 
@@ -441,34 +446,56 @@ def _appliance(circuit: Circuit, days: float) -> Appliance:
 
 
 def _tolerance(trace: Trace, circuits: list[Circuit], rule: Rule) -> tuple[float, list[str]]:
-    """The tolerance δ [W], and a sentence that tells from which steps it was estimated.
+    """The tolerance δ [W], and a sentence that states from which steps it was estimated.
 
     Steps within one reading of a switch or of a change of level are left out, because an edge
     between two readings changes both of them, and an appliance of several levels jumps without
-    switching. Coarse data may have no other steps.
+    switching. Coarse data have few other steps or none. A quantile q needs at least 1/(1 − q)
+    steps; with fewer, the meter minus all appliances shows the fluctuations instead.
     """
     changes = _level_changes(trace, circuits) | trace.switches.any(axis=1)
-    where = "more than one reading away from any switch or change of level"
-    ignored = _with_neighbours(changes)
-    if not quiet_jumps(trace, ignored).size:
-        ignored, where = changes, "at which nothing switches or changes its level"
-    if not quiet_jumps(trace, ignored).size:
+    ignored, where = changes, "at which nothing switches or changes its level"
+    if quiet_jumps(trace, _with_neighbours(changes)).size >= _fewest_steps(rule):
+        ignored = _with_neighbours(changes)
+        where = "more than one reading away from any switch or change of level"
+    elif quiet_jumps(trace, changes).size < _fewest_steps(rule):
         assert trace.power is not None
-        # Something switches at every step: what is left of the meter after all appliances shows
-        # the fluctuations instead.
         trace = trace.replace_readings(trace.readings - trace.power.sum(axis=1))
         ignored = np.zeros(len(trace), dtype=np.bool_)
-        where = "of the meter minus all appliances, because something switches at every step"
+        where = "of the meter minus all appliances, because something switches at most other steps"
     found = estimate_tolerance(trace, rule.quantile, ignore=ignored)
     jumps = quiet_jumps(trace, ignored)
     notes = [
         f"The tolerance is the {rule.quantile:.3%} quantile of the jumps at {jumps.size} steps "
         f"{where}; the largest of them is {jumps.max():.4g} W."
     ]
-    if found > 0:
-        return round(found, 3), notes
+    rounded = round(found, 3)
+    if rounded > 0:
+        return rounded, notes
     notes.append(f"This quantile is zero, so a tolerance of {LEAST_TOLERANCE_W:g} W is used.")
     return LEAST_TOLERANCE_W, notes
+
+
+def _fewest_steps(rule: Rule) -> int:
+    """Fewest steps from which a quantile is estimated; the maximum needs one."""
+    return 1 if rule.quantile == 1 else math.ceil(1 / (1 - rule.quantile))
+
+
+def _tell_short_runs(circuits: Iterable[Circuit], interval_s: float) -> list[str]:
+    """A sentence about the appliances whose runs are too short for the interval."""
+    short = [
+        one.name
+        for one in circuits
+        if one.role == "appliance" and one.mean_run_s < FEWEST_READINGS * interval_s
+    ]
+    if not short or interval_s < COARSE_S:
+        return []
+    length = short_duration(interval_s)
+    return [
+        f"The usual run takes fewer than {FEWEST_READINGS} readings of {length}, so that its power "
+        "is a mean with the time before and after it, below the true power, and its length is "
+        f"rounded up to whole readings: {', '.join(short)}."
+    ]
 
 
 def _level_changes(trace: Trace, circuits: list[Circuit]) -> BoolArray:

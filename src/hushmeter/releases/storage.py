@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushmeter.errors import DataError
+from hushmeter.errors import DataError, InputError
 from hushmeter.files import refuse_overwrite
 from hushmeter.releases.receipt import PRIVATE_SCHEMA, json_text
 from hushmeter.releases.signing import sign_receipt
@@ -98,6 +98,11 @@ def write_release(
         either unchanged, or its receipt is gone; it is never mixed with the new one.
     """
     data = Path(path)
+    if meter_format(data) == "xml" and release.receipt.unit["span"] == "when":
+        raise InputError(
+            "Green Button rounds every reading, but this release keeps the exact sum of every day; "
+            "write .csv, .parquet or .h5."
+        )
     content = meter_bytes(release.trace, meter_format(data))
     refuse_existing(data, force)
     receipt = release.receipt.for_file(content)
