@@ -10,6 +10,7 @@ from hushmeter.attack.semi_blind import (
     HomeData,
     PopulationWindows,
     SemiBlind,
+    _strange_circuits,
     label_types,
     learn_population,
     type_of,
@@ -123,7 +124,7 @@ def test_windows_hide_the_states_of_types_that_are_not_metered():
     only_kettle = homes[0].with_truth(homes[0].states[:, :1], homes[0].power[:, :1], ["kettle"])
     data = [HomeData.of(trace, ("fridge", "kettle")) for trace in (only_kettle, homes[1])]
     assert data[0].metered.tolist() == [False, True]
-    windows = PopulationWindows(data, 64, np.random.default_rng(0))
+    windows = PopulationWindows(data, [], 64, np.random.default_rng(0))
     example = windows.draw(200)
     known = example.valid[:, :, 0] > 0
     assert 0 < known.float().mean() < 1
@@ -159,3 +160,18 @@ def test_a_missing_torch_is_told_at_once(monkeypatch):
     monkeypatch.setattr("hushmeter.attack.semi_blind.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r'pip install "\.\[deep\]"'):
         SemiBlind(hm.Home([hm.Appliance("kettle", 2000.0)], 10.0))
+
+
+def test_circuits_of_other_types_disturb_the_training_windows():
+    trace = make_home(1)
+    dryer = 3000.0 * (np.arange(4000) % 500 < 40)
+    power = np.column_stack([trace.power, dryer, np.full(4000, 5.0)])
+    names = [*trace.names, "dryer", "clock"]
+    strange = _strange_circuits(hm.Trace(trace.readings, 60.0, power=power, names=names))
+    assert len(strange) == 1
+    data = [HomeData.of(label_types(trace), ("fridge", "kettle"))]
+    windows = PopulationWindows(data, strange, 64, np.random.default_rng(0))
+    drawn = windows._circuit(200)
+    assert drawn.shape == (200,)
+    assert drawn.max() > 2000
+    assert PopulationWindows(data, [], 64, np.random.default_rng(0))._circuit(9).shape == (9,)

@@ -212,3 +212,6 @@ def test_means_are_attacked_with_on_in_any_part(case, tmp_path):
     share = home.label(trace).coarsen("5min", on="any").truth().mean()
     assert found["score"]["alpha_floor"] == pytest.approx(1 - share)
     assert share > home.label(trace).coarsen("5min").truth().mean()
+    assert 0 < found["shares"]["error"] < found["shares"]["off_error"]
+    words = attack(case, tmp_path / "w.csv", *more[:-1], attacker="co").stdout
+    assert "Share of time on in an interval: mean error" in words

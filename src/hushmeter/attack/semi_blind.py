@@ -62,6 +62,9 @@ SHIFT_W = 60.0
 THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Probabilities above which a type may be reported as on."""
 
+LEAST_STRANGE_W = 40.0
+"""Power above which a circuit of another type can disturb. [W]"""
+
 JUDGED = 20_160
 """Largest number of minutes of a home that decide about the thresholds: two weeks."""
 
@@ -276,7 +279,7 @@ class SemiBlind(ProbabilisticAttacker):
         self.interval_s_ = trace.interval_s
         return self
 
-    def fit_homes(self, traces: Sequence[Trace]) -> Self:
+    def fit_homes(self, traces: Sequence[Trace], strange: Sequence[FloatArray] = ()) -> Self:
         """Learn the types of several homes.
 
         Parameters
@@ -284,6 +287,9 @@ class SemiBlind(ProbabilisticAttacker):
         traces : sequence of Trace
             Readings of about one minute with the names, states and power of appliances, as
             `label_types` returns them.
+        strange : sequence of arrays
+            Power of circuits of other types per minute, which the network learns not to confuse
+            with the known types. [W]
 
         Returns
         -------
@@ -308,7 +314,7 @@ class SemiBlind(ProbabilisticAttacker):
         groups = _left_out_homes(len(homes), self.nets)
         with one_thread(), progress_bar(len(groups) * self.steps, self.progress) as advance:
             self.weights_ = tuple(
-                self._train(k, [h for i, h in enumerate(homes) if i not in group], advance)
+                self._train(k, [h for i, h in enumerate(homes) if i not in group], strange, advance)
                 for k, group in enumerate(groups)
             )
             self.thresholds_ = self._find_thresholds(homes, groups)
@@ -374,12 +380,16 @@ class SemiBlind(ProbabilisticAttacker):
         return build_net(Cells(CELL_S), self.channels, len(self.types_), weights, seed)
 
     def _train(
-        self, number: int, homes: Sequence[HomeData], advance: Callable[[int], None]
+        self,
+        number: int,
+        homes: Sequence[HomeData],
+        strange: Sequence[FloatArray],
+        advance: Callable[[int], None],
     ) -> Weights:
         """Train one network on some of the homes."""
         seed = self.seed * 100 + number
         net = self._build(seed=seed)
-        windows = PopulationWindows(homes, self.window, np.random.default_rng(seed))
+        windows = PopulationWindows(homes, strange, self.window, np.random.default_rng(seed))
         set_bias(net, windows.on_share)
         schedule = Schedule(self.steps, self.batch, self.rate, seed)
         return train(net, windows, schedule, advance)
@@ -440,12 +450,21 @@ def learn_population(traces: Sequence[Trace], **parameters: Any) -> SemiBlind:
         raise DataError(f"no circuit of the data has a known type: {known}.")
     names = sorted({name for trace in labelled for name in trace.names or ()})
     sketch = Home([Appliance(name, 1.0) for name in names], 1.0, name="population")
-    learnt = SemiBlind(sketch, **parameters).fit_homes(labelled)
+    strange = [circuit for trace in traces for circuit in _strange_circuits(trace)]
+    learnt = SemiBlind(sketch, **parameters).fit_homes(labelled, strange)
     members = [
         Appliance(name, float(max(round(power), 1)))
         for name, power in zip(learnt.types_, learnt.powers_, strict=True)
     ]
     return learnt.for_home(Home(members, 10.0, name="population"))
+
+
+def _strange_circuits(trace: Trace) -> list[FloatArray]:
+    """Power of the circuits of no known type per minute, if they ever exceed 40 W. [W]"""
+    minutes, known = _to_minutes(trace), {kind.name for kind in TYPES}
+    assert minutes.power is not None
+    columns = [i for i, name in enumerate(trace.names or ()) if type_of(name) not in known]
+    return [minutes.power[:, i] for i in columns if minutes.power[:, i].max() > LEAST_STRANGE_W]
 
 
 class _Encoder(Encoder):
@@ -542,6 +561,8 @@ class PopulationWindows:
     Parameters
     ----------
     homes : sequence of HomeData
+    strange : sequence of arrays
+        Power of circuits of other types. [W]
     window : int
         Number of minutes.
     rng : Generator
@@ -552,8 +573,15 @@ class PopulationWindows:
         Share of the readings at which each type is on, where it is metered.
     """
 
-    def __init__(self, homes: Sequence[HomeData], window: int, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        homes: Sequence[HomeData],
+        strange: Sequence[FloatArray],
+        window: int,
+        rng: np.random.Generator,
+    ) -> None:
         self.homes, self.window, self.rng, self.encoder = homes, window, rng, _encoder()
+        self.strange = strange
         self.margin = self.encoder.cells.margin
         self.rest = [home.readings - home.power.sum(axis=1) for home in homes]
         shares = [np.where(home.metered, home.states.mean(axis=0), np.nan) for home in homes]
@@ -597,7 +625,7 @@ class PopulationWindows:
             valid = np.broadcast_to(home.metered, states.shape)
         if self.rng.random() < 0.4:
             for _ in range(int(self.rng.integers(1, 4))):
-                y = y + self._pulse(y.size)
+                y = y + (self._circuit(y.size) if self.rng.random() < 0.5 else self._pulse(y.size))
         return y + self.rng.normal(0, SHIFT_W), states, valid
 
     def _mix(self, number: int) -> tuple[FloatArray, BoolArray, BoolArray]:
@@ -634,6 +662,16 @@ class PopulationWindows:
 
     def _gain(self) -> float:
         return math.exp(self.rng.normal(0, GAIN))
+
+    def _circuit(self, size: int) -> FloatArray:
+        """Power of a circuit of another type around a time at which it is on. [W]"""
+        if not self.strange:
+            return self._pulse(size)
+        power = self.strange[int(self.rng.integers(len(self.strange)))]
+        place = int(self.rng.choice(np.flatnonzero(power > LEAST_STRANGE_W)))
+        first = place - int(self.rng.integers(size))
+        rows = np.clip(first + np.arange(size), 0, power.size - 1)
+        return power[rows] * self._gain()
 
     def _pulse(self, size: int) -> FloatArray:
         """Rectangular pulses of an unknown appliance. [W]"""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hushmeter.checks import BoolArray, FloatArray
     from hushmeter.home import Home
     from hushmeter.read import ReadOptions
-    from hushmeter.scoring import Score
+    from hushmeter.scoring import Score, ShareScore
     from hushmeter.trace import Trace
 
 EVENT_S = 60.0
@@ -99,12 +99,13 @@ def attack(
     else:
         made = _load_population(population, chosen, home, values)
     home = made.home
-    if train is not None:
-        made.fit(_coarsen(home.label(read_recording(train, options).trace), every))
-    trace = read_recording(file, options).trace
-    if _has_truth(home, trace):
-        trace = home.label(trace)
-    trace = _coarsen(trace, every)
+    training = None if train is None else home.label(read_recording(train, options).trace)
+    if training is not None:
+        made.fit(_coarsen(training, every))
+    metered = read_recording(file, options).trace
+    if _has_truth(home, metered):
+        metered = home.label(metered)
+    trace = _coarsen(metered, every)
     states, probabilities = _predict(made, trace, seed)
     columns = {name: states[:, i].astype("int8") for i, name in enumerate(home.names)}
     write_table(output, {"timestamp": trace.times, **columns}, force=force)
@@ -112,6 +113,7 @@ def attack(
     summary["never_on_in_training"] = list(getattr(made, "never_on_", ()))
     summary["choice"] = made.choose() if isinstance(made, Strongest) else None
     summary |= _score(home, trace, states, probabilities)
+    summary["shares"] = _score_shares(home, training, metered, states, probabilities, every)
     if json:
         print_json({**summary, "files": [output]})
     else:
@@ -239,6 +241,31 @@ def _score(
     }
 
 
+def _score_shares(
+    home: Home,
+    training: Trace | None,
+    metered: Trace,
+    states: BoolArray,
+    probabilities: FloatArray | None,
+    every: str | None,
+) -> ShareScore | None:
+    """Score of the share of time on in long intervals; None without long intervals or truth.
+
+    The predicted share is the probability of on, or the state, times the mean share of time on of
+    the intervals of the training data in which the appliance is on.
+    """
+    import numpy as np
+
+    from hushmeter.scoring import on_shares, score_shares
+
+    if every is None or training is None or not _has_truth(home, metered):
+        return None
+    shares = on_shares(training, every)
+    while_on = shares.sum(axis=0) / np.maximum((shares > 0).sum(axis=0), 1)
+    chance = states.astype(float) if probabilities is None else probabilities
+    return score_shares(chance * while_on, metered, every)
+
+
 def _print_summary(summary: dict[str, Any], output: Path) -> None:
     from hushmeter.formatting import short_duration
 
@@ -270,8 +297,19 @@ def _print_summary(summary: dict[str, Any], output: Path) -> None:
             f"Starts of runs within {short_duration(summary['events'].within_s)}: "
             f"F1 {summary['events'].f1:.3f}.",
             *_describe_intervals(summary["intervals"]),
+            *_describe_shares(summary["shares"]),
         )
     print_files([output])
+
+
+def _describe_shares(shares: ShareScore | None) -> list[str]:
+    """One sentence with the error of the share of time on, for long intervals."""
+    if shares is None:
+        return []
+    return [
+        f"Share of time on in an interval: mean error {shares.error:.2%} (everything off: "
+        f"{shares.off_error:.2%})."
+    ]
 
 
 def _describe_intervals(intervals: dict[str, tuple[float, float]] | None) -> list[str]:
