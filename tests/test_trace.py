@@ -370,3 +370,36 @@ def test_an_appliance_is_on_in_half_or_in_any_part_of_an_interval():
     assert trace.coarsen(240.0, on="any").truth()[:, 0].tolist() == [True, True]
     with pytest.raises(InputError, match="on must be"):
         trace.coarsen(240.0, on="most")
+
+
+def with_holes(lost, length=720, interval_s=10.0):
+    """Readings 0, 1, 2 … without those that are lost."""
+    steps = np.setdiff1d(np.arange(length), lost)
+    return Trace(steps.astype(float), interval_s, "2024-01-01T00:00Z", steps=steps)
+
+
+def test_a_lost_reading_does_not_cost_an_hour():
+    trace = with_holes([5])
+    hours = trace.coarsen("1h")
+    assert len(hours) == 2
+    assert hours.readings[0] == np.delete(np.arange(360.0), 5).mean()
+    assert hours.readings[1] == np.arange(360.0, 720.0).mean()
+    assert trace.shares_present("1h").tolist() == [359 / 360, 1.0]
+
+
+@pytest.mark.parametrize(("lost", "kept"), [(36, 2), (37, 1), (200, 1)])
+def test_an_hour_needs_nine_tenths_of_its_readings(lost, kept):
+    trace = with_holes(np.arange(lost))
+    assert len(trace.coarsen("1h")) == len(trace.shares_present("1h")) == kept
+
+
+def test_differences_of_a_register_must_all_be_there():
+    whole = with_holes([5])
+    register = Trace(
+        whole.readings,
+        10.0,
+        whole.start,
+        steps=whole.steps,
+        metering=Metering(register_step_w=6.0),
+    )
+    assert len(register.coarsen("1h")) == 1

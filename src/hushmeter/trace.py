@@ -39,6 +39,9 @@ TimeArray = NDArray[np.datetime64]
 SECONDS_PER_DAY, SECONDS_PER_HOUR = 86_400, 3600
 JOULES_PER_KWH = 3.6e6
 UNITS = ("W", "kW", "Wh", "kWh")
+LEAST_PRESENT = 0.9
+"""Least share of the readings of a longer interval that must be present. It is fixed and public, so
+that one lost reading does not cost an hour and no value decides which intervals are used."""
 TIME, METER, STATE = "timestamp", "watts", " on"
 """Names of the columns of times and readings, and the ending of those of states, in tables."""
 DRAWN_POINTS = 200
@@ -292,35 +295,61 @@ class Trace:
         Returns
         -------
         Trace
-            An interval with a missing reading is left out and becomes a gap.
+            An interval with fewer than `LEAST_PRESENT` of its readings is left out and becomes a
+            gap; otherwise the mean is that of the readings that are present. Readings that are
+            differences of a register must all be present.
 
         Raises
         ------
         InputError
             If `every` is not a whole multiple of the interval, or `on` is neither of the two.
         DataError
-            If no interval is complete.
+            If no interval is complete enough.
         """
         least = 0.5 if one_of("on", on, ("half", "any")) == "half" else 1e-9
-        window = intervals_in(every, self.interval_s)
+        window, cells, first, counts = self._windows(every)
         length = window * self.interval_s
-        step = np.timedelta64(round(length * 1e9), "ns")
-        cells = (self.times - np.datetime64(0, "ns")) // step
-        first = np.flatnonzero(np.diff(cells, prepend=cells[0] - 1))
-        first = first[np.diff(first, append=cells.size) == window]
         if first.size == 0:
             raise DataError(f"no interval of {length:g} s is complete in this trace.")
-        rows = first[:, None] + np.arange(window)
+
+        def mean(values: NDArray[Any]) -> FloatArray:
+            if (counts == window).all():  # Means of rows are fast and keep the last bit.
+                return np.asarray(values[first[:, None] + np.arange(window)].mean(axis=1))
+            blocks = [values[a : a + n].mean(axis=0) for a, n in zip(first, counts, strict=True)]
+            return np.array(blocks)
+
+        step = np.timedelta64(round(length * 1e9), "ns")
         return Trace(
-            self.readings[rows].mean(axis=1),
+            mean(self.readings),
             length,
             np.datetime64(0, "ns") + cells[first[0]] * step,
-            None if self.states is None else self.states[rows].mean(axis=1) >= least,
-            None if self.power is None else self.power[rows].mean(axis=1),
+            None if self.states is None else mean(self.states) >= least,
+            None if self.power is None else mean(self.power),
             self.names,
             cells[first] - cells[first[0]],
             metering=self.metering,
         )
+
+    def shares_present(self, every: float | str) -> FloatArray:
+        """Share of the readings that are present in every interval of `coarsen(every)`, (K,)."""
+        window, _, _, counts = self._windows(every)
+        return counts / window
+
+    def _windows(self, every: float | str) -> tuple[int, IntArray, IntArray, IntArray]:
+        """The longer intervals that are complete enough.
+
+        Returns the readings of a complete interval, the number of the interval of each reading, and
+        the first reading and the number of readings of every interval that is complete enough.
+        """
+        window = intervals_in(every, self.interval_s)
+        step = np.timedelta64(round(window * self.interval_s * 1e9), "ns")
+        cells = (self.times - np.datetime64(0, "ns")) // step
+        first = np.flatnonzero(np.diff(cells, prepend=cells[0] - 1))
+        counts = np.diff(first, append=cells.size)
+        # The differences of a register add up to those of its ends only if none is missing.
+        least = 1.0 if self.metering.register_step_w else LEAST_PRESENT
+        enough = (counts >= least * window - 1e-9) & (counts <= window)
+        return window, cells, first[enough], counts[enough]
 
     def hourly(self) -> Trace:
         """The mean power of every clock hour (UTC) in which a reading starts.

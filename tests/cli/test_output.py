@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 
 import pytest
 
@@ -71,7 +72,7 @@ def test_a_table_never_breaks_a_word(monkeypatch, columns):
     monkeypatch.setattr("shutil.get_terminal_size", lambda *_: os.terminal_size((columns, 24)))
     with contextlib.redirect_stdout(Terminal()) as shown:
         print_table("Title", HEAD, ROWS)
-    text = shown.getvalue()
+    text = re.sub(r"\x1b\[[0-9;]*m", "", shown.getvalue())
     for word in [*HEAD[1:], *(word for row in ROWS for cell in row for word in cell.split())]:
         assert word in text
     assert max(map(len, text.splitlines())) <= columns

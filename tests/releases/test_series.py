@@ -5,10 +5,13 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import hushmeter as hm
-from hushmeter.errors import InputError
+from hushmeter.errors import DataError, InputError
 from hushmeter.releases.receipt import digest
+from hushmeter.releases.series import mean_windows
 
 HOME = hm.synth.ready_home("evening")
 TRACE = hm.synth.trace(HOME, 2400, seed=3)
@@ -243,3 +246,39 @@ def test_a_notebook_shows_the_public_receipt_only():
     assert "whether any one protected appliance is on" in text
     assert "<polyline" in text
     assert len(text) < 5000
+
+
+def test_an_hour_with_a_lost_reading_is_released_without_bias():
+    """The noise is so small that the mean of the readings that are present must come out."""
+    steps = np.setdiff1d(np.arange(720), [5, 400, 401])
+    trace = hm.Trace(np.full(steps.size, 500.0), 10.0, "2024-01-01T00:00Z", steps=steps)
+    unit = hm.resolve_unit("change", interval_s=10.0, watts=1.0, every="1h")
+    done = hm.release(trace, hm.calibrate("laplace", 20, unit, grid=0.01), unit)
+    np.testing.assert_allclose(done.trace.readings, 500.0, atol=0.1)
+    assert done.receipt.unit["l1"] == unit.l1
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sets(st.integers(0, 719), max_size=60),
+    st.integers(0, 700),
+    st.integers(1, 90),
+    st.sampled_from(["15min", "1h"]),
+)
+def test_missing_readings_never_increase_the_sensitivity(lost, begin, length, every):
+    """One more run moves the windows, whichever readings are missing, by Δ1, Δ2 and `largest`."""
+    steps = np.setdiff1d(np.arange(720), sorted(lost))
+    base = hm.Trace(np.full(steps.size, 200.0), 10.0, "2024-01-01T00:00Z", steps=steps)
+    on = (steps >= begin) & (steps < begin + length)
+    other = base.replace_readings(base.readings + 2000.0 * on)
+    home = hm.Home([hm.Appliance("kettle", 2000.0, run_s=10.0 * length)])
+    unit = hm.resolve_unit("appliance", "run", interval_s=10.0, home=home, every=every)
+    try:
+        first, second = mean_windows(base, unit)[0], mean_windows(other, unit)[0]
+    except DataError:
+        return
+    moved = np.abs(first.readings - second.readings)
+    assert moved.sum() <= unit.l1 * (1 + 1e-9)
+    assert np.sqrt((moved**2).sum()) <= unit.l2 * (1 + 1e-9)
+    assert moved.max() <= unit.largest * (1 + 1e-9)
+    assert (moved > 1e-9).sum() <= unit.touches

@@ -25,6 +25,7 @@ from hushmeter.checks import FloatArray, IntArray, RngLike, whole
 from hushmeter.errors import DataError, HushmeterError, InputError
 from hushmeter.privacy.units import Unit, resolve_unit
 from hushmeter.read import ReadOptions, Recording, read_bytes
+from hushmeter.releases.series import mean_windows
 from hushmeter.trace import SECONDS_PER_DAY, Trace
 
 if TYPE_CHECKING:
@@ -64,8 +65,7 @@ def compare_neighbours(one: Recording, other: Recording, unit: Unit) -> list[str
         return problems
     traces = (one.trace, other.trace)
     if unit.window > 1:
-        length = unit.window * unit.interval_s
-        traces = (one.trace.coarsen(length), other.trace.coarsen(length))
+        traces = (mean_windows(one.trace, unit)[0], mean_windows(other.trace, unit)[0])
     change = np.abs(traces[0].readings - traces[1].readings)
     # Readings of equal energy may differ in their last digits.
     change[change <= SLACK * (1 + np.abs(traces[0].readings))] = 0.0

@@ -161,18 +161,56 @@ def release(
     if unit.window > 1:
         if mechanism.clamp is not None:
             coarse = coarse.replace_readings(np.clip(coarse.readings, *mechanism.clamp))
-        coarse = coarse.coarsen(unit.window * unit.interval_s)
+        coarse, shares = mean_windows(coarse, unit)
+    else:
+        shares = np.ones(len(trace))
     try:
         readings = mechanism.release(coarse.readings, rng=rng, key=key)
     except DataError as error:
         raise DataError(f"nothing was released: {error}") from None
     if unit.span == "when":
         readings = _with_exact_days(trace, coarse, readings, unit)
+    elif (shares < 1).any():
+        readings = _scale_up(readings, shares, float(mechanism.grid))
     released = Trace(readings, coarse.interval_s, coarse.start, steps=coarse.steps)
     receipt, private = write_receipts(
         trace, released, mechanism, unit, home=home, simulation=rng is not None, delta=delta
     )
     return Release(released, receipt, private)
+
+
+def mean_windows(trace: Trace, unit: Unit) -> tuple[Trace, FloatArray]:
+    """Take the means to which noise is added, with missing readings counted as zero.
+
+    Parameters
+    ----------
+    trace : Trace
+        The metered readings.
+    unit : Unit
+        Its window gives the length of the means.
+
+    Returns
+    -------
+    Trace
+        One value for every window with at least `LEAST_PRESENT` of its readings: the sum of the
+        readings that are present, divided by the number of readings of a complete window. A change
+        therefore moves a value by no more than it moves that of a complete window, and the
+        sensitivity of the unit holds for every window.
+    ndarray, shape (K,)
+        Share of the readings that are present. It depends on the times alone and is public.
+    """
+    every = unit.window * unit.interval_s
+    coarse, shares = trace.coarsen(every), trace.shares_present(every)
+    return coarse.replace_readings(coarse.readings * shares), shares
+
+
+def _scale_up(noisy: FloatArray, shares: FloatArray, grid: float) -> FloatArray:
+    """Return noisy sums over incomplete windows as means of the readings that are present.
+
+    The share of a window is public, so this division costs no privacy. The noise of such a window
+    grows by at most 1/`LEAST_PRESENT`.
+    """
+    return np.where(shares < 1, np.rint(noisy / shares / grid) * grid, noisy)
 
 
 def _with_exact_days(metered: Trace, coarse: Trace, noisy: FloatArray, unit: Unit) -> FloatArray:
