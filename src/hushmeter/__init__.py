@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from hushmeter.read import read_home_data, read_meter
     from hushmeter.releases.receipt import Receipt
     from hushmeter.releases.series import Release, release
+    from hushmeter.releases.view_files import read_views
+    from hushmeter.releases.views import CalendarRelease, release_views
     from hushmeter.scoring import Score, score
     from hushmeter.study.plan import Study, read_study
     from hushmeter.study.sweep import sweep
@@ -51,6 +53,7 @@ __all__ = [
     "AssumptionCheck",
     "Attacker",
     "Bounds",
+    "CalendarRelease",
     "Finding",
     "Findings",
     "Gaussian",
@@ -92,7 +95,9 @@ __all__ = [
     "read_home_data",
     "read_meter",
     "read_study",
+    "read_views",
     "release",
+    "release_views",
     "releases",
     "resolve_unit",
     "score",
@@ -112,6 +117,7 @@ _ORIGIN = {
     "AssumptionCheck": "assumptions",
     "Attacker": "attack.base",
     "Bounds": "theory.bounds",
+    "CalendarRelease": "releases.views",
     "Finding": "learn.statements",
     "Findings": "learn.statements",
     "Gaussian": "noise",
@@ -149,7 +155,9 @@ _ORIGIN = {
     "read_home_data": "read",
     "read_meter": "read",
     "read_study": "study.plan",
+    "read_views": "releases.view_files",
     "release": "releases.series",
+    "release_views": "releases.views",
     "resolve_unit": "privacy.units",
     "score": "scoring",
     "sweep": "study.sweep",

@@ -7,6 +7,7 @@ from pathlib import Path
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet.manifest import check_released_folder
 from hushmeter.releases.verification import Verification, verify_file
+from hushmeter.releases.view_files import is_views, verify_views
 
 
 def verify(path: str | Path, *, key: str | Path | None = None) -> Verification:
@@ -15,8 +16,8 @@ def verify(path: str | Path, *, key: str | Path | None = None) -> Verification:
     Parameters
     ----------
     path : str or Path
-        A released file with its receipt beside it, or the folder of a released fleet with its
-        manifest.
+        A released file with its receipt beside it, the folder of a calendar release, or the
+        folder of a released fleet with its manifest.
     key : str or Path, optional
         Ed25519 public key (PEM) that must have signed the receipt of a file.
 
@@ -45,6 +46,8 @@ def verify(path: str | Path, *, key: str | Path | None = None) -> Verification:
         raise DataError(f"{place} does not exist.")
     if not place.is_dir():
         return verify_file(place, key)
+    if is_views(place):
+        return verify_views(place, key)
     if key is not None:
         raise InputError("a key can confirm the receipt of a file, not the manifest of a folder.")
     problems = tuple(check_released_folder(place))

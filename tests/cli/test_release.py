@@ -158,7 +158,7 @@ def test_without_a_home_it_says_what_to_do(case, tmp_path, more, message):
 
 def test_a_folder_is_no_place_for_a_table(case):
     done = run("release", case / "meter.csv", "-e", 1, "--home", "evening", "-o", ".", expect=2)
-    assert done.stderr == "hushmeter: . must end in .csv or .parquet.\n"
+    assert done.stderr == "hushmeter: . must end in one of .csv, .parquet, .h5, .hdf5, .xml.\n"
 
 
 def test_nothing_is_overwritten(case, tmp_path):
@@ -277,3 +277,51 @@ def test_the_audit_of_a_file_prints_what_it_tried(case):
     assert found["passed"]
     assert found["pairs"] == 3
     assert "list your appliances with --have" in run("audit", "--file", "x.csv", expect=2).stderr
+
+
+@pytest.fixture(scope="module")
+def weeks(tmp_path_factory):
+    """Hourly readings over 35 days, in which a month ends."""
+    folder = tmp_path_factory.mktemp("weeks")
+    rng = np.random.default_rng(0)
+    trace = hm.Trace(rng.gamma(1.0, 300.0, 24 * 35), 3600.0, "2024-03-10T00:00Z")
+    write_table(folder / "meter.csv", {"timestamp": trace.times, "watts": trace.readings})
+    return folder
+
+
+def test_views_of_a_file(weeks, tmp_path):
+    out = tmp_path / "views"
+    options = ("-e", "1.9", "--home", "evening", "--appliance", "kettle", "--views")
+    done = release(weeks, out, *options)
+    assert "the best attacker is right 57.9 times out of 100" in done.stdout
+    assert "Mean standard errors: hours" in done.stdout
+    assert len(hm.read_views(out).months.values) == 2
+    checked = run("verify", out)
+    assert "follow from the noisy tables" in checked.stdout
+    refused = release(weeks, out, *options, expect=1)
+    assert "exists; add --force" in refused.stderr
+    again = json.loads(release(weeks, out, *options, "--force", "--json").stdout)
+    assert sum(entry["share"] for entry in again["tables"]) == pytest.approx(1)
+    assert again["mean_standard_errors"]["months"] < 1.5
+
+
+def test_views_of_less_than_a_day_and_with_a_ledger_are_refused(case, weeks, tmp_path):
+    out = tmp_path / "views"
+    short = release(case, out, "-e", "1", "--home", "evening", "--views", expect=1)
+    assert "at least one day of readings" in short.stderr
+    paid = release(
+        weeks, out, "-e", "1", "--home", "evening", "--views", "--ledger", "sqlite:///x.db",
+        "--ledger-meter", "m", expect=2,
+    )  # fmt: skip
+    assert "--views cannot pay in a ledger yet" in paid.stderr
+    assert not out.exists()
+
+
+def test_when_and_a_cap_on_use(weeks, tmp_path):
+    options = ("--home", "evening", "--appliance", "kettle", "--mechanism", "gaussian", "-e", "1.9")
+    when = release(weeks, tmp_path / "when.csv", *options, "--span", "when")
+    assert when.stdout.startswith("Not hidden: whether an appliance ran.")
+    day = release(weeks, tmp_path / "day.csv", *options, "--span", "day", "--use", "24min")
+    assert "in which it is on for at most 24 minutes" in day.stdout
+    wrong = release(weeks, tmp_path / "x.csv", *options, "--use", "24min", expect=2)
+    assert "it needs span 'day' or 'when'" in wrong.stderr

@@ -63,7 +63,7 @@ def test_units_of_the_paper_and_of_the_default():
     assert change.l1 == 5000.0
     assert change.touches == 101
     assert change.sentence == (
-        "any change of up to 50 W, over one day, in which it may be on all the time"
+        "any change of up to 50 W, over one day, in which it may last all the time"
     )
 
 

@@ -28,6 +28,7 @@ from hushmeter.errors import DataError, HushmeterError, InputError
 from hushmeter.read import read_bytes
 from hushmeter.releases.neighbours import audit_file, compare_neighbours
 from hushmeter.releases.receipt import write_receipts
+from hushmeter.releases.views import add_up, lay_out, plan_views
 
 HOME = hm.Home(
     [
@@ -278,3 +279,81 @@ def test_the_audit_of_a_file_finds_its_values(kind, tmp_path):
         assert found.problems == ()
         assert found.pairs == 8
         assert 0.0 < found.largest_share <= 1.0 + 1e-9
+
+
+VIEW_FORMATS = [kind for kind in FORMATS if set(FORMATS[kind][1]) & {900, 1800, 3600}]
+VIEW_SPANS = ("reading", "run", "day", "capped day")
+
+
+@st.composite
+def view_cases(draw, kind):
+    """A meter over two to four days, a load and one protected change."""
+    write, intervals, steps = FORMATS[kind]
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    interval = draw(st.sampled_from([i for i in intervals if i in (900, 1800, 3600)]))
+    start = draw(
+        st.sampled_from([ordinary_day(3), clock_change(autumn=True), clock_change(autumn=False)])
+    )
+    count = int(rng.integers(50, 100)) * 3600 // interval
+    step = draw(st.sampled_from(steps))
+    meter = Meter(
+        start, interval, count, step, phase=float(rng.random()), seed=int(rng.integers(99))
+    )
+    span = draw(st.sampled_from(VIEW_SPANS))
+    member = HOME.appliances[int(rng.integers(len(HOME)))]
+    load = random_load(meter.start, float(meter.starts[-1]), rng)
+    other = add_change(load, meter, "appliance", span, member, rng, aligned=draw(st.booleans()))
+    zone = draw(st.sampled_from(["UTC", "Europe/London"]))
+    return write, meter, load, other, (span, member.name, zone)
+
+
+def check_views(case):
+    """The four tables without noise differ by no more than the receipt of the views declares."""
+    write, meter, load, other, (span, appliance, zone) = case
+    name, content, fields = write(load, meter)
+    neighbour = write(other, meter)[1]
+    one, two = (read_bytes(data, name, options_of(fields)) for data in (content, neighbour))
+    unit = resolve(one, "appliance", span, appliance, 3600)
+    try:
+        calendars = [lay_out(r.trace.coarsen(3600), zone) for r in (one, two)]
+        plan = plan_views(unit, calendars[0], epsilon=1)
+    except HushmeterError:
+        return "refused"
+    np.testing.assert_array_equal(calendars[0].cells.times, calendars[1].cells.times)
+    tables = [
+        add_up(r.trace.coarsen(3600).readings, calendar, plan.grid)
+        for r, calendar in zip((one, two), calendars, strict=True)
+    ]
+    for a, b, most in zip(*tables, plan.sensitivities, strict=True):
+        moved = np.linalg.norm((a - b).astype(float))
+        assert moved <= most, (name, meter, span, appliance, zone, moved, most)
+    return "compared"
+
+
+@pytest.mark.parametrize("kind", VIEW_FORMATS)
+def test_views_of_neighbouring_files(kind):
+    """40 pairs for each format, more than 200 in all."""
+    outcomes = Counter()
+
+    @settings(QUICK, max_examples=40)
+    @given(view_cases(kind))
+    def check(case):
+        outcomes[check_views(case)] += 1
+
+    check()
+    assert outcomes["compared"] >= 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", VIEW_FORMATS)
+def test_views_of_many_neighbouring_files(kind):
+    """800 pairs for each of seven formats, more than 5000 in all."""
+    outcomes = Counter()
+
+    @settings(QUICK, max_examples=800)
+    @given(view_cases(kind))
+    def check(case):
+        outcomes[check_views(case)] += 1
+
+    check()
+    assert outcomes["compared"] >= 720

@@ -50,6 +50,10 @@ SPAN = typer.Option(
     help="What ε protects: one reading, run or day; or when (not whether) a run happened.",
 )
 USE = typer.Option("--use", help="Longest use a day of an appliance, such as 30min; for day, when.")
+VIEWS = typer.Option("--views", help="Release hours, days, typical day and months together.")
+HOURLY_COST = typer.Option(
+    "--hourly-cost", help="With --views: error of an hour, against hours alone."
+)
 EVERY = typer.Option("--every", help="Release means over 1min, 30min or 1h, not every reading.")
 CLAMP = typer.Option("--clamp", help="Smallest and largest reading, LO,HI in watts.")
 GRID = typer.Option("--grid", help="Step of the released readings in watts.")

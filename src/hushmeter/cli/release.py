@@ -17,6 +17,7 @@ from hushmeter.cli.options import (
     FORCE,
     GRID,
     HIDE,
+    HOURLY_COST,
     JSON,
     MAX_EPSILON,
     MECHANISM,
@@ -25,6 +26,7 @@ from hushmeter.cli.options import (
     SPAN,
     SUM_DELTA,
     USE,
+    VIEWS,
     check_seed,
     options_given,
     parse_watts,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from hushmeter.read import ReadOptions, Recording
     from hushmeter.releases.series import Release
     from hushmeter.releases.storage import EarlierRelease
+    from hushmeter.releases.views import CalendarRelease
 
 
 @takes_reader_options()
@@ -59,9 +62,11 @@ def release(
         typer.Option(help="appliance (default), fluctuation (the paper), range or change."),
     ] = None,
     appliance: Annotated[str | None, APPLIANCE] = None,
-    span: Annotated[str, SPAN] = "reading",
+    span: Annotated[str | None, SPAN] = None,
     use: Annotated[str | None, USE] = None,
     every: Annotated[str | None, EVERY] = None,
+    views: Annotated[bool, VIEWS] = False,
+    hourly_cost: Annotated[float, HOURLY_COST] = 1.1,
     sensitivity: Annotated[
         str | None,
         typer.Option(help="Protect any change of this number of watts; needs no home."),
@@ -111,6 +116,9 @@ def release(
 
     Example: hushmeter release meter.csv --hide kettle --odds 60 --for hour -o shared.csv
 
+    With --views OUTPUT is a folder with hours, days, the typical day, months and register values,
+    each with its standard error, from one budget; the unit is one run unless --span names another.
+
     Example: hushmeter release meter.csv --home home.toml -e 1 --span run --every 30min -o out.csv
     """
     from hushmeter.advice.hiding import compare_plan, compare_with_use, plan_to_hide
@@ -121,11 +129,18 @@ def release(
     from hushmeter.releases.cost import expect_cost
     from hushmeter.releases.series import release as release_trace
     from hushmeter.releases.storage import find_earlier_releases, refuse_existing
+    from hushmeter.releases.view_files import refuse_existing_views
+    from hushmeter.releases.views import release_views
     from hushmeter.write import meter_format
 
     check_seed(seed)
-    meter_format(output)
-    refuse_existing(output, force)
+    if views:
+        refuse_existing_views(output, force)
+        if ledger is not None:
+            raise InputError("--views cannot pay in a ledger yet; leave out --ledger.")
+    else:
+        meter_format(output)
+        refuse_existing(output, force)
     if (ledger is None) != (ledger_meter is None):
         raise InputError("--ledger and --ledger-meter belong together: give both, or neither.")
     _refuse_contradictions(context, hide, epsilon)
@@ -141,7 +156,7 @@ def release(
     trace = recording.trace
     metered: dict[str, Any] = {
         "interval_s": trace.interval_s,
-        "every": every,
+        "every": every or ("1h" if views else None),
         "metering": trace.metering,
         "readings": len(trace),
     }
@@ -153,7 +168,7 @@ def release(
     else:
         unit = resolve_unit(
             chosen,
-            span,
+            span or ("run" if views else "reading"),
             home=home,
             appliance=appliance,
             clamp=bounds,
@@ -162,6 +177,23 @@ def release(
             zone=recording.public.zone or "UTC",
             **metered,
         )
+        if views:
+            calendar = release_views(
+                trace,
+                epsilon=epsilon or "",
+                delta=delta,
+                unit=unit,
+                home=home,
+                zone=unit.zone,
+                hourly_cost=hourly_cost,
+                grid=grid,
+                clamp=bounds,
+                max_epsilon=max_epsilon,
+                rng=seed,
+                accept_learnt=accept_learnt,
+            )
+            _save_views(calendar, recording, output, force, sign, json)
+            return
         noise = calibrate(
             mechanism,
             epsilon or "",
@@ -184,14 +216,15 @@ def release(
     earlier = find_earlier_releases(output.parent, done.private.input["sha256"])
     if ledger is None or ledger_meter is None:
         files = done.save(output, force=force, signing_key=sign)
-        _report(done, plan, recording, _warnings(done, earlier), files, json)
+        _report(done, plan, recording, _warnings(done.receipt.to_dict(), earlier), files, json)
         return
     from hushmeter.fleet.single_release import pay_for_release
 
     with pay_for_release(ledger, done, meter=ledger_meter, stream=stream) as payment:
         files = done.save(output, force=force, signing_key=sign)
         payment.written(sha256_of(files[0]))
-    _report(done, plan, recording, [*_warnings(done, earlier), payment.sentence], files, json)
+    warnings = [*_warnings(done.receipt.to_dict(), earlier), payment.sentence]
+    _report(done, plan, recording, warnings, files, json)
 
 
 HELP = (
@@ -202,7 +235,7 @@ HELP = (
 
 CHOSEN_BY_HIDE = (
     "epsilon", "mechanism", "protect", "appliance", "span", "use", "sensitivity", "clamp", "grid",
-    "max_epsilon", "engine",
+    "max_epsilon", "engine", "views", "hourly_cost",
 )  # fmt: skip
 """Parameters of the command that --hide chooses itself."""
 
@@ -226,6 +259,44 @@ def _refuse_infeasible(plan: Plan) -> None:
 
     if not plan.advice.feasible:
         raise InputError(f"nothing was released: {explain(plan.advice)[0]}")
+
+
+def _save_views(
+    done: CalendarRelease,
+    recording: Recording,
+    output: Path,
+    force: bool,
+    sign: Path | None,
+    json: bool,
+) -> None:
+    """Write a calendar release and print its receipt and its errors."""
+    from hushmeter.releases.storage import find_earlier_releases
+
+    assert done.private is not None
+    earlier = find_earlier_releases(output.parent, done.private.input["sha256"])
+    files = done.save(output, force=force, signing_key=sign)
+    warnings = _warnings(done.receipt, earlier)
+    errors = {view.name: float(view.errors.mean()) for view in done.views}
+    if json:
+        fields = {
+            **done.receipt,
+            "mean_standard_errors": errors,
+            "notes": list(recording.notes),
+            "warnings": warnings,
+            "files": [str(file) for file in files],
+        }
+        print_json(fields)
+        return
+    typer.echo(str(done))
+    sizes = ", ".join(
+        f"{view.name.replace('-', ' ')} {errors[view.name]:.3g} {view.unit}" for view in done.views
+    )
+    print_sentences(
+        f"Mean standard errors: {sizes}.",
+        *(f"Note: {note}" for note in recording.notes),
+        *warnings,
+    )
+    print_files(files)
 
 
 def _report(
@@ -260,16 +331,16 @@ def _report(
     print_files(files)
 
 
-def _warnings(done: Release, earlier: list[EarlierRelease]) -> list[str]:
+def _warnings(receipt: dict[str, Any], earlier: list[EarlierRelease]) -> list[str]:
     """Sentences about the origin of numbers, earlier releases and simulations."""
     sentences = []
-    sources = [s for s in done.receipt.sources if s != "typed"]
+    sources = [source for source in receipt["sources"] if source != "typed"]
     if sources:
         sentences.append(f"Numbers that calibrated the noise: {', '.join(sources)}.")
-    if done.receipt.kind == "simulation":
+    if receipt["kind"] == "simulation":
         sentences.append("This is a simulation: its noise can be repeated. Do not publish it.")
     elif earlier:
-        total = done.receipt.epsilon + sum(e.epsilon for e in earlier)
+        total = receipt["epsilon"] + sum(e.epsilon for e in earlier)
         names = ", ".join(e.path.name.removesuffix(".private.json") for e in earlier)
         sentences.append(
             f"These readings were released before ({names}): each further release of these "

@@ -29,8 +29,8 @@ from hushmeter.noise.parameters import (
     steps_apart,
     to_steps,
 )
-from hushmeter.noise.randomness import BLOCK, Streams, release_key
-from hushmeter.noise.samplers import Noise, Sampler
+from hushmeter.noise.randomness import release_key
+from hushmeter.noise.samplers import Noise, Sampler, noise_blocks
 from hushmeter.noise.table_sampler import RESIDUAL_BITS, WORD_BITS
 
 GUARANTEE = "computational (AES-256-CTR)"
@@ -388,14 +388,7 @@ class Mechanism(GridDistribution):
     def _noise(self, secret: bytes, count: int) -> Iterator[tuple[int, Noise]]:
         """Yield the first draw and the noise of each block; the array is reused."""
         if count:
-            sampler = self._sampler()
-            block = min(BLOCK, count)
-            streams = Streams(secret, sampler.planes, block)
-            noise: Noise = np.empty(block, dtype=sampler.dtype)
-            for start in range(0, count, block):
-                part = noise[: count - start]
-                sampler.fill(streams, start, part)
-                yield start, part
+            yield from noise_blocks(self._sampler(), secret, count)
 
     def _to_watts(self, steps: FloatArray) -> FloatArray:
         """Convert grid steps to watts in place.

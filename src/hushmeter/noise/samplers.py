@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -26,7 +27,7 @@ from hushmeter.noise.certified_masses import (
     StairClass,
     TwoSidedGeometric,
 )
-from hushmeter.noise.randomness import Streams
+from hushmeter.noise.randomness import BLOCK, Streams
 from hushmeter.noise.table_sampler import (
     MAX_CELL_BITS,
     RESIDUAL_BITS,
@@ -237,6 +238,35 @@ def gaussian_sampler(
 ) -> Sampler:
     """Sampler of the discrete Gaussian distribution in one table; variance in grid steps²."""
     return OneTable(DiscreteGaussian(variance), word_bits, residual_bits)
+
+
+def noise_blocks(sampler: Sampler, secret: bytes, count: int) -> Iterator[tuple[int, Noise]]:
+    """Yield the first draw and the noise of each block; the array is reused.
+
+    Parameters
+    ----------
+    sampler : Sampler
+        The distribution.
+    secret : bytes
+        Key of 32 bytes, which determines every draw.
+    count : int
+        Number of draws, at least one.
+    """
+    block = min(BLOCK, count)
+    streams = Streams(secret, sampler.planes, block)
+    noise: Noise = np.empty(block, dtype=sampler.dtype)
+    for start in range(0, count, block):
+        part = noise[: count - start]
+        sampler.fill(streams, start, part)
+        yield start, part
+
+
+def draw_noise(sampler: Sampler, secret: bytes, count: int) -> IntArray:
+    """Draw noise in one array [grid steps]; the parameters are those of `noise_blocks`."""
+    noise = np.empty(count, dtype=np.int64)
+    for start, part in noise_blocks(sampler, secret, count):
+        noise[start : start + part.size] = part
+    return noise
 
 
 def laplace_digits(rate: Fraction) -> int:

@@ -148,11 +148,13 @@ class Unit:
 
     @property
     def use_in_words(self) -> str:
-        """How long a unit of one day takes an appliance to be on."""
+        """How long an appliance is on, or a change lasts, in a unit of one day."""
         use_s = max(change.energy / change.watts for change in self.changes)
+        appliance = self.protect == "appliance"
         if use_s >= LONGEST_DAY_S * (1 - 1e-9):
-            return "in which it may be on all the time"
-        return f"in which it is on for at most {duration_in_words(use_s)}"
+            return f"in which it may {'be on' if appliance else 'last'} all the time"
+        verb = "is on" if appliance else "lasts"
+        return f"in which it {verb} for at most {duration_in_words(use_s)}"
 
     def for_appliance(self, appliance: Appliance) -> Unit:
         """Return the unit with this appliance instead of the protected ones.

@@ -196,11 +196,11 @@ def write_receipts(
     receipt = Receipt(
         kind="simulation" if simulation else "release",
         mechanism=mechanism.describe() | {"parameters": _plain(mechanism.parameters())},
-        unit=_describe_unit(unit),
+        unit=describe_unit(unit),
         epsilon=unit_epsilon(mechanism, unit),
         delta=mechanism.delta,
         sources=tuple(sorted({entry["source"] for entry in parameters})),
-        output=_describe_readings(released),
+        output=describe_readings(released),
     )
     private = PrivateReceipt(
         sentence=unit.sentence,
@@ -208,7 +208,7 @@ def write_receipts(
         parameters=tuple(parameters),
         composition_delta=delta,
         appliances=_account(mechanism, unit, home, delta),
-        input=_describe_readings(metered),
+        input=describe_readings(metered),
         largest_powers=_largest_powers(mechanism, unit, home, metered),
     )
     return receipt, private
@@ -304,10 +304,10 @@ def release_text(receipt: Receipt, private: PrivateReceipt) -> str:
     """Format a receipt with its private part for the household that made the release."""
     lines = _promise_lines(receipt, private.sentence)
     largest = [entry["sentence"] for entry in private.largest_powers]
-    return "\n".join([*lines, *_appliance_lines(private.appliances), *largest])
+    return "\n".join([*lines, *appliance_lines(private.appliances), *largest])
 
 
-def _describe_readings(trace: Trace) -> dict[str, Any]:
+def describe_readings(trace: Trace) -> dict[str, Any]:
     """Number, interval, first and last time, and digest of readings."""
     return {
         "readings": len(trace),
@@ -318,7 +318,7 @@ def _describe_readings(trace: Trace) -> dict[str, Any]:
     }
 
 
-def _describe_unit(unit: Unit) -> dict[str, Any]:
+def describe_unit(unit: Unit) -> dict[str, Any]:
     """The public numbers of a unit; names and lengths of runs are left out."""
     watt_hours = unit.l1 * unit.window * unit.interval_s / SECONDS_PER_HOUR
     zone = {"zone": unit.zone} if unit.span == "when" else {}
@@ -473,7 +473,7 @@ def _promise_lines(receipt: Receipt, sentence: str) -> list[str]:
     ]
 
 
-def _appliance_lines(entries: tuple[ApplianceAccount, ...]) -> list[str]:
+def appliance_lines(entries: tuple[ApplianceAccount, ...]) -> list[str]:
     """A table: how often the best attacker is right about each appliance, and the ε."""
     if not entries:
         return []

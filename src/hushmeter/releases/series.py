@@ -154,7 +154,7 @@ def release(
             f"{trace.interval_s:g} s."
         )
     if rng is None:
-        _check_metering(trace, unit)
+        check_metering(trace, unit)
     if rng is None and not accept_learnt:
         refuse_learnt_from_these(unit, home, trace)
     coarse = trace
@@ -232,7 +232,7 @@ def _with_exact_days(metered: Trace, coarse: Trace, noisy: FloatArray, unit: Uni
     return values
 
 
-def _check_metering(trace: Trace, unit: Unit) -> None:
+def check_metering(trace: Trace, unit: Unit) -> None:
     """Raise `InputError` if the unit does not count how the meter made these readings."""
     enough = not trace.metering.register_step_w or (unit.readings or 0) >= len(trace)
     if trace.metering != unit.metering or not enough:

@@ -84,14 +84,36 @@ def sign_receipt(receipt: Receipt, key_file: str | Path) -> Receipt:
     DataError
         If the file is not such a key.
     """
-    key = _read_private_key(Path(key_file))
     unsigned = replace(receipt, signature=None)
-    signature = {
+    return replace(receipt, signature=make_signature(unsigned.to_dict(), key_file))
+
+
+def make_signature(fields: dict[str, Any], key_file: str | Path) -> dict[str, str]:
+    """Sign the fields of a public receipt.
+
+    Parameters
+    ----------
+    fields : dict
+        The receipt as plain values; a signature in it is ignored.
+    key_file : str or Path
+        Ed25519 private key as PEM.
+
+    Returns
+    -------
+    dict
+        Algorithm, public key and signature, for the entry `signature` of the receipt.
+
+    Raises
+    ------
+    DataError
+        If the file is not such a key.
+    """
+    key = _read_private_key(Path(key_file))
+    return {
         "algorithm": ALGORITHM,
         "public_key": _encode(key.public_key().public_bytes_raw()),
-        "value": _encode(key.sign(signed_bytes(unsigned.to_dict()))),
+        "value": _encode(key.sign(signed_bytes(fields))),
     }
-    return replace(receipt, signature=signature)
 
 
 def check_signature(fields: dict[str, Any], key_file: str | Path | None) -> str:
