@@ -85,7 +85,7 @@ def running_browser(executable: str) -> Iterator[Any]:
 def open_example(page: Any, address: str, epsilon: float | None = 1) -> None:
     """Open the example home, and choose an ε by hand unless it is None; wait until all is drawn."""
     page.goto(address)
-    page.click("#examples button")
+    page.click("[data-example=evening]")
     wait_until_drawn(page)
     if epsilon is not None:
         choose_epsilon(page, epsilon)

@@ -472,7 +472,17 @@ def test_a_trace_can_be_forgotten(client):
     assert client.delete(f"/api/traces/{session['id']}").status_code == 404
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+def test_one_example_is_a_lone_meter(client):
+    session = example(client, next(iter(EXAMPLES)))
+    assert (session["readings"], session["interval_s"]) == (40_320, 60.0)
+    assert (session["has_truth"], session["home"], session["zone"]) == (
+        False,
+        None,
+        "Europe/London",
+    )
+
+
+@pytest.mark.parametrize("name", ["evening", "redd-like"])
 def test_examples_carry_their_truth(client, name):
     session = example(client, name)
     assert (session["readings"], session["interval_s"], session["has_truth"]) == (2400, 6.0, True)

@@ -109,7 +109,7 @@ def test_the_keyboard_alone_is_enough(page, page_server, tmp_path):
     assert page.evaluate("() => document.activeElement.className") == "skip"
     page.keyboard.press("Enter")
     press_until(page, "#file")
-    press_until(page, "#examples button")
+    press_until(page, "[data-example=evening]")
     page.keyboard.press("Enter")
     wait_until_drawn(page)
     assert page.evaluate("() => document.activeElement.id") == "file-title"

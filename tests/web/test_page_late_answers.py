@@ -110,7 +110,7 @@ def test_the_later_choice_of_readings_wins(page, page_server, hold, tmp_path):
     uploads = hold("traces")
     page.set_input_files("#file", tmp_path / "slow.csv")
     wait_for(page, uploads)
-    page.click("#examples button")
+    page.click("[data-example=evening]")
     page.wait_for_selector("#file-title:has-text('evening')")
     let_through(page, uploads, "traces")
     assert "evening" in page.inner_text("#file-title")

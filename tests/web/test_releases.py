@@ -159,6 +159,45 @@ def test_the_page_and_the_command_give_the_same_public_receipt(
         assert shown["scale_w"] == receipt["mechanism"]["scale"]
 
 
+@pytest.mark.parametrize("purpose", ["hour", "day"])
+def test_a_plan_of_the_page_is_that_of_the_command(client, tmp_path, purpose):
+    made = hm.synth.household(4, interval_s=900.0, seed=3)
+    file = tmp_path / "meter.xml"
+    hm.write_meter(file, made.trace)
+    session = upload(client, file.read_bytes(), file.name).json()
+    names = ["kettle", "oven"]
+    offered = client.get("/api/about").json()["catalogue"]
+    home = {"appliances": [one for one in offered if one["name"] in names]}
+    wish = {"trace": session["id"], "home": home, "hide": names, "purpose": purpose}
+    plan = client.post("/api/plan", json=wish).json()
+    settings = {name: plan[name] for name in ("epsilon", "mechanism")}
+    settings |= {"span": "run", "hide": names, "every": f"{plan['every_s']:g}s"}
+    answer = release(client, session, home=home, **settings)
+    out = tmp_path / "out.csv"
+    run("release", file, "--hide", "kettle,oven", "--for", purpose, "-o", out)
+    receipt = json.loads((tmp_path / "out.csv.receipt.json").read_text(encoding="utf-8"))
+    del receipt["output"]["sha256"], receipt["file"]
+    assert public_part(answer) == receipt
+    assert "kettle" not in str(receipt)
+
+
+def test_the_plan_of_a_short_file_fits_into_it(client):
+    session = client.post("/api/examples", json={"name": "evening"}).json()
+    wish = {"trace": session["id"], "home": session["home"], "hide": ["kettle"], "purpose": "day"}
+    assert client.post("/api/plan", json=wish).json()["every_s"] == 3600
+
+
+def test_learnt_numbers_of_a_plan_need_consent_too(client, neighbours):
+    settings = {"span": "run", "hide": ["kettle", "fridge"]}
+    assert release(client, neighbours[0], **settings).status_code == 422
+    parts = [
+        public_part(release(client, session, **settings, accept_learnt=True))
+        for session in neighbours
+    ]
+    assert parts[0] == parts[1]
+    assert parts[0]["sources"] == ["learnt from these readings"]
+
+
 def test_curves_and_advice_count_how_the_meter_rounds(client, metered_files):
     file = metered_files[1]
     session = upload(client, file.read_bytes(), file.name).json()

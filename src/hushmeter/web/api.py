@@ -9,7 +9,6 @@ from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
 
 from hushmeter import __version__
-from hushmeter.advice.planner import RESOLUTIONS_S
 from hushmeter.appliance_kinds import catalogue
 from hushmeter.attack.registry import attackers
 from hushmeter.errors import DataError, InputError
@@ -20,7 +19,7 @@ from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.trace import Trace
 from hushmeter.web import schemas
 from hushmeter.web.attacks import DEFAULT, live_attackers
-from hushmeter.web.planning import find_advice, find_bounds, find_plan
+from hushmeter.web.planning import INTERVALS_S, find_advice, find_bounds, find_plan
 from hushmeter.web.releases import make_download
 from hushmeter.web.server import Server, Settings
 from hushmeter.web.sessions import EXAMPLES, Session
@@ -128,7 +127,7 @@ def describe_server(settings: Settings) -> schemas.About:
             for (protect, span), label in UNIT_LABELS.items()
         ],
         examples=[schemas.Named(name=name, label=label) for name, label in EXAMPLES.items()],
-        resolutions_s=[float(every) for every in RESOLUTIONS_S],
+        resolutions_s=[float(every) for every in INTERVALS_S],
         catalogue=typical_appliances(),
         limits=schemas.Limits(
             upload_bytes=settings.upload_bytes,

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hushmeter.advice.planner import Option, advise
+from hushmeter.advice.hiding import compare_plan, plan_to_hide
+from hushmeter.advice.planner import LONG_RESOLUTIONS_S, RESOLUTIONS_S, advise
 from hushmeter.advice.sentences import explain
 from hushmeter.checks import FloatArray
 from hushmeter.errors import InputError
-from hushmeter.formatting import duration_in_words, format_two_digits, format_watts, out_of_100
 from hushmeter.noise.gaussian import unit_sigma
 from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.privacy.accounting import DELTA
@@ -20,15 +21,16 @@ from hushmeter.privacy.units import Unit, calibrate
 from hushmeter.theory.bound import Bound
 from hushmeter.theory.bounds import BoundCurves, bound_curves, switch_limit
 from hushmeter.theory.universal import gaussian_limit, mean_limit
-from hushmeter.trace import SECONDS_PER_HOUR
 from hushmeter.web import schemas
-from hushmeter.web.releases import enclose_uses, find_unit
+from hushmeter.web.releases import find_unit, hidden_home
 from hushmeter.web.views import finite
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
     from hushmeter.trace import Trace
 
+INTERVALS_S = RESOLUTIONS_S + LONG_RESOLUTIONS_S
+"""Lengths of released readings to choose from. [s]"""
 LEAST_EPSILON = 1e-3
 # The staircase must be calibrated and summed for each ε separately, which takes time.
 STAIRCASE_POINTS = 25
@@ -123,7 +125,9 @@ def find_plan(request: schemas.PlanRequest, trace: Trace) -> schemas.PlanModel:
     ----------
     request : PlanRequest
     trace : Trace
-        The readings to be released. Only their interval, and how their meter rounds, are used.
+        The readings to be released. The plan uses their interval, their number and how their
+        meter rounds. Only the sentences about the cost, which are for the household, compare it
+        with their values.
 
     Returns
     -------
@@ -134,34 +138,35 @@ def find_plan(request: schemas.PlanRequest, trace: Trace) -> schemas.PlanModel:
     InputError
         If the home lacks an appliance or the length of its runs, or no noise is wide enough.
     """
-    home = enclose_uses(schemas.to_home(request.home), request.hide)
-    name = home.names[0]
-    found = advise(home, name, max_odds=request.max_odds, span="run", trace=trace)
-    error = {"hour": "hourly_w", "day": "daily_kwh", "month": "monthly_kwh"}[request.purpose]
-    best = min(found.options, key=lambda option: float(getattr(option.cost, error)))
+    home = hidden_home(schemas.to_home(request.home), request.hide)
+    hide = partial(
+        plan_to_hide,
+        home.appliances[0],
+        request.max_odds,
+        request.purpose,
+        interval_s=trace.interval_s,
+        home=home,
+        span="run",
+        metering=trace.metering,
+        readings=len(trace),
+    )
+    plan = hide()
+    # A short file has no complete day: then the longest mean that fits twice is released.
+    longest = trace.interval_s * len(trace) / 2
+    if plan.option.every_s > longest:
+        shorter = [s for s in INTERVALS_S if trace.interval_s < s <= longest]
+        plan = hide(every=float(max(shorter, default=trace.interval_s)))
+    if not plan.advice.feasible:
+        raise InputError(f"nothing can be released: {explain(plan.advice)[0]}")
+    best = plan.option
+    # The first sentence about the own use repeats the figure that the page shows.
     return schemas.PlanModel(
-        feasible=found.feasible,
         epsilon=best.epsilon,
         mechanism=best.mechanism,
         every_s=best.every_s,
         odds=best.odds,
-        sentences=_plan_sentences(request.hide, home, best),
+        sentences=[*plan.promise, *compare_plan(plan, trace)[2:]],
     )
-
-
-def _plan_sentences(names: list[str], home: Home, best: Option) -> list[str]:
-    """Say what a plan hides, and to which odds."""
-    use = home.appliances[0]
-    length = use.protected_run_s or 0.0
-    energy = use.protected_energy_wh or use.protected_power * length / SECONDS_PER_HOUR
-    listed = " or the ".join(names)
-    return [
-        f"Nobody can tell one run of the {listed} from no run more than "
-        f"{out_of_100(best.odds)} times out of 100; a coin is right 50 times.",
-        f"The release hides any use of up to {format_watts(use.protected_power)} and "
-        f"{format_two_digits(energy)} Wh, with one mean value every "
-        f"{duration_in_words(best.every_s)}.",
-    ]
 
 
 def _other_noise(

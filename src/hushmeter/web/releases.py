@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hushmeter.advice.hiding import enclose_uses
 from hushmeter.advice.sentences import explain
 from hushmeter.errors import InputError
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Home
 from hushmeter.noise.parameters import clamp_bounds
 from hushmeter.privacy.units import Unit, calibrate, resolve_unit
 from hushmeter.releases.receipt import THESE_READINGS, list_parameters
 from hushmeter.releases.series import release
-from hushmeter.trace import SECONDS_PER_HOUR, iso
+from hushmeter.trace import iso
 from hushmeter.web import schemas
 from hushmeter.write import meter_bytes
 
@@ -84,14 +86,11 @@ def protected_home(request: schemas.UnitRequest, home: Home | None) -> Home | No
     """
     if not request.hide or home is None:
         return home
-    return enclose_uses(home, request.hide)
+    return hidden_home(home, request.hide)
 
 
-def enclose_uses(home: Home, names: Sequence[str]) -> Home:
+def hidden_home(home: Home, names: Sequence[str]) -> Home:
     """Return a home with one use that is at least as large as any run of the named appliances.
-
-    Its power, its length and its energy are the largest ones of the appliances. A release that
-    hides this use therefore hides a run of each of them.
 
     Parameters
     ----------
@@ -114,22 +113,10 @@ def enclose_uses(home: Home, names: Sequence[str]) -> Home:
         raise InputError(
             f"nobody knows how long one run of the {unknown[0]} lasts at most: enter its minutes."
         )
-    if len(chosen) == 1:
-        return home.subset([chosen[0].name])
-    lengths = [one.protected_run_s or 0.0 for one in chosen]
-    energies = [
-        one.protected_energy_wh or one.protected_power * length / SECONDS_PER_HOUR
-        for one, length in zip(chosen, lengths, strict=True)
-    ]
-    sources = {one.source for one in chosen}
-    use = Appliance(
-        "use",
-        max(one.protected_power for one in chosen),
-        run_s=max(lengths),
-        energy_wh=max(energies),
-        source=next(source for source in ("learnt", "typed", "catalogue") if source in sources),
-    )
-    return Home([use], home.tolerance, name=home.name, learnt_from=home.learnt_from)
+    use = enclose_uses(chosen)
+    if any(one.source == "learnt" for one in chosen):
+        use = replace(use, source="learnt")
+    return Home([use], home.tolerance, learnt_from=home.learnt_from)
 
 
 def find_parameters(unit: Unit, home: Home | None, trace: Trace) -> list[schemas.Parameter]:

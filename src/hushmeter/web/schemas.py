@@ -388,7 +388,6 @@ class Verdict(BaseModel):
 class PlanModel(BaseModel):
     """The release that hides some appliances at the least cost for a purpose."""
 
-    feasible: bool
     epsilon: float
     mechanism: str
     every_s: float

@@ -71,7 +71,7 @@ class Settings:
     body_bytes: int = MEGABYTE
     readings: int = 2_000_000
     values: int = 20_000_000
-    view_readings: int = 20_000
+    view_readings: int = 30_000
     appliances: int = 40
     sessions: int = 256
     session_bytes: int = 512 * MEGABYTE

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from hushmeter.trace import Trace
 
 EXAMPLES = {
+    "household": "Four weeks of a simulated household: one meter, one reading a minute",
     "evening": "A home in the evening: eight appliances, from lamps to a car charger",
     "redd-like": "A home like building 1 of REDD: eight appliances, some with several levels",
 }
 READINGS_PER_DAY = 14_400
 # Four hours from 17:00 UTC. With these seeds nearly all appliances switch in them.
 EXAMPLE_START, EXAMPLE_LENGTH = 10_200, 2_400
+HOUSEHOLD_SEED, HOUSEHOLD_DAYS = 2, 28
 SEEDS = {"evening": 308, "redd-like": 254}
 TRAINING_DAYS, TRAINING_SEED_STEP = 3, 1000
 TRAINED_ON = "three other days of the same home, sub-metered and without noise"
@@ -199,7 +201,9 @@ class Sessions:
 
 
 def make_example(name: str) -> Session:
-    """Make four hours of a synthetic home, with its truth and with other days to learn from.
+    """Make an example: a household with one meter, or four hours of a home with its truth.
+
+    The home with its truth comes with other days to learn from.
 
     Parameters
     ----------
@@ -217,6 +221,8 @@ def make_example(name: str) -> Session:
     """
     if name not in EXAMPLES:
         raise UnknownNameError("example", name, EXAMPLES)
+    if name == "household":
+        return _make_household()
     home, seed = _from_catalogue(synth.ready_home(name)), SEEDS[name]
     day = synth.trace(home, READINGS_PER_DAY, seed=seed)
     trace = day[EXAMPLE_START : EXAMPLE_START + EXAMPLE_LENGTH]
@@ -231,6 +237,13 @@ def make_example(name: str) -> Session:
         zone="UTC",
         source=f"example {name}",
     )
+
+
+def _make_household() -> Session:
+    """Return four weeks of a household of which nothing but the meter is known."""
+    made = synth.household(HOUSEHOLD_DAYS, interval_s=60.0, seed=HOUSEHOLD_SEED)
+    found = _inspect_example(made.trace)
+    return Session("household", found, made.trace, zone=made.zone, source="example household")
 
 
 def _from_catalogue(home: Home) -> Home:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from hushmeter.advice.hiding import OwnUse, compare_with_use
 from hushmeter.advice.sentences import SIMULATION_WARNING, explain
 from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import DataError, InputError
-from hushmeter.formatting import format_two_digits, format_watts
 from hushmeter.learn.inspection import find_regime
 from hushmeter.learn.statements import Finding, findings
 from hushmeter.privacy.units import calibrate
-from hushmeter.releases.cost import expect_cost
+from hushmeter.releases.cost import DAYS_PER_MONTH, expect_cost
 from hushmeter.releases.series import release
 from hushmeter.trace import JOULES_PER_KWH
 from hushmeter.web import schemas
@@ -65,12 +65,8 @@ LEVELS: tuple[tuple[Literal["small", "visible", "large", "exceeds"], float], ...
 """Names of the errors of a release, with their largest share of the household's own use."""
 VERDICTS = {
     "small": "The noise is small beside your own use.",
-    "visible": "The noise is clearly visible, but your use stays readable.",
+    "visible": "The noise is clearly visible, but your own use stays readable.",
     "large": "The noise is almost as large as your own use: single values say little.",
-    "exceeds": (
-        "The noise exceeds your own use: single values are useless. Longer periods, larger odds "
-        "or a smaller thing to hide need less noise."
-    ),
 }
 
 
@@ -131,7 +127,7 @@ def make_view(
         score=None if found is None else _score(found.score),
         sentences=_sentences(noise, found),
         cost=None if noise is None else noise.cost,
-        verdict=None if noise is None else judge(noise.cost, session.trace, request.purpose),
+        verdict=None if noise is None else judge(noise.own),
         parameters=[] if noise is None else noise.parameters,
         needs_consent=noise is not None and bool(learnt_here(noise.parameters)),
         seed=request.seed,
@@ -148,6 +144,7 @@ class Noise:
     mechanism: Mechanism
     released: Release
     cost: schemas.CostModel
+    own: OwnUse
     parameters: list[schemas.Parameter]
 
 
@@ -161,8 +158,11 @@ def _add_noise(
     # Without the home, the receipt has no account of whole days, which takes seconds.
     released = release(trace, mechanism, unit, rng=request.seed)
     cost = find_cost(trace, released.trace, mechanism, request.price_per_kwh, request.currency)
+    own = compare_with_use(
+        expect_cost(mechanism, released.trace.interval_s), session.trace, request.purpose
+    )
     parameters = find_parameters(unit, protected_home(request, home), session.trace)
-    return Noise(unit, mechanism, released, cost, parameters)
+    return Noise(unit, mechanism, released, cost, own, parameters)
 
 
 def find_findings(session: Session, tz: str) -> schemas.FindingsModel:
@@ -207,38 +207,26 @@ def _finding(one: Finding, times: IntArray) -> schemas.FindingModel:
     )
 
 
-def judge(cost: schemas.CostModel, trace: Trace, purpose: str) -> schemas.Verdict:
-    """Compare the error of a release with the household's own use.
+def judge(own: OwnUse) -> schemas.Verdict:
+    """Judge the error of a release beside the household's own use.
 
     Parameters
     ----------
-    cost : CostModel
-        The expected errors of the release.
-    trace : Trace
-        All readings of the household.
-    purpose : {"hour", "day", "month"}
-        Whether hours, days or months are compared.
+    own : OwnUse
+        The comparison, which depends on the readings and is for the household only.
 
     Returns
     -------
     Verdict
-        For the household only, because it depends on the readings.
     """
-    mean_w = float(trace.readings.mean())
-    hours, name, key = {
-        "hour": (1, "hour", "hourly_w"),
-        "day": (24, "day", "daily_kwh"),
-        "month": (24 * 30, "month", "monthly_kwh"),
-    }[purpose]
-    error, own = cost.expected[key], mean_w if purpose == "hour" else mean_w * hours / 1000
-    share = error / abs(own) if own else math.inf
-    level = next(level for level, most in LEVELS if share <= most)
-    amount = format_watts if purpose == "hour" else _kilowatt_hours
-    sentences = [
-        f"Each {name} is off by about {amount(error)}; your mean is {amount(own)}.",
-        VERDICTS[level],
-    ]
-    return schemas.Verdict(level=level, error=error, own=own, sentences=sentences)
+    error, use = {
+        "hour": (own.cost.hourly_w, own.mean_w),
+        "day": (own.cost.daily_kwh, own.day_kwh),
+        "month": (own.cost.monthly_kwh, own.day_kwh * DAYS_PER_MONTH),
+    }[own.purpose]
+    level = next(level for level, most in LEVELS if own.share() <= most)
+    sentences = own.sentences if own.loud else (own.sentence, VERDICTS[level])
+    return schemas.Verdict(level=level, error=error, own=use, sentences=list(sentences))
 
 
 def find_cost(
@@ -370,10 +358,6 @@ def _sentences(noise: Noise | None, found: AttackResult | None) -> list[str]:
         return [*odds]
     promise = explain(noise.released)[0].removeprefix(f"{SIMULATION_WARNING} ")
     return [promise, *odds, *noise.cost.sentences]
-
-
-def _kilowatt_hours(value: float) -> str:
-    return f"{format_two_digits(value)} kWh"
 
 
 def _rounded(values: FloatArray) -> list[float]:

@@ -8,13 +8,15 @@ import { say } from "./texts.js";
 // An attacker may be far worse than a guess; how much worse does not concern the household.
 const LEAST_VISIBILITY = -25;
 
-// More numbers than this in one chart would cover each other.
-const MOST_NUMBERS = 12;
+// A finding with more marks, or with marks over a larger share of the chart, is drawn only on request.
+const MOST_MARKS = 40;
+const MOST_COVERED = 0.25;
 
 /** The metered readings without noise, with what shows in them marked. */
-export function drawReadings(element, view, { metered_s, range, marks }) {
+export function drawReadings(element, view, { metered_s, range, marks, chosen }) {
   const { blue, orange, ink } = colours();
-  const shown = marks.filter(({ start, end }) => end > range[0] && start < range[1]);
+  const inside = marks.filter(({ start, end }) => end > range[0] && start < range[1]);
+  const shown = chosen ? inside : readable(inside, range);
   const ends = range.map(local);
   const share = (time) => (local(time) - ends[0]) / (ends[1] - ends[0]);
   // A mark of a few seconds must stay visible in a view of a week.
@@ -24,8 +26,10 @@ export function drawReadings(element, view, { metered_s, range, marks }) {
     const x1 = Math.min(1, Math.max(share(end), x0 + least));
     return { type: "rect", xref: "paper", yref: "paper", x0, x1, y0: 0, y1: 1, fillcolor: orange, opacity: 0.25, line: { width: 0 }, layer: "below" };
   });
-  const numbers = spread(shown, MOST_NUMBERS).map(({ start, end, number }) => ({
-    text: String(number), xref: "paper", x: Math.min(0.99, Math.max(0.01, (share(start) + share(end)) / 2)),
+  const middle = ({ start, end }) => Math.min(0.99, Math.max(0.01, (share(start) + share(end)) / 2));
+  const apart = 18 / Math.max(1, element.clientWidth);
+  const numbers = spacedOut(shown, middle, apart).map((mark) => ({
+    text: String(mark.number), xref: "paper", x: middle(mark),
     yref: "paper", y: 1, yanchor: "bottom", showarrow: false, font: { color: ink, size: 12 },
   }));
   const { left, right } = margins(element.clientWidth);
@@ -41,8 +45,21 @@ export function drawReadings(element, view, { metered_s, range, marks }) {
   );
 }
 
-/** At most `most` entries, evenly spread. */
-const spread = (list, most) => (list.length <= most ? list : list.filter((_, i) => Math.floor((i * most) / list.length) > Math.floor(((i - 1) * most) / list.length)));
+/** The marks without those of findings that would cover the curve. */
+function readable(marks, [start, end]) {
+  const groups = Object.values(Object.groupBy(marks, ({ number }) => number));
+  const length = (group) => group.reduce((sum, mark) => sum + Math.min(mark.end, end) - Math.max(mark.start, start), 0);
+  return groups.filter((group) => group.length <= MOST_MARKS && length(group) <= MOST_COVERED * (end - start)).flat();
+}
+
+/** The first marks from left to right that are at least `apart` from each other. */
+function spacedOut(marks, place, apart) {
+  const kept = [];
+  for (const mark of [...marks].sort((a, b) => a.start - b.start)) {
+    if (kept.length === 0 || place(mark) - place(kept.at(-1)) >= apart) kept.push(mark);
+  }
+  return kept;
+}
 
 /** A curve of readings that are `seconds` long; reduced ones are drawn as a zigzag. */
 function lineOf(points, seconds, name, color, width) {

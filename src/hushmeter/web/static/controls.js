@@ -7,7 +7,7 @@ import { say, sayOr } from "./texts.js";
 
 const LEAST = 0.01;
 const STEPS_PER_DECADE = 20;
-// The field shows ε with this many digits, and a request carries exactly these.
+// The field shows ε with this many digits, and typed values have at most as many.
 const DIGITS = 6;
 // Marks the choice of one appliance in the list of what is protected.
 const ONE = "one ";
@@ -20,14 +20,6 @@ export function epsilonAt(position) {
 /** The position of the slider nearest to an ε; it is never below 0. */
 export function positionOf(epsilon) {
   return Math.max(0, Math.round(STEPS_PER_DECADE * Math.log10(epsilon / LEAST)));
-}
-
-/** The ε of a plan with the digits that the field shows, rounded down: never less private. */
-export function roundedDown(epsilon) {
-  const shown = Number(epsilon.toPrecision(DIGITS));
-  if (shown <= epsilon) return shown;
-  const step = 10 ** (Math.floor(Math.log10(epsilon)) - DIGITS + 1);
-  return Number((shown - step).toPrecision(DIGITS));
 }
 
 /**

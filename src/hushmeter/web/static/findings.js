@@ -4,10 +4,18 @@ import { api } from "./api.js";
 import { create, fillList, find, show } from "./dom.js";
 import { say } from "./texts.js";
 
+// A phone shows so many findings at once; the style sheet has the same number.
+const SHOWN = 4;
+
 /** Asks for the findings of new readings and lists them; a click shows one of them in the chart. */
 export class FindingsList {
   constructor(store, { busy, problem, goTo }) {
     Object.assign(this, { store, busy, problem, goTo });
+    find("findings-all").addEventListener("click", () => {
+      find("findings").classList.add("all");
+      show(find("findings-all"), false);
+      find("findings").children[SHOWN].querySelector("button")?.focus();
+    });
     store.subscribe((changed) => {
       if (changed.has("session")) this.#ask();
       if (changed.has("findings") || changed.has("finding")) this.#draw();
@@ -16,6 +24,7 @@ export class FindingsList {
 
   async #ask() {
     const { session, zone } = this.store.values;
+    find("findings").classList.remove("all");
     this.store.set({ findings: null, finding: null });
     const turn = this.store.expect("findings");
     this.busy(true);
@@ -36,6 +45,8 @@ export class FindingsList {
     const list = findings?.findings ?? [];
     find("findings").replaceChildren(...list.map((one, index) => this.#entry(one, index, finding)));
     show(find("findings"), list.length > 0);
+    find("findings-all").textContent = say("findings.all", { count: list.length });
+    show(find("findings-all"), list.length > SHOWN && !find("findings").classList.contains("all"));
     show(find("findings-none"), list.length === 0);
     find("findings-none").textContent = say(findings ? "findings.none" : "findings.wait");
     fillList(find("findings-notes"), [...(findings?.notes ?? []), ...(findings?.withheld ?? [])]);

@@ -11,7 +11,7 @@ import { HomeEditor } from "./home_editor.js";
 import { Panels } from "./panels.js";
 import { inPageWords, wireSources } from "./sources.js";
 import { DEFAULTS, DRAWN_VALUES, Store, isOwnNoise, noiseRequest, releaseRequest } from "./store.js";
-import { loadTexts, say } from "./texts.js";
+import { loadTexts, say, sayOr } from "./texts.js";
 import { TraceWindow } from "./window.js";
 import { Wishes } from "./wishes.js";
 
@@ -102,7 +102,7 @@ class Page {
     const { session, isExample } = this.store.values;
     const { name, readings, interval_s, start, end, sentences } = session;
     const { zone } = this.store.values;
-    find("file-title").textContent = isExample ? say("file.example", { name }) : name;
+    find("file-title").textContent = isExample ? sayOr(`file.examples.${name}`, name) : name;
     find("file-figures").textContent = say(readings === 1 ? "file.figures_one" : "file.figures", {
       readings: plain(readings, 12),
       interval: duration(interval_s),
@@ -144,7 +144,7 @@ class Page {
     const plan = isOwnNoise(values) ? null : values.plan;
     const waiting = hide.length > 0 && !values.plan && epsilon === null;
     const { interval_s } = session;
-    return { epsilon, unit: this.controls.unit(), attacker: label, interval_s, purpose, plan, waiting, marks: marksOf(values) };
+    return { epsilon, unit: this.controls.unit(), attacker: label, interval_s, purpose, plan, waiting, marks: marksOf(values), chosen: values.finding !== null };
   }
 
   async #refreshView(signal) {
@@ -154,8 +154,8 @@ class Page {
     const made = this.#context();
     const view = await api.view(request, signal);
     // Findings and plans that arrived in the meantime belong to the same readings.
-    const { marks, plan, waiting } = this.#context();
-    const context = { ...made, marks, plan, waiting };
+    const { marks, chosen, plan, waiting } = this.#context();
+    const context = { ...made, marks, chosen, plan, waiting };
     tell("", "view");
     this.controls.showNoise(view);
     this.download.showParameters(view);

@@ -5,6 +5,7 @@ import { create, fillList, find, show } from "./dom.js";
 import { kilowattHours, money, moment, outOf100, plain, stretch, watts } from "./format.js";
 import { drawLegend, drawStrips, stripRows, stripSummary } from "./strips.js";
 import { ChartTable } from "./tables.js";
+import { inPageWords } from "./sources.js";
 import { say } from "./texts.js";
 import { extent } from "./window.js";
 
@@ -45,7 +46,7 @@ export class Panels {
   /** Show other marks, another plan or another zone with the view that is already there. */
   async showContext(context) {
     if (!this.#view) return;
-    this.#viewContext = { ...this.#viewContext, marks: context.marks, plan: context.plan };
+    this.#viewContext = { ...this.#viewContext, marks: context.marks, chosen: context.chosen, plan: context.plan, waiting: context.waiting };
     this.#showVerdict();
     await this.#showReadings();
   }
@@ -86,8 +87,8 @@ export class Panels {
       return view.metered.map(([time, ...metered]) => [moment(time, { seconds: true }), span(metered), span(released(time))]);
     };
     this.tables.trace.set(columns("trace", ["time", "metered", "released"]), rows);
-    const { interval_s, marks } = this.#viewContext;
-    return drawReadings(find("trace-chart"), view, { metered_s: interval_s, range: this.#extent(), marks });
+    const { interval_s, marks, chosen } = this.#viewContext;
+    return drawReadings(find("trace-chart"), view, { metered_s: interval_s, range: this.#extent(), marks, chosen });
   }
 
   /** The released readings beside the metered ones. */
@@ -134,7 +135,7 @@ export class Panels {
     const { verdict, epsilon } = this.#view;
     const { plan, purpose, waiting } = this.#viewContext;
     const place = find("verdict");
-    fillList(find("plan-sentences"), plan?.sentences ?? []);
+    fillList(find("plan-sentences"), (plan?.sentences ?? []).map(inPageWords));
     if (!verdict || epsilon === null) {
       place.replaceChildren(create("p", { className: "empty" }, say(waiting ? "cost.wait" : "cost.nothing")));
       return;

@@ -21,6 +21,7 @@ export class TraceWindow {
     this.later = this.#button("trace.later", 1);
     this.select.addEventListener("change", () => this.#choose(Number(this.select.value)));
     const label = create("label", { htmlFor: "window-length" }, say("trace.window"));
+    this.select.setAttribute("aria-label", say("trace.window"));
     find("window").append(create("div", { className: "field inline" }, label, this.select), this.earlier, this.later);
     store.subscribe((names, { session, every }) => {
       if (names.has("session")) this.#open(session, every);

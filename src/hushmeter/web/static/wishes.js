@@ -2,7 +2,6 @@
 // choices the server computes a plan: the noise that hides the chosen things at the least cost.
 
 import { Latest, api } from "./api.js";
-import { releasedIntervals, roundedDown } from "./controls.js";
 import { create, fillRadios, fillSelect, find, show } from "./dom.js";
 import { outOf100, watts } from "./format.js";
 import { atMostWatts } from "./home_editor.js";
@@ -59,11 +58,9 @@ export class Wishes {
     const found = await api.plan({ trace: session.id, home, hide, max_odds: odds, purpose }, signal);
     if (!turn.isCurrent()) return;
     this.problem("", "plan");
-    const offered = releasedIntervals(this.about, session);
-    const every = offered.includes(found.every_s) ? found.every_s : null;
-    const epsilon = roundedDown(found.epsilon);
-    const { mechanism } = found;
-    this.store.set({ plan: { ...found, epsilon, every }, epsilon, mechanism, every, protect: "use", span: "run" });
+    const every = found.every_s === session.interval_s ? null : found.every_s;
+    const { mechanism, epsilon } = found;
+    this.store.set({ plan: { ...found, every }, epsilon, mechanism, every, protect: "use", span: "run" });
   }
 
   #drawPurposes() {
@@ -79,15 +76,17 @@ export class Wishes {
     const seen = new Set(findings?.findings.flatMap((one) => one.appliances) ?? []);
     const typical = this.about.catalogue.map((one) => owned.get(one.name) ?? one);
     const others = appliances.filter(({ name }) => !typical.some((one) => one.name === name));
-    const isFirst = ({ name }, index) => index < SHOWN || owned.has(name) || seen.has(name);
+    const isFirst = ({ name }, index) => index < SHOWN || owned.has(name);
     const chip = (one) => this.#chip("have", one, owned.has(one.name), (on) => this.#own(one, on), seen.has(one.name));
     const rest = typical.filter((one, index) => !isFirst(one, index));
     const first = [...others, ...typical.filter(isFirst)];
-    fillChips(find("have"), first.map(chip), rest.map(chip), rest.length);
+    const words = { count: rest.length, seen: rest.filter(({ name }) => seen.has(name)).length };
+    const more = rest.length > 0 ? say(words.seen > 0 ? "wishes.more_seen" : "wishes.more", words) : "";
+    fillChips(find("have"), first.map(chip), rest.map(chip), more);
     find("seen-hint").textContent = seen.size > 0 ? say("wishes.seen") : "";
     const hidden = new Set(hide);
     const offered = appliances.map((one) => this.#chip("hide", one, hidden.has(one.name), (on) => this.#hide(one.name, on)));
-    fillChips(find("hide"), offered, [], 0);
+    fillChips(find("hide"), offered);
     find("hide-hint").textContent = offered.length > 0 ? "" : say("wishes.hide_first");
   }
 
@@ -117,18 +116,18 @@ export class Wishes {
   }
 }
 
-/** Fill a fieldset with chips; the ones that stay keep the keyboard focus, and `rest` is folded. */
-function fillChips(fieldset, first, rest, count) {
+/** Fill a fieldset with chips; the one with the keyboard focus keeps it, and `rest` is folded. */
+function fillChips(fieldset, first, rest = [], summary = "") {
   const focused = document.activeElement?.closest?.(".chips") === fieldset ? document.activeElement.value : null;
   const more = fieldset.querySelector("details");
   const wasOpen = more?.open ?? false;
   fieldset.querySelectorAll(".chip, details").forEach((element) => element.remove());
   fieldset.append(...first);
-  if (count > 0) {
-    const details = create("details", { className: "quiet more", open: wasOpen }, create("summary", {}, say("wishes.more", { count })));
+  if (rest.length > 0) {
+    const details = create("details", { className: "quiet more", open: wasOpen }, create("summary", {}, summary));
     details.append(create("div", { className: "chips" }, ...rest));
     fieldset.append(details);
   }
   if (focused !== null) fieldset.querySelector(`input[value="${CSS.escape(focused)}"]`)?.focus();
-  show(fieldset, first.length > 0 || count > 0);
+  show(fieldset, first.length + rest.length > 0);
 }

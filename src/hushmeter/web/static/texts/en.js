@@ -21,7 +21,7 @@ export default {
       "Drop a file here. The page recognises Green Button XML, CSV files of many suppliers, Home " +
       "Assistant exports, Parquet and other formats.",
     choose: "Choose a file",
-    examples: { evening: "Try the example home", "redd-like": "Try another home" },
+    examples: { household: "Try an example", evening: "Appliances known", "redd-like": "Another home" },
     options: "Options for reading a file",
     option: "the option “{field}”",
     field: {
@@ -38,7 +38,11 @@ export default {
   },
 
   file: {
-    example: "Example home “{name}”",
+    examples: {
+      household: "Example household",
+      evening: "Example home “evening”",
+      "redd-like": "Example home “redd-like”",
+    },
     figures: "{readings} readings of {interval}, {span} ({zone})",
     figures_one: "{readings} reading of {interval}, {span} ({zone})",
     more: "More about these readings",
@@ -47,6 +51,7 @@ export default {
 
   findings: {
     title: "What anybody who has these readings can tell",
+    all: "Show all {count}",
     none: "The page found no habit and no appliance in these readings.",
     wait: "The page searches these readings for habits and appliances.",
   },
@@ -59,10 +64,12 @@ export default {
     seen: "A dot marks what may show in your readings. The noise does not depend on it.",
     seen_one: "may show in your readings",
     more: "{count} more appliances",
+    more_seen: "{count} more appliances; {seen} of them may show in your readings",
     purpose: "The data must show",
+    choose: "data that must show “{purpose}”",
     purposes: { hour: "hours", day: "days", month: "months" },
     odds: "Nobody may be right over",
-    at_most: "{odds} out of 100 times",
+    at_most: "{odds} out of 100",
   },
 
   home: {
