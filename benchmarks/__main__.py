@@ -18,6 +18,7 @@ MODULES = (
     "privacy",
     "theory",
     "read",
+    "learn",
     "behaviour",
     "battery",
     "fleet",

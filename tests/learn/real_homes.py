@@ -54,12 +54,24 @@ def read_real_home(folder: Path, name: str) -> RealHome:
     return RealHome(trace, circuits, utc[new], ZONES[name])
 
 
-def away_days(home: RealHome) -> set[np.datetime64]:
-    """Days (04:00 to 04:00) with complete readings on which no sub-metered appliance was used."""
-    readings = clean(home.trace, home.zone)
+def away_days(home: RealHome, trace: Trace) -> set[np.datetime64]:
+    """Days (04:00 to 04:00) that are complete in `trace` and without use of any sub-meter."""
+    readings = clean(trace, home.zone)
     complete = find_activity(readings).dates
     days = np.floor((readings.clock.to_local(home.utc) - 4 * 3600) / 86_400).astype(np.int64)
     used: set[int] = set()
     for name, least in ON_W.items():
         used |= set(days[home.circuits[name] > least].tolist())
     return {np.datetime64(int(d), "D") for d in complete if int(d) not in used}
+
+
+def first_uses(home: RealHome) -> FloatArray:
+    """Local hour of the first use of kettle or microwave on every working day that has one."""
+    local = clean(home.trace, home.zone).clock.to_local(home.utc)
+    used = (home.circuits["Kettle"] > ON_W["Kettle"]) | (
+        home.circuits["Microwave"] > ON_W["Microwave"]
+    )
+    days = np.floor((local[used] - 4 * 3600) / 86_400).astype(np.int64)
+    dates, first = np.unique(days, return_index=True)
+    hours: FloatArray = local[used][first] / 3600 % 24
+    return hours[(dates + 3) % 7 < 5]

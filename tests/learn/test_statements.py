@@ -85,7 +85,7 @@ def test_days_away_are_found_and_frozen_readings_are_not_absences(homes):
     found = found_at(home, 60)
     away = of_kind(found, "away")
     stated = {np.datetime64(day) for day in away.evidence["dates"]}
-    truth = away_days(home)
+    truth = away_days(home, home.trace)
     assert len(truth) == 28
     assert len(stated & truth) >= 24
     assert len(stated - truth) <= 1

@@ -7,7 +7,7 @@ sentences.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
 from zoneinfo import ZoneInfo
@@ -123,6 +123,7 @@ class LocalReadings:
     exports: bool
     zero_by_day: bool
     zeros: float
+    _grids: dict[float, Grid] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def solar(self) -> bool:
@@ -136,6 +137,12 @@ class LocalReadings:
 
     def grid(self, step_s: float) -> Grid:
         """Return means over cells of `step_s`; NaN where less than 90 % of the readings exist."""
+        if step_s not in self._grids:
+            self._grids[step_s] = self._make_grid(step_s)
+        return self._grids[step_s]
+
+    def _make_grid(self, step_s: float) -> Grid:
+        """Compute the means over cells of `step_s`."""
         cells = np.floor_divide(self.local, step_s).astype(np.int64)
         if not cells.size:
             return Grid(step_s, 0, np.zeros(0))

@@ -176,8 +176,9 @@ def sentences(inspection: Inspection) -> Sequence[str]:
         f"{found['format']}, in {found['unit']}: {found['readings']} readings of "
         f"{short_duration(found['interval_s'])} from {found['start']} to {found['end']}.",
         _completeness(found),
-        f"{found['energy_kwh']:.6g} kWh; mean {found['mean_w']:.4g} W, from {found['min_w']:.4g} "
-        f"to {found['max_w']:.4g} W; {_count(found['negative'], 'negative reading')}.",
+        f"{found['energy_kwh']:.6g} kWh; mean {_number(found['mean_w'])} W, from "
+        f"{_number(found['min_w'])} to {_number(found['max_w'])} W; "
+        f"{_count(found['negative'], 'negative reading')}.",
         f"Clock: {found['clock_changes']}.",
     ]
     if found["appliances"]:
@@ -220,3 +221,8 @@ def _count(number: int, word: str, many: str | None = None) -> str:
     if number == 0:
         return f"no {word}"
     return f"{number} {word if number == 1 else many or word + 's'}"
+
+
+def _number(value: float) -> str:
+    """Format watts with four digits and without an exponent."""
+    return f"{value:.4g}" if abs(value) < 9999.5 else f"{value:.0f}"

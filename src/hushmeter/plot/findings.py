@@ -360,7 +360,8 @@ def _table(
         for cell in np.flatnonzero(touched):
             kinds[cell].append(finding.kind)
     return {
-        "local_start": (cells * SECONDS_PER_HOUR).astype("datetime64[s]"),
+        # Text without a zone, because these are times of the local clock.
+        "local_start": np.datetime_as_string((60 * cells).astype("datetime64[m]")).tolist(),
         "mean_w": hours.ravel(),
         "findings": [" ".join(found) for found in kinds],
     }
