@@ -188,4 +188,4 @@ def test_wrong_names_and_intervals_are_refused(fitted):
         Strongest(HOME, candidates=("bayes",)).predict([1.0])
     with pytest.raises(InputError, match="trained on readings of 6 s"):
         fitted.predict(hm.Trace([1.0, 2.0], 60.0))
-    assert set(default_candidates()) >= {"bayes", "sparse-hmm", "fhmm"}
+    assert set(default_candidates()) >= {"bayes", "sparse-hmm"}

@@ -28,7 +28,7 @@ from hushmeter.trace import Trace
 NO_DATA = "no data"
 """Name of the choice that uses no readings."""
 
-FAST = ("bayes", "sparse-hmm", "fhmm")
+FAST = ("bayes", "sparse-hmm")
 """Candidates that learn within seconds."""
 
 HELD_BACK = 2
@@ -87,8 +87,8 @@ class Strongest(Attacker):
         Mechanism whose noise distribution the attacker knows (see `Attacker.knows`); None for
         readings without noise.
     candidates : sequence of str, optional
-        Names of attackers. By default these are `bayes`, `sparse-hmm`, `fhmm` and, if PyTorch is
-        installed, `tcn`, whose training takes one to two minutes.
+        Names of attackers. By default these are `bayes`, `sparse-hmm` and, if PyTorch is installed,
+        `tcn`, whose training takes one to two minutes.
     seed : int
         Seed of the candidates and of the simulated noise on the held-back data.
     progress : bool

@@ -42,6 +42,10 @@ WINDOW_S = 512 * 60.0
 LEAST_WINDOW = 96
 """Smallest number of cells of a training window: a day of quarter hours."""
 
+LARGE_CELL = 4
+"""Cells with more readings are trained in a quarter of the windows per step, because the readings
+within the cells take most of the time."""
+
 FOLDS = 5
 """Each network leaves out one of this number of parts of the training data."""
 
@@ -61,7 +65,8 @@ class Tcn(ProbabilisticAttacker):
         Number of networks whose probabilities are averaged, at most 5. Each leaves out another
         fifth of the training data and stops when it no longer improves there.
     steps, batch : int
-        Largest number of training steps, and windows per step.
+        Largest number of training steps, and windows per step; a quarter of the windows for
+        readings of less than 15 s.
     window : int, optional
         Cells per window; by default as many as 512 min have, and at least 96. A cell is a reading,
         or about one minute if the readings are shorter.
@@ -267,7 +272,8 @@ class Tcn(ProbabilisticAttacker):
         width = self._window(encoder.cells)
         windows = Windows(data, encoder, width, largest, fold, np.random.default_rng(seed))
         set_bias(net, windows.on_share)
-        schedule = Schedule(self.steps, self.batch, self.rate, seed)
+        batch = self.batch if encoder.cells.size <= LARGE_CELL else -(-self.batch // 4)
+        schedule = Schedule(self.steps, batch, self.rate, seed)
         return train(net, windows, schedule, advance)
 
 
