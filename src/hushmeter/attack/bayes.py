@@ -35,8 +35,8 @@ from hushmeter.trace import Trace
 LEAST_TRAINING = 2000
 """Smallest number of training readings of which a part is held back."""
 
-MOST_HELD = 3000
-"""Largest number of held-back readings."""
+HELD_BLOCK, HELD_BLOCKS = 500, 12
+"""Readings in a block, and largest number of blocks, of held-back readings."""
 
 CLEARLY = 0.02
 """Difference of macro F1 from which other states replace those that were learnt first."""
@@ -219,7 +219,7 @@ class Bayes(ProbabilisticAttacker):
         off" or others have a clearly higher F1.
         """
         cut = len(trace) * 4 // 5
-        train, held = trace[:cut], trace[cut : cut + MOST_HELD]
+        train, held = trace[:cut], _spread_sample(trace[cut:])
         noise = Laplace(1.0, float(self.home.powers.max()) / 10, grid=1.0)
         noisy = held.replace_readings(held.readings + noise.sample(len(held), rng=0))
         truth, off = held.truth(), 1 - float(held.truth().mean())
@@ -334,6 +334,14 @@ class Bayes(ProbabilisticAttacker):
             (np.arange(self.means_[i].size) >= self.idle_[i]) == on[i] for i in self._order()[:-1]
         ]
         return [*places, None]
+
+
+def _spread_sample(trace: Trace) -> Trace:
+    """At most `HELD_BLOCKS` blocks of readings that are spread evenly over a trace."""
+    if len(trace) <= HELD_BLOCK * HELD_BLOCKS:
+        return trace
+    first = np.linspace(0, len(trace) - HELD_BLOCK, HELD_BLOCKS).astype(np.int64)
+    return trace.select((first[:, None] + np.arange(HELD_BLOCK)).ravel())
 
 
 def _macro_f1(answer: BoolArray, truth: BoolArray) -> float:
