@@ -171,3 +171,75 @@ def test_rows_under_a_header_of_another_unit_are_left_out():
     text = signed_blocks(DRAWN, FED, DRAWN + FED) + signed_blocks(DRAWN * 3, unit="kilowatts")
     found = read_bytes(text.encode(), "usage.csv", ReadOptions(tz="America/Denver"))
     np.testing.assert_allclose(found.watts, DRAWN * 1000)
+
+
+HOURS = np.datetime64("2024-01-08T00:00") + np.arange(48) * np.timedelta64(1, "h")
+KWH = np.round(np.random.default_rng(4).uniform(0.05, 2.0, 48), 3)
+
+
+def rows(line):
+    """One line for every hour, of the start, the end and the energy."""
+    ends = HOURS + np.timedelta64(1, "h")
+    return "".join(line(str(a).replace("T", " "), str(b).replace("T", " "), v)
+                   for a, b, v in zip(HOURS, ends, KWH, strict=True))  # fmt: skip
+
+
+def read_text(text, **options):
+    return read_bytes(text.encode(), "usage.csv", ReadOptions(**{"tz": "UTC", **options}))
+
+
+def test_a_table_of_received_energy_below_is_left_out():
+    def table(word, share):
+        head = f'"Energy {word} time period","Usage(Real energy in kilowatt-hours)","Quality"\n'
+        return head + rows(lambda a, b, v: f'"{a} to {b}","{v * share:.3f}",""\n')
+
+    found = read_text(table("Delivered", 1.0) + "\n" + table("Received", 0.3))
+    np.testing.assert_allclose(found.watts, KWH * 1000)
+
+
+def test_a_number_that_is_read_is_no_time():
+    head = "Account,NMI,StartDate,EndDate,ProfileReadValue,RegisterReadValue,QualityFlag\n"
+    text = head + rows(lambda a, b, v: f"1,6001,{a},{b},{v},0,A\n")
+    found = read_text(text, unit="kWh", value_column="ProfileReadValue")
+    np.testing.assert_allclose(found.watts, KWH * 1000)
+
+
+def test_delimiters_at_the_end_of_header_and_rows():
+    text = "CUPS;FECHA-HORA;INV / VER;CONSUMO Wh;GENERACION Wh;\n"
+    text += rows(lambda a, _, v: f"ES01;{a};0;{1000 * v:.0f};0;\n")
+    np.testing.assert_allclose(read_text(text).watts, np.rint(KWH * 1000))
+
+
+def test_a_price_per_energy_is_no_energy():
+    text = "Start;End;Amount (kWh);Spot (EUR / MWh)\n" + rows(lambda a, b, v: f"{a};{b};{v};78\n")
+    np.testing.assert_allclose(read_text(text).watts, KWH * 1000)
+
+
+def test_energy_beside_production_must_be_named():
+    text = "Time;Energy (kWh);PV production (kWh)\n" + rows(lambda a, _, v: f"{a};{v};{v}\n")
+    with pytest.raises(DataError, match=r"beside what was produced .*--value-column NAME"):
+        read_text(text)
+    np.testing.assert_allclose(read_text(text, value_column="Energy (kWh)").watts, KWH * 1000)
+
+
+def test_a_total_beside_feed_in_is_refused():
+    text = "Time;Feed-in (kWh);Total (kWh)\n" + rows(lambda a, _, v: f"{a};0.1;{v}\n")
+    with pytest.raises(DataError, match="may be a balance: give a column of what was drawn"):
+        read_text(text)
+
+
+def test_a_zone_above_the_header_is_used():
+    text = "Time zone: Europe/Berlin\n\nTime;kWh\n" + rows(lambda a, _, v: f"{a};{v}\n")
+    found = read_bytes(text.encode(), "usage.csv")
+    assert found.public.start == HOURS[0] - np.timedelta64(1, "h")
+
+
+def test_rows_of_one_tariff_with_different_values_for_a_time_are_refused():
+    two_days = rows(lambda a, _, v: f"{a};day;{v}\n{a};night;{v}\n")
+    later = (
+        (two_days.replace("-08 ", f"-{d} ").replace("-09 ", f"-{d + 1} ")) for d in (10, 12, 14)
+    )
+    text = "Time;Tariff;kWh\n" + two_days + "".join(later)
+    np.testing.assert_allclose(read_text(text).watts[:48], KWH * 2000)
+    with pytest.raises(DataError, match="different values of one register for one time"):
+        read_text(text + "2024-01-08 05:00;day;9.5\n")

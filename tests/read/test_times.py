@@ -11,7 +11,7 @@ import pytest
 
 from hushmeter.errors import DataError
 from hushmeter.read import ReadOptions, read_recording
-from hushmeter.read.times import find_zone, read_clock, read_stamps, split_range, to_utc
+from hushmeter.read.times import SECOND, find_zone, read_clock, read_stamps, split_range, to_utc
 
 PATH = Path("file.csv")
 NOON = int(np.datetime64("2024-06-01T12:00:00", "ns").astype(np.int64))
@@ -258,3 +258,13 @@ def test_rows_of_totals_are_left_out_and_more_words_refused(save):
     assert "1 rows without a time" in " ".join(found.notes)
     with pytest.raises(DataError, match=r"such as 'never' \(row 400\).*delete what is no reading"):
         read_recording(save(text + b"\nnever,5" * 9), LONDON)
+
+
+def test_shuffled_rows_of_a_repeated_hour_lose_nothing():
+    start = np.datetime64("2023-10-28T22:00", "ns").astype(np.int64)
+    utc = start + np.arange(40) * 900 * SECOND
+    offset = np.where(np.arange(40) < 12, 2, 1) * 3600 * SECOND
+    order = np.random.default_rng(0).permutation(40)
+    found, exists, _ = to_utc((utc + offset)[order], "Europe/Brussels")
+    assert exists.all()
+    np.testing.assert_array_equal(np.sort(found), utc)

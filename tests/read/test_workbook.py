@@ -159,3 +159,10 @@ def _with_far_cell(data):
             far = b'<row r="1048576"><c r="XFD1048576"><v>1</v></c></row></sheetData>'
             new.writestr(name, text.replace(b"</sheetData>", far))
     return out.getvalue()
+
+
+def test_the_name_export_of_a_sheet_does_not_state_a_direction():
+    rows, values = quarter_hours()
+    np.testing.assert_allclose(read({"Export": rows}).watts, values * 4000)
+    with pytest.raises(DataError, match="holds no use of electricity"):
+        read({"Feed-in": rows, "Gas": rows})

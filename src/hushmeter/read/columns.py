@@ -199,16 +199,23 @@ def _text_kind(column: Column, path: Path) -> str:
 
 def is_unix(column: Column) -> bool:
     """True for numbers under a header of times, such as unix_ts."""
-    return column.kind == "number" and (
-        has_word(column.name, words.STAMPS) and column.meaning.unit is None
-        and not is_number_of_day(column)
-    )  # fmt: skip
+    if column.kind != "number" or column.meaning.unit is not None or is_number_of_day(column):
+        return False
+    if has_word(column.name, words.VALUES):
+        return False
+    if has_word(column.name, words.STAMPS):
+        return True
+    return has_word(column.name, words.WEAK_STAMPS) and _are_as_large_as_times(column)
 
 
 def is_nameless_time(column: Column) -> bool:
     """True for the first column of a table without a header, if it holds unix times or dates."""
-    if column.kind != "number" or not NAMELESS.fullmatch(column.name):
-        return False
+    nameless = column.kind == "number" and NAMELESS.fullmatch(column.name) is not None
+    return nameless and _are_as_large_as_times(column)
+
+
+def _are_as_large_as_times(column: Column) -> bool:
+    """True if all numbers may be unix times or dates in digits."""
     values, _ = to_numbers(column.data, column.decimal)
     known = values[np.isfinite(values)]
     return known.size > 0 and float(known.min()) >= 1e7 and float(known.max()) < 1e19

@@ -5,6 +5,7 @@ The choice depends on headers and times, never on the size of a number.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,8 @@ from hushmeter.read.text_table import RawTable
 from hushmeter.read.times import SECOND
 from hushmeter.read.words import find_source, has_word, read_meaning
 
+# A file that was exported, which is no energy that was fed into the grid.
+ANY_EXPORT = re.compile(r"(?i)\W*(?:data|daten|list)?\W*export\w*[\W\d]*(?:data|daten)?[\W\d]*")
 Loader = Callable[[], RawTable]
 
 
@@ -143,7 +146,7 @@ def _refuse_name(name: str, path: Path, noun: str) -> None:
     source = find_source(name)
     if source is not None and not has_word(name, ELECTRIC):
         raise DataError(f"{path} holds {source} ({noun} {name!r}), not electricity.")
-    if read_meaning(name).flow in ("export", "production"):
+    if read_meaning(name).flow in ("export", "production") and not ANY_EXPORT.fullmatch(name):
         raise DataError(f"{path} holds no use of electricity ({noun} {name!r}).")
 
 

@@ -329,12 +329,19 @@ def _refuse_named(chosen: Column, numbers: Sequence[Column], path: Path) -> None
             f"{path}: column {chosen.name!r} is what was {_words(meaning.flow)}, not what the home "
             "used."
         )
+    _refuse_balance((chosen,), numbers, path)
+
+
+def _refuse_balance(values: Sequence[Column], numbers: Sequence[Column], path: Path) -> None:
+    """Refuse a total beside what was fed into the grid, from which that may be subtracted."""
     exports = [c for c in numbers if c.meaning.flow == "export"]
-    if exports and meaning.flow in ("", "net") and meaning.part == "total":
-        raise DataError(
-            f"{path}: column {chosen.name!r} is a total beside what was fed into the grid "
-            f"({exports[0].name}), so it may be a balance: leave --value-column out."
-        )
+    for column in values:
+        meaning = column.meaning
+        if exports and meaning.flow in ("", "net") and meaning.part == "total":
+            raise DataError(
+                f"{path}: column {column.name!r} is a total beside what was fed into the grid "
+                f"({exports[0].name}), so it may be a balance: give a column of what was drawn."
+            )
 
 
 def _words(flow: str) -> str:
@@ -362,10 +369,12 @@ def _choose(
         # The project's own layout: the other columns are circuits, whatever their names say.
         circuits = tuple(c for c in wanted if c is not meter)
         return Plan(time, (meter,), circuits, unit="W", notes=notes)
+    _refuse_beside_production(numbers, path)
     group = _best_group(wanted)
     values, need_all = _reduce(group)
     if values is not None:
         _refuse_parts(values, numbers, empty, path)
+        _refuse_balance(values, numbers, path)
     if values is None:
         values, circuits = _mains_and_circuits(group, wanted)
         if values is None and homes:
@@ -385,6 +394,18 @@ def _choose(
     if left:
         notes.append(f"Left out: {', '.join(left[:12])}.")
     return Plan(time, values, circuits, need_all=need_all, notes=notes)
+
+
+def _refuse_beside_production(numbers: Sequence[Column], path: Path) -> None:
+    """Refuse a table of production in which no column states what the home draws or uses."""
+    produced = next((c for c in numbers if c.meaning.flow == "production"), None)
+    stated = any(c.meaning.flow in ("import", "use", "net") or c.meaning.mains for c in numbers)
+    if produced is not None and not stated:
+        raise DataError(
+            f"{path} has no power column that states what the home draws, beside what was produced "
+            f"({produced.name!r}): it may be the file of a solar inverter; if it is not, name the "
+            "meter's column (--value-column NAME)."
+        )
 
 
 def _nothing_wanted(numbers: Sequence[Column], path: Path) -> str:

@@ -455,7 +455,8 @@ def _combined(
                 "times may be missing."
             )
         if times.size < piece.times.size:
-            notes.append("Rows that repeat a time within one tariff: the last one was kept.")
+            _refuse_different(piece, path)
+            notes.append("Rows that repeat a time within one tariff: one of each was kept.")
         place = np.searchsorted(every, times)
         there = np.isfinite(piece.values[index])
         total[place[there]] += piece.values[index][there]
@@ -463,6 +464,19 @@ def _combined(
         if durations is not None and piece.durations is not None:
             durations[place] = piece.durations[index]
     return every, np.where(known, total, np.nan), durations, first.clock
+
+
+def _refuse_different(piece: _Piece, path: Path) -> None:
+    """Refuse rows of one register that repeat a time with another value."""
+    order = np.argsort(piece.times, kind="stable")
+    same = np.diff(piece.times[order]) == 0
+    differ = same & (np.abs(np.diff(piece.values[order])) > 1e-9)
+    if differ.any():
+        when = iso(np.datetime64(int(piece.times[order][np.argmax(differ)]), "ns"))
+        raise DataError(
+            f"{path} has different values of one register for one time, first at {when}: keep one "
+            "row for each time."
+        )
 
 
 def _drop_missing(series: Series, path: Path) -> None:

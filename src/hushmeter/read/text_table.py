@@ -29,7 +29,7 @@ from hushmeter.read.source import (
     open_text,
     read_head,
 )
-from hushmeter.read.words import find_unit
+from hushmeter.read.words import find_unit, read_meaning
 
 DELIMITERS = (";", "\t", "|", ",", " ")
 MAX_COLUMNS = 4096
@@ -37,6 +37,7 @@ MAX_FIELD = 1 << 20
 SAMPLE_LINES = 400
 MAX_HEADER_ROWS = 8
 LONGEST_FOOTER = 50
+UNUSED_FLOWS = ("export", "production")
 NULLS = [
     "", "NA", "N/A", "NaN", "nan", "NAN", "NULL", "null", "Null", "None", "none", "-nan", "#N/A",
     "#N/A N/A", "n/a", "-", "--", "?", "No CT", "unavailable", "unknown", "No data", "no data",
@@ -219,7 +220,8 @@ def table_of_rows(
             blocks[-1].append(row)
         else:
             left += 1
-    _refuse_split_numbers(written[frame.first :], len(frame.names), path)
+    width = len(frame.names) if frame.header is None else len(written[frame.header])
+    _refuse_split_numbers(written[frame.first :], width, path)
     notes = (f"{left} rows without a time (footers or totals) were left out.",) if left else ()
     tables = [
         RawTable(
@@ -534,12 +536,16 @@ def _is_reading(row: Sequence[str], frame: Frame, path: Path) -> bool:
 
 
 def _is_other_header(row: Sequence[str], header: Sequence[str]) -> bool:
-    """True for a row of words, as long as the header, that names another unit."""
+    """True for a row of words, as long as the header, of another unit or of feed-in."""
     words = _trimmed(row)
     if len(words) != len(header) or any(cell_kind(cell) != "word" for cell in words):
         return False
-    unit = find_unit(" ".join(words))
-    return unit is not None and unit != find_unit(" ".join(header))
+    one, two = " ".join(header), " ".join(words)
+    flows = [read_meaning(text).flow for text in (one, two)]
+    unit = find_unit(two)
+    return unit is not None and (
+        unit != find_unit(one) or (flows[1] in UNUSED_FLOWS and flows[0] not in UNUSED_FLOWS)
+    )
 
 
 def _refuse_split_numbers(rows: Sequence[Sequence[str]], width: int, path: Path) -> None:

@@ -49,6 +49,7 @@ ABBREVIATIONS = {
 }  # fmt: skip
 RANGE = re.compile(r"(.*\d)\s*(?:\bto\b|\s-\s|–|(?<=\d)-(?=\d{1,2}:))\s*(.*\d.*)")
 DIGITS = {8: (1, 1, 1), 10: (1, 1, 1, 1), 12: (1, 1, 1, 1, 1), 14: (1, 1, 1, 1, 1, 1)}
+MANY_BACK = 0.1
 EXCEL_1970, EXCEL_2100 = 25_569.0, 73_051.0
 AMERICAN = ("America/", "US/", "Canada/")
 
@@ -534,12 +535,15 @@ def _second_visits(local: IntArray, twice: BoolArray) -> BoolArray:
     second = np.zeros(local.size, dtype=np.bool_)
     rows = np.flatnonzero(twice)
     descending = local.size > 1 and local[-1] < local[0]
+    # In rows of a random order only a repeated time shows the second pass.
+    back = float((np.diff(local) < 0).mean()) if rows.size else 0.0
+    mixed = MANY_BACK < back < 1 - MANY_BACK
     seen: set[int] = set()
     last, turned = -DAY * SECOND, False
     for row in rows[::-1] if descending else rows:
         value = int(local[row])
         turned = abs(value - last) < DAY * SECOND and (turned or value < last)
-        second[row] = turned or value in seen
+        second[row] = value in seen or (turned and not mixed)
         seen.add(value)
         last = value
     return second

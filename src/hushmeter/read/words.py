@@ -134,8 +134,11 @@ NUMBERS_OF_DAY = (
 )
 STAMPS = (
     "time timestamp datetime date unix epoch ts$ moment utc horodate zeit datum tijd fecha hora "
-    "tid aika dato data$ giorno last$ alku read interval local dattim"
+    "tid aika dato giorno dattim"
 )
+VALUES = "value wert waarde valeur valor valore usage consum verbr amount quantity menge"
+# Words that are also those of values: their numbers are times if they are as large as times.
+WEAK_STAMPS = "read last$ data$ local interval alku start from$ begin"
 OTHER_TIMES = "revis updat creat modif invoic settle expor receiv publish due$ last$ download"
 ZONES = "timezone tz$ zone$ tidszone zeitzone fuseau zona"
 UNITS = "unit units uom eenheid einheit unite unidad unita unidade enhed maleenhed yksikko jednost"
@@ -161,6 +164,11 @@ REMARKS = (
     "summary weather"
 )
 INVERTERS = "inverter wechselrichter omvormer onduleur inversor sunny tripower dcms"
+# A price of energy, such as EUR/MWh or ct per kWh.
+PRICE = re.compile(
+    r"(?i)(?:eur|euro|€|usd|\$|gbp|£|chf|dkk|sek|nok|pln|czk|ct|cents?|pence|p|öre|øre|ore|snt)"
+    r"\s*(?:/|per|pro|pr)\s*[km]?wh"
+)
 SOURCES = {"gas": GAS, "water": WATER, "heat": HEAT}
 
 
@@ -281,6 +289,8 @@ def _is_generic(name: str) -> bool:
 def _flow(text: str, unit: str | None, obis: re.Match[str] | None) -> str:
     """Direction or quantity; what is not the home's use is looked for first."""
     if find_source(text) or (unit is None and has_other_unit(text)):
+        return "other"
+    if PRICE.search(text):
         return "other"
     joined = " ".join(split_words(text))
     if re.search(r"\bto (the )?grid\b|\ba (?:-|minus)\b", joined):
