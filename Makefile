@@ -19,7 +19,7 @@ serve: $(VENV)/.web
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow"
 
-test-slow: $(VENV)/.test
+test-slow: $(VENV)/.test $(VENV)/.fuzz
 	$(BIN)/python -m pytest -m slow
 
 coverage: $(VENV)/.test

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from hushmeter.checks import FloatArray
-from hushmeter.errors import DataError
+from hushmeter.errors import DataError, HushmeterError
 from hushmeter.read.home_assistant import change_series
 from hushmeter.read.options import ENERGY_UNITS, POWER_UNITS, ReadOptions, unit_factor
 from hushmeter.read.recording import Series
@@ -70,8 +70,11 @@ def read_database(path: Path, options: ReadOptions) -> Series:
                 return _read_home_assistant(database, names, options, path)
             if {"DeviceStatus", "Meter"} <= names:
                 return _read_domoticz(database, names, options, path)
-    except sqlite3.Error as error:
-        reason = str(error).rstrip(".")
+    except HushmeterError:
+        raise
+    except (sqlite3.Error, ValueError, OverflowError) as error:
+        # A damaged file holds numbers and names that are none.
+        reason = " ".join(str(error).split()).rstrip(".")[:160]
         raise DataError(f"{path} is no readable SQLite data base: {reason}.") from None
     raise DataError(
         f"{path} is an SQLite data base, but neither of Home Assistant nor of Domoticz (tables: "
@@ -91,6 +94,8 @@ def _connect(path: Path) -> Iterator[sqlite3.Connection]:
         database.deserialize(bytes(content))
     else:
         database = _connect_file(path)
+    # Text of a damaged file may not be UTF-8.
+    database.text_factory = lambda data: data.decode("utf-8", "replace")
     try:
         database.execute("PRAGMA query_only = ON")
         database.execute("PRAGMA trusted_schema = OFF")
