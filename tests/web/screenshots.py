@@ -1,4 +1,8 @@
-"""Makes the pictures of the page in the documentation: `python -m tests.web.screenshots`."""
+"""Makes the pictures of the page in the documentation: `python -m tests.web.screenshots`.
+
+Every picture shows the whole page with a file of a simulated household: four weeks of hourly
+readings as Green Button XML, and four days of readings of 6 s as CSV.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,35 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.web.chromium import find_chromium, open_example, running_browser, running_server
+import hushmeter as hm
+from tests.web.chromium import find_chromium, running_browser, running_server, wait_until_drawn
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-COLOURS = 256
+COLOURS = 128
 LARGEST = 300_000
+ZONE = "Europe/London"
+DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}}
+PHONE: dict[str, Any] = {
+    "viewport": {"width": 390, "height": 844},
+    "has_touch": True,
+    "is_mobile": True,
+}
+PICTURES = {
+    "page-desktop.png": ("hourly", DESKTOP, "light"),
+    "page-desktop-dark.png": ("hourly", DESKTOP, "dark"),
+    "page-phone-light.png": ("hourly", PHONE, "light"),
+    "page-phone.png": ("hourly", PHONE, "dark"),
+    "page-6s-desktop.png": ("6 s", DESKTOP, "light"),
+    "page-6s-desktop-dark.png": ("6 s", DESKTOP, "dark"),
+    "page-6s-phone-light.png": ("6 s", PHONE, "light"),
+    "page-6s-phone.png": ("6 s", PHONE, "dark"),
+}
+"""Name of each picture: the file that is shown, the device and the colours."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", "--output", type=Path, default=DOCS, help="folder of the pictures")
-    parser.add_argument("--all", action="store_true", help="both widths in light and dark, whole")
     options = parser.parse_args()
     executable = find_chromium()
     if executable is None:
@@ -27,48 +49,38 @@ def main() -> None:
         running_server(Path(folder) / "log") as address,
         running_browser(executable) as browser,
     ):
-        if options.all:
-            take_all(browser, address, options.output)
-        else:
-            take_for_docs(browser, address, options.output)
+        files = write_files(Path(folder))
+        for name, (kind, device, scheme) in PICTURES.items():
+            page = show(browser, address, files[kind], device, scheme)
+            take(page, options.output / name)
+            page.context.close()
 
 
-def take_for_docs(browser: Any, address: str, folder: Path) -> None:
-    """page-desktop.png in light and page-phone.png in dark."""
-    page = show(browser, address, (1360, 1900), "light")
-    page.select_option("#advice-appliance", "kettle")
-    page.click("#advice-find")
-    page.wait_for_selector("#advice-apply")
-    page.locator(".advice").evaluate("advice => scrollTo(0, advice.offsetTop - 20)")
-    take(page, folder / "page-desktop.png")
-    page = show(browser, address, (390, 844), "dark", scale=2)
-    page.locator("#strips-title").evaluate(
-        "title => scrollTo(0, scrollY + title.getBoundingClientRect().top - 150)"
-    )
-    take(page, folder / "page-phone.png")
+def write_files(folder: Path) -> dict[str, Path]:
+    """Readings of a simulated household as two files."""
+    hourly, fine = folder / "my-meter.xml", folder / "my-logger.csv"
+    hm.write_meter(hourly, hm.synth.household(28, interval_s=3600.0, zone=ZONE, seed=2).trace)
+    hm.write_meter(fine, hm.synth.household(4, interval_s=6.0, zone=ZONE, seed=2).trace)
+    return {"hourly": hourly, "6 s": fine}
 
 
-def take_all(browser: Any, address: str, folder: Path) -> None:
-    """The whole page at both widths, light and dark, to be looked at."""
-    for name, size in {"desktop": (1360, 900), "phone": (390, 844)}.items():
-        for scheme in ("light", "dark"):
-            page = show(browser, address, size, scheme)
-            page.screenshot(path=folder / f"page-{name}-{scheme}.png", full_page=True)
-
-
-def show(browser: Any, address: str, size: tuple[int, int], scheme: str, scale: int = 1) -> Any:
-    """The example home at rest."""
-    width, height = size
+def show(browser: Any, address: str, file: Path, device: dict[str, Any], scheme: str) -> Any:
+    """The page with a file, after somebody has ticked that the kettle must stay hidden."""
     context = browser.new_context(
-        viewport={"width": width, "height": height},
-        color_scheme=scheme,
-        device_scale_factor=scale,
-        reduced_motion="reduce",
+        **device, color_scheme=scheme, reduced_motion="reduce", timezone_id=ZONE
     )
     page = context.new_page()
-    open_example(page, address)
+    page.goto(address)
+    page.set_input_files("#file", file)
+    wait_until_drawn(page)
+    for field in ("have", "hide"):
+        page.check(f"#{field} input[value=kettle]", force=True)
+        page.wait_for_timeout(100)
+        wait_until_drawn(page)
+    page.wait_for_selector("#verdict strong")
     # Plotly draws the last texts of a chart a moment after the chart.
     page.wait_for_timeout(300)
+    page.evaluate("() => { document.activeElement.blur(); scrollTo(0, 0); }")
     return page
 
 
@@ -76,7 +88,7 @@ def take(page: Any, path: Path) -> None:
     """A screenshot with a palette of its own, which is a fraction of the size."""
     from PIL import Image
 
-    page.screenshot(path=path)
+    page.screenshot(path=path, full_page=True)
     with Image.open(path) as picture:
         small = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
     small.save(path, optimize=True)

@@ -64,7 +64,7 @@ export default {
     seen: "A dot marks what may show in your readings. The noise does not depend on it.",
     seen_one: "may show in your readings",
     more: "{count} more appliances",
-    more_seen: "{count} more appliances; {seen} of them may show in your readings",
+    more_seen: "{count} more; {seen} may show in your readings",
     purpose: "The data must show",
     choose: "data that must show “{purpose}”",
     purposes: { hour: "hours", day: "days", month: "months" },
