@@ -219,6 +219,11 @@ class Trace:
         Returns
         -------
         Trace
+
+        Raises
+        ------
+        DataError
+            If there is no position, or the positions are not ascending.
         """
         chosen = np.asarray(rows, np.int64)
         if chosen.size == 0:
