@@ -48,8 +48,12 @@ def test_inspect_names_the_next_command_with_what_it_was_told(folder, tmp_path):
     options = ("--time-column", "When", "--value-column", "Use", "--unit", "kWh", "--stamp", "end",
                "--tz", "Europe/London")  # fmt: skip
     said = run("inspect", folder / "half.csv", *options).stdout.splitlines()[-1]
-    assert said.startswith("Next: hushmeter advise --home evening --hide kettle --trace ")
-    assert "This is the cheapest release" in run(*shlex.split(said)[2:]).stdout
+    assert said.startswith("Next: hushmeter advise ")
+    advice = run(*shlex.split(said)[2:]).stdout
+    assert "such as one run of the kettle" in advice
+    released = shlex.split(advice.splitlines()[-1])[2:-1]
+    run(*released, tmp_path / "shared.csv")
+    assert (tmp_path / "shared.csv.receipt.json").exists()
     said = run("inspect", folder / "home.parquet").stdout.splitlines()[-1]
     assert said == f"Next: hushmeter learn {folder / 'home.parquet'} -o home.toml"
 

@@ -47,7 +47,7 @@ def test_the_page_is_the_report_with_the_household_first(demo, page):
     assert said[:2] == [str(folder / "index.html"), "Open it in a browser. What to try next:"]
     assert said[-1] == "  hushmeter serve --open"
     for command in (line.split()[1:] for line in said if line.startswith("  hushmeter adv")):
-        assert "This is the cheapest release" in run(*command).stdout
+        assert "such as one run of the kettle" in run(*command).stdout
 
 
 def test_what_is_printed_is_what_the_sweep_found(demo, page):

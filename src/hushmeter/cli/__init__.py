@@ -47,11 +47,12 @@ what an attacker can still detect in them.
   use a browser       hushmeter serve --open
 
 Your own meter
-  what a file holds   hushmeter inspect FILE
-  learn a home        hushmeter learn FILE -o home.toml       (with sub-meters)
-  choose a release    hushmeter advise --home evening --hide kettle
-  release readings    hushmeter release FILE --home evening -e 1 -o OUT.csv
+  what a file shows   hushmeter inspect FILE
+  what hiding costs   hushmeter advise FILE --hide kettle
+  share a file        hushmeter release FILE --hide kettle -o OUT.csv
   check a release     hushmeter verify OUT.csv
+  appliances by name  hushmeter catalogue
+  learn a home        hushmeter learn FILE -o home.toml       (with sub-meters)
   use a battery       hushmeter battery --help
 
 Many homes

@@ -16,7 +16,16 @@ from hushmeter.cli.output import (
     short_out_of_100,
     show_activity,
 )
-from hushmeter.report.demo import ATTACKERS, EPSILONS, HOME, PAGE, READINGS_PER_DAY, WRITTEN
+from hushmeter.report.demo import (
+    ATTACKERS,
+    EPSILONS,
+    HIDE,
+    HOME,
+    MAX_ODDS,
+    PAGE,
+    READINGS_PER_DAY,
+    WRITTEN,
+)
 
 if TYPE_CHECKING:
     from hushmeter.report.demo import Demo
@@ -78,8 +87,7 @@ def _print_json(made: Demo) -> None:
 
 
 def _print(made: Demo) -> None:
-    """Print how often each appliance is known at each ε, the cost, and where the page is."""
-    from hushmeter.advice.sentences import explain
+    """Print what the file shows, how to hide it, what that costs, and what is left to attackers."""
     from hushmeter.report.cost import mean_utility
     from hushmeter.report.household import as_metered
     from hushmeter.report.visibility import rate_appliances
@@ -101,13 +109,34 @@ def _print(made: Demo) -> None:
     rows.append(("error of a month's bill", "", "0", *bills))
     head = ("right about the …", "no data", "no noise", *(f"ε = {e:g}" for e in EPSILONS))
     title = (
-        f"“{HOME}”: in how many out of 100 moments somebody is right about an appliance, with the "
-        f"best of {len(ATTACKERS)} attackers or with a guess without data, whichever is better."
+        "What is left: in how many out of 100 moments somebody is right about an appliance, with "
+        f"the best of {len(ATTACKERS)} attackers or with a guess without data, whichever is "
+        "better, if every reading of 6 s is released with a chosen ε."
     )
+    _print_story(made.page.parent / "meter.csv", made.page.parent / "home.toml")
     print_table(title, head, rows)
-    unit = made.released.private.sentence
-    print_sentences(f"ε protects {unit}.", explain(made.advice)[0])
+    print_sentences(f"ε protects {made.released.private.sentence}.")
     typer.echo(_next(made.page))
+
+
+def _print_story(file: Path, home: Path) -> None:
+    """Print what one file shows, how to hide one appliance in it, and what that costs."""
+    from hushmeter.advice.hiding import compare_plan, plan_to_hide
+    from hushmeter.home import read_home
+    from hushmeter.learn.inspection import inspect_recording
+    from hushmeter.read import read_recording
+
+    recording = read_recording(file)
+    trace = recording.trace
+    shown = inspect_recording(recording).to_dict()["regime_sentence"]
+    plan = plan_to_hide(HIDE, MAX_ODDS, interval_s=trace.interval_s, home=read_home(home))
+    print_sentences(
+        f"The file: {file}, {len(trace)} readings of {trace.interval_s:g} s of a synthetic home.",
+        f"What shows: {shown}",
+        *plan.promise,
+        f"What it costs: {' '.join(compare_plan(plan, trace))}",
+        f"How: hushmeter release {file} --home {home} --hide {HIDE} -o shared.csv",
+    )
 
 
 def _next(page: Path) -> str:
@@ -121,7 +150,7 @@ def _next(page: Path) -> str:
     folder = page.parent
     lines += [
         f"  hushmeter inspect {folder / 'meter.csv'}",
-        f"  hushmeter advise --home {folder / 'home.toml'} --hide kettle",
+        f"  hushmeter advise {folder / 'meter.csv'} --hide kettle",
     ]
     if find_spec("fastapi") is None:
         lines.append('  pip install ".[web]"')
