@@ -204,6 +204,16 @@ def test_a_number_that_is_read_is_no_time():
     np.testing.assert_allclose(found.watts, KWH * 1000)
 
 
+def test_a_date_in_digits_beside_a_clock():
+    def line(start, _, energy):
+        day, clock = start.split(" ")
+        return f"{day.replace('-', '')},{clock},{energy}\n"
+
+    found = read_text("USAGE_DATE,TIME,USAGE_KWH\n" + rows(line))
+    assert found.public.start == HOURS[0]
+    np.testing.assert_allclose(found.watts, KWH * 1000)
+
+
 def test_delimiters_at_the_end_of_header_and_rows():
     text = "CUPS;FECHA-HORA;INV / VER;CONSUMO Wh;GENERACION Wh;\n"
     text += rows(lambda a, _, v: f"ES01;{a};0;{1000 * v:.0f};0;\n")

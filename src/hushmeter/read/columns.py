@@ -138,6 +138,8 @@ def classify(raw: RawTable, path: Path) -> list[Column]:
         )
         _strip_unit(column)
         column.kind = _kind(column, path)
+        if column.kind == "number" and is_unix(column) and _are_dates(column, path):
+            column.kind = "date"
         columns.append(column)
     return columns
 
@@ -176,6 +178,16 @@ def _kind(column: Column, path: Path) -> str:
     return _text_kind(column, path)
 
 
+def _are_dates(column: Column, path: Path) -> bool:
+    """True for dates in digits, such as 20240131."""
+    if is_text(column.data):
+        return False
+    try:
+        return read_stamps(column.data, path).dates_only
+    except DataError:
+        return False
+
+
 def _text_kind(column: Column, path: Path) -> str:
     """What a column of text holds, by a sample of its cells."""
     data = column.data.drop_null()
@@ -201,11 +213,10 @@ def is_unix(column: Column) -> bool:
     """True for numbers under a header of times, such as unix_ts."""
     if column.kind != "number" or column.meaning.unit is not None or is_number_of_day(column):
         return False
-    if has_word(column.name, words.VALUES):
-        return False
     if has_word(column.name, words.STAMPS):
         return True
-    return has_word(column.name, words.WEAK_STAMPS) and _are_as_large_as_times(column)
+    weak = has_word(column.name, words.WEAK_STAMPS) and not has_word(column.name, words.VALUES)
+    return weak and _are_as_large_as_times(column)
 
 
 def is_nameless_time(column: Column) -> bool:
