@@ -1,14 +1,14 @@
 """Parts of the documentation that are made from the code during the build, so they are never stale.
 
-A page marks the place with a comment: `<!-- commands -->`, `<!-- layouts -->`, `<!-- modules -->`,
-`<!-- public names -->` or `<!-- other public names -->`. The build also fails if the picture of
-the packages is out of date.
+A page marks the place with a comment: `<!-- commands -->`, `<!-- layouts -->`, `<!-- sources -->`,
+`<!-- modules -->`, `<!-- public names -->` or `<!-- other public names -->`. The build also fails
+if the picture of the packages is out of date.
 """
 
 from __future__ import annotations
 
 from command_reference import describe_commands
-from layout_list import describe_layouts
+from layout_list import describe_layouts, describe_sources
 from module_list import describe_modules
 from package_graph import PICTURE, draw, read_graph
 from public_names import describe_rest, list_names
@@ -18,6 +18,7 @@ from sphinx.errors import ExtensionError
 PARTS = {
     "<!-- commands -->": describe_commands,
     "<!-- layouts -->": describe_layouts,
+    "<!-- sources -->": describe_sources,
     "<!-- modules -->": describe_modules,
     "<!-- public names -->": list_names,
     "<!-- other public names -->": describe_rest,

@@ -1,11 +1,36 @@
-"""Make the table of known layouts from the layouts of the reader."""
+"""Make the tables of known layouts and of sources for the page about formats.
+
+The layouts come from the reader, the sources from sources.toml beside this file.
+"""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from hushmeter.read.layouts import LAYOUTS, Layout
+
+SOURCES = Path(__file__).with_name("sources.toml")
+CHECKED = {"real": "a real file", "fixture": "a made-up file only"}
+
+
+def read_sources() -> list[dict[str, Any]]:
+    """Return the sources of sources.toml in their order."""
+    sources: list[dict[str, Any]] = tomllib.loads(SOURCES.read_text(encoding="utf-8"))["source"]
+    return sources
+
+
+def describe_sources(page: str = "") -> str:  # noqa: ARG001
+    """Return Markdown with one row per source."""
+    rows = ["| source | country | must be stated | checked on |", "|---|---|---|---|"]
+    for source in read_sources():
+        needs = ", ".join(f"`{option}`" for option in source.get("needs", [])) or "nothing"
+        cells = (source["name"], source["country"], needs, CHECKED[source["checked"]])
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*rows, ""])
 
 
 def describe_layouts(page: str = "") -> str:  # noqa: ARG001
