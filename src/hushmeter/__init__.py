@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from hushmeter.privacy.units import calibrate, resolve_unit
     from hushmeter.read import read_home_data, read_meter
     from hushmeter.releases.receipt import Receipt
+    from hushmeter.releases.restore import restore
     from hushmeter.releases.series import Release, release
     from hushmeter.releases.view_files import read_views
     from hushmeter.releases.views import CalendarRelease, release_views
@@ -100,6 +101,7 @@ __all__ = [
     "release_views",
     "releases",
     "resolve_unit",
+    "restore",
     "score",
     "scoring",
     "sweep",
@@ -159,6 +161,7 @@ _ORIGIN = {
     "release": "releases.series",
     "release_views": "releases.views",
     "resolve_unit": "privacy.units",
+    "restore": "releases.restore",
     "score": "scoring",
     "sweep": "study.sweep",
     "universal_limit": "theory.universal",

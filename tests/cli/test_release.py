@@ -325,3 +325,18 @@ def test_when_and_a_cap_on_use(weeks, tmp_path):
     assert "in which it is on for at most 24 minutes" in day.stdout
     wrong = release(weeks, tmp_path / "x.csv", *options, "--use", "24min", expect=2)
     assert "it needs span 'day' or 'when'" in wrong.stderr
+
+
+def test_a_recipient_restores_a_release(weeks, tmp_path):
+    options = ("-e", "1.9", "--home", "evening", "--appliance", "kettle", "--mechanism", "gaussian")
+    release(weeks, tmp_path / "out.csv", *options, "--span", "run")
+    done = run("restore", tmp_path / "out.csv", "-o", tmp_path / "restored.csv")
+    assert "840 values were restored" in done.stdout
+    assert "They are biased" in " ".join(done.stdout.split())
+    again = run("restore", tmp_path / "restored.csv", "-o", tmp_path / "x.csv", expect=1)
+    assert "is already restored" in again.stderr
+    text = (tmp_path / "out.csv").read_text()
+    (tmp_path / "out.csv").write_text(text + "2030-01-01 00:00:00Z,5\n")
+    changed = run("restore", tmp_path / "out.csv", "-o", tmp_path / "x.csv", expect=1)
+    assert "its receipt does not verify" in changed.stderr
+    assert not (tmp_path / "x.csv").exists()

@@ -32,6 +32,7 @@ from hushmeter.cli import (
     release,
     report,
     reproduce,
+    restore,
     serve,
     sweep,
     synth_fleet,
@@ -51,6 +52,7 @@ Your own meter
   what hiding costs   hushmeter advise FILE --hide kettle
   share a file        hushmeter release FILE --hide kettle -o OUT.csv
   check a release     hushmeter verify OUT.csv
+  use a release       hushmeter restore OUT.csv -o restored.csv
   appliances by name  hushmeter catalogue
   learn a home        hushmeter learn FILE -o home.toml       (with sub-meters)
   use a battery       hushmeter battery --help
@@ -95,6 +97,7 @@ COMMANDS: dict[str, dict[str, Callable[..., Any]]] = {
         "learn": learn.learn,
         "advise": advise.advise,
         "release": release.release,
+        "restore": restore.restore,
         "verify": verify.verify,
         "battery": battery.battery,
     },

@@ -112,12 +112,11 @@ def release(
     released values follow from the odds and from what the data is for. With -e you state ε
     yourself: it holds for the unit of protection, by default whether any one appliance of the home
     is on in one reading. OUTPUT.receipt.json is for the recipient; OUTPUT.private.json names
-    appliances and compares the noise with your own use, and is for you alone.
+    appliances and compares the noise with your own use, and is for you alone. With --views OUTPUT
+    is a folder with hours, days, the typical day, months and register values, each with its
+    standard error; the unit is then one run unless --span names another.
 
     Example: hushmeter release meter.csv --hide kettle --odds 60 --for hour -o shared.csv
-
-    With --views OUTPUT is a folder with hours, days, the typical day, months and register values,
-    each with its standard error, from one budget; the unit is one run unless --span names another.
 
     Example: hushmeter release meter.csv --home home.toml -e 1 --span run --every 30min -o out.csv
     """

@@ -69,7 +69,9 @@ class Verification:
         return not self.problems
 
 
-def verify_file(path: Path, key: str | Path | None = None) -> Verification:
+def verify_file(
+    path: Path, key: str | Path | None = None, *, receipt: Path | None = None
+) -> Verification:
     """Compare a released file with its public receipt.
 
     Parameters
@@ -78,6 +80,8 @@ def verify_file(path: Path, key: str | Path | None = None) -> Verification:
         The data file OUT; its receipt is OUT.receipt.json.
     key : str or Path, optional
         Public key that must have signed the receipt.
+    receipt : Path, optional
+        The public receipt, if it has another place.
 
     Returns
     -------
@@ -89,7 +93,8 @@ def verify_file(path: Path, key: str | Path | None = None) -> Verification:
         If the file or its receipt cannot be read, or the receipt is not one of this version.
     """
     data = _read_bytes(path)
-    fields = read_receipt(receipt_path(path))
+    stated = receipt or receipt_path(path)
+    fields = read_receipt(stated)
     checks: list[str] = []
     problems: list[str] = []
     for check in (_check_digest, _check_rows, _check_promise, _check_kind):
@@ -100,7 +105,7 @@ def verify_file(path: Path, key: str | Path | None = None) -> Verification:
     try:
         checks.append(check_signature(fields, key))
     except HushmeterError as error:
-        problems.append(f"{receipt_path(path)}: {error}")
+        problems.append(f"{stated}: {error}")
     return Verification(path, tuple(checks), tuple(problems))
 
 

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from hushmeter.checks import FloatArray, IntArray
-from hushmeter.errors import DataError, HushmeterError
+from hushmeter.errors import DataError, HushmeterError, InputError
 from hushmeter.files import arrow_table, json_text, refuse_overwrite
 from hushmeter.releases.least_squares import TABLES
 from hushmeter.releases.signing import check_signature, make_signature
@@ -85,6 +85,8 @@ def write_views(
         If the folder exists and `force` is not set, or it is not a calendar release, or it cannot
         be written.
     """
+    if release.restored is not None:
+        raise InputError("restored values are not a release; write their views yourself.")
     target = Path(folder)
     private = target.with_name(f"{target.name}.private.json")
     refuse_existing_views(target, force)

@@ -528,6 +528,8 @@ class CalendarRelease:
         The public receipt.
     private : PrivateReceipt or None
         The private part; None if the release was read from its files.
+    restored : (means, deviations) or None
+        Restored cells [W], which replace the noisy ones in the estimate; see `restore`.
     """
 
     calendar: Calendar
@@ -535,11 +537,14 @@ class CalendarRelease:
     plan: ViewPlan
     receipt: dict[str, Any]
     private: PrivateReceipt | None = None
+    restored: tuple[FloatArray, FloatArray] | None = None
 
     @cached_property
     def estimate(self) -> FloatArray:
         """Least-squares estimate of the cells [W], shape (n,)."""
         cells, days, hours, totals = (table.astype(float) for table in self.tables)
+        if self.restored is not None:
+            cells = self.restored[0] / float(self.plan.grid)
         parts = []
         for number, month in enumerate(self._months):
             first = int(self.calendar.first_days[number])
@@ -556,7 +561,11 @@ class CalendarRelease:
     @cached_property
     def _months(self) -> list[MonthEstimate]:
         """The estimators of the months."""
-        return [MonthEstimate(layout, self.plan.weights) for layout in self.calendar.layouts]
+        weights = self.plan.weights
+        if self.restored is not None:
+            variance = float((self.restored[1] ** 2).mean())
+            weights[0] = float(self.plan.grid) ** 2 / variance
+        return [MonthEstimate(layout, weights) for layout in self.calendar.layouts]
 
     def trace(self, every: float | str | None = None) -> Trace:
         """Return the estimate as a trace.
