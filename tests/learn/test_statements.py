@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import hushmeter as hm
 from hushmeter.errors import InputError
@@ -103,6 +106,24 @@ def test_marks_lie_within_the_readings_and_everything_is_plain(homes):
             assert (np.diff(finding.marks, axis=1) > 0).all()
             assert finding.marks.min() >= first - 86_400
             assert finding.marks.max() <= last + 86_400
+
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from([1, 7, 10, 30, 40, 60, 90, 300, 600, 1000, 1800, 3600, 7200, 86_400]),
+    st.sampled_from([1, 2, 60, 900, 6000]),
+    st.sampled_from(["UTC", "Europe/London", "Australia/Lord_Howe", "Asia/Kathmandu"]),
+    st.integers(0, 1000),
+)
+def test_any_readings_give_plain_findings(interval_s, count, zone, seed):
+    rng = np.random.default_rng(seed)
+    watts = rng.gamma(2, 200, count) - rng.choice([0, 600])
+    watts[rng.random(count) < rng.choice([0, 0.2])] = 0.0
+    steps = np.cumsum(rng.integers(1, 3, count)) if seed % 2 else None
+    trace = Trace(watts, interval_s, "2024-03-01T00:13:20Z", steps=steps)
+    found = hm.findings(trace, tz=zone)
+    json.dumps(found.to_dict(), allow_nan=False)
+    assert all(finding.sentence.endswith(".") for finding in found.findings)
 
 
 PRIVATE = {"hushmeter.learn.habits", "hushmeter.learn.load_events", "hushmeter.learn.statements"}

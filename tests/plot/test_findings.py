@@ -70,5 +70,11 @@ def test_gaps_and_silence_stay_blank(rng):
 @pytest.mark.parametrize(
     ("interval_s", "days", "expected"), [(60, 1, False), (60, 3, True), (86_400, 300, False)]
 )
-def test_short_and_coarse_readings_are_a_line(interval_s, days, expected):
-    assert has_days(Trace(np.ones(days * 86_400 // interval_s), interval_s)) is expected
+def test_short_and_coarse_readings_are_a_line(interval_s, days, expected, rng):
+    trace = Trace(rng.uniform(90, 900, days * 86_400 // interval_s), interval_s)
+    assert has_days(trace, hm.findings(trace)) is expected
+
+
+def test_a_silent_meter_is_a_line():
+    trace = Trace(np.full(24 * 30, 230.0), 3600)
+    assert not has_days(trace, hm.findings(trace))

@@ -88,7 +88,7 @@ def _draw(found: Inspection, file: Path, output: Path, force: bool) -> list[str]
 
     folder, name = figure_place(output, "trace")
     trace = found.recording.trace
-    if has_days(trace):
+    if has_days(trace, found.findings):
         figure, data = draw_findings(trace, found.findings, file.name)
     else:
         figure, data = draw_trace(trace, file.name)

@@ -45,10 +45,9 @@ BRIGHTEST = 0.98
 SILENT = "#D9D9D9"
 
 
-def has_days(trace: Trace) -> bool:
+def has_days(trace: Trace, found: Findings) -> bool:
     """Return whether a trace has enough days, and fine enough readings, for `draw_findings`."""
-    days = len(trace) * trace.interval_s / SECONDS_PER_DAY
-    return days >= FEWEST_DAYS and trace.interval_s <= SECONDS_PER_HOUR
+    return found.days >= FEWEST_DAYS and trace.interval_s <= SECONDS_PER_HOUR
 
 
 def draw_findings(trace: Trace, found: Findings, title: str) -> tuple[Figure, dict[str, Any]]:
