@@ -21,6 +21,7 @@ from hushmeter.advice.hiding import (
 )
 from hushmeter.advice.planner import best_odds
 from hushmeter.errors import InputError
+from hushmeter.home import LearntFrom
 from tests.cli.test_commands import run
 
 START = "2024-01-15T00:00Z"
@@ -87,6 +88,27 @@ def test_several_appliances_are_enclosed_in_one_use():
         alone = plan_to_hide(appliance, 60, interval_s=3600)
         for size in ("l1", "l2", "largest", "touches"):
             assert getattr(together.unit, size) >= getattr(alone.unit, size)
+
+
+@pytest.mark.parametrize("hidden", ["kettle", "kettle,oven"])
+def test_numbers_of_a_learnt_home_need_consent(hidden):
+    """Several appliances are joined into one use, which stays "learnt" with its days."""
+    appliances = [
+        hm.Appliance("kettle", 2087.0, run_s=171.0, source="learnt"),
+        hm.Appliance("oven", 2600.0, run_s=1800.0),
+    ]
+    here = LearntFrom("0f" * 32, START, "2024-01-20T00:00Z")
+    elsewhere = LearntFrom("0f" * 32, "2023-01-15T00:00Z", "2023-01-20T00:00Z")
+    for learnt_from, refused in ((here, True), (elsewhere, False)):
+        home = hm.Home(appliances, 20.0, learnt_from=learnt_from)
+        plan = plan_to_hide(hidden, 60, home=home, interval_s=3600.0)
+        assert plan.use.source == "learnt"
+        if refused:
+            with pytest.raises(InputError, match="learnt from these readings"):
+                hm.release(flat(300.0), plan.mechanism, plan.unit, home=plan.home)
+        else:
+            done = hm.release(flat(300.0), plan.mechanism, plan.unit, home=plan.home)
+            assert done.receipt.sources == ("learnt from other days",)
 
 
 def test_names_are_those_of_the_home_if_there_is_one():

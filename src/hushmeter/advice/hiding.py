@@ -26,7 +26,7 @@ from hushmeter.formatting import (
     out_of_100,
     short_duration,
 )
-from hushmeter.home import DEFAULT_TOLERANCE, Appliance, Home
+from hushmeter.home import DEFAULT_TOLERANCE, SOURCES, Appliance, Home, LearntFrom
 from hushmeter.noise.mechanism import MECHANISMS
 from hushmeter.privacy.accounting import DELTA
 from hushmeter.privacy.units import calibrate, resolve_unit
@@ -57,12 +57,15 @@ class Plan:
         The unit of protection of the cheapest release.
     mechanism : Mechanism
         Its noise.
+    learnt_from : LearntFrom or None
+        The readings from which learnt numbers of the use come.
     """
 
     use: Appliance
     advice: Advice
     unit: Unit
     mechanism: Mechanism
+    learnt_from: LearntFrom | None = None
 
     @property
     def option(self) -> Option:
@@ -77,7 +80,7 @@ class Plan:
     @property
     def home(self) -> Home:
         """A home with the hidden use alone, for `hushmeter.release`."""
-        return Home([self.use])
+        return Home([self.use], learnt_from=self.learnt_from)
 
     @property
     def promise(self) -> tuple[str, str]:
@@ -179,7 +182,8 @@ def plan_to_hide(
         metering=metering,
         readings=readings,
     )
-    return Plan(use, advice, unit, calibrate(best.mechanism, best.epsilon, unit, delta=delta))
+    mechanism = calibrate(best.mechanism, best.epsilon, unit, delta=delta)
+    return Plan(use, advice, unit, mechanism, None if home is None else home.learnt_from)
 
 
 def find_appliances(
@@ -236,6 +240,7 @@ def enclose_uses(appliances: Iterable[Appliance]) -> Appliance:
     members = list(appliances)
     if len(members) == 1:
         return members[0]
+    sources = {member.source for member in members}
     runs = [member.protected_run_s for member in members]
     lengths = [run for run in runs if run is not None]
     known = len(lengths) == len(members)
@@ -247,7 +252,8 @@ def enclose_uses(appliances: Iterable[Appliance]) -> Appliance:
         run_s=max(lengths) if known else None,
         energy_wh=max(map(use_energy_wh, members)) if known else None,
         use_s_per_day=max(capped) if len(capped) == len(members) else None,
-        source="catalogue" if all(m.source == "catalogue" for m in members) else "typed",
+        # One learnt number is enough: the release then needs consent.
+        source="learnt" if "learnt" in sources else min(sources, key=SOURCES.index),
     )
 
 

@@ -41,6 +41,13 @@ def attack(
     *,
     file: Annotated[Path, FILE],
     home: Home | None,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            help="Attack means over 15min or 30min. An appliance is on in an interval if it is on "
+            "in any part of it."
+        ),
+    ] = None,
     attacker: Annotated[str, ATTACKER],
     train: Annotated[
         Path | None, typer.Option("--train", help="Sub-metered data that the attacker learns from.")
@@ -50,13 +57,6 @@ def attack(
         typer.Option(
             help="What hushmeter learn-population wrote, for the semi-blind attacker. Without a "
             "home, all its types are searched for."
-        ),
-    ] = None,
-    every: Annotated[
-        str | None,
-        typer.Option(
-            help="Attack means over 15min or 30min. An appliance is on in an interval if it is on "
-            "in any part of it."
         ),
     ] = None,
     parameter: Annotated[list[str] | None, PARAMETER] = None,

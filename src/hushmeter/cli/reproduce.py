@@ -28,14 +28,14 @@ def reproduce(
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(help="Number of releases of each kind, at least 2.")] = 5,
-    seed: Annotated[int, typer.Option(help="Seed of data and noise.")] = 0,
-    attacker: Annotated[
-        list[str] | None, typer.Option("-a", "--attacker", help="For real-mains: only this one.")
-    ] = None,
     every: Annotated[
         list[str] | None,
         typer.Option(help="For real-mains: interval, such as 1min or 15min; may be repeated."),
     ] = None,
+    attacker: Annotated[
+        list[str] | None, typer.Option("-a", "--attacker", help="For real-mains: only this one.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of data and noise.")] = 0,
     jobs: Annotated[int, JOBS] = 1,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the results.")],
     force: Annotated[bool, FORCE] = False,

@@ -484,17 +484,27 @@ def appliance_lines(entries: tuple[ApplianceAccount, ...]) -> list[str]:
         rows = [(head, "when it ran")]
         rows += [(name, _span(e.when)) for name, e in zip(named, entries, strict=True)]
     else:
-        rows = [(head, "one reading", "one run", "one day", "one run, time unknown")]
+        rows = [(head, "one reading", "one run", "one day")]
         rows += [
-            (name, _span(e.reading), _span(e.run), _span(e.day), _unknown(e))
+            (name, _span(e.reading), _span(e.run), _span(e.day))
             for name, e in zip(named, entries, strict=True)
         ]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
+    table = [
         row[0].ljust(widths[0])
         + "".join("  " + c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))
         for row in rows
     ]
+    return [*table, *_unknown_moment_lines(entries)]
+
+
+def _unknown_moment_lines(entries: tuple[ApplianceAccount, ...]) -> list[str]:
+    """A line about the attacker who does not know when a run happened, for the worst appliance."""
+    known = [(e.unknown.odds, e.name) for e in entries if e.unknown is not None]
+    if not known:
+        return []
+    odds, name = max(known)
+    return [f"one run, if its time is unknown: at most {100 * odds:.1f} ({name})"]
 
 
 def _four_digits(value: float) -> str:
@@ -508,13 +518,6 @@ def _span(entry: Composition | None) -> str:
         return "length unknown"
     odds = f"{100 * entry.odds:.1f}" if entry.odds < 0.9995 else ">99.9"
     return f"{odds} (ε {float(f'{entry.epsilon:.3g}'):g})"
-
-
-def _unknown(entry: ApplianceAccount) -> str:
-    """The odds of an attacker who must find the run among the moments of a day."""
-    if entry.unknown is None:
-        return "length unknown"
-    return f"{100 * entry.unknown.odds:.1f} ({entry.unknown.moments} moments)"
 
 
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hushmeter.advice.hiding import enclose_uses
@@ -114,8 +113,6 @@ def hidden_home(home: Home, names: Sequence[str]) -> Home:
             f"nobody knows how long one run of the {unknown[0]} lasts at most: enter its minutes."
         )
     use = enclose_uses(chosen)
-    if any(one.source == "learnt" for one in chosen):
-        use = replace(use, source="learnt")
     return Home([use], home.tolerance, learnt_from=home.learnt_from)
 
 
