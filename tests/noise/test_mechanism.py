@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.noise import Gaussian, Laplace, Staircase, parse_mechanism
+from hushmeter.noise import Gaussian, Laplace, Staircase, parse_mechanism, samplers
 from hushmeter.noise import mechanism as mechanism_module
 from hushmeter.noise.mechanism import _check_on_grid, _check_readings, _output_array
 from hushmeter.noise.parameters import MAX_STEPS, exact, steps_apart, to_steps
@@ -146,7 +146,7 @@ def test_replay_is_byte_identical_and_blocks_leave_no_trace(make, monkeypatch):
     first = mechanism.release(readings, key=KEY)
     assert first.tobytes() == mechanism.release(readings, key=KEY).tobytes()
     assert np.array_equal(first[:777], mechanism.release(readings[:777], key=KEY))
-    monkeypatch.setattr(mechanism_module, "BLOCK", 333)
+    monkeypatch.setattr(samplers, "BLOCK", 333)
     assert first.tobytes() == mechanism.release(readings, key=KEY).tobytes()
     out = np.empty_like(readings)
     assert mechanism.release(readings, key=KEY, out=out) is out

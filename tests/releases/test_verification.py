@@ -62,7 +62,7 @@ def test_a_release_is_read_back_in_every_format(tmp_path, monkeypatch, suffix, g
     done = hm.release(TRACE, hm.calibrate("laplace", epsilon, unit, grid=grid), unit)
     done.save(f"out.{suffix}")
     assert hm.verify(f"out.{suffix}").problems == ()
-    if np.abs(done.trace.readings).max() < 1e9:
+    if abs(np.mean(done.trace.readings)) < 1e6:
         back = hm.read_meter(f"out.{suffix}")
         np.testing.assert_array_equal(back.times, done.trace.times)
         np.testing.assert_allclose(back.readings, done.trace.readings, rtol=1e-12, atol=1e-5)

@@ -226,7 +226,7 @@ def test_without_a_home_there_is_noise_and_no_attack(client, evening):
         ({"attacker": "hold"}, 422, "the page does not offer the hold attacker: it needs the true"),
         ({"home": None}, 422, "protect 'appliance' needs a home."),
         ({"start": 2400}, 400, "start must be below the number of readings, 2400"),
-        ({"length": 20_001}, 422, "length must be at most 20000 readings."),
+        ({"length": 30_001}, 422, "length must be at most 30000 readings."),
         ({"every": "7s"}, 422, "every must be a whole multiple of the 6 s interval, got 7 s."),
         ({"every": "1d"}, 400, "no interval of 86400 s is complete in this trace."),
         (

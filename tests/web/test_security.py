@@ -250,7 +250,7 @@ def many_columns():
         (gzip_bomb, "decompresses to more than 4 MB"),
         (lambda: gzip_bomb(3), "decompresses to more than 200 times its size"),
         (slow_gzip_bomb, "decompresses to more than 4 MB"),
-        (zip_bomb, "meter.csv is a zip archive"),
+        (zip_bomb, "meter.csv unpacks to more than 24 MB"),
         (parquet_bomb, "unpacks to 2000000 rows of 2 columns"),
         (parquet_word_bomb, "at most 400000 values are taken"),
         (lambda: parquet_word_bomb(True), "at most 400000 values are taken"),

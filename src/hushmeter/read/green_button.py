@@ -208,8 +208,11 @@ class Origin(NamedTuple):
         return self.meter.partition("/MeterReading/")[0]
 
 
-def read_green_button(path: Path, options: ReadOptions) -> Series:
-    """The electricity readings of a feed; gas, bills and feeds without readings are refused."""
+def read_green_button(path: Path, options: ReadOptions, *, any_mean: bool = False) -> Series:
+    """The electricity readings of a feed; gas, bills and feeds without readings are refused.
+
+    `any_mean` accepts a mean that no home has: a release with very large noise can have one.
+    """
     feed = parse_feed(path)
     _refuse_other_services(feed, path)
     count = sum(len(block.starts) for block in feed.blocks)
@@ -224,7 +227,7 @@ def read_green_button(path: Path, options: ReadOptions) -> Series:
     notes: list[str] = []
     chosen = _choose(feed, groups, options, notes, path)
     parts = {origin: groups[origin] for origin in chosen}
-    series = _series(feed, parts, options, notes, path)
+    series = _series(feed, parts, options, notes, path, any_mean=any_mean)
     series.zone = options.tz or _zone(feed.clock)
     return series
 
@@ -395,6 +398,8 @@ def _series(
     options: ReadOptions,
     notes: list[str],
     path: Path,
+    *,
+    any_mean: bool,
 ) -> Series:
     """The readings of one series, or the sum of its tariffs."""
     kinds = [feed.types.get(origin.type) for origin in parts]
@@ -415,7 +420,8 @@ def _series(
         notes.append(f"{estimates} readings are marked as estimates of the utility.")
     stated = kinds[0] is not None and options.unit is None
     mean = float(np.mean(readings.values)) * factor * (3600 / length if energy else 1.0)
-    refuse_mean(mean, path, 0.0, ABSURD_MEAN_W if stated else LARGEST_MEAN_W)
+    if not any_mean:
+        refuse_mean(mean, path, 0.0, ABSURD_MEAN_W if stated else LARGEST_MEAN_W)
     return Series(
         times,
         readings.values,

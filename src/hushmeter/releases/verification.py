@@ -244,7 +244,7 @@ def _read_feed(path: Path, data: bytes, fields: dict[str, Any]) -> tuple[TimeArr
 
     A feed holds whole parts of a watt-hour, which are a little off the grid in watts.
     """
-    series = read_green_button(MemoryFile(path.name, data), ReadOptions())
+    series = read_green_button(MemoryFile(path.name, data), ReadOptions(), any_mean=True)
     watts = series.values * (series.factor * SECONDS_PER_HOUR / fields["output"]["interval_s"])
     described = fields["mechanism"]
     grid = parse_mechanism({described["mechanism"]: dict(described["parameters"])}).exact_grid
