@@ -107,7 +107,7 @@ def test_the_chances_are_calibrated(evening):
 
 
 @pytest.mark.parametrize("decoder", ["marginal", "viterbi"])
-@pytest.mark.parametrize("epsilon", [None, 1.0, 0.3])
+@pytest.mark.parametrize("epsilon", [pytest.param(None, marks=pytest.mark.slow), 1.0, 0.3])
 def test_the_beam_comes_close_to_the_exact_answer(epsilon, decoder):
     home = synth.ready_home("rae13").subset(
         ["fridge", "lights", "computer", "furnace", "dishwasher", "microwave", "kettle", "oven"]

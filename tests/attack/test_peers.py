@@ -144,6 +144,7 @@ def test_alip_reaches_the_recorded_total(ampds):
     )
 
 
+@pytest.mark.slow
 def test_rnn_learns_syn5(peers):
     pytest.importorskip("torch", reason="needs the extra deep")
     case = Case(peers / "syn5")

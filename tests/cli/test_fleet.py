@@ -232,7 +232,8 @@ def test_an_extract_of_another_shape_with_one_command(tmp_path):
 
 def test_ctrl_c_prints_what_is_safe_and_how_to_continue(tmp_path):
     ledger = new_ledger(tmp_path)
-    write_fleet(FleetPlan(400, 30, 900), tmp_path / "in", files=40)
+    # Large enough that the job is still at work when the signal arrives.
+    write_fleet(FleetPlan(1600, 30, 900), tmp_path / "in", files=160)
     words = [str(part) for part in command(tmp_path / "in", tmp_path / "out", ledger)]
     job = subprocess.Popen(
         [sys.executable, "-m", "hushmeter", *words],
@@ -248,7 +249,7 @@ def test_ctrl_c_prints_what_is_safe_and_how_to_continue(tmp_path):
     assert told.count("\n") == 1
     assert not (tmp_path / "out/manifest.json").exists()
     again = run(*command(tmp_path / "in", tmp_path / "out", ledger, "--resume"))
-    assert "1152000 of 1152000 readings" in again.stdout
+    assert "4608000 of 4608000 readings" in again.stdout
 
 
 def test_fleet_sums(fleet, tmp_path):

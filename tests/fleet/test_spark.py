@@ -243,6 +243,7 @@ def test_an_executor_killed_mid_job_changes_nothing(
     check_same(told, tmp_path / "out", one_machine, ledger)
 
 
+@pytest.mark.slow
 def test_a_failing_task_is_one_sentence(driver, ledger, tmp_path):
     """A ledger that goes away under the tasks; the release can be resumed."""
     import psycopg
@@ -261,6 +262,7 @@ def test_a_failing_task_is_one_sentence(driver, ledger, tmp_path):
     assert driver.answer()["manifest"]["quarantine"]["files"] == 0
 
 
+@pytest.mark.slow
 def test_spark_submit(cluster, fleet, ledger, tmp_path):
     done = subprocess.run(
         [
