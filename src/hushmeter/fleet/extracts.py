@@ -191,7 +191,7 @@ def _times(
                 f"has times without a zone in column {name!r}; state their zone, such as "
                 "--tz Europe/Berlin or --tz UTC."
             )
-        # The hour that the clock shows twice is told apart by the order of a meter's rows.
+        # The hour that the clock shows twice is distinguished by the order of a meter's rows.
         codes = meters.dictionary_encode().indices.fill_null(-1).to_numpy()
         for rows in _rows_by_code(codes):
             ns[rows], exists, _ = to_utc(ns[rows], form.tz)

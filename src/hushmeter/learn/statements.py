@@ -1,8 +1,8 @@
 """What the readings of one meter show, as sentences with their evidence.
 
 `findings` uses the readings alone: no sub-meter, no list of appliances. A statement is made
-only at the resolutions at which it was correct in homes that were not used to choose the rules;
-the page "Findings" of the documentation has the table. Findings are shown to the household only.
+only at the resolutions that the page "Findings" of the documentation lists; the same page shows how
+often each statement was correct. Findings are shown to the household only.
 They never set a parameter of a release, because the parameters of a release are public.
 """
 

@@ -178,8 +178,8 @@ def split_range(column: Any) -> tuple[Any, Any] | None:
 def to_utc(local: IntArray, tz: str) -> tuple[IntArray, BoolArray, str]:
     """Local clock times as UTC, whether each exists, and a sentence about clock changes.
 
-    The hour that occurs twice is told apart by the order of the rows: a local time is summer time
-    when it occurs first, and winter time when it occurs again, or once the clock has gone back.
+    The order of the rows decides in the hour that occurs twice: a local time is summer time when
+    it occurs first, and winter time when it occurs again, or once the clock has gone back.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -4,7 +4,7 @@ import { api } from "./api.js";
 import { create, fillList, find, show } from "./dom.js";
 import { say } from "./texts.js";
 
-// A phone shows so many findings at once; the style sheet has the same number.
+// Number of findings that a phone shows at once; the style sheet has the same number.
 const SHOWN = 4;
 
 /** Asks for the findings of new readings and lists them; a click shows one of them in the chart. */
