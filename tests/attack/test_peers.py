@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,8 @@ from hushmeter.attack.combinatorial import CombinatorialOptimisation
 from hushmeter.attack.integer_program import AidedIntegerProgram, IntegerProgram
 from hushmeter.attack.super_state_hmm import SuperStateHmm
 from hushmeter.scoring import kolter_accuracy, score
+from hushmeter.study.figures import Setting
+from hushmeter.study.figures.sources import find_building
 
 CASES = ("syn5", "syn8", "ampds_min4")
 BLOCK = 5040
@@ -85,6 +89,76 @@ def test_sparse_hmm_gives_the_states_of_sparsenilm(peers, name):
     case = Case(peers / name)
     found = SuperStateHmm(case.home).fit(case.train).predict_power(case.test)
     assert (found == case.recorded("sparse01")).all(axis=1).mean() >= 0.999
+
+
+class PlainSparseNilm:
+    """SparseNILM's published rules in plain dictionaries; gaps are ignored, as its authors do."""
+
+    def __init__(self, power, mains):
+        self.states = [self.find_states(column) for column in power.T]
+        codes = [
+            tuple(bins[q] for (_, bins), q in zip(self.states, row, strict=True)) for row in power
+        ]
+        self.seen, self.steps, self.emitted = Counter(codes), {}, {}
+        for before, code, y in zip([codes[0], *codes], codes, mains, strict=False):
+            self.steps.setdefault(code, Counter())[before] += 1
+            self.emitted.setdefault(y, Counter())[code] += 1
+        self.left = Counter([codes[0], *codes[:-1]])
+        self.answers = {}
+
+    @staticmethod
+    def find_states(values):
+        """Peaks and the state of every value; zero is taken out of the histogram first."""
+        size = len(values)
+        counts = np.bincount(values, minlength=values.max() + 2)
+        counts[0], least = 0, 0.0
+        while True:
+            least += 0.00021
+            peaks, bins, state, falling = [0], [0], 1, True
+            for i in range(1, len(counts) - 1):
+                before, here, after = counts[i - 1 : i + 2]
+                if before < here > after and falling and here / size > least:
+                    peaks.append(i)
+                    falling = False
+                elif before > here <= after and not falling:
+                    state, falling = min(state + 1, len(peaks)), True
+                bins.append(state)
+            if len(peaks) <= 4:
+                return peaks, [min(one, len(peaks) - 1) for one in bins]
+
+    def power(self, last, now):
+        """Peak power of the best pair of states for two mains values; all zero without a path."""
+        if (last, now) not in self.answers:
+            # P0_i·B_i(last) is the count of i with this value, up to a constant factor.
+            start = self.emitted.get(last, {})
+            chances = {
+                j: max(
+                    (start[i] * n / self.left[i] for i, n in self.steps[j].items() if i in start),
+                    default=0.0,
+                )
+                * emitted
+                / self.seen[j]
+                for j, emitted in self.emitted.get(now, {}).items()
+            }
+            best = max(chances, key=chances.get, default=None)
+            found = best if best is not None and chances[best] > 0 else (0,) * len(self.states)
+            self.answers[last, now] = [
+                10.0 * peaks[k] for (peaks, _), k in zip(self.states, found, strict=True)
+            ]
+        return self.answers[last, now]
+
+
+def test_sparse_hmm_gives_the_states_of_sparsenilm_on_redd(shared_data):
+    case = find_building(Setting(data=shared_data)).case
+    power, mains, test = (
+        np.maximum(watts * 0.1, 0).astype(int)
+        for watts in (case.train.power, case.train.readings, case.test.readings)
+    )
+    peer = PlainSparseNilm(power, mains.tolist())
+    assert peer.states[case.home.names.index("fridge")][0] == [0, 1, 19, 42]
+    recorded = [peer.power(last, now) for last, now in pairwise(test.tolist())]
+    found = SuperStateHmm(case.home).fit(case.train).predict_power(case.test)[1:]
+    assert (found == np.array(recorded)).all(axis=1).mean() >= 0.999
 
 
 @pytest.mark.parametrize(("name", "alpha", "f1"), [("syn5", 0.996, 0.988), ("syn8", 0.95, 0.87)])

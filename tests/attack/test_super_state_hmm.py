@@ -159,10 +159,15 @@ def test_states_are_the_peaks_of_the_histogram():
     states = find_states(values, 4, 0.001)
     assert states.peaks.tolist() == [0, 5, 8, 21]
     # The valley at 7 opens the state of the peak at 8, the empty stretch from 10 on that of 21.
-    assert states.borders.tolist()[:2] == [1, 7]
+    assert states.borders.tolist() == [1, 7, 10]
     assert states.assign(np.array([0, 1, 6, 7, 9, 21, 99])).tolist() == [0, 1, 1, 2, 2, 3, 3]
     assert find_states(values, 3, 0.001).peaks.tolist() == [0, 5, 21]
     assert find_states(values, 2, 0.001).peaks.tolist() == [0, 21]
+
+
+def test_readings_of_zero_do_not_hide_a_peak_at_one():
+    values = np.repeat([0, 1, 2, 5, 6, 9], [900, 40, 30, 20, 5, 8])
+    assert find_states(values, 4, 0.001).peaks.tolist() == [0, 1, 5, 9]
 
 
 def test_a_plateau_still_makes_a_state():

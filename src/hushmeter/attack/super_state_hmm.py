@@ -231,10 +231,12 @@ def find_states(quantised: IntArray, most: int, threshold: float) -> PeakStates:
     -----
     A value is a peak if it is more frequent than both its neighbours and than a share e of all
     readings; e grows from `threshold` in steps of `threshold` until the number of states is at
-    most `most`. The state of a peak starts at the first valley after the peak before it. If
-    positive readings have no peak, they are one state, at the most frequent of them.
+    most `most`. Readings of zero are off and do not count as a neighbour, so that value 1 can be a
+    peak, as in the authors' program. The state of a peak starts at the first valley after the peak
+    before it. If positive readings have no peak, they are one state, at the most frequent of them.
     """
     histogram = np.bincount(quantised, minlength=2)
+    histogram[0] = 0
     counts = np.append(histogram, 0)
     inner = counts[1:-1]
     rises = (inner > counts[:-2]) & (inner > counts[2:])
@@ -251,11 +253,11 @@ def find_states(quantised: IntArray, most: int, threshold: float) -> PeakStates:
 
 
 def _first_valley(counts: IntArray, peak: int, following: int) -> int:
-    """First local minimum of the histogram between two peaks; the second peak if none."""
-    for value in range(peak + 1, following):
-        if counts[value] <= counts[value - 1] and counts[value + 1] > counts[value]:
-            return value
-    return following
+    """First value between two peaks after which the histogram stops to fall."""
+    value = peak + 1
+    while value < following and counts[value + 1] < counts[value]:
+        value += 1
+    return value
 
 
 class Columns(NamedTuple):
