@@ -16,6 +16,7 @@ MODULES = (
     "hmm",
     "noise",
     "privacy",
+    "releases",
     "theory",
     "read",
     "learn",

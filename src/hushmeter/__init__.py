@@ -33,11 +33,12 @@ if TYPE_CHECKING:
     from hushmeter.privacy.accounting import account
     from hushmeter.privacy.units import calibrate, resolve_unit
     from hushmeter.read import read_home_data, read_meter
+    from hushmeter.releases.calendar_release import CalendarRelease
     from hushmeter.releases.receipt import Receipt
     from hushmeter.releases.restore import restore
     from hushmeter.releases.series import Release, release
     from hushmeter.releases.view_files import read_views
-    from hushmeter.releases.views import CalendarRelease, release_views
+    from hushmeter.releases.views import release_views
     from hushmeter.scoring import Score, score
     from hushmeter.study.plan import Study, read_study
     from hushmeter.study.sweep import sweep
@@ -119,7 +120,7 @@ _ORIGIN = {
     "AssumptionCheck": "assumptions",
     "Attacker": "attack.base",
     "Bounds": "theory.bounds",
-    "CalendarRelease": "releases.views",
+    "CalendarRelease": "releases.calendar_release",
     "Finding": "learn.statements",
     "Findings": "learn.statements",
     "Gaussian": "noise",

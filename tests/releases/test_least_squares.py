@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushmeter.releases.least_squares import MonthEstimate, MonthLayout, complete_variances
+from hushmeter.releases.calendar import MonthLayout
+from hushmeter.releases.least_squares import MonthEstimate, complete_variances
 
 
 def full_layout(days, hours):
@@ -87,33 +88,34 @@ def test_standard_errors_are_those_of_the_inverse_matrix(published, rng):
         month = MonthEstimate(layout, weights)
         covariance = np.linalg.inv(dense(layout, weights))
         size = layout.day.size
-        for place, groups in (
-            (np.arange(size), size),
-            (layout.day, layout.days),
-            (layout.hour, layout.hours),
-            (np.zeros(size, dtype=np.int64), 1),
+        for found, place, groups in (
+            (month.cell_variances, np.arange(size), size),
+            (month.day_variances, layout.day, layout.days),
+            (month.hour_variances, layout.hour, layout.hours),
+            (month.total_variance, np.zeros(size, dtype=np.int64), 1),
         ):
             sums = np.zeros((groups, size))
             inside = place >= 0
             sums[place[inside], np.flatnonzero(inside)] = 1.0
             expected = np.einsum("gi,ij,gj->g", sums, covariance, sums)
-            np.testing.assert_allclose(month.variances(place, groups), expected, rtol=1e-9)
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-6)
         prefixes = np.tril(np.ones((size, size)))
         expected = np.einsum("gi,ij,gj->g", prefixes, covariance, prefixes)
-        np.testing.assert_allclose(month.register_variances(), expected, rtol=1e-9)
+        np.testing.assert_allclose(month.register_variances, expected, rtol=1e-9)
 
 
 @given(st.integers(1, 12), st.integers(2, 9), WEIGHTS)
 def test_the_variances_in_closed_form(days, hours, weights):
-    layout = full_layout(days, hours)
-    month = MonthEstimate(layout, weights)
-    size = layout.day.size
+    """A complete month against the inverse of its normal equations."""
+    month = MonthEstimate(full_layout(days, hours), weights)
+    covariance = np.linalg.inv(dense(month.layout, weights)).reshape(days, hours, days, hours)
     cell, day, hour, total = complete_variances(weights, days, hours)
-    np.testing.assert_allclose(month.variances(np.arange(size), size), cell, rtol=1e-8)
-    np.testing.assert_allclose(month.variances(layout.day, days), day, rtol=1e-8)
-    np.testing.assert_allclose(month.variances(layout.hour, hours), hour, rtol=1e-8)
-    whole = np.zeros(size, dtype=np.int64)
-    np.testing.assert_allclose(month.variances(whole, 1), total, rtol=1e-8)
+    np.testing.assert_allclose(month.cell_variances, cell)
+    np.testing.assert_allclose(np.einsum("dhdh->dh", covariance), cell, rtol=1e-6)
+    np.testing.assert_allclose(np.einsum("dhdk->d", covariance), day, rtol=1e-6)
+    np.testing.assert_allclose(np.einsum("dheh->h", covariance), hour, rtol=1e-6)
+    np.testing.assert_allclose(covariance.sum(), total, rtol=1e-6)
+    assert month.register_variances[-1] == pytest.approx(total)
 
 
 def test_no_other_linear_estimate_has_a_smaller_variance(rng):

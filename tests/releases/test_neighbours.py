@@ -26,9 +26,11 @@ from tests.releases.raw_files import (
 import hushmeter as hm
 from hushmeter.errors import DataError, HushmeterError, InputError
 from hushmeter.read import read_bytes
+from hushmeter.releases.calendar import lay_out
 from hushmeter.releases.neighbours import audit_file, compare_neighbours
 from hushmeter.releases.receipt import write_receipts
-from hushmeter.releases.views import add_up, lay_out, plan_views
+from hushmeter.releases.view_plan import plan_views
+from hushmeter.releases.views import add_up
 
 HOME = hm.Home(
     [

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from hushmeter.advice.hiding import Plan
     from hushmeter.home import Home
     from hushmeter.read import ReadOptions, Recording
+    from hushmeter.releases.calendar_release import CalendarRelease
     from hushmeter.releases.series import Release
     from hushmeter.releases.storage import EarlierRelease
-    from hushmeter.releases.views import CalendarRelease
 
 
 @takes_reader_options()

@@ -1,22 +1,21 @@
-"""Civil days of a time zone: which released values belong to which day.
+"""Civil days, months and hours of the day: which released values belong to which of them.
 
 Days matter in two releases: the span "when" publishes the exact sum of every complete day, and a
-calendar release publishes a table of days. A civil day has 23, 24 or 25 hours. The times of a trace
-are public, and so is everything here.
+calendar release publishes tables of days, hours of the day and months. A civil day has 23, 24 or 25
+hours. The times of a trace are public, and so is everything here.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
 
 import numpy as np
 
-from hushmeter.checks import BoolArray, IntArray
+from hushmeter.checks import BoolArray, FloatArray, IntArray
+from hushmeter.errors import DataError, InputError
 from hushmeter.read.options import check_zone
-
-if TYPE_CHECKING:
-    from hushmeter.trace import TimeArray, Trace
+from hushmeter.trace import SECONDS_PER_DAY, TimeArray, Trace
 
 DAY = np.timedelta64(1, "D")
 
@@ -104,3 +103,153 @@ def local_times(times: TimeArray, zone: str) -> TimeArray:
 
     aware = pa.array(times).cast(pa.timestamp("ns", tz=zone))
     return np.asarray(pc.local_timestamp(aware).to_numpy(zero_copy_only=False))
+
+
+@dataclass(frozen=True, eq=False)
+class MonthLayout:
+    """Which cell of a month belongs to which day and to which hour of the day.
+
+    Attributes
+    ----------
+    day : array of int, shape (n,)
+        Number of the day of every cell, 0 … D − 1.
+    hour : array of int, shape (n,)
+        Number of the window of the day, 0 … H − 1; −1 for a window that a change of the clock
+        repeats, which belongs to no hour of the day.
+    days, hours : int
+        D and H.
+    """
+
+    day: IntArray
+    hour: IntArray
+    days: int
+    hours: int
+
+    @cached_property
+    def complete(self) -> bool:
+        """True if every day has every hour once."""
+        full = self.day.size == self.days * self.hours
+        order = self.day * self.hours + self.hour
+        return full and bool(np.array_equal(order, np.arange(self.day.size)))
+
+    @cached_property
+    def _column(self) -> IntArray:
+        """The hour of the day of every cell, H for a cell that belongs to none."""
+        return np.where(self.hour < 0, self.hours, self.hour)
+
+    def sums(self, cells: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+        """Sums of the days, of the hours of the day, and of all cells."""
+        days = np.bincount(self.day, cells, self.days)
+        hours = np.bincount(self._column, cells, self.hours + 1)[:-1]
+        return np.asarray(days, dtype=float), np.asarray(hours, dtype=float), float(cells.sum())
+
+    def spread(self, days: FloatArray, hours: FloatArray, total: float) -> FloatArray:
+        """Add the numbers of its day, of its hour of the day and of the month to every cell."""
+        return np.asarray((days + total)[self.day] + np.append(hours, 0.0)[self._column])
+
+
+@dataclass(frozen=True, eq=False)
+class Calendar:
+    """The cells of a calendar release: times, months, days and hours of the day. All is public.
+
+    Attributes
+    ----------
+    cells : Trace
+        Times of the cells; the readings are zero.
+    zone : str
+        Time zone of the days.
+    months : tuple of str
+        The months, such as "2024-01".
+    month : array of int, shape (n,)
+        Number of the month of every cell.
+    days : array of datetime64[D]
+        All days of all months, in order.
+    layouts : tuple of MonthLayout
+        Days and hours of the cells of each month.
+    """
+
+    cells: Trace
+    zone: str
+    months: tuple[str, ...]
+    month: IntArray
+    days: TimeArray
+    layouts: tuple[MonthLayout, ...]
+
+    @property
+    def hours(self) -> int:
+        """Windows H of a day."""
+        return self.layouts[0].hours
+
+    @cached_property
+    def first_days(self) -> IntArray:
+        """Number of the first day of each month among all days."""
+        counts = [layout.days for layout in self.layouts]
+        return np.cumsum([0, *counts[:-1]])
+
+    def rows(self, month: int) -> slice:
+        """The cells of a month."""
+        return slice(self._bounds[month], self._bounds[month + 1])
+
+    @cached_property
+    def _bounds(self) -> list[int]:
+        """Number of the first cell of each month, and the number of cells."""
+        return list(np.searchsorted(self.month, np.arange(len(self.months) + 1)).tolist())
+
+
+def lay_out(cells: Trace, zone: str) -> Calendar:
+    """Sort cells into months, days and hours of the day.
+
+    Parameters
+    ----------
+    cells : Trace
+        Complete windows; only their times are used.
+    zone : str
+        Time zone of the days.
+
+    Returns
+    -------
+    Calendar
+
+    Raises
+    ------
+    InputError
+        If the windows do not divide a day.
+    DataError
+        If a month has no complete day.
+    """
+    windows = SECONDS_PER_DAY / cells.interval_s
+    if windows != round(windows):
+        raise InputError(
+            f"the windows of a calendar release must divide a day, but {cells.interval_s:g} s do "
+            "not; choose every='1h'."
+        )
+    days = civil_days(cells, zone)
+    midnight = days.local.astype("datetime64[D]")
+    since = (days.local - midnight.astype("datetime64[ns]")).astype(np.int64) / 1e9
+    hour = np.floor(since / cells.interval_s + 1e-9).astype(np.int64)
+    # A change of the clock repeats a window; its second occurrence belongs to no hour of the day.
+    key = days.place * round(windows) + hour
+    again = np.ones(key.size, dtype=np.bool_)
+    again[np.unique(key, return_index=True)[1]] = False
+    names, month_of_day = np.unique(days.days.astype("datetime64[M]"), return_inverse=True)
+    month = month_of_day[days.place].astype(np.int64)
+    layouts = []
+    for number, name in enumerate(names):
+        rows = np.flatnonzero(month == number)
+        first_day = int(np.flatnonzero(month_of_day == number)[0])
+        count = int((month_of_day == number).sum())
+        layout = MonthLayout(
+            days.place[rows] - first_day,
+            np.where(again[rows], -1, hour[rows]),
+            count,
+            round(windows),
+        )
+        # A day of 23 hours is complete too.
+        if np.bincount(layout.day).max() < round(windows) * 23 // 24:
+            raise DataError(
+                f"{name} has no complete day; leave out its readings, because a calendar release "
+                "needs at least one complete day in every month."
+            )
+        layouts.append(layout)
+    bare = Trace(np.zeros(len(cells)), cells.interval_s, cells.start, steps=cells.steps)
+    return Calendar(bare, zone, tuple(map(str, names)), month, days.days, tuple(layouts))

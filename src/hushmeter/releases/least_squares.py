@@ -20,8 +20,10 @@ parts and each is divided by its own number. This is the case of two attributes 
 
     M⁻¹ = (I − U·(w₁·W⁻¹ + UᵀU)⁻¹·Uᵀ)/w₁,
 
-so the variance of any sum of cells needs one small inverse. The estimate is computed from released
-numbers alone and costs no privacy.
+so the variance of any sum of cells needs one small inverse A = (w₁·W⁻¹ + UᵀU)⁻¹. A cell has only
+three entries of U, so its variance is a sum of nine entries of A, and the variances of all register
+values are running sums. In complete months every variance follows from c₁ … c₄ and no inverse is
+needed. The estimate is computed from released numbers alone and costs no privacy.
 
 References
 ----------
@@ -37,51 +39,13 @@ from functools import cached_property
 import numpy as np
 
 from hushmeter.checks import FloatArray, IntArray
+from hushmeter.releases.calendar import MonthLayout
 
 TABLES = ("cells", "days", "hours", "total")
 """Names of the four tables, in the order of all sequences of four."""
 
 PRECISION = 1e-12
 """Relative residual at which the conjugate gradients stop."""
-
-
-@dataclass(frozen=True, eq=False)
-class MonthLayout:
-    """Which cell of a month belongs to which day and to which hour of the day.
-
-    Attributes
-    ----------
-    day : array of int, shape (n,)
-        Number of the day of every cell, 0 … D − 1.
-    hour : array of int, shape (n,)
-        Number of the window of the day, 0 … H − 1; −1 for a window that a change of the clock
-        repeats, which belongs to no hour of the day.
-    days, hours : int
-        D and H.
-    """
-
-    day: IntArray
-    hour: IntArray
-    days: int
-    hours: int
-
-    @cached_property
-    def complete(self) -> bool:
-        """True if every day has every hour once."""
-        full = self.day.size == self.days * self.hours
-        order = self.day * self.hours + self.hour
-        return full and bool(np.array_equal(order, np.arange(self.day.size)))
-
-    def sums(self, cells: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-        """Sums of the days, of the hours of the day, and of all cells."""
-        counted = self.hour >= 0
-        days = np.bincount(self.day, cells, self.days)
-        hours = np.bincount(self.hour[counted], cells[counted], self.hours)
-        return np.asarray(days, dtype=float), np.asarray(hours, dtype=float), float(cells.sum())
-
-    def spread(self, days: FloatArray, hours: FloatArray, total: float) -> FloatArray:
-        """Add the numbers of its day, of its hour of the day and of the month to every cell."""
-        return np.asarray(days[self.day] + np.append(hours, 0.0)[self.hour] + total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,15 +87,14 @@ class MonthEstimate:
 
     def _closed_form(self, right: FloatArray) -> FloatArray:
         """Divide the four parts of the right-hand side by the four eigenvalues."""
-        w, days, hours = self.weights, self.layout.days, self.layout.hours
+        days, hours = self.layout.days, self.layout.hours
+        c1, c2, c3, c4 = _eigenvalues(self.weights, days, hours)
         table = right.reshape(days, hours)
         mean = table.mean()
         day = table.mean(axis=1, keepdims=True) - mean
         hour = table.mean(axis=0, keepdims=True) - mean
         rest = table - mean - day - hour
-        c2, c3 = w[0] + hours * w[1], w[0] + days * w[2]
-        c4 = c2 + days * w[2] + days * hours * w[3]
-        return np.asarray(rest / w[0] + day / c2 + hour / c3 + mean / c4).ravel()
+        return np.asarray(rest / c1 + day / c2 + hour / c3 + mean / c4).ravel()
 
     def _conjugate_gradients(self, right: FloatArray) -> FloatArray:
         """Solve the normal equations; M has few distinct eigenvalues, so few steps are needed."""
@@ -156,67 +119,104 @@ class MonthEstimate:
         days, hours, total = self.layout.sums(x)
         return np.asarray(w[0] * x + self.layout.spread(w[1] * days, w[2] * hours, w[3] * total))
 
-    def variances(self, place: IntArray, groups: int) -> FloatArray:
-        """Variances of sums of cells.
+    @cached_property
+    def cell_variances(self) -> FloatArray:
+        """Variances of the cells, shape (n,), in the squared unit of the tables."""
+        if self.layout.complete:
+            return np.full(self.layout.day.size, self._complete[0])
+        return np.asarray((1 - self._explained_cells) / self.weights[0])
 
-        Parameters
-        ----------
-        place : array of int, shape (n,)
-            The group of every cell, −1 for a cell in no group.
-        groups : int
-            Number of groups.
+    @cached_property
+    def day_variances(self) -> FloatArray:
+        """Variances of the sums of the days, shape (D,)."""
+        if self.layout.complete:
+            return np.full(self.layout.days, self._complete[1])
+        return self._variances_of(self._shared[: self.layout.days])
 
-        Returns
-        -------
-        array, shape (groups,)
-            Variance of the sum of each group, in the squared unit of the tables.
-        """
-        inside = np.flatnonzero(place >= 0)
-        counts = np.bincount(place[inside], minlength=groups).astype(float)
-        shared = np.zeros((groups, self.layout.days + self.layout.hours + 1))
-        np.add.at(shared, (place[inside], self.layout.day[inside]), 1.0)
-        hourly = inside[self.layout.hour[inside] >= 0]
-        np.add.at(shared, (place[hourly], self.layout.days + self.layout.hour[hourly]), 1.0)
-        shared[:, -1] = counts
-        return self._variance(counts, shared)
+    @cached_property
+    def hour_variances(self) -> FloatArray:
+        """Variances of the sums of the hours of the day, shape (H,); 0 where an hour is absent."""
+        if self.layout.complete:
+            return np.full(self.layout.hours, self._complete[2])
+        return self._variances_of(self._shared[self.layout.days : -1])
 
+    @cached_property
+    def total_variance(self) -> float:
+        """Variance of the sum of all cells."""
+        if self.layout.complete:
+            return float(self._complete[3])
+        return float(self._variances_of(self._shared[-1:])[0])
+
+    @cached_property
     def register_variances(self) -> FloatArray:
         """Variances of the sums of the first 1, 2, …, n cells, shape (n,)."""
-        size = self.layout.day.size
-        shared = np.zeros((size, self.layout.days + self.layout.hours + 1))
-        rows = np.arange(size)
-        shared[rows, self.layout.day] = 1.0
-        hourly = self.layout.hour >= 0
-        shared[rows[hourly], self.layout.days + self.layout.hour[hourly]] = 1.0
-        shared[:, -1] = 1.0
-        return self._variance(np.arange(1.0, size + 1), np.cumsum(shared, axis=0))
-
-    def _variance(self, counts: FloatArray, shared: FloatArray) -> FloatArray:
-        """Return (n − uᵀ·(w₁·W⁻¹ + UᵀU)⁻¹·u)/w₁ for the number n and the sums u of each group."""
-        known = shared[:, self._observed]
-        explained = np.einsum("gi,ij,gj->g", known, self._inverse, known, optimize=True)
+        counts = np.arange(1.0, self.layout.day.size + 1)
+        if self.layout.complete:
+            return _complete_register(counts, self.weights, self.layout.days, self.layout.hours)
+        day, hour, total = self._columns
+        inverse = self._inverse
+        # With u the sums of the first k cells and a those of the next one,
+        # (u + a)ᵀA(u + a) = uᵀAu + 2·aᵀA(u + a) − aᵀAa: only running sums are needed.
+        images = np.cumsum(inverse[day] + inverse[hour] + inverse[total], axis=0)
+        rows = np.arange(day.size)
+        steps = images[rows, day] + images[rows, hour] + images[:, total]
+        explained = np.cumsum(2 * steps - self._explained_cells)
         return np.asarray((counts - explained) / self.weights[0])
 
     @cached_property
-    def _observed(self) -> IntArray:
-        """Columns of the sums whose tables are published."""
-        repeats = [self.layout.days, self.layout.hours, 1]
-        return np.flatnonzero(np.repeat(self.weights[1:] > 0, repeats))
+    def _complete(self) -> FloatArray:
+        """Variances of a cell, a day, an hour of the day and the total of a complete month."""
+        return complete_variances(self.weights, self.layout.days, self.layout.hours)
+
+    @property
+    def _columns(self) -> tuple[IntArray, IntArray, int]:
+        """Columns of U of the day, the hour of the day and the total of every cell.
+
+        A cell without an hour of the day has a column of zeros, the last one of `_inverse`.
+        """
+        total = self.layout.days + self.layout.hours
+        hour = np.where(self.layout.hour < 0, total + 1, self.layout.days + self.layout.hour)
+        return self.layout.day, hour, total
+
+    @cached_property
+    def _shared(self) -> FloatArray:
+        """UᵀU: the number of cells that two sums have in common, shape (D + H + 1, D + H + 1)."""
+        day, hour, total = self._columns
+        shared = np.zeros((total + 2, total + 2))
+        np.add.at(shared, (day, hour), 1.0)
+        shared = shared + shared.T
+        by_day = np.bincount(day, minlength=total + 2)
+        by_hour = np.bincount(hour, minlength=total + 2)
+        shared[np.diag_indices(total)] = (by_day + by_hour)[:total]
+        shared[total] = shared[:, total] = by_day + by_hour
+        shared[total, total] = day.size
+        return np.asarray(shared[: total + 1, : total + 1])
 
     @cached_property
     def _inverse(self) -> FloatArray:
-        """(w₁·W⁻¹ + UᵀU)⁻¹ for the published sums."""
-        layout = self.layout
-        columns = np.zeros((layout.day.size, layout.days + layout.hours + 1))
-        rows = np.arange(layout.day.size)
-        columns[rows, layout.day] = 1.0
-        hourly = layout.hour >= 0
-        columns[rows[hourly], layout.days + layout.hour[hourly]] = 1.0
-        columns[:, -1] = 1.0
-        weights = np.repeat(self.weights[1:], [layout.days, layout.hours, 1])[self._observed]
-        known = columns[:, self._observed]
-        gram = np.diag(self.weights[0] / weights) + known.T @ known
-        return np.asarray(np.linalg.inv(gram), dtype=float)
+        """A = (w₁·W⁻¹ + UᵀU)⁻¹ with zeros for sums that are not published, and one column more."""
+        size = self._shared.shape[0]
+        weights = np.repeat(self.weights[1:], [self.layout.days, self.layout.hours, 1])
+        published = np.flatnonzero(weights > 0)
+        block = np.ix_(published, published)
+        inverse = np.zeros((size + 1, size + 1))
+        gram = self._shared[block] + np.diag(self.weights[0] / weights[published])
+        inverse[block] = np.linalg.inv(gram)
+        return inverse
+
+    @cached_property
+    def _explained_cells(self) -> FloatArray:
+        """uᵀAu of every cell, whose u has a one for its day, its hour and the total."""
+        day, hour, total = self._columns
+        inverse = self._inverse
+        squares = inverse[day, day] + inverse[hour, hour] + inverse[total, total]
+        crosses = inverse[day, hour] + inverse[day, total] + inverse[hour, total]
+        return np.asarray(squares + 2 * crosses)
+
+    def _variances_of(self, sums: FloatArray) -> FloatArray:
+        """Variances (n − uᵀAu)/w₁ of sums of cells: the rows of UᵀU of these sums."""
+        explained = ((sums @ self._inverse[:-1, :-1]) * sums).sum(axis=1)
+        return np.asarray((sums[:, -1] - explained) / self.weights[0])
 
 
 def complete_variances(weights: FloatArray, days: int, hours: int) -> FloatArray:
@@ -241,8 +241,7 @@ def complete_variances(weights: FloatArray, days: int, hours: int) -> FloatArray
     [(D−1)(H−1)/c₁ + (D−1)/c₂ + (H−1)/c₃ + 1/c₄]/(D·H), a day H·[(D−1)/(D·c₂) + 1/(D·c₄)], an hour
     of the day D·[(H−1)/(H·c₃) + 1/(H·c₄)], and the total D·H/c₄.
     """
-    c1, c2, c3 = weights[0], weights[0] + hours * weights[1], weights[0] + days * weights[2]
-    c4 = c2 + days * weights[2] + days * hours * weights[3]
+    c1, c2, c3, c4 = _eigenvalues(weights, days, hours)
     parts = (days - 1) * (hours - 1) / c1 + (days - 1) / c2 + (hours - 1) / c3 + 1 / c4
     return np.array(
         [
@@ -252,3 +251,25 @@ def complete_variances(weights: FloatArray, days: int, hours: int) -> FloatArray
             days * hours / c4,
         ]
     )
+
+
+def _complete_register(
+    counts: FloatArray, weights: FloatArray, days: int, hours: int
+) -> FloatArray:
+    """Variances of the sums of the first cells of a complete month.
+
+    The first k = d·H + j cells have a squared length of k²/(D·H) in the grand mean, of (d·H² +
+    j²)/H with the day part and of (j·(d + 1)² + (H − j)·d²)/D with the hour part, and of k in all.
+    """
+    c1, c2, c3, c4 = _eigenvalues(weights, days, hours)
+    full, rest = np.divmod(counts, hours)
+    mean = counts**2 / (days * hours)
+    day = (full * hours**2 + rest**2) / hours - mean
+    hour = (rest * (full + 1) ** 2 + (hours - rest) * full**2) / days - mean
+    return np.asarray((counts - mean - day - hour) / c1 + day / c2 + hour / c3 + mean / c4)
+
+
+def _eigenvalues(weights: FloatArray, days: int, hours: int) -> tuple[float, float, float, float]:
+    """c₁ … c₄ of a complete month."""
+    c2, c3 = weights[0] + hours * weights[1], weights[0] + days * weights[2]
+    return weights[0], c2, c3, c2 + days * weights[2] + days * hours * weights[3]

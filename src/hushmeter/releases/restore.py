@@ -33,11 +33,11 @@ from hushmeter.errors import DataError, InputError
 from hushmeter.files import json_text, refuse_overwrite, sha256_of, write_table
 from hushmeter.noise import parse_mechanism
 from hushmeter.read import read_meter
+from hushmeter.releases.calendar_release import CalendarRelease
 from hushmeter.releases.series import Release
 from hushmeter.releases.storage import receipt_path
 from hushmeter.releases.verification import read_receipt, verify_file
 from hushmeter.releases.view_files import read_views, verify_views
-from hushmeter.releases.views import CalendarRelease
 from hushmeter.trace import Trace
 
 if TYPE_CHECKING:

@@ -30,21 +30,17 @@ import numpy as np
 from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import DataError, HushmeterError, InputError
 from hushmeter.files import arrow_table, json_text, refuse_overwrite
+from hushmeter.releases.calendar import Calendar, lay_out
+from hushmeter.releases.calendar_release import (
+    VIEWS_SCHEMA,
+    CalendarRelease,
+    View,
+    private_fields,
+)
 from hushmeter.releases.least_squares import TABLES
 from hushmeter.releases.signing import check_signature, make_signature
 from hushmeter.releases.verification import Verification
-from hushmeter.releases.views import (
-    VIEWS_SCHEMA,
-    Calendar,
-    CalendarRelease,
-    View,
-    ViewPlan,
-    epsilon_of,
-    lay_out,
-    odds_of,
-    private_fields,
-    rho_of,
-)
+from hushmeter.releases.view_plan import ViewPlan, epsilon_of, odds_of, rho_of
 from hushmeter.trace import Trace
 
 RECEIPT = "receipt.json"
