@@ -1,17 +1,13 @@
-"""Steps 0 to 4 on readings whose habits are known."""
+"""Base load, activity and habits on readings whose habits are known."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from zoneinfo import ZoneInfo
-
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hushmeter import synth
 from hushmeter.learn import habits
+from hushmeter.learn.local_readings import clean
 from hushmeter.trace import Trace
 
 DAY, HOUR = 86_400, 3600
@@ -19,76 +15,14 @@ COOKS = ("fridge", "kettle", "microwave", "oven", "television")
 
 
 def local(readings, interval_s=HOUR, zone="UTC", start="2024-01-01T00:00Z", steps=None):
-    return habits.clean(Trace(readings, interval_s, start, steps=steps), zone)
-
-
-@given(
-    st.sampled_from(["UTC", "Europe/London", "America/St_Johns", "Australia/Lord_Howe"]),
-    st.integers(1_600_000_000, 1_800_000_000),
-)
-def test_the_local_clock_is_that_of_the_zone(zone, moment):
-    clock = habits.LocalClock(zone, moment, moment + 400 * DAY)
-    for utc in (moment, moment + 100 * DAY, moment + 399 * DAY):
-        civil = datetime.fromtimestamp(utc, ZoneInfo(zone))
-        expected = civil.replace(tzinfo=UTC).timestamp()
-        assert clock.to_local(np.array([float(utc)]))[0] == expected
-        back = clock.to_utc(np.array([expected]))[0]
-        # An hour that the clock repeats has two UTC times.
-        assert abs(back - utc) <= HOUR
-
-
-def test_means_need_nine_tenths_of_their_readings():
-    steps = np.delete(np.arange(120), [3, 4, 65, 66, 67, 68, 69, 70, 71])
-    grid = local(np.full(111, 50.0), 60, steps=steps).grid(3600)
-    assert grid.watts[0] == 50
-    assert np.isnan(grid.watts[1])
-
-
-@pytest.mark.parametrize(
-    ("interval_s", "least_s", "cell"),
-    [(6, 60, 60), (7, 60, 60), (40, 60, 120), (600, 900, 1800), (900, 900, 900),
-     (1800, 900, 1800), (3600, 900, 3600), (13, 60, 120)],
-)  # fmt: skip
-def test_cells_are_filled_evenly(interval_s, least_s, cell):
-    assert habits.cell_length(interval_s, least_s) == cell
-
-
-@pytest.mark.parametrize(
-    ("interval_s", "value", "hours", "silent"),
-    [(60, 0.0, 4, True), (60, 0.0, 2, False), (60, 230.0, 7, True), (60, 230.0, 5, False),
-     (3600, 0.0, 7, True), (3600, 230.0, 20, False), (3600, 230.0, 25, True)],
-)  # fmt: skip
-def test_equal_readings_are_silence(rng, interval_s, value, hours, silent):
-    watts = rng.uniform(100, 900, 10 * DAY // interval_s)
-    first = 3 * DAY // interval_s + 20 * HOUR // interval_s
-    watts[first : first + hours * HOUR // interval_s] = value
-    found = local(watts, interval_s)
-    assert found.silent.shape == (int(silent), 2)
-    assert found.watts.size == watts.size - silent * hours * HOUR // interval_s
-    if silent:
-        assert np.diff(found.silent)[0, 0] == hours * HOUR
-
-
-def test_zeros_by_day_stay_because_the_sun_may_shine(rng):
-    watts = rng.uniform(100, 900, 240)
-    hours = np.arange(240) % 24
-    watts[(hours >= 9) & (hours < 16)] = 0.0
-    found = local(watts)
-    assert found.silent.size == 0
-    assert found.zero_by_day
-    assert found.solar
-
-
-def test_exported_power_is_solar():
-    home = synth.household(days=10, interval_s=900, solar_w=5000, seed=1)
-    assert habits.clean(home.trace, home.zone).exports
+    return clean(Trace(readings, interval_s, start, steps=steps), zone)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("interval_s", [60, 900])
 def test_the_base_load_is_that_of_the_diary(seed, interval_s):
     home = synth.household(days=14, seed=seed)
-    found = habits.base_load(habits.clean(home.at(interval_s), home.zone))
+    found = habits.base_load(clean(home.at(interval_s), home.zone))
     assert found == pytest.approx(home.diary.base_w, abs=5)
 
 
@@ -98,7 +32,7 @@ def test_one_day_has_no_base_load(rng):
 
 def lived(days=28, seed=1, **options):
     home = synth.household(days=days, interval_s=900, seed=seed, **options)
-    return home, habits.find_activity(habits.clean(home.trace, home.zone))
+    return home, habits.find_activity(clean(home.trace, home.zone))
 
 
 def test_wake_and_quiet_are_those_of_the_diary():
@@ -147,7 +81,7 @@ def test_weekly_events_are_found_and_chance_is_not():
         days=120, interval_s=900, weekly=(2, 14), trips_per_month=0, appliances=COOKS, zone="UTC"
     )
     none = np.zeros(0, np.int64)
-    found = habits.weekly_events(habits.clean(home.trace, home.zone), none)
+    found = habits.weekly_events(clean(home.trace, home.zone), none)
     assert (2, 12) in {(event.weekday, event.hour) for event in found}
     assert {event.weekday for event in found} == {2}
     rng = np.random.default_rng(0)

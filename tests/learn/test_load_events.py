@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hushmeter import synth
 from hushmeter.learn import load_events
-from hushmeter.learn.habits import Grid, clean
+from hushmeter.learn.local_readings import Grid, clean
 from hushmeter.trace import Trace
 
 DAY = 86_400

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
-from hushmeter.learn.habits import (
+from hushmeter.learn.local_readings import (
     HALF_HOUR_S,
     MINUTE_S,
     Grid,

@@ -20,14 +20,10 @@ from hushmeter.formatting import duration_in_words, format_watts
 from hushmeter.learn.habits import (
     FEWEST_AWAY_DAYS,
     FEWEST_HABIT_DAYS,
-    MINUTE_S,
     MOST_ZEROS,
-    QUARTER_S,
     Activity,
-    LocalReadings,
     WeeklyEvent,
     base_load,
-    clean,
     empty_working_days,
     find_activity,
     season,
@@ -45,6 +41,7 @@ from hushmeter.learn.load_events import (
     find_runs,
     fridge_period,
 )
+from hushmeter.learn.local_readings import MINUTE_S, QUARTER_S, LocalReadings, clean
 from hushmeter.read.options import check_zone
 from hushmeter.trace import SECONDS_PER_HOUR, Trace
 
