@@ -13,6 +13,7 @@ from hushmeter.attack.naive import AllOff
 from hushmeter.attack.registry import attackers
 from hushmeter.attack.strongest import (
     NO_DATA,
+    QUICK,
     Strongest,
     default_candidates,
     held_back_parts,
@@ -130,6 +131,48 @@ def test_the_choice_uses_data_that_the_candidates_have_not_seen(train):
         del registry["memory"]
     assert score(made.fitted_["memory"].predict(train), train).f1 == 1.0
     assert made.choose().name == "bayes"
+
+
+def test_a_gain_in_one_part_does_not_pay_for_a_loss_in_the_other():
+    class Seasonal(AllOff):
+        """Right about the lamp in the first part alone, and always right about the kettle."""
+
+        name: ClassVar[str] = "seasonal"
+
+        def _predict(self, seen):
+            return np.stack([seen.readings > 1000, np.ones(len(seen), bool)], axis=1)
+
+    place = np.arange(1000)
+    lamp = np.where(place < 200, place % 10 > 0, place % 10 == 0)
+    states = np.stack([place % 10 == 5, lamp], axis=1)
+    power = states * HOME.powers
+    train = hm.Trace(100 + power.sum(axis=1), 6.0, states=states, power=power)
+    registry = attackers._registered
+    registry["seasonal"] = Seasonal
+    try:
+        choice = Strongest(HOME, candidates=("seasonal",)).fit(train).choose()
+    finally:
+        del registry["seasonal"]
+    # Over both parts the gain is exactly balanced; in the second part alone it is a loss.
+    assert choice.without_data == ("lamp",)
+
+
+def test_the_guess_is_on_only_for_what_is_on_in_every_part():
+    place = np.arange(1000)
+    states = np.stack([place % 10 < 9, place < 700], axis=1)
+    train = hm.Trace(100 + (states * HOME.powers).sum(axis=1), 6.0, states=states)
+    made = Strongest(HOME, candidates=("co",)).fit(train)
+    assert made.guess_.tolist() == [True, False]
+
+
+def test_candidates_that_have_learnt_are_used_again(train):
+    known = attackers["bayes"](HOME).fit(train)
+    made = Strongest(HOME, candidates="quick", held=50).fit_with(train, {"bayes": known})
+    assert made.candidates == QUICK
+    assert made.fitted_["bayes"] is known
+    assert [len(readings) for readings, _, _ in made.parts_] == [50, 50]
+    alone = Strongest(HOME, candidates=QUICK, held=50).fit(train)
+    assert made.choose() == alone.choose()
 
 
 def test_own_attackers_that_override_predict_can_be_candidates(train):

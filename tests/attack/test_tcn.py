@@ -10,7 +10,16 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.attack.conv.inputs import Cells, Encoder
-from hushmeter.attack.tcn import Tcn, TrainingData, Windows
+from hushmeter.attack.tcn import (
+    CAUTIOUS,
+    JUDGED_LEVELS,
+    USUAL,
+    Tcn,
+    TrainingData,
+    Windows,
+    choose_thresholds,
+    noise_levels,
+)
 from hushmeter.errors import DataError, InputError, MissingExtraError, NotFittedError
 from hushmeter.home import Appliance, Home
 from hushmeter.noise import Gaussian, Laplace, Staircase
@@ -65,6 +74,50 @@ def test_other_distributions_of_the_same_size_are_known(fitted):
         assert np.abs(answers[i] - answers[i - 1]).max() > 1e-4
 
 
+def test_the_threshold_rises_with_the_noise_until_only_certain_states_are_reported():
+    gains = np.array([[0.6, 0.5, 0.06, 0.2, 0.01, -0.1], [0.5, 0.6, 0.3, 0.3, 0.02, 0.0]])
+    found = choose_thresholds(gains)
+    # The worst network decides, and a better result at more noise does not lower the threshold.
+    middle = CAUTIOUS - 0.6 * (CAUTIOUS - USUAL)
+    np.testing.assert_allclose(found[:4], [USUAL, USUAL, middle, middle])
+    assert USUAL < found[4] < found[5] == CAUTIOUS
+    assert (choose_thresholds(np.full((2, 6), np.nan)) == 0.5).all()
+    levels = noise_levels(2000.0)
+    assert levels[0] == 0.0
+    np.testing.assert_allclose(levels[[1, -1]], np.sqrt(2) * np.array([20.0, 2600.0]))
+
+
+def test_a_reported_state_exceeds_the_threshold_of_the_noise(fitted):
+    assert fitted.spared_
+    assert fitted.thresholds_[0] == USUAL
+    test = make_trace(500, 60.0, seed=2)
+    vague = fitted.knows(None)
+    vague.thresholds_ = np.linspace(0.2, 0.7, JUDGED_LEVELS)
+    for noise, threshold in ((None, 0.2), (Laplace(1.0, 1e5, grid=1.0), 0.7)):
+        informed = vague.knows(noise)
+        chance = informed.predict_proba(test)
+        np.testing.assert_array_equal(informed.predict(test), chance > threshold)
+
+
+def test_the_gain_is_one_for_a_network_that_knows_and_zero_for_one_that_guesses(monkeypatch):
+    trace = make_trace(2000, 60.0)
+    data = TrainingData(trace.readings, trace.power, trace.truth(), trace.run_starts)
+    windows = Windows(data, Encoder(Cells(60.0), 0.0, 1.0), 64, 1.0, 1, np.random.default_rng(0))
+    answer = {"offset": -1.0}
+
+    def forward(net, inputs):
+        del net
+        # The first input is the reading itself, so the truth follows from it.
+        on = np.stack([inputs.coarse[..., 0] > 1600, inputs.coarse[..., 0] % 2000 > 600], axis=2)
+        return torch.from_numpy(on.astype(np.float32)) * answer.get("slope", 0.0) + answer["offset"]
+
+    monkeypatch.setattr("hushmeter.attack.conv.training.forward", forward)
+    assert windows.gain(None, 0.0) == pytest.approx(0.0)
+    answer |= {"slope": 2.0}
+    assert windows.gain(None, 0.0) > 0.95
+    assert windows.gain(None, 5000.0) < 0.5
+
+
 def test_the_same_seed_gives_the_same_networks():
     trace = make_trace(700, 60.0)
     one, two = (Tcn(HOME, **SMALL, seed=3).fit(trace) for _ in range(2))
@@ -111,7 +164,13 @@ def test_a_saved_attacker_answers_alike(fitted, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "damage", [{"weights_": ()}, {"weights_": ((np.ones(3),),)}, {"never_on_": ("toaster",)}]
+    "damage",
+    [
+        {"weights_": ()},
+        {"weights_": ((np.ones(3),),)},
+        {"never_on_": ("toaster",)},
+        {"thresholds_": np.ones(2)},
+    ],
 )
 def test_a_damaged_file_is_refused(fitted, tmp_path, damage):
     attacker = fitted.knows(None)

@@ -12,9 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
+from hushmeter.attack.base import Attacker
 from hushmeter.attack.registry import attackers
 from hushmeter.checks import one_of, positive, whole
 from hushmeter.errors import InputError
@@ -313,11 +314,16 @@ def measure_with(
     chosen = attackers[name]
     known = trace
 
+    # The attacker learns once for each interval, and not again for every ε.
+    @cache
+    def learn(interval_s: float) -> tuple[Trace, Attacker]:
+        coarse = known if interval_s == known.interval_s else known.coarsen(interval_s)
+        return coarse, chosen(home).fit(coarse)
+
     def odds_of(mechanism: Mechanism, unit: Unit) -> float:
-        coarse = known if unit.window == 1 else known.coarsen(unit.window * unit.interval_s)
+        coarse, attacker = learn(unit.window * unit.interval_s)
         noisy = coarse.replace_readings(mechanism.release(coarse.readings, rng=seed))
-        attacker = chosen(home).fit(coarse).knows(mechanism)
-        states = attacker.predict(noisy, rng=seed)
+        states = attacker.knows(mechanism).predict(noisy, rng=seed)
         seen = score(states, coarse.truth(), names=home.names)[hide].balanced_accuracy
         return max(seen, 0.5)
 

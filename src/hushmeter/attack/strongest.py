@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from inspect import signature
@@ -28,8 +28,8 @@ from hushmeter.trace import Trace
 NO_DATA = "no data"
 """Name of the choice that uses no readings."""
 
-FAST = ("bayes", "sparse-hmm")
-"""Candidates that learn within seconds."""
+QUICK = ("bayes", "sparse-hmm")
+"""Candidates that learn within seconds and need no PyTorch."""
 
 HELD_BACK = 2
 """Number of parts of the training data that are held back, one after the other."""
@@ -38,7 +38,7 @@ PARTS = 5
 """Number of parts into which the training data is divided; `tcn` leaves out the same parts."""
 
 MOST_HELD = 10_080
-"""Largest number of readings of one part that decide: a week of minutes."""
+"""Largest number of readings of one part that decide by default: a week of minutes."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,12 @@ class Strongest(Attacker):
     mechanism : Laplace, Staircase, Gaussian or None
         Mechanism whose noise distribution the attacker knows (see `Attacker.knows`); None for
         readings without noise.
-    candidates : sequence of str, optional
+    candidates : sequence of str or "quick", optional
         Names of attackers. By default these are `bayes`, `sparse-hmm` and, if PyTorch is installed,
-        `tcn`, whose training takes one to two minutes.
+        `tcn`, whose training takes one to two minutes. "quick" leaves `tcn` out.
+    held : int
+        Largest number of readings of each held-back part that decide. Fewer make the choice
+        quicker and less certain.
     seed : int
         Seed of the candidates and of the simulated noise on the held-back data.
     progress : bool
@@ -103,7 +106,8 @@ class Strongest(Attacker):
     parts_ : tuple of (readings, states, run_starts)
         The held-back parts.
     guess_ : array of bool, shape (N,)
-        The guess without data: whether each appliance is on in most of the training readings.
+        The guess without data: whether each appliance is on in most readings of every fifth of the
+        training data.
     left_out_ : dict
         Candidates that could not learn from the training data, with the reason.
     interval_s_ : float
@@ -113,10 +117,11 @@ class Strongest(Attacker):
     -----
     The training data is divided into five parts. Each candidate answers two of them after it has
     learnt from the others, with simulated noise of the known distribution. Among the candidates
-    whose accuracy α is at least that of the guess without data, the one with the highest macro F1
-    is chosen. A candidate whose α is lower counts with as few of its appliances replaced by the
-    guess as necessary. The result is therefore never chosen on the readings that are attacked,
-    and it is not below the guess without data by more than chance. `choose` returns the choice.
+    whose accuracy α is at least that of the guess without data in both parts, the one with the
+    highest macro F1 is chosen. A candidate whose α is lower in a part counts with as few of its
+    appliances replaced by the guess as necessary. The result is therefore never chosen on the
+    readings that are attacked, and it is not below the guess without data by more than chance.
+    `choose` returns the choice.
     `save` also writes the held-back readings, because the choice depends on the noise.
     """
 
@@ -139,13 +144,15 @@ class Strongest(Attacker):
         home: Home,
         *,
         mechanism: NoiseDistribution | None = None,
-        candidates: Sequence[str] | None = None,
+        candidates: Sequence[str] | str | None = None,
+        held: int = MOST_HELD,
         seed: int = 0,
         progress: bool = False,
     ) -> None:
         super().__init__(home)
         self.mechanism = check_mechanism(mechanism)
         self.candidates = default_candidates() if candidates is None else _check_names(candidates)
+        self.held = whole("held", held)
         self.seed, self.progress = whole("seed", seed, least=0), bool(progress)
         self._choices: dict[str, Choice] = {}
 
@@ -157,12 +164,34 @@ class Strongest(Attacker):
         DataError
             If no candidate can learn from the training data.
         """
+        return self.fit_with(trace, {})
+
+    def fit_with(self, trace: Trace, known: Mapping[str, Attacker]) -> Self:
+        """Do what `fit` does, and use attackers that have already learnt from the same trace.
+
+        Parameters
+        ----------
+        trace : Trace with states
+            Training data.
+        known : mapping from str to Attacker
+            Candidates by name that have learnt from this trace; the others learn now.
+
+        Returns
+        -------
+        Strongest
+            The attacker itself.
+
+        Raises
+        ------
+        DataError
+            If no candidate can learn from the training data.
+        """
         super().fit(trace)
         parts = held_back_parts(len(trace))
         fitted, held_back, left_out = {}, {}, {}
         for name in self.candidates:
             try:
-                fitted[name] = self._make(name).fit(trace)
+                fitted[name] = known[name] if name in known else self._make(name).fit(trace)
                 held_back[name] = self._cross_fit(name, fitted[name], trace, parts)
             except DataError as error:
                 fitted.pop(name, None)
@@ -172,8 +201,8 @@ class Strongest(Attacker):
                 f"no attacker can learn from this data: {next(iter(left_out.values()))}"
             )
         self.fitted_, self.held_back_, self.left_out_ = fitted, held_back, left_out
-        self.parts_ = tuple(_sample(trace, part) for part in parts)
-        self.guess_ = trace.truth().mean(axis=0) > 0.5
+        self.parts_ = tuple(_sample(trace, part, self.held) for part in parts)
+        self.guess_ = _guess(trace.truth())
         self.interval_s_ = trace.interval_s
         self._choices = {}
         return self
@@ -193,16 +222,14 @@ class Strongest(Attacker):
         return self._choices[key]
 
     def _choose(self) -> Choice:
-        truth = np.concatenate([states for _, states, _ in self.parts_])
+        truths = [states for _, states, _ in self.parts_]
         options = []
         for name in self.fitted_:
-            states = np.concatenate(
-                [
-                    self._answer(one, part)
-                    for one, part in zip(self.held_back_[name], self.parts_, strict=True)
-                ]
-            )
-            options.append(_assess(name, states, truth, self.guess_, self.home.names))
+            answers = [
+                self._answer(one, part)
+                for one, part in zip(self.held_back_[name], self.parts_, strict=True)
+            ]
+            options.append(_assess(name, answers, truths, self.guess_, self.home.names))
         # Candidates are compared in their order: the first of equal ones is chosen.
         return max(options, key=lambda option: option.f1)
 
@@ -269,11 +296,13 @@ class Strongest(Attacker):
 
 def default_candidates() -> tuple[str, ...]:
     """Return the names of the candidates: those that learn in seconds, and `tcn` with PyTorch."""
-    return FAST if find_spec("torch") is None else ("tcn", *FAST)
+    return QUICK if find_spec("torch") is None else ("tcn", *QUICK)
 
 
 def _check_names(names: Iterable[str]) -> tuple[str, ...]:
     """The names of known attackers; at least one, and not this one."""
+    if names == "quick":
+        return QUICK
     known = (names,) if isinstance(names, str) else tuple(names)
     if not known or Strongest.name in known:
         raise InputError("candidates must name at least one attacker other than strongest.")
@@ -324,9 +353,19 @@ def _parameters(mechanism: NoiseDistribution) -> Any:
     return (mechanism.name, mechanism.std) if known is None else (mechanism.name, known())
 
 
-def _sample(trace: Trace, part: slice) -> tuple[FloatArray, BoolArray, BoolArray]:
-    """Readings, states and run starts of a part, at most `MOST_HELD` readings."""
-    held = trace[part.start : min(part.stop, part.start + MOST_HELD)]
+def _guess(truth: BoolArray) -> BoolArray:
+    """Appliances that are on in most readings of every fifth of the training data.
+
+    If an appliance is on about half of the time, "always off" loses less when habits change.
+    """
+    shares = [part.mean(axis=0) for part in np.array_split(truth, PARTS) if len(part)]
+    guess: BoolArray = np.min(shares, axis=0) > 0.5
+    return guess
+
+
+def _sample(trace: Trace, part: slice, most: int) -> tuple[FloatArray, BoolArray, BoolArray]:
+    """Readings, states and run starts of at most `most` readings of a part."""
+    held = trace[part.start : min(part.stop, part.start + most)]
     return held.readings, held.truth(), held.run_starts
 
 
@@ -338,17 +377,30 @@ def _steps(run_starts: BoolArray) -> Any:
 
 
 def _assess(
-    name: str, states: BoolArray, truth: BoolArray, guess: BoolArray, names: Sequence[str]
+    name: str,
+    answers: Sequence[BoolArray],
+    truths: Sequence[BoolArray],
+    guess: BoolArray,
+    names: Sequence[str],
 ) -> Choice:
-    """A candidate with as few appliances replaced by the guess as α ≥ floor requires."""
-    gain = (states == truth).mean(axis=0) - (truth == guess).mean(axis=0)
+    """A candidate with as few appliances replaced by the guess as α ≥ floor requires.
+
+    The answers and the true states are those of each held-back part. The accuracy must not be
+    below the floor in any part, because a gain in one part alone depends on the habits of its days.
+    """
+    gains = np.array(
+        [
+            (states == truth).mean(axis=0) - (truth == guess).mean(axis=0)
+            for states, truth in zip(answers, truths, strict=True)
+        ]
+    )
     # Equal gains are ordered by name, so that the order of the appliances has no effect.
-    order = np.lexsort((np.array(names), gain))
+    order = np.lexsort((np.array(names), gains.min(axis=0)))
     replaced = 0
-    while gain[order[replaced:]].sum() < 0:
+    while gains[:, order[replaced:]].sum(axis=1).min() < 0:
         replaced += 1
     weak = order[:replaced]
-    answer = states.copy()
+    answer, truth = np.concatenate(answers), np.concatenate(truths)
     answer[:, weak] = guess[weak]
     found = score(answer, truth)
     floor = float((truth == guess).mean())

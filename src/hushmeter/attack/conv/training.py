@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from hushmeter.attack.conv.inputs import Inputs
 from hushmeter.attack.conv.net import Weights, forward, weights_of
+from hushmeter.checks import FloatArray
 
 if TYPE_CHECKING:
     import torch
@@ -134,6 +135,26 @@ def loss(net: nn.ModuleDict, example: Example, drop: float = 0.0) -> torch.Tenso
     both = 2 * (chance * truth).sum(dim=(0, 1)) + 1
     dice = 1 - both / (chance.sum(dim=(0, 1)) + truth.sum(dim=(0, 1)) + 1)
     return entropy.sum() / valid.sum() + DICE * dice.mean()
+
+
+def count_errors(net: nn.ModuleDict, example: Example) -> tuple[float, FloatArray, FloatArray]:
+    """Count the wrong states at threshold ½, and the true on-states and off-states per appliance.
+
+    Returns
+    -------
+    wrong : float
+        Number of wrong states of all appliances.
+    on, off : arrays, shape (N,)
+        Numbers of true states, which are the errors of "always off" and of "always on".
+    """
+    import torch
+
+    with torch.no_grad():
+        answer = forward(net, example.inputs) > 0
+    valid = example.valid.expand_as(example.states)
+    wrong = float(((answer != (example.states > 0)) * valid).sum())
+    on, off = ((truth * valid).sum(dim=(0, 1)) for truth in (example.states, 1 - example.states))
+    return wrong, on.double().numpy(), off.double().numpy()
 
 
 @contextmanager
