@@ -20,10 +20,12 @@ from tests.fleet.cases import (
     write,
 )
 
+import hushmeter as hm
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet import statistics as fleet_stats
-from hushmeter.fleet.statistics import summarise_fleet
+from hushmeter.fleet.statistics import summarise_estimates, summarise_fleet
 from hushmeter.noise import Gaussian, Laplace, Staircase
+from hushmeter.releases.restore import restore_file
 
 SURE = 1e-6
 
@@ -174,3 +176,35 @@ def test_nothing_released_leaves_nothing_to_summarise(tmp_path):
     release(tmp_path / "in", tmp_path / "out", new_ledger(tmp_path))
     with pytest.raises(DataError, match="not a finished release"):
         summarise_fleet(tmp_path / "out", "meter")
+
+
+def test_calendar_releases_and_restored_files_are_added_up(tmp_path):
+    """Sums over two homes: energies add up, and errors add up in squares."""
+    home = hm.synth.ready_home("evening")
+    for seed in range(2):
+        meter = {"interval_s": 300.0, "start": "2024-01-25T00:00Z"}
+        load = hm.synth.trace(home, 288 * 12, seed=seed, **meter).coarsen("1h")
+        done = hm.release_views(load, epsilon=1, home=home.subset(["kettle"]))
+        done.save(tmp_path / "views" / f"home{seed}")
+        path = tmp_path / "restored" / f"home{seed}.parquet"
+        restore_file(tmp_path / "views" / f"home{seed}").save(path)
+    for part, hours in (("views", 24 * 7), ("restored", 24 * 7)):
+        homes = summarise_estimates(tmp_path / part, "meter", "month", price_per_kwh=0.5).table
+        both = summarise_estimates(tmp_path / part, "group", "month", price_per_kwh=0.5).table
+        assert list(homes["meter"]) == ["home0", "home0", "home1", "home1"]
+        assert list(homes["readings"]) == [hours, 120, hours, 120]
+        one, other = (homes[homes["meter"] == name].reset_index() for name in ("home0", "home1"))
+        assert both["energy_kwh"].to_numpy() == pytest.approx(one.energy_kwh + other.energy_kwh)
+        assert both["energy_se_kwh"].to_numpy() == pytest.approx(
+            np.hypot(one.energy_se_kwh, other.energy_se_kwh)
+        )
+        assert both["bill_se"].to_numpy() == pytest.approx(both["energy_se_kwh"] / 2)
+        assert (both["mean_w"] * both["readings"] / 1000).to_numpy() == pytest.approx(
+            both["energy_kwh"].to_numpy()
+        )
+    first = hm.read_views(tmp_path / "views" / "home0").months
+    found = summarise_estimates(tmp_path / "views" / "home0", "meter", "month").table
+    assert found["energy_se_kwh"].to_numpy() == pytest.approx(first.errors)
+    assert "biased" in summarise_estimates(tmp_path / "restored").notes[0]
+    with pytest.raises(InputError, match="by must be"):
+        summarise_estimates(tmp_path / "views", "feeder")

@@ -1,4 +1,4 @@
-"""`hushmeter fleet-stats`: sums of a released fleet with their standard errors."""
+"""`hushmeter fleet-stats`: sums of released readings with their standard errors."""
 
 from __future__ import annotations
 
@@ -18,11 +18,15 @@ _SHOWN = 24
 
 
 def fleet_stats(
-    folder: Annotated[Path, typer.Argument(help="A released folder.", metavar="OUT_DIR")],
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="A released fleet, a calendar release, a restored file, or a folder of these.",
+            metavar="OUT_DIR",
+        ),
+    ],
     by: Annotated[str, typer.Option(help="Column to group by: group, meter, …")] = "group",
-    every: Annotated[
-        str, typer.Option(help="UTC period of a sum: hour, day, month or all.")
-    ] = "month",
+    every: Annotated[str, typer.Option(help="Period of a sum: hour, day, month or all.")] = "month",
     energy_price: Annotated[
         float | None, typer.Option(help="Price per kWh, for bills (with --by meter).")
     ] = None,
@@ -35,17 +39,20 @@ def fleet_stats(
     """Print energy, mean power and bills of groups, each with its standard error.
 
     The errors follow from the known noise alone. The true number is within one standard error
-    two times out of three, and within two of them 19 times out of 20.
+    two times out of three, and within two of them 19 times out of 20. Days and months are those of
+    UTC, or of the time zone of a calendar release.
 
     Example: hushmeter fleet-stats out --by group --every hour -o feeders.csv
     """
     from hushmeter.files import refuse_overwrite, table_format, write_table
-    from hushmeter.fleet.statistics import summarise_fleet
+    from hushmeter.fleet.statistics import summarise_estimates, summarise_fleet
+    from hushmeter.releases.estimates import holds_estimates
 
     if output is not None:
         table_format(output)
         refuse_overwrite(output, force)
-    summary = summarise_fleet(folder, by, every, price_per_kwh=energy_price)
+    summarise = summarise_estimates if holds_estimates(folder) else summarise_fleet
+    summary = summarise(folder, by, every, price_per_kwh=energy_price)
     files = [] if output is None else [output]
     if output is not None:
         columns = {str(name): summary.table[name].to_numpy() for name in summary.table}

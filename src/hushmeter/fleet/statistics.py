@@ -1,13 +1,17 @@
-"""Sums, means and bills of a released fleet, with the error that the noise causes.
+"""Sums, means and bills of released readings, with the error that the noise causes.
+
+`summarise_fleet` adds up a fleet release, and `summarise_estimates` the calendar releases or
+restored files of one home or of many.
 
 The distribution of the noise is public and the noise of every reading is independent, so the error
-of a sum is known without the data. A sum of n readings has the standard error
+of a sum is known without the data. A sum of n readings of a fleet release has the standard error
 
     s = √n·√(σ² + g²/12),
 
 where σ² is the variance of the noise and g is the grid. Rounding to the grid adds at most a uniform
 error of width g, and nothing if the meter reports on the grid already. The error that the clamp
-causes is not included, because it cannot be computed from the release.
+causes is not included, because it cannot be computed from the release. Calendar releases and
+restored files state their own errors, and the noise of two homes is independent.
 """
 
 from __future__ import annotations
@@ -26,6 +30,8 @@ from hushmeter.fleet.blocks import calendar_of
 from hushmeter.fleet.input_files import TICKS
 from hushmeter.fleet.job import build_mechanism
 from hushmeter.fleet.manifest import Manifest, open_released, read_manifest
+from hushmeter.releases.estimates import Estimate, read_estimates
+from hushmeter.releases.restore import NOTE as RESTORED_NOTE
 from hushmeter.trace import SECONDS_PER_DAY, UNITS, watts_per
 
 if TYPE_CHECKING:
@@ -126,6 +132,104 @@ def summarise_fleet(
     return FleetSummary(table, error, _notes(manifest))
 
 
+def summarise_estimates(
+    path: Path | str,
+    by: str = "group",
+    every: str = "month",
+    *,
+    price_per_kwh: float | None = None,
+) -> FleetSummary:
+    """Add up calendar releases or restored files, one for each home.
+
+    Parameters
+    ----------
+    path : path
+        A calendar release, a restored file, or a folder of them.
+    by : {"group", "meter"}
+        "meter" has rows for every home; "group" adds all homes up.
+    every : {"hour", "day", "month", "all"}
+        Period of a sum. Days and months of a calendar release are those of its time zone.
+    price_per_kwh : float, optional
+        Price of a kWh, for bills.
+
+    Returns
+    -------
+    FleetSummary
+        With the same columns as that of `summarise_fleet`; `readings` counts the cells.
+
+    Raises
+    ------
+    InputError
+        If `by` or `every` is unknown.
+    DataError
+        If the path has no such files, they have different intervals, or a receipt does not verify.
+    """
+    one_of("by", by, ("group", "meter"))
+    one_of("every", every, EVERY)
+    estimates = read_estimates(path)
+    lengths = {estimate.trace.interval_s for estimate in estimates}
+    if len(lengths) > 1:
+        raise DataError(f"{path} holds values of {len(lengths)} different lengths; add up one.")
+    table = _add_estimates(estimates, by, every, price_per_kwh)
+    squares = np.concatenate([estimate.errors**2 for estimate in estimates])
+    return FleetSummary(table, math.sqrt(float(squares.mean())), _estimate_notes(estimates))
+
+
+def _add_estimates(
+    estimates: list[Estimate], by: str, every: str, price: float | None
+) -> pd.DataFrame:
+    """Sums of the homes or of all of them; variances of different homes add up."""
+    import pandas as pd
+
+    parts = []
+    for estimate in estimates:
+        starts, cells, watts, errors = estimate.sums(every)
+        name = estimate.name if by == "meter" else "all"
+        columns = {"start": starts, "readings": cells, "watts": watts, "squares": errors**2}
+        parts.append(pd.DataFrame({by: name, **columns}))
+    rows = pd.concat(parts, ignore_index=True)
+    if every == "all":
+        rows["start"] = pd.NaT
+    sums = rows.groupby([by, "start"], as_index=False, dropna=False).sum()
+    count, error = sums["readings"].to_numpy(float), np.sqrt(sums["squares"].to_numpy(float))
+    kwh = estimates[0].trace.interval_s / JOULES_PER_KWH
+    moments = pd.Series(sums["start"].to_numpy().astype("datetime64[s]")).dt.tz_localize("UTC")
+    table = pd.DataFrame(
+        {
+            by: sums[by],
+            "start": moments,
+            "readings": sums["readings"],
+            "energy_kwh": sums["watts"] * kwh,
+            "energy_se_kwh": error * kwh,
+            "mean_w": sums["watts"] / count,
+            "mean_se_w": error / count,
+        }
+    )
+    return _with_bills(table, price).sort_values([by, "start"], ignore_index=True)
+
+
+def _with_bills(table: pd.DataFrame, price: float | None) -> pd.DataFrame:
+    """Add the bills and their errors if there is a price."""
+    if price is not None:
+        price = non_negative("price_per_kwh", price)
+        table["bill"] = table["energy_kwh"] * price
+        table["bill_se"] = table["energy_se_kwh"] * price
+    return table
+
+
+def _estimate_notes(estimates: list[Estimate]) -> tuple[str, ...]:
+    """Return one sentence for everything that the errors do not cover."""
+    notes = []
+    zones = sorted({estimate.zone for estimate in estimates} - {"UTC"})
+    if zones:
+        notes.append(f"Days and months of calendar releases are those of {', '.join(zones)}.")
+    if any(estimate.kind == "restored" for estimate in estimates):
+        notes.append(
+            f"{RESTORED_NOTE} The errors of restored values are added as if they were independent."
+        )
+    return tuple(notes)
+
+
 def reading_error(manifest: Manifest) -> float:
     """Compute the standard error of one released reading, √(σ² + g²/12) [W]."""
     noise = build_mechanism(manifest.terms)
@@ -159,11 +263,7 @@ def _finish(
             "mean_se_w": error / np.sqrt(count),
         }
     )
-    if price is not None:
-        price = non_negative("price_per_kwh", price)
-        table["bill"] = table["energy_kwh"] * price
-        table["bill_se"] = table["energy_se_kwh"] * price
-    return table.sort_values([by, "start"], ignore_index=True)
+    return _with_bills(table, price).sort_values([by, "start"], ignore_index=True)
 
 
 def _notes(manifest: Manifest) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ References
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -29,8 +30,8 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from hushmeter.checks import FloatArray, whole
-from hushmeter.errors import DataError, InputError
-from hushmeter.files import json_text, refuse_overwrite, sha256_of, write_table
+from hushmeter.errors import DataError, HushmeterError, InputError
+from hushmeter.files import json_text, refuse_overwrite, sha256_of, table_format, write_table
 from hushmeter.noise import parse_mechanism
 from hushmeter.read import read_meter
 from hushmeter.releases.calendar_release import CalendarRelease
@@ -101,7 +102,13 @@ class Restored:
             "restored_standard_deviation": np.round(self.std, 3),
         }
         write_table(data, columns, force=force)
-        fields = {"schema": RESTORED_SCHEMA, "note": NOTE, "source": self.source}
+        fields = {
+            "schema": RESTORED_SCHEMA,
+            "note": NOTE,
+            "interval_s": self.trace.interval_s,
+            "file": {"sha256": sha256_of(data)},
+            "source": self.source,
+        }
         mark.write_text(json_text(fields), encoding="utf-8")
         return [data, mark]
 
@@ -109,6 +116,60 @@ class Restored:
 def mark_path(data: Path) -> Path:
     """Path of the mark of a restored file."""
     return data.with_name(f"{data.name}.restored.json")
+
+
+def is_restored(path: Path) -> bool:
+    """True if a file has the mark of a restored file beside it."""
+    return path.is_file() and mark_path(path).exists()
+
+
+def read_restored(path: str | Path) -> Restored:
+    """Read a restored file with its mark.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file that `Restored.save` wrote.
+
+    Returns
+    -------
+    Restored
+
+    Raises
+    ------
+    DataError
+        If the mark is missing or impossible, or the file was changed after it was written.
+    """
+    data = Path(path)
+    mark = mark_path(data)
+    try:
+        fields = json.loads(mark.read_bytes())
+        if fields["file"]["sha256"] != sha256_of(data):
+            raise DataError(f"{data} is not the file of its mark: its SHA-256 differs.")
+        table = _read_plain(data)
+        times = table["timestamp"].to_numpy().astype("datetime64[ns]")
+        interval_s = float(fields["interval_s"])
+        steps = np.rint((times - times[0]).astype(np.int64) / (interval_s * 1e9)).astype(np.int64)
+        means = table["restored_watts"].to_numpy().astype(float)
+        deviations = table["restored_standard_deviation"].to_numpy().astype(float)
+        trace = Trace(means, interval_s, times[0], steps=steps)
+        return Restored(trace, np.asarray(deviations), dict(fields["source"]))
+    except OSError as error:
+        raise DataError(f"{mark} cannot be read: {error.strerror}.") from None
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        if isinstance(error, HushmeterError):
+            raise
+        raise DataError(f"{mark} or {data} has a missing or impossible entry ({error}).") from None
+
+
+def _read_plain(path: Path) -> Any:
+    """The columns of a file that this program wrote, as a pyarrow table."""
+    from pyarrow import ArrowException, csv, parquet
+
+    try:
+        return csv.read_csv(path) if table_format(path) == "csv" else parquet.read_table(path)
+    except ArrowException as error:
+        raise DataError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
 
 
 @overload

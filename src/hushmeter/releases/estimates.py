@@ -1,0 +1,208 @@
+"""Released hours with their standard errors, as an analyst receives them.
+
+An analyst has folders of calendar releases and files of restored values. Both hold an estimate of
+every hour and its standard error; `read_estimates` reads one of them, or all of a folder, one for
+each home. A calendar release also has its own days and months, whose errors are smaller than those
+of a sum of hours. The errors of restored hours are added as if they were independent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hushmeter.checks import FloatArray, IntArray, one_of
+from hushmeter.errors import DataError
+from hushmeter.releases.calendar import civil_days
+from hushmeter.releases.restore import is_restored, read_restored
+from hushmeter.releases.view_files import is_views, read_views, verify_views
+from hushmeter.trace import SECONDS_PER_HOUR, TimeArray, Trace
+
+if TYPE_CHECKING:
+    from hushmeter.releases.calendar_release import CalendarRelease, View
+
+PERIODS = ("hour", "day", "month", "all")
+DAY_HOURS = 24
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Estimated hours of one home.
+
+    Attributes
+    ----------
+    name : str
+        Name of the folder or of the file, without its ending.
+    kind : {"calendar", "restored"}
+        Where the estimate comes from.
+    trace : Trace
+        Estimated mean power of every cell [W].
+    errors : array, shape (T,)
+        Standard errors of the cells [W].
+    calendar : CalendarRelease or None
+        The calendar release itself; None for a restored file.
+    """
+
+    name: str
+    kind: str
+    trace: Trace
+    errors: FloatArray
+    calendar: CalendarRelease | None = None
+
+    @property
+    def zone(self) -> str:
+        """Time zone of the days and months."""
+        return "UTC" if self.calendar is None else self.calendar.calendar.zone
+
+    def sums(self, every: str) -> tuple[TimeArray, IntArray, FloatArray, FloatArray]:
+        """Sums of the cells over hours, days, months or the whole time.
+
+        Parameters
+        ----------
+        every : {"hour", "day", "month", "all"}
+            Period of a sum. Days and months are those of `zone`.
+
+        Returns
+        -------
+        starts : array of datetime64[ns]
+            Start of every period, in UTC; the first cell for "all".
+        cells : array of int
+            Number of cells in the period.
+        watts, errors : arrays
+            Sum of the cells and its standard error [W × cells].
+        """
+        one_of("every", every, PERIODS)
+        if self.calendar is None:
+            return self._sums_of_cells(every)
+        view = {"day": self.calendar.days, "hour": self.calendar.hours}.get(
+            every, self.calendar.months
+        )
+        factor = 1.0 if view.unit == "W" else 3.6e6 / self.trace.interval_s
+        watts, errors = view.values * factor, view.errors * factor
+        cells = np.asarray(view.labels.get("cells", np.ones(watts.size, dtype=np.int64)))
+        if every == "all":
+            # The noise of two months is independent.
+            total = np.sqrt((errors**2).sum(keepdims=True))
+            return (
+                self.trace.times[:1],
+                cells.sum(keepdims=True),
+                watts.sum(keepdims=True),
+                total,
+            )
+        return self._starts(view), cells, watts, errors
+
+    def _sums_of_cells(self, every: str) -> tuple[TimeArray, IntArray, FloatArray, FloatArray]:
+        """Sums of cells with independent errors."""
+        unit = {"hour": "h", "day": "D", "month": "M"}.get(every)
+        times = self.trace.times
+        if unit is None:
+            starts, place = times[:1], np.zeros(times.size, dtype=np.int64)
+        else:
+            starts, place = np.unique(times.astype(f"datetime64[{unit}]"), return_inverse=True)
+        cells = np.bincount(place).astype(np.int64)
+        watts = np.bincount(place, self.trace.readings).astype(np.float64)
+        errors = np.sqrt(np.bincount(place, self.errors**2)).astype(np.float64)
+        return starts.astype("datetime64[ns]"), cells, watts, errors
+
+    def _starts(self, view: View) -> TimeArray:
+        """Start of every value of a view in UTC."""
+        if "timestamp" in view.labels:
+            return np.asarray(view.labels["timestamp"])
+        import pandas as pd
+
+        labels = view.labels["day"] if "day" in view.labels else view.labels["month"]
+        local = pd.DatetimeIndex(
+            np.asarray(labels).astype("datetime64[D]").astype("datetime64[ns]")
+        )
+        there = local.tz_localize(self.zone, ambiguous=True, nonexistent="shift_forward")
+        starts: TimeArray = there.tz_convert("UTC").tz_localize(None).to_numpy()
+        return starts.astype("datetime64[ns]")
+
+    def days(self) -> tuple[FloatArray, FloatArray, TimeArray]:
+        """Complete days of 24 clock hours.
+
+        Returns
+        -------
+        values, errors : arrays, shape (n, 24)
+            Energy of every hour of the day and its standard error [kWh].
+        days : array of datetime64[D], shape (n,)
+            The days of `zone`. Days of 23 or 25 hours are left out.
+
+        Raises
+        ------
+        DataError
+            If the cells are longer than an hour, or no day is complete.
+        """
+        per_hour = SECONDS_PER_HOUR / self.trace.interval_s
+        if per_hour < 1 or per_hour != round(per_hour):
+            raise DataError(f"{self.name}: days of 24 hours need cells that divide an hour.")
+        known = civil_days(self.trace, self.zone)
+        counts = np.bincount(known.place, minlength=known.days.size)
+        size = DAY_HOURS * round(per_hour)
+        whole = known.complete & (counts == size)
+        if not whole.any():
+            raise DataError(f"{self.name} has no complete day of 24 hours.")
+        inside = whole[known.place]
+        shape = (int(whole.sum()), DAY_HOURS, round(per_hour))
+        values = self.trace.readings[inside].reshape(shape).mean(axis=2) / 1000
+        squares = (self.errors[inside] ** 2).reshape(shape).sum(axis=2)
+        errors = np.sqrt(squares) / round(per_hour) / 1000
+        return np.asarray(values), np.asarray(errors), known.days[whole]
+
+
+def holds_estimates(path: str | Path) -> bool:
+    """True if a path is a calendar release, a restored file, or a folder with one of them."""
+    place = Path(path)
+    if place.is_dir():
+        return is_views(place) or any(map(_is_estimate, place.iterdir()))
+    return is_restored(place)
+
+
+def read_estimates(path: str | Path) -> list[Estimate]:
+    """Read a calendar release, a restored file, or a folder of them.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder of a calendar release, a restored file with its mark, or a folder that has
+        several of them, one for each home.
+
+    Returns
+    -------
+    list of Estimate
+        In the order of their names.
+
+    Raises
+    ------
+    DataError
+        If there is none, a receipt does not verify, or a restored file was changed.
+    """
+    place = Path(path)
+    found = [place] if is_restored(place) or (place.is_dir() and is_views(place)) else []
+    if not found and place.is_dir():
+        found = sorted(filter(_is_estimate, place.iterdir()))
+    if not found:
+        raise DataError(
+            f"{place} is neither a calendar release nor a restored file, nor a folder of them."
+        )
+    return [_read(each) for each in found]
+
+
+def _is_estimate(path: Path) -> bool:
+    """True if a path is the folder of a calendar release or a restored file."""
+    return is_views(path) if path.is_dir() else is_restored(path)
+
+
+def _read(path: Path) -> Estimate:
+    """Read one calendar release or one restored file."""
+    if not path.is_dir():
+        restored = read_restored(path)
+        return Estimate(path.stem, "restored", restored.trace, restored.std)
+    checked = verify_views(path)
+    if checked.problems:
+        raise DataError(f"the receipt of {path} does not verify: {checked.problems[0]}")
+    release = read_views(path)
+    return Estimate(path.name, "calendar", release.trace(), release.hours.errors, release)
