@@ -21,9 +21,9 @@ from pyarrow import parquet
 
 from benchmarks.harness import Row, together
 from hushmeter.fleet import release_fleet
-from hushmeter.fleet.input_files import list_files
 from hushmeter.fleet.job import FleetTerms
 from hushmeter.fleet.ledger import open_ledger
+from hushmeter.fleet.source_folder import list_files
 from hushmeter.synth.fleet import FleetPlan, write_fleet
 
 ROWS = int(float(os.environ.get("HUSHMETER_FLEET_ROWS", "4e6")))

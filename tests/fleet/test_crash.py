@@ -24,9 +24,9 @@ from tests.fleet.cases import (
     spends,
 )
 
-from hushmeter.fleet.input_files import list_files
 from hushmeter.fleet.ledger import open_ledger
 from hushmeter.fleet.output_folder import PrivateFolder
+from hushmeter.fleet.source_folder import list_files
 
 KILLS = 110
 CHILD = Path(__file__).with_name("child.py")

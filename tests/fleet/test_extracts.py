@@ -15,7 +15,7 @@ from tests.fleet.cases import KEY, RELEASE, TERMS, new_ledger, readings, release
 
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet import extracts
-from hushmeter.fleet.extracts import partition_values
+from hushmeter.fleet.input_files import partition_values
 from hushmeter.fleet.job import Columns, InputFormat
 from hushmeter.fleet.manifest import check_released_folder
 

@@ -34,13 +34,15 @@ from hushmeter.errors import DataError, InputError
 from hushmeter.fleet import input_files as fleet_input
 from hushmeter.fleet import job as fleet_job
 from hushmeter.fleet import output_folder as fleet_output
+from hushmeter.fleet import source_folder
 from hushmeter.fleet import task as fleet_task
-from hushmeter.fleet.input_files import list_files, read_footer
+from hushmeter.fleet.input_files import read_footer
 from hushmeter.fleet.job import Columns, FleetJob, build_mechanism
 from hushmeter.fleet.ledger import Ledger, open_ledger
 from hushmeter.fleet.manifest import read_manifest
 from hushmeter.fleet.output_folder import PrivateFolder, StagedFile
 from hushmeter.fleet.release import estimate_bytes
+from hushmeter.fleet.source_folder import list_files, open_source
 from hushmeter.fleet.task import charge_names, file_key, input_digest, protect_file, stretch_key
 from hushmeter.noise.randomness import KEY_BYTES
 
@@ -310,7 +312,7 @@ def test_large_files_are_read_in_stretches(tmp_path, ledger, monkeypatch, limit)
     """Whatever a file is too large for, it is released all the same, row by row in order."""
     write(tmp_path / "in/a.parquet", readings(days=8), row_group_size=300)
     monkeypatch.setattr(fleet_input, "RECORD_ROWS", 50)
-    monkeypatch.setattr(fleet_input, limit, 100)
+    monkeypatch.setattr(source_folder if limit == "RAW_BYTES" else fleet_input, limit, 100)
     monkeypatch.setattr(fleet_input, "GROUP_ROWS", 100)
     monkeypatch.setattr(fleet_task, "GROUP_ROWS", 120)
     assert release(tmp_path / "in", tmp_path / "out", ledger).complete
@@ -642,21 +644,25 @@ def test_a_job_that_comes_as_another_ends_does_not_lock_what_is_gone(
 ):
     """The other took folder and lock away between the opening of the lock and the locking."""
     folder = PrivateFolder(tmp_path / "out")
-    flock = fleet_output.fcntl.flock
+    opened = os.open
 
-    def late(descriptor, how):
-        shutil.rmtree(folder.path)
-        flock(descriptor, how)
+    def late(path, flags, *rest, **more):
+        descriptor = opened(path, flags, *rest, **more)
+        if Path(path).name == "lock":
+            shutil.rmtree(folder.path)
+        return descriptor
 
     with monkeypatch.context() as patch:
-        patch.setattr(fleet_output.fcntl, "flock", late)
+        patch.setattr(os, "open", late)
         with pytest.raises(DataError, match="another job is working in"):
             release(fleet, tmp_path / "out", ledger)
+    for place in (tmp_path / "out", folder.path):
+        assert not place.is_dir() or not any(place.iterdir())
     assert release(fleet, tmp_path / "out", ledger).complete
 
 
 def test_a_file_that_cannot_be_read_again(fleet, ledger, tmp_path, monkeypatch):
-    monkeypatch.setattr(fleet_input, "RAW_BYTES", 0)
+    monkeypatch.setattr(source_folder, "RAW_BYTES", 0)
     monkeypatch.setattr(fleet_input, "KEPT_BYTES", 0)
     write_noised = fleet_task.write_noised
 
@@ -671,7 +677,7 @@ def test_a_file_that_cannot_be_read_again(fleet, ledger, tmp_path, monkeypatch):
 
 
 def test_a_file_that_changes_while_it_is_read(fleet, ledger, tmp_path, monkeypatch):
-    monkeypatch.setattr(fleet_input, "RAW_BYTES", 0)
+    monkeypatch.setattr(source_folder, "RAW_BYTES", 0)
     write_noised = fleet_task.write_noised
 
     def disturb(job, source, *rest):
@@ -704,7 +710,7 @@ def test_the_estimate_of_the_room_is_close(tmp_path, ledger):
     release(fleet, tmp_path / "out", ledger)
     name = list_files(fleet)[0]
     size = (tmp_path / "out" / name).stat().st_size
-    estimate = estimate_bytes(TERMS, {name: read_footer(fleet / name, "value")})
+    estimate = estimate_bytes(TERMS, {name: read_footer(open_source(fleet), name, "value")})
     assert 0.8 * estimate < size < 1.1 * estimate
 
 
@@ -878,3 +884,11 @@ def test_a_foreign_file_in_the_folder_stops_the_release(fleet, ledger, tmp_path,
     assert not (tmp_path / "out/manifest.json").exists()
     (tmp_path / "out/notes.txt").unlink()
     assert release(fleet, tmp_path / "out", ledger, resume=True).complete
+
+
+def test_fleets_are_imported_without_fcntl():
+    """Windows has no such module."""
+    code = (
+        "import sys; sys.modules['fcntl'] = None; import hushmeter.fleet.sums, hushmeter.cli.fleet"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

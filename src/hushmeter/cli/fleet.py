@@ -11,13 +11,23 @@ import typer
 
 from hushmeter.cli.options import (
     CLAMP,
+    COLUMNS,
     DELTA,
     EPSILON,
+    FILE_TZ,
+    FILE_UNIT,
     GRID,
+    INTERVAL,
     JOBS,
     JSON,
+    LEDGER,
     MAX_EPSILON,
     MECHANISM,
+    NEW_FOLDER,
+    RESUME,
+    SOURCE,
+    SPARK,
+    STREAM,
     parse_interval,
 )
 from hushmeter.cli.output import print_json, row_progress
@@ -28,7 +38,7 @@ if TYPE_CHECKING:
 
 def fleet(
     *,
-    source: Annotated[Path, typer.Argument(help="Folder with files.", metavar="IN_DIR")],
+    source: Annotated[str, SOURCE],
     epsilon: Annotated[str, EPSILON],
     mechanism: Annotated[str, MECHANISM] = "laplace",
     span: Annotated[str, typer.Option(help="Unit that ε protects: reading or day.")] = "reading",
@@ -40,21 +50,13 @@ def fleet(
     grid: Annotated[str, GRID] = "1",
     delta: Annotated[float, DELTA] = 1e-6,
     max_epsilon: Annotated[float, MAX_EPSILON] = 20.0,
-    ledger: Annotated[str, typer.Option(help="sqlite:///file.db or postgresql://…")],
+    ledger: Annotated[str, LEDGER],
     period: Annotated[
         str, typer.Option(help="Period that the ledger charges: each UTC day or month.")
     ] = "day",
-    stream: Annotated[str, typer.Option(help="Name of the series of the meters.")] = "load",
-    interval: Annotated[
-        str | None,
-        typer.Option(
-            "--interval", "--every", help="Length of a reading; by default that of the first file."
-        ),
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(help="Other column names: meter=…,time=…,value=…,unit=…,interval=…"),
-    ] = None,
+    stream: Annotated[str, STREAM] = "load",
+    interval: Annotated[str | None, INTERVAL] = None,
+    columns: Annotated[str | None, COLUMNS] = None,
     keep: Annotated[
         list[str] | None,
         typer.Option("--keep", help="Publish this column too, unchanged and without noise."),
@@ -63,13 +65,7 @@ def fleet(
         bool,
         typer.Option("--correct", help="Release periods again, with fresh noise and a new charge."),
     ] = False,
-    spark: Annotated[
-        str | None,
-        typer.Option(
-            help="Use this Spark cluster: spark://host:7077, or submit under spark-submit.",
-            metavar="MASTER_URL",
-        ),
-    ] = None,
+    spark: Annotated[str | None, SPARK] = None,
     jobs: Annotated[int, JOBS] = 1,
     head: Annotated[
         str | None, typer.Option(help="Refuse a ledger without this earlier high-water mark.")
@@ -77,17 +73,11 @@ def fleet(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check all files, but spend and write nothing.")
     ] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue an interrupted release.")
-    ] = False,
-    output: Annotated[Path, typer.Option("-o", "--output", help="A new or empty folder.")],
+    resume: Annotated[bool, RESUME] = False,
+    output: Annotated[Path, NEW_FOLDER],
     json: Annotated[bool, JSON] = False,
-    unit: Annotated[
-        str | None, typer.Option(help="Unit of files without a unit: W, kW, Wh or kWh.")
-    ] = None,
-    tz: Annotated[
-        str | None, typer.Option(help="Zone of times without a zone, such as Europe/Berlin.")
-    ] = None,
+    unit: Annotated[str | None, FILE_UNIT] = None,
+    tz: Annotated[str | None, FILE_TZ] = None,
 ) -> None:
     """Release every Parquet and CSV file of a folder under differential privacy.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hushmeter.cli.options import CLAMP, DELTA, GRID, JSON, MAX_EPSILON, parse_interval
+from hushmeter.cli.options import CLAMP, DELTA, GRID, JSON, MAX_EPSILON, SOURCE, parse_interval
 from hushmeter.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _SHOWN = 24
 
 def fleet_sums(
     *,
-    source: Annotated[Path, typer.Argument(help="Folder with files.", metavar="IN_DIR")],
+    source: Annotated[str, SOURCE],
     epsilon: Annotated[str, typer.Option("-e", "--epsilon", help="ε of a household's day.")],
     noise: Annotated[
         str, typer.Option(help="laplace, gaussian, or best: the one with the smaller error.")

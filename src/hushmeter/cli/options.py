@@ -61,6 +61,26 @@ DELTA = typer.Option("--delta", help="δ of Gaussian noise.")
 SUM_DELTA = typer.Option("--delta", help="δ of Gaussian noise and of the composed ε.")
 MAX_EPSILON = typer.Option("--max-epsilon", help="Refuse a larger ε.")
 
+# Options of the commands that release a fleet.
+SOURCE = typer.Argument(help="Folder with files, or its URL (s3://…).", metavar="IN_DIR")
+LEDGER = typer.Option("--ledger", help="sqlite:///file.db or postgresql://…")
+STREAM = typer.Option("--stream", help="Name of the series of the meters.")
+INTERVAL = typer.Option(
+    "--interval", "--every", help="Length of a reading; by default that of the first file."
+)
+COLUMNS = typer.Option(
+    "--columns", help="Other column names: meter=…,time=…,value=…,unit=…,interval=…"
+)
+FILE_UNIT = typer.Option("--unit", help="Unit of files without a unit: W, kW, Wh or kWh.")
+FILE_TZ = typer.Option("--tz", help="Zone of times without a zone, such as Europe/Berlin.")
+SPARK = typer.Option(
+    "--spark",
+    help="Use this Spark cluster: spark://host:7077, or submit under spark-submit.",
+    metavar="MASTER_URL",
+)
+RESUME = typer.Option("--resume", help="Continue an interrupted release.")
+NEW_FOLDER = typer.Option("-o", "--output", help="A new or empty folder.")
+
 
 def register_own_attacker(text: str | None) -> str | None:
     """Register an attacker given as module:Class, and return its name; other text is returned.

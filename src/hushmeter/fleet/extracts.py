@@ -11,15 +11,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 import numpy as np
 
 from hushmeter.checks import IntArray
 from hushmeter.errors import DataError
-from hushmeter.fleet.input_files import RECORD_ROWS, UnusableFileError, as_unusable, check_schema
+from hushmeter.fleet.input_files import (
+    RECORD_ROWS,
+    as_unusable,
+    check_schema,
+    partition_values,
+)
 from hushmeter.fleet.job import Columns, InputFormat
 from hushmeter.read.columns import to_numbers
 from hushmeter.read.table import load_table
@@ -80,11 +84,8 @@ class ConvertedFile:
         keep: Sequence[str],
         form: InputFormat,
     ) -> None:
-        try:
-            self.sha256 = hashlib.sha256(path.read_bytes()).digest()
-        except OSError as error:
-            raise UnusableFileError(f"the file cannot be read: {error.strerror}.") from None
         with as_unusable():
+            self.sha256 = hashlib.sha256(path.read_bytes()).digest()
             self._table = _convert(path, name, columns, keep, form)
             self.held_schema: pa.Schema = self._table.schema
             self.schema: pa.Schema = _plain_text(self.held_schema)
@@ -103,23 +104,6 @@ class ConvertedFile:
     def unchanged(self) -> bool:
         """Return True, because the rows are in memory."""
         return True
-
-
-def partition_values(name: str) -> dict[str, str]:
-    """Return the columns that the folders of a file name, as in `feeder=F7/date=2024-01-01/a.csv`.
-
-    Parameters
-    ----------
-    name : str
-        Name of the file relative to the input folder.
-
-    Returns
-    -------
-    dict
-        Value of every partition; percent-encoded characters are decoded.
-    """
-    pairs = (part.partition("=") for part in PurePosixPath(name).parts[:-1])
-    return {unquote(key): unquote(value) for key, sign, value in pairs if sign and key}
 
 
 def _convert(

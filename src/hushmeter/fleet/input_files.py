@@ -1,4 +1,4 @@
-"""The input of a fleet release: which files there are, what they must hold, and how they are read.
+"""The input files of a fleet release: what they must hold, and how they are read.
 
 Five columns are mandatory: the id of the meter, the time (with a zone, so that it is an instant),
 the value, its unit and the interval that it covers. Other columns are not read unless the job keeps
@@ -8,18 +8,17 @@ them. A file is read twice in bounded memory: once to check it, and once to rele
 from __future__ import annotations
 
 import hashlib
-import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from hushmeter.errors import DataError
 from hushmeter.fleet.job import Columns, InputFormat
-from hushmeter.fleet.ledger.transactions import is_name
+from hushmeter.fleet.source_folder import SourceFolder
 from hushmeter.trace import UNITS
 
 if TYPE_CHECKING:
@@ -28,9 +27,6 @@ if TYPE_CHECKING:
 
 TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 """Ticks per second of each unit of Arrow's timestamps."""
-
-SUFFIXES = (".parquet", ".csv", ".csv.gz")
-"""How the names of input files end."""
 
 CSV_ROW_BYTES = 32
 """Estimated size of a row of a CSV file [bytes], for the progress bar."""
@@ -41,9 +37,6 @@ RECORD_ROWS = 1 << 18
 GROUP_ROWS = 1 << 20
 """Rows that are held together: the row groups of the output have this size."""
 
-RAW_BYTES = 1 << 25
-"""Files up to this size are read into memory once; larger ones are read from the disk."""
-
 KEPT_BYTES = 72 << 20
 """Unpacked rows up to this size are kept in memory for the second pass."""
 
@@ -53,48 +46,6 @@ _SPARE_BYTES = 1 << 20
 
 class UnusableFileError(DataError):
     """A file cannot be released as it is; nothing was spent for it."""
-
-
-def list_files(source: Path) -> list[str]:
-    """List the Parquet and CSV files below a folder.
-
-    Parameters
-    ----------
-    source : Path
-        The folder.
-
-    Returns
-    -------
-    list of str
-        Names relative to the folder, sorted; hidden files and folders are left out.
-
-    Raises
-    ------
-    DataError
-        If a name is too long or not printable, or two files would have the same output.
-    """
-    found = (
-        path.relative_to(source)
-        for path in source.rglob("*")
-        if path.name.endswith(SUFFIXES) and path.is_file()
-    )
-    names = sorted(p.as_posix() for p in found if not any(part[0] == "." for part in p.parts))
-    for name in names:
-        if not is_name(name):
-            raise DataError(
-                f"{source} holds a file {name!r}, whose name is too long or cannot be printed; "
-                "rename it."
-            )
-    outputs = Counter(map(output_name, names))
-    for name, count in outputs.items():
-        if count > 1:
-            raise DataError(f"two files of {source} would be released as {name}; rename one.")
-    return names
-
-
-def output_name(source: str) -> str:
-    """Return the name of the output of a file: its own, with .parquet after that of a CSV file."""
-    return source if source.endswith(".parquet") else f"{source}.parquet"
 
 
 @dataclass(frozen=True)
@@ -113,13 +64,15 @@ class Footer:
     other_bytes: int = 0
 
 
-def read_footer(path: Path, value: str) -> Footer:
+def read_footer(folder: SourceFolder, name: str, value: str) -> Footer:
     """Read the footer of a file.
 
     Parameters
     ----------
-    path : Path
-        The file.
+    folder : SourceFolder
+        The input folder.
+    name : str
+        Name of the file.
     value : str
         Name of the value column.
 
@@ -131,11 +84,12 @@ def read_footer(path: Path, value: str) -> Footer:
     import pyarrow as pa
     from pyarrow import parquet
 
-    if not path.name.endswith(".parquet"):
-        size = path.stat().st_size
-        return Footer(size // CSV_ROW_BYTES, size // 4)
     try:
-        metadata = parquet.read_metadata(path)
+        if not name.endswith(".parquet"):
+            size = folder.size(name)
+            return Footer(size // CSV_ROW_BYTES, size // 4)
+        with folder.open(name) as file:
+            metadata = parquet.read_metadata(file)
     except (pa.ArrowException, OSError):
         return Footer()
     columns = (
@@ -263,13 +217,34 @@ class FleetFile:
                 yield iter(part)
 
 
-def needs_conversion(path: Path, columns: Columns, keep: Sequence[str], form: InputFormat) -> bool:
+def partition_values(name: str) -> dict[str, str]:
+    """Return the columns that the folders of a file name, as in `feeder=F7/date=2024-01-01/a.csv`.
+
+    Parameters
+    ----------
+    name : str
+        Name of the file relative to the input folder.
+
+    Returns
+    -------
+    dict
+        Value of every partition; percent-encoded characters are decoded.
+    """
+    pairs = (part.partition("=") for part in PurePosixPath(name).parts[:-1])
+    return {unquote(key): unquote(value) for key, sign, value in pairs if sign and key}
+
+
+def needs_conversion(
+    folder: SourceFolder, name: str, columns: Columns, keep: Sequence[str], form: InputFormat
+) -> bool:
     """Return whether a Parquet file lacks a column or a zone that an option or its path states.
 
     Parameters
     ----------
-    path : Path
-        The file.
+    folder : SourceFolder
+        The input folder.
+    name : str
+        Name of the file.
     columns : Columns
         Names of the mandatory columns.
     keep : sequence of str
@@ -286,10 +261,11 @@ def needs_conversion(path: Path, columns: Columns, keep: Sequence[str], form: In
     from pyarrow import parquet
 
     try:
-        schema = parquet.read_schema(path)
+        with folder.open(name) as file:
+            schema = parquet.read_schema(file)
     except (pa.ArrowException, OSError):
         return False
-    stated = {part.partition("=")[0] for part in path.parts[:-1] if "=" in part}
+    stated = set(partition_values(name))
     if form.unit is not None:
         stated.add(columns.unit)
     if form.interval_s is not None:
@@ -303,17 +279,27 @@ def needs_conversion(path: Path, columns: Columns, keep: Sequence[str], form: In
 
 
 @contextmanager
-def open_fleet_file(path: Path, columns: Columns, keep: Sequence[str] = ()) -> Iterator[FleetFile]:
+def open_fleet_file(
+    folder: SourceFolder,
+    name: str,
+    columns: Columns,
+    keep: Sequence[str] = (),
+    scratch: Path | None = None,
+) -> Iterator[FleetFile]:
     """Open a file and check its schema.
 
     Parameters
     ----------
-    path : Path
-        The file.
+    folder : SourceFolder
+        The input folder.
+    name : str
+        Name of the file.
     columns : Columns
         Names of the mandatory columns.
     keep : sequence of str
         Names of further columns to read.
+    scratch : Path, optional
+        Folder for the copy of a large remote file.
 
     Yields
     ------
@@ -324,13 +310,11 @@ def open_fleet_file(path: Path, columns: Columns, keep: Sequence[str] = ()) -> I
     UnusableFileError
         If the file cannot be read or its schema is wrong.
     """
-    import pyarrow as pa
-
     try:
-        small = path.stat().st_size <= RAW_BYTES
-        source = pa.BufferReader(path.read_bytes()) if small else pa.OSFile(os.fspath(path), "rb")
+        source = folder.snapshot(name, scratch)
     except OSError as error:
-        raise UnusableFileError(f"the file cannot be read: {error.strerror}.") from None
+        reason = error.strerror or str(error).splitlines()[0].rstrip(".")
+        raise UnusableFileError(f"the file cannot be read: {reason}.") from None
     with source:
         with as_unusable():
             file = FleetFile(source, _sha256(source), columns, keep)

@@ -21,9 +21,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from hushmeter.errors import DataError
-from hushmeter.fleet.input_files import output_name
 from hushmeter.fleet.job import Columns, FleetJob, FleetTerms
 from hushmeter.fleet.output_folder import PRIVATE, rename_durably, write_durably
+from hushmeter.fleet.source_folder import output_name
 from hushmeter.fleet.task import FileReport
 
 SCHEMA = "hushmeter-fleet-1"

@@ -15,7 +15,6 @@ the release is finished::
 from __future__ import annotations
 
 import base64
-import fcntl
 import hashlib
 import io
 import json
@@ -27,9 +26,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from filelock import FileLock, Timeout
+
 from hushmeter.errors import DataError
-from hushmeter.fleet.input_files import output_name
 from hushmeter.fleet.job import Columns
+from hushmeter.fleet.source_folder import output_name
 from hushmeter.noise.randomness import KEY_BYTES
 
 if TYPE_CHECKING:
@@ -77,25 +78,22 @@ class PrivateFolder:
         with _one_sentence(self.output):
             self.output.mkdir(parents=True, exist_ok=True)
             self.path.mkdir(mode=0o700, exist_ok=True)
-            lock = self.path / "lock"
-            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # A job that ended meanwhile removed the file, so no other job would see this lock.
-            if os.fstat(descriptor).st_ino != lock.stat().st_ino:
-                raise BlockingIOError
-        except OSError:
-            os.close(descriptor)
-            raise DataError(
-                f"another job is working in {self.output}; wait for it, or name another folder."
-            ) from None
+            # A lock that is only a file with a name would outlive a killed job.
+            lock = FileLock(self.path / "lock", mode=0o600, fallback_to_soft=False)
+            try:
+                # This fails too if a job that ended meanwhile removed the file that was locked.
+                lock.acquire(blocking=False)
+            except Timeout:
+                raise DataError(
+                    f"another job is working in {self.output}; wait for it, or name another folder."
+                ) from None
         try:
             yield
         finally:
             if not self.begun_file.exists():
                 shutil.rmtree(self.path, ignore_errors=True)
                 self._remove_empty_folders(whole=new)
-            os.close(descriptor)
+            lock.release()
 
     def _remove_empty_folders(self, *, whole: bool) -> None:
         """Remove the folders of the output that hold nothing, and if `whole` the output itself."""
@@ -208,7 +206,10 @@ class PrivateFolder:
     def clear_staging(self) -> None:
         """Remove the incomplete files of a killed job."""
         for path in self.staging.glob("*"):
-            path.unlink(missing_ok=True)
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
     def destroy(self) -> None:
         """Overwrite and remove the key, and then remove the folder."""
@@ -294,10 +295,10 @@ class StagedFile(io.RawIOBase):
     def publish(self) -> None:
         """Rename the file to its final name, durably."""
         with _one_sentence(self._target):
+            self._close()
             self._path.replace(self._target)
             for folder in (self._target.parent, *self._new_folders()):
                 sync_folder(folder)
-            self._close()
 
     def discard(self) -> None:
         """Remove the file if it was not published."""
@@ -419,7 +420,9 @@ def rename_durably(path: Path, target: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
+    """Make the names in a folder durable, where the system can open a folder (not on Windows)."""
+    if os.name == "nt":
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -14,7 +14,7 @@ from typing import Any
 
 from hushmeter.checks import whole
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet.input_files import Footer, list_files, output_name, read_footer
+from hushmeter.fleet.input_files import Footer, read_footer
 from hushmeter.fleet.job import Columns, FleetJob, FleetTerms, InputFormat, build_mechanism
 from hushmeter.fleet.ledger import Ledger, open_ledger
 from hushmeter.fleet.ledger.transactions import check_name
@@ -25,6 +25,13 @@ from hushmeter.fleet.manifest import (
     write_manifest,
 )
 from hushmeter.fleet.output_folder import PRIVATE, PrivateFolder
+from hushmeter.fleet.source_folder import (
+    SourceFolder,
+    is_url,
+    list_files,
+    open_source,
+    output_name,
+)
 from hushmeter.fleet.task import PATIENCE_S, FileReport, check_file, find_published
 from hushmeter.fleet.workers import protect_in_processes
 from hushmeter.trace import check_interval
@@ -88,7 +95,9 @@ def release_fleet(
 
     Parameters
     ----------
-    source_dir, output_dir : path
+    source_dir : path or str
+        The input folder, or its URL; see `open_source`.
+    output_dir : path
         The output folder is new, empty, or holds an unfinished release to `resume`.
     terms : FleetTerms
         The promise. Its interval is replaced by `interval_s`, or by that of the first file.
@@ -136,20 +145,17 @@ def release_fleet(
     """
     whole("jobs", jobs)
     check_name("stream", stream)
-    source, output = Path(source_dir), Path(output_dir)
-    _check_folders(source, output)
+    source, output = open_folders(source_dir, output_dir)
     files = list_files(source)
-    if not files:
-        raise DataError(f"{source} holds no .parquet, .csv or .csv.gz files.")
     folder = PrivateFolder(output)
     value = (columns or Columns()).value
-    footers = {name: read_footer(source / name, value) for name in files}
+    footers = {name: read_footer(source, name, value) for name in files}
     seconds = interval_s if interval_s is not None else _begun_interval(folder, resume)
     if seconds is None:
         seconds = find_interval(source, files, columns or Columns())
     job = FleetJob(
         replace(terms, interval_s=check_interval(seconds)),
-        str(source),
+        source.name,
         str(output),
         ledger,
         release or new_release(),
@@ -194,22 +200,23 @@ def new_release() -> str:
     return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
 
 
-def find_interval(source: Path, files: Sequence[str], columns: Columns) -> int:
+def find_interval(source: SourceFolder, files: Sequence[str], columns: Columns) -> int:
     """Return the interval of the first row that has one [s]; like the times it is public."""
     import pyarrow as pa
     from pyarrow import parquet
 
     for name in files:
         try:
-            file = parquet.ParquetFile(source / name)
-            batches = file.iter_batches(1024, columns=[columns.interval], use_threads=False)
-            values = next(batches).column(0).drop_null().to_pylist()
+            with source.open(name) as raw:
+                file = parquet.ParquetFile(raw)
+                batches = file.iter_batches(1024, columns=[columns.interval], use_threads=False)
+                values = next(batches).column(0).drop_null().to_pylist()
             return check_interval(values[0])
         except (pa.ArrowException, OSError, InputError, StopIteration, IndexError, KeyError):
             continue
     raise DataError(
-        f"no file of {source} states in its first rows, in column {columns.interval!r}, how many "
-        "seconds a reading lasts; give --interval."
+        f"no file of {source.name} states in its first rows, in column {columns.interval!r}, how "
+        "many seconds a reading lasts; give --interval."
     )
 
 
@@ -238,13 +245,41 @@ def estimate_bytes(terms: FleetTerms, footers: dict[str, Footer]) -> int:
     return sum(int(f.other_bytes + 1.2 * bits / 8 * f.rows) for f in footers.values())
 
 
-def _check_folders(source: Path, output: Path) -> None:
-    """Refuse an input that is no folder, and folders that contain one another."""
-    if not source.is_dir():
-        raise DataError(f"{source} is not a folder.")
-    inside, outside = source.resolve(), output.resolve()
-    if inside == outside or inside in outside.parents or outside in inside.parents:
-        raise InputError("the input and the output folder must not contain one another.")
+def open_folders(source_dir: Path | str, output_dir: Path | str) -> tuple[SourceFolder, Path]:
+    """Return the input folder and the path of the output folder.
+
+    Parameters
+    ----------
+    source_dir : path or str
+        A folder of this machine, or a URL.
+    output_dir : path or str
+        A folder of this machine.
+
+    Returns
+    -------
+    source : SourceFolder
+    output : Path
+
+    Raises
+    ------
+    InputError
+        If the output is a URL, or one of the folders contains the other.
+    DataError
+        If there is no such input folder.
+    """
+    if is_url(output_dir):
+        raise InputError(
+            "the output must be a folder of this machine or a mounted file system, because an "
+            "object store has neither locks nor renames, which keep unpaid and incomplete files "
+            f"out of a release; got {output_dir}. Release into a folder, and copy it with "
+            "manifest.json last."
+        )
+    source, output = open_source(source_dir), Path(output_dir)
+    if not is_url(source.name):
+        inside, outside = Path(source.name).resolve(), output.resolve()
+        if inside == outside or inside in outside.parents or outside in inside.parents:
+            raise InputError("the input and the output folder must not contain one another.")
+    return source, output
 
 
 def _check_output(folder: PrivateFolder, resume: bool) -> None:

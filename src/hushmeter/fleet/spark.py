@@ -34,6 +34,7 @@ from hushmeter.fleet import (
     release_fleet,
 )
 from hushmeter.fleet.output_folder import PrivateFolder
+from hushmeter.fleet.source_folder import is_url
 from hushmeter.fleet.task import protect_file
 
 if TYPE_CHECKING:
@@ -150,7 +151,10 @@ def run_on_executors(
 
     context = session.sparkContext
     reports = context.accumulator([], _joined())
-    source_dir, output_dir = (str(Path(f).absolute()) for f in (job.source_dir, job.output_dir))
+    source_dir, output_dir = (
+        folder if is_url(folder) else str(Path(folder).absolute())
+        for folder in (job.source_dir, job.output_dir)
+    )
     task = partial(_protect, source_dir, output_dir, reports)
     group, failed = f"hushmeter-{uuid4().hex}", list[Exception]()
 

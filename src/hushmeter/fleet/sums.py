@@ -42,13 +42,14 @@ from hushmeter.checks import BoolArray, FloatArray, IntArray, one_of, whole
 from hushmeter.errors import BudgetError, DataError, InputError
 from hushmeter.files import atomic
 from hushmeter.fleet.blocks import Blocks, dictionary_codes
-from hushmeter.fleet.input_files import TICKS, list_files
+from hushmeter.fleet.input_files import TICKS
 from hushmeter.fleet.job import Columns, FleetJob, FleetTerms, InputFormat
 from hushmeter.fleet.kernels import to_watts
 from hushmeter.fleet.ledger import Charge, Ledger, Price, micro_epsilon, open_ledger
 from hushmeter.fleet.ledger.charges import LONGEST_S, UNITS, epsilon_text, femto_delta
 from hushmeter.fleet.manifest import MANIFEST, count_problems
-from hushmeter.fleet.release import find_interval, new_release
+from hushmeter.fleet.release import find_interval, new_release, open_folders
+from hushmeter.fleet.source_folder import list_files
 from hushmeter.fleet.task import FileReport, check_blocks, check_file, open_input
 from hushmeter.noise import Gaussian, Laplace
 from hushmeter.noise.parameters import exact, per_watt, to_steps
@@ -229,16 +230,14 @@ def release_sums(
     BudgetError
         If another release spent the budget of a member meanwhile.
     """
-    source, output = Path(source_dir), Path(output_dir)
-    _check_folders(source, output)
+    source, output = open_folders(source_dir, output_dir)
+    _check_output(output)
     files = list_files(source)
-    if not files:
-        raise DataError(f"{source} holds no .parquet, .csv or .csv.gz files.")
     names = columns or Columns()
     seconds = interval_s if interval_s is not None else find_interval(source, files, names)
     job = FleetJob(
         FleetTerms(terms.epsilon, terms.clamp, interval_s=seconds, max_epsilon=terms.max_epsilon),
-        str(source), str(output), ledger, release or new_release(), stream, False, names,
+        source.name, str(output), ledger, release or new_release(), stream, False, names,
         tuple(sorted(terms.by)), InputFormat(*_stated(form), interval_s),
     )  # fmt: skip
     mechanism = build_sum_mechanism(terms, seconds)
@@ -517,10 +516,8 @@ def _write(
     return manifest
 
 
-def _check_folders(source: Path, output: Path) -> None:
-    """Refuse an input that is no folder and an output that is not empty."""
-    if not source.is_dir():
-        raise DataError(f"{source} is not a folder.")
+def _check_output(output: Path) -> None:
+    """Refuse an output that is not empty."""
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise DataError(f"{output} is not an empty folder; name another folder.")
 

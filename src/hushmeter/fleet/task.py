@@ -47,7 +47,6 @@ from hushmeter.fleet.input_files import (
     as_unusable,
     needs_conversion,
     open_fleet_file,
-    output_name,
 )
 from hushmeter.fleet.job import FleetJob, build_mechanism
 from hushmeter.fleet.kernels import from_watts, number_by_first_use, to_watts
@@ -58,6 +57,7 @@ from hushmeter.fleet.output_folder import (
     open_writer,
     output_schema,
 )
+from hushmeter.fleet.source_folder import open_source, output_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -180,14 +180,20 @@ def open_input(job: FleetJob, source: str) -> Iterator[InputFile]:
     UnusableFileError
         If the file cannot be read or lacks something that no option states.
     """
-    path = Path(job.source_dir) / source
-    if source.endswith(".parquet") and not needs_conversion(path, job.columns, job.keep, job.form):
-        with open_fleet_file(path, job.columns, job.keep) as file:
+    folder = open_source(job.source_dir)
+    # Copies of remote files are in the private folder, which a killed job leaves to its successor.
+    staging = PrivateFolder(Path(job.output_dir)).staging
+    scratch = staging if staging.is_dir() else None
+    facts = (job.columns, job.keep, job.form)
+    if source.endswith(".parquet") and not needs_conversion(folder, source, *facts):
+        with open_fleet_file(folder, source, job.columns, job.keep, scratch) as file:
             yield file
         return
     from hushmeter.fleet.extracts import ConvertedFile
 
-    yield ConvertedFile(path, source, job.columns, job.keep, job.form)
+    with as_unusable(), folder.local_path(source, scratch) as path:
+        converted = ConvertedFile(path, source, *facts)
+    yield converted
 
 
 def check_blocks(job: FleetJob, file: InputFile) -> Blocks:
