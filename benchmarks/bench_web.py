@@ -1,4 +1,4 @@
-"""How fast the page answers the slider, and how it stands a hundred clients.
+"""How fast the page answers the slider and a choice, and how it serves a hundred clients.
 
 `python -m benchmarks.bench_web 60` keeps the clients on for 60 seconds instead of ten.
 """
@@ -25,6 +25,8 @@ GOAL_S = 0.120
 MOVES, CLIENTS, SOAK_S = 120, 100, 10.0
 MEMORY_GOAL = 1.5
 MARK = {"X-Hushmeter": "1"}
+EXAMPLES = {"household": "28 days at 1 min", "evening": "4 h at 6 s"}
+CHOICES = 60
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,19 @@ class Load:
 
 
 def rows(soak_s: float = SOAK_S) -> Iterator[Row]:
-    """The slider alone, then a hundred clients."""
+    """The slider and the choices alone, then a hundred clients."""
     with server() as (process, url):
         waited, computed = slide(url)
         note = f"p50 {1e3 * np.median(computed):.0f} ms; a client waits {1e3 * p95(waited):.0f} ms"
         name = "slider, 4 h at 6 s, Bayes: p95 of the server's time"
         yield Row(name, p95(computed) / GOAL_S, "120 ms", 1, note, True)
+        for example in ("household", "evening"):
+            waited, computed = choose(process, url, example)
+            note = (
+                f"p50 {1e3 * np.median(computed):.0f} ms; a client waits {1e3 * p95(waited):.0f} ms"
+            )
+            name = f"new choice, {EXAMPLES[example]}: p95 of the server's processor time"
+            yield Row(name, p95(computed) / GOAL_S, "120 ms", 1, note, True)
         load = soak(process, url, soak_s)
         name = f"{CLIENTS} clients, {soak_s:g} s: errors of {load.answers} answers"
         yield Row(name, float(len(load.errors)), "1 error", 0, "; ".join(load.errors[:1]), True)
@@ -96,6 +105,31 @@ def slide(url: str, moves: int = MOVES) -> tuple[list[float], list[float]]:
             answer = client.post("/api/view", json=_request(session, move))
             waited.append(time.perf_counter() - start)
             computed.append(answer.raise_for_status().json()["seconds"])
+    return waited, computed
+
+
+def choose(
+    process: subprocess.Popen[str], url: str, example: str, choices: int = CHOICES
+) -> tuple[list[float], list[float]]:
+    """Seconds that a client waits for the plan of each new choice, and processor time of it.
+
+    Every choice is new to the server: other appliances, another purpose or other odds.
+    """
+    rng = np.random.default_rng(0)
+    waited, computed = [], []
+    with httpx.Client(base_url=url, headers=MARK, timeout=60) as client:
+        session = client.post("/api/examples", json={"name": example}).json()
+        usual = client.get("/api/about").json()["catalogue"][:8]
+        wish = {"trace": session["id"], "home": {"appliances": usual}}
+        for choice in range(choices):
+            hidden = rng.permutation(len(usual))[: 1 + choice % 3]
+            wish["hide"] = [usual[i]["name"] for i in hidden.tolist()]
+            wish["purpose"] = ("hour", "day", "month")[choice // 3 % 3]
+            wish["max_odds"] = 0.55 + 0.4 * choice / choices
+            start, before = time.perf_counter(), processor_s(process.pid)
+            client.post("/api/plan", json=wish).raise_for_status()
+            waited.append(time.perf_counter() - start)
+            computed.append(processor_s(process.pid) - before)
     return waited, computed
 
 
@@ -151,6 +185,14 @@ def _request(session: dict[str, Any], move: int) -> dict[str, Any]:
 def p95(seconds: list[float]) -> float:
     """The time that 95 of 100 do not exceed."""
     return float(np.quantile(seconds, 0.95))
+
+
+def processor_s(pid: int) -> float:
+    """Processor time that all threads of a process have used [s], NaN where it cannot be read."""
+    tasks = Path(f"/proc/{pid}/task")
+    if not tasks.exists():
+        return float("nan")
+    return sum(int((t / "schedstat").read_text().split()[0]) for t in tasks.iterdir()) / 1e9
 
 
 def memory_mb(pid: int) -> float:

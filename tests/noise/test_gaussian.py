@@ -13,6 +13,7 @@ from hushmeter.noise.gaussian import (
     calibrate_sigma,
     concentrated_delta,
     discrete_delta,
+    smallest,
     unit_sigma,
 )
 
@@ -68,6 +69,26 @@ def test_a_spread_change_uses_the_concentrated_bound():
     assert Gaussian(1, 1e-6, 100, touches=30).steps == 106
     assert concentrated_delta(1.0, spread.sigma_steps, 100.0) == pytest.approx(1e-6, rel=1e-3)
     assert spread.epsilon_for(100) < 1
+
+
+@pytest.mark.parametrize("delta", [0.9, 1e-3, 1e-6, 1e-12])
+def test_the_shortcut_to_the_spread_sigma_changes_no_bit(delta):
+    goal = delta * (1 - 1e-9)
+    for epsilon in np.geomspace(1e-3, 200, 12).tolist():
+        plain = smallest(lambda s, e=epsilon: concentrated_delta(e, s, 1.0) <= goal, 1e-6)
+        assert unit_sigma(epsilon, delta, True) == plain
+
+
+@pytest.mark.parametrize("sigma", [64.2, 1234.5])
+def test_moments_of_wide_noise_are_those_of_the_pmf(sigma):
+    noise = Gaussian(1, 1e-6, sigma / unit_sigma(1.0, 1e-6, True), touches=2, on_grid=True)
+    k = np.arange(0.0, 50 * noise.sigma_steps)
+    weights = np.exp(-0.5 * (k / noise.sigma_steps) ** 2)
+    weights[0] /= 2
+    mean = (k * weights).sum() / weights.sum()
+    spread = math.sqrt((k**2 * weights).sum() / weights.sum())
+    assert noise.mean_abs == pytest.approx(mean, rel=1e-12)
+    assert noise.std == pytest.approx(spread, rel=1e-12)
 
 
 def test_smaller_delta_needs_wider_noise():

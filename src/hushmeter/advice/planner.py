@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from hushmeter.attack.base import Attacker
@@ -21,7 +21,7 @@ from hushmeter.checks import one_of, positive, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Appliance, Home
 from hushmeter.noise.mechanism import MECHANISMS
-from hushmeter.privacy.accounting import compose, compose_change
+from hushmeter.privacy.accounting import change_odds, compose
 from hushmeter.privacy.units import (
     SPANS,
     Unit,
@@ -249,8 +249,8 @@ def advise(
             except InputError as error:
                 refused = error
                 continue
-            build = partial(_build, name, unit, delta)
-            option = _search(build, odds_of, unit, reachable, price_per_kwh, most)
+            wish = (name, unit, delta, reachable.max_odds, price_per_kwh, most)
+            option = _search_best(*wish) if odds_of is best_odds else _search(*wish, odds_of)
             found += [] if option is None else [option]
     if not found:
         raise refused or InputError(
@@ -273,7 +273,7 @@ def best_odds(mechanism: Mechanism, unit: Unit) -> float:
     if unit.span == "reading":
         # One released value, during which the appliance is on from its beginning to its end.
         return compose(mechanism, [(change.watts, 1)]).odds
-    return compose_change(mechanism, change).odds
+    return change_odds(mechanism, change)
 
 
 def measure_with(
@@ -330,13 +330,26 @@ def measure_with(
     return odds_of
 
 
+@lru_cache(maxsize=256)
+def _search_best(
+    name: str, unit: Unit, delta: float, max_odds: float, price_per_kwh: float, largest: Unit | None
+) -> Option | None:
+    """As `_search` for the best possible attacker; its arguments hold no readings.
+
+    Searches for several purposes share most of their resolutions, and a page asks for the same
+    ones again and again.
+    """
+    return _search(name, unit, delta, max_odds, price_per_kwh, largest, best_odds)
+
+
 def _search(
-    build: Callable[[float], Mechanism],
-    odds_of: Callable[[Mechanism, Unit], float],
+    name: str,
     unit: Unit,
-    goal: Goal,
+    delta: float,
+    max_odds: float,
     price_per_kwh: float,
     largest: Unit | None,
+    odds_of: Callable[[Mechanism, Unit], float],
 ) -> Option | None:
     """The option with the largest ε that keeps the odds, or the smallest ε; None if none exists.
 
@@ -346,21 +359,21 @@ def _search(
     from scipy.special import ndtri
 
     low, high = LEAST_EPSILON, MOST_EPSILON
-    aim = goal.max_odds - ODDS_SLACK / 2
+    aim = max_odds - ODDS_SLACK / 2
     # No attacker of an ε-private unit is right more often than 1/(1 + e^(−ε)): start there.
     guess = math.log(aim / (1 - aim)) if aim > 0.5 else low
     best: tuple[Mechanism, float, float] | None = None
-    while best is None or not goal.max_odds - ODDS_SLACK <= best[2] <= goal.max_odds:
+    while best is None or not max_odds - ODDS_SLACK <= best[2] <= max_odds:
         guess = guess if low < guess < high else math.sqrt(low * high)
         try:
-            mechanism = build(guess)
+            mechanism = calibrate(name, guess, unit, delta=delta)
         except InputError:  # The noise is too wide for any grid: only a larger ε is possible.
             low = guess
         else:
             found = odds_of(mechanism, unit)
-            if found <= goal.max_odds or best is None or best[2] > goal.max_odds:
+            if found <= max_odds or best is None or best[2] > max_odds:
                 best = (mechanism, guess, found)
-            low, high = (guess, high) if found <= goal.max_odds else (low, guess)
+            low, high = (guess, high) if found <= max_odds else (low, guess)
             guess *= float(ndtri(aim) / ndtri(min(max(found, 0.5 + 1e-9), 1 - 1e-12)))
         if high / low < 1 + 1e-3:
             break
@@ -385,11 +398,6 @@ def _rank(goal: Goal, options: list[Option], appliance: Appliance) -> Advice:
         return Advice(goal, True, cheapest, appliance)
     near = sorted(options, key=lambda o: (round(o.odds, 2), getattr(o.cost, error)))
     return Advice(goal, False, tuple(near), appliance)
-
-
-def _build(name: str, unit: Unit, delta: float, epsilon: float) -> Mechanism:
-    """The mechanism of one ε."""
-    return calibrate(name, epsilon, unit, delta=delta)
 
 
 def _resolutions(interval_s: float, every: float | str | None, purpose: str) -> list[float]:

@@ -47,6 +47,12 @@ FINE_SIGMA = 64.0
 
 There the two values of δ(ε) differ by less than 1e-4 of δ."""
 
+LOG_ORDERS = (-12.0, 16.0)
+"""Range of ln(a − 1) in which the order a of the conversion is searched."""
+
+BELOW_SIGMA, ABOVE_SIGMA = 1e-11, 6e-11
+"""Relative distances below and above the exact σ within which the conversion is computed."""
+
 
 class Gaussian(Mechanism):
     """Discrete Gaussian noise with analytic calibration, (ε, δ)-differential privacy.
@@ -101,13 +107,23 @@ class Gaussian(Mechanism):
 
     @property
     def mean_abs(self) -> float:
-        """Mean absolute value E|n| [W]."""
+        """Mean absolute value E|n| [W].
+
+        For σ of at least `FINE_SIGMA` it is the Euler–Maclaurin series of 2·Σ k·P(n = k): the
+        normalising sum is σ·√(2π) there, and the next term of the series is below 1e-12.
+        """
+        if self.sigma_steps >= FINE_SIGMA:
+            square = self.sigma_steps**2
+            total = square - 1 / 12 - 1 / (240 * square)
+            return self.grid * 2 * total / (self.sigma_steps * math.sqrt(2 * math.pi))
         masses = self._half()[0]
         return self.grid * 2 * float(np.dot(np.arange(masses.size), masses))
 
     @property
     def std(self) -> float:
         """Standard deviation [W]; it equals σ up to a term of the order e^(−2π²σ²)."""
+        if self.sigma_steps >= FINE_SIGMA:
+            return self.scale
         masses = self._half()[0]
         k = np.arange(1.0, masses.size)
         # The factor e^(−1/2σ²) is taken out of the root, because it may underflow to zero where
@@ -241,7 +257,7 @@ def concentrated_delta(epsilon: float, sigma: float, shift: float) -> float:
         order = 1 + above
         return above * (order * rho - epsilon) + order * math.log(above / order) - log_order
 
-    best = minimize_scalar(log_delta, bounds=(-12.0, 16.0), method="bounded")
+    best = minimize_scalar(log_delta, bounds=LOG_ORDERS, method="bounded")
     return math.exp(min(0.0, float(best.fun)))
 
 
@@ -319,7 +335,7 @@ def _raise_epsilon(epsilon: float, variance: Fraction, steps: int, delta: Fracti
     return epsilon
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def unit_sigma(epsilon: float, delta: float, spread: bool) -> float:
     """σ for a change of length one by the continuous formula, rounded up.
 
@@ -329,10 +345,53 @@ def unit_sigma(epsilon: float, delta: float, spread: bool) -> float:
         The promise (ε, δ).
     spread : bool
         True if the change is spread over several readings.
+
+    Notes
+    -----
+    `concentrated_delta` minimises numerically, which takes most of the time. Its order is at most
+    7.2·10⁻⁶ away from the best one (in ln(a − 1)), and never better, so the σ that it accepts lies
+    above the exact solution by less than 5.2·10⁻¹¹ of itself. The bisection therefore calls it only
+    near the exact solution, and returns the same bits as without this shortcut.
     """
-    formula = concentrated_delta if spread else analytic_delta
     goal = delta * (1 - 1e-9)
-    return smallest(lambda sigma: formula(epsilon, sigma, 1.0) <= goal, 1e-6)
+    if not spread:
+        return smallest(lambda sigma: analytic_delta(epsilon, sigma, 1.0) <= goal, 1e-6)
+    exact_sigma = _concentrated_sigma(epsilon, goal)
+
+    def holds(sigma: float) -> bool:
+        if exact_sigma is not None:
+            distance = sigma / exact_sigma - 1
+            if not -BELOW_SIGMA < distance < ABOVE_SIGMA:
+                return distance > 0
+        return concentrated_delta(epsilon, sigma, 1.0) <= goal
+
+    return smallest(holds, 1e-6)
+
+
+def _concentrated_sigma(epsilon: float, delta: float) -> float | None:
+    """Solve for the σ of a change of length one at which the best order gives exactly δ.
+
+    With x = a − 1, the derivative of ln δ by x is zero if ρ·(1 + 2x) = ε + ln(1 + 1/x). With this
+    ρ(x), ln δ falls with x, so that one bisection over ln x gives the order and ρ = 1/2σ² together.
+    None if the order lies outside the range that `concentrated_delta` searches.
+    """
+    goal = math.log(delta)
+    low, high = LOG_ORDERS
+
+    def rho_and_log_delta(log_x: float) -> tuple[float, float]:
+        x = math.exp(log_x)
+        spare = math.log1p(1 / x)
+        rho = (epsilon + spare) / (1 + 2 * x)
+        return rho, x * ((1 + x) * rho - epsilon) - (1 + x) * spare - log_x
+
+    if rho_and_log_delta(low)[1] < goal or rho_and_log_delta(high)[1] > goal:
+        return None
+    while high - low > 1e-15 * max(1.0, abs(low)):
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if rho_and_log_delta(middle)[1] > goal else (low, middle)
+    return math.sqrt(0.5 / rho_and_log_delta(high)[0])
 
 
 def smallest(holds: Callable[[float], bool], low: float) -> float:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,17 @@ def exact(name: str, value: Any) -> Fraction:
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, int | float | str | Fraction | Decimal):
         raise InputError(f"{name} must be a number, got {value!r}.")
+    return _read_float(name, value) if isinstance(value, float) else _read_number(name, value)
+
+
+@lru_cache(maxsize=4096)
+def _read_float(name: str, value: float) -> Fraction:
+    """As `_read_number`; a search over ε reads the same few floats again and again."""
+    return _read_number(name, value)
+
+
+def _read_number(name: str, value: int | float | str | Fraction | Decimal) -> Fraction:
+    """Return the rational number that a checked value is written as."""
     try:
         written = repr(value) if isinstance(value, float) else value
         # Fraction("1e999999999") would compute an integer with a billion digits.
