@@ -28,6 +28,7 @@ from hushmeter.cli import (
     inspect,
     learn,
     ledger,
+    live,
     price,
     release,
     report,
@@ -53,6 +54,7 @@ Your own meter
   share a file        hushmeter release FILE --hide kettle -o OUT.csv
   check a release     hushmeter verify OUT.csv
   use a release       hushmeter restore OUT.csv -o restored.csv
+  share a stream      hushmeter live --help
   appliances by name  hushmeter catalogue
   learn a home        hushmeter learn FILE -o home.toml       (with sub-meters)
   use a battery       hushmeter battery --help
@@ -97,6 +99,7 @@ COMMANDS: dict[str, dict[str, Callable[..., Any]]] = {
         "learn": learn.learn,
         "advise": advise.advise,
         "release": release.release,
+        "live": live.live,
         "restore": restore.restore,
         "verify": verify.verify,
         "battery": battery.battery,

@@ -157,13 +157,7 @@ def release(
         check_metering(trace, unit)
     if rng is None and not accept_learnt:
         refuse_learnt_from_these(unit, home, trace)
-    coarse = trace
-    if unit.window > 1:
-        if mechanism.clamp is not None:
-            coarse = coarse.replace_readings(np.clip(coarse.readings, *mechanism.clamp))
-        coarse, shares = mean_windows(coarse, unit)
-    else:
-        shares = np.ones(len(trace))
+    coarse, shares = mean_windows(trace, unit, mechanism.clamp)
     try:
         readings = mechanism.release(coarse.readings, rng=rng, key=key)
     except DataError as error:
@@ -171,7 +165,7 @@ def release(
     if unit.span == "when":
         readings = _with_exact_days(trace, coarse, readings, unit)
     elif (shares < 1).any():
-        readings = _scale_up(readings, shares, float(mechanism.grid))
+        readings = scale_up(readings, shares, mechanism.grid)
     released = Trace(readings, coarse.interval_s, coarse.start, steps=coarse.steps)
     receipt, private = write_receipts(
         trace, released, mechanism, unit, home=home, simulation=rng is not None, delta=delta
@@ -179,7 +173,9 @@ def release(
     return Release(released, receipt, private)
 
 
-def mean_windows(trace: Trace, unit: Unit) -> tuple[Trace, FloatArray]:
+def mean_windows(
+    trace: Trace, unit: Unit, clamp: tuple[float, float] | None = None
+) -> tuple[Trace, FloatArray]:
     """Take the means to which noise is added, with missing readings counted as zero.
 
     Parameters
@@ -188,6 +184,9 @@ def mean_windows(trace: Trace, unit: Unit) -> tuple[Trace, FloatArray]:
         The metered readings.
     unit : Unit
         Its window gives the length of the means.
+    clamp : (low, high), optional
+        Bounds of a metered reading [W]. A release of the readings as metered leaves the clamp to
+        the mechanism.
 
     Returns
     -------
@@ -199,16 +198,31 @@ def mean_windows(trace: Trace, unit: Unit) -> tuple[Trace, FloatArray]:
     ndarray, shape (K,)
         Share of the readings that are present. It depends on the times alone and is public.
     """
+    if unit.window == 1:
+        return trace, np.ones(len(trace))
+    if clamp is not None:
+        trace = trace.replace_readings(np.clip(trace.readings, *clamp))
     every = unit.window * unit.interval_s
     coarse, shares = trace.coarsen(every), trace.shares_present(every)
     return coarse.replace_readings(coarse.readings * shares), shares
 
 
-def _scale_up(noisy: FloatArray, shares: FloatArray, grid: float) -> FloatArray:
+def scale_up(noisy: FloatArray, shares: FloatArray, grid: float) -> FloatArray:
     """Return noisy sums over incomplete windows as means of the readings that are present.
 
-    The share of a window is public, so this division costs no privacy. The noise of such a window
-    grows by at most 1/`LEAST_PRESENT`.
+    Parameters
+    ----------
+    noisy : array, shape (K,)
+        Values with noise, in which missing readings count as zero [W].
+    shares : array, shape (K,)
+        Share of the readings that are present. It is public, so the division costs no privacy.
+    grid : float
+        Grid of the mechanism, to which the result is rounded [W].
+
+    Returns
+    -------
+    array, shape (K,)
+        The noise of an incomplete window grows by at most 1/`LEAST_PRESENT`.
     """
     return np.where(shares < 1, np.rint(noisy / shares / grid) * grid, noisy)
 

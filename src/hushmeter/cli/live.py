@@ -1,0 +1,420 @@
+"""`hushmeter live`: protect readings as they come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hushmeter.cli.options import (
+    APPLIANCE,
+    CLAMP,
+    DELTA,
+    EPSILON,
+    GRID,
+    HIDE,
+    JSON,
+    MAX_EPSILON,
+    MECHANISM,
+    ODDS,
+    PURPOSE,
+    SPAN,
+    USE,
+    check_seed,
+    options_given,
+    parse_watts,
+    takes_home,
+)
+from hushmeter.errors import BudgetError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hushmeter.home import Home
+    from hushmeter.live.service import Service
+    from hushmeter.live.state import Item, State
+    from hushmeter.live.stream import Terms
+    from hushmeter.noise.mechanism import Mechanism
+    from hushmeter.privacy.units import Unit
+
+CHOSEN_BY_HIDE = (
+    "epsilon", "mechanism", "protect", "appliance", "span", "use", "sensitivity", "clamp", "grid",
+    "max_epsilon",
+)  # fmt: skip
+"""Parameters of the command that --hide chooses itself."""
+
+
+@takes_home(required=False)
+def live(
+    context: typer.Context,
+    *,
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SOURCE",
+            help="mqtt://HOST/TOPIC, dsmr:///dev/ttyUSB0, dsmr+tcp://HOST:PORT, a growing CSV "
+            "file, or - for standard input.",
+        ),
+    ] = None,
+    to: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--to", help="mqtt://HOST, http://…, or a folder for one file a day; can be repeated."
+        ),
+    ] = None,
+    state: Annotated[
+        Path, typer.Option(help="File in which everything is kept before it is published.")
+    ] = Path("live.db"),
+    interval: Annotated[
+        str, typer.Option(help="Length of a metered reading: how often the meter sends.")
+    ] = "10s",
+    every: Annotated[str, typer.Option(help="Length of a window: a value for each 1h.")] = "1h",
+    home: Home | None,
+    hide: Annotated[str | None, HIDE] = None,
+    odds: Annotated[float, ODDS] = 0.6,
+    purpose: Annotated[str, PURPOSE] = "hour",
+    epsilon: Annotated[str | None, EPSILON] = None,
+    mechanism: Annotated[str, MECHANISM] = "laplace",
+    protect: Annotated[
+        str | None,
+        typer.Option(help="appliance (default), fluctuation (the paper), range or change."),
+    ] = None,
+    appliance: Annotated[str | None, APPLIANCE] = None,
+    span: Annotated[str, SPAN] = "run",
+    use: Annotated[str | None, USE] = None,
+    sensitivity: Annotated[
+        str | None,
+        typer.Option(help="Protect any change of this number of watts; needs no home."),
+    ] = None,
+    clamp: Annotated[str | None, CLAMP] = None,
+    grid: Annotated[str, GRID] = "1",
+    delta: Annotated[float, DELTA] = 1e-6,
+    max_epsilon: Annotated[float, MAX_EPSILON] = 20.0,
+    name: Annotated[str, typer.Option(help="Name of the stream, in topics and messages.")] = "home",
+    payload: Annotated[
+        str | None,
+        typer.Option(
+            help="number, json:PATH, statestream, tasmota, shelly1, shelly2, dsmr or csv."
+        ),
+    ] = None,
+    time_path: Annotated[
+        str | None, typer.Option(help="Where a JSON payload has its time; else it arrives now.")
+    ] = None,
+    unit: Annotated[str, typer.Option(help="Unit of the values: W or kW.")] = "W",
+    step: Annotated[
+        float, typer.Option(help="Step to which the meter rounds, in watts; 0 if unknown.")
+    ] = 1.0,
+    readings: Annotated[
+        str | None,
+        typer.Option(help="Whether a reading is one of samples (MQTT, P1) or of means (CSV)."),
+    ] = None,
+    changes: Annotated[
+        bool | None,
+        typer.Option("--changes/--no-changes", help="The meter sends only changes of its value."),
+    ] = None,
+    tz: Annotated[
+        str, typer.Option(help="Time zone of days, and of times without one: Europe/London.")
+    ] = "UTC",
+    grace: Annotated[
+        str, typer.Option(help="Time from the end of a window until it closes.")
+    ] = "10s",
+    clock: Annotated[
+        str | None,
+        typer.Option(help="system (MQTT, P1), or readings: time is that of the last reading."),
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="End at the end of the file; do not wait for more.")
+    ] = False,
+    file_format: Annotated[str, typer.Option(help="Files of a folder: csv or parquet.")] = "csv",
+    ledger: Annotated[
+        str | None, typer.Option(help="Pay in this ledger: sqlite:///file.db or postgresql://…")
+    ] = None,
+    ledger_meter: Annotated[
+        str | None, typer.Option(help="Name of the meter in the ledger; needed with --ledger.")
+    ] = None,
+    stream: Annotated[str, typer.Option(help="Name of the series of the meter.")] = "load",
+    simulation: Annotated[
+        bool, typer.Option("--simulation", help="Accept `hushmeter replay`; mark every message.")
+    ] = False,
+    seed: Annotated[
+        int | None, typer.Option(help="Simulate with this seed; never publish the result.")
+    ] = None,
+    json: Annotated[bool, JSON] = False,
+) -> None:
+    """Protect the readings of a meter as they come, for ever, and publish them.
+
+    Every window of --every gets a mean with exact private noise at a fixed time, also if readings
+    are missing; days and months follow from the windows. --hide, -e and the other options choose
+    the noise as in `hushmeter release`. Each window is kept in --state before it is published, so
+    that it never gets noise twice, even after a crash. Ctrl+C stops the stream; the same command
+    goes on with it.
+
+    Example: hushmeter live mqtt://localhost/meter/power --hide kettle --to mqtt://localhost
+
+    Example: hushmeter live meter.csv --hide kettle --to shared --once
+    """
+    from hushmeter.live.state import State
+
+    check_seed(seed)
+    if source is None or not to:
+        raise InputError("name a source of readings and, with --to, where they are published.")
+    if (ledger is None) != (ledger_meter is None):
+        raise InputError("--ledger and --ledger-meter belong together: give both, or neither.")
+    _refuse_contradictions(context, hide, epsilon)
+    kind = payload or _usual_payload(source)
+    unit_of_protection, noise, home = _protection(
+        interval=interval,
+        every=every,
+        step=step,
+        sampled=_is_sampled(readings, source),
+        home=home,
+        hide=hide,
+        odds=odds,
+        purpose=purpose,
+        epsilon=epsilon,
+        mechanism=mechanism,
+        protect=protect,
+        appliance=appliance,
+        span=span,
+        use=use,
+        sensitivity=sensitivity,
+        clamp=clamp,
+        grid=grid,
+        delta=delta,
+        max_epsilon=max_epsilon,
+    )
+    terms = _terms(
+        name, unit_of_protection, noise, tz, grace, kind, changes, seed, simulation, home
+    )
+    say = _printer(json)
+    with State(state, terms.describe()) as kept:
+        service = _service(
+            terms, kept, source, to, kind,
+            unit=unit, tz=tz, time_path=time_path, once=once, clock=clock, file_format=file_format,
+            ledger=ledger, ledger_meter=ledger_meter, stream=stream, say=say,
+        )  # fmt: skip
+        _announce(terms, json)
+        _run(service)
+    if service.ended:
+        raise BudgetError("the stream has ended, because the budget does not allow more.")
+
+
+def _refuse_contradictions(context: typer.Context, hide: str | None, epsilon: str | None) -> None:
+    """Raise `InputError` unless either --hide or ε is given, with only the options of its own."""
+    if hide is None:
+        if epsilon is None:
+            raise InputError(
+                "say what to hide, such as --hide kettle, or give an ε of your own with -e."
+            )
+        if extra := options_given(context, "odds", "purpose"):
+            raise InputError(f"{extra[0]} needs --hide, which states what the odds are about.")
+    elif extra := options_given(context, *CHOSEN_BY_HIDE):
+        raise InputError(f"--hide finds the noise itself: leave out {', '.join(extra)}.")
+
+
+def _usual_payload(source: str) -> str:
+    """The payload of a source if none is named."""
+    if source.startswith("dsmr"):
+        return "dsmr"
+    return "number" if "://" in source else "csv"
+
+
+def _is_sampled(readings: str | None, source: str) -> bool:
+    """True if a reading is the power at one moment, and not a mean."""
+    if readings is None:
+        return "://" in source
+    if readings not in ("samples", "means"):
+        raise InputError(f"--readings must be samples or means, got {readings!r}.")
+    return readings == "samples"
+
+
+def _protection(**given: Any) -> tuple[Unit, Mechanism, Home | None]:
+    """Return the unit of protection, the noise and the home that the options mean."""
+    from hushmeter.advice.hiding import find_appliances, plan_to_hide
+    from hushmeter.advice.sentences import explain
+    from hushmeter.checks import seconds
+    from hushmeter.home import Home
+    from hushmeter.live.stream import allow_for_samples
+    from hushmeter.noise.parameters import parse_clamp
+    from hushmeter.privacy.units import calibrate, resolve_unit
+    from hushmeter.trace import Metering
+
+    interval_s = seconds("interval", given["interval"])
+    home: Home | None = given["home"]
+    metered: dict[str, Any] = {
+        "interval_s": interval_s,
+        "every": given["every"],
+        "metering": Metering(resolution_w=given["step"]),
+    }
+
+    def sampled(appliances: Any) -> list[Any]:
+        if not given["sampled"]:
+            return list(appliances)
+        return [allow_for_samples(appliance, interval_s) for appliance in appliances]
+
+    if given["hide"] is not None:
+        wanted = sampled(find_appliances(given["hide"], home))
+        plan = plan_to_hide(
+            wanted, given["odds"], given["purpose"], home=home, delta=given["delta"], **metered
+        )
+        if not plan.advice.feasible:
+            raise InputError(f"nothing can be published: {explain(plan.advice)[0]}")
+        return plan.unit, plan.mechanism, plan.home
+    chosen = given["protect"] or ("appliance" if given["sensitivity"] is None else "change")
+    if home is None and chosen in ("appliance", "fluctuation"):
+        raise InputError(
+            f"protect {chosen!r} needs to know your appliances: list them with --have kettle,oven, "
+            "give --home, or protect any change of a given number of watts with --sensitivity."
+        )
+    if home is not None:
+        home = Home(
+            sampled(home.appliances), home.tolerance, home.base_load, home.name, home.learnt_from
+        )
+    bounds = None if given["clamp"] is None else parse_clamp(given["clamp"])
+    watts = given["sensitivity"]
+    unit = resolve_unit(
+        chosen,
+        given["span"],
+        home=home,
+        appliance=given["appliance"],
+        clamp=bounds,
+        watts=None if watts is None else parse_watts("sensitivity", watts),
+        use=given["use"],
+        **metered,
+    )
+    noise = calibrate(
+        given["mechanism"],
+        given["epsilon"],
+        unit,
+        delta=given["delta"],
+        grid=given["grid"],
+        clamp=bounds,
+        max_epsilon=given["max_epsilon"],
+    )
+    return unit, noise, home
+
+
+def _terms(
+    name: str,
+    unit: Unit,
+    noise: Mechanism,
+    zone: str,
+    grace: str,
+    payload: str,
+    changes: bool | None,
+    seed: int | None,
+    simulation: bool,
+    home: Home | None,
+) -> Terms:
+    """Return the terms of the stream."""
+    from hushmeter.checks import seconds
+    from hushmeter.live.payloads import CHANGES_ONLY
+    from hushmeter.live.stream import Terms
+
+    return Terms(
+        name,
+        unit,
+        noise,
+        zone=zone,
+        grace_s=0.0 if grace in ("0", "0s") else seconds("grace", grace),
+        hold=payload in CHANGES_ONLY if changes is None else changes,
+        seed=seed,
+        simulation=simulation,
+        home=home,
+    )
+
+
+def _service(
+    terms: Terms,
+    kept: State,
+    source: str,
+    to: list[str],
+    kind: str,
+    *,
+    unit: str,
+    tz: str,
+    time_path: str | None,
+    once: bool,
+    clock: str | None,
+    file_format: str,
+    ledger: str | None,
+    ledger_meter: str | None,
+    stream: str,
+    say: Callable[[Item], None],
+) -> Service:
+    """Connect the parts of a stream."""
+    import time
+
+    from hushmeter.live.payloads import PayloadOptions, make_parser
+    from hushmeter.live.service import LedgerAccount, Service
+    from hushmeter.live.sinks import open_sink
+    from hushmeter.live.sources import open_source
+
+    if clock not in (None, "system", "readings"):
+        raise InputError(f"--clock must be system or readings, got {clock!r}.")
+    by_readings = clock == "readings" if clock else "://" not in source
+    terms.refuse_learnt(time.time_ns())
+    account = None
+    if ledger is not None and ledger_meter is not None:
+        account = LedgerAccount(ledger, ledger_meter, stream, terms, kept)
+    options = PayloadOptions(unit, tz, time_path, terms.simulation)
+    return Service(
+        terms,
+        kept,
+        open_source(source, kind, follow=not once, stream=terms.name),
+        make_parser(kind, options),
+        [open_sink(place, terms, kept, kind=file_format) for place in to],
+        account=account,
+        by_readings=by_readings,
+        log=lambda sentence: typer.echo(f"hushmeter: {sentence}", err=True),
+        on_item=say,
+    )
+
+
+def _announce(terms: Terms, json: bool) -> None:
+    """Print what is protected and how often values are published."""
+    from hushmeter.formatting import duration_in_words
+
+    if json:
+        return
+    facts = terms.describe()
+    typer.echo(f"Protected: {terms.unit.sentence}, at ε = {facts['epsilon']:.4g}.")
+    typer.echo(
+        f"A value is published for every {duration_in_words(terms.window_s)}, "
+        f"{facts['windows_per_day']} a day; the unit is protected for ever, because a change "
+        f"touches at most {terms.unit.touches} of them."
+    )
+    if terms.simulation:
+        typer.echo("This is a simulation: every message is marked. Do not use it for a real meter.")
+
+
+def _printer(json: bool) -> Callable[[Item], None]:
+    """Return a function that prints every message that was published."""
+    from hushmeter.live.sinks import message_text
+
+    def say(item: Item) -> None:
+        if json:
+            typer.echo(message_text(item))
+            return
+        message = item.message
+        if item.kind == "window":
+            value = "no value" if message["watts"] is None else f"{message['watts']:g} W"
+            mark = "" if message["complete"] else f" (incomplete: {100 * message['share']:.4g} %)"
+            typer.echo(f"{message['start']}  {value}{mark}")
+        elif item.kind == "status":
+            typer.echo(message["sentence"])
+        else:
+            value = "no value" if message["kwh"] is None else f"{message['kwh']:.3f} kWh"
+            typer.echo(f"{item.label}  {value} ± {message['standard_error_kwh'] or 0:.3f}")
+
+    return say
+
+
+def _run(service: Service) -> None:
+    """Run until the source ends or a signal comes."""
+    import signal
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: service.stop())
+    service.run()

@@ -1,0 +1,375 @@
+"""Payloads of meters and bridges: from the bytes of one message to a time and a power.
+
+A parser returns the time of the reading, or None if the payload carries none and the time of
+arrival counts, and the power, or None if the meter reports that it has no value. It raises
+`PayloadError` for anything else. Its sentence never contains the payload, because it is logged.
+
+The unit of the values is declared and never inferred. A payload that names another unit is refused:
+a meter that changes its unit in mid-stream makes its readings missing, not wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from hushmeter.errors import InputError, UnknownNameError
+from hushmeter.live.windows import SECOND
+from hushmeter.read.dsmr import DRAWN, STAMP
+
+Parsed = tuple[int | None, float | None]
+"""Time [ns since 1970] and power [W] of a reading."""
+
+FACTORS = {"W": 1.0, "kW": 1000.0}
+"""Watts per unit."""
+
+NO_VALUE = frozenset({"unavailable", "unknown", "none", "null", ""})
+"""Words for a sensor without a value."""
+
+CHANGES_ONLY = frozenset({"statestream", "shelly1", "shelly2"})
+"""Payloads of bridges that send a message only when the value has changed."""
+
+SIMULATION = "simulation"
+"""Field of a JSON payload that `hushmeter replay` sets."""
+
+
+class PayloadError(ValueError):
+    """A payload is not a reading; the sentence says why without its content."""
+
+
+@dataclass(frozen=True)
+class PayloadOptions:
+    """What a payload does not say about itself.
+
+    Attributes
+    ----------
+    unit : {"W", "kW"}
+        Declared unit of the values.
+    zone : str or None
+        Time zone of times without one.
+    time_path : str or None
+        Path of the time in a JSON payload; "time" by default, if it is there.
+    simulation : bool
+        True if readings of `hushmeter replay` are accepted.
+    """
+
+    unit: str = "W"
+    zone: str | None = None
+    time_path: str | None = None
+    simulation: bool = False
+
+
+Parser = Callable[[str, bytes], Parsed]
+"""From a topic (or "") and a payload to a reading."""
+
+
+def make_parser(kind: str, options: PayloadOptions | None = None) -> Parser:
+    """Return the parser of a kind of payload.
+
+    Parameters
+    ----------
+    kind : str
+        "number", "csv" (time,watts), "json:PATH", "statestream" (Home Assistant), "tasmota",
+        "shelly1", "shelly2" or "dsmr".
+    options : PayloadOptions, optional
+
+    Returns
+    -------
+    callable
+        From a topic and a payload to a time and a power.
+
+    Raises
+    ------
+    InputError
+        If the kind or the unit is unknown.
+    """
+    known = options or PayloadOptions()
+    if known.unit not in FACTORS:
+        raise InputError(
+            f"a stream needs readings of power in W or kW, got {known.unit!r}; an energy counter "
+            "cannot be streamed."
+        )
+    if kind.startswith("json:") and len(kind) > 5:
+        return _json_parser(kind[5:], known)
+    makers: dict[str, Callable[[PayloadOptions], Parser]] = {
+        "number": _number_parser,
+        "csv": _csv_parser,
+        "statestream": _statestream_parser,
+        "tasmota": _tasmota_parser,
+        "shelly1": _number_parser,
+        "shelly2": _shelly2_parser,
+        "dsmr": _dsmr_parser,
+    }
+    if kind not in makers:
+        raise UnknownNameError("payload", kind, [*makers, "json:PATH"])
+    return makers[kind](known)
+
+
+def _number_parser(options: PayloadOptions) -> Parser:
+    """A plain number such as b"123.4"."""
+    factor = FACTORS[options.unit]
+
+    def parse(topic: str, payload: bytes) -> Parsed:  # noqa: ARG001
+        try:
+            watts = float(payload)
+        except ValueError:
+            _refuse_other_words(payload)
+            return None, None
+        if not math.isfinite(watts):
+            raise PayloadError("a value is not a finite number")
+        return None, watts * factor
+
+    return parse
+
+
+def _refuse_other_words(payload: bytes) -> None:
+    """Raise `PayloadError` for text that is not a word for "no value"."""
+    word = payload.strip().strip(b'"').lower().decode("utf-8", "replace")
+    if word not in NO_VALUE:
+        raise PayloadError("a payload is not a number")
+
+
+def _csv_parser(options: PayloadOptions) -> Parser:
+    """One line of a table: time, value."""
+    factor = FACTORS[options.unit]
+    moment_of = _time_reader(options.zone)
+
+    def parse(topic: str, payload: bytes) -> Parsed:  # noqa: ARG001
+        try:
+            first, _, second = payload.decode("ascii").replace(";", ",").partition(",")
+            watts = float(second.partition(",")[0])
+        except ValueError:
+            raise PayloadError("a line is not a time and a number") from None
+        if not math.isfinite(watts):
+            raise PayloadError("a value is not a finite number")
+        return moment_of(first.strip()), watts * factor
+
+    return parse
+
+
+def _json_parser(path: str, options: PayloadOptions) -> Parser:
+    """One field of a JSON document; a field "unit" beside it must be the declared unit."""
+    factor = FACTORS[options.unit]
+    steps, time_steps = _path(path), _path(options.time_path or "time")
+    moment_of = _time_reader(options.zone)
+
+    def parse(topic: str, payload: bytes) -> Parsed:  # noqa: ARG001
+        document = _document(payload, options)
+        value = _follow(document, steps)
+        around = _follow(document, steps[:-1])
+        if isinstance(around, dict):
+            _check_unit(around.get("unit", around.get("unit_of_measurement")), options.unit)
+        stamp = _follow(document, time_steps)
+        if stamp is None and options.time_path is not None:
+            raise PayloadError("a payload has no time at --time-path")
+        moment = None if stamp is None else moment_of(stamp)
+        if value is None and not _has(document, steps):
+            raise PayloadError("a payload has no field at the path of --payload")
+        return moment, _watts(value, factor)
+
+    return parse
+
+
+def _statestream_parser(options: PayloadOptions) -> Parser:
+    """Home Assistant's mqtt_statestream: …/state, with …/unit_of_measurement beside it."""
+    number = _number_parser(options)
+    units: dict[str, str] = {}
+
+    def parse(topic: str, payload: bytes) -> Parsed:
+        sensor, _, field = topic.rpartition("/")
+        if field == "unit_of_measurement":
+            units[sensor] = payload.decode("utf-8", "replace").strip('"')
+            raise Skip
+        if field not in ("state", ""):
+            raise Skip
+        _check_unit(units.get(sensor), options.unit)
+        return number(topic, payload)
+
+    return parse
+
+
+class Skip(PayloadError):  # noqa: N818
+    """A message that is no reading and no fault."""
+
+
+def _tasmota_parser(options: PayloadOptions) -> Parser:
+    """tele/…/SENSOR of Tasmota: ENERGY.Power, one number or one for each phase."""
+    factor = FACTORS[options.unit]
+    moment_of = None if options.zone is None else _time_reader(options.zone)
+
+    def parse(topic: str, payload: bytes) -> Parsed:  # noqa: ARG001
+        document = _document(payload, options)
+        power = _follow(document, ["ENERGY", "Power"])
+        if isinstance(power, list):
+            parts = [_watts(part, factor) for part in power]
+            watts = None if None in parts else math.fsum(p for p in parts if p is not None)
+        elif power is None:
+            raise PayloadError("a payload has no ENERGY.Power")
+        else:
+            watts = _watts(power, factor)
+        # The time of Tasmota has no zone: without --tz the time of arrival counts.
+        stamp = _follow(document, ["Time"])
+        return (None if moment_of is None or stamp is None else moment_of(stamp)), watts
+
+    return parse
+
+
+_SHELLY = re.compile(r"^(switch|pm1|em|em1|light|cover):\d+$")
+_SHELLY_POWER = ("apower", "total_act_power", "act_power")
+
+
+def _shelly2_parser(options: PayloadOptions) -> Parser:
+    """Shelly Gen2 and later: …/status/switch:0, or …/events/rpc with NotifyStatus."""
+    factor = FACTORS[options.unit]
+
+    def parse(topic: str, payload: bytes) -> Parsed:  # noqa: ARG001
+        document = _document(payload, options)
+        params = document.get("params") if isinstance(document, dict) else None
+        found = [document] if params is None else []
+        moment = None
+        if isinstance(params, dict):
+            found = [part for name, part in params.items() if _SHELLY.match(name)]
+            stamp = params.get("ts")
+            if isinstance(stamp, int | float):
+                moment = round(stamp * 1000) * (SECOND // 1000)
+        for part in found:
+            for name in _SHELLY_POWER:
+                if isinstance(part, dict) and name in part:
+                    return moment, _watts(part[name], factor)
+        # A notification about something else, such as a switch, is no reading.
+        raise Skip
+
+    return parse
+
+
+def _dsmr_parser(options: PayloadOptions) -> Parser:
+    """A DSMR P1 telegram with its own time, unit and checksum."""
+    from dsmr_parser.exceptions import InvalidChecksumError, ParseError
+    from dsmr_parser.parsers import TelegramParser
+
+    offset = datetime(2024, 1, 1, tzinfo=ZoneInfo(options.zone or "Europe/Amsterdam")).utcoffset()
+    winter = offset or timedelta(0)
+
+    def parse(topic: str, payload: bytes) -> Parsed:  # noqa: ARG001
+        text = payload.decode("latin-1")
+        try:
+            TelegramParser.validate_checksum(text)
+        except (InvalidChecksumError, ParseError, ValueError, IndexError):
+            raise PayloadError("a telegram is torn or fails its checksum") from None
+        drawn, stamp = DRAWN.search(text), STAMP.search(text)
+        if drawn is None:
+            raise PayloadError("a telegram has no power drawn (1-0:1.7.0)")
+        watts = float(drawn[1]) * FACTORS[drawn[2]]
+        if stamp is None:
+            return None, watts
+        try:
+            local = datetime.strptime(stamp[1], "%y%m%d%H%M%S").replace(tzinfo=UTC)
+        except ValueError:
+            raise PayloadError("a telegram has an impossible time") from None
+        utc = local - winter - timedelta(hours=stamp[2] == "S")
+        return int(utc.timestamp()) * SECOND, watts
+
+    return parse
+
+
+def _time_reader(zone: str | None) -> Callable[[Any], int]:
+    """Return a function from a time (ISO 8601 text, or seconds since 1970) to nanoseconds."""
+    default = None if zone is None else ZoneInfo(zone)
+
+    def read(stamp: Any) -> int:
+        if isinstance(stamp, str):
+            try:
+                moment = datetime.fromisoformat(stamp)
+            except ValueError:
+                return _from_number(stamp)
+            if moment.tzinfo is None:
+                if default is None:
+                    raise PayloadError("a time has no time zone; give --tz")
+                moment = moment.replace(tzinfo=default)
+            # Whole microseconds, because a float of seconds would lose the last digits.
+            since = moment - _EPOCH
+            return (since.days * 86_400 + since.seconds) * SECOND + since.microseconds * 1000
+        return _from_number(stamp)
+
+    return read
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _from_number(stamp: Any) -> int:
+    """Seconds since 1970, up to the year 2286, as nanoseconds; whole milliseconds are kept."""
+    try:
+        seconds = float(stamp)
+    except (TypeError, ValueError):
+        raise PayloadError("a time is neither ISO 8601 nor seconds since 1970") from None
+    if isinstance(stamp, bool) or not 0 <= seconds < 1e10:
+        raise PayloadError("a time is neither ISO 8601 nor seconds since 1970")
+    return round(seconds * 1000) * (SECOND // 1000)
+
+
+def _path(text: str) -> list[str]:
+    """Split a path such as ENERGY.Power or channels.0.power; a colon belongs to a name."""
+    steps = text.split(".")
+    if not all(steps):
+        raise InputError(f"a path in a JSON payload is like ENERGY.Power, got {text!r}.")
+    return steps
+
+
+def _document(payload: bytes, options: PayloadOptions) -> Any:
+    """Parse JSON; refuse readings of a replay unless they are expected."""
+    try:
+        document = json.loads(payload)
+    except (ValueError, RecursionError):
+        raise PayloadError("a payload is not JSON") from None
+    if isinstance(document, dict) and document.get(SIMULATION) and not options.simulation:
+        raise PayloadError("a payload comes from hushmeter replay; accept it with --simulation")
+    return document
+
+
+def _follow(document: Any, steps: list[str]) -> Any:
+    """Return the part of a document at a path, or None."""
+    for step in steps:
+        if isinstance(document, dict):
+            document = document.get(step)
+        elif isinstance(document, list) and step.isdecimal() and int(step) < len(document):
+            document = document[int(step)]
+        else:
+            return None
+    return document
+
+
+def _has(document: Any, steps: list[str]) -> bool:
+    """True if the path exists, even if its value is null."""
+    around = _follow(document, steps[:-1])
+    return isinstance(around, dict) and steps[-1] in around
+
+
+def _watts(value: Any, factor: float) -> float | None:
+    """Return a JSON value as watts; null and words such as "unavailable" mean no value."""
+    if value is None or (isinstance(value, str) and value.strip().lower() in NO_VALUE):
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise PayloadError("a value is not a number")
+    try:
+        watts = float(value) * factor
+    except (ValueError, OverflowError):
+        raise PayloadError("a value is not a number") from None
+    if not math.isfinite(watts):
+        raise PayloadError("a value is not a finite number")
+    return watts
+
+
+def _check_unit(stated: Any, declared: str) -> None:
+    """Refuse a payload whose unit is not the declared one."""
+    if stated is not None and stated != declared:
+        raise PayloadError(
+            f"a payload states another unit than the declared {declared}; its readings are missing "
+            "until the unit is right again"
+        )

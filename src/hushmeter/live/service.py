@@ -1,0 +1,533 @@
+"""The service: readings in, windows closed at fixed times, protected values out.
+
+For every window the order is: pay in the ledger, commit the window with its noise and its messages,
+publish. A crash between two steps can cost budget, but a window is never published with two values.
+
+*Clocks.* With the clock of the system, a window closes at its end plus the grace time and is
+published one second later, whatever it contains. With the clock of the readings, for files and
+replays, time is that of the latest reading.
+
+*Steps of the clock.* A window that closed never opens again. If the clock goes back, readings are
+late until it has caught up. If it goes forward, the windows in between are published as incomplete.
+A step forward of more than a day ends the service, because nobody can say whether the clock was
+wrong before or is wrong now.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import date, timedelta
+from typing import Any
+
+from hushmeter.errors import BudgetError, DataError, HushmeterError
+from hushmeter.fleet.ledger import Charge, open_ledger, period_price
+from hushmeter.live.payloads import Parser, PayloadError, Skip
+from hushmeter.live.sinks import Sink, SinkError
+from hushmeter.live.sources import Source
+from hushmeter.live.state import KEPT_DAYS, Item, State, WindowRow
+from hushmeter.live.stream import Terms, iso_of
+from hushmeter.live.windows import AHEAD_S, DOUBLE, EARLY, LATE, SECOND, ClosedWindow
+from hushmeter.noise.randomness import release_key
+from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_DAY
+
+PUBLISH_DELAY_S = 1
+"""Time from the close of a window until it is published [s]; the commit is done within it."""
+
+CHECKPOINT_S = 10.0
+"""Time between two commits of the open windows [s]: a crash loses at most these readings."""
+
+RETRY_S = 5.0
+"""Time after which a sink that failed is tried again [s]."""
+
+LOG_S = 60.0
+"""Time within which a sentence is logged at most once [s]."""
+
+DAY_NS = SECONDS_PER_DAY * SECOND
+
+_FATE_SENTENCES = {
+    LATE: "a reading came after its window had closed and is ignored.",
+    EARLY: f"a reading is more than {AHEAD_S} s ahead of the clock of this machine and is ignored.",
+    DOUBLE: "a second reading for the same moment is ignored.",
+}
+
+
+class Log:
+    """Sentences for the operator, each at most once a minute. None contains a reading.
+
+    Parameters
+    ----------
+    write : callable
+        Writes one line.
+    """
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._last: dict[str, float] = {}
+
+    def __call__(self, sentence: str) -> None:
+        """Write a sentence unless it was written within the last minute."""
+        now = time.monotonic()
+        if now - self._last.get(sentence, -math.inf) >= LOG_S:
+            self._last[sentence] = now
+            self._write(sentence)
+
+
+class LedgerAccount:
+    """The account in a ledger that pays for the days of a stream.
+
+    Parameters
+    ----------
+    url : str
+        The ledger; see `open_ledger`.
+    meter, stream : str
+        Names of the meter and of the series in the ledger.
+    terms : Terms
+        Their noise gives the price of a day.
+    state : State
+        Identity of the release, and days that were paid.
+    """
+
+    def __init__(self, url: str, meter: str, stream: str, terms: Terms, state: State) -> None:
+        if terms.simulation:
+            raise DataError("a simulation spends no budget; leave out --ledger or --simulation.")
+        self._url, self._meter, self._state = url, meter, state
+        public = terms.describe()
+        self.price = period_price(terms.mechanism, terms.unit.largest, terms.window_s, "day")
+        kept = {"unit": public["unit"], "mechanism": public["mechanism"]["parameters"]}
+        self._charge = Charge(str(state.fact("release")), stream, kept)
+        with open_ledger(url):
+            pass
+
+    def pay(self, day: str) -> tuple[bool, str]:
+        """Pay for a UTC day, once.
+
+        Parameters
+        ----------
+        day : str
+            The day.
+
+        Returns
+        -------
+        bool
+            True if the day is paid for.
+        str
+            Why not, as the end of a sentence.
+        """
+        known = self._state.payment(day)
+        if known is not None:
+            return known
+        digest = hmac.new(
+            bytes.fromhex(str(self._state.fact("ledger_digest"))), day.encode(), hashlib.sha256
+        ).hexdigest()
+        with open_ledger(self._url) as ledger:
+            try:
+                ledger.spend(
+                    self._charge,
+                    micro=self.price.micro,
+                    femto=self.price.femto,
+                    meters=[self._meter],
+                    periods=[day],
+                    digest=digest,
+                    source=day,
+                    all_or_nothing=True,
+                )
+                answer = (True, "")
+            except BudgetError as error:
+                answer = (False, str(error))
+        self._state.record_payment(day, *answer)
+        return answer
+
+    def published(self, day: str, values: Sequence[float | None]) -> None:
+        """Record in the ledger that the windows of a paid day were published."""
+        digest = hashlib.sha256(json.dumps(list(values)).encode()).hexdigest()
+        with open_ledger(self._url) as ledger:
+            ledger.mark_released(self._charge, day, digest)
+
+
+class Service:
+    """One running stream.
+
+    Parameters
+    ----------
+    terms : Terms
+        The public terms.
+    state : State
+        Where everything is committed.
+    source : Source
+        Where readings come from.
+    parser : Parser
+        From a message to a reading.
+    sinks : sequence of Sink
+        Where protected values go.
+    account : LedgerAccount, optional
+        Who pays; nobody by default.
+    by_readings : bool
+        True if the time is that of the readings instead of that of this machine.
+    log : callable
+        Writes one line for the operator.
+    on_item : callable, optional
+        Called with every message after all sinks have got it the first time.
+    new_key : callable, optional
+        Makes the key of a civil day; `os.urandom` by default, or the seed of the simulation.
+    clock : callable
+        Time of this machine [ns since 1970]; tests replace it.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        state: State,
+        source: Source,
+        parser: Parser,
+        sinks: Sequence[Sink],
+        *,
+        account: LedgerAccount | None = None,
+        by_readings: bool = False,
+        log: Callable[[str], None] = lambda _: None,
+        on_item: Callable[[Item], None] | None = None,
+        new_key: Callable[[str], bytes] | None = None,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self.terms, self.state, self.source, self.sinks = terms, state, source, list(sinks)
+        self._parse, self._account, self._by_readings = parser, account, by_readings
+        self._log, self._on_item = Log(log), on_item
+        self._new_key = new_key or self._draw_key
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._wake = threading.Event()
+        self._stopped = False
+        self._error: BaseException | None = None
+        self._retry_at = dict.fromkeys((sink.name for sink in self.sinks), -math.inf)
+        self._checkpointed = time.monotonic()
+        self._buffer = terms.buffer()
+        self._latest: int | None = None
+        self._pending: tuple[int, float | None] | None = None
+        self.ended = False
+        """True while the budget does not allow to publish."""
+        self._resume()
+
+    def _draw_key(self, day: str) -> bytes:
+        """Return the key of a day: from the system or, for a simulation, from seed and day."""
+        if self.terms.seed is None:
+            return release_key()[0]
+        return release_key(rng=self.terms.seed + date.fromisoformat(day).toordinal())[0]
+
+    def _resume(self) -> None:
+        """Go on after the last committed window, with the readings of the last checkpoint."""
+        last = self.state.last_window()
+        now = self._clock()
+        if last is not None:
+            end = (last + 1) * self.terms.window_ns
+            if end > now + AHEAD_S * SECOND:
+                raise DataError(
+                    f"the state has a window that ends at {iso_of(end)}, which is later than the "
+                    "clock of this machine; set the clock, and start again."
+                )
+            self._buffer.begin(last + 1)
+            self._latest = end
+        elif not self._by_readings:
+            self._buffer.begin(self._buffer.number_at(now))
+        kept = self.state.checkpoint()
+        if kept is not None:
+            at, content = kept
+            self._buffer.restore(content)
+            if self.terms.hold and not self._by_readings:
+                # Nobody listened from then until now, so no value holds.
+                self._buffer.add(at, None, now)
+        self._last_now, self._last_mono = now, time.monotonic()
+
+    # Readings in
+
+    def receive(self, topic: str, payload: bytes) -> None:
+        """Take one message from the source."""
+        arrived = self._clock()
+        try:
+            moment, watts = self._parse(topic, payload)
+        except Skip:
+            return
+        except PayloadError as error:
+            self._log(f"{error}.")
+            return
+        with self._lock:
+            try:
+                if self._by_readings:
+                    self._receive_by_readings(arrived if moment is None else moment, watts)
+                else:
+                    at = arrived if moment is None else moment
+                    self._note(self._buffer.add(at, watts, arrived))
+            except BaseException as error:
+                self._error = self._error or error
+                self._wake.set()
+                raise
+
+    def lost(self, sentence: str) -> None:
+        """Take the news that messages are missing from now on."""
+        self._log(sentence)
+        now = self._clock()
+        with self._lock:
+            if not self._by_readings:
+                self._buffer.add(now, None, now)
+
+    def _receive_by_readings(self, moment: int, watts: float | None) -> None:
+        """Take a reading whose time moves the clock, and close the windows that end by it."""
+        if moment > self._clock() + AHEAD_S * SECOND:
+            self._log(_FATE_SENTENCES[EARLY])
+            return
+        readings = [(moment, watts)]
+        if self._latest is not None and moment - self._latest > DAY_NS:
+            # One wrong time must not close the windows of years, so two readings have to agree.
+            pending, self._pending = self._pending, (moment, watts)
+            if pending is None or abs(moment - pending[0]) > DAY_NS:
+                return
+            readings = [pending, (moment, watts)]
+        self._pending = None
+        latest = moment if self._latest is None else max(self._latest, moment)
+        for at, value in readings:
+            self._note(self._buffer.add(at, value, latest))
+        self._latest = latest
+        due = self._buffer.closes_at()
+        if due is not None and latest >= due:
+            self._close(latest)
+            self.deliver()
+
+    def _note(self, fate: str) -> None:
+        """Log what became of a reading.
+
+        If a meter sends only changes, the number of its messages depends on its values, so nothing
+        is logged about single messages.
+        """
+        if fate in _FATE_SENTENCES and not self.terms.hold:
+            self._log(_FATE_SENTENCES[fate])
+
+    # Windows closed
+
+    def tick(self, now: int) -> None:
+        """Do everything that is due at a time [ns since 1970]."""
+        with self._lock:
+            if not self._by_readings:
+                self._check_clock(now)
+                self._close(now)
+            if time.monotonic() - self._checkpointed >= CHECKPOINT_S:
+                self._save_checkpoint(now)
+            self.deliver()
+
+    def _check_clock(self, now: int) -> None:
+        """Raise `DataError` if the clock went forward by more than a day."""
+        mono = time.monotonic()
+        ahead = now - self._last_now - (mono - self._last_mono) * SECOND
+        self._last_now, self._last_mono = now, mono
+        if ahead > DAY_NS:
+            raise DataError(
+                f"the clock of this machine went forward by {ahead / DAY_NS:.1f} days while the "
+                "service was running; check the clock, and start again."
+            )
+
+    def _save_checkpoint(self, now: int) -> None:
+        self.state.save_checkpoint(self._buffer.to_bytes(), now)
+        self._checkpointed = time.monotonic()
+
+    def _close(self, now: int) -> None:
+        """Commit every window that is due."""
+        for window in self._buffer.close(now):
+            self._commit(window, now)
+
+    def _commit(self, window: ClosedWindow, now: int) -> None:
+        """Pay for one window, give it its noise, and commit it with its messages."""
+        terms, number = self.terms, window.number
+        day = terms.day_of(number)
+        granted, items = self._payment(number)
+        mean = terms.mean_of(window) if granted else None
+        row = WindowRow(number, day, window.share, None, None, None, None)
+        if mean is not None:
+            key, draw = self.state.next_draw(
+                day, lambda: self._new_key(day), again=terms.seed is not None
+            )
+            value = terms.protect(mean, window.share, self.state.key(key), draw)
+            row = WindowRow(number, day, window.share, mean, key, draw, value)
+        if granted:
+            items.append(self._window_item(row))
+        day_ends = terms.day_of(number + 1) != day
+        if day_ends and granted:
+            items += self._calendar_items(row)
+        self.state.commit(row, items, self._buffer.to_bytes(), now)
+        self._checkpointed = time.monotonic()
+        if day_ends:
+            oldest = date.fromisoformat(day) - timedelta(days=KEPT_DAYS)
+            self.state.forget(day, oldest.isoformat())
+        if granted and self._account and terms.utc_day_of(number + 1) != terms.utc_day_of(number):
+            self._mark_published(number)
+
+    def _payment(self, number: int) -> tuple[bool, list[Item]]:
+        """Return whether a window is paid for, and the message if this has changed."""
+        if self._account is None:
+            return True, []
+        day = self.terms.utc_day_of(number)
+        try:
+            granted, reason = self._account.pay(day)
+        except HushmeterError as error:
+            granted, reason = False, f"the ledger cannot be used: {error}"
+            self._log(reason)
+        changed = granted == self.ended
+        self.ended = not granted
+        if not changed:
+            return granted, []
+        if not granted:
+            self._log(f"nothing is published on {day} (UTC): {reason}")
+        return granted, [self._status_item(number, reason)]
+
+    def _status_item(self, number: int, reason: str) -> Item:
+        """Message that publication ends or goes on."""
+        day = self.terms.utc_day_of(number)
+        status = "ended" if self.ended else "publishing"
+        sentence = (
+            f"Nothing is published on {day} (UTC): {reason}"
+            if self.ended
+            else f"Protected values are published on {day} (UTC)."
+        )
+        message = {"status": status, "day": day, "sentence": sentence, **self._marks}
+        return Item("status", f"{status} {iso_of(number * self.terms.window_ns)}",
+                    self._due(number), message)  # fmt: skip
+
+    def _mark_published(self, number: int) -> None:
+        """Tell the ledger that a UTC day is published; a failure costs nothing."""
+        per_day = DAY_NS // self.terms.window_ns
+        rows = self.state.windows(number - per_day + 1, number)
+        try:
+            assert self._account is not None
+            self._account.published(self.terms.utc_day_of(number), [row.value for row in rows])
+        except HushmeterError as error:
+            self._log(str(error))
+
+    @property
+    def _marks(self) -> dict[str, Any]:
+        """Fields of every message of a simulation."""
+        return {"simulation": True} if self.terms.simulation else {}
+
+    def _due(self, number: int) -> int:
+        """Time at which a window is published [ns since 1970]."""
+        if self._by_readings:
+            return 0
+        length, grace = self.terms.window_ns, round(self.terms.grace_s * SECOND)
+        return (number + 1) * length + grace + PUBLISH_DELAY_S * SECOND
+
+    def _window_item(self, row: WindowRow) -> Item:
+        """The message about one window."""
+        terms = self.terms
+        start = row.number * terms.window_ns
+        known = row.value is not None
+        message = {
+            "start": iso_of(start),
+            "end": iso_of(start + terms.window_ns),
+            "day": row.day,
+            "watts": row.value,
+            "standard_error_w": round(terms.mechanism.std / row.share, 3) if known else None,
+            "complete": row.share == 1.0,
+            "share": round(row.share, 4),
+            **self._marks,
+        }
+        return Item("window", message["start"], self._due(row.number), message)
+
+    def _calendar_items(self, last: WindowRow) -> list[Item]:
+        """The messages about a day and a month that end with a window.
+
+        They are sums of protected values, so they cost no further privacy.
+        """
+        labels = [("day", last.day)]
+        if self.terms.day_of(last.number + 1)[:7] != last.day[:7]:
+            labels.append(("month", last.day[:7]))
+        return [self._sum_item(kind, label, last) for kind, label in labels]
+
+    def _sum_item(self, kind: str, label: str, last: WindowRow) -> Item:
+        """The energy of a day or a month: the sum of its protected windows."""
+        terms = self.terms
+        rows = [*self.state.windows_of(label), last]
+        known = [row for row in rows if row.value is not None]
+        first = terms.numbers_of_day(label if kind == "day" else f"{label}-01")[0]
+        due = last.number - first + 1
+        kwh = terms.window_s / JOULES_PER_KWH
+        error = math.sqrt(math.fsum((terms.mechanism.std / row.share) ** 2 for row in known))
+        message = {
+            kind: label,
+            "zone": terms.zone,
+            "start": iso_of(first * terms.window_ns),
+            "end": iso_of((last.number + 1) * terms.window_ns),
+            "kwh": round(math.fsum(r.value for r in known if r.value is not None) * kwh, 6)
+            if known
+            else None,
+            "standard_error_kwh": round(error * kwh, 6) if known else None,
+            "windows": len(known),
+            "due": due,
+            "complete": len(known) == due and all(row.share == 1.0 for row in known),
+            **self._marks,
+        }
+        return Item(kind, label, self._due(last.number), message)
+
+    # Values out
+
+    def deliver(self) -> None:
+        """Give every sink the messages that it does not have yet, in their order."""
+        now = self._clock()
+        for sink in self.sinks:
+            if time.monotonic() < self._retry_at[sink.name]:
+                continue
+            try:
+                for item in self.state.undelivered(sink.name, now):
+                    sink.publish(item)
+                    self.state.mark_delivered(sink.name, item)
+                    if self._on_item is not None and sink is self.sinks[0]:
+                        self._on_item(item)
+            except SinkError as error:
+                self._log(str(error))
+                self._retry_at[sink.name] = time.monotonic() + RETRY_S
+
+    def run(self) -> None:
+        """Run until `stop` is called or the source ends.
+
+        Raises
+        ------
+        HushmeterError
+            If the state cannot be written, the source fails, or the clock jumps.
+        """
+        for sink in self.sinks:
+            sink.open()
+        try:
+            self.tick(self._clock())
+            self.source.start(self.receive, self.lost)
+            while not self._stopped and self._error is None:
+                if self.source.finished.is_set():
+                    break
+                now = self._clock()
+                self.tick(now)
+                self._wake.wait(self._pause_s(now))
+                self._wake.clear()
+            self.source.stop()
+            error = self._error or self.source.error
+            if error is not None:
+                raise error
+            with self._lock:
+                self._retry_at = dict.fromkeys(self._retry_at, -math.inf)
+                self.tick(self._clock())
+                self._save_checkpoint(self._clock())
+        finally:
+            for sink in self.sinks:
+                sink.close()
+
+    def _pause_s(self, now: int) -> float:
+        """Time until something is due [s], at most one second."""
+        if self._by_readings:
+            return 0.2
+        with self._lock:
+            due = [self._buffer.closes_at(), self.state.next_due(now)]
+        waits = [(moment - now) / SECOND for moment in due if moment is not None]
+        return min(1.0, max(0.0, min(waits, default=1.0)))
+
+    def stop(self) -> None:
+        """End `run` soon; it can be called from a signal handler."""
+        self._stopped = True
+        self._wake.set()

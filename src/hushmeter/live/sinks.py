@@ -1,0 +1,171 @@
+"""Sinks of protected values: a folder with one file a day here; MQTT and HTTP as well.
+
+A sink gets the messages in their order. It may get a message twice after a crash, always with the
+same content, so every sink must give the same result then.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+import numpy as np
+
+from hushmeter.errors import DataError, InputError
+from hushmeter.files import atomic
+from hushmeter.live.state import Item, State, WindowRow
+from hushmeter.live.stream import Terms
+from hushmeter.releases.receipt import json_text
+from hushmeter.releases.storage import receipt_path
+from hushmeter.trace import Trace
+from hushmeter.write import meter_bytes
+
+FORMATS = ("csv", "parquet")
+
+
+class SinkError(Exception):
+    """A sink could not take a message; it is tried again later."""
+
+
+class Sink(ABC):
+    """A place to which protected values are published.
+
+    Parameters
+    ----------
+    name : str
+        Name in the state, which remembers what the sink has got. It must not contain a password.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def open(self) -> None:  # noqa: B027
+        """Prepare for `publish`."""
+
+    @abstractmethod
+    def publish(self, item: Item) -> None:
+        """Take one message; raise `SinkError` if that is not possible now."""
+
+    def close(self) -> None:  # noqa: B027
+        """Finish."""
+
+
+class FolderSink(Sink):
+    """One file of released readings for every civil day, as `hushmeter release` writes it.
+
+    DAY.csv grows with every window. When the day has ended, DAY.csv.receipt.json and
+    DAY.summary.json are written; `hushmeter verify DAY.csv` checks the file against its receipt.
+    status.json has the last message about the stream.
+
+    Parameters
+    ----------
+    folder : str or Path
+        It is made if it does not exist.
+    terms : Terms
+        The terms of the stream.
+    state : State
+        The committed windows, from which a file is written as a whole.
+    kind : {"csv", "parquet"}
+        Format of the files.
+    """
+
+    def __init__(
+        self, folder: str | Path, terms: Terms, state: State, *, kind: str = "csv"
+    ) -> None:
+        self.folder = Path(folder)
+        super().__init__(f"folder {self.folder.absolute()} {kind}")
+        if kind not in FORMATS:
+            raise InputError(f"--file-format must be csv or parquet, got {kind!r}.")
+        if self.folder.exists() and not self.folder.is_dir():
+            raise DataError(f"{self.folder} is a file; give a folder for the files of the days.")
+        self._terms, self._state, self._kind = terms, state, kind
+
+    def publish(self, item: Item) -> None:
+        """Write the files that a message changes."""
+        try:
+            if item.kind == "window":
+                if item.message["watts"] is not None:
+                    self._write_day(str(item.message["day"]), str(item.message["start"]))
+            elif item.kind == "status":
+                self._write("status.json", json_text(dict(item.message)).encode())
+            else:
+                self._write_summary(item)
+        except DataError as error:
+            raise SinkError(str(error)) from None
+
+    def _rows(self, day: str, until: str) -> list[WindowRow]:
+        """Windows of a day with a value, up to the one that is published now."""
+        last = np.datetime64(until.rstrip("Z"), "ns")
+        rows = self._state.windows_of(day)
+        return [
+            row
+            for row in rows
+            if row.value is not None and self._terms.start_of(row.number) <= last
+        ]
+
+    def _write_day(self, day: str, until: str) -> None:
+        rows = self._rows(day, until)
+        self._write(f"{day}.{self._kind}", meter_bytes(self._trace(rows), self._kind))
+
+    def _trace(self, rows: list[WindowRow], *, means: bool = False) -> Trace:
+        """Values of windows, or their means before noise, as a trace."""
+        numbers = np.array([row.number for row in rows])
+        values = [row.mean if means else row.value for row in rows]
+        return Trace(
+            np.array(values, dtype=float),
+            self._terms.window_s,
+            self._terms.start_of(rows[0].number),
+            steps=numbers - numbers[0],
+        )
+
+    def _write_summary(self, item: Item) -> None:
+        """Write what was published in a day or a month and, for a day, the receipt."""
+        summary = {"stream": self._terms.name, **item.message}
+        rows = self._rows(item.label, str(item.message["end"])) if item.kind == "day" else []
+        if rows:
+            path = self.folder / f"{item.label}.{self._kind}"
+            content = meter_bytes(self._trace(rows), self._kind)
+            receipt, _ = self._terms.receipts(self._trace(rows, means=True), self._trace(rows))
+            receipt = receipt.for_file(content)
+            self._write(path.name, content)
+            self._write(receipt_path(path).name, receipt.to_json().encode())
+            summary["receipt"] = receipt.to_dict()
+        self._write(f"{item.label}.summary.json", json_text(summary).encode())
+
+    def _write(self, name: str, content: bytes) -> None:
+        with atomic(self.folder / name, force=True) as temporary:
+            temporary.write_bytes(content)
+
+
+def message_text(item: Item) -> str:
+    """Return a message as one line of JSON."""
+    return json.dumps({"kind": item.kind, **item.message}, ensure_ascii=False)
+
+
+def open_sink(place: str, terms: Terms, state: State, *, kind: str = "csv") -> Sink:
+    """Return the sink at a place.
+
+    Parameters
+    ----------
+    place : str
+        A folder.
+    terms : Terms
+        The terms of the stream.
+    state : State
+        Its state.
+    kind : {"csv", "parquet"}
+        Format of the files of a folder.
+
+    Returns
+    -------
+    Sink
+
+    Raises
+    ------
+    InputError
+        If the place has an unknown form.
+    """
+    if "://" in place:
+        raise InputError(f"--to must be a folder, got {place!r}.")
+    return FolderSink(place, terms, state, kind=kind)

@@ -1,0 +1,300 @@
+"""The public terms of a stream, and the step from a closed window to a protected value.
+
+A stream is a sequence of releases of one civil day each. The windows of a day get the draws 0, 1,
+2, … of the key of the day, so a day that one process protects from midnight to midnight has the
+same bytes as `hushmeter.release` of the readings of that day with the same key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from hushmeter.checks import non_negative, whole
+from hushmeter.errors import DataError, InputError
+from hushmeter.live.windows import SECOND, ClosedWindow, WindowBuffer
+from hushmeter.noise.mechanism import Mechanism
+from hushmeter.noise.parameters import MAX_STEPS
+from hushmeter.privacy.units import Unit
+from hushmeter.read.options import check_zone
+from hushmeter.releases.receipt import (
+    PrivateReceipt,
+    Receipt,
+    refuse_learnt_from_these,
+    write_receipts,
+)
+from hushmeter.releases.series import mean_windows, scale_up
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace
+
+if TYPE_CHECKING:
+    from hushmeter.home import Appliance, Home
+
+BOUNDS_W = (-1e6, 1e6)
+"""Declared bounds of a reading if no clamp is given [W]."""
+
+GRACE_S = 10.0
+"""Default time from the end of a window until it closes [s]."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a stream publishes and what it protects. All of it is public and fixed.
+
+    Parameters
+    ----------
+    name : str
+        Name of the stream: letters, digits, "-" and "_". It is a part of topics and file names.
+    unit : Unit
+        The unit of protection; it gives the length of a reading and of a window.
+    mechanism : Mechanism
+        The noise.
+    zone : str, default "UTC"
+        Time zone of the days and months.
+    grace_s : float
+        Time from the end of a window until it closes [s].
+    hold : bool
+        True if the meter sends only changes of its value.
+    seed : int, optional
+        Seed of a simulation. A real stream has none.
+    simulation : bool
+        True if the readings are those of `hushmeter replay`; every message says so.
+    home : Home, optional
+        The home for which the unit was made, for the private receipts. It is not published.
+
+    Raises
+    ------
+    InputError
+        If the terms cannot be kept by a stream.
+    """
+
+    name: str
+    unit: Unit
+    mechanism: Mechanism
+    zone: str = "UTC"
+    grace_s: float = GRACE_S
+    hold: bool = False
+    seed: int | None = None
+    simulation: bool = False
+    home: Home | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name or not all(c.isascii() and (c.isalnum() or c in "-_") for c in self.name):
+            raise InputError(
+                f"the name of a stream has letters, digits, - and _ only, got {self.name!r}."
+            )
+        check_zone(self.zone)
+        object.__setattr__(self, "grace_s", non_negative("grace", self.grace_s))
+        length = self.window_ns
+        if SECONDS_PER_DAY * SECOND % length:
+            raise InputError(
+                f"the windows of a stream must divide a day, but {length / SECOND:g} s do not; "
+                "choose --every 1h."
+            )
+        if self.unit.span == "when":
+            raise InputError(
+                "the span 'when' publishes exact sums of days, which a stream cannot keep if a "
+                "reading is lost; protect a run or a day."
+            )
+        if self.unit.metering.register_step_w:
+            raise InputError("a stream needs readings of power, not those of an energy counter.")
+        if self.mechanism.engine != "table":
+            raise InputError("a stream needs keyed noise: use the engine 'table'.")
+        if self.seed is not None:
+            whole("seed", self.seed, least=0)
+            object.__setattr__(self, "simulation", True)
+
+    @property
+    def interval_ns(self) -> int:
+        """Length of a metered reading [ns]."""
+        return round(self.unit.interval_s * SECOND)
+
+    @property
+    def window_ns(self) -> int:
+        """Length of a window [ns]."""
+        return self.interval_ns * self.unit.window
+
+    @property
+    def window_s(self) -> float:
+        """Length of a window [s]."""
+        return self.window_ns / SECOND
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Bounds to which every reading is set [W]: the clamp, or one megawatt."""
+        if self.mechanism.clamp is not None:
+            return self.mechanism.clamp
+        most = 0.9 * float(MAX_STEPS * self.mechanism.exact_grid)
+        return max(BOUNDS_W[0], -most), min(BOUNDS_W[1], most)
+
+    def buffer(self) -> WindowBuffer:
+        """Return an empty buffer for the windows of the stream."""
+        return WindowBuffer(
+            self.interval_ns,
+            self.unit.window,
+            grace_ns=round(self.grace_s * SECOND),
+            bounds=self.bounds,
+            hold=self.hold,
+        )
+
+    def start_of(self, number: int) -> np.datetime64:
+        """Start of a window (UTC)."""
+        return np.datetime64(number * self.window_ns, "ns")
+
+    def day_of(self, number: int) -> str:
+        """Civil day in which a window starts, such as "2024-03-01"."""
+        seconds = number * self.window_ns // SECOND
+        return datetime.fromtimestamp(seconds, self._zone).date().isoformat()
+
+    def utc_day_of(self, number: int) -> str:
+        """UTC day in which a window starts; the ledger counts these days."""
+        return str(self.start_of(number).astype("datetime64[D]"))
+
+    @cached_property
+    def _zone(self) -> ZoneInfo:
+        return ZoneInfo(self.zone)
+
+    def numbers_of_day(self, day: str) -> range:
+        """Numbers of all windows that start in a civil day, which has 23 to 25 hours."""
+        midnight = datetime.fromisoformat(day).replace(tzinfo=self._zone).timestamp()
+        first = int(midnight * SECOND // self.window_ns) - 1
+        last = first + int(26 * SECONDS_PER_HOUR * SECOND // self.window_ns) + 2
+        inside = [n for n in range(first, last + 1) if self.day_of(n) == day]
+        return range(inside[0], inside[-1] + 1)
+
+    def mean_of(self, window: ClosedWindow) -> float | None:
+        """Return the mean to which noise is added, with missing readings counted as zero.
+
+        Parameters
+        ----------
+        window : ClosedWindow
+
+        Returns
+        -------
+        float or None
+            [W]; None if fewer than `LEAST_PRESENT` of the readings are present. Which of the two
+            it is depends on the times of the readings alone.
+        """
+        places = np.flatnonzero(np.isfinite(window.readings))
+        if places.size == 0:
+            return None
+        trace = Trace(
+            window.readings[places],
+            self.unit.interval_s,
+            self.start_of(window.number) + places[0] * np.timedelta64(self.interval_ns, "ns"),
+            steps=places - places[0],
+        )
+        try:
+            coarse, _ = mean_windows(trace, self.unit, self.mechanism.clamp)
+        except DataError:
+            return None
+        return float(coarse.readings[0])
+
+    def protect(self, mean: float, share: float, key: bytes, draw: int) -> float:
+        """Add the noise of one draw to the mean of a window.
+
+        Parameters
+        ----------
+        mean : float
+            From `mean_of` [W].
+        share : float
+            Share of the readings that are present.
+        key : bytes
+            Key of the release to which the window belongs.
+        draw : int
+            Number of the draw. Two windows never share the draw of a key.
+
+        Returns
+        -------
+        float
+            The protected value [W].
+        """
+        # The earlier draws of the key belong to earlier windows, so they are drawn and left out.
+        steps = self.mechanism.release(np.append(np.zeros(draw), mean), key=key)[-1:]
+        if share < 1:
+            steps = scale_up(steps, np.array([share]), self.mechanism.grid)
+        return float(steps[0])
+
+    def receipts(self, means: Trace, released: Trace) -> tuple[Receipt, PrivateReceipt]:
+        """Draw up both parts of the receipt of one day.
+
+        Parameters
+        ----------
+        means, released : Trace
+            Values of the windows before and after the noise [W].
+
+        Returns
+        -------
+        Receipt
+            The public part.
+        PrivateReceipt
+            The private part. Its digest is that of the means.
+        """
+        return write_receipts(
+            means, released, self.mechanism, self.unit, home=self.home, simulation=self.simulation
+        )
+
+    def refuse_learnt(self, now_ns: int) -> None:
+        """Raise `InputError` if a number of the home was learnt at the time of the stream."""
+        if not self.simulation:
+            now = Trace(np.zeros(1), self.unit.interval_s, np.datetime64(now_ns, "ns"))
+            refuse_learnt_from_these(self.unit, self.home, now)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the terms as plain values; a state that was begun with other terms is refused."""
+        now = Trace(np.zeros(1), self.unit.interval_s, np.datetime64(0, "ns"))
+        receipt, _ = self.receipts(now, now)
+        return {
+            "stream": self.name,
+            "kind": receipt.kind,
+            "unit": receipt.unit,
+            "mechanism": receipt.mechanism,
+            "epsilon": receipt.epsilon,
+            "delta": receipt.delta,
+            "window_s": self.window_s,
+            "windows_per_day": SECONDS_PER_DAY * SECOND // self.window_ns,
+            "grace_s": self.grace_s,
+            "zone": self.zone,
+            "sends": "changes" if self.hold else "at fixed times",
+        }
+
+
+def allow_for_samples(appliance: Appliance, interval_s: float) -> Appliance:
+    """Return an appliance whose run is long enough for a meter that samples the power.
+
+    Parameters
+    ----------
+    appliance : Appliance
+        Bounds of one run.
+    interval_s : float
+        Time between two samples [s].
+
+    Returns
+    -------
+    Appliance
+        With a run that is longer by one interval. A run of R seconds covers at most ⌊R/I⌋ + 1
+        samples, and each of them counts for I seconds; a meter that reports means does not need
+        this.
+    """
+    run_s = appliance.protected_run_s
+    if run_s is None:
+        return appliance
+    energy = appliance.protected_energy_wh
+    added = appliance.protected_power * interval_s / SECONDS_PER_HOUR
+    return replace(
+        appliance,
+        run_high_s=run_s + interval_s,
+        energy_wh=None if energy is None else energy + added,
+    )
+
+
+def iso_of(moment_ns: int) -> str:
+    """Return a time in ns since 1970 as ISO 8601 text with Z; whole seconds get no fraction."""
+    whole_s, rest = divmod(moment_ns, SECOND)
+    text = datetime.fromtimestamp(whole_s, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    fraction = f".{rest:09d}".rstrip("0") if rest else ""
+    return f"{text}{fraction}Z"

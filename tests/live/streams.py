@@ -1,0 +1,81 @@
+"""Streams that the tests of the live package share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+import hushmeter as hm
+from hushmeter.live.payloads import PayloadOptions, make_parser
+from hushmeter.live.service import Service
+from hushmeter.live.sinks import Sink
+from hushmeter.live.sources import LineSource
+from hushmeter.live.state import Item, State
+from hushmeter.live.stream import Terms
+from hushmeter.privacy.units import calibrate, resolve_unit
+from hushmeter.write import write_meter
+
+KETTLE = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
+KEY = bytes(range(32))
+
+
+def make_terms(interval_s: float = 60.0, every: str = "1h", **more: object) -> Terms:
+    """Terms that protect one run of a kettle with ε = 1."""
+    unit = resolve_unit("appliance", "run", interval_s=interval_s, home=KETTLE, every=every)
+    noise = calibrate(str(more.pop("mechanism", "laplace")), 1.0, unit)
+    given: dict[str, object] = {"grace_s": 0.0, "home": KETTLE, **more}
+    return Terms("home", unit, noise, **given)  # type: ignore[arg-type]
+
+
+def make_trace(
+    days: float, interval_s: float = 60.0, seed: int = 1, start: str = "2024-03-01T00:00Z"
+) -> hm.Trace:
+    """Readings in whole watts."""
+    count = round(days * 86_400 / interval_s)
+    base = hm.synth.trace(hm.synth.ready_home("evening"), length=count, sparsity=0.99, seed=seed)
+    return hm.Trace(np.rint(base.readings), interval_s, start)
+
+
+def write_table(path: Path, trace: hm.Trace) -> Path:
+    """A table of readings that ends one reading after the last window, so that it closes."""
+    write_meter(path, trace, force=True)
+    after = trace.times[-1] + np.timedelta64(round(trace.interval_s * 1e9), "ns")
+    with path.open("a") as file:
+        file.write(f"{after.astype('datetime64[s]')}Z,0\n")
+    return path
+
+
+class Witness(Sink):
+    """A sink that keeps every message in memory, in the order of publication."""
+
+    def __init__(self) -> None:
+        super().__init__("witness")
+        self.items: list[Item] = []
+
+    def publish(self, item: Item) -> None:
+        self.items.append(item)
+
+    def messages(self, kind: str) -> list[dict[str, object]]:
+        """Messages of one kind."""
+        return [dict(item.message) for item in self.items if item.kind == kind]
+
+
+def run_table(
+    table: Path, terms: Terms, state: Path, sinks: list[Sink], **more: object
+) -> list[str]:
+    """Run a stream over a table to its end, and return the lines of its log."""
+    lines: list[str] = []
+    with State(state, terms.describe()) as kept:
+        service = Service(
+            terms,
+            kept,
+            LineSource(table, follow=False),
+            make_parser("csv", PayloadOptions()),
+            [sink(kept) if callable(sink) else sink for sink in sinks],
+            by_readings=True,
+            log=lines.append,
+            **more,  # type: ignore[arg-type]
+        )
+        service.run()
+    return lines

@@ -1,0 +1,121 @@
+"""Payloads: every documented form is read, everything else gets one sentence without content."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hushmeter.errors import InputError, UnknownNameError
+from hushmeter.live.payloads import PayloadError, PayloadOptions, Skip, make_parser
+from hushmeter.live.windows import SECOND
+
+NOON = 1_709_294_400 * SECOND  # 2024-03-01T12:00:00Z
+TELEGRAM = (
+    "/KFM5KAIFA-METER\r\n\r\n1-3:0.2.8(42)\r\n0-0:1.0.0(240301130000W)\r\n"
+    "1-0:1.8.1(000671.578*kWh)\r\n1-0:1.7.0(00.318*kW)\r\n1-0:2.7.0(00.000*kW)\r\n!"
+)
+
+
+def with_checksum(text):
+    from hushmeter.read.dsmr import _crc16
+
+    return f"{text}{_crc16(text.encode()):04X}\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "topic", "payload", "expected"),
+    [
+        ("number", "t", b"123.5", (None, 123.5)),
+        ("number", "t", b" 7 ", (None, 7.0)),
+        ("number", "t", b"unavailable", (None, None)),
+        ("csv", "", b"2024-03-01T12:00:00Z,250", (NOON, 250.0)),
+        ("csv", "", b"1709294400;250.5", (NOON, 250.5)),
+        ("csv", "", b"2024-03-01 13:00:00+01:00,250,extra", (NOON, 250.0)),
+        ("json:apower", "t", b'{"apower": 12, "time": 1709294400}', (NOON, 12.0)),
+        ("json:a.1.w", "t", b'{"a": [{"w": 1}, {"w": 2}]}', (None, 2.0)),
+        ("json:w", "t", b'{"w": null}', (None, None)),
+        ("json:w", "t", b'{"w": 5, "unit": "W"}', (None, 5.0)),
+        ("statestream", "ha/sensor/p1/state", b"812", (None, 812.0)),
+        ("statestream", "ha/sensor/p1/state", b"unknown", (None, None)),
+        (
+            "tasmota", "tele/plug/SENSOR",
+            b'{"Time":"2024-03-01T12:00:00","ENERGY":{"Total":3.1,"Power":59}}', (None, 59.0),
+        ),
+        ("tasmota", "tele/em/SENSOR", b'{"ENERGY":{"Power":[59, 1, 40]}}', (None, 100.0)),
+        ("shelly1", "shellies/shellyem-1/emeter/0/power", b"310.77", (None, 310.77)),
+        ("shelly2", "s/status/switch:0", b'{"id":0,"output":true,"apower":8.9}', (None, 8.9)),
+        (
+            "shelly2", "s/events/rpc",
+            b'{"method":"NotifyStatus","params":{"ts":1709294400.0,'
+            b'"em:0":{"id":0,"total_act_power":431.2}}}', (NOON, 431.2),
+        ),
+        ("dsmr", "", with_checksum(TELEGRAM), (NOON, 318.0)),
+    ],
+)  # fmt: skip
+def test_documented_payloads(kind, topic, payload, expected):
+    assert make_parser(kind)(topic, payload) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "sentence"),
+    [
+        ("number", b"secret 123", "not a number"),
+        ("number", b"nan", "not a finite number"),
+        ("number", b"\xff\xfe", "not a number"),
+        ("csv", b"123", "not a time and a number"),
+        ("csv", b"2024-03-01T12:00:00,5", "no time zone"),
+        ("csv", b"yesterday,5", "neither ISO 8601"),
+        ("json:w", b"{", "not JSON"),
+        ("json:w", b'{"v": 5}', "no field"),
+        ("json:w", b'{"w": true}', "not a number"),
+        ("json:w", b'{"w": 1e999}', "not a finite number"),
+        ("json:w", b'{"w": 5, "unit": "kW"}', "another unit"),
+        ("json:w", b'{"w": 5, "simulation": true}', "hushmeter replay"),
+        ("tasmota", b'{"Time": "x"}', "no ENERGY.Power"),
+        ("dsmr", TELEGRAM.encode() + b"0000\r\n", "checksum"),
+        ("dsmr", b"/ABC\r\n", "checksum"),
+        ("dsmr", with_checksum("/ABC5\r\n\r\n1-0:1.8.1(000671.578*kWh)\r\n!"), "no power drawn"),
+    ],
+)
+def test_other_payloads_get_one_sentence(kind, payload, sentence):
+    with pytest.raises(PayloadError, match=sentence) as caught:
+        make_parser(kind)("t", payload)
+    assert "secret" not in str(caught.value)
+    assert "5" not in str(caught.value)
+
+
+def test_a_unit_that_changes_in_mid_stream_makes_readings_missing():
+    parse = make_parser("statestream")
+    for unit, topic in (("W", "unit_of_measurement"), ("kW", "unit_of_measurement")):
+        with pytest.raises(Skip):
+            parse(f"ha/sensor/p1/{topic}", json.dumps(unit).encode())
+        if unit == "W":
+            assert parse("ha/sensor/p1/state", b"812") == (None, 812.0)
+    with pytest.raises(PayloadError, match="another unit"):
+        parse("ha/sensor/p1/state", b"0.812")
+
+
+def test_options():
+    assert make_parser("number", PayloadOptions(unit="kW"))("t", b"0.5") == (None, 500.0)
+    local = make_parser("csv", PayloadOptions(zone="Europe/Berlin"))
+    assert local("", b"2024-03-01 13:00:00,5") == (NOON, 5.0)
+    accepted = make_parser("json:w", PayloadOptions(simulation=True))
+    assert accepted("t", b'{"w": 5, "simulation": true}') == (None, 5.0)
+    with pytest.raises(InputError, match="energy counter"):
+        make_parser("number", PayloadOptions(unit="kWh"))
+    with pytest.raises(UnknownNameError, match="tasmota"):
+        make_parser("tasmot")
+
+
+@given(st.binary(max_size=80))
+@pytest.mark.parametrize(
+    "kind", ["number", "csv", "json:w", "statestream", "tasmota", "shelly2", "dsmr"]
+)
+def test_no_bytes_break_a_parser(kind, payload):
+    try:
+        moment, watts = make_parser(kind)("a/state", payload)
+    except PayloadError:
+        return
+    assert moment is None or isinstance(moment, int)
+    assert watts is None or abs(watts) < float("inf")

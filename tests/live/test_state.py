@@ -1,0 +1,94 @@
+"""The state: one process, one value for each window, also after kills at random points."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hushmeter.errors import DataError
+from hushmeter.live.state import State, read_state
+from tests.live.streams import Witness, make_terms, make_trace, run_table, write_table
+
+DRIVER = Path(__file__).with_name("kill_driver.py")
+
+
+def test_a_second_process_is_refused_with_the_reason(tmp_path):
+    terms = make_terms().describe()
+    with (
+        State(tmp_path / "s.db", terms),
+        pytest.raises(DataError, match=r"in use by process \d+: two processes would publish"),
+    ):
+        State(tmp_path / "s.db", terms)
+    State(tmp_path / "s.db", terms).close()
+
+
+def test_other_terms_and_other_files_are_refused(tmp_path):
+    State(tmp_path / "s.db", make_terms().describe()).close()
+    with pytest.raises(DataError, match="begun with other options"):
+        State(tmp_path / "s.db", make_terms(every="30min").describe())
+    (tmp_path / "t.db").write_text("not a database, but a text of some length " * 40)
+    with pytest.raises(DataError, match=r"t\.db cannot be used"):
+        State(tmp_path / "t.db", make_terms().describe())
+
+
+def test_only_the_owner_may_read_the_state(tmp_path):
+    State(tmp_path / "s.db", make_terms().describe()).close()
+    assert (tmp_path / "s.db").stat().st_mode & 0o077 == 0
+
+
+def test_keys_of_past_days_are_destroyed(tmp_path):
+    terms, keys = make_terms(), []
+
+    def new_key(day):
+        keys.append(day.encode() * 3 + b"KEY")
+        return keys[-1][:32]
+
+    table = write_table(tmp_path / "meter.csv", make_trace(2.5))
+    run_table(table, terms, tmp_path / "s.db", [Witness()], new_key=new_key)
+    kept = b"".join(path.read_bytes() for path in tmp_path.glob("s.db*"))
+    assert len(keys) == 3
+    assert keys[0][:32] not in kept
+    assert keys[1][:32] not in kept
+    assert keys[2][:32] in kept
+
+
+def test_a_restart_takes_a_new_key(tmp_path):
+    terms, trace, keys = make_terms(), make_trace(0.5), []
+
+    def new_key(day):
+        keys.append(len(keys))
+        return bytes([len(keys)]) * 32
+
+    table = write_table(tmp_path / "meter.csv", trace[:300])
+    run_table(table, terms, tmp_path / "s.db", [Witness()], new_key=new_key)
+    table = write_table(tmp_path / "meter.csv", trace)
+    run_table(table, terms, tmp_path / "s.db", [Witness()], new_key=new_key)
+    _, rows = read_state(tmp_path / "s.db")
+    assert len(keys) == 2
+    assert [(row.key, row.draw) for row in rows] == [
+        *((1, draw) for draw in range(5)),
+        *((2, draw) for draw in range(7)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kills", "days"), [(10, 3), pytest.param(200, 40, marks=pytest.mark.slow)]
+)
+def test_kills_at_random_points(tmp_path, kills, days):
+    done = subprocess.run(
+        [sys.executable, str(DRIVER), str(tmp_path), str(kills), str(days)],
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    facts = json.loads(done.stdout)
+    assert facts["kills"] >= kills
+    assert facts["windows_with_two_values"] == 0
+    assert facts["windows"] == facts["first_to_last"] == 24 * days - 1
+    assert facts["unpaid_days"] == []
+    assert facts["days_with_other_readings"] == []
+    assert facts["checked_values"] == 23
+    assert facts["values_with_other_noise"] == 0

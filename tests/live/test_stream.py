@@ -1,0 +1,131 @@
+"""A stream gives the same bytes as a release of the file, with the same key."""
+
+import json
+
+import numpy as np
+import pytest
+
+import hushmeter as hm
+from hushmeter.errors import InputError
+from hushmeter.live.sinks import FolderSink
+from hushmeter.live.stream import allow_for_samples
+from hushmeter.releases.verification import verify_file
+from tests.live.streams import KETTLE, KEY, Witness, make_terms, make_trace, run_table, write_table
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "staircase", "gaussian"])
+def test_a_day_equals_the_release_of_its_file(tmp_path, mechanism):
+    terms, trace, witness = make_terms(mechanism=mechanism), make_trace(1), Witness()
+    table = write_table(tmp_path / "meter.csv", trace)
+    sinks = [witness, lambda state: FolderSink(tmp_path / "out", terms, state)]
+    log = run_table(table, terms, tmp_path / "s.db", sinks, new_key=lambda day: KEY)
+    assert log == []
+    released = hm.release(trace, terms.mechanism, terms.unit, home=KETTLE, key=KEY)
+    hours = witness.messages("window")
+    assert [m["watts"] for m in hours] == released.trace.readings.tolist()
+    assert [m["start"] for m in hours] == [f"2024-03-01T{h:02}:00:00Z" for h in range(24)]
+    assert all(m["complete"] for m in hours)
+    (day,) = witness.messages("day")
+    assert day["kwh"] == pytest.approx(released.trace.energy_kwh, abs=1e-6)
+    assert day["windows"] == day["due"] == 24
+    file = tmp_path / "out" / "2024-03-01.csv"
+    released.save(tmp_path / "file.csv")
+    assert file.read_bytes() == (tmp_path / "file.csv").read_bytes()
+    assert verify_file(file).passed
+    receipt = json.loads((tmp_path / "file.csv.receipt.json").read_text())
+    own = json.loads((tmp_path / "out" / "2024-03-01.csv.receipt.json").read_text())
+    assert own == receipt
+
+
+def test_gaps_follow_the_same_rule_as_a_file(tmp_path):
+    trace = make_trace(1)
+    present = np.ones(len(trace), dtype=bool)
+    present[125:128] = False  # 95 % of an hour are left
+    present[300:330] = False  # half of an hour is left
+    part = trace.select(np.flatnonzero(present))
+    terms, witness = make_terms(), Witness()
+    table = write_table(tmp_path / "meter.csv", part)
+    run_table(table, terms, tmp_path / "s.db", [witness], new_key=lambda day: KEY)
+    released = hm.release(part, terms.mechanism, terms.unit, home=KETTLE, key=KEY)
+    hours = witness.messages("window")
+    assert len(hours) == 24
+    assert [m["watts"] for m in hours if m["watts"] is not None] == released.trace.readings.tolist()
+    assert [m["share"] for m in hours if not m["complete"]] == [0.95, 0.5]
+    assert hours[5]["watts"] is None
+    assert not witness.messages("day")[0]["complete"]
+
+
+def test_civil_days_and_months_of_a_zone(tmp_path):
+    trace = make_trace(2.8, interval_s=900.0, start="2024-03-29T22:00Z")
+    terms, witness = make_terms(interval_s=900.0, zone="Europe/Berlin"), Witness()
+    table = write_table(tmp_path / "meter.csv", trace)
+    run_table(table, terms, tmp_path / "s.db", [witness])
+    days = witness.messages("day")
+    # The stream begins at 23:00 local time; 31 March has 23 hours.
+    assert [(d["day"], d["windows"], d["due"]) for d in days] == [
+        ("2024-03-29", 1, 24),
+        ("2024-03-30", 24, 24),
+        ("2024-03-31", 23, 23),
+    ]
+    assert [d["complete"] for d in days] == [False, True, True]
+    (month,) = witness.messages("month")
+    assert month["month"] == "2024-03"
+    assert month["windows"] == 48
+    total = sum(m["watts"] for m in witness.messages("window")[:48]) / 1000
+    assert month["kwh"] == pytest.approx(total, abs=1e-6)
+
+
+def test_each_day_has_a_key_of_its_own(tmp_path):
+    keys = {}
+
+    def new_key(day):
+        keys[day] = bytes([len(keys)]) * 32
+        return keys[day]
+
+    trace, terms, witness = make_trace(2), make_terms(), Witness()
+    table = write_table(tmp_path / "meter.csv", trace)
+    run_table(table, terms, tmp_path / "s.db", [witness], new_key=new_key)
+    assert sorted(keys) == ["2024-03-01", "2024-03-02"]
+    second = hm.release(
+        trace[1440:], terms.mechanism, terms.unit, home=KETTLE, key=keys["2024-03-02"]
+    )
+    values = [m["watts"] for m in witness.messages("window")[24:]]
+    assert values == second.trace.readings.tolist()
+
+
+def test_a_simulation_repeats_and_says_so(tmp_path):
+    trace, terms = make_trace(1), make_terms(seed=7)
+    table = write_table(tmp_path / "meter.csv", trace)
+    runs = []
+    for name in ("a.db", "b.db"):
+        witness = Witness()
+        run_table(table, terms, tmp_path / name, [witness])
+        runs.append(witness.messages("window"))
+    assert runs[0] == runs[1]
+    assert all(message["simulation"] for message in runs[0])
+
+
+def test_a_sampled_run_stays_within_the_sensitivity():
+    # The worst offset of a run of 95 s that is sampled every 60 s touches two samples.
+    kettle = hm.Appliance("kettle", 2000.0, run_s=95.0)
+    longer = allow_for_samples(kettle, 60.0)
+    unit = hm.resolve_unit("appliance", "run", interval_s=60.0, every="1h", home=hm.Home([longer]))
+    worst = max(
+        sum(start <= sample < start + 95.0 for sample in range(0, 600, 60))
+        for start in np.arange(0.0, 300.0, 0.5)
+    )
+    assert worst == 2
+    assert worst * 2000.0 / 60 <= unit.l1
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"every": "7min"}, "must divide a day"),
+        ({"zone": "Mars/Base"}, "time zone"),
+        ({"seed": -1}, "seed"),
+    ],
+)
+def test_terms_that_cannot_be_kept_are_refused(more, sentence):
+    with pytest.raises(InputError, match=sentence):
+        make_terms(**more)
