@@ -11,6 +11,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hushmeter.behaviour.kmedians import KMedians
     from hushmeter.behaviour.profiles import Profiles, read_profiles, synthetic_profiles
+    from hushmeter.behaviour.released_days import (
+        ReleasedClusters,
+        ReleasedDays,
+        cluster_released,
+        compare_releases,
+        read_released_days,
+    )
     from hushmeter.behaviour.stability import NoiseLevel, Stability, measure_stability, noise_levels
     from hushmeter.behaviour.staying import Staying, pair_probability, stay_bounds
 
@@ -18,12 +25,17 @@ __all__ = [
     "KMedians",
     "NoiseLevel",
     "Profiles",
+    "ReleasedClusters",
+    "ReleasedDays",
     "Stability",
     "Staying",
+    "cluster_released",
+    "compare_releases",
     "measure_stability",
     "noise_levels",
     "pair_probability",
     "read_profiles",
+    "read_released_days",
     "stay_bounds",
     "synthetic_profiles",
 ]
@@ -32,12 +44,17 @@ _ORIGIN = {
     "KMedians": "kmedians",
     "NoiseLevel": "stability",
     "Profiles": "profiles",
+    "ReleasedClusters": "released_days",
+    "ReleasedDays": "released_days",
     "Stability": "stability",
     "Staying": "staying",
+    "cluster_released": "released_days",
+    "compare_releases": "released_days",
     "measure_stability": "stability",
     "noise_levels": "stability",
     "pair_probability": "staying",
     "read_profiles": "profiles",
+    "read_released_days": "released_days",
     "stay_bounds": "staying",
     "synthetic_profiles": "profiles",
 }

@@ -159,18 +159,11 @@ def recluster(model: KMedians, noisy: FloatArray, tariff: FloatArray | None) -> 
     Reclustering
         How similar partition, centres and ranking are.
     """
-    import warnings
-
     from scipy.stats import kendalltau
-    from sklearn.exceptions import ConvergenceWarning
     from sklearn.metrics import adjusted_rand_score
 
     centres = model.cluster_centers_
-    again = KMedians(centres.shape[0], init=centres, batch_size=model.batch_size, random_state=0)
-    with warnings.catch_warnings():
-        # A cluster may lose all its profiles under noise: this is a result, not an error.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        again.fit(noisy)
+    again = cluster_again(model, noisy)
     correlation = float("nan")
     if tariff is not None:
         before, after = (serving_costs(c, tariff) for c in (centres, again.cluster_centers_))
@@ -180,6 +173,18 @@ def recluster(model: KMedians, noisy: FloatArray, tariff: FloatArray | None) -> 
         np.abs(again.cluster_centers_ - centres).sum(axis=1),
         correlation,
     )
+
+
+def cluster_again(model: KMedians, values: FloatArray) -> KMedians:
+    """Cluster other values, starting at the centres of a model."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    centres = model.cluster_centers_
+    again = KMedians(centres.shape[0], init=centres, batch_size=model.batch_size, random_state=0)
+    with warnings.catch_warnings():
+        # A cluster may lose all its profiles under noise: this is a result, not an error.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return again.fit(values)
 
 
 def serving_costs(centres: FloatArray, tariff: FloatArray) -> FloatArray:

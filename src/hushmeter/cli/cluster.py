@@ -9,9 +9,11 @@ import typer
 
 from hushmeter.cli.options import FORCE, JSON, check_seed, parse_numbers
 from hushmeter.cli.output import print_files, print_json, print_table, with_bar
+from hushmeter.errors import InputError
 
 if TYPE_CHECKING:
     from hushmeter.behaviour.profiles import Profiles
+    from hushmeter.behaviour.released_days import ReleasedClusters, ReleasedDays
     from hushmeter.behaviour.stability import Stability
 
 
@@ -21,7 +23,8 @@ def cluster(
         Path,
         typer.Argument(
             metavar="DAYS",
-            help="CSV or Parquet: rows of 24 values, or id, time and kWh, or hourly rows.",
+            help="CSV or Parquet: rows of 24 values, or id, time and kWh, or hourly rows; or a "
+            "calendar release, a restored file or a folder of them.",
         ),
     ],
     k: Annotated[int, typer.Option("-k", "--clusters", help="Number of clusters.")] = 30,
@@ -59,11 +62,22 @@ def cluster(
     for each λ, each as PNG, SVG and CSV, and lists the bounds of staying for each profile. The
     noise is simulated: the files are not a private release.
 
+    If DAYS is a calendar release, a restored file or a folder of them, no noise is added. Every
+    centre and every number of days gets a standard error, and every day the probability that its
+    cluster is that of the true day.
+
     Example: hushmeter cluster days.parquet -k 30 --lambda 0.01,0.1 -o clusters
     """
     from hushmeter.behaviour.profiles import read_profiles
     from hushmeter.behaviour.stability import measure_stability, noise_levels
+    from hushmeter.releases.estimates import holds_estimates
 
+    if holds_estimates(profiles):
+        if scale is not None or epsilon is not None:
+            raise InputError("a release has its own noise; leave out --lambda and --epsilon.")
+        prices = None if tariff is None else _tariff(tariff)
+        _cluster_released(profiles, k, repeats, seed, prices, output, force, json)
+        return
     levels = noise_levels(
         scales=None if scale is None else parse_numbers("lambda", scale),
         epsilons=None if epsilon is None else parse_numbers("epsilon", epsilon),
@@ -87,6 +101,75 @@ def cluster(
         print_json({**_summary(result, days), "files": files})
     else:
         _print(result, days, files)
+
+
+def _cluster_released(
+    place: Path,
+    k: int,
+    repeats: int,
+    seed: int,
+    prices: list[float] | None,
+    output: Path,
+    force: bool,
+    json: bool,
+) -> None:
+    """Cluster released days, write the centres and the days, and print the clusters."""
+    from hushmeter.behaviour.released_days import (
+        cluster_released,
+        read_released_days,
+        released_columns,
+    )
+    from hushmeter.files import refuse_overwrite, write_table
+    from hushmeter.plot.behaviour import centres_columns, draw_centres
+    from hushmeter.plot.figure import save_figure
+
+    check_seed(seed)
+    for name in ("centres.png", "centres.svg", "centres.csv", "days.csv"):
+        refuse_overwrite(output / name, force)
+    days = read_released_days(place)
+    result = cluster_released(days, k=k, repeats=repeats, seed=seed, tariff=prices)
+    title = f"{k} clusters of {len(days.values)} released days, ± 2 standard errors ({place.name})"
+    figure = draw_centres(result, title)
+    paths = save_figure(figure, output, "centres", centres_columns(result), force=force)
+    write_table(output / "days.csv", released_columns(result, days), force=force)
+    files = [*map(str, paths.values()), str(output / "days.csv")]
+    if json:
+        print_json({**_released_summary(result, days), "files": files})
+        return
+    rows = [
+        (
+            str(i + 1),
+            f"{result.counts[i]}",
+            f"{result.count_errors[i]:.1f}",
+            f"{result.centres[i].sum():.2f}",
+            f"{(result.centre_errors[i] ** 2).sum() ** 0.5:.2f}",
+            f"{100 * result.certainty[result.model.labels_ == i].mean():.0f}",
+        )
+        for i in range(k)
+    ]
+    head = ("cluster", "days", "±", "kWh/day", "±", "sure %")
+    text = (
+        f"{k} clusters of {len(days.values)} released days of {len(set(days.ids.tolist()))} homes; "
+        "± is one standard error; sure: mean probability that the true day is in this cluster"
+    )
+    print_table(text, head, rows)
+    print_files(files)
+
+
+def _released_summary(result: ReleasedClusters, days: ReleasedDays) -> dict[str, Any]:
+    """The clusters of released days for machines."""
+    costs, errors = result.costs, result.cost_errors
+    return {
+        "profiles": len(days.values),
+        "clusters": result.counts.size,
+        "counts": result.counts.tolist(),
+        "counts_standard_error": result.count_errors.tolist(),
+        "centres_kwh": result.centres.tolist(),
+        "centres_standard_error_kwh": result.centre_errors.tolist(),
+        "certainty": float(result.certainty.mean()),
+        "costs_per_kwh": None if costs is None else costs.tolist(),
+        "costs_standard_error": None if errors is None else errors.tolist(),
+    }
 
 
 FIGURES = ("centres", "interchanges", "flows", "stability")

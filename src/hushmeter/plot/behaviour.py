@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hushmeter.behaviour.released_days import ReleasedClusters
 from hushmeter.behaviour.stability import STABLE, LevelStability, Stability, band
 from hushmeter.checks import FloatArray
 from hushmeter.plot.figure import BLUE, GREEN, GREY, ORANGE, RED, new_figure
@@ -21,12 +22,13 @@ COLOURS = "cividis"
 ARROWS = 25
 
 
-def draw_centres(result: Stability, title: str) -> Figure:
+def draw_centres(result: Stability | ReleasedClusters, title: str) -> Figure:
     """Fig. 7 of the paper. Draw the centre of every cluster, from the least energy to the most.
 
     Parameters
     ----------
-    result : Stability
+    result : Stability or ReleasedClusters
+        The centres of released days get a band of two standard errors.
     title : str
 
     Returns
@@ -44,7 +46,13 @@ def draw_centres(result: Stability, title: str) -> Figure:
     for i, axes in enumerate(panels[: len(centres)]):
         axes.stairs(centres[i], hours, color=BLUE, fill=True, alpha=0.25)
         axes.stairs(centres[i], hours, color=BLUE, linewidth=1.3)
-        axes.set_title(f"{i + 1}: {counts[i]} days", fontsize=7.5, loc="left", pad=2)
+        number = f"{counts[i]}"
+        if isinstance(result, ReleasedClusters):
+            spread = 2 * result.centre_errors[i]
+            low, high = centres[i] - spread, centres[i] + spread
+            axes.stairs(high, hours, baseline=low, color=ORANGE, fill=True, alpha=0.5)
+            number = f"{counts[i]} ± {result.count_errors[i]:.0f}"
+        axes.set_title(f"{i + 1}: {number} days", fontsize=7.5, loc="left", pad=2)
         axes.set_xticks(np.linspace(0, centres.shape[1], 5)[:-1].round())
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=7)
@@ -54,17 +62,17 @@ def draw_centres(result: Stability, title: str) -> Figure:
     return figure
 
 
-def centres_columns(result: Stability) -> dict[str, Any]:
+def centres_columns(result: Stability | ReleasedClusters) -> dict[str, Any]:
     """Return the data of `draw_centres`: one row for each cluster and hour.
 
     Parameters
     ----------
-    result : Stability
+    result : Stability or ReleasedClusters
 
     Returns
     -------
     dict
-        Columns of equal length by their names.
+        Columns of equal length by their names; released days also have standard errors.
     """
     k, hours = result.centres.shape
     columns: dict[str, Any] = {
@@ -75,6 +83,11 @@ def centres_columns(result: Stability) -> dict[str, Any]:
     }
     if result.costs is not None:
         columns["cost_per_kwh"] = np.repeat(result.costs, hours)
+    if isinstance(result, ReleasedClusters):
+        columns["kwh_standard_error"] = result.centre_errors.ravel()
+        columns["profiles_standard_error"] = np.repeat(result.count_errors, hours)
+        if result.cost_errors is not None:
+            columns["cost_standard_error"] = np.repeat(result.cost_errors, hours)
     return columns
 
 

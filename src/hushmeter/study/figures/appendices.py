@@ -11,6 +11,7 @@ import numpy as np
 
 from hushmeter import synth
 from hushmeter.behaviour import (
+    compare_releases,
     measure_stability,
     noise_levels,
     read_profiles,
@@ -78,7 +79,8 @@ def interchanges_figure(setting: Setting) -> ReproducedItem:
         words + _note(setting, words),
         "higher λ leads to a higher probability that users leave their cluster.",
         f"share of the days that stay in their cluster: {listed} kWh; number of clusters of which "
-        f"at least 90 % of the days stay: {', '.join(map(str, stable))} of {result.counts.size}.",
+        f"at least 90 % of the days stay: {', '.join(map(str, stable))} of {result.counts.size}. "
+        + _after_releases(setting),
         "agrees" if falling else "differs",
         "the share that stays falls at every step; the paper prints no numbers to compare with."
         if falling
@@ -86,6 +88,14 @@ def interchanges_figure(setting: Setting) -> ReproducedItem:
     )
     figure = draw_interchanges(result, f"Fig. 8: where days go under noise, {words}")
     return ReproducedItem(caption, pd.DataFrame(interchanges_columns(result)), figure)
+
+
+def _after_releases(setting: Setting) -> str:
+    """A sentence about the days that stay after releases that hide a kettle's run at 60:40."""
+    _, days = _profiles(setting.data, setting.seed)
+    found = compare_releases(days, k=CLUSTERS, seed=setting.seed)
+    listed = ", ".join(f"{one.stay:.1%} ({one.kind})" for one in found)
+    return f"After a release that hides a kettle's run to odds of 60:40: {listed}."
 
 
 @lru_cache(maxsize=2)

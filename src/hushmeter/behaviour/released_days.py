@@ -1,0 +1,294 @@
+"""Clusters of days that were released, and what each kind of release does to clusters (Appendix A).
+
+`cluster_released` serves a recipient who has only the released days and their standard errors: how
+sure is the cluster of a day, and how exact are the centres? `compare_releases` serves a researcher
+who has the true days: how many of them stay in their cluster if the same run is hidden with
+independent noise on the hours, with a calendar release, and with the restored values of both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hushmeter.behaviour.kmedians import KMedians
+from hushmeter.behaviour.stability import (
+    Reclustering,
+    checked_tariff,
+    cluster_again,
+    cluster_profiles,
+    recluster,
+    serving_costs,
+)
+from hushmeter.checks import FloatArray, whole
+from hushmeter.home import Appliance, Home
+from hushmeter.privacy.units import Unit, calibrate, resolve_unit
+from hushmeter.releases.estimates import read_estimates
+from hushmeter.releases.restore import restore
+from hushmeter.releases.series import release
+from hushmeter.releases.view_plan import epsilon_of
+from hushmeter.releases.views import release_views
+from hushmeter.trace import SECONDS_PER_HOUR, Trace
+
+if TYPE_CHECKING:
+    from hushmeter.behaviour.profiles import Profiles
+
+KINDS = ("hours", "hours, restored", "calendar", "calendar, restored")
+"""The releases that `compare_releases` compares."""
+
+DELTA = 1e-6
+FIRST_DAY = "2023-01-01T00:00Z"
+"""Day from which the days of a home are counted; only the lengths of the months depend on it."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedDays:
+    """Days of released homes.
+
+    Attributes
+    ----------
+    values, errors : array, shape (n, 24)
+        Energy of every hour and its standard error. [kWh]
+    ids, days : array of str, shape (n,)
+        The home and the date of each day.
+    """
+
+    values: FloatArray
+    errors: FloatArray
+    ids: NDArray[np.str_]
+    days: NDArray[np.str_]
+
+
+def read_released_days(path: str | Path) -> ReleasedDays:
+    """Read the complete days of calendar releases or restored files.
+
+    Parameters
+    ----------
+    path : path
+        A calendar release, a restored file, or a folder of them.
+
+    Returns
+    -------
+    ReleasedDays
+
+    Raises
+    ------
+    DataError
+        If there are none, a home has no complete day, or a receipt does not verify.
+    """
+    parts = [(estimate.name, *estimate.days()) for estimate in read_estimates(path)]
+    return ReleasedDays(
+        np.concatenate([values for _, values, _, _ in parts]),
+        np.concatenate([errors for _, _, errors, _ in parts]),
+        np.concatenate([np.full(days.size, name) for name, _, _, days in parts]),
+        np.concatenate([days.astype(str) for _, _, _, days in parts]),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedClusters:
+    """Clusters of released days, with the errors that the noise causes.
+
+    Attributes
+    ----------
+    model : KMedians
+        The clusters of the released days.
+    counts, count_errors : array, shape (k,)
+        Number of days of each cluster, and its standard error.
+    centre_errors : array, shape (k, 24)
+        Standard errors of the centres. [kWh]
+    certainty : array, shape (n,)
+        Probability that the true day belongs to the cluster of the released day.
+    costs, cost_errors : array, shape (k,), optional
+        Marginal cost of every cluster and its standard error. [money/kWh]
+    """
+
+    model: KMedians
+    counts: NDArray[np.int64]
+    count_errors: FloatArray
+    centre_errors: FloatArray
+    certainty: FloatArray
+    costs: FloatArray | None
+    cost_errors: FloatArray | None
+
+    @property
+    def centres(self) -> FloatArray:
+        """Centres of the clusters, shape (k, 24). [kWh]"""
+        centres: FloatArray = self.model.cluster_centers_
+        return centres
+
+
+def cluster_released(
+    days: ReleasedDays,
+    *,
+    k: int = 30,
+    repeats: int = 100,
+    seed: int = 0,
+    tariff: ArrayLike | None = None,
+) -> ReleasedClusters:
+    """Cluster released days and propagate their standard errors.
+
+    Parameters
+    ----------
+    days : ReleasedDays
+        The released days.
+    k : int
+        Number of clusters.
+    repeats : int
+        Number of simulated draws of the error, at least 2.
+    seed : int
+        Seed of the clustering and of the simulation.
+    tariff : array_like, shape (24,), optional
+        Price of every hour. [money/kWh]
+
+    Returns
+    -------
+    ReleasedClusters
+
+    Raises
+    ------
+    DataError
+        If there are fewer (different) days than clusters, or the tariff is constant.
+
+    Notes
+    -----
+    Normal errors with the stated standard errors are added to the days again and again. The
+    certainty of a day is the share of the draws in which it keeps its cluster; the errors of
+    counts, centres and costs are standard deviations over the draws, in each of which the days are
+    clustered anew from the same centres. The errors of two hours are taken as independent.
+    """
+    prices = None if tariff is None else checked_tariff(tariff, days.values.shape[1])
+    model = cluster_profiles(days.values, k, seed=seed)
+    rng = np.random.default_rng(seed)
+    stayed, counts, centres, costs = np.zeros(len(days.values)), [], [], []
+    for _ in range(whole("repeats", repeats, least=2)):
+        drawn = days.values + days.errors * rng.standard_normal(days.values.shape)
+        stayed += model.predict(drawn) == model.labels_
+        again = cluster_again(model, drawn)
+        counts.append(np.bincount(again.labels_, minlength=k))
+        centres.append(again.cluster_centers_)
+        if prices is not None:
+            costs.append(serving_costs(again.cluster_centers_, prices))
+    return ReleasedClusters(
+        model,
+        np.bincount(model.labels_, minlength=k),
+        np.std(counts, axis=0, ddof=1),
+        np.std(centres, axis=0, ddof=1),
+        stayed / repeats,
+        None if prices is None else serving_costs(model.cluster_centers_, prices),
+        None if prices is None else np.std(costs, axis=0, ddof=1),
+    )
+
+
+def released_columns(result: ReleasedClusters, days: ReleasedDays) -> dict[str, Any]:
+    """Return a table with one row for each day: its cluster and how sure it is.
+
+    Parameters
+    ----------
+    result : ReleasedClusters
+    days : ReleasedDays
+        The days that were clustered.
+
+    Returns
+    -------
+    dict
+        Columns: home, day, cluster and certainty.
+    """
+    return {
+        "id": days.ids,
+        "day": days.days,
+        "cluster": result.model.labels_ + 1,
+        "certainty": result.certainty,
+    }
+
+
+@dataclass(frozen=True)
+class ReleaseComparison:
+    """What one kind of release does to the clusters of the true days.
+
+    Attributes
+    ----------
+    kind : str
+        One of `KINDS`.
+    error_kwh : float
+        Mean absolute error of a released hour. [kWh]
+    stay : float
+        Share of the days that stay in the cluster of the true day.
+    reclustering : Reclustering
+        The clusters of the released days, compared with those of the true days.
+    """
+
+    kind: str
+    error_kwh: float
+    stay: float
+    reclustering: Reclustering
+
+
+def compare_releases(
+    profiles: Profiles,
+    *,
+    watts: float = 2100.0,
+    run_s: float = 180.0,
+    odds: float = 0.6,
+    k: int = 30,
+    seed: int = 0,
+) -> tuple[ReleaseComparison, ...]:
+    """Measure what four kinds of releases with the same promise do to the clusters of days.
+
+    Parameters
+    ----------
+    profiles : Profiles
+        True days of the homes. The days of a home are taken as consecutive. [kWh]
+    watts : float
+        Power of the appliance whose run is hidden; the default is a kettle. [W]
+    run_s : float
+        Longest run of the appliance. [s]
+    odds : float
+        Largest probability that an attacker who knows everything else is right about one run.
+    k : int
+        Number of clusters.
+    seed : int
+        Seed of the clustering and of the simulated noise.
+
+    Returns
+    -------
+    tuple of ReleaseComparison
+        One for each of `KINDS`. The noise is simulated: nothing of it is a release.
+    """
+    home = Home([Appliance("appliance", watts, run_s=run_s)], tolerance=1.0)
+    unit = resolve_unit("appliance", "run", interval_s=SECONDS_PER_HOUR, home=home)
+    epsilon = epsilon_of((2 * NormalDist().inv_cdf(odds)) ** 2 / 2, DELTA)
+    model = cluster_profiles(profiles.values, k, seed=seed)
+    released = {kind: np.empty_like(profiles.values) for kind in KINDS}
+    for number, name in enumerate(np.unique(profiles.ids)):
+        rows = profiles.ids == name
+        load = Trace(1000 * profiles.values[rows].ravel(), SECONDS_PER_HOUR, FIRST_DAY)
+        for kind, hours in _release_home(load, unit, epsilon, seed + number).items():
+            released[kind][rows] = hours.reshape(-1, profiles.values.shape[1]) / 1000
+    return tuple(
+        ReleaseComparison(
+            kind,
+            float(np.abs(days - profiles.values).mean()),
+            float((model.predict(days) == model.labels_).mean()),
+            recluster(model, days, None),
+        )
+        for kind, days in released.items()
+    )
+
+
+def _release_home(load: Trace, unit: Unit, epsilon: float, seed: int) -> dict[str, FloatArray]:
+    """The released hours of one home for each kind of release [W]."""
+    hours = release(load, calibrate("gaussian", epsilon, unit), unit, rng=seed)
+    calendar = release_views(load, epsilon=epsilon, unit=unit, rng=seed)
+    values = (
+        hours.trace.readings,
+        restore(hours).trace.readings,
+        calendar.estimate,
+        restore(calendar).estimate,
+    )
+    return dict(zip(KINDS, values, strict=True))
