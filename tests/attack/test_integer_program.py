@@ -165,3 +165,17 @@ def test_a_home_too_large_for_exclusive_states_is_attacked_without_them():
         attacker = AidedIntegerProgram(home).fit(trace)
         assert len(attacker.rules.exclusive) == rules
         assert attacker.predict(trace[:50]).shape == (50, n)
+
+
+def test_the_median_of_the_answers_drops_single_readings():
+    """Windows of three within runs; the first and the last answer of a run are repeated."""
+    home = Home([Appliance("kettle", 2000.0)], 20.0)
+    watts = np.array([0, 2000, 0, 0, 2000, 2000, 0, 2000, 2000, 2000.0])
+    steps = np.array([0, 1, 2, 3, 4, 5, 6, 27, 28, 29])
+    trace = Trace(watts, 6.0, steps=steps)
+    plain = [int(on) for (on,) in IntegerProgram(home).predict(trace)]
+    smooth = [int(on) for (on,) in IntegerProgram(home, smooth=3).predict(trace)]
+    assert plain == [0, 1, 0, 0, 1, 1, 0, 1, 1, 1]
+    assert smooth == [0, 0, 0, 0, 1, 1, 0, 1, 1, 1]
+    with pytest.raises(ValueError, match="smooth must be odd"):
+        AidedIntegerProgram(home, smooth=2)

@@ -6,6 +6,7 @@ import pytest
 from hushmeter import synth
 from hushmeter.attack.contract import single_switch_trace
 from hushmeter.attack.one_shot import OneShot, round_switches
+from hushmeter.errors import InputError
 from hushmeter.home import Appliance, Home
 from hushmeter.scoring import accuracy
 from hushmeter.trace import Trace
@@ -107,3 +108,44 @@ def test_following_is_knowing_ones_own_last_answer(solver, name):
     assert switches.any()
     np.testing.assert_array_equal(switches[1:], states[1:] ^ states[:-1])
     np.testing.assert_array_equal(attacker.predict_switches(noisy), switches)
+
+
+def test_infeasible_jumps_by_the_rules_of_the_authors():
+    """100 W and 160 W, δ = 2. The jumps are 300 W (infeasible), −300 W (infeasible) and 260 W.
+
+    In truth “a” switches on, nothing switches, and both switch. (P3) explains 260 W by 158 of the
+    160 W after the tolerance, which rounds to both.
+    """
+    truth = np.array([[0, 0], [1, 0], [1, 0], [0, 1]], bool)
+    readings = Trace([0.0, 300.0, 0.0, 260.0], 6.0)
+    both, none = [True, True], [False, False]
+    wrong = [False, True], [True, True]
+    for rule, first, second in (
+        ("nearest", both, both),
+        ("all", both, both),
+        ("none", none, none),
+        ("error", *wrong),
+    ):
+        attacker = OneShot(PAIR, rounding="threshold", unexplained=rule)
+        found = attacker.predict_switches(readings, known_states=truth)
+        assert found.tolist() == [none, first, second, both], rule
+
+
+def test_signed_infeasible_jumps_use_what_can_switch():
+    """“b” is on, so that a rise can only switch “a” on: 103 W are infeasible, 102 W are not."""
+    for rise, expected in ((102.0, True), (103.0, False)):
+        truth = np.array([[0, 1], [1, 1]], bool)
+        readings = Trace([160.0, 160.0 + rise], 6.0)
+        attacker = OneShot(PAIR, direction="signed", rounding="threshold", unexplained="none")
+        for known in (truth, None):
+            found = attacker.predict_switches(
+                readings, known_states=known, initial_state=[False, True]
+            )
+            assert found[1].tolist() == [expected, False]
+
+
+def test_counting_errors_needs_the_truth():
+    attacker = OneShot(PAIR, unexplained="error")
+    for call in (attacker.predict, attacker.predict_switches):
+        with pytest.raises(InputError, match="known_states"):
+            call([0.0, 300.0])

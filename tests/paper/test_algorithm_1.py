@@ -176,3 +176,17 @@ def test_unknown_options_are_refused(option):
 def test_a_negative_dead_band_is_refused():
     with pytest.raises(ValueError, match="dead_band must be finite and not negative"):
         MultiShot(synth.ready_home("similar8"), dead_band=-1.0)
+
+
+@pytest.mark.parametrize("direction", ["absolute", "signed"])
+def test_an_infeasible_jump_switches_everything_or_nothing(direction):
+    """100 W and 160 W, δ = 2: a rise of 300 W has no solution, the rise of 100 W after it has."""
+    home = Home([Appliance("a", 100.0), Appliance("b", 160.0)], 2.0)
+    options = {"direction": direction, "correction": "none", "rounding": "threshold"}
+    for rule, expected in (("all", [True, True]), ("none", [False, False])):
+        attacker = MultiShot(home, unexplained=rule, **options)
+        found = attacker.predict([0.0, 300.0], initial_state=[False, False])
+        assert found[1].tolist() == expected
+    assert MultiShot(home, unexplained="none", **options).predict(
+        [0.0, 300.0, 560.0], initial_state=[False, False]
+    )[2].tolist() == [True, True]

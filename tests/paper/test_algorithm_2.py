@@ -31,7 +31,7 @@ def test_groups_are_decoded_largest_first_and_subtracted(rng):
         level = MultiShot(
             Home([home.appliances[j] for j in group], home.tolerance),
             rounding="threshold",
-            unexplained="none",
+            unexplained="nearest",
         )
         below = sum(home.powers[g].sum() for g in attacker.groups[i + 1 :])
         part = level.decode(level._see(remaining), start[group], below)

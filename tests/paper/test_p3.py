@@ -136,3 +136,14 @@ def test_bad_input_is_one_sentence(powers, jumps, tolerance, message):
     with pytest.raises(ValueError, match=message) as caught:
         solve_relaxed(powers, jumps, tolerance)
     assert "\n" not in str(caught.value)
+
+
+def test_infeasible_jumps_by_hand():
+    """P = 100, 50 and δ = 10: 160 W is the largest jump that has a solution."""
+    jumps = [160.0, 160.5, 0.0]
+    expected = {"all": [1.0, 1.0], "none": [0.0, 0.0], "error": [np.nan, np.nan]}
+    for rule, answer in expected.items():
+        found = solve_relaxed([100.0, 50.0], jumps, 10.0, unexplained=rule)
+        np.testing.assert_array_equal(found, [[1.0, 1.0], answer, [0.0, 0.0]])
+    with pytest.raises(ValueError, match="unexplained must be one of all, none, error"):
+        solve_relaxed([100.0], [1.0], 1.0, unexplained="nearest")

@@ -243,7 +243,7 @@ def test_one_failed_cell_does_not_stop_the_rest():
     )
     table = sweep(study)
     assert table.set_index("home").alpha.notna().to_dict() == {"good": True, "no truth": False}
-    assert "while training hold" in table.error.dropna().iloc[0]
+    assert "hold cannot be trained: " in table.error.dropna().iloc[0]
 
 
 def test_real_data_in_a_study(tmp_path):

@@ -219,3 +219,19 @@ def test_too_many_vectors_and_bad_scales():
     for scale in (0.0, -1.0, np.inf, "much"):
         with pytest.raises(InputError, match="scale must be"):
             ContinuousLaplace(scale)
+
+
+@pytest.mark.parametrize("rule", ["all", "none", "error"])
+def test_every_rule_for_infeasible_jumps_equals_quadrature(rule):
+    """E[α] by integrating over the noise difference l, with the answer of `solve_relaxed`."""
+    home, scale = make_home([100.0, 160.0, 60.0], 5.0), 150.0
+    step = np.linspace(-40 * scale, 40 * scale, 400_001)
+    density = ContinuousLaplace(scale).difference_density(step)
+    for switched in ([0, 0, 0], [1, 0, 0], [1, 1, 1], [1, -1, 0]):
+        vector = np.array(switched)
+        jumps = np.abs(vector @ home.powers + step)
+        shares = solve_relaxed(home.powers, jumps, home.tolerance, unexplained=rule)
+        correct = np.nan_to_num(np.where(vector != 0, shares, 1 - shares), nan=0.0)
+        expected = np.trapezoid(correct.mean(axis=1) * density, step)
+        found = exact_curve(home, [scale], switched, unexplained=rule)
+        assert found[0] == pytest.approx(expected, abs=2e-5)

@@ -145,8 +145,9 @@ class Hierarchical(IncrementAttacker):
                 rounding=self.rounding,
                 dead_band=self.dead_band,
                 mechanism=self.mechanism,
-                # A jump that no subset of the group explains belongs to another group.
-                unexplained="none",
+                # A jump that no subset of the group explains belongs to another group. (P3) names
+                # no subset, and the paper does not define its answer.
+                unexplained="none" if self.solver == "exact" else "nearest",
             )
             for group in self._resolvable_groups
         ]

@@ -53,6 +53,9 @@ class IntegerProgram(LevelAttacker):
     solve_first : bool
         False leaves the first reading of every contiguous run at zero, as the authors' program
         does.
+    smooth : int
+        Odd number of answers over whose median, centred on a reading, each rating is taken; 1
+        keeps the answers as they are.
 
     Notes
     -----
@@ -72,11 +75,19 @@ class IntegerProgram(LevelAttacker):
     assumes: ClassVar[str] = "every reading explained on its own; levels are exact"
 
     def __init__(
-        self, home: Home, *, ratings: Ratings | None = None, solve_first: bool = True
+        self,
+        home: Home,
+        *,
+        ratings: Ratings | None = None,
+        solve_first: bool = True,
+        smooth: int = 1,
     ) -> None:
         super().__init__(home)
         self.ratings = ratings
         self.solve_first = bool(solve_first)
+        self.smooth = whole("smooth", smooth)
+        if self.smooth % 2 == 0:
+            raise InputError(f"smooth must be odd, got {smooth}.")
         if ratings is not None:
             given_levels(home, ratings)
 
@@ -94,7 +105,7 @@ class IntegerProgram(LevelAttacker):
         levels = NearestSum(self.table.powers).search(load)
         if not self.solve_first:
             levels[starts] = 0
-        return levels
+        return smooth_levels(levels, starts, self.smooth)
 
 
 class AidedIntegerProgram(IntegerProgram):
@@ -103,7 +114,7 @@ class AidedIntegerProgram(IntegerProgram):
     Parameters
     ----------
     home : Home
-    ratings, solve_first
+    ratings, solve_first, smooth
         As in `IntegerProgram`; if ratings are not given, `fit` learns them.
     always_on : sequence of str, optional
         Appliances that are in one of their states at every reading (Σ f = 1).
@@ -146,6 +157,7 @@ class AidedIntegerProgram(IntegerProgram):
         *,
         ratings: Ratings | None = None,
         solve_first: bool = True,
+        smooth: int = 1,
         always_on: Sequence[str] | None = None,
         exclusive: Sequence[Sequence[tuple[str, float]]] | None = None,
         transitions: Sequence[tuple[str, float, float, float]] | None = None,
@@ -153,7 +165,7 @@ class AidedIntegerProgram(IntegerProgram):
         boxes: Sequence[tuple[str, float, float, float]] | None = None,
         most: int = 3,
     ) -> None:
-        super().__init__(home, ratings=ratings, solve_first=solve_first)
+        super().__init__(home, ratings=ratings, solve_first=solve_first, smooth=smooth)
         self.always_on, self.exclusive, self.transitions = always_on, exclusive, transitions
         self.median, self.boxes = median, boxes
         self.most = whole("most", most)
@@ -215,7 +227,7 @@ class AidedIntegerProgram(IntegerProgram):
             levels[starts] = 0
         apply_transitions(levels, starts, rules)
         apply_medians(levels, starts, rules)
-        return levels
+        return smooth_levels(levels, starts, self.smooth)
 
     def _predict_power(self, seen: Observation) -> FloatArray:
         """Power after the second pass [W], shape (T, N)."""
@@ -460,6 +472,22 @@ def apply_medians(levels: LevelArray, starts: BoolArray, rules: AlipRules) -> No
             held = at_least[oldest + window] - at_least[oldest]
             rare = oldest[(2 * held <= window) & (levels[oldest, i] == level)]
             levels[rare, i] = replacement
+
+
+def smooth_levels(levels: LevelArray, starts: BoolArray, width: int) -> LevelArray:
+    """Median of every appliance's level over `width` readings, within contiguous runs.
+
+    At the ends of a run the first and the last level are repeated.
+    """
+    if width == 1:
+        return levels
+    found, half = np.empty_like(levels), width // 2
+    first = np.flatnonzero(starts)
+    for start, stop in zip(first, np.append(first[1:], len(levels)), strict=True):
+        padded = np.pad(levels[start:stop], ((half, half), (0, 0)), mode="edge")
+        windows = np.lib.stride_tricks.sliding_window_view(padded, width, axis=0)
+        found[start:stop] = np.partition(windows, half, axis=-1)[..., half]
+    return found
 
 
 @numba.njit(cache=True, nogil=True)

@@ -40,8 +40,9 @@ class MultiShot(IncrementAttacker, ProbabilisticAttacker):
         Half-width of the dead band; `band` if it is not given. [W]
     mechanism : Laplace, Staircase, Gaussian or None
         Mechanism whose noise distribution the attacker knows: see `Attacker.knows`.
-    unexplained : {"nearest", "none"}
-        As in `OneShot`, for the exact solver.
+    unexplained : {"nearest", "all", "none"}
+        Answer to a jump for which the problem is infeasible, as in `OneShot`. The paper's authors
+        switch nothing here ("none").
 
     Notes
     -----
@@ -81,7 +82,7 @@ class MultiShot(IncrementAttacker, ProbabilisticAttacker):
         self.direction = one_of("direction", direction, ("absolute", "signed"))
         self.correction = one_of("correction", correction, ("dead-band", "paper", "none"))
         self.rounding = one_of("rounding", rounding, ("bernoulli", "threshold"))
-        self.unexplained = one_of("unexplained", unexplained, ("nearest", "none"))
+        self.unexplained = one_of("unexplained", unexplained, ("nearest", "all", "none"))
         self.dead_band = None if dead_band is None else non_negative("dead_band", dead_band)
         self.mechanism = check_mechanism(mechanism)
 
@@ -153,7 +154,8 @@ class MultiShot(IncrementAttacker, ProbabilisticAttacker):
         jumps = seen.jumps(signed=signed)
         track = np.empty((jumps.size, order.size))
         state = start[order].astype(np.float64)
-        _follow(jumps, self._parts.tolerance, self._parts.powers[order], signed, state, track)
+        powers, keep = self._parts.powers[order], self.unexplained == "none"
+        _follow(jumps, self._parts.tolerance, powers, signed, keep, state, track)
         return track
 
 
@@ -163,13 +165,24 @@ def _follow(
     tolerance: float,
     powers: FloatArray,
     signed: bool,
+    keep: bool,
     state: FloatArray,
     track: FloatArray,
 ) -> None:
-    """State probabilities by lines 2–5 of Algorithm 1; powers in descending order."""
+    """State probabilities by lines 2–5 of Algorithm 1; powers in descending order.
+
+    With `keep` an infeasible jump leaves the state as it is.
+    """
     for t in range(jumps.size):
         missing = abs(jumps[t]) - tolerance
         rise = jumps[t] > 0.0
+        if keep and missing > 0.0:
+            reach = np.sum(powers)
+            if signed:
+                on = np.sum(powers * state)
+                reach = reach - on if rise else on
+            if missing > reach:
+                missing = 0.0
         for i in range(powers.size):
             x = state[i]
             if missing > 0.0:

@@ -31,7 +31,9 @@ from hushmeter.errors import DataError, InputError
 from hushmeter.home import Home
 
 
-def solve_relaxed(powers: ArrayLike, jumps: ArrayLike, tolerance: float) -> FloatArray:
+def solve_relaxed(
+    powers: ArrayLike, jumps: ArrayLike, tolerance: float, *, unexplained: str = "all"
+) -> FloatArray:
     """Problems (P3) and (P4). Switch probabilities of the relaxed one-shot problem.
 
     The problem is min ‖Δ‖₁ subject to |Δ·P − K| ≤ δ and Δ ∈ [0, 1]^N, for every jump K.
@@ -44,12 +46,14 @@ def solve_relaxed(powers: ArrayLike, jumps: ArrayLike, tolerance: float) -> Floa
         Absolute jumps K of the meter, not negative. [W]
     tolerance : float
         Tolerance δ. [W]
+    unexplained : {"all", "none", "error"}
+        Answer where K > ΣP + δ, so that the problem is infeasible (see `is_saturated`): every
+        appliance switches, no appliance switches, or there is no answer.
 
     Returns
     -------
     array, shape (T, N)
-        Switch probabilities in [0, 1]. Where K > ΣP + δ the problem is infeasible and all
-        probabilities are one: see `is_saturated`.
+        Switch probabilities in [0, 1]; NaN where there is no answer.
 
     Raises
     ------
@@ -67,11 +71,17 @@ def solve_relaxed(powers: ArrayLike, jumps: ArrayLike, tolerance: float) -> Floa
     the dual point 1/P_j, (P_i/P_j − 1)₊ has the same value, so the solution is optimal. (P3)
     therefore always names the largest appliances, whichever appliances switched.
 
-    Reading of the paper: with the paper's strict < the minimum is not attained; ≤ is used.
+    Reading of the paper: with the paper's strict < the minimum is not attained; ≤ is used. The
+    paper does not define the answer to an infeasible jump. Its authors count it as N errors in
+    one-shot inference ("error") and as no switch in multi-shot inference ("none").
     """
+    one_of("unexplained", unexplained, ("all", "none", "error"))
     watts, steps, tolerance = _check_problem(powers, jumps, tolerance)
     switches = np.empty((steps.size, watts.size))
     _fill_largest_first(steps, tolerance, watts, _power_before(watts), switches)
+    if unexplained != "all":
+        beyond = steps > watts.sum() + tolerance
+        switches[beyond] = 0.0 if unexplained == "none" else np.nan
     return switches
 
 
@@ -251,9 +261,12 @@ class OneShot(IncrementAttacker):
         are on.
     rounding : {"bernoulli", "threshold"}
         Rounding of the relaxed solution: see `round_switches`.
-    unexplained : {"nearest", "none"}
-        Answer of the exact solver where (P1) is infeasible: the subset nearest to the jump, or
-        no switch.
+    unexplained : {"nearest", "all", "none", "error"}
+        Answer to a jump for which the problem is infeasible. "nearest": the subset nearest to the
+        jump, which is every appliance if the jump is larger than their total power. As (P3) is
+        infeasible only then, "all" is another word for the same answer. "none": no switch.
+        "error": an answer that counts as N errors, as the paper's authors count it; this needs
+        the truth (see `predict_switches`).
 
     Notes
     -----
@@ -280,7 +293,7 @@ class OneShot(IncrementAttacker):
         self.solver = one_of("solver", solver, ("relaxed", "exact"))
         self.direction = one_of("direction", direction, ("absolute", "signed"))
         self.rounding = one_of("rounding", rounding, ("bernoulli", "threshold"))
-        self.unexplained = one_of("unexplained", unexplained, ("nearest", "none"))
+        self.unexplained = one_of("unexplained", unexplained, ("nearest", "all", "none", "error"))
 
     def predict_switches(
         self,
@@ -297,20 +310,34 @@ class OneShot(IncrementAttacker):
         readings, initial_state, rng
             As in `predict`.
         known_states : array of bool, shape (T, N), optional
-            True states; the attacker knows row t − 1 at reading t.
+            True states; the attacker knows row t − 1 at reading t. With ``unexplained="error"``
+            they are required, and the answer to an infeasible jump is wrong for every appliance.
 
         Returns
         -------
         array of bool, shape (T, N)
             All False at reading 0 and at the start of every contiguous run.
+
+        Raises
+        ------
+        InputError
+            If ``unexplained="error"`` and the true states are not given.
         """
         seen = self._see(readings, initial_state, rng)
-        known = None if known_states is None else self.increments.expand(known_states)
-        return self.increments.collapse(self._switch(seen, self._start_increments(seen), known))
+        if known_states is None:
+            return self.increments.collapse(self._switch(seen, self._start_increments(seen))[0])
+        truth = np.asarray(known_states, dtype=np.bool_)
+        known = self.increments.expand(truth)
+        found, feasible = self._switch(seen, self._start_increments(seen), known)
+        switches = self.increments.collapse(found)
+        if self.unexplained == "error":
+            wrong = np.flatnonzero(~feasible)
+            switches[wrong] = ~(truth[wrong] ^ truth[wrong - 1])
+        return switches
 
     def track(self, seen: Observation, start: BoolArray) -> BoolArray:
         """States of the increments, shape (T, M): the start, flipped by all switches since."""
-        switches = self._switch(seen, start)
+        switches, _ = self._switch(seen, start)
         switches[0] = start
         return np.logical_xor.accumulate(switches, axis=0)
 
@@ -319,40 +346,53 @@ class OneShot(IncrementAttacker):
 
     def _switch(
         self, seen: Observation, start: BoolArray, known: BoolArray | None = None
-    ) -> BoolArray:
-        """Switches of the increments, shape (T, M)."""
+    ) -> tuple[BoolArray, BoolArray]:
+        """Switches of the increments, shape (T, M), and whether each jump is feasible, shape (T,).
+
+        The feasibility of signed jumps is known only with the true states.
+        """
+        if known is None and self.unexplained == "error":
+            raise InputError(
+                'unexplained="error" counts errors against the true states: call predict_switches '
+                "with known_states."
+            )
         jumps = seen.jumps(signed=self.direction == "signed")
         if self.direction == "absolute":
             return self._solve(jumps, None, seen.rng)
         if known is not None:
             before = np.vstack([known[:1], known[:-1]])
             return self._solve(jumps, before ^ (jumps > 0)[:, None], seen.rng)
-        return self._follow(jumps, start, seen.rng)
+        return self._follow(jumps, start, seen.rng), np.ones(jumps.size, np.bool_)
 
     def _solve(
         self, jumps: FloatArray, available: BoolArray | None, rng: np.random.Generator
-    ) -> BoolArray:
-        """Switches for jumps whose available increments are known in advance."""
+    ) -> tuple[BoolArray, BoolArray]:
+        """Switches for jumps whose available increments are known in advance, and feasibility."""
         sizes = np.abs(jumps)
         if self.solver == "exact":
             answers = self._search.search(sizes, available)
-            kept = (answers.ties > 0) | (self.unexplained == "nearest")
-            return unpack(np.where(kept, answers.masks, 0), len(self._parts))
-        order = self._ranking()
-        powers = self._parts.powers[order]
-        if available is None:
-            shares = solve_relaxed(powers, sizes, self._parts.tolerance)
+            switches, feasible = unpack(answers.masks, len(self._parts)), answers.ties > 0
         else:
-            shares = np.empty((jumps.size, powers.size))
-            _fill_available(sizes, self._parts.tolerance, powers, available[:, order], shares)
-        switches = np.empty(shares.shape, np.bool_)
-        switches[:, order] = round_switches(shares, rounding=self.rounding, rng=rng)
-        return switches
+            order, tolerance = self._ranking(), self._parts.tolerance
+            powers = self._parts.powers[order]
+            if available is None:
+                shares = solve_relaxed(powers, sizes, tolerance)
+                reach = powers.sum()
+            else:
+                shares = np.empty((jumps.size, powers.size))
+                _fill_available(sizes, tolerance, powers, available[:, order], shares)
+                reach = available[:, order] @ powers
+            switches = np.empty(shares.shape, np.bool_)
+            switches[:, order] = round_switches(shares, rounding=self.rounding, rng=rng)
+            feasible = sizes <= reach + tolerance
+        if self.unexplained == "none":
+            switches[~feasible] = False
+        return switches, feasible
 
     def _follow(self, jumps: FloatArray, state: BoolArray, rng: np.random.Generator) -> BoolArray:
         """Switches for signed jumps, where each answer decides what the next one may use."""
         if self.solver == "exact":
-            return self._search.follow(jumps, state, nearest=self.unexplained == "nearest")
+            return self._search.follow(jumps, state, nearest=self.unexplained != "none")
         order = self._ranking()
         shape = (int((np.abs(jumps) > self._parts.tolerance).sum()), order.size)
         if self.rounding == "bernoulli":
@@ -361,8 +401,8 @@ class OneShot(IncrementAttacker):
             # A share of exactly ½ must exceed its draw, as in `round_switches`.
             draws = np.full(shape, np.nextafter(0.5, 0.0))
         ranked = np.zeros((jumps.size, order.size), np.bool_)
-        powers = self._parts.powers[order]
-        _follow_available(jumps, self._parts.tolerance, powers, state[order], draws, ranked)
+        powers, keep = self._parts.powers[order], self.unexplained == "none"
+        _follow_available(jumps, self._parts.tolerance, powers, state[order], draws, keep, ranked)
         switches = np.empty_like(ranked)
         switches[:, order] = ranked
         return switches
@@ -435,12 +475,14 @@ def _follow_available(
     powers: FloatArray,
     state: BoolArray,
     draws: FloatArray,
+    keep: bool,
     switches: BoolArray,
 ) -> None:
     """(P3) for one signed jump after the other; a share switches where it exceeds its draw.
 
     Powers are in descending order. `state` is updated in place. `draws` has one row for every
-    jump beyond the tolerance: smaller jumps switch nothing and need no random numbers.
+    jump beyond the tolerance: smaller jumps switch nothing and need no random numbers. With `keep`
+    an infeasible jump switches nothing either.
     """
     row = 0
     for t in range(jumps.size):
@@ -448,6 +490,9 @@ def _follow_available(
         if missing <= 0.0:
             continue
         rises = jumps[t] > 0.0
+        if keep and missing > np.sum(powers[state != rises]):
+            row += 1
+            continue
         for i in range(powers.size):
             if state[i] != rises and missing > 0.0:
                 if draws[row, i] < min(missing / powers[i], 1.0):

@@ -51,6 +51,8 @@ class RecurrentNet(Attacker):
         Number of passes over the data, readings per step, and step size of Adam.
     seed : int
         The same seed and data give the same networks; the order of the appliances has no effect.
+    most_readings : int, optional
+        Largest number of training readings; evenly spaced ones are used if there are more.
     progress : bool
         Whether to show a progress bar on standard error while training.
 
@@ -99,6 +101,7 @@ class RecurrentNet(Attacker):
         batch: int = 128,
         rate: float = 0.01,
         seed: int = 0,
+        most_readings: int | None = None,
         progress: bool = False,
     ) -> None:
         super().__init__(home)
@@ -111,6 +114,9 @@ class RecurrentNet(Attacker):
         self.dense, self.epochs = whole("dense", dense), whole("epochs", epochs)
         self.batch, self.rate = whole("batch", batch), positive("rate", rate)
         self.seed, self.progress = whole("seed", seed, least=0), bool(progress)
+        self.most_readings = (
+            None if most_readings is None else whole("most_readings", most_readings)
+        )
 
     def fit(self, trace: Trace) -> Self:
         """Train one network per appliance."""
@@ -118,10 +124,12 @@ class RecurrentNet(Attacker):
         power = training_power(trace, self.home) / self.home.powers
         self.scale_ = float(max(np.abs(trace.readings).max(), 1.0))
         windows = _Windows(trace.readings / self.scale_, trace.run_starts, self.window)
-        steps = len(self.home) * self.epochs * -(-len(trace) // self.batch)
+        used = len(trace) if self.most_readings is None else min(self.most_readings, len(trace))
+        rows = np.arange(used) * len(trace) // used
+        steps = len(self.home) * self.epochs * -(-used // self.batch)
         with one_thread(), progress_bar(steps, self.progress) as advance:
             self.weights_ = tuple(
-                self._train(windows, power[:, i].astype(np.float32), name, advance)
+                self._train(windows, rows, power[:, i].astype(np.float32), name, advance)
                 for i, name in enumerate(self.home.names)
             )
         return self
@@ -195,11 +203,12 @@ class RecurrentNet(Attacker):
     def _train(
         self,
         windows: _Windows,
+        used: IntArray,
         target: NDArray[np.float32],
         name: str,
         advance: Callable[[int], None],
     ) -> Weights:
-        """Train the network of one appliance; returns its parameters."""
+        """Train the network of one appliance on the used rows; returns its parameters."""
         import torch
 
         # The seed depends on the name: another order of the appliances trains the same networks.
@@ -208,7 +217,7 @@ class RecurrentNet(Attacker):
         optimiser = torch.optim.Adam(net.parameters(), lr=self.rate)
         rng = np.random.default_rng(seed)
         for _ in range(self.epochs):
-            order = rng.permutation(target.size)
+            order = rng.permutation(used)
             for first in range(0, order.size, self.batch):
                 rows = order[first : first + self.batch]
                 optimiser.zero_grad()

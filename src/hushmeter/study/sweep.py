@@ -23,7 +23,7 @@ import numpy as np
 from hushmeter import __version__
 from hushmeter.attack.base import Attacker
 from hushmeter.attack.registry import attackers
-from hushmeter.errors import DataError, InputError
+from hushmeter.errors import DataError, HushmeterError, InputError
 from hushmeter.files import write_table, write_text
 from hushmeter.privacy.units import calibrate, resolve_unit
 from hushmeter.releases.cost import DAYS_PER_MONTH, PRICE_PER_KWH
@@ -274,7 +274,7 @@ def run_cell(study: Study, cell: Cell, attacker: Attacker | str) -> dict[str, An
             raise DataError(attacker)
         row |= _measure(study, cell, attacker)
     except Exception as error:  # One failed cell must not stop the others.
-        row["error"] = f"{type(error).__name__}: {error}"
+        row["error"] = _tell(error)
     row["seconds"] = time.perf_counter() - start
     return row
 
@@ -394,7 +394,12 @@ def _fit(study: Study, case: int, contender: int, cls: _Sent) -> Attacker | str:
         attacker: Attacker = cls.value(chosen.home, **one.parameters)
         return attacker.fit(chosen.train)
     except Exception as error:  # Every cell of this attacker reports the message.
-        return f"{type(error).__name__} while training {one.label}: {error}"
+        return f"{one.label} cannot be trained: {_tell(error)}"
+
+
+def _tell(error: Exception) -> str:
+    """The sentence of an error of this project; the name of the error too for all others."""
+    return str(error) if isinstance(error, HushmeterError) else f"{type(error).__name__}: {error}"
 
 
 def _cells(study: Study) -> Iterator[Cell]:

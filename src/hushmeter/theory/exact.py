@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hushmeter.checks import FloatArray, finite_vector, positive_array, whole
+from hushmeter.checks import FloatArray, finite_vector, one_of, positive_array, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
 from hushmeter.noise.distribution import GridDistribution
@@ -62,6 +62,13 @@ class ContinuousLaplace:
         """Density of l [1/W] at x [W]."""
         size = np.abs(np.asarray(x, dtype=np.float64)) / self.scale
         return np.asarray((1 + size) * np.exp(-size) / (4 * self.scale))
+
+    def difference_tail(self, b: ArrayLike) -> FloatArray:
+        """P(l > b) for any b [W]."""
+        watts = np.asarray(b, dtype=np.float64)
+        size = np.abs(watts) / self.scale
+        tail = (2 + size) * np.exp(-size) / 4
+        return np.asarray(np.where(watts >= 0, tail, 1 - tail))
 
     def difference_excess(self, b: ArrayLike) -> FloatArray:
         """E(l − b)_+ [W] for any b [W]."""
@@ -170,6 +177,7 @@ def exact_curve(
     trace: Trace | None = None,
     max_switches: int | None = None,
     jump: float | None = None,
+    unexplained: str = "all",
 ) -> FloatArray:
     """Exact E[α] under the paper's continuous Laplace noise, to compare with Theorems 3 and 4.
 
@@ -180,18 +188,30 @@ def exact_curve(
         Laplace scales λ. [W]
     switched, trace, max_switches, jump
         As in `exact_accuracy`.
+    unexplained : {"all", "none", "error"}
+        Answer to a jump that is larger than the total power and the tolerance together: every
+        appliance switches, no appliance switches, or N errors are counted. The last is the rule
+        of the paper's authors.
 
     Returns
     -------
     array, of the shape of `scale`
+
+    Notes
+    -----
+    Where the jump is infeasible, "all" is correct about the appliances that switched, "none" about
+    the others, and "error" about none. The three curves therefore differ by the probability
+    P(|d + l| > ΣP + δ), counted for the appliances of each kind.
     """
+    one_of("unexplained", unexplained, ("all", "none", "error"))
     scales = positive_array("scale", scale)
     vectors, weights = _switch_distribution(home, switched, trace, max_switches)
     jumps = _jumps(home, vectors, switched, jump)
     pieces = max(1, min(scales.size, scales.size * vectors.size // MAX_CELLS))
     curve = [
-        np.einsum("v,evn->e", weights, _accuracies(home, vectors, jumps, ContinuousLaplace(part)))
-        for part in np.array_split(scales.reshape(-1, 1, 1), pieces)
+        np.einsum("v,evn->e", weights, _accuracies(home, vectors, jumps, noise))
+        + np.einsum("v,evn->e", weights, _infeasible(home, vectors, jumps, noise, unexplained))
+        for noise in map(ContinuousLaplace, np.array_split(scales.reshape(-1, 1, 1), pieces))
     ]
     return np.concatenate(curve).reshape(scales.shape) / len(home)
 
@@ -262,6 +282,21 @@ def _accuracies(
     """Probability of a correct answer for each switch vector and appliance, shape (V, N)."""
     named = expected_switches(home.powers, home.tolerance, jumps, noise)
     return np.where(vectors != 0, named, 1 - named)
+
+
+def _infeasible(
+    home: Home,
+    vectors: FloatArray,
+    jumps: FloatArray,
+    noise: ContinuousLaplace,
+    unexplained: str,
+) -> FloatArray:
+    """Change of the accuracy by the answer to infeasible jumps, for each vector and appliance."""
+    reach, d = float(home.powers.sum()) + home.tolerance, jumps[:, None]
+    chance = noise.difference_tail(reach - d) + noise.difference_tail(reach + d)
+    gained = {"all": 0.0, "none": 1.0, "error": 0.0}[unexplained]
+    lost = {"all": 0.0, "none": 1.0, "error": 1.0}[unexplained]
+    return np.asarray(np.where(vectors != 0, -lost * chance, gained * chance))
 
 
 def _jumps(
