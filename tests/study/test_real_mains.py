@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 import hushmeter as hm
+from hushmeter.attack.conv.population import drop_silent_days
 from hushmeter.errors import DataError, InputError
 from hushmeter.study.real_mains import (
     draw_benchmark,
-    drop_silent_days,
     find_homes,
     markdown,
     noise_scale,

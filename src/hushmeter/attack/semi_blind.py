@@ -9,11 +9,8 @@ PyTorch is optional (the extra named deep), so this module imports it inside fun
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -24,16 +21,22 @@ from hushmeter.attack.base import (
     ProbabilisticAttacker,
     check_mechanism,
 )
-from hushmeter.attack.conv.inputs import (
-    BASE_S,
-    Cells,
-    Encoder,
-    Noise,
-    centred_mean,
-    rolling_minimum,
-)
+from hushmeter.attack.conv.inputs import Cells, Noise
 from hushmeter.attack.conv.net import Weights, build_net, evaluate, set_bias
-from hushmeter.attack.conv.training import Example, Schedule, one_thread, progress_bar, train
+from hushmeter.attack.conv.population import (
+    CELL_S,
+    TYPES,
+    HomeData,
+    PopulationWindows,
+    drop_silent_days,
+    label_types,
+    mean_powers,
+    strange_circuits,
+    to_minutes,
+    type_of,
+    watt_encoder,
+)
+from hushmeter.attack.conv.training import Schedule, one_thread, progress_bar, train
 from hushmeter.attack.sums.levels import training_power
 from hushmeter.checks import BoolArray, FloatArray, IntArray, positive, whole
 from hushmeter.errors import DataError, InputError, MissingExtraError
@@ -44,130 +47,11 @@ from hushmeter.trace import Trace
 if TYPE_CHECKING:
     from torch import nn
 
-CELL_S = 60.0
-"""Interval on which the network works. [s]"""
-
-SPREAD_W = 500.0
-"""Power by which the readings above the base load are divided. [W]"""
-
-LARGEST_W = 2000.0
-"""Power of the largest appliance that the noise in training is made for. [W]"""
-
-GAIN = 0.15
-"""Standard deviation of the logarithm of the factor that a run is multiplied with."""
-
-SHIFT_W = 60.0
-"""Standard deviation of the shift of the base load. [W]"""
-
-THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-"""Probabilities above which a type may be reported as on."""
-
-LEAST_STRANGE_W = 40.0
-"""Power above which a circuit of another type can disturb. [W]"""
+THRESHOLDS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+"""Probabilities above which a type may be reported as on, the usual one first."""
 
 JUDGED = 20_160
 """Largest number of minutes of a home that decide about the thresholds: two weeks."""
-
-
-@dataclass(frozen=True)
-class ApplianceType:
-    """A type of appliances: the names of its circuits, and when it is on.
-
-    Attributes
-    ----------
-    name : str
-        Name of the type, as in lists of typical appliances.
-    pattern : str
-        Regular expression that the name of a circuit matches, in lower-case letters and spaces.
-    threshold : float
-        The appliance is on above this power. [W]
-    pause_s : float
-        Shorter pauses belong to a run. [s]
-    """
-
-    name: str
-    pattern: str
-    threshold: float
-    pause_s: float = 0.0
-
-
-TYPES = (
-    ApplianceType("kettle", r"\bkettle\b", 500.0),
-    ApplianceType("microwave", r"\bmicrowave\b", 200.0),
-    ApplianceType("fridge", r"\b(fridge|refrigerator|fridge ?freezer|freezer)\b", 50.0),
-    ApplianceType("dishwasher", r"\bdish ?washer\b", 30.0, 900.0),
-    ApplianceType("washing machine", r"\bwashing ?machine\b", 30.0, 900.0),
-)
-"""Types that `label_types` recognises by the names of circuits."""
-
-
-def type_of(name: str) -> str:
-    """Return the type of an appliance with this name; its own plain name if it has no type."""
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
-    plain = re.sub(r"[^a-z]+", " ", spaced.lower()).strip() or name
-    return next((kind.name for kind in TYPES if re.search(kind.pattern, plain)), plain)
-
-
-def label_types(trace: Trace) -> Trace | None:
-    """Return a trace with the states of the circuits that have a known type.
-
-    Parameters
-    ----------
-    trace : Trace
-        Readings with the power and the names of circuits. Readings of less than a minute are
-        averaged over minutes.
-
-    Returns
-    -------
-    Trace or None
-        One column per type, which has the power of all its circuits. None if no circuit has a
-        known type or none of them is ever on.
-
-    Raises
-    ------
-    DataError
-        If the trace has no power or no names, or its readings are longer than a minute.
-    """
-    if trace.power is None or trace.names is None:
-        raise DataError("a population needs data with a column of watts for each circuit.")
-    if trace.interval_s > CELL_S:
-        raise DataError(
-            f"a population needs readings of at most 1 min, got {short_duration(trace.interval_s)}."
-        )
-    power, names, states = [], [], []
-    minutes = _to_minutes(trace)
-    assert minutes.power is not None
-    for kind in TYPES:
-        members = [i for i, name in enumerate(trace.names) if type_of(name) == kind.name]
-        total = minutes.power[:, members].sum(axis=1)
-        on = _close_pauses(total > kind.threshold, minutes.run_starts, int(kind.pause_s / CELL_S))
-        if on.any():
-            power.append(total)
-            states.append(on)
-            names.append(kind.name)
-    if not names:
-        return None
-    return minutes.with_truth(np.stack(states, axis=1), np.stack(power, axis=1), names)
-
-
-def _to_minutes(trace: Trace) -> Trace:
-    """The trace in cells of about one minute; a contiguous run ends with its last whole cell."""
-    size = Cells(trace.interval_s).size
-    if size == 1:
-        return trace
-    every = size * trace.interval_s
-    return trace.coarsen(every)
-
-
-def _close_pauses(on: BoolArray, run_starts: BoolArray, most: int) -> BoolArray:
-    """States in which pauses of at most `most` readings between two runs count as on."""
-    closed = on.copy()
-    places = np.flatnonzero(on)
-    run = np.cumsum(run_starts)
-    for before, after in pairwise(places):
-        if 1 < after - before <= most + 1 and run[before] == run[after]:
-            closed[before:after] = True
-    return closed
 
 
 class SemiBlind(ProbabilisticAttacker):
@@ -228,9 +112,9 @@ class SemiBlind(ProbabilisticAttacker):
     added to four of ten windows, because unknown homes have unknown appliances. A type that is not
     metered in a home does not count in the loss there.
 
-    The threshold of a type is the lowest probability, of those from 0.3 to 0.9 and nearest to 0.5,
-    with which the accuracy is not below that of "always off" in the homes that the networks have
-    not seen.
+    The threshold of a type is 0.4. Where the accuracy about all types together would be below that
+    of "always off" in a home that a network has not seen, the thresholds of the types that lose
+    most there are raised, up to 0.9 (`raise_thresholds`).
     """
 
     name: ClassVar[str] = "semi-blind"
@@ -253,7 +137,7 @@ class SemiBlind(ProbabilisticAttacker):
         *,
         mechanism: NoiseDistribution | None = None,
         channels: int = 40,
-        nets: int = 3,
+        nets: int = 5,
         steps: int = 600,
         batch: int = 16,
         window: int = 512,
@@ -275,7 +159,7 @@ class SemiBlind(ProbabilisticAttacker):
         super().fit(trace)
         names = self.home.names if trace.names is None else trace.names
         power = training_power(trace, self.home)
-        self.fit_homes([_to_minutes(trace.with_truth(trace.truth(), power, names))])
+        self.fit_homes([to_minutes(trace.with_truth(trace.truth(), power, names))])
         self.interval_s_ = trace.interval_s
         return self
 
@@ -309,7 +193,7 @@ class SemiBlind(ProbabilisticAttacker):
                 "home to learn from."
             )
         self.types_, self.interval_s_ = types, CELL_S
-        self.powers_ = _mean_powers(homes)
+        self.powers_ = mean_powers(homes)
         self.homes_ = np.sum([home.metered for home in homes], axis=0)
         groups = _left_out_homes(len(homes), self.nets)
         with one_thread(), progress_bar(len(groups) * self.steps, self.progress) as advance:
@@ -353,7 +237,9 @@ class SemiBlind(ProbabilisticAttacker):
         noise = Noise(noise.std / math.sqrt(size), noise.shape)
         nets = [self._build(weights) for weights in self.weights_]
         with one_thread():
-            chance = evaluate(nets, _encoder(), cells.mean(seen.readings), cells.run_starts, noise)
+            chance = evaluate(
+                nets, watt_encoder(), cells.mean(seen.readings), cells.run_starts, noise
+            )
         return chance[cells.place][:, columns]
 
     def _columns(self) -> list[int]:
@@ -397,86 +283,55 @@ class SemiBlind(ProbabilisticAttacker):
     def _find_thresholds(
         self, homes: Sequence[HomeData], groups: Sequence[Sequence[int]]
     ) -> FloatArray:
-        """Lowest thresholds with which no type is less accurate than "always off"."""
-        gains = np.zeros((len(THRESHOLDS), len(self.types_)))
+        """Thresholds with which the homes that a network left out are not below "always off"."""
+        gains = []
         for weights, group in zip(self.weights_, groups, strict=True):
             net = self._build(weights)
             for home in (homes[i] for i in group):
                 part = slice(0, JUDGED)
                 starts, truth = home.run_starts[part], home.states[part]
-                chance = evaluate([net], _encoder(), home.readings[part], starts, Noise())
-                for k, threshold in enumerate(THRESHOLDS):
-                    right = (chance > threshold) == truth
-                    gains[k] += (right.mean(axis=0) - (~truth).mean(axis=0)) * home.metered
-        allowed = gains >= 0
-        allowed[-1] = True
-        distance = np.where(allowed, np.abs(np.array(THRESHOLDS) - 0.5)[:, None], np.inf)
-        # Of 0.4 and 0.6, which are equally near to 0.5, the higher one is chosen.
-        best = len(THRESHOLDS) - 1 - distance[::-1].argmin(axis=0)
-        thresholds: FloatArray = np.array(THRESHOLDS)[best]
-        return thresholds
+                chance = evaluate([net], watt_encoder(), home.readings[part], starts, Noise())
+                right = [((chance > p) == truth).mean(axis=0) for p in THRESHOLDS]
+                gains.append((np.array(right) - (~truth).mean(axis=0)) * home.metered)
+        if not gains:
+            return np.full(len(self.types_), 0.5)
+        return np.array(THRESHOLDS)[raise_thresholds(np.array(gains))]
+
+
+def raise_thresholds(gains: FloatArray) -> IntArray:
+    """Raise the thresholds of types until no home is below "always off".
+
+    Parameters
+    ----------
+    gains : array, shape (homes, thresholds, types)
+        Accuracy about each type minus that of "always off", for thresholds in ascending order; zero
+        for a type that a home does not have.
+
+    Returns
+    -------
+    array of int, shape (types,)
+        Index of the threshold of each type.
+
+    Notes
+    -----
+    All types start at the lowest threshold. As long as the sum over the types is negative in some
+    home, the type that loses most in the worst home gets its next threshold. A type is not judged
+    alone, because a few homes say little about it.
+    """
+    level = np.zeros(gains.shape[2], np.int64)
+    while True:
+        current = np.take_along_axis(gains, level[None, None, :], axis=1)[:, 0]
+        worst = int(current.sum(axis=1).argmin())
+        loses = np.where(level < gains.shape[1] - 1, current[worst], 0.0)
+        if current[worst].sum() >= 0 or loses.min() >= 0:
+            return level
+        level[int(loses.argmin())] += 1
 
 
 def _left_out_homes(homes: int, nets: int) -> list[list[int]]:
     """Homes that each network leaves out; a single network leaves out none."""
     count = min(homes, nets)
     return [list(range(k, homes, count)) for k in range(count)] if count > 1 else [[]]
-
-
-def learn_population(traces: Sequence[Trace], **parameters: Any) -> SemiBlind:
-    """Learn types of appliances from sub-metered homes.
-
-    Parameters
-    ----------
-    traces : sequence of Trace
-        Readings with the power and the names of circuits; see `label_types` for what a type is and
-        when it is on.
-    **parameters
-        Parameters of `SemiBlind`.
-
-    Returns
-    -------
-    SemiBlind
-        The attacker on a home that has one appliance of each type.
-
-    Raises
-    ------
-    DataError
-        If no circuit has a known type.
-    """
-    labelled = [found for found in map(label_types, traces) if found is not None]
-    if not labelled:
-        known = ", ".join(kind.name for kind in TYPES)
-        raise DataError(f"no circuit of the data has a known type: {known}.")
-    names = sorted({name for trace in labelled for name in trace.names or ()})
-    sketch = Home([Appliance(name, 1.0) for name in names], 1.0, name="population")
-    strange = [circuit for trace in traces for circuit in _strange_circuits(trace)]
-    learnt = SemiBlind(sketch, **parameters).fit_homes(labelled, strange)
-    members = [
-        Appliance(name, float(max(round(power), 1)))
-        for name, power in zip(learnt.types_, learnt.powers_, strict=True)
-    ]
-    return learnt.for_home(Home(members, 10.0, name="population"))
-
-
-def _strange_circuits(trace: Trace) -> list[FloatArray]:
-    """Power of the circuits of no known type per minute, if they ever exceed 40 W. [W]"""
-    minutes, known = _to_minutes(trace), {kind.name for kind in TYPES}
-    assert minutes.power is not None
-    columns = [i for i, name in enumerate(trace.names or ()) if type_of(name) not in known]
-    return [minutes.power[:, i] for i in columns if minutes.power[:, i].max() > LEAST_STRANGE_W]
-
-
-class _Encoder(Encoder):
-    """Inputs in watts above the lowest 15-min mean of 4 h, which mean the same in every home."""
-
-    def _coarse(self, y: FloatArray, noise: Sequence[Noise]) -> list[FloatArray]:
-        quarter, hours = self.cells.means[1], self.cells.count(BASE_S) // 2 * 2 + 1
-        return super()._coarse(y - rolling_minimum(centred_mean(y, quarter), hours), noise)
-
-
-def _encoder() -> _Encoder:
-    return _Encoder(Cells(CELL_S), 0.0, SPREAD_W)
 
 
 class _Minutes:
@@ -504,184 +359,38 @@ class _Minutes:
         return mean
 
 
-@dataclass(frozen=True)
-class HomeData:
-    """Training data of one home.
-
-    Attributes
-    ----------
-    readings : array, shape (T,)
-        Mains. [W]
-    power, states : arrays, shape (T, types)
-        Power [W] and states of each type; zero where it is not metered.
-    metered : array of bool, shape (types,)
-        Whether the type is metered in this home.
-    run_starts : array of bool, shape (T,)
-    runs : tuple of arrays
-        First readings of the runs of each type.
-    """
-
-    readings: FloatArray
-    power: FloatArray
-    states: BoolArray
-    metered: BoolArray
-    run_starts: BoolArray
-    runs: tuple[IntArray, ...]
-
-    @classmethod
-    def of(cls, trace: Trace, types: Sequence[str]) -> HomeData:
-        """Data of a labelled trace; appliances of one type count together."""
-        assert trace.power is not None
-        assert trace.names is not None
-        power = np.zeros((len(trace), len(types)))
-        states = np.zeros(power.shape, np.bool_)
-        for i, name in enumerate(trace.names):
-            column = types.index(type_of(name))
-            power[:, column] += trace.power[:, i]
-            states[:, column] |= trace.truth()[:, i]
-        begins = states.copy()
-        begins[1:] &= ~states[:-1]
-        metered = np.array([kind in {type_of(name) for name in trace.names} for kind in types])
-        runs = tuple(np.flatnonzero(column) for column in begins.T)
-        return cls(trace.readings, power, states, metered, trace.run_starts, runs)
-
-
-def _mean_powers(homes: Sequence[HomeData]) -> FloatArray:
-    """Mean power of each type while on [W]; zero for a type that is never on."""
-    energy = np.sum([(home.power * home.states).sum(axis=0) for home in homes], axis=0)
-    powers: FloatArray = energy / np.maximum(
-        np.sum([h.states.sum(axis=0) for h in homes], axis=0), 1
-    )
-    return powers
-
-
-class PopulationWindows:
-    """Random training windows of several homes: real ones, and mixtures of homes.
+def learn_population(traces: Sequence[Trace], **parameters: Any) -> SemiBlind:
+    """Learn types of appliances from sub-metered homes.
 
     Parameters
     ----------
-    homes : sequence of HomeData
-    strange : sequence of arrays
-        Power of circuits of other types. [W]
-    window : int
-        Number of minutes.
-    rng : Generator
+    traces : sequence of Trace
+        Readings with the power and the names of circuits; see `label_types` for what a type is and
+        when it is on. Days on which the meter reports a single value are left out.
+    **parameters
+        Parameters of `SemiBlind`.
 
-    Attributes
-    ----------
-    on_share : array, shape (types,)
-        Share of the readings at which each type is on, where it is metered.
+    Returns
+    -------
+    SemiBlind
+        The attacker on a home that has one appliance of each type.
+
+    Raises
+    ------
+    DataError
+        If no circuit has a known type.
     """
-
-    def __init__(
-        self,
-        homes: Sequence[HomeData],
-        strange: Sequence[FloatArray],
-        window: int,
-        rng: np.random.Generator,
-    ) -> None:
-        self.homes, self.window, self.rng, self.encoder = homes, window, rng, _encoder()
-        self.strange = strange
-        self.margin = self.encoder.cells.margin
-        self.rest = [home.readings - home.power.sum(axis=1) for home in homes]
-        shares = [np.where(home.metered, home.states.mean(axis=0), np.nan) for home in homes]
-        known = np.array([home.metered for home in homes]).any(axis=0)
-        self.on_share = np.where(known, np.nansum(shares, axis=0), 0.0)
-        self.on_share /= np.maximum(np.sum([home.metered for home in homes], axis=0), 1)
-        count = homes[0].metered.size
-        self.donors = [
-            [h for h, home in enumerate(homes) if home.runs[k].size] for k in range(count)
-        ]
-
-    def draw(self, count: int) -> Example:
-        """Draw a batch of training windows."""
-        import torch
-
-        rows = [self._window() for _ in range(count)]
-        y, states, valid = (np.stack(part) for part in zip(*rows, strict=True))
-        noise = []
-        for row in y:
-            known, sample = Noise.draw(LARGEST_W, self.rng)
-            noise.append(known)
-            row += sample(self.rng, row.size)
-        inner = slice(self.margin, self.margin + self.window)
-        inputs = self.encoder.encode(y, np.ones(y.shape, np.bool_), noise).cut(inner, 1)
-        parts = (torch.from_numpy(x[:, inner].astype(np.float32)) for x in (states, valid))
-        return Example(inputs, *parts)
-
-    def held_out(self, count: int) -> Iterator[Example]:  # noqa: ARG002
-        """No windows: a network is trained with all its steps."""
-        return iter(())
-
-    def _window(self) -> tuple[FloatArray, BoolArray, BoolArray]:
-        """Readings [W], states and valid states of one window with its margins."""
-        number = int(self.rng.integers(len(self.homes)))
-        home = self.homes[number]
-        if self.rng.random() < 0.6:
-            y, states, valid = self._mix(number)
-        else:
-            rows = self._rows(home, self._any_type(home))
-            y, states = home.readings[rows] * self._gain(), home.states[rows].copy()
-            valid = np.broadcast_to(home.metered, states.shape)
-        if self.rng.random() < 0.4:
-            for _ in range(int(self.rng.integers(1, 4))):
-                y = y + (self._circuit(y.size) if self.rng.random() < 0.5 else self._pulse(y.size))
-        return y + self.rng.normal(0, SHIFT_W), states, valid
-
-    def _mix(self, number: int) -> tuple[FloatArray, BoolArray, BoolArray]:
-        """The unexplained power of one home with runs of each type from any home."""
-        home = self.homes[number]
-        rows = self._rows(home, None)
-        y = self.rest[number][rows] * self._gain()
-        states = np.zeros((rows.size, home.metered.size), np.bool_)
-        valid = np.broadcast_to(home.metered, states.shape).copy()
-        for k, donors in enumerate(self.donors):
-            if not donors or self.rng.random() < 0.3:
-                continue
-            donor = self.homes[int(self.rng.choice(donors))]
-            other = self._rows(donor, k if self.rng.random() < 0.6 else None)
-            y = y + donor.power[other, k] * self._gain()
-            states[:, k] = donor.states[other, k]
-            valid[:, k] |= states[:, k]
-        return y, states, valid
-
-    def _any_type(self, home: HomeData) -> int | None:
-        """A type that runs in the home, in three of ten cases."""
-        running = [k for k, places in enumerate(home.runs) if places.size]
-        return int(self.rng.choice(running)) if running and self.rng.random() < 0.3 else None
-
-    def _rows(self, home: HomeData, kind: int | None) -> IntArray:
-        """Rows of a window with its margins, anywhere or around a run of a type."""
-        width = self.window + 2 * self.margin
-        if kind is None:
-            first = int(self.rng.integers(home.readings.size)) - width // 2
-        else:
-            begin = int(self.rng.choice(home.runs[kind]))
-            first = begin - self.margin - int(self.rng.integers(self.window))
-        return np.clip(first + np.arange(width), 0, home.readings.size - 1)
-
-    def _gain(self) -> float:
-        return math.exp(self.rng.normal(0, GAIN))
-
-    def _circuit(self, size: int) -> FloatArray:
-        """Power of a circuit of another type around a time at which it is on. [W]"""
-        if not self.strange:
-            return self._pulse(size)
-        power = self.strange[int(self.rng.integers(len(self.strange)))]
-        place = int(self.rng.choice(np.flatnonzero(power > LEAST_STRANGE_W)))
-        first = place - int(self.rng.integers(size))
-        rows = np.clip(first + np.arange(size), 0, power.size - 1)
-        return power[rows] * self._gain()
-
-    def _pulse(self, size: int) -> FloatArray:
-        """Rectangular pulses of an unknown appliance. [W]"""
-        power = 40.0 * 75.0 ** self.rng.random()
-        length = int(1 + 60 * self.rng.random() ** 2)
-        pause = int(length * (1 + 20 * self.rng.random()))
-        places = (np.arange(size) + int(self.rng.integers(length + pause))) % (length + pause)
-        pulse: FloatArray = power * (places < length)
-        if self.rng.random() < 0.5:
-            # A single pulse instead of a cycle.
-            first = int(self.rng.integers(size))
-            pulse = power * ((np.arange(size) >= first) & (np.arange(size) < first + length))
-        return pulse
+    moving = [drop_silent_days(trace) for trace in traces]
+    labelled = [found for found in map(label_types, moving) if found is not None]
+    if not labelled:
+        known = ", ".join(kind.name for kind in TYPES)
+        raise DataError(f"no circuit of the data has a known type: {known}.")
+    names = sorted({name for trace in labelled for name in trace.names or ()})
+    sketch = Home([Appliance(name, 1.0) for name in names], 1.0, name="population")
+    strange = [circuit for trace in moving for circuit in strange_circuits(trace)]
+    learnt = SemiBlind(sketch, **parameters).fit_homes(labelled, strange)
+    members = [
+        Appliance(name, float(max(round(power), 1)))
+        for name, power in zip(learnt.types_, learnt.powers_, strict=True)
+    ]
+    return learnt.for_home(Home(members, 10.0, name="population"))

@@ -109,10 +109,11 @@ def learn_population(
 ) -> None:
     """Learn types of appliances from sub-metered homes, to attack homes without sub-meters.
 
-    The types are kettle (on above 500 W), microwave (200 W), fridge (50 W), dishwasher and washing
-    machine (30 W, and pauses of up to 15 min belong to a run). A circuit has a type if its name
-    contains the name of the type. The readings must have an interval of at most one minute. The
-    training takes a few minutes.
+    A circuit has a type if its name contains the name of the type, such as kettle (on above 500 W),
+    microwave (200 W), fridge (50 W), dishwasher or washing machine (30 W, and pauses of up to
+    15 min belong to a run); the guide to the attackers lists all types. The readings must have an
+    interval of at most one minute. Days on which the meter reports a single value are left out. The
+    training takes one to two minutes for each home, up to five.
 
     Example: hushmeter learn-population redd/house1 ukdale/house2 -o population.npz
     """

@@ -15,8 +15,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from hushmeter.attack.conv.population import drop_silent_days
 from hushmeter.attack.registry import attackers
 from hushmeter.attack.strongest import Strongest
 from hushmeter.checks import one_of, whole
@@ -122,25 +121,6 @@ def _prepare(name: str, trace: Trace, every_s: float, readings: int | None) -> M
     if every_s > LONGEST_INTERVAL_S:
         labelled, test = (part.coarsen(every_s, on="any") for part in (labelled, test))
     return MainsHome(name, learnt.home, labelled, test if readings is None else test[:readings])
-
-
-def drop_silent_days(trace: Trace) -> Trace:
-    """Return the readings without the days (UTC) on which the meter reports a single value.
-
-    Raises
-    ------
-    DataError
-        If the meter never changes.
-    """
-    days = trace.times.astype("datetime64[D]").astype(np.int64)
-    _, place = np.unique(days, return_inverse=True)
-    lowest, highest = np.full((2, place.max() + 1), np.inf) * np.array([[1], [-1]])
-    np.minimum.at(lowest, place, trace.readings)
-    np.maximum.at(highest, place, trace.readings)
-    rows = np.flatnonzero((highest > lowest)[place])
-    if rows.size == 0:
-        raise DataError("the meter reports a single value on every day.")
-    return trace if rows.size == len(trace) else trace.select(rows)
 
 
 def run_benchmark(
