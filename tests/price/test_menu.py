@@ -11,8 +11,10 @@ import hushmeter as hm
 from hushmeter.behaviour.profiles import synthetic_profiles
 from hushmeter.errors import DataError, InputError
 from hushmeter.price import Buyer, price_menu, rescale, tell_menu, vary_menu
-from hushmeter.price.menu import appliance_visibility, describe_load, make_entry
+from hushmeter.price.load import describe_load
+from hushmeter.price.menu import appliance_visibility, make_entry
 from hushmeter.privacy.units import calibrate, resolve_unit
+from hushmeter.releases.estimates import Estimate
 
 HOME = hm.synth.ready_home("evening")
 SMALL = HOME.subset(["kettle", "fridge", "television"])
@@ -148,27 +150,6 @@ def test_bad_terms_are_refused():
         Buyer(shape=0.0)
 
 
-def test_the_forecast_of_a_long_trace_looks_one_day_back():
-    """Every day repeats the day before plus 7 W, so that only a lag of 24 h errs by 7 W."""
-    days = np.tile(np.arange(24.0) ** 2, 3) + np.repeat([0.0, 7.0, 14.0], 24)
-    load = describe_load(hm.Trace(days, 3600.0, "2024-01-01T00:00Z"))
-    assert load.lag_h == 24
-    assert load.forecast_w == pytest.approx(7.0)
-    assert load.hourly_sd_w == pytest.approx(days.std())
-
-
-def test_the_forecast_of_a_short_trace_looks_one_hour_back():
-    load = describe_load(hm.Trace(3.0 * np.arange(26.0), 3600.0, "2024-01-01T00:00Z"))
-    assert load.lag_h == 1
-    assert load.forecast_w == pytest.approx(3.0)
-    assert describe_load(hm.Trace(3.0 * np.arange(27.0), 3600.0)).lag_h == 24
-
-
-def test_the_forecast_skips_hours_whose_earlier_hour_is_missing():
-    load = describe_load(hm.Trace([0.0, 5.0, 100.0, 107.0], 3600.0, steps=[0, 1, 5, 6]))
-    assert load.forecast_w == pytest.approx(np.sqrt((25 + 49) / 2))
-
-
 @pytest.mark.parametrize(("every", "readings"), [("15min", 4.0), ("1h", 1.0), ("3h", 1.0)])
 def test_the_noise_of_an_hour_is_that_of_its_readings(every, readings):
     """A released reading of more than an hour is at least as far off as the reading itself."""
@@ -178,3 +159,43 @@ def test_the_noise_of_an_hour_is_that_of_its_readings(every, readings):
     load = describe_load(hm.Trace(np.arange(48.0), 3600.0))
     entry = make_entry(noise, 1.0, home, unit, load, (1.0,), Buyer())
     assert entry.hourly_noise_w == pytest.approx(noise.std / np.sqrt(readings))
+
+
+def test_a_meter_of_7_seconds_has_a_menu():
+    """Without a length every reading is released; 30 minutes become 257 readings, 1799 s."""
+    trace = hm.synth.trace(SMALL, 12_343, interval_s=7.0, seed=1)
+    assert price_menu(SMALL, trace, epsilons=(0.1, 1.0), refine=0).unit.window == 1
+    menu = price_menu(SMALL, trace, epsilons=(0.1, 1.0), refine=0, every="30min")
+    assert menu.unit.window == 257
+    assert "on readings of 1799 s;" in menu.assumptions[0]
+
+
+@pytest.mark.parametrize("use", ["hourly", "forecast", "clusters"])
+def test_errors_of_released_hours_reach_every_number(use):
+    """The stated errors against menus of loads that are one standard error larger."""
+    from dataclasses import replace
+
+    load = hm.synth.trace(HOME, 288 * 40, seed=2, interval_s=300.0).coarsen("1h")
+    done = hm.release_views(load, epsilon=2, home=HOME.subset(["kettle"]), rng=3)
+    estimate = Estimate("home", "calendar", done.trace(), done.hours.errors, done)
+    buyer = Buyer(use=use, shape=0.7)
+    menu = price_menu(SMALL, estimate, epsilons=(0.1, 1.0), buyer=buyer, refine=0)
+    assert all(entry.surplus_se > 0 for entry in menu.entries)
+    assert menu.entries[0].surplus_se == menu.entries[0].willingness_se
+    if use == "clusters":
+        assert all(0 < entry.clusters_se < 0.3 for entry in menu.entries)
+        return
+    assert "±" in " ".join(tell_menu(menu))
+    known, small = menu.load, 1e-4
+    moved = replace(
+        known,
+        hourly_sd_w=known.hourly_sd_w + small * known.hourly_sd_se_w,
+        forecast_w=known.forecast_w + small * known.forecast_se_w,
+    )
+    for entry in menu.entries:
+        noise = calibrate("laplace", entry.epsilon, menu.unit)
+        other = make_entry(noise, entry.epsilon, SMALL, menu.unit, moved, menu.harm, buyer)
+        slope = (other.willingness - entry.willingness) / small
+        assert abs(slope) == pytest.approx(entry.willingness_se, rel=1e-3)
+        slope = (other.forecast_w - entry.forecast_w) / small
+        assert slope == pytest.approx(entry.forecast_se_w, rel=1e-3)

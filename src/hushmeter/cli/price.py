@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from hushmeter.home import Home
     from hushmeter.price import Buyer, Menu
     from hushmeter.read import ReadOptions
+    from hushmeter.releases.estimates import Estimate
+    from hushmeter.trace import Trace
 
 
 @takes_reader_options()
@@ -42,7 +44,12 @@ if TYPE_CHECKING:
 def price(
     *,
     home: Home,
-    trace: Annotated[Path, typer.Option("--trace", help="Any file of readings.")],
+    trace: Annotated[
+        Path,
+        typer.Option(
+            "--trace", help="Any file of readings, a calendar release or a restored file."
+        ),
+    ],
     epsilon: Annotated[str | None, EPSILONS] = None,
     mechanism: Annotated[str, MECHANISM] = "laplace",
     span: Annotated[str, SPAN] = "reading",
@@ -67,7 +74,8 @@ def price(
     """Print for each ε what the buyer learns, what the household reveals, and the price.
 
     Without --harm the household asks for 10 a year for each appliance. All money is in one
-    currency of your choice.
+    currency of your choice. If the readings are a calendar release or a restored file, every number
+    that depends on the load has a standard error.
 
     Example: hushmeter price --home evening --trace meter.csv --harm kettle=30 --harm television=5
     --buyer value=60,use=forecast -o prices/
@@ -76,14 +84,13 @@ def price(
     from hushmeter.files import refuse_overwrite
     from hushmeter.plot.figure import figure_place
     from hushmeter.price import EPSILONS, HARM, price_menu, vary_menu
-    from hushmeter.read import read_recording
 
     if output is not None:
         folder, name = figure_place(output, "prices")
         refuse_overwrite(folder / f"{name}.png", force)
     menu = price_menu(
         home,
-        read_recording(trace, options).trace,
+        _read_load(trace, options),
         harm=_read_harm(harm) if harm else HARM,
         buyer=_read_buyer(buyer),
         profiles=None if profiles is None else read_profiles(profiles).values,
@@ -101,6 +108,20 @@ def price(
         print_json({**answer, "files": files})
     else:
         _print(menu, variations, files)
+
+
+def _read_load(path: Path, options: ReadOptions) -> Trace | Estimate:
+    """The readings of a file, or the released hours of one home with their errors."""
+    from hushmeter.errors import DataError
+    from hushmeter.read import read_recording
+    from hushmeter.releases.estimates import holds_estimates, read_estimates
+
+    if not holds_estimates(path):
+        return read_recording(path, options).trace
+    found = read_estimates(path)
+    if len(found) > 1:
+        raise DataError(f"{path} has {len(found)} homes; a menu is for one of them.")
+    return found[0]
 
 
 def _read_harm(given: Sequence[str]) -> dict[str, float]:
@@ -136,6 +157,7 @@ def _number(option: str, entry: str, value: str) -> float:
 def _print(menu: Menu, variations: dict[str, Menu], files: list[str]) -> None:
     from hushmeter.price import tell_menu
 
+    released = menu.load.hourly_sd_se_w > 0
     step = max(1, len(menu.entries) // 10)
     shown = sorted({*menu.entries[::step], menu.best}, key=lambda entry: entry.epsilon)
     rows = [
@@ -149,17 +171,19 @@ def _print(menu: Menu, variations: dict[str, Menu], files: list[str]) -> None:
             f"{e.compensation:.2f}",
             f"{e.willingness:.2f}",
             f"{e.surplus:.2f}",
+            *([f"{e.surplus_se:.2f}"] if released else []),
         )
         for e in shown
     ]
-    head = ("ε", "± W", "hours", "days", "reading", "run", "asked", "paid", "surplus")
+    head = ["ε", "± W", "hours", "days", "reading", "run", "asked", "paid", "surplus"]
+    head += ["±"] if released else []
     title = (
         "The menu; money is per year, * marks the best ε. “± W” is the error of the hourly "
         "forecast; “hours” is the share of the variance of the hourly curve that is true and "
         "“days” the share of days that stay in their cluster, in percent; “reading” and “run” "
         "tell how often out of 100 the best possible guess about the most exposed appliance is "
         "right"
-    )
+    ) + ("; the last column is the standard error of what is paid and of the surplus" * released)
     print_table(title, head, rows)
     print_table(
         "The same with other assumptions",
@@ -229,6 +253,9 @@ def _write(
         "quality",
     ]
     columns += ["compensation", "willingness", "surplus"]
+    if menu.load.hourly_sd_se_w > 0:
+        columns += ["forecast_se_w", "fidelity_se", "clusters_se", "quality_se"]
+        columns += ["willingness_se", "surplus_se"]
     data = {column: [getattr(e, column) for e in menu.entries] for column in columns}
     for i, appliance in enumerate(menu.names):
         data[f"visibility {appliance}"] = [e.visibility[i] for e in menu.entries]

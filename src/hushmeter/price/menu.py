@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hushmeter.checks import FloatArray, non_negative, one_of, positive, whole
-from hushmeter.errors import DataError, InputError
+from hushmeter.errors import InputError
 from hushmeter.formatting import duration_in_words, format_watts, out_of_100
 from hushmeter.home import Home
 from hushmeter.price.day_clusters import DayClusters, cluster_days, cluster_fidelity
+from hushmeter.price.load import HOUR_S, Load, describe_load
 from hushmeter.privacy.accounting import compose_change
 from hushmeter.privacy.units import Unit, appliance_change, calibrate, resolve_unit
+from hushmeter.releases.estimates import Estimate
 from hushmeter.theory.universal import universal_limit
 from hushmeter.trace import Trace, nearest_multiple
 
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism
 
 USES = ("hourly", "forecast", "clusters", "appliances")
-HOUR_S = 3600.0
 
 
 @dataclass(frozen=True)
@@ -58,25 +59,6 @@ class Buyer:
 
 
 @dataclass(frozen=True)
-class Load:
-    """Statistics of the true load, to which the buyer's errors are compared.
-
-    Attributes
-    ----------
-    hourly_sd_w : float
-        Standard deviation of the true hourly means. [W]
-    forecast_w : float
-        Root mean square error e₀ of the forecast on true data. [W]
-    lag_h : int
-        The forecast repeats the value of this many hours before. [h]
-    """
-
-    hourly_sd_w: float
-    forecast_w: float
-    lag_h: int
-
-
-@dataclass(frozen=True)
 class Entry:
     """One entry of the menu.
 
@@ -102,6 +84,11 @@ class Entry:
         Quality q of the data for the buyer.
     compensation, willingness, surplus : float
         C, W and S. [money/year]
+    forecast_se_w, fidelity_se, quality_se, willingness_se, surplus_se : float
+        Standard errors that follow from those of the load; 0 for true readings. The compensation
+        does not depend on the load.
+    clusters_se : float or None
+        Standard error of `clusters`; None if there are no clusters.
     """
 
     epsilon: float
@@ -116,46 +103,12 @@ class Entry:
     compensation: float
     willingness: float
     surplus: float
-
-
-def describe_load(trace: Trace) -> Load:
-    """Return the spread of the hourly means and the error of a forecast that repeats an hour.
-
-    The forecast repeats the same hour of the day before if the trace is longer than a day, and the
-    last hour otherwise.
-
-    Parameters
-    ----------
-    trace : Trace
-        The true readings, of an hour or less each.
-
-    Returns
-    -------
-    Load
-        The statistics.
-
-    Raises
-    ------
-    DataError
-        If the readings are longer than an hour, too few, or constant.
-    """
-    if trace.interval_s > HOUR_S:
-        raise DataError("prices need readings of an hour or less.")
-    hourly = trace.hourly()
-    steps = np.arange(len(hourly)) if hourly.steps is None else hourly.steps
-    if len(hourly) < 3:
-        raise DataError("prices need readings of at least three hours.")
-    lag = 24 if int(steps[-1]) >= 26 else 1
-    at = {int(step): i for i, step in enumerate(steps)}
-    pairs = [(at[int(s)], at[int(s) - lag]) for s in steps if int(s) - lag in at]
-    if not pairs:
-        raise DataError(f"this trace has no two hours that are {lag} h apart.")
-    now, before = np.array(pairs).T
-    errors = hourly.readings[now] - hourly.readings[before]
-    spread = float(hourly.readings.std())
-    if spread == 0:
-        raise DataError("the hourly load never changes, so the data have no value to a buyer.")
-    return Load(spread, float(np.sqrt((errors**2).mean())), lag)
+    forecast_se_w: float = 0.0
+    fidelity_se: float = 0.0
+    clusters_se: float | None = None
+    quality_se: float = 0.0
+    willingness_se: float = 0.0
+    surplus_se: float = 0.0
 
 
 def worthwhile_range(entries: Sequence[Entry]) -> tuple[float, float] | None:
@@ -186,6 +139,7 @@ def make_entry(
     buyer: Buyer,
     *,
     days: DayClusters | None = None,
+    redrawn: Sequence[DayClusters] = (),
     before: Entry | None = None,
 ) -> Entry:
     """Return the entry of the menu for one mechanism.
@@ -208,6 +162,9 @@ def make_entry(
         The buyer.
     days : DayClusters, optional
         The household's days and the buyer's clusters.
+    redrawn : sequence of DayClusters
+        The same for released days to which their errors were added again, for the standard error
+        of the share of days that stay.
     before : Entry, optional
         The entry of the next smaller ε. Visibility and clusters cannot fall as ε rises, except by
         the rounding of a numerical convolution or by a simulation; they are at least those of
@@ -232,13 +189,15 @@ def make_entry(
     if before is not None:
         seen = tuple(map(max, seen, before.visibility))
         stay = None if stay is None or before.clusters is None else max(stay, before.clusters)
-    useful: dict[str, float | None] = {
-        "hourly": fidelity,
-        "forecast": load.forecast_w / forecast,
-        "clusters": stay,
-        "appliances": sum(seen) / len(seen),
+    fidelity_se, forecast_se, ratio_se = _load_errors(load, noise)
+    stay_se = None if stay is None else _stay_error(mechanism, unit, redrawn)
+    useful: dict[str, tuple[float | None, float | None]] = {
+        "hourly": (fidelity, fidelity_se),
+        "forecast": (load.forecast_w / forecast, ratio_se),
+        "clusters": (stay, stay_se),
+        "appliances": (sum(seen) / len(seen), 0.0),
     }
-    quality = useful[buyer.use]
+    quality, quality_se = useful[buyer.use]
     if quality is None:
         raise InputError(
             "a buyer of clusters needs eight complete days of readings, or the days of many homes "
@@ -257,18 +216,43 @@ def make_entry(
         compensation=0.0,
         willingness=0.0,
         surplus=0.0,
+        forecast_se_w=forecast_se,
+        fidelity_se=fidelity_se,
+        clusters_se=stay_se,
+        quality_se=quality_se or 0.0,
     )
     return reprice(entry, sum(w * v for w, v in zip(weights, seen, strict=True)), buyer)
+
+
+def _load_errors(load: Load, noise: float) -> tuple[float, float, float]:
+    """Standard errors of the fidelity, of the forecast error [W], and of e₀/(forecast error)."""
+    variance = load.hourly_sd_w**2 + noise**2
+    forecast = math.hypot(load.forecast_w, noise)
+    return (
+        2 * load.hourly_sd_w * noise**2 / variance**2 * load.hourly_sd_se_w,
+        load.forecast_w / forecast * load.forecast_se_w,
+        noise**2 / forecast**3 * load.forecast_se_w,
+    )
+
+
+def _stay_error(mechanism: Mechanism, unit: Unit, redrawn: Sequence[DayClusters]) -> float:
+    """Standard deviation of the share of days that stay, over days with their errors redrawn."""
+    if not redrawn:
+        return 0.0
+    return float(np.std([cluster_fidelity(mechanism, unit, days) for days in redrawn], ddof=1))
 
 
 def reprice(entry: Entry, compensation: float, buyer: Buyer) -> Entry:
     """Return the same entry with another compensation and another buyer."""
     willing = buyer.value * entry.quality**buyer.shape
+    slope = buyer.shape * willing / entry.quality if entry.quality else 0.0
     return replace(
         entry,
         compensation=compensation,
         willingness=willing,
         surplus=willing - compensation - buyer.handling,
+        willingness_se=slope * entry.quality_se,
+        surplus_se=slope * entry.quality_se,
     )
 
 
@@ -311,6 +295,9 @@ EVERY_TOLERANCE = 0.1
 
 HARM = 10.0
 """Default harm w_i of every appliance. [money/year]"""
+
+REDRAWN = 8
+"""Number of draws of the errors of released hours, for the standard error of clusters."""
 
 EPSILONS = tuple(float(f"{e:.2g}") for e in np.geomspace(0.01, 10.0, 19))
 
@@ -357,7 +344,7 @@ class Menu:
 
 def price_menu(
     home: Home,
-    trace: Trace,
+    trace: Trace | Estimate,
     *,
     harm: Mapping[str, float] | float = HARM,
     buyer: Buyer | None = None,
@@ -377,8 +364,9 @@ def price_menu(
     ----------
     home : Home
         The appliances.
-    trace : Trace
-        True readings, for the hourly means and their forecast.
+    trace : Trace or Estimate
+        True readings, for the hourly means and their forecast; or released hours with their
+        standard errors, which are propagated to every number that depends on the load.
     harm : mapping of name to number, or number
         Harm w_i: what the household asks for a year in which everything about the appliance is
         known. Appliances that are not named cost nothing. One number holds for all appliances.
@@ -413,6 +401,7 @@ def price_menu(
     """
     buyer = Buyer() if buyer is None else buyer
     weights = _weights(home, harm)
+    known, trace = trace, trace.trace if isinstance(trace, Estimate) else trace
     if every is not None:
         every = nearest_multiple(every, trace.interval_s, tolerance=EVERY_TOLERANCE)
     unit = resolve_unit(
@@ -425,7 +414,10 @@ def price_menu(
         metering=trace.metering,
         readings=len(trace),
     )
-    load, days = describe_load(trace), cluster_days(trace, profiles)
+    load, days = describe_load(known), cluster_days(trace, profiles)
+    redrawn = []
+    if isinstance(known, Estimate) and days is not None:
+        redrawn = [again for again in _redraw(known, profiles) if again is not None]
     wanted = sorted(positive("epsilon", e) for e in epsilons)
     if len(wanted) < 2:
         raise InputError("a menu needs at least two values of epsilon.")
@@ -433,7 +425,16 @@ def price_menu(
     def line(epsilon: float, before: Entry | None) -> Entry:
         noise = calibrate(mechanism, epsilon, unit, delta=delta)
         return make_entry(
-            noise, epsilon, home, unit, load, weights, buyer, days=days, before=before
+            noise,
+            epsilon,
+            home,
+            unit,
+            load,
+            weights,
+            buyer,
+            days=days,
+            redrawn=redrawn,
+            before=before,
         )
 
     entries: list[Entry] = []
@@ -454,6 +455,15 @@ def price_menu(
         mechanism,
         _assumptions(home, weights, buyer, load, days, unit, mechanism),
     )
+
+
+def _redraw(released: Estimate, profiles: ArrayLike | None) -> Iterator[DayClusters | None]:
+    """Days and clusters of released hours to which normal errors are added again."""
+    rng = np.random.default_rng(0)
+    for _ in range(REDRAWN):
+        noise = released.errors * rng.standard_normal(len(released.trace))
+        drawn = released.trace.replace_readings(released.trace.readings + noise)
+        yield cluster_days(drawn, profiles)
 
 
 def _refine(entries: list[Entry], line: Callable[[float, Entry | None], Entry]) -> list[Entry]:
@@ -526,6 +536,11 @@ def tell_menu(menu: Menu) -> tuple[str, ...]:
     return (*head, *(f"Assumed: {line}" for line in menu.assumptions))
 
 
+def _plus_minus(error: float) -> str:
+    """A standard error after its number; nothing for true readings."""
+    return f" ± {error:.0f}" if error else ""
+
+
 def _odds(entry: Entry, i: int) -> str:
     """Odds out of 100 about one run, never rounded up to certainty."""
     return out_of_100(min((1 + entry.visibility[i]) / 2, 1 - 1e-12))
@@ -551,17 +566,19 @@ def _assumptions(
 ) -> tuple[str, ...]:
     asked = ", ".join(f"{n} {w:g}" for n, w in zip(home.names, weights, strict=True) if w)
     every = unit.window * unit.interval_s
+    # A length that the meter's interval does not divide is named exactly.
+    length = duration_in_words(every) if every % 60 == 0 or every < 60 else f"{every:g} s"
     return (
-        f"The noise is {mechanism}, on readings of {duration_in_words(every)}; ε protects "
-        f"{unit.sentence}.",
+        f"The noise is {mechanism}, on readings of {length}; ε protects {unit.sentence}.",
         f"The harm in a year without any protection is: {asked or 'none'}. "
         "It is proportional to 2·odds − 1 of the best attacker about one run, who knows the rest "
         "of the house.",
         f"The buyer pays {buyer.value:g} a year for perfect data, in proportion to the quality "
         f"“{buyer.use}” to the power of {buyer.shape:g}, and has costs of {buyer.handling:g}.",
-        f"The hourly load has a standard deviation of {load.hourly_sd_w:.0f} W; a forecast that "
-        f"repeats the value of {load.lag_h} h before has an error of {load.forecast_w:.0f} W on "
-        "true data.",
+        f"The hourly load has a standard deviation of {load.hourly_sd_w:.0f}"
+        f"{_plus_minus(load.hourly_sd_se_w)} W; a forecast that repeats the value of "
+        f"{load.lag_h} h before has an error of {load.forecast_w:.0f}"
+        f"{_plus_minus(load.forecast_se_w)} W on true data.",
         "There are no clusters, because too few complete days are known."
         if days is None
         else f"There are {len(days.centres)} clusters and {len(days.days)} complete days of this "
