@@ -8,6 +8,7 @@ Every message is one sentence: what is wrong, where, and what to do about it.
      ├── InputError (ValueError)         a parameter is wrong; nothing was computed or spent
      │    └── UnknownNameError (KeyError)  a name is not in a registry
      ├── DataError (ValueError)          a file or a trace cannot be used as it is
+     │    └── TooLargeError                a file holds more data than its reader accepts
      ├── NotFittedError                  an attacker needs `fit` before `predict`
      ├── BudgetError                     the privacy budget does not allow a release
      └── MissingExtraError (ImportError) an optional dependency is not installed
@@ -55,6 +56,10 @@ class UnknownNameError(InputError, KeyError):
 
 class DataError(HushmeterError, ValueError):
     """A file or a trace cannot be used as it is."""
+
+
+class TooLargeError(DataError):
+    """A file holds, or may unpack to, more data than its reader accepts."""
 
 
 class NotFittedError(HushmeterError):

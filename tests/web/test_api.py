@@ -21,6 +21,7 @@ from hushmeter.web.charts import curve_rows, on_stretches
 from hushmeter.web.server import Settings
 from hushmeter.web.sessions import EXAMPLES, make_example
 from hushmeter.web.views import CONCERNED
+from hushmeter.web.workers import Kept
 from tests.web.serving import example, serving, upload
 
 
@@ -438,21 +439,31 @@ def test_readings_that_are_there_twice_are_counted_once(client):
     assert view(client, session, home=home, start=session["kept"] - 1, length=1)["length"] == 1
 
 
+def sources_of(fits):
+    return [key[0] for key in fits._held]
+
+
+def learnt(client):
+    """The sources of all fitted attackers, in all processes of the server."""
+    workers = client.app.state.server.workers._all
+    deadline = time.monotonic() + 60
+    return [source for one in workers for source in one.call(deadline, sources_of, [Kept.FITS])]
+
+
 def test_what_was_learnt_goes_with_the_readings(client, sub_metered):
-    fits = client.app.state.server.fits
     session = upload(client, sub_metered[0].read_bytes()).json()
     source = client.app.state.server.sessions.get(session["id"]).source
     view(client, session)
-    assert [key for key in fits._held if key[0] == source]
+    assert source in learnt(client)
     client.delete(f"/api/traces/{session['id']}")
-    assert not [key for key in fits._held if key[0] == source]
+    assert source not in learnt(client)
 
 
 def test_an_example_that_is_forgotten_stays_learnt(client):
-    fits, session = client.app.state.server.fits, example(client)
+    session = example(client)
     view(client, session)
     client.delete(f"/api/traces/{session['id']}")
-    assert [key for key in fits._held if key[0] == "example evening"]
+    assert "example evening" in learnt(client)
 
 
 def test_idle_readings_leave_the_memory_though_nobody_asks():
@@ -514,12 +525,11 @@ def test_a_home_is_written_and_read_again(client, evening):
 
 
 def test_a_fit_is_made_once_for_equal_requests(client, evening):
-    fits = client.app.state.server.fits
     view(client, evening, attacker="fhmm", seed=1)
-    before = len(fits._held)
+    before = len(learnt(client))
     view(client, evening, attacker="fhmm", seed=2, epsilon=1.0)
     view(client, example(client), attacker="fhmm", seed=3)
-    assert len(fits._held) == before
+    assert len(learnt(client)) == before
 
 
 def test_what_was_learnt_from_one_file_is_not_used_for_another(client, tmp_path):
@@ -531,9 +541,9 @@ def test_what_was_learnt_from_one_file_is_not_used_for_another(client, tmp_path)
         path = tmp_path / f"{seed}.parquet"
         hm.write_meter(path, hm.synth.trace(home, 3000, sparsity, seed=seed))
         session = upload(client, path.read_bytes(), "same.parquet").json()
-        before = len(client.app.state.server.fits._held)
+        before = len(learnt(client))
         scores.append(view(client, session, home=model)["score"])
-        assert len(client.app.state.server.fits._held) == before + 1
+        assert len(learnt(client)) == before + 1
     assert scores[0] != scores[1]
 
 

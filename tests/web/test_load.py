@@ -1,11 +1,70 @@
-"""A hundred clients on one server: no error, and memory that stays."""
+"""A hundred clients, upload bombs and half-open connections: no error, and memory that stays."""
 
 from __future__ import annotations
 
+import io
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
 
+import httpx
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from benchmarks.bench_web import server, slide, soak
+from benchmarks.bench_web import MARK, server, slide, soak
+
+from tests.web.serving import example, upload
+from tests.web.test_connections import HALF_BODY, HALF_HEAD, connect
+
+MOST_SERVER_MB = 600
+LIMITED_FILES = 1024
+"""Open files that most systems allow a process."""
+
+
+def family(pid):
+    """The process and all processes that it started."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    found = [pid]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found
+
+
+def shared_out_mb(pid):
+    """Memory of a server with its processes [MB]; pages they share are counted once."""
+    total = 0
+    for one in family(pid):
+        try:
+            lines = Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
+        except OSError:
+            continue
+        total += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total / 1024
+
+
+def repeated_parquet(table, groups):
+    data = io.BytesIO()
+    with pq.ParquetWriter(data, table.schema, compression="zstd") as writer:
+        for _ in range(groups):
+            writer.write_table(table)
+    return data.getvalue()
+
+
+def gigabytes(kind):
+    """A Parquet file of a few kilobytes whose column of lists unpacks to gigabytes."""
+    inner = pa.array(np.zeros(20_000_000))
+    if kind == "list":
+        column = pa.ListArray.from_arrays([0, len(inner)], inner)
+    else:
+        column = pa.FixedSizeListArray.from_arrays(inner, len(inner))
+    return repeated_parquet(pa.table({"timestamp": pa.array([0]), "watts": column}), 20)
 
 
 def soak_apart(*given, **more):
@@ -30,3 +89,53 @@ def test_a_hundred_clients_for_a_minute():
     assert load.errors == ()
     assert load.answers >= 100
     assert load.after_mb < 1.5 * load.before_mb
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
+def test_files_of_kilobytes_that_unpack_to_gigabytes():
+    bombs = {kind: gigabytes(kind) for kind in ("list", "fixed")}
+    assert all(len(data) < 25_000 for data in bombs.values())
+    with server() as (process, url), httpx.Client(base_url=url, headers=MARK, timeout=60) as client:
+        for data in bombs.values():
+            answer = upload(client, data, "meter.parquet")
+            assert answer.status_code == 413, answer.text
+            assert shared_out_mb(process.pid) < MOST_SERVER_MB
+        assert example(client)["readings"] == 2400
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of open files")
+@pytest.mark.parametrize("sent", [HALF_HEAD, HALF_BODY], ids=["head", "body"])
+def test_eleven_hundred_half_open_connections(sent, tmp_path, capfd):
+    """More than the server may have open files; it serves others and its log stays short."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (LIMITED_FILES, hard))
+    try:
+        running = server()
+        _, url = running.__enter__()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 4096), hard))
+    try:
+        with ExitStack() as stack, httpx.Client(base_url=url, timeout=60) as other:
+            for _ in range(1100):
+                connect(other, stack, sent)
+            with httpx.Client(base_url=url, headers=MARK, timeout=60) as honest:
+                assert honest.get("/api/about").status_code == 200
+    finally:
+        running.__exit__(None, None, None)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert len(capfd.readouterr().err) < 10_000
+
+
+@pytest.mark.slow
+def test_ten_minutes_leave_the_memory_as_it_was():
+    with server() as (process, url):
+        soak_apart(process, url, 30.0, clients=20)
+        before = shared_out_mb(process.pid)
+        load = soak_apart(process, url, 600.0, clients=20)
+        after = shared_out_mb(process.pid)
+    assert load.errors == ()
+    assert after < 1.1 * before + 20

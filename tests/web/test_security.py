@@ -8,6 +8,7 @@ import json
 import logging
 import socket
 import sys
+import time
 import zipfile
 import zlib
 
@@ -244,18 +245,73 @@ def many_columns():
     return b"timestamp," + b",".join(b"a" for _ in range(450_000)) + b"\n"
 
 
+def parquet_of(column, **options):
+    data = io.BytesIO()
+    times = pa.array(range(len(column)), pa.int64())
+    pq.write_table(pa.table({"timestamp": times, "watts": column}), data, **options)
+    return data.getvalue()
+
+
+def parquet_lists(fixed=False, values=1_000_000):
+    """One row that holds a list, so that the number of rows says nothing."""
+    inner = pa.array(np.zeros(values))
+    if fixed:
+        return parquet_of(pa.FixedSizeListArray.from_arrays(inner, values), compression="zstd")
+    return parquet_of(pa.ListArray.from_arrays([0, values], inner), compression="zstd")
+
+
+def parquet_wide():
+    """Few values of a declared width of 1 MB each."""
+    wide = pa.array([bytes(1 << 20)], pa.binary(1 << 20))
+    return parquet_of(pa.concat_arrays([wide] * 40), compression="zstd")
+
+
+def gzip_in_zip():
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr("meter.csv.gz", gzip_bomb(1))
+    return data.getvalue()
+
+
+def workbook_bomb():
+    """A sheet of zeros, which compress a thousand to one."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/workbook.xml", "<workbook/>")
+        archive.writestr("xl/worksheets/sheet1.xml", b"<sheetData>" + b" " * (3 << 20))
+    return data.getvalue()
+
+
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
         (gzip_bomb, "decompresses to more than 4 MB"),
         (lambda: gzip_bomb(3), "decompresses to more than 200 times its size"),
         (slow_gzip_bomb, "decompresses to more than 4 MB"),
-        (zip_bomb, "meter.csv unpacks to more than 24 MB"),
+        (lambda: gzip.compress(gzip_bomb()), "contains another compressed file"),
+        (zip_bomb, "decompresses to more than 200 times its size"),
+        (gzip_in_zip, "contains another compressed file"),
+        (workbook_bomb, "decompresses to more than 200 times its size"),
         (parquet_bomb, "unpacks to 2000000 rows of 2 columns"),
         (parquet_word_bomb, "at most 400000 values are taken"),
         (lambda: parquet_word_bomb(True), "at most 400000 values are taken"),
-        (xml_bomb, "meter.csv"),
+        (parquet_lists, "has lists or groups of values in the column 'watts'"),
+        (lambda: parquet_lists(True), "has lists or groups of values in the column 'watts'"),
+        (parquet_wide, "at most 400000 values are taken"),
         (many_columns, "has more than 400000 values"),
+    ],
+)
+def test_a_file_that_unpacks_to_too_much_is_refused_before_it_is_decoded(client, make, sentence):
+    data = make()
+    assert len(data) < 1 << 20
+    assert sentence in sentence_of(upload(client, data), 413)
+    assert client.get("/api/about").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (xml_bomb, "meter.csv"),
         (lambda: b"", "meter.csv is neither a CSV nor a Parquet table: it is empty."),
         (lambda: b"\x1f\x8b" + b"junk" * 9, "meter.csv is a damaged gzip file"),
         (lambda: gzip.compress(ROWS.encode())[:-20], "meter.csv is an incomplete gzip file"),
@@ -266,9 +322,7 @@ def many_columns():
     ],
 )
 def test_what_is_no_file_of_readings_is_refused_in_one_sentence(client, make, sentence):
-    data = make()
-    assert len(data) < 1 << 20
-    assert sentence in sentence_of(upload(client, data), 400)
+    assert sentence in sentence_of(upload(client, make()), 400)
     assert client.get("/api/about").status_code == 200
 
 
@@ -277,7 +331,7 @@ def test_an_hdf5_file_with_more_rows_than_are_taken(client, tmp_path):
     hm.write_meter(tmp_path / "a.h5", hm.synth.trace(home, 25_000, seed=1))
     data = (tmp_path / "a.h5").read_bytes()
     with serving(Settings(values=400_000)) as other:
-        assert "at most 400000 values" in sentence_of(upload(other, data, "a.h5"), 400)
+        assert "at most 400000 values" in sentence_of(upload(other, data, "a.h5"), 413)
 
 
 def test_concatenated_gzip_and_padding_are_read(client):
@@ -358,11 +412,26 @@ class Opened:
             self.seen.append(event)
 
 
-@pytest.fixture(scope="module")
+HOOK = Opened()
+
+
+def watch_files():
+    """Note every file that this process opens for writing from now on."""
+    if not hasattr(HOOK, "seen"):
+        sys.addaudithook(HOOK)
+    HOOK.seen, HOOK.watching = [], True
+
+
+def stop_watching():
+    HOOK.watching = False
+    return HOOK.seen
+
+
+@pytest.fixture
 def opened():
-    hook = Opened()
-    sys.addaudithook(hook)
-    return hook
+    watch_files()
+    HOOK.watching = False
+    return HOOK
 
 
 def test_nothing_is_written_to_disk(opened, tmp_path):
@@ -374,9 +443,13 @@ def test_nothing_is_written_to_disk(opened, tmp_path):
     files = [(path.name, path.read_bytes()) for path in sorted(tmp_path.iterdir())]
     assert max(len(data) for _, data in files) > 3 << 20
     before = sorted(path.name for path in tmp_path.iterdir())
-    with serving() as client:
+    with serving(Settings(workers=1)) as client:
         view = {"home": example(client)["home"], "epsilon": 1.0, "length": 600}
         client.post("/api/view", json={"trace": example(client)["id"], **view})  # compiles once
+        upload(client, files[0][1], files[0][0])  # imports what it needs
+        (worker,) = client.app.state.server.workers._all
+        deadline = time.monotonic() + 120
+        worker.call(deadline, watch_files, ())
         opened.seen, opened.watching = [], True
         try:
             for name, data in files:
@@ -389,6 +462,7 @@ def test_nothing_is_written_to_disk(opened, tmp_path):
             assert client.post("/api/release", json=release).status_code == 200
         finally:
             opened.watching = False
+        assert worker.call(deadline, stop_watching, ()) == []
     assert opened.seen == []
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 

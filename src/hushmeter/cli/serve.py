@@ -30,6 +30,9 @@ def serve(
 
     Example: hushmeter serve --open
     """
+    from hushmeter.web.processes import start_loading
+
+    start_loading()
     from hushmeter.checks import whole
     from hushmeter.web.app import address_of, bind, choose_settings, create_app, run_app
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-from hushmeter.errors import DataError, HushmeterError, InputError
+from hushmeter.errors import DataError, HushmeterError, InputError, TooLargeError
 from hushmeter.read.words import find_source
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -23,6 +23,9 @@ HEAD_BYTES = 1 << 18
 TEXT_CAP = 1 << 28
 SQLITE_CAP = 1 << 31
 STREAM_CAP = 1 << 33
+# What a number takes. A cell of a workbook is an XML element with an address, a type and a value.
+VALUE_BYTES, CELL_BYTES = 8, 64
+PARQUET_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 
 
 class CappedReader(io.RawIOBase):
@@ -41,7 +44,7 @@ class CappedReader(io.RawIOBase):
         data = self._stream.read(len(view))
         self._left -= len(data)
         if self._left < 0:
-            raise DataError(
+            raise TooLargeError(
                 f"{self._path} holds more than {self._cap >> 20} MB: cut it into smaller files."
             )
         view[: len(data)] = data
@@ -57,6 +60,7 @@ def is_gzip(path: Path) -> bool:
 @contextmanager
 def open_stream(path: Path, cap: int = STREAM_CAP) -> Iterator[BinaryIO]:
     """The file's bytes, decompressed where it is gzip; more than `cap` of them are refused."""
+    cap = min(cap, most_bytes(path, cap))
     try:
         with path.open("rb") as raw:
             packed = raw.read(2) == GZIP_MAGIC
@@ -168,14 +172,40 @@ def read_parquet(path: Path) -> Any:
     texts = None
     if isinstance(path, MemoryFile):
         found = parquet.ParquetFile(arrow_source(path))
-        groups = [found.metadata.row_group(i) for i in range(found.metadata.num_row_groups)]
-        refuse_large(path, sum(group.num_rows for group in groups), found.metadata.num_columns)
+        _refuse_large_columns(path, found)
         # Packed text stays packed until its length is known: one long word may stand in every row.
         texts = [name for name in found.schema.names if _is_text(found, name)]
     table = parquet.read_table(arrow_source(path), read_dictionary=texts)
     for i, name in enumerate(table.column_names):
         table = table.set_column(i, name, _unpack_text(path, table.column(i)))
     return table
+
+
+def _refuse_large_columns(path: MemoryFile, file: Any) -> None:
+    """Refuse a Parquet file by what it declares, before any of its columns is decoded."""
+    found = file.metadata
+    groups = [found.row_group(i) for i in range(found.num_row_groups)]
+    refuse_large(path, sum(group.num_rows for group in groups), found.num_columns)
+    for i in range(found.num_columns):
+        column = file.schema.column(i)
+        name = column.path.partition(".")[0]
+        # The number of rows does not bound a column whose rows hold lists.
+        if column.max_repetition_level > 0 or column.path != column.name:
+            raise TooLargeError(
+                f"{path} has lists or groups of values in the column {name[:40]!r}: keep one value "
+                "in each row."
+            )
+        parts = [group.column(i) for group in groups]
+        size = sum(_declared_bytes(column, part) for part in parts)
+        refuse_large(path, -(-size // VALUE_BYTES), 1)
+
+
+def _declared_bytes(column: Any, part: Any) -> int:
+    """Memory of a part of a Parquet column, as declared [bytes]: its pages or its values."""
+    width = PARQUET_WIDTHS.get(column.physical_type, VALUE_BYTES)
+    if column.physical_type == "FIXED_LEN_BYTE_ARRAY":
+        width = column.length
+    return max(int(part.total_uncompressed_size), int(part.num_values) * width)
 
 
 def _is_text(file: Any, name: str) -> bool:
@@ -208,8 +238,7 @@ def _unpack_text(path: Path, column: Any) -> Any:
     for chunk in column.chunks:
         lengths = pc.binary_length(chunk.dictionary)
         size += pc.sum(lengths.take(chunk.indices)).as_py() or 0
-    # A value of eight bytes is what a number takes.
-    refuse_large(path, -(-size // 8), 1)
+    refuse_large(path, -(-size // VALUE_BYTES), 1)
     return column.cast(column.type.value_type)
 
 
@@ -226,12 +255,19 @@ def hdf5_source(path: Path) -> dict[str, Any]:
     return {"filename": str(path)}
 
 
+def most_bytes(path: Path, cap: int) -> int:
+    """Most bytes that a packed file may hold: `cap`, and less for a file in memory."""
+    if isinstance(path, MemoryFile) and path.most_values is not None:
+        return min(cap, TEXT_CAP, CELL_BYTES * path.most_values)
+    return cap
+
+
 def refuse_large(path: Path, rows: int, columns: int) -> None:
     """Refuse a packed table with more values than its reader was told to take."""
     if isinstance(path, MemoryFile) and path.most_values is not None:
         values = rows * columns
         if values > path.most_values:
-            raise DataError(
+            raise TooLargeError(
                 f"{path} unpacks to {rows} rows of {columns} columns, and at most "
                 f"{path.most_values} values are taken: cut it into smaller files."
             )
@@ -253,8 +289,6 @@ OTHER = {
 
 # The first record of an Australian meter file, with or without its header.
 NEM_RECORD = re.compile(r'(?i)"?100"?,"?NEM1[23]"?\b|"?2[05]0"?,"?[A-Z0-9]{10,11}"?,')
-# A cell of a workbook is an XML element with an address, a type and a value.
-BYTES_PER_VALUE = 64
 # Files that accompany the readings in an archive.
 BESIDES = re.compile(
     r"(?i)(^|/)(__macosx/|\.|read[ _-]?me|licen[cs]e|manifest)"
@@ -274,11 +308,9 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:
             size = sum(entry.file_size for entry in archive.infolist())
-            cap = TEXT_CAP
-            if isinstance(path, MemoryFile) and path.most_values is not None:
-                cap = min(cap, BYTES_PER_VALUE * path.most_values)
+            cap = most_bytes(path, TEXT_CAP)
             if size > cap:
-                raise DataError(
+                raise TooLargeError(
                     f"{path} unpacks to more than {cap >> 20} MB: cut it into smaller files."
                 )
             yield archive

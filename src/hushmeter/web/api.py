@@ -1,4 +1,4 @@
-"""The routes under /api. Each one checks a request, computes in a thread, and returns a model."""
+"""The routes under /api. Each one checks a request, computes in a process, and returns a model."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from hushmeter.home import Appliance, Home
 from hushmeter.learn.homes import learn_home
 from hushmeter.learn.inspection import sentences
 from hushmeter.noise.mechanism import MAX_EPSILON
-from hushmeter.trace import Trace
 from hushmeter.web import schemas
 from hushmeter.web.attacks import DEFAULT, live_attackers
+from hushmeter.web.costs import LONG_S, estimate_view
 from hushmeter.web.planning import INTERVALS_S, find_advice, find_bounds, find_plan
 from hushmeter.web.releases import make_download
 from hushmeter.web.server import Server, Settings
 from hushmeter.web.sessions import EXAMPLES, Session
 from hushmeter.web.uploads import OPTIONS, read_options, read_upload, take_form
 from hushmeter.web.views import find_findings, make_view
+from hushmeter.web.workers import Kept, TraceOf
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     code: {"model": schemas.ErrorAnswer, "description": words}
@@ -184,7 +185,7 @@ def _add_traces(router: APIRouter, server: Server) -> None:
 
     @router.post("/examples", summary="Open an example home")
     async def examples(request: schemas.ExampleRequest) -> schemas.SessionModel:
-        session = await server.compute(server.example, request.name)
+        session = await server.example(request.name)
         return describe_session(server.sessions.add(session), session)
 
     @router.post("/traces", summary="Load a file of readings", openapi_extra=_form(OPTIONS))
@@ -192,7 +193,9 @@ def _add_traces(router: APIRouter, server: Server) -> None:
         with server.uploading():
             data, name, fields = await server.receive(take_form(request))
             options = read_options(fields)
-            session = await server.compute(read_upload, data, name, options, server.settings)
+            session = await server.compute(
+                read_upload, data, name, options, server.settings, long=True
+            )
         return describe_session(server.sessions.add(session), session)
 
     @router.get("/traces/{trace}", summary="Describe a loaded trace")
@@ -231,28 +234,31 @@ def _add_homes(router: APIRouter, server: Server) -> None:
                 f"{session.name} has only the readings of the meter and no column for each "
                 "appliance, so no home can be learnt from it: enter the appliances yourself."
             )
-        learnt = await server.compute(learn_home, session.trace)
+        learnt = await server.compute(learn_home, TraceOf(session), long=True)
         return schemas.to_model(learnt.home)
 
 
 def _add_answers(router: APIRouter, server: Server) -> None:
     """Add the routes that compute: a view, bounds, advice and a release."""
 
-    def find_trace(key: str | None) -> Trace | None:
-        return None if key is None else server.sessions.get(key).trace
+    def find_trace(key: str | None) -> TraceOf | None:
+        return None if key is None else TraceOf(server.sessions.get(key))
 
     @router.post("/view", summary="Release with a seed, attack and score")
     async def view(request: schemas.ViewRequest) -> schemas.View:
         session = server.sessions.get(request.trace)
+        seconds = estimate_view(request, session, server.settings)
         answer: schemas.View = await server.compute(
-            make_view, request, session, server.fits, server.settings
+            make_view, request, session, Kept.FITS, server.settings, long=seconds > LONG_S
         )
         return answer
 
     @router.post("/findings", summary="What the readings show, from the readings alone")
     async def show_findings(request: schemas.FindingsRequest) -> schemas.FindingsModel:
         session = server.sessions.get(request.trace)
-        answer: schemas.FindingsModel = await server.compute(find_findings, session, request.tz)
+        answer: schemas.FindingsModel = await server.compute(
+            find_findings, session, request.tz, long=True
+        )
         return answer
 
     @router.post("/bounds", summary="Accuracy against ε, with bounds")
@@ -269,7 +275,7 @@ def _add_answers(router: APIRouter, server: Server) -> None:
 
     @router.post("/plan", summary="The release that hides some appliances at the least cost")
     async def plan(request: schemas.PlanRequest) -> schemas.PlanModel:
-        trace = server.sessions.get(request.trace).trace
+        trace = find_trace(request.trace)
         answer: schemas.PlanModel = await server.compute(find_plan, request, trace)
         return answer
 
@@ -277,7 +283,7 @@ def _add_answers(router: APIRouter, server: Server) -> None:
     async def release(request: schemas.ReleaseRequest) -> schemas.Download:
         session = server.sessions.get(request.trace)
         limit = server.settings.release_s
-        return await server.workers.run(limit, make_download, request, session)
+        return await server.workers.run(limit, make_download, request, session, long=True)
 
 
 def _parse_home(data: bytes, name: str, settings: Settings) -> Home:

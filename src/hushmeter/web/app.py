@@ -9,12 +9,19 @@ import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hushmeter import __version__
-from hushmeter.errors import DataError, HushmeterError, InputError, MissingExtraError
-from hushmeter.web.server import LOOPBACK, MEGABYTE, BusyError, Server, Settings, TooSlowError
+from hushmeter.errors import (
+    DataError,
+    HushmeterError,
+    InputError,
+    MissingExtraError,
+    TooLargeError,
+)
+from hushmeter.web.server import LOOPBACK, MEGABYTE, Server, Settings
 from hushmeter.web.sessions import UnknownTraceError
+from hushmeter.web.workers import BusyError, TooSlowError
 
 if TYPE_CHECKING:
     import uvicorn
@@ -29,6 +36,7 @@ DESCRIPTION = (
 )
 STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (UnknownTraceError, 404),
+    (TooLargeError, 413),
     (InputError, 422),
     (MissingExtraError, 422),
     (HushmeterError, 400),
@@ -67,6 +75,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     except ImportError:
         raise MissingExtraError("the web page", "web") from None
     from hushmeter.web.api import make_router
+    from hushmeter.web.connections import log_loop_errors
     from hushmeter.web.security import Guard
 
     chosen = settings or Settings()
@@ -74,6 +83,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        log_loop_errors(asyncio.get_running_loop())
+        await server.workers.start()
         forgetting = asyncio.create_task(server.forget_idle())
         yield
         forgetting.cancel()
@@ -210,8 +221,14 @@ def make_config(app: FastAPI) -> uvicorn.Config:
     """Return how the app is served: only unexpected errors are logged, without their messages."""
     import uvicorn
 
+    from hushmeter.web.connections import bounded_protocol
+
     return uvicorn.Config(
         app,
+        http=cast("Any", bounded_protocol(app.state.server.settings)),
+        # Not more connections are accepted at once than there are spare files.
+        backlog=128,
+        ws="none",
         access_log=False,
         log_config=None,
         log_level="critical",

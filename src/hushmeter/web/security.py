@@ -15,13 +15,16 @@ import json
 import logging
 import secrets
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+
+from hushmeter.web.connections import RateLimit
+from hushmeter.web.workers import WorkerFault, find_place
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -57,6 +60,7 @@ FORM_OVERHEAD = 1 << 16
 FAULT = "hushmeter failed with an unexpected error; the log of the server names the kind of error."
 
 log = logging.getLogger("hushmeter.web")
+log.addFilter(RateLimit())
 
 
 class Refusal(Exception):  # noqa: N818
@@ -103,9 +107,15 @@ class Guard:
 
         try:
             await self.app(scope, receive, noted)
+        except ClientDisconnect:
+            # The client left before its request was complete; nobody waits for an answer.
+            return
         except Exception as error:
             # The message of an error may contain a reading, so it is not logged.
-            log.error("fault: %s at %s", type(error).__name__, _place(error))
+            kind, place = type(error).__name__, find_place(error)
+            if isinstance(error, WorkerFault):
+                kind, place = error.kind, error.place
+            log.error("fault: %s at %s", kind, place)
             if not started:
                 await refuse(500, FAULT)(scope, receive, send)
 
@@ -250,13 +260,3 @@ def _marking(send: Send, *, private: bool) -> Send:
         await send(message)
 
     return marked
-
-
-def _place(error: Exception) -> str:
-    """Return the file and the line in which an error was raised."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None:
-        return "an unknown place"
-    return f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"

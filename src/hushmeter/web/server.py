@@ -1,17 +1,16 @@
-"""The state of one running app: its limits, its worker threads, and the data it holds."""
+"""The state of one running app: its limits, its worker processes, and the data it holds."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from hushmeter.web.attacks import FitCache
 from hushmeter.web.sessions import Session, Sessions, make_example
+from hushmeter.web.workers import BusyError, TooSlowError, WorkerPool
 
 MEGABYTE = 1 << 20
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -53,11 +52,20 @@ class Settings:
     idle_s : float
         A trace that nobody requested for this time is removed. [s]
     workers : int
-        Number of threads that compute.
+        Number of processes that compute.
+    worker_bytes : int
+        Memory of one of these processes; a process that exceeds it is ended. [bytes]
     uploads : int
         Largest number of files that are uploaded at the same time.
     waiting : int
-        Largest number of requests that compute or wait for a thread.
+        Largest number of requests that compute or wait for a process.
+    connections : int
+        Largest number of connections. The one whose client has owed a request for longest is
+        closed first.
+    header_s : float
+        Time limit for the first line and the headers of a request. [s]
+    write_s : float
+        Time limit for a client that does not read its answer. [s]
     request_s : float
         Time limit of a request. [s]
     release_s : float
@@ -76,89 +84,19 @@ class Settings:
     sessions: int = 256
     session_bytes: int = 512 * MEGABYTE
     idle_s: float = 3600.0
-    workers: int = field(default_factory=lambda: max(2, min(4, os.cpu_count() or 2)))
+    workers: int = field(default_factory=lambda: max(3, min(4, os.cpu_count() or 3)))
+    worker_bytes: int = 1024 * MEGABYTE
     uploads: int = 8
     waiting: int = 256
+    connections: int = 512
+    header_s: float = 10.0
+    write_s: float = 30.0
     request_s: float = 30.0
     release_s: float = 120.0
 
 
-class BusyError(Exception):
-    """Too many requests are waiting."""
-
-
-class TooSlowError(Exception):
-    """A request exceeded its time limit."""
-
-
-class WorkerPool:
-    """Threads that compute answers, with a bounded queue and a time limit.
-
-    Python cannot stop a computation from outside. After its time limit the client gets an error,
-    while the thread stays occupied, and counts as occupied, until the computation ends.
-
-    Parameters
-    ----------
-    workers : int
-        Number of threads.
-    waiting : int
-        Largest number of computations that run or wait.
-    """
-
-    def __init__(self, workers: int, waiting: int) -> None:
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="hushmeter")
-        self._waiting = waiting
-        self._held = 0
-
-    async def run(self, limit_s: float, function: Callable[..., Answer], *given: Any) -> Answer:
-        """Compute a function in a thread and return its result.
-
-        Parameters
-        ----------
-        limit_s : float
-            Time limit, waiting included. [s]
-        function : callable
-        *given
-            Arguments of the function.
-
-        Returns
-        -------
-        object
-            The result of the function.
-
-        Raises
-        ------
-        BusyError
-            If too many computations run or wait.
-        TooSlowError
-            If the time limit passes.
-        """
-        if self._held >= self._waiting:
-            raise BusyError
-        loop = asyncio.get_running_loop()
-        self._held += 1
-        task = self._pool.submit(function, *given)
-        task.add_done_callback(lambda done: self._leave(loop, done))
-        try:
-            return await asyncio.wait_for(asyncio.wrap_future(task), limit_s)
-        except TimeoutError:
-            raise TooSlowError from None
-
-    def close(self) -> None:
-        """Drop the computations that wait. Those that run end by themselves."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def _leave(self, loop: asyncio.AbstractEventLoop, done: Future[Any]) -> None:  # noqa: ARG002
-        """Count a computation as finished, in the event loop that counted its start."""
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(self._release)
-
-    def _release(self) -> None:
-        self._held -= 1
-
-
 class Server:
-    """The memory of one app and its threads.
+    """The memory of one app and its processes.
 
     Parameters
     ----------
@@ -167,17 +105,16 @@ class Server:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.fits = FitCache()
         self.sessions = Sessions(
             settings.sessions, settings.session_bytes, settings.idle_s, forgotten=self._forget
         )
-        self.workers = WorkerPool(settings.workers, settings.waiting)
+        self.workers = WorkerPool(settings.workers, settings.waiting, settings.worker_bytes)
         self._examples: dict[str, Session] = {}
         self._uploads = 0
 
-    async def compute(self, function: Any, *given: Any) -> Any:
-        """Return the result of a function, computed in a thread within the time of a request."""
-        return await self.workers.run(self.settings.request_s, function, *given)
+    async def compute(self, function: Any, *given: Any, long: bool = False) -> Any:
+        """Return the result of a function, computed in a process within the time of a request."""
+        return await self.workers.run(self.settings.request_s, function, *given, long=long)
 
     async def receive(self, body: Awaitable[Answer]) -> Answer:
         """Return what a client sends; raise `TooSlowError` after the time of a request."""
@@ -203,13 +140,13 @@ class Server:
             await asyncio.sleep(min(self.settings.idle_s / 4, LONGEST_PAUSE_S))
             self.sessions.forget_idle()
 
-    def example(self, name: str) -> Session:
+    async def example(self, name: str) -> Session:
         """Return an example by its name; each example is made once."""
         if name not in self._examples:
-            self._examples[name] = make_example(name)
+            self._examples[name] = await self.compute(make_example, name)
         return self._examples[name]
 
     def _forget(self, session: Session) -> None:
         """Remove what attackers learnt from a removed trace; examples are nobody's data."""
         if session.training is None:
-            self.fits.forget(session.source)
+            self.workers.forget(session.source)

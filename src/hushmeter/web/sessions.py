@@ -229,7 +229,7 @@ def make_example(name: str) -> Session:
     other_days = synth.trace(home, TRAINING_DAYS * READINGS_PER_DAY, seed=seed + TRAINING_SEED_STEP)
     return Session(
         name=name,
-        found=_inspect_example(trace),
+        found=inspect_example(trace),
         trace=trace,
         home=home,
         training=other_days,
@@ -242,7 +242,7 @@ def make_example(name: str) -> Session:
 def _make_household() -> Session:
     """Return four weeks of a household of which nothing but the meter is known."""
     made = synth.household(HOUSEHOLD_DAYS, interval_s=60.0, seed=HOUSEHOLD_SEED)
-    found = _inspect_example(made.trace)
+    found = inspect_example(made.trace)
     return Session("household", found, made.trace, zone=made.zone, source="example household")
 
 
@@ -252,7 +252,7 @@ def _from_catalogue(home: Home) -> Home:
     return Home(members, home.tolerance, home.base_load, home.name)
 
 
-def _inspect_example(trace: Trace) -> Inspection:
+def inspect_example(trace: Trace) -> Inspection:
     """Return an inspection as if the example had been read from a file."""
     recording = Recording.of_trace(trace, "synthetic example", clock_changes="times are UTC")
     return Inspection(recording, None, ())

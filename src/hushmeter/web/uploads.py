@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
-import threading
+import zipfile
 import zlib
 from collections.abc import AsyncGenerator
 from dataclasses import fields
@@ -12,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from hushmeter.errors import DataError, InputError
+from hushmeter.errors import DataError, InputError, TooLargeError
 from hushmeter.learn.inspection import inspect_recording
-from hushmeter.read import ReadOptions, Recording, read_bytes
-from hushmeter.read.source import GZIP_MAGIC
+from hushmeter.read import ReadOptions, read_bytes
+from hushmeter.read.source import GZIP_MAGIC, ZIP_MAGIC
 from hushmeter.web.sessions import Session
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ MOST_FIELD = 1000
 # A file of equal readings with ten digits each is compressed about 30 : 1.
 MOST_RATIO = 200
 RATIO_FROM = 1 << 20
-HDF5_MAGIC, PARQUET_MAGIC = b"\x89HDF", b"PAR1"
+BINARY = (b"\x89HDF", b"PAR1", ZIP_MAGIC)
+"""First bytes of formats whose size is checked by their own reader."""
 SEPARATORS = (b"\n", b",", b";", b"\t")
 
 
@@ -146,12 +148,17 @@ def read_upload(data: bytes, name: str, options: ReadOptions, settings: Settings
     Raises
     ------
     DataError
-        If the file cannot be read or is too large.
+        If the file cannot be read.
+    TooLargeError
+        If it has, or would unpack to, too much data.
     """
-    found = inspect_recording(_read(unpack(data, name, settings), name, options, settings))
+    plain = unpack(data, name, settings)
+    if not plain.startswith(BINARY):
+        _refuse_many(plain, name, settings)
+    found = inspect_recording(read_bytes(plain, name, options, most_values=settings.values))
     trace = found.recording.trace
     if len(trace) > settings.readings:
-        raise DataError(
+        raise TooLargeError(
             f"{name} has {len(trace)} readings, but the page takes at most {settings.readings}: "
             "split it into smaller files."
         )
@@ -161,7 +168,7 @@ def read_upload(data: bytes, name: str, options: ReadOptions, settings: Settings
 
 
 def unpack(data: bytes, name: str, settings: Settings) -> bytes:
-    """Decompress a gzip file; return any other file as it is.
+    """Decompress a gzip file; check the sizes in a zip archive; return other files as they are.
 
     Parameters
     ----------
@@ -178,10 +185,23 @@ def unpack(data: bytes, name: str, settings: Settings) -> bytes:
     Raises
     ------
     DataError
-        If the file is damaged, or its decompressed size exceeds the limits.
+        If the file is damaged.
+    TooLargeError
+        If its decompressed size exceeds the limits, or is not known because it contains another
+        compressed file.
     """
-    if data[:2] != GZIP_MAGIC:
+    if data.startswith(ZIP_MAGIC):
+        _check_archive(data, name, settings)
+    if not data.startswith(GZIP_MAGIC):
         return data
+    plain = _decompress(data, name, settings)
+    if plain.startswith(GZIP_MAGIC):
+        raise TooLargeError(f"{name} contains another compressed file: decompress it once.")
+    return plain
+
+
+def _decompress(data: bytes, name: str, settings: Settings) -> bytes:
+    """Return the content of a gzip file, refused as soon as it exceeds the limits."""
     parts: list[bytes] = []
     size = 0
     rest = data
@@ -203,38 +223,46 @@ def unpack(data: bytes, name: str, settings: Settings) -> bytes:
     return b"".join(parts)
 
 
+def _check_archive(data: bytes, name: str, settings: Settings) -> None:
+    """Refuse a zip archive or workbook by its declared sizes, or with a gzip file in it.
+
+    A reader that finds more bytes than declared refuses the archive as damaged.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            entries = archive.infolist()
+            _refuse_bomb(sum(entry.file_size for entry in entries), len(data), name, settings)
+            for entry in entries:
+                with archive.open(entry) as member:
+                    if member.read(len(GZIP_MAGIC)) == GZIP_MAGIC:
+                        raise TooLargeError(
+                            f"{name} contains another compressed file: decompress it once."
+                        )
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, ValueError) as error:
+        if isinstance(error, TooLargeError):
+            raise
+        # The reader of archives explains what is wrong with this one.
+        return
+
+
 def _refuse_bomb(size: int, packed: int, name: str, settings: Settings) -> None:
-    """Raise `DataError` if a file grows too much while it is decompressed."""
+    """Raise `TooLargeError` if a file grows too much while it is decompressed."""
     if size > RATIO_FROM and size > MOST_RATIO * packed:
-        raise DataError(
+        raise TooLargeError(
             f"{name} decompresses to more than {MOST_RATIO} times its size, which meter readings "
             "never do: load another file."
         )
     if size > settings.unpacked_bytes:
-        raise DataError(
+        raise TooLargeError(
             f"{name} decompresses to more than {settings.unpacked_bytes >> 20} MB: "
             "split it into smaller files."
         )
 
 
-_hdf5 = threading.Lock()
-
-
-def _read(data: bytes, name: str, options: ReadOptions, settings: Settings) -> Recording:
-    """Read the bytes of a file within the limits of the server."""
-    if data.startswith(HDF5_MAGIC):
-        # The HDF5 library is not safe for threads.
-        with _hdf5:
-            return read_bytes(data, name, options, most_values=settings.values)
-    if not data.startswith(PARQUET_MAGIC):
-        _refuse_many(data, name, settings)
-    return read_bytes(data, name, options, most_values=settings.values)
-
-
 def _refuse_many(data: bytes, name: str, settings: Settings) -> None:
-    """Raise `DataError` for a text file with too many values, before it is parsed."""
+    """Raise `TooLargeError` for a text file with too many values, before it is parsed."""
     if sum(data.count(mark) for mark in SEPARATORS) > settings.values:
-        raise DataError(
+        raise TooLargeError(
             f"{name} has more than {settings.values} values: split it into smaller files."
         )
 

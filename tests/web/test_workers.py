@@ -1,0 +1,151 @@
+"""Processes that compute: their limits, what they keep, and what becomes of errors."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+
+import numpy as np
+import pytest
+
+from hushmeter.errors import TooLargeError, UnknownNameError
+from hushmeter.web.sessions import make_example
+from hushmeter.web.workers import (
+    BusyError,
+    Kept,
+    TooSlowError,
+    TraceOf,
+    WorkerFault,
+    WorkerPool,
+)
+
+MOST_BYTES = 600 << 20
+
+
+@pytest.fixture
+def pool():
+    made = WorkerPool(workers=2, waiting=4, most_bytes=MOST_BYTES)
+    yield made
+    made.close()
+
+
+def call(pool, function, *given, limit_s=60.0):
+    return pool.compute(time.monotonic() + limit_s, function, given)
+
+
+def sleep_and_tell(seconds):
+    time.sleep(seconds)
+    return os.getpid()
+
+
+def fill_memory(megabytes):
+    held = [np.ones(1 << 17) for _ in range(megabytes)]
+    time.sleep(60)
+    return len(held)
+
+
+def fail(kind):
+    if kind == "library":
+        raise UnknownNameError("appliance", "ketle", ["kettle"])
+    raise ValueError("the reading of 4711 W")
+
+
+def end_this_process():
+    os._exit(3)
+
+
+def count_fits(fits):
+    return len(fits._held)
+
+
+def fit(fits, session):
+    fits.get((session.source, "key"), lambda: session)
+
+
+def length_of(trace):
+    return len(trace)
+
+
+def has_ended(pid):
+    for _ in range(3000):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_functions_are_computed_in_other_processes(pool):
+    assert call(pool, sleep_and_tell, 0) != os.getpid()
+
+
+def test_a_computation_is_ended_at_its_time_limit_and_its_process_replaced(pool):
+    first = call(pool, sleep_and_tell, 0)
+    with pytest.raises(TooSlowError):
+        call(pool, sleep_and_tell, 3600, limit_s=0.3)
+    assert call(pool, sleep_and_tell, 0) != first
+    assert has_ended(first)
+
+
+def test_a_computation_is_ended_when_it_takes_too_much_memory(pool):
+    with pytest.raises(TooLargeError, match="more memory than the server gives"):
+        call(pool, fill_memory, 1000)
+    assert call(pool, sleep_and_tell, 0)
+
+
+def test_errors_for_users_keep_their_sentence_and_others_only_kind_and_place(pool):
+    with pytest.raises(UnknownNameError) as known:
+        call(pool, fail, "library")
+    assert str(known.value) == "there is no appliance named 'ketle'; did you mean 'kettle'?"
+    with pytest.raises(WorkerFault) as unknown:
+        call(pool, fail, "other")
+    assert unknown.value.kind == "ValueError"
+    assert unknown.value.place.startswith("test_workers.py:")
+    assert "4711" not in repr(unknown.value)
+    with pytest.raises(WorkerFault):
+        call(pool, end_this_process)
+    assert call(pool, sleep_and_tell, 0)
+
+
+def test_a_trace_is_kept_with_what_was_learnt_until_it_is_forgotten():
+    pool = WorkerPool(workers=1, waiting=4, most_bytes=1 << 40)
+    try:
+        session = make_example("evening")
+        assert call(pool, length_of, TraceOf(session)) == 2400
+        call(pool, fit, Kept.FITS, session)
+        assert call(pool, count_fits, Kept.FITS) == 1
+        worker = pool._all[0]
+        assert list(worker._held) == [session.source]
+        pool.forget(session.source)
+        assert list(worker._held) == []
+        assert call(pool, count_fits, Kept.FITS) == 0
+        assert call(pool, length_of, TraceOf(session)) == 2400
+    finally:
+        pool.close()
+
+
+def test_long_computations_leave_a_process_to_short_ones(pool):
+    async def play():
+        long = [
+            asyncio.create_task(pool.run(60.0, sleep_and_tell, 3.0, long=True)) for _ in range(3)
+        ]
+        await asyncio.sleep(0.5)
+        short = await pool.run(60.0, sleep_and_tell, 0)
+        assert not any(task.done() for task in long)
+        with pytest.raises(TooSlowError):
+            await pool.run(0.3, sleep_and_tell, 0, long=True)
+        for task in long:
+            task.cancel()
+        return short
+
+    asyncio.run(pool.start())
+    assert asyncio.run(play()) != os.getpid()
+
+
+def test_too_many_computations_are_refused():
+    pool = WorkerPool(workers=1, waiting=0, most_bytes=1 << 40)
+    with pytest.raises(BusyError):
+        asyncio.run(pool.run(1.0, sleep_and_tell, 0))
+    pool.close()
