@@ -110,7 +110,7 @@ def test_paragraphs_of_help_end_where_the_terminal_does():
     shown = run("release", "--help").stdout
     assert "whether any one appliance of the home is on" in " ".join(shown.split())
     told = typer.main.get_command(app).commands["release"].help
-    assert [line for line in told.splitlines() if line].index(EXAMPLE) == 3
+    assert [line for line in told.splitlines() if line].index(EXAMPLE) == 4
 
 
 EXAMPLE = (

@@ -77,7 +77,7 @@ def test_bad_bounds_are_one_sentence(more, code, message):
 
 def test_advise_prints_options_sentences_and_a_figure(tmp_path):
     done = run("advise", "--home", "evening", "--hide", "kettle", "-o", tmp_path)
-    assert "cheapest first" in done.stdout
+    assert "best for hours first" in done.stdout
     assert (
         "nobody can be right about one run of the kettle more than 60 times out of 100"
         in done.stdout

@@ -305,16 +305,55 @@ def test_views_of_a_file(weeks, tmp_path):
     assert again["mean_standard_errors"]["months"] < 1.5
 
 
-def test_views_of_less_than_a_day_and_with_a_ledger_are_refused(case, weeks, tmp_path):
+def test_views_that_cannot_be_made_are_refused_in_one_sentence(case, tmp_path):
     out = tmp_path / "views"
-    short = release(case, out, "-e", "1", "--home", "evening", "--views", expect=1)
-    assert "at least one day of readings" in short.stderr
-    paid = release(
-        weeks, out, "-e", "1", "--home", "evening", "--views", "--ledger", "sqlite:///x.db",
-        "--ledger-meter", "m", expect=2,
-    )  # fmt: skip
-    assert "--views cannot pay in a ledger yet" in paid.stderr
+    hidden = ("--hide", "kettle", "--views")
+    for options in (("-e", "1", "--home", "evening", "--views"), hidden):
+        short = release(case, out, *options, expect=1)
+        assert "at least one day of readings" in short.stderr
+        assert len(short.stderr.splitlines()) == 1
+    hours = np.arange(72)
+    # The last two days of one month, and six hours of the next.
+    early = hm.Trace(np.full(54, 300.0), 3600.0, "2024-01-30T00:00Z")
+    hm.write_meter(tmp_path / "early.csv", early)
+    broken = release(tmp_path, out, *hidden, file="early.csv", expect=1)
+    assert "2024-02 has no complete day" in broken.stderr
+    hm.write_meter(tmp_path / "days.csv", hm.Trace(300.0 + hours, 3600.0, "2024-01-10T00:00Z"))
+    charger = ("--hide", "heater 2 kW 100 h", "--views")
+    long = release(tmp_path, out, *charger, file="days.csv", expect=2)
+    assert "a run of up to 100 hours is longer than the period of 72 hours" in long.stderr
+    noise = release(tmp_path, out, *hidden, "--mechanism", "laplace", file="days.csv", expect=2)
+    assert "leave out --mechanism" in noise.stderr
+    fine = release(tmp_path, out, *hidden, "--every", "7h", file="days.csv", expect=2)
+    assert "needs cells that divide a day, but 7h does not fit" in fine.stderr
     assert not out.exists()
+
+
+def test_views_follow_from_a_wish_and_pay_in_a_ledger(weeks, tmp_path):
+    ledger = ("--ledger", f"sqlite:///{tmp_path}/l.db")
+    run("ledger", "init", *ledger)
+    out = tmp_path / "views"
+    hidden = ("--hide", "kettle", "--odds", 60, "--views")
+    done = release(weeks, out, *hidden, *ledger, "--ledger-meter", "m")
+    assert done.stdout.startswith("Hidden: any use of up to 235 Wh and 3.1 kW")
+    assert "does not know at which time of the day to look is right at most 55" in done.stdout
+    assert "was charged for 35 days" in done.stdout
+    receipt = json.loads((out / "receipt.json").read_text())
+    assert 0.599 < receipt["odds"] <= 0.6
+    assert "kettle" not in json.dumps(receipt)
+    private = json.loads((tmp_path / "views.private.json").read_text())
+    assert private["own_use"][0].startswith("Each hour is off by about 5")
+    assert "follow from the noisy tables" in run("verify", out).stdout
+    # A day is released once in each stream, and a simulation is never paid for.
+    for more, code, message in (
+        ((), 1, "is already released by release"),
+        (("--seed", 1), 2, "a simulation spends no budget"),
+    ):
+        again = release(
+            weeks, tmp_path / "two", *hidden, *ledger, "--ledger-meter", "m", *more, expect=code
+        )
+        assert message in again.stderr
+        assert not (tmp_path / "two").exists()
 
 
 def test_when_and_a_cap_on_use(weeks, tmp_path):

@@ -311,7 +311,11 @@ def test_advice_is_that_of_the_library(client, evening):
     request |= {"trace": evening["id"], "mechanisms": ["laplace"]}
     found = client.post("/api/advise", json=request).json()
     advice = hm.advise(
-        hm.synth.ready_home("evening"), "kettle", max_odds=0.7, mechanisms=("laplace",)
+        hm.synth.ready_home("evening"),
+        "kettle",
+        max_odds=0.7,
+        forms=("series",),
+        mechanisms=("laplace",),
     )
     assert found["feasible"] is advice.feasible
     assert found["options"][0]["epsilon"] == advice.best.epsilon

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hushmeter.advice.planner import PURPOSES, Advice, Option, advise
+from hushmeter.advice.planner import Advice, Option, advise, calibrate_series
+from hushmeter.advice.purposes import PURPOSES, StandardErrors, choose_purpose
 from hushmeter.appliance_kinds import catalogue
-from hushmeter.errors import InputError
+from hushmeter.errors import DataError, InputError
 from hushmeter.formatting import (
     duration_in_words,
     format_two_digits,
@@ -29,13 +30,18 @@ from hushmeter.formatting import (
 from hushmeter.home import DEFAULT_TOLERANCE, SOURCES, Appliance, Home, LearntFrom
 from hushmeter.noise.mechanism import MECHANISMS
 from hushmeter.privacy.accounting import DELTA
-from hushmeter.privacy.units import calibrate, resolve_unit
-from hushmeter.releases.cost import DAYS_PER_MONTH, HOURS_PER_DAY, PRICE_PER_KWH, Cost
+from hushmeter.privacy.units import resolve_unit
+from hushmeter.releases.cost import PRICE_PER_KWH
+from hushmeter.releases.restore import restore
+from hushmeter.releases.series import mean_windows, release
+from hushmeter.releases.view_plan import HOURLY_COST
+from hushmeter.releases.views import release_views
 from hushmeter.trace import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism
     from hushmeter.privacy.units import Unit
+    from hushmeter.releases.calendar import Calendar
     from hushmeter.trace import Metering, Trace
 
 LOUD = 1.0
@@ -55,8 +61,8 @@ class Plan:
         All releases that meet the goal, cheapest first for the purpose.
     unit : Unit
         The unit of protection of the cheapest release.
-    mechanism : Mechanism
-        Its noise.
+    noise : Mechanism or None
+        Its noise; None for a calendar release, whose tables have noise of different sizes.
     learnt_from : LearntFrom or None
         The readings from which learnt numbers of the use come.
     """
@@ -64,7 +70,7 @@ class Plan:
     use: Appliance
     advice: Advice
     unit: Unit
-    mechanism: Mechanism
+    noise: Mechanism | None
     learnt_from: LearntFrom | None = None
 
     @property
@@ -73,8 +79,15 @@ class Plan:
         return self.advice.best
 
     @property
+    def mechanism(self) -> Mechanism:
+        """The noise of a series; a calendar release is made by `release_views` with its ε."""
+        if self.noise is None:
+            raise InputError("this plan is a calendar release: make it with release_views.")
+        return self.noise
+
+    @property
     def purpose(self) -> str:
-        """What the released data is for: "hour", "day" or "month"."""
+        """What the released data is for; a name of `PURPOSES`."""
         return self.advice.goal.purpose
 
     @property
@@ -85,27 +98,53 @@ class Plan:
     @property
     def promise(self) -> tuple[str, str]:
         """Two sentences: what is hidden, and to which odds."""
+        odds = f"more than {out_of_100(self.advice.goal.max_odds)} times out of 100"
+        coin = "a coin is right 50 times"
+        if self.unit.span == "when":
+            return (
+                f"Hidden: {self.unit.sentence}.",
+                f"Nobody who has the released values can be right {odds} about which of two times "
+                f"of the day it was; {coin}. The sums of the days are exact and show whether it "
+                "ran.",
+            )
+        if self.unit.span == "run":
+            hidden = f"{describe_use(self.use)}, such as one run of the {self.use.name}"
+        else:
+            hidden = self.unit.sentence
+        unknown = self.option.unknown
+        blind = ""
+        if unknown is not None and unknown.moments > 1 and unknown.odds < self.option.odds:
+            blind = (
+                " An attacker who does not know at which time of the day to look is right at most "
+                f"{out_of_100(unknown.odds)} times."
+            )
         return (
-            f"Hidden: {describe_use(self.use)}, such as one run of the {self.use.name}.",
-            "Nobody who has the released values can be right about whether it happened more than "
-            f"{out_of_100(self.advice.goal.max_odds)} times out of 100; a coin is right 50 times.",
+            f"Hidden: {hidden}.",
+            "Nobody who has the released values can be right about whether it happened "
+            f"{odds}; {coin}.{blind}",
         )
 
 
 def plan_to_hide(
     kinds: str | Appliance | Iterable[str | Appliance],
     odds: float = 0.6,
-    purpose: str = "hour",
+    purpose: str | None = None,
     *,
     interval_s: float,
     home: Home | None = None,
     span: str | None = None,
+    use: float | str | None = None,
     every: float | str | None = None,
     metering: Metering | None = None,
     readings: int | None = None,
+    calendar: Calendar | None = None,
+    zone: str = "UTC",
+    forms: Sequence[str] = ("series",),
     mechanisms: Sequence[str] = MECHANISMS,
     delta: float = DELTA,
+    hourly_cost: float = HOURLY_COST,
     max_hourly_error: float | None = None,
+    max_error: float | None = None,
     price_per_kwh: float = PRICE_PER_KWH,
 ) -> Plan:
     """Find the release that hides appliances at the least cost for a purpose.
@@ -117,25 +156,32 @@ def plan_to_hide(
         One text may list several, with commas.
     odds : float, default 0.6
         Largest probability that the best attacker is right, as a share (0.6) or out of 100 (60).
-    purpose : {"hour", "day", "month"}, default "hour"
-        What the data is for. Options are ranked by the error of an hour, a day or a month; for a
-        day and a month the search goes up to means over one day.
+    purpose : {"hour", "day", "month", "profile", "register"}, optional
+        What the data is for; see `advise`.
     interval_s : float
         Length of a metered reading [s].
     home : Home, optional
         A home whose appliances are meant by their names, instead of the catalogue.
-    span : {"reading", "run", "day"}, optional
+    span : {"reading", "run", "day", "when"}, optional
         What is hidden; one run by default.
+    use : float or str, optional
+        Longest use a day, such as "30min"; for the spans "day" and "when".
     every : float or str, optional
         Length of the released means, such as "30min", instead of a search.
     metering, readings
         How the meter rounds and copies, and the number of metered readings; see `resolve_unit`.
+    calendar, zone
+        Public times of the period; see `advise`.
+    forms : sequence of {"series", "calendar"}
+        Kinds of release to search; by default only readings of one resolution.
     mechanisms : sequence of str
         Names of the mechanisms to search.
     delta : float
         δ of the Gaussian mechanism.
-    max_hourly_error : float, optional
-        Largest acceptable error of the hourly mean [W].
+    hourly_cost : float
+        Of the calendar release; see `release_views`.
+    max_hourly_error, max_error : float, optional
+        Largest acceptable standard errors; see `advise`.
     price_per_kwh : float
         Price of energy.
 
@@ -155,22 +201,28 @@ def plan_to_hide(
     >>> plan.mechanism.name, round(plan.mechanism.scale)
     ('gaussian', 210)
     """
-    use = enclose_uses(find_appliances(kinds, home))
+    hidden = enclose_uses(find_appliances(kinds, home))
     tolerance = DEFAULT_TOLERANCE if home is None else home.tolerance
-    alone = Home([use], tolerance)
+    alone = Home([hidden], tolerance)
     advice = advise(
         alone,
-        use.name,
+        hidden.name,
         max_odds=odds,
         purpose=purpose,
         span=span,
+        use=use,
         interval_s=interval_s,
         every=every,
         metering=metering,
         readings=readings,
+        calendar=calendar,
+        zone=zone,
+        forms=forms,
         mechanisms=mechanisms,
         delta=delta,
+        hourly_cost=hourly_cost,
         max_hourly_error=max_hourly_error,
+        max_error=max_error,
         price_per_kwh=price_per_kwh,
     )
     best = advice.best
@@ -181,9 +233,13 @@ def plan_to_hide(
         every=best.every_s,
         metering=metering,
         readings=readings,
+        use=use,
+        zone=zone,
     )
-    mechanism = calibrate(best.mechanism, best.epsilon, unit, delta=delta)
-    return Plan(use, advice, unit, mechanism, None if home is None else home.learnt_from)
+    noise = None
+    if best.form == "series":
+        noise = calibrate_series(best.mechanism, best.epsilon, unit, delta)
+    return Plan(hidden, advice, unit, noise, None if home is None else home.learnt_from)
 
 
 def find_appliances(
@@ -281,92 +337,91 @@ class OwnUse:
 
     Attributes
     ----------
-    cost : Cost
-        Expected errors of the released values.
+    errors : StandardErrors
+        Standard errors of the released values.
     mean_w : float
         Mean size of the metered readings [W].
-    purpose : {"hour", "day", "month"}
-        The period that is compared.
+    purpose : {"hour", "day", "month", "profile", "register"}
+        What the data is for: the number that is compared.
     """
 
-    cost: Cost
+    errors: StandardErrors
     mean_w: float
     purpose: str
 
     @property
-    def day_kwh(self) -> float:
-        """Energy of a mean day [kWh]."""
-        return self.mean_w * HOURS_PER_DAY / 1000
+    def error(self) -> float:
+        """Standard error of the compared number, in the unit of the purpose."""
+        error = self.errors.of(self.purpose)
+        # Values longer than an hour show no hours; the page compares the values themselves.
+        return self.errors.value_w if error is None else error
 
-    def share(self, purpose: str | None = None) -> float:
-        """Error of a period as a share of its mean use; infinite if nothing is used."""
-        error, own = {
-            "hour": (self.cost.hourly_w, self.mean_w),
-            "day": (self.cost.daily_kwh, self.day_kwh),
-            "month": (self.cost.monthly_kwh, self.day_kwh * DAYS_PER_MONTH),
-        }[purpose or self.purpose]
-        return error / own if own > 0 else float("inf")
+    @property
+    def own(self) -> float:
+        """Own use that the error is compared with, in the unit of the purpose."""
+        return PURPOSES[self.purpose].of_mean_power(self.mean_w)
+
+    def share(self) -> float:
+        """Error as a share of the own use; infinite if nothing is used."""
+        return self.error / self.own if self.own > 0 else float("inf")
 
     @property
     def loud(self) -> bool:
-        """True if the error of the compared period exceeds the own use."""
+        """True if the error of the compared number exceeds the own use."""
         return self.share() > LOUD
 
     @property
     def sentence(self) -> str:
-        """The error of the compared period, and the own use."""
-        cost = self.cost
-        if self.purpose == "hour":
-            reading = ""
-            if cost.interval_s < SECONDS_PER_HOUR:
-                reading = (
-                    f"Each released value ({short_duration(cost.interval_s)}) is off by about "
-                    f"{format_watts(cost.reading_w)}. "
-                )
-            return (
-                f"{reading}Each hour is off by about {format_watts(cost.hourly_w)}; your mean is "
-                f"{format_watts(self.mean_w)}."
+        """The error of the compared number, and the own use."""
+        purpose, errors = PURPOSES[self.purpose], self.errors
+        reading = ""
+        if self.purpose == "hour" and errors.value_s < SECONDS_PER_HOUR:
+            reading = (
+                f"Each released value ({short_duration(errors.value_s)}) is off by about "
+                f"{format_watts(errors.value_w)}. "
             )
-        error, own = cost.daily_kwh, self.day_kwh
-        if self.purpose == "month":
-            error, own = cost.monthly_kwh, self.day_kwh * DAYS_PER_MONTH
-        return (
-            f"Each {self.purpose} is off by about {format_two_digits(error)} kWh; your mean "
-            f"{self.purpose} is {format_two_digits(own)} kWh."
-        )
+        subject = purpose.subject[0].upper() + purpose.subject[1:]
+        own = f"your {purpose.own} is {purpose.text(self.own)}"
+        if self.error == 0:
+            return f"{subject} is exact; {own}."
+        return f"{reading}{subject} is off by about {purpose.text(self.error)}; {own}."
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """The comparison and, if the noise exceeds the own use, a loud warning."""
         if not self.loud:
             return (self.sentence,)
+        single = {"profile": "hour", "register": "value"}.get(self.purpose, self.purpose)
         return (
             self.sentence,
             f"WARNING: the noise is {format_two_digits(self.share())} times your own use. A curve "
-            f"of single {self.purpose}s of this file would show noise, not your home.",
+            f"of single {single}s of this file would show noise, not your home.",
         )
 
 
-def compare_with_use(cost: Cost, trace: Trace, purpose: str | None = None) -> OwnUse:
+def compare_with_use(errors: StandardErrors, trace: Trace, purpose: str | None = None) -> OwnUse:
     """Set the errors of a release beside the household's own use.
 
     Parameters
     ----------
-    cost : Cost
-        Expected errors of the released values.
+    errors : StandardErrors
+        Standard errors of the released values.
     trace : Trace
         The metered readings. The result depends on them: print it locally, never publish it, and
         never let it choose a parameter of the release.
-    purpose : {"hour", "day", "month"}, optional
-        The period to compare; by default an hour, or a day if the released values are longer.
+    purpose : {"hour", "day", "month", "profile", "register"}, optional
+        What to compare; by default an hour, or a day if the released values are longer.
 
     Returns
     -------
     OwnUse
     """
-    if purpose is None:
-        purpose = "hour" if cost.interval_s <= SECONDS_PER_HOUR * (1 + 1e-9) else "day"
-    return OwnUse(cost, float(np.abs(trace.readings).mean()), purpose)
+    chosen = purpose or choose_purpose(None, errors.value_s)
+    return OwnUse(errors, float(np.abs(trace.readings).mean()), chosen)
+
+
+LONGER = {"hour": ("day", "month"), "profile": ("month",), "day": ("month",)}
+"""Purposes of longer periods, whose errors may be smaller than the own use."""
 
 
 def compare_plan(plan: Plan, trace: Trace) -> tuple[str, ...]:
@@ -385,12 +440,13 @@ def compare_plan(plan: Plan, trace: Trace) -> tuple[str, ...]:
         One sentence if the noise is smaller than the own use; otherwise a warning and, for each
         longer period with a smaller error, what it would be.
     """
-    own = compare_with_use(plan.option.cost, trace, plan.purpose)
+    own = compare_with_use(plan.option.errors, trace, plan.purpose)
     if not own.loud:
         return own.sentences
-    periods = list(PURPOSES)
-    longer = periods[periods.index(plan.purpose) + 1 :]
-    others = [compare_with_use(_cost_for(plan, purpose), trace, purpose) for purpose in longer]
+    others = [
+        compare_with_use(_errors_for(plan, purpose), trace, purpose)
+        for purpose in LONGER.get(plan.purpose, ())
+    ]
     better = [other for other in others if not other.loud]
     if better:
         helps = tuple(f"What helps: --for {other.purpose}. {other.sentence}" for other in better)
@@ -402,8 +458,10 @@ def compare_plan(plan: Plan, trace: Trace) -> tuple[str, ...]:
     )
 
 
-def _cost_for(plan: Plan, purpose: str) -> Cost:
-    """Cost of hiding the same use to the same odds for another purpose."""
+def _errors_for(plan: Plan, purpose: str) -> StandardErrors:
+    """Errors of hiding the same use to the same odds for another purpose."""
+    if plan.option.form == "calendar":
+        return plan.option.errors
     goal, unit = plan.advice.goal, plan.unit
     found = plan_to_hide(
         plan.use,
@@ -411,12 +469,57 @@ def _cost_for(plan: Plan, purpose: str) -> Cost:
         purpose,
         interval_s=unit.interval_s,
         span=goal.span,
+        use=unit.use_s,
         metering=unit.metering,
         readings=unit.readings,
-        delta=plan.mechanism.delta or DELTA,
-        price_per_kwh=plan.option.cost.price_per_kwh,
+        zone=unit.zone,
+        delta=(plan.noise.delta if plan.noise else 0) or DELTA,
     )
-    return found.option.cost
+    return found.option.errors
+
+
+def describe_restoring(plan: Plan, trace: Trace) -> tuple[str, ...]:
+    """State how much restoring would help on the household's own readings.
+
+    Parameters
+    ----------
+    plan : Plan
+        The plan.
+    trace : Trace
+        The metered readings. A simulated release of them is restored and compared with them, so
+        the sentence is private.
+
+    Returns
+    -------
+    tuple of str
+        One sentence; empty if the readings cannot be released in this way, or are too long.
+    """
+    errors = plan.option.errors
+    if plan.unit.span == "when" or errors.hour_w is None:
+        return ()
+    try:
+        if plan.noise is None:
+            calendar = release_views(
+                trace, epsilon=plan.option.epsilon, unit=plan.unit, zone=plan.unit.zone, rng=0
+            )
+            true = trace.coarsen(plan.option.every_s).readings
+            noisy, better = calendar.hours.values, restore(calendar).hours.values
+        else:
+            done = release(trace, plan.noise, plan.unit, rng=0)
+            true = (
+                mean_windows(trace, plan.unit)[0].readings
+                if plan.unit.window > 1
+                else (trace.readings)
+            )
+            noisy, better = done.trace.readings, restore(done).trace.readings
+    except DataError:
+        return ()
+    before, after = (float(np.sqrt(np.mean((values - true) ** 2))) for values in (noisy, better))
+    what = short_duration(errors.value_s)
+    return (
+        f"In a simulated release of your own readings, restored values of {what} were off by about "
+        f"{format_watts(after)} instead of {format_watts(before)} (this comparison is private).",
+    )
 
 
 def _in_home(word: str, home: Home) -> Appliance:

@@ -8,13 +8,23 @@ from __future__ import annotations
 
 from functools import singledispatch
 
-from hushmeter.advice.planner import Advice, Option
-from hushmeter.formatting import format_two_digits, format_watts, out_of_100, short_duration
+from hushmeter.advice.hiding import OwnUse
+from hushmeter.advice.planner import Advice, Goal, Option
+from hushmeter.advice.purposes import PURPOSES
+from hushmeter.advice.tradeoff import Reach
+from hushmeter.formatting import (
+    duration_in_words,
+    format_two_digits,
+    format_watts,
+    out_of_100,
+    short_duration,
+)
 from hushmeter.privacy.accounting import ApplianceAccount, Composition
 from hushmeter.releases.cost import Cost
 from hushmeter.releases.receipt import Receipt, describe_largest_power
 from hushmeter.releases.series import Release
 from hushmeter.scoring import Score
+from hushmeter.trace import SECONDS_PER_HOUR
 
 SIMULATION_WARNING = "This is a simulation and must not be published."
 """First sentence about a receipt of simulated noise."""
@@ -79,22 +89,147 @@ def _(result: Cost) -> tuple[str, ...]:
 
 @explain.register
 def _(result: Advice) -> tuple[str, ...]:
-    goal = result.goal
+    first, *others = recommend(result)
+    return (first, *describe_largest(result), *others)
+
+
+def recommend(
+    advice: Advice, own: OwnUse | None = None, price_per_kwh: float | None = None
+) -> tuple[str, str, str]:
+    """Return a recommendation in three sentences: the release, its cost, and what is free.
+
+    Parameters
+    ----------
+    advice : Advice
+        The options for a goal.
+    own : OwnUse, optional
+        The own use of the household; the sentences are then for the household alone.
+    price_per_kwh : float, optional
+        Price of energy; without it no money is mentioned.
+
+    Returns
+    -------
+    tuple of three str
+    """
+    goal, best = advice.goal, advice.best
+    wish = _wish(goal)
+    if advice.feasible:
+        first = f"This is the cheapest release {_for(goal)} in which {wish}: "
+    else:
+        first = f"There is no release in which {wish}. This one comes nearest: "
+    return (
+        f"{first}{describe_option(best)}.",
+        _cost_sentence(advice, own, price_per_kwh),
+        RESTORE_HOURS if goal.purpose in ("hour", "profile") else RESTORE_SUMS,
+    )
+
+
+RESTORE_HOURS = (
+    "The recipient can restore the file without any loss of privacy (hushmeter restore); on "
+    "measured homes this reduced the error of an hour to between 0.2 and 0.9 of it, and the more, "
+    "the larger the noise is."
+)
+RESTORE_SUMS = (
+    "The recipient can restore the hours without any loss of privacy (hushmeter restore), but "
+    "restored values are biased: days, months and register values are taken from the release "
+    "itself."
+)
+"""What post-processing can do; how much it helps depends on the readings, so it is not promised."""
+
+
+def _wish(goal: Goal) -> str:
+    """The goal as the clause of a sentence."""
+    about = f"about one {goal.span} of the {goal.appliance}"
+    if goal.span == "when":
+        about = f"about when the {goal.appliance} ran"
     wish = (
-        f"nobody can be right about one {goal.span} of the {goal.appliance} more than "
-        f"{out_of_100(goal.max_odds)} times out of 100 (a coin is right 50 times)"
+        f"nobody can be right {about} more than {out_of_100(goal.max_odds)} times out of 100 (a "
+        "coin is right 50 times)"
     )
     if goal.max_hourly_error is not None:
-        wish += f" and the mean of an hour is off by at most {format_watts(goal.max_hourly_error)}"
-    option = describe_option(result.best)
-    if result.feasible:
-        head = f"This is the cheapest release in which {wish}: {option}."
-    else:
-        head = f"There is no release in which {wish}. This one comes nearest: {option}."
-    return (head, *_about_largest(result), *explain(result.best.cost))
+        limit = format_watts(goal.max_hourly_error)
+        wish += f" and the standard error of an hour is at most {limit}"
+    if goal.max_error is not None:
+        purpose = PURPOSES[goal.purpose]
+        wish += f" and the standard error of {purpose.subject} is at most "
+        wish += purpose.text(goal.max_error)
+    return wish
 
 
-def _about_largest(result: Advice) -> tuple[str, ...]:
+def _for(goal: Goal) -> str:
+    """What the release is for."""
+    return {
+        "hour": "for single hours",
+        "day": "for days",
+        "month": "for months",
+        "profile": "for the typical day",
+        "register": "for register values",
+    }[goal.purpose]
+
+
+def _cost_sentence(advice: Advice, own: OwnUse | None, price_per_kwh: float | None) -> str:
+    """The standard error for the purpose, in money where a price is given, and the own use."""
+    purpose, errors = PURPOSES[advice.goal.purpose], advice.best.errors
+    error = errors.of(purpose.name)
+    subject = purpose.subject[0].upper() + purpose.subject[1:]
+    if error is None:
+        return f"It has values of {duration_in_words(errors.value_s)}, which show no single hours."
+    cost = "is exact" if error == 0 else f"has a standard error of {purpose.text(error)}"
+    if price_per_kwh is not None:
+        cost += f"; {describe_bill(advice.best, price_per_kwh)}"
+    if own is not None:
+        cost += f"; your {purpose.own} is {purpose.text(own.own)}"
+    return f"{subject} {cost}."
+
+
+def describe_bill(option: Option, price_per_kwh: float) -> str:
+    """Return a clause about the error of the bill of a month."""
+    bill = option.errors.month_kwh * price_per_kwh
+    if bill == 0:
+        return "the bill of a month is exact"
+    return f"the bill of a month has a standard error of {bill:.2f} at {price_per_kwh:.2f} per kWh"
+
+
+def explain_reach(
+    reach: tuple[Reach, ...], max_error: float, purpose: str, max_odds: float
+) -> tuple[str, ...]:
+    """Return sentences about what can be hidden within an error.
+
+    Parameters
+    ----------
+    reach : tuple of Reach
+        From `find_reach`, the best hidden first.
+    max_error : float
+        The limit of the standard error, in the unit of the purpose.
+    purpose : str
+        A name of `PURPOSES`.
+    max_odds : float
+        The wanted odds, as a share.
+
+    Returns
+    -------
+    tuple of str
+    """
+    about = PURPOSES[purpose]
+    limit = f"With a standard error of at most {about.text(max_error)} in {about.subject}"
+    goal = f"to {out_of_100(max_odds)} out of 100"
+    hidden = [entry.appliance.name for entry in reach if entry.odds <= max_odds]
+    if len(reach) == 1:
+        entry = reach[0]
+        if entry.option is None:
+            return (f"{limit}, the {entry.appliance.name} cannot be hidden at all.",)
+        verb = "can be hidden" if hidden else "can only be hidden"
+        return (
+            f"{limit}, the {entry.appliance.name} {verb} to {out_of_100(entry.odds)} out of 100: "
+            f"{describe_option(entry.option)}.",
+        )
+    if not hidden:
+        return (f"{limit}, no appliance in this list can be hidden {goal}.",)
+    verb = "this appliance" if len(hidden) == 1 else f"these {len(hidden)} appliances"
+    return (f"{limit}, {verb} can be hidden {goal}: {', '.join(hidden)}.",)
+
+
+def describe_largest(result: Advice) -> tuple[str, ...]:
     """A sentence about the largest measured power, if the release protects less."""
     appliance, epsilon = result.appliance, result.best.largest_epsilon
     if epsilon is None or appliance.max_power is None:
@@ -104,11 +239,21 @@ def _about_largest(result: Advice) -> tuple[str, ...]:
 
 def describe_option(option: Option) -> str:
     """Return a phrase that describes one option."""
-    return (
-        f"{option.mechanism} noise of {format_watts(option.scale)} on readings of "
-        f"{short_duration(option.every_s)}, with ε = {option.epsilon:.3g}; the best possible guess "
-        f"is right {out_of_100(option.odds)} times out of 100"
-    )
+    noise = f"{option.mechanism.capitalize()} noise of {format_watts(option.scale)}"
+    if option.mechanism == "staircase":
+        noise = noise.replace("Staircase", "staircase")
+    if option.form == "calendar":
+        what = (
+            f"a calendar release of hours, days, typical day and months (--views) with {noise} on "
+            f"its {'hours' if option.every_s == SECONDS_PER_HOUR else 'cells'}"
+        )
+    else:
+        what = f"{noise} on readings of {short_duration(option.every_s)}"
+    odds = f"the best possible guess is right {out_of_100(option.odds)} times out of 100"
+    unknown = option.unknown
+    if unknown is not None and out_of_100(unknown.odds) != out_of_100(option.odds):
+        odds += f", or at most {out_of_100(unknown.odds)} times without knowing the time of the run"
+    return f"{what}, with ε = {option.epsilon:.3g}; {odds}"
 
 
 def _promise(receipt: Receipt, sentence: str) -> str:

@@ -40,7 +40,9 @@ ODDS = typer.Option(
     "--max-odds",
     help="How often the best attacker may be right: 60 out of 100, or 0.6; a coin is 50.",
 )
-PURPOSE = typer.Option("--for", help="What the data is for: hour, day or month.")
+PURPOSE = typer.Option(
+    "--for", help="What the data is for: hour, day, month, profile (typical day) or register."
+)
 EPSILON = typer.Option("-e", "--epsilon", help="ε of the unit of protection.")
 EPSILONS = typer.Option("-e", "--epsilon", help="ε as a range LO:HI, or values with commas.")
 MECHANISM = typer.Option("--mechanism", help="laplace, staircase or gaussian.")

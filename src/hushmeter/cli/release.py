@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,7 +54,7 @@ def release(
     home: Home | None,
     hide: Annotated[str | None, HIDE] = None,
     odds: Annotated[float, ODDS] = 0.6,
-    purpose: Annotated[str, PURPOSE] = "hour",
+    purpose: Annotated[str | None, PURPOSE] = None,
     epsilon: Annotated[str | None, EPSILON] = None,
     mechanism: Annotated[str, MECHANISM] = "laplace",
     protect: Annotated[
@@ -114,20 +114,21 @@ def release(
     is on in one reading. OUTPUT.receipt.json is for the recipient; OUTPUT.private.json names
     appliances and compares the noise with your own use, and is for you alone. With --views OUTPUT
     is a folder with hours, days, the typical day, months and register values, each with its
-    standard error; the unit is then one run unless --span names another.
+    standard error; the unit is then one run unless --span names another. --views goes with --hide
+    and with -e.
 
     Example: hushmeter release meter.csv --hide kettle --odds 60 --for hour -o shared.csv
 
+    Example: hushmeter release meter.csv --hide kettle --views -o shared
+
     Example: hushmeter release meter.csv --home home.toml -e 1 --span run --every 30min -o out.csv
     """
-    from hushmeter.advice.hiding import compare_plan, compare_with_use, plan_to_hide
-    from hushmeter.files import sha256_of
+    from hushmeter.advice.hiding import plan_to_hide
     from hushmeter.noise.parameters import parse_clamp
     from hushmeter.privacy.units import calibrate, resolve_unit
     from hushmeter.read import read_recording
-    from hushmeter.releases.cost import expect_cost
     from hushmeter.releases.series import release as release_trace
-    from hushmeter.releases.storage import find_earlier_releases, refuse_existing
+    from hushmeter.releases.storage import refuse_existing
     from hushmeter.releases.view_files import refuse_existing_views
     from hushmeter.releases.views import release_views
     from hushmeter.write import meter_format
@@ -135,14 +136,12 @@ def release(
     check_seed(seed)
     if views:
         refuse_existing_views(output, force)
-        if ledger is not None:
-            raise InputError("--views cannot pay in a ledger yet; leave out --ledger.")
     else:
         meter_format(output)
         refuse_existing(output, force)
     if (ledger is None) != (ledger_meter is None):
         raise InputError("--ledger and --ledger-meter belong together: give both, or neither.")
-    _refuse_contradictions(context, hide, epsilon)
+    _refuse_contradictions(context, hide, epsilon, views)
     chosen = protect or ("appliance" if sensitivity is None else "change")
     if hide is None and home is None and chosen in ("appliance", "fluctuation"):
         raise InputError(
@@ -158,12 +157,18 @@ def release(
         "every": every or ("1h" if views else None),
         "metering": trace.metering,
         "readings": len(trace),
+        "zone": recording.public.zone or "UTC",
+        "use": use,
     }
     plan = None
+    promised: str | float = epsilon or ""
     if hide is not None:
-        plan = plan_to_hide(hide, odds, purpose, home=home, delta=delta, **metered)
+        form = _calendar_form(recording, metered["every"], hourly_cost) if views else {}
+        plan = plan_to_hide(
+            hide, odds, purpose, home=home, span=span, delta=delta, **metered, **form
+        )
         _refuse_infeasible(plan)
-        home, unit, noise = plan.home, plan.unit, plan.mechanism
+        home, unit, promised = plan.home, plan.unit, plan.option.epsilon
     else:
         unit = resolve_unit(
             chosen,
@@ -172,30 +177,29 @@ def release(
             appliance=appliance,
             clamp=bounds,
             watts=watts,
-            use=use,
-            zone=recording.public.zone or "UTC",
             **metered,
         )
-        if views:
-            calendar = release_views(
-                trace,
-                epsilon=epsilon or "",
-                delta=delta,
-                unit=unit,
-                home=home,
-                zone=unit.zone,
-                hourly_cost=hourly_cost,
-                grid=grid,
-                clamp=bounds,
-                max_epsilon=max_epsilon,
-                rng=seed,
-                accept_learnt=accept_learnt,
-            )
-            _save_views(calendar, recording, output, force, sign, json)
-            return
-        noise = calibrate(
+    done: Release | CalendarRelease
+    if views:
+        done = release_views(
+            trace,
+            epsilon=promised,
+            delta=delta,
+            unit=unit,
+            home=home,
+            zone=unit.zone,
+            hourly_cost=hourly_cost,
+            grid=grid,
+            clamp=bounds,
+            max_epsilon=max_epsilon,
+            rng=seed,
+            accept_learnt=accept_learnt,
+        )
+    else:
+        noise = None if plan is None else plan.noise
+        noise = noise or calibrate(
             mechanism,
-            epsilon or "",
+            promised,
             unit,
             delta=delta,
             grid=grid,
@@ -203,27 +207,88 @@ def release(
             max_epsilon=max_epsilon,
             engine=engine,
         )
-    done = release_trace(
-        trace, noise, unit, home=home, delta=delta, rng=seed, accept_learnt=accept_learnt
-    )
-    if plan is None:
-        own = compare_with_use(expect_cost(noise, done.trace.interval_s), trace)
-        local = (*own.sentences, *((HELP,) if own.loud else ()))
+        done = release_trace(
+            trace, noise, unit, home=home, delta=delta, rng=seed, accept_learnt=accept_learnt
+        )
+    done = _with_own_use(done, plan, recording)
+    files, warnings = _write(done, output, force, sign, ledger, ledger_meter, stream)
+    _report(done, plan, recording, warnings, files, json)
+
+
+def _calendar_form(recording: Recording, every: str, hourly_cost: float) -> dict[str, Any]:
+    """The part of a plan that asks for a calendar release; it uses the times of the readings."""
+    from hushmeter.advice.planner import calendar_of
+    from hushmeter.checks import seconds
+
+    trace = recording.trace
+    calendar = calendar_of(trace, trace.interval_s, recording.public.zone or "UTC", every)
+    if calendar is None or calendar.cells.interval_s != seconds("every", every):
+        raise InputError(
+            f"a calendar release needs cells that divide a day, but {every} does not fit readings "
+            f"of {trace.interval_s:g} s; choose another --every, or leave out --views."
+        )
+    return {"forms": ("calendar",), "calendar": calendar, "hourly_cost": hourly_cost}
+
+
+def _with_own_use(
+    done: Release | CalendarRelease, plan: Plan | None, recording: Recording
+) -> Release | CalendarRelease:
+    """The release with sentences about the own use in its private receipt."""
+    from hushmeter.advice.hiding import compare_plan, compare_with_use
+    from hushmeter.advice.purposes import calendar_errors, series_errors
+    from hushmeter.noise import parse_mechanism
+    from hushmeter.releases.series import Release
+
+    if plan is not None:
+        local = compare_plan(plan, recording.trace)
     else:
-        local = compare_plan(plan, trace)
-    done = replace(done, private=replace(done.private, own_use=local))
+        if isinstance(done, Release):
+            described = done.receipt.mechanism
+            noise = parse_mechanism({described["mechanism"]: dict(described["parameters"])})
+            exact_days = done.receipt.unit["span"] == "when"
+            errors = series_errors(noise, done.trace.interval_s, exact_days=exact_days)
+        else:
+            errors = calendar_errors(done.calendar, done.plan)
+        own = compare_with_use(errors, recording.trace)
+        local = (*own.sentences, *((HELP,) if own.loud else ()))
+    assert done.private is not None
+    private = replace(done.private, own_use=local)
+    if isinstance(done, Release):
+        return replace(done, private=private)
+    return replace(done, private=private)
+
+
+def _write(
+    done: Release | CalendarRelease,
+    output: Path,
+    force: bool,
+    sign: Path | None,
+    ledger: str | None,
+    meter: str | None,
+    stream: str,
+) -> tuple[list[Path], list[str]]:
+    """Pay for a release if a ledger is given, write it, and return its files and the warnings."""
+    from hushmeter.files import sha256_of
+    from hushmeter.releases.storage import find_earlier_releases
+
+    assert done.private is not None
     earlier = find_earlier_releases(output.parent, done.private.input["sha256"])
-    if ledger is None or ledger_meter is None:
-        files = done.save(output, force=force, signing_key=sign)
-        _report(done, plan, recording, _warnings(done.receipt.to_dict(), earlier), files, json)
-        return
+    warnings = _warnings(_public_receipt(done), earlier)
+    if ledger is None or meter is None:
+        return done.save(output, force=force, signing_key=sign), warnings
     from hushmeter.fleet.single_release import pay_for_release
 
-    with pay_for_release(ledger, done, meter=ledger_meter, stream=stream) as payment:
+    with pay_for_release(ledger, done, meter=meter, stream=stream) as payment:
         files = done.save(output, force=force, signing_key=sign)
-        payment.written(sha256_of(files[0]))
-    warnings = [*_warnings(done.receipt.to_dict(), earlier), payment.sentence]
-    _report(done, plan, recording, warnings, files, json)
+        # The receipt of a calendar release has the SHA-256 of all its files.
+        stated = next((file for file in files if file.name == "receipt.json"), files[0])
+        payment.written(sha256_of(stated))
+    return files, [*warnings, payment.sentence]
+
+
+def _public_receipt(done: Release | CalendarRelease) -> dict[str, Any]:
+    """The public receipt as plain values."""
+    return done.receipt if isinstance(done.receipt, dict) else done.receipt.to_dict()
 
 
 HELP = (
@@ -233,14 +298,20 @@ HELP = (
 """What to do if the noise of a chosen ε exceeds the own use."""
 
 CHOSEN_BY_HIDE = (
-    "epsilon", "mechanism", "protect", "appliance", "span", "use", "sensitivity", "clamp", "grid",
-    "max_epsilon", "engine", "views", "hourly_cost",
+    "epsilon", "mechanism", "protect", "appliance", "sensitivity", "clamp", "grid", "max_epsilon",
+    "engine",
 )  # fmt: skip
 """Parameters of the command that --hide chooses itself."""
 
 
-def _refuse_contradictions(context: typer.Context, hide: str | None, epsilon: str | None) -> None:
+def _refuse_contradictions(
+    context: typer.Context, hide: str | None, epsilon: str | None, views: bool
+) -> None:
     """Raise `InputError` unless either --hide or ε is given, with only the options of its own."""
+    if views and (extra := options_given(context, "mechanism", "engine")):
+        raise InputError(f"a calendar release has Gaussian noise: leave out {', '.join(extra)}.")
+    if not views and options_given(context, "hourly_cost"):
+        raise InputError("--hourly-cost is about a calendar release: it needs --views.")
     if hide is None:
         if epsilon is None:
             raise InputError(
@@ -260,46 +331,8 @@ def _refuse_infeasible(plan: Plan) -> None:
         raise InputError(f"nothing was released: {explain(plan.advice)[0]}")
 
 
-def _save_views(
-    done: CalendarRelease,
-    recording: Recording,
-    output: Path,
-    force: bool,
-    sign: Path | None,
-    json: bool,
-) -> None:
-    """Write a calendar release and print its receipt and its errors."""
-    from hushmeter.releases.storage import find_earlier_releases
-
-    assert done.private is not None
-    earlier = find_earlier_releases(output.parent, done.private.input["sha256"])
-    files = done.save(output, force=force, signing_key=sign)
-    warnings = _warnings(done.receipt, earlier)
-    errors = {view.name: float(view.errors.mean()) for view in done.views}
-    if json:
-        fields = {
-            **done.receipt,
-            "mean_standard_errors": errors,
-            "notes": list(recording.notes),
-            "warnings": warnings,
-            "files": [str(file) for file in files],
-        }
-        print_json(fields)
-        return
-    typer.echo(str(done))
-    sizes = ", ".join(
-        f"{view.name.replace('-', ' ')} {errors[view.name]:.3g} {view.unit}" for view in done.views
-    )
-    print_sentences(
-        f"Mean standard errors: {sizes}.",
-        *(f"Note: {note}" for note in recording.notes),
-        *warnings,
-    )
-    print_files(files)
-
-
 def _report(
-    done: Release,
+    done: Release | CalendarRelease,
     plan: Plan | None,
     recording: Recording,
     warnings: list[str],
@@ -307,27 +340,41 @@ def _report(
     json: bool,
 ) -> None:
     """Print what was released, the notes of the reader and what to keep in mind."""
+    from hushmeter.releases.series import Release
+
+    assert done.private is not None
+    errors = [] if isinstance(done, Release) else _mean_errors(done)
     if json:
-        private: dict[str, Any] = done.private.to_dict(done.receipt)
-        del private["receipt"], private["schema"]
-        print_json(
-            {
-                **done.receipt.to_dict(),
-                "private": private,
-                "notes": list(recording.notes),
-                "warnings": warnings,
-                "files": [str(file) for file in files],
-            }
-        )
+        private = asdict(done.private)
+        fields = {**_public_receipt(done), "private": private}
+        if errors:
+            fields["mean_standard_errors"] = {name: error for name, error, _ in errors}
+        fields |= {
+            "notes": list(recording.notes),
+            "warnings": warnings,
+            "files": [str(file) for file in files],
+        }
+        print_json(fields)
         return
     if plan is None:
         typer.echo(str(done))
         print_sentences(*done.private.own_use)
     else:
         print_sentences(*plan.promise, *done.private.own_use)
-        typer.echo(str(done.receipt))
+        public = done.receipt if isinstance(done, Release) else replace(done, private=None)
+        typer.echo(str(public))
+    if errors:
+        sizes = ", ".join(
+            f"{name.replace('-', ' ')} {error:.3g} {unit}" for name, error, unit in errors
+        )
+        print_sentences(f"Mean standard errors: {sizes}.")
     print_sentences(*(f"Note: {note}" for note in recording.notes), *warnings)
     print_files(files)
+
+
+def _mean_errors(done: CalendarRelease) -> list[tuple[str, float, str]]:
+    """Name, mean standard error and unit of every view."""
+    return [(view.name, float(view.errors.mean()), view.unit) for view in done.views]
 
 
 def _warnings(receipt: dict[str, Any], earlier: list[EarlierRelease]) -> list[str]:

@@ -18,11 +18,15 @@ import numpy as np
 
 from hushmeter.errors import InputError
 from hushmeter.fleet.ledger import Charge, Ledger, Price, open_ledger, period_price
-from hushmeter.fleet.ledger.charges import price_text
+from hushmeter.fleet.ledger.charges import LONGEST_S, femto_delta, micro_epsilon, price_text
 from hushmeter.noise import parse_mechanism
+from hushmeter.privacy.sensitivity import Change
+from hushmeter.releases.calendar_release import CalendarRelease
+from hushmeter.releases.view_plan import epsilon_of, rho_of, view_sensitivities
 
 if TYPE_CHECKING:
     from hushmeter.releases.series import Release
+    from hushmeter.trace import TimeArray
 
 PERIOD = "day"
 
@@ -59,7 +63,7 @@ class Payment:
 
 @contextmanager
 def pay_for_release(
-    url: str, release: Release, *, meter: str, stream: str = "load"
+    url: str, release: Release | CalendarRelease, *, meter: str, stream: str = "load"
 ) -> Iterator[Payment]:
     """Charge a release to a meter, durably, before it is written.
 
@@ -67,7 +71,7 @@ def pay_for_release(
     ----------
     url : str
         The ledger; see `open_ledger`.
-    release : Release
+    release : Release or CalendarRelease
         A real release that is not yet written.
     meter : str
         Name of the meter in the ledger.
@@ -89,19 +93,9 @@ def pay_for_release(
         If a day was released before in this stream, or a cap does not allow the release. Nothing
         is charged then.
     """
-    if release.receipt.kind != "release":
-        raise InputError("a simulation spends no budget; leave out --seed or --ledger.")
-    if release.receipt.unit["span"] == "when":
-        raise InputError(
-            "the span 'when' publishes exact sums of the days, for which no ε can be charged; "
-            "leave out --ledger, or protect a run or a day."
-        )
-    described = release.receipt.mechanism
-    mechanism = parse_mechanism({described["mechanism"]: described["parameters"]})
-    unit, output = release.receipt.unit, release.receipt.output
-    price = period_price(mechanism, unit["largest"], output["interval_s"], PERIOD)
-    days = [str(day) for day in np.unique(release.trace.times.astype("datetime64[D]"))]
-    terms = {"unit": unit, "mechanism": described["parameters"], "version": release.receipt.version}
+    price, times, terms = _bill(release)
+    assert release.private is not None
+    days = [str(day) for day in np.unique(times.astype("datetime64[D]"))]
     charge = Charge(f"release-{secrets.token_hex(8)}", stream, terms)
     # The key is thrown away: nobody can test guesses of the readings against the ledger.
     digest = hmac.new(
@@ -113,6 +107,43 @@ def pay_for_release(
         yield payment
         if payment._done:
             ledger.mark_released(charge, meter, payment._done[-1])
+
+
+def _bill(release: Release | CalendarRelease) -> tuple[Price, TimeArray, dict[str, object]]:
+    """What each day of a release costs, the times of its values, and the terms of the charge."""
+    if isinstance(release, CalendarRelease):
+        receipt = release.receipt
+        kind, unit, version = receipt["kind"], receipt["unit"], receipt["version"]
+    else:
+        kind, unit, version = release.receipt.kind, release.receipt.unit, release.receipt.version
+    if kind != "release":
+        raise InputError("a simulation spends no budget; leave out --seed or --ledger.")
+    if unit["span"] == "when":
+        raise InputError(
+            "the span 'when' publishes exact sums of the days, for which no ε can be charged; "
+            "leave out --ledger, or protect a run or a day."
+        )
+    if isinstance(release, CalendarRelease):
+        price, noise = _price_of_views(release), {"tables": release.receipt["tables"]}
+        return price, release.calendar.cells.times, {"unit": unit, **noise, "version": version}
+    described = release.receipt.mechanism
+    mechanism = parse_mechanism({described["mechanism"]: described["parameters"]})
+    price = period_price(mechanism, unit["largest"], release.receipt.output["interval_s"], PERIOD)
+    terms = {"unit": unit, "mechanism": described["parameters"], "version": version}
+    return price, release.trace.times, terms
+
+
+def _price_of_views(release: CalendarRelease) -> Price:
+    """(ε, δ) of all cells of a day in all four tables.
+
+    As for a series, each cell of the day may change by as much as the unit of protection changes
+    one of them.
+    """
+    plan, cell_s = release.plan, release.calendar.cells.interval_s
+    day = Change("day", release.receipt["unit"]["largest"], LONGEST_S[PERIOD], cell_s)
+    lengths = view_sensitivities(day, release.calendar, plan.grid)
+    epsilon = epsilon_of(rho_of(lengths, plan.sigmas), plan.delta)
+    return Price(micro_epsilon(epsilon), femto_delta(plan.delta))
 
 
 def _spend(

@@ -1,6 +1,4 @@
-"""Figures of what protection costs and what it is worth: the options of an advice, and a price
-menu.
-"""
+"""Figures of what protection costs and what it is worth: privacy against error, and a menu."""
 
 from __future__ import annotations
 
@@ -9,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hushmeter.advice.purposes import PURPOSES
 from hushmeter.checks import FloatArray
-from hushmeter.formatting import short_duration
+from hushmeter.formatting import out_of_100, short_duration
 from hushmeter.plot.figure import (
     BLUE,
     GREEN,
@@ -21,60 +20,106 @@ from hushmeter.plot.figure import (
     new_figure,
     plain_log_ticks,
 )
+from hushmeter.trace import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from hushmeter.advice.planner import Advice
+    from hushmeter.advice.planner import Goal
+    from hushmeter.advice.tradeoff import FrontLine
     from hushmeter.price import Menu
 
-MARKERS = {"laplace": ("o", BLUE), "staircase": ("s", ORANGE), "gaussian": ("D", GREEN)}
 
-
-def draw_advice(advice: Advice, front: Sequence[Advice], title: str) -> Figure:
-    """Draw every option that meets a goal (left) and the least cost of every goal (right).
+def draw_front(
+    front: Sequence[FrontLine], goal: Goal, own_mean_w: float | None, title: str
+) -> Figure:
+    """Draw privacy against error for every purpose, one panel each.
 
     Parameters
     ----------
-    advice : Advice
-        The answer to the goal.
-    front : sequence of Advice
-        Answers to other odds with the same appliance and span.
+    front : sequence of FrontLine
+        The standard errors of each kind of release at several odds.
+    goal : Goal
+        Its odds are marked, and the panel of its purpose has a bold title.
+    own_mean_w : float or None
+        Mean power of the household [W]. With it the figure is private: it shows the own use.
     title : str
 
     Returns
     -------
     matplotlib.figure.Figure
     """
-    figure = new_figure(10, 4.2)
-    left, right = figure.subplots(1, 2)
-    intervals = sorted({option.every_s for option in advice.options})
-    for name, (marker, color) in MARKERS.items():
-        chosen = [o for o in advice.options if o.mechanism == name]
-        rows = [intervals.index(o.every_s) for o in chosen]
-        left.plot([o.cost.hourly_w for o in chosen], rows, marker, color=color, label=name)
-    left.set_yticks(range(len(intervals)), [short_duration(every) for every in intervals])
-    left.set_xscale("log")
-    plain_log_ticks(left.xaxis)
-    left.set_xlabel("error of the hourly mean [W]")
-    left.set_ylabel("one reading is released every")
-    left.legend(frameon=False)
-    right.plot(
-        [100 * step.goal.max_odds for step in front],
-        [step.best.cost.hourly_w for step in front],
-        color=BLUE,
-        marker="o",
-    )
-    right.axvline(100 * advice.goal.max_odds, color=GREY, linestyle=":")
-    right.axvline(50, color=GREY, linewidth=0.8)
-    right.set_yscale("log")
-    plain_log_ticks(right.yaxis)
-    right.set_xlabel(
-        f"times out of 100 that anybody is right about the {advice.goal.appliance}, at most"
-    )
-    right.set_ylabel("least error of the hourly mean [W]")
-    return finish_figure(figure, (left, right), title)
+    figure = new_figure(12, 6.6)
+    *panels, legend = figure.subplots(2, 3).ravel()
+    for axes, purpose in zip(panels, PURPOSES.values(), strict=True):
+        for line in front:
+            drawn = [
+                (100 * odds, error)
+                for odds, errors in zip(line.odds, line.errors, strict=True)
+                if (error := errors.of(purpose.name))
+            ]
+            if drawn:
+                marker, color = _line_style(line)
+                axes.plot(*zip(*drawn, strict=True), marker=marker, markersize=4, color=color)
+        if own_mean_w:
+            own = purpose.of_mean_power(own_mean_w)
+            axes.axhline(own, color=RED, linestyle="--", linewidth=1)
+        axes.axvline(100 * goal.max_odds, color=GREY, linestyle=":")
+        if axes.lines[:-1]:
+            axes.set_yscale("log")
+            plain_log_ticks(axes.yaxis)
+        chosen = purpose.name == goal.purpose
+        axes.set_title(
+            f"{TITLES[purpose.name]} [{purpose.unit}]", weight="bold" if chosen else "normal"
+        )
+        axes.set_xlim(50, 91.5)
+    for axes in panels[2:]:
+        axes.set_xlabel("best attacker right, times out of 100")
+    for axes in (panels[0], panels[3]):
+        axes.set_ylabel("standard error")
+    _front_legend(legend, front, goal, own_mean_w)
+    return finish_figure(figure, panels, title)
+
+
+TITLES = {
+    "hour": "single hours",
+    "day": "days",
+    "month": "months",
+    "profile": "typical day",
+    "register": "register values",
+}
+
+
+def _line_style(line: FrontLine) -> tuple[str, str]:
+    """Marker and colour of a kind of release."""
+    if line.form == "calendar":
+        return "D", GREEN
+    if line.every_s > SECONDS_PER_HOUR * (1 + 1e-9):
+        return "s", ORANGE
+    return ("o", BLUE) if line.every_s > SECONDS_PER_HOUR * 0.9 else ("v", GREY)
+
+
+def _front_legend(
+    axes: Axes, front: Sequence[FrontLine], goal: Goal, own_mean_w: float | None
+) -> None:
+    """Fill the sixth place with the legend."""
+    from matplotlib.lines import Line2D
+
+    axes.set_axis_off()
+    entries = []
+    for line in front:
+        marker, color = _line_style(line)
+        name = f"readings of {short_duration(line.every_s)}"
+        if line.form == "calendar":
+            name = "calendar release (--views)"
+        entries.append(Line2D([], [], color=color, marker=marker, markersize=4, label=name))
+    odds = out_of_100(goal.max_odds)
+    entries.append(Line2D([], [], color=GREY, linestyle=":", label=f"goal: {odds} out of 100"))
+    if own_mean_w:
+        label = "your own mean use (private figure)"
+        entries.append(Line2D([], [], color=RED, linestyle="--", label=label))
+    axes.legend(handles=entries, loc="center", frameon=False)
 
 
 def draw_menu(menu: Menu, variations: Mapping[str, Menu], title: str) -> Figure:

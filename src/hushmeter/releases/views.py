@@ -321,7 +321,7 @@ def _account(
     unknown = None
     if run is not None and change is not None:
         # Moments of one day share its sum and the total, so only the cells separate them.
-        unknown = _unknown_moment(run, change, calendar, plan)
+        unknown = unknown_moment_in_views(change, calendar, plan)
     return ApplianceAccount(
         name=appliance.name,
         watts=appliance.protected_power,
@@ -333,19 +333,35 @@ def _account(
     )
 
 
-def _unknown_moment(
-    run: Composition, change: Change, calendar: Calendar, plan: ViewPlan
-) -> UnknownMoment:
+def unknown_moment_in_views(change: Change, calendar: Calendar, plan: ViewPlan) -> UnknownMoment:
     """Bound the odds of an attacker who must find a run among the moments of one day.
 
+    Parameters
+    ----------
+    change : Change
+        The run.
+    calendar : Calendar
+        The cells.
+    plan : ViewPlan
+        The noise of the tables.
+
+    Returns
+    -------
+    UnknownMoment
+        Never above the odds of an attacker who knows the moment.
+
+    Notes
+    -----
     The inner product of the changes in two moments is that of the day and the total, which both
-    moments share; the cells and the hours of the day are disjoint.
+    moments share; the cells and the hours of the day are disjoint. The bound is that of
+    `hushmeter.privacy.accounting.unknown_moment` with these inner products.
     """
     lengths = view_sensitivities(change, calendar, plan.grid)
+    known = odds_of(rho_of(lengths, plan.sigmas), plan.sigmas)
     lengths = (lengths / plan.sigmas) ** 2
     moments = max(1, calendar.hours // max(1, math.ceil(change.full_values - 1e-9)))
     shared, own = float(lengths[1] + lengths[3]), float(lengths.sum())
     if own > 50:
-        return UnknownMoment(moments, run.odds)
+        return UnknownMoment(moments, known)
     mean = (math.exp(own) + (moments - 1) * math.exp(shared)) / moments
-    return UnknownMoment(moments, min(run.odds, 0.5 + 0.25 * math.sqrt(max(0.0, mean - 1))))
+    return UnknownMoment(moments, min(known, 0.5 + 0.25 * math.sqrt(max(0.0, mean - 1))))

@@ -106,6 +106,7 @@ def find_advice(request: schemas.AdviseRequest, trace: Trace | None = None) -> s
         span=request.span,
         interval_s=request.interval_s,
         trace=trace,
+        forms=("series",),
         mechanisms=tuple(dict.fromkeys(request.mechanisms)),
         max_hourly_error=request.max_hourly_error,
         price_per_kwh=request.price_per_kwh,

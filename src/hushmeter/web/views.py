@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from hushmeter.advice.hiding import OwnUse, compare_with_use
+from hushmeter.advice.purposes import series_errors
 from hushmeter.advice.sentences import SIMULATION_WARNING, explain
 from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import DataError, InputError
 from hushmeter.learn.inspection import find_regime
 from hushmeter.learn.statements import Finding, findings
 from hushmeter.privacy.units import calibrate
-from hushmeter.releases.cost import DAYS_PER_MONTH, expect_cost
+from hushmeter.releases.cost import expect_cost
 from hushmeter.releases.series import release
 from hushmeter.trace import JOULES_PER_KWH
 from hushmeter.web import schemas
@@ -159,7 +160,7 @@ def _add_noise(
     released = release(trace, mechanism, unit, rng=request.seed)
     cost = find_cost(trace, released.trace, mechanism, request.price_per_kwh, request.currency)
     own = compare_with_use(
-        expect_cost(mechanism, released.trace.interval_s), session.trace, request.purpose
+        series_errors(mechanism, released.trace.interval_s), session.trace, request.purpose
     )
     parameters = find_parameters(unit, protected_home(request, home), session.trace)
     return Noise(unit, mechanism, released, cost, own, parameters)
@@ -219,14 +220,9 @@ def judge(own: OwnUse) -> schemas.Verdict:
     -------
     Verdict
     """
-    error, use = {
-        "hour": (own.cost.hourly_w, own.mean_w),
-        "day": (own.cost.daily_kwh, own.day_kwh),
-        "month": (own.cost.monthly_kwh, own.day_kwh * DAYS_PER_MONTH),
-    }[own.purpose]
     level = next(level for level, most in LEVELS if own.share() <= most)
     sentences = own.sentences if own.loud else (own.sentence, VERDICTS[level])
-    return schemas.Verdict(level=level, error=error, own=use, sentences=list(sentences))
+    return schemas.Verdict(level=level, error=own.error, own=own.own, sentences=list(sentences))
 
 
 def find_cost(
