@@ -257,13 +257,29 @@ def test_fleet_sums(fleet, tmp_path):
     asked = ("fleet-sums", fleet, "-e", 1, "--clamp", "0,15000", "--ledger", ledger)
     done = run(*asked, "-o", tmp_path / "sums", "--every", "day")
     assert "everything that one household does in one civil day" in done.stdout
-    assert "charged for each of 180 meter-days: ε = 1\n" in done.stdout
+    assert "charged for each of 180 meter-days: ε = 1 for all readings" in done.stdout
     assert "feeder-00001" in done.stdout
     assert sorted(p.name for p in (tmp_path / "sums").iterdir()) == [
         "manifest.json",
+        "peaks.parquet",
         "sums.parquet",
     ]
     assert len(pq.read_table(tmp_path / "sums/sums.parquet")) == 6
+    more = (*asked, "--stream", "more", "--tables", "shape,quantiles", "--tz", "Europe/Berlin")
+    run_unit = (*more, "--unit-of", "run", "--run", "2100,3min,90", "-o", tmp_path / "run")
+    dry = run(*run_unit, "--dry-run")
+    assert "one run of an appliance of up to 2100 W, 3 minutes and 90 Wh, at ε = 1" in dry.stdout
+    assert "Nothing was spent or written." in dry.stdout
+    done = run(*run_unit, "-j", 2)
+    assert "Mean load by group and hour of the day (Europe/Berlin)" in done.stdout
+    assert "quantile" in done.stdout
+    assert "Nothing" not in done.stdout
+    for option, told in (
+        (("--run", "2100"), "run must be WATTS,TIME"),
+        (("--quantiles", "a"), "quantiles must be numbers"),
+        (("--unit-of", "household"), "needs the period of the release"),
+    ):
+        assert told in run(*more, *option, "-o", tmp_path / "x", expect=2).stderr
     again = run(*asked, "-o", tmp_path / "two", "--json", expect=1)
     assert json.loads(again.stdout)["quarantine"]["blocks"] == 180
     assert "180 meter-days and 2 whole files left out at no cost" in again.stderr

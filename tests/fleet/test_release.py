@@ -819,7 +819,7 @@ def begun_and_killed(fleet, ledger, output, monkeypatch):
         return real(job, source)
 
     with monkeypatch.context() as patch:
-        patch.setattr("hushmeter.fleet.workers.protect_file", dying)
+        patch.setattr("hushmeter.fleet.release.protect_file", dying)
         with pytest.raises(KeyboardInterrupt):
             release(fleet, output, ledger, key=KEY, release=RELEASE)
     return calls[0]

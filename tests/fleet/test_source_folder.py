@@ -10,7 +10,8 @@ from hushmeter.errors import DataError, InputError
 from hushmeter.fleet import source_folder
 from hushmeter.fleet.job import InputFormat
 from hushmeter.fleet.source_folder import is_url, list_files, open_source
-from hushmeter.fleet.sums import SumTerms, release_sums
+from hushmeter.fleet.sum_terms import SumTerms
+from hushmeter.fleet.sums import release_sums
 
 
 @pytest.fixture(scope="module")

@@ -15,11 +15,15 @@ from pathlib import Path
 import pytest
 from tests.cli.test_commands import run
 from tests.fleet.cases import KEY, RELEASE, digests, new_ledger, release, small_fleet
+from tests.fleet.spark_driver import SUMS
 
 from hushmeter.cli import spark_submit
 from hushmeter.errors import DataError, InputError, MissingExtraError
 from hushmeter.fleet import spark
+from hushmeter.fleet.job import FleetJob
 from hushmeter.fleet.ledger import open_ledger
+from hushmeter.fleet.sums import release_sums
+from hushmeter.fleet.task import protect_file
 
 # One cluster for all: two of them would share a small machine with difficulty.
 pytestmark = pytest.mark.xdist_group("spark")
@@ -222,6 +226,20 @@ def test_the_same_bytes_as_one_machine(driver, fleet, one_machine, ledger, tmp_p
     assert told["seen"][-1][1] == told["seen"][-1][2] == 30 * 48
 
 
+def test_the_same_sums_as_one_machine(driver, fleet, ledger, tmp_path):
+    release_sums(
+        fleet, tmp_path / "one", SUMS, ledger=new_ledger(tmp_path), release=RELEASE, key=KEY
+    )
+    driver.ask(source=fleet, output=tmp_path / "out", ledger=ledger, release=RELEASE,
+               key=KEY.hex(), sums=True)  # fmt: skip
+    assert driver.answer()["manifest"]["charge"]["blocks"] == 60
+    assert digests(tmp_path / "out") == digests(tmp_path / "one")
+    assert len(digests(tmp_path / "out")) == 4
+    with open_ledger(ledger) as opened:
+        assert opened.verify() == []
+        assert opened.counts() == (30, 60)
+
+
 def test_an_executor_killed_mid_job_changes_nothing(
     cluster, driver, fleet, one_machine, ledger, tmp_path
 ):
@@ -305,4 +323,6 @@ def test_without_the_extra_the_answer_is_the_pip_command(monkeypatch):
 
 def test_a_task_that_sees_no_release_says_what_to_share(tmp_path):
     with pytest.raises(DataError, match="must be shared by all workers"):
-        spark._protect(str(tmp_path), str(tmp_path / "out"), None, "a.parquet")
+        spark._run_task(
+            protect_file, FleetJob, str(tmp_path), str(tmp_path / "out"), None, "a.parquet"
+        )

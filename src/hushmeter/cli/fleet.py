@@ -13,6 +13,7 @@ from hushmeter.cli.options import (
     CLAMP,
     COLUMNS,
     DELTA,
+    DRY_RUN,
     EPSILON,
     FILE_TZ,
     FILE_UNIT,
@@ -70,9 +71,7 @@ def fleet(
     head: Annotated[
         str | None, typer.Option(help="Refuse a ledger without this earlier high-water mark.")
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check all files, but spend and write nothing.")
-    ] = False,
+    dry_run: Annotated[bool, DRY_RUN] = False,
     resume: Annotated[bool, RESUME] = False,
     output: Annotated[Path, NEW_FOLDER],
     json: Annotated[bool, JSON] = False,
@@ -106,8 +105,8 @@ def fleet(
         period=period,
     )
     with (
-        _explain_interrupt(output),
-        _scheduler(spark, ledger) as schedule,
+        explain_interrupt(output),
+        scheduler(spark, ledger) as schedule,
         row_progress("releasing") as advance,
     ):
 
@@ -136,7 +135,7 @@ def fleet(
 
 
 @contextmanager
-def _explain_interrupt(output: Path) -> Iterator[None]:
+def explain_interrupt(output: Path) -> Iterator[None]:
     """After Ctrl-C, print what is kept and how to continue; the exit code is 130."""
     try:
         yield
@@ -157,7 +156,7 @@ def _explain_interrupt(output: Path) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def _scheduler(spark: str | None, ledger: str) -> AbstractContextManager[Schedule | None]:
+def scheduler(spark: str | None, ledger: str) -> AbstractContextManager[Schedule | None]:
     """Return the scheduler of a Spark cluster, or None for worker processes of this machine."""
     if spark is None:
         return nullcontext()
@@ -174,7 +173,7 @@ def _print_result(done: FleetRelease, output: Path, json: bool) -> None:
     else:
         _print_summary(facts, output)
     if not done.complete:
-        typer.echo(f"hushmeter: {_left_out(facts, output)}", err=True)
+        typer.echo(f"hushmeter: {left_out(facts, facts['promise']['period'], output)}", err=True)
         raise typer.Exit(1)
 
 
@@ -217,12 +216,12 @@ def count_of(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _left_out(facts: dict[str, Any], output: Path) -> str:
-    """Return one sentence about what was left out."""
+def left_out(facts: dict[str, Any], period: str, output: Path) -> str:
+    """Return one sentence about what was left out of a release that is charged by period."""
     from hushmeter.fleet.manifest import quarantine_file
 
     left = facts["quarantine"]
-    blocks = count_of(left["blocks"], f"meter-{facts['promise']['period']}")
+    blocks = count_of(left["blocks"], f"meter-{period}")
     files = count_of(left["files"], "whole file")
     parts = " and ".join(p for p, n in ((blocks, left["blocks"]), (files, left["files"])) if n)
     often = next(iter(left["reasons"]))

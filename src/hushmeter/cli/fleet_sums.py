@@ -7,20 +7,58 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hushmeter.cli.options import CLAMP, DELTA, GRID, JSON, MAX_EPSILON, SOURCE, parse_interval
-from hushmeter.cli.output import print_json, print_table
+from hushmeter.cli.fleet import count_of, explain_interrupt, left_out, scheduler
+from hushmeter.cli.options import (
+    CLAMP,
+    COLUMNS,
+    DELTA,
+    DRY_RUN,
+    FILE_TZ,
+    FILE_UNIT,
+    GRID,
+    JOBS,
+    JSON,
+    LEDGER,
+    MAX_EPSILON,
+    NEW_FOLDER,
+    RESUME,
+    SOURCE,
+    SPARK,
+    STREAM,
+    parse_interval,
+)
+from hushmeter.cli.output import print_json, print_table, row_progress
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from hushmeter.fleet import FileReport
+    from hushmeter.fleet.sum_terms import Run
     from hushmeter.fleet.sums import SumsRelease
 
 _SHOWN = 24
-"""Most rows that are printed."""
+"""Most rows of a table that are printed."""
 
 
 def fleet_sums(
     *,
     source: Annotated[str, SOURCE],
-    epsilon: Annotated[str, typer.Option("-e", "--epsilon", help="ε of a household's day.")],
+    epsilon: Annotated[str, typer.Option("-e", "--epsilon", help="ε of the unit of protection.")],
+    unit_of: Annotated[
+        str, typer.Option(help="What ε protects: household-day, household or run.")
+    ] = "household-day",
+    period: Annotated[
+        str | None,
+        typer.Option(help="UTC days of the release: 2024-01-01..2024-01-31; others are left out."),
+    ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(help="Largest run to hide, for --unit-of run: WATTS,TIME or WATTS,TIME,WH."),
+    ] = None,
+    tables: Annotated[
+        str,
+        typer.Option(help="What is published: sums (with peaks), shape, quantiles, or several."),
+    ] = "sums",
     noise: Annotated[
         str, typer.Option(help="laplace, gaussian, or best: the one with the smaller error.")
     ] = "best",
@@ -33,92 +71,183 @@ def fleet_sums(
     delta: Annotated[float, DELTA] = 1e-6,
     max_epsilon: Annotated[float, MAX_EPSILON] = 20.0,
     min_meters: Annotated[int, typer.Option(help="Do not publish groups with fewer meters.")] = 1,
-    ledger: Annotated[str, typer.Option(help="sqlite:///file.db or postgresql://…")],
-    stream: Annotated[str, typer.Option(help="Name of the series of the meters.")] = "sums",
+    quantiles: Annotated[
+        str, typer.Option(help="Quantiles of the hourly means of single meters.")
+    ] = "0.1,0.5,0.9",
+    levels: Annotated[
+        str | None,
+        typer.Option(help="Public grid of the quantiles in watts, rising: 0,200,500,…"),
+    ] = None,
+    ledger: Annotated[str, LEDGER],
+    stream: Annotated[str, STREAM] = "sums",
     interval: Annotated[
         str | None, typer.Option(help="Length of a reading; by default that of the first file.")
     ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(help="Other column names: meter=…,time=…,value=…,unit=…,interval=…"),
-    ] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="A new or empty folder.")],
+    columns: Annotated[str | None, COLUMNS] = None,
+    spark: Annotated[str | None, SPARK] = None,
+    jobs: Annotated[int, JOBS] = 1,
+    dry_run: Annotated[bool, DRY_RUN] = False,
+    resume: Annotated[bool, RESUME] = False,
+    output: Annotated[Path, NEW_FOLDER],
     json: Annotated[bool, JSON] = False,
-    unit: Annotated[
-        str | None, typer.Option(help="Unit of files without a unit: W, kW, Wh or kWh.")
-    ] = None,
-    tz: Annotated[
-        str | None, typer.Option(help="Zone of times without a zone, such as Europe/Berlin.")
-    ] = None,
+    unit: Annotated[str | None, FILE_UNIT] = None,
+    tz: Annotated[str | None, FILE_TZ] = None,
 ) -> None:
-    """Release sums and means of groups of meters, with one noise for each published number.
+    """Release sums, load shapes and quantiles of groups of meters, with one noise per number.
 
-    ε protects everything that one household does in one civil day. The error of a sum does not
-    grow with the number of households. Groups, times and the membership of meters are public.
-    The ledger charges every member for every day. Sums of nested groups are joined by least
-    squares. The table is written to OUT_DIR/sums.parquet, with a manifest.
+    ε protects everything that one household does in one civil day, or in the whole --period, or
+    one --run of an appliance. The error of a sum does not grow with the number of households.
+    Groups, times and the membership of meters are public. The ledger charges every member for
+    every day. Sums of nested groups are joined by least squares, and the peak of every group has
+    bounds. Hours of the day are those of --tz. The tables are written to OUT_DIR, with a manifest.
 
     Example: hushmeter fleet-sums readings -e 1 --clamp 0,15000 --ledger sqlite:///l.db -o sums
     """
     from hushmeter.fleet.job import InputFormat, parse_columns
-    from hushmeter.fleet.sums import SumTerms, release_sums
+    from hushmeter.fleet.sum_terms import SumTerms, parse_period
+    from hushmeter.fleet.sums import release_sums
     from hushmeter.noise.parameters import parse_clamp
 
     terms = SumTerms(
         epsilon,
         parse_clamp(clamp),
-        tuple(name.strip() for name in by.split(",")),
+        _words(by),
         every=every,
         mechanism=noise,
         grid=grid,
         delta=delta,
         max_epsilon=max_epsilon,
         min_meters=min_meters,
+        unit_of=unit_of,
+        period=parse_period(period),
+        run=_parse_run(run),
+        tables=_words(tables),
+        quantiles=_numbers("quantiles", quantiles),
+        levels=None if levels is None else _numbers("levels", levels),
+        tz=tz,
     )
-    done = release_sums(
-        source,
-        output,
-        terms,
-        ledger=ledger,
-        stream=stream,
-        columns=parse_columns(columns),
-        form=InputFormat(unit, tz),
-        interval_s=None if interval is None else parse_interval(interval),
-    )
+    with (
+        explain_interrupt(output),
+        scheduler(spark, ledger) as schedule,
+        row_progress("adding up") as advance,
+    ):
+
+        def report(_: FileReport, done: int, total: int) -> None:
+            advance(done, total)
+
+        done = release_sums(
+            source,
+            output,
+            terms,
+            ledger=ledger,
+            stream=stream,
+            columns=parse_columns(columns),
+            form=InputFormat(unit, tz),
+            interval_s=None if interval is None else parse_interval(interval),
+            jobs=jobs,
+            resume=resume,
+            dry_run=dry_run,
+            report=report,
+            schedule=schedule,
+        )
     if json:
         print_json(done.manifest)
     else:
         _print_report(done, output)
     if not done.complete:
-        left = done.manifest["quarantine"]
-        typer.echo(
-            f"hushmeter: {left['blocks']} meter-days and {left['files']} whole files left out at "
-            f"no cost; most often: {next(iter(left['reasons']))}.",
-            err=True,
-        )
+        typer.echo(f"hushmeter: {left_out(done.manifest, 'day', output)}", err=True)
         raise typer.Exit(1)
 
 
+def _words(text: str) -> tuple[str, ...]:
+    """Split a list at its commas."""
+    return tuple(word.strip() for word in text.split(","))
+
+
+def _numbers(name: str, text: str) -> tuple[float, ...]:
+    """Read a list of numbers."""
+    from hushmeter.errors import InputError
+
+    try:
+        return tuple(float(word) for word in _words(text))
+    except ValueError:
+        raise InputError(f"{name} must be numbers between commas, got {text!r}.") from None
+
+
+def _parse_run(text: str | None) -> Run | None:
+    """Read the largest run to hide, such as 2100,3min or 2100,3min,100."""
+    from hushmeter.errors import InputError
+    from hushmeter.fleet.sum_terms import Run
+
+    if text is None:
+        return None
+    parts = _words(text)
+    if len(parts) not in (2, 3):
+        raise InputError(
+            f"run must be WATTS,TIME or WATTS,TIME,WH, such as 2100,3min, got {text!r}."
+        )
+    watts, *energy = _numbers("run", ",".join((parts[0], *parts[2:])))
+    return Run(watts, parse_interval(parts[1]), energy[0] if energy else None)
+
+
 def _print_report(done: SumsRelease, output: Path) -> None:
-    """Print the promise and the first rows."""
-    facts, table = done.manifest, done.table
+    """Print the promise and the first rows of every table."""
+    from hushmeter.fleet.ledger.charges import Price, price_text
+
+    facts = done.manifest
     promise, charge = facts["promise"], facts["charge"]
     delta = f", δ = {promise['delta']:g}" if promise["delta"] else ""
+    dry = facts.get("dry_run", False)
     typer.echo(f"protected: {promise['unit']}, at ε = {promise['epsilon']}{delta}")
-    typer.echo(f"charged for each of {charge['blocks']} meter-days: ε = {charge['epsilon']}{delta}")
-    rows = [
-        (
-            str(row["group"]), f"{row['start']:%Y-%m-%dT%H:%MZ}", str(row["meters"]),
-            f"{row['energy_kwh']:.1f}", f"{row['energy_se_kwh']:.1f}",
-            f"{row['mean_w']:.0f}", f"{row['mean_se_w']:.0f}",
-        )
-        for row in table.head(_SHOWN).to_dict("records")
-    ]  # fmt: skip
-    header = ("group", "from (UTC)", "meters", "kWh", "±", "mean W", "±")
-    print_table(f"By {', '.join(promise['by'])}, every {promise['every']}", header, rows)
-    if len(table) > _SHOWN:
-        typer.echo(f"… and {len(table) - _SHOWN} more rows")
-    if len(table):
+    price = price_text(Price(charge["micro_epsilon"], charge["femto_delta"]), "day")
+    blocks = count_of(charge["blocks"], "meter-day")
+    typer.echo(f"{'to be ' if dry else ''}charged for each of {blocks}: {price}")
+    for name, table in done.tables.items():
+        _print_table(name, table, promise)
+    if dry:
+        typer.echo("Nothing was spent or written.")
+    elif facts["files"]:
         typer.echo(f"Written: {output}; ledger at {facts['ledger_head']}")
     else:
         typer.echo(f"Nothing was released, and {output} was not written.")
+
+
+def _print_table(name: str, table: pd.DataFrame, promise: dict[str, object]) -> None:
+    """Print the first rows of a table."""
+    by = ", ".join(map(str, promise["by"]))  # type: ignore[call-overload]
+    clock = promise["tz"] or "UTC"
+    titles = {
+        "sums": f"By {by}, every {promise['every']}",
+        "peaks": f"Largest load by {by}, in one {promise['every']}, with bounds at 95 % confidence",
+        "shape": f"Mean load by {by} and hour of the day ({clock})",
+        "quantiles": f"Quantiles of the hourly means of single meters by {by} and hour ({clock})",
+    }
+    columns = {
+        "sums": (("group", "group"), ("start", "from (UTC)"), ("meters", "meters"),
+                 ("energy_kwh", "kWh"), ("energy_se_kwh", "±"), ("mean_w", "mean W"),
+                 ("mean_se_w", "±")),
+        "peaks": (("group", "group"), ("start", "from (UTC)"), ("meters", "meters"),
+                  ("peak_kw", "peak kW"), ("peak_low_kw", "at least"), ("peak_high_kw", "at most")),
+        "shape": (("group", "group"), ("hour", "hour"), ("meters", "meters"),
+                  ("mean_w", "mean W"), ("mean_se_w", "±")),
+        "quantiles": (("group", "group"), ("hour", "hour"), ("quantile", "quantile"),
+                      ("value_w", "W"), ("low_w", "at least"), ("high_w", "at most")),
+    }[name]  # fmt: skip
+    rows = [
+        tuple(_cell(column, row[column]) for column, _ in columns)
+        for row in table.head(_SHOWN).to_dict("records")
+    ]
+    print_table(titles[name], tuple(title for _, title in columns), rows)
+    if len(table) > _SHOWN:
+        typer.echo(f"… and {len(table) - _SHOWN} more rows")
+
+
+def _cell(column: str, value: object) -> str:
+    """Format one number of a table."""
+    if column == "start":
+        return f"{value:%Y-%m-%dT%H:%MZ}"
+    if column.endswith(("_kwh", "_kw")):
+        return f"{value:.1f}"
+    if column.endswith("_w"):
+        return f"{value:.0f}"
+    return f"{value:g}" if column == "quantile" else str(value)

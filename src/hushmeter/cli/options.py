@@ -80,6 +80,7 @@ SPARK = typer.Option(
     help="Use this Spark cluster: spark://host:7077, or submit under spark-submit.",
     metavar="MASTER_URL",
 )
+DRY_RUN = typer.Option("--dry-run", help="Check all files, but spend and write nothing.")
 RESUME = typer.Option("--resume", help="Continue an interrupted release.")
 NEW_FOLDER = typer.Option("-o", "--output", help="A new or empty folder.")
 

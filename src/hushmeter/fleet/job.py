@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -284,6 +285,11 @@ class FleetJob:
         return f"{self.stream} corrected by {self.release}" if self.correction else self.stream
 
     @property
+    def days(self) -> tuple[str, str] | None:
+        """First and last day that may be released; None for all days."""
+        return None
+
+    @property
     def charge(self) -> Charge:
         """Description of the release for the ledger."""
         terms = self.terms.describe() | {"charge": self.describe_price()}
@@ -315,9 +321,9 @@ class FleetJob:
         """Return everything except the secret, and the versions that decide on the noise."""
         plain = asdict(self)
         del plain["key"]
-        plain["terms"]["clamp"] = list(self.terms.clamp)
-        plain["keep"] = list(self.keep)
-        return plain | {"made_by": _versions()}
+        # Lists instead of tuples, as JSON reads them back.
+        listed: dict[str, Any] = json.loads(json.dumps(plain))
+        return listed | {"made_by": _versions()}
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any], key: bytes) -> FleetJob:

@@ -91,18 +91,35 @@ def write_manifest(
     dict
         The manifest.
     """
+    facts = describe_release(job, reports, ledger_head)
+    publish_manifest(folder, facts, reports)
+    return facts
+
+
+def publish_manifest(folder: Path, facts: dict[str, Any], reports: Sequence[FileReport]) -> None:
+    """Write the list of what was left out beside a folder, and a manifest into it.
+
+    Nothing is written into the folder if no file was released.
+
+    Parameters
+    ----------
+    folder : Path
+        The output folder.
+    facts : dict
+        The manifest.
+    reports : sequence of FileReport
+        The reports of all files.
+    """
     if any(report.problems for report in reports):
         write_durably(quarantine_file(folder), _quarantine_table(reports))
-    facts = describe_release(job, reports, ledger_head)
     if not any(report.state == "released" for report in reports):
-        return facts
+        return
     content = json.dumps(facts, indent=2, ensure_ascii=False).encode()
     # Written in the private folder first, so that a killed job leaves no part of it outside.
     draft = folder / PRIVATE / MANIFEST
     write_durably(draft, [content, b"\n"])
     draft.chmod(0o644)
     rename_durably(draft, folder / MANIFEST)
-    return facts
 
 
 def describe_release(

@@ -136,10 +136,7 @@ class PrivateFolder:
 
     def write_head(self, head: str) -> None:
         """Keep the end of the ledger, so that an older copy of the ledger is detected."""
-        temporary = self.head_file.with_name(f".{secrets.token_hex(8)}")
-        with _one_sentence(self.head_file):
-            temporary.write_text(head)
-            temporary.replace(self.head_file)
+        self._replace(self.head_file, head.encode())
 
     def head(self) -> str | None:
         """Return the last known end of the ledger, or None if there is none."""
@@ -187,14 +184,29 @@ class PrivateFolder:
         It is not flushed to the disk: if a power cut loses it, the file is released again with
         the same bytes.
         """
-        path = self.report_file(source)
+        self._replace(self.report_file(source), content)
+
+    def _replace(self, path: Path, content: bytes) -> None:
+        """Write a file of the private folder that other processes see completely or not at all."""
         temporary = path.with_name(f".{secrets.token_hex(8)}")
-        temporary.write_bytes(content)
-        temporary.replace(path)
+        with _one_sentence(path):
+            temporary.write_bytes(content)
+            temporary.replace(path)
 
     def report(self, source: str) -> dict[str, Any] | None:
         """Return the report of a file, or None if there is no complete one."""
         return _complete_json(self.report_file(source))
+
+    def partial(self, source: str) -> bytes | None:
+        """Return the partial sums of a file, or None if there are none."""
+        try:
+            return self.report_file(source).with_suffix(".sums").read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write_partial(self, source: str, content: bytes) -> None:
+        """Write the partial sums of a file; like a report they are not flushed to the disk."""
+        self._replace(self.report_file(source).with_suffix(".sums"), content)
 
     def reported(self) -> Iterator[str]:
         """Yield the names of the files that have a report."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hushmeter.checks import whole
 from hushmeter.errors import DataError, InputError
@@ -32,15 +32,27 @@ from hushmeter.fleet.source_folder import (
     open_source,
     output_name,
 )
-from hushmeter.fleet.task import PATIENCE_S, FileReport, check_file, find_published
-from hushmeter.fleet.workers import protect_in_processes
+from hushmeter.fleet.task import (
+    PATIENCE_S,
+    FileReport,
+    Task,
+    check_file,
+    find_published,
+    protect_file,
+)
+from hushmeter.fleet.workers import run_in_processes
 from hushmeter.trace import check_interval
 
 Report = Callable[[FileReport, int, int], None]
 """Called with every finished file, the rows done so far and the rows of all files."""
 
-Schedule = Callable[[FleetJob, Sequence[str]], Iterator[FileReport]]
-"""Calls `protect_file` for every file of a job, on any machine, and yields the reports."""
+Schedule = Callable[[Task, FleetJob, Sequence[str]], Iterator[FileReport]]
+"""Runs a task for every file of a job, on any machine, and yields the reports."""
+
+Find = Callable[[Any, str, Ledger], FileReport | None]
+"""Returns the report of a file that an earlier attempt finished and paid for, or None."""
+
+Job = TypeVar("Job", bound=FleetJob)
 
 
 @dataclass(frozen=True)
@@ -150,6 +162,7 @@ def release_fleet(
     folder = PrivateFolder(output)
     value = (columns or Columns()).value
     footers = {name: read_footer(source, name, value) for name in files}
+    rows = {name: footer.rows for name, footer in footers.items()}
     seconds = interval_s if interval_s is not None else _begun_interval(folder, resume)
     if seconds is None:
         seconds = find_interval(source, files, columns or Columns())
@@ -170,21 +183,32 @@ def release_fleet(
         if head is not None:
             opened.check_head(head)
         job = replace(job, ledger_delta=opened.composition_delta)
-    _check_output(folder, resume)
+    check_output(folder, resume)
     if dry_run:
         if resume:
             raise InputError("a dry run cannot resume a release; leave out --resume or --dry-run.")
-        return _rehearse(job, files, footers, report)
+        reports, mark = rehearse(job, rows, report)
+        facts = describe_release(job, reports, mark)
+        facts |= {"dry_run": True, "estimated_bytes": estimate_bytes(job.terms, footers)}
+        return FleetRelease(job, reports, facts)
     with folder.locked():
         # Another job may have come first between the check and the lock.
-        _check_output(folder, resume)
+        check_output(folder, resume)
         if (output / MANIFEST).exists():
             folder.destroy()
             manifest = read_manifest(output)
             return FleetRelease(replace(job, release=manifest.release), (), manifest.facts)
-        job = _begin(folder, job, key, footers)
-        protect_all = schedule or partial(protect_in_processes, jobs=jobs)
-        return _run(folder, job, files, footers, protect_all, report)
+        if folder.asked is None:
+            _check_room(output, job.terms, footers)
+        job = begin_or_continue(folder, job, key)
+        reports, mark = run_all(
+            protect_file, find_published, folder, job, rows, schedule, jobs, report
+        )
+        released = {output_name(one.source) for one in reports if one.state == "released"}
+        folder.remove_unlisted(released)
+        facts = write_manifest(output, job, reports, mark)
+        folder.destroy()
+        return FleetRelease(job.with_key(b""), reports, facts)
 
 
 def _check_keep(keep: Sequence[str], columns: Columns) -> tuple[str, ...]:
@@ -282,8 +306,8 @@ def open_folders(source_dir: Path | str, output_dir: Path | str) -> tuple[Source
     return source, output
 
 
-def _check_output(folder: PrivateFolder, resume: bool) -> None:
-    """Refuse a folder that holds anything except an unfinished release to resume."""
+def check_output(folder: PrivateFolder, resume: bool) -> None:
+    """Raise `DataError` if a folder holds anything except a release to `resume`."""
     output = folder.output
     if not output.exists():
         return
@@ -308,20 +332,39 @@ def _begun_interval(folder: PrivateFolder, resume: bool) -> int | None:
     return None if asked is None else int(asked["terms"]["interval_s"])
 
 
-def _begin(
-    folder: PrivateFolder,
-    job: FleetJob,
-    key: bytes | None,
-    footers: dict[str, Footer],
-) -> FleetJob:
-    """Begin a new release with a key, or continue the interrupted one if it asked for the same."""
+def begin_or_continue(folder: PrivateFolder, job: Job, key: bytes | None) -> Job:
+    """Begin a new release with a key, or continue the interrupted one if it asked for the same.
+
+    Parameters
+    ----------
+    folder : PrivateFolder
+        The private folder, which is locked.
+    job : FleetJob
+        The release.
+    key : bytes or None
+        Key of a new release; drawn at random if None.
+
+    Returns
+    -------
+    FleetJob
+        The job with its identity and its key.
+
+    Raises
+    ------
+    InputError
+        If an unfinished release in the folder asked for something else.
+    """
     asked = folder.asked
     if asked is None:
-        _check_room(folder.output, job.terms, footers)
         secret = key or secrets.token_bytes(32)
         folder.begin(job.to_dict(), secret)
-        return job.with_key(secret)
-    before = FleetJob.from_dict(asked, folder.key())
+        return replace(job, key=secret)
+    if asked.keys() != job.to_dict().keys():
+        raise InputError(
+            f"{folder.output} holds an unfinished release of another command; resume it with the "
+            "command with which it was begun."
+        )
+    before = type(job).from_dict(asked, folder.key())
     # The folders may be mounted elsewhere now.
     before = replace(before, source_dir=job.source_dir, output_dir=job.output_dir)
     same = replace(job, release=before.release, key=before.key)
@@ -361,15 +404,18 @@ def _check_kept_head(folder: PrivateFolder, ledger: Ledger) -> None:
         ledger.check_head(kept)
 
 
-def _rehearse(
-    job: FleetJob, files: Sequence[str], footers: dict[str, Footer], report: Report | None
-) -> FleetRelease:
-    """Check all files and find out what the ledger would grant; nothing is spent or written."""
-    total, done = sum(footer.rows for footer in footers.values()), 0
+def rehearse(
+    job: FleetJob, rows: dict[str, int], report: Report | None
+) -> tuple[tuple[FileReport, ...], str]:
+    """Check all files and find out what the ledger would grant; nothing is spent or written.
+
+    See `run_all` for the parameters and the result.
+    """
+    total, done = sum(rows.values()), 0
     checked = []
-    for name in files:
+    for name in rows:
         checked.append(check_file(job, name))
-        done += footers[name].rows
+        done += rows[name]
         if report is not None:
             report(checked[-1].report, done, total)
     with open_ledger(job.ledger) as ledger:
@@ -380,45 +426,71 @@ def _rehearse(
             sources={one.report.source: (one.meters, one.periods) for one in checked},
         )
         head = str(ledger.head())
-    reports = tuple(one.after(outcomes[one.report.source]) for one in checked)
-    facts = describe_release(job, reports, head)
-    facts |= {"dry_run": True, "estimated_bytes": estimate_bytes(job.terms, footers)}
-    return FleetRelease(job, reports, facts)
+    return tuple(one.after(outcomes[one.report.source]) for one in checked), head
 
 
-def _run(
+def run_all(
+    task: Task,
+    find_done: Find,
     folder: PrivateFolder,
     job: FleetJob,
-    files: Sequence[str],
-    footers: dict[str, Footer],
-    protect_all: Schedule,
+    rows: dict[str, int],
+    schedule: Schedule | None,
+    jobs: int,
     report: Report | None,
-) -> FleetRelease:
-    """Protect all files, write the manifest and destroy the key."""
-    total, done = sum(footer.rows for footer in footers.values()), 0
+) -> tuple[tuple[FileReport, ...], str]:
+    """Run a task for all files of a release, and watch the ledger meanwhile.
+
+    Parameters
+    ----------
+    task : callable
+        The work on one file.
+    find_done : callable
+        Finds files that an earlier attempt finished and that are no longer in the input.
+    folder : PrivateFolder
+        The private folder.
+    job : FleetJob
+        The release.
+    rows : dict
+        Number of rows of every file, for the progress bar.
+    schedule : callable or None
+        See `Schedule`; worker processes of this machine if None.
+    jobs : int
+        Number of these worker processes.
+    report : callable or None
+        See `Report`.
+
+    Returns
+    -------
+    reports : tuple of FileReport
+        Sorted by the names of the files.
+    head : str
+        The end of the ledger.
+
+    Raises
+    ------
+    DataError
+        If the ledger was replaced by an older copy.
+    """
+    total, done = sum(rows.values()), 0
     found: dict[str, FileReport] = {}
+    run = schedule or partial(run_in_processes, jobs=jobs)
     # The ledger stays open: the last connection that closes a SQLite file cleans up, which is slow.
     with open_ledger(job.ledger, patience_s=PATIENCE_S) as ledger:
         _check_kept_head(folder, ledger)
         folder.write_head(str(ledger.head()))
-        for finished in protect_all(job, files):
+        for finished in run(task, job, list(rows)):
             found[finished.source] = finished
-            done += footers[finished.source].rows
+            done += rows[finished.source]
             folder.write_head(str(ledger.head()))
             if report is not None:
                 report(finished, done, total)
-        # Files that an earlier attempt released and that are no longer in the input folder.
         for name in folder.reported():
-            one = None if name in found else find_published(job, name, ledger)
+            one = None if name in found else find_done(job, name, ledger)
             if one is not None:
                 found[name] = one
-        reports = tuple(found[name] for name in sorted(found))
         # Opened again, because the file of the ledger may have been replaced meanwhile.
         with open_ledger(job.ledger, patience_s=PATIENCE_S) as again:
             _check_kept_head(folder, again)
             head = str(again.head())
-    released = {output_name(one.source) for one in reports if one.state == "released"}
-    folder.remove_unlisted(released)
-    manifest = write_manifest(folder.output, job, reports, head)
-    folder.destroy()
-    return FleetRelease(job.with_key(b""), reports, manifest)
+    return tuple(found[name] for name in sorted(found)), head

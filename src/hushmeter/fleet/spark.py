@@ -1,6 +1,6 @@
 """Fleet releases on a Spark cluster, where Spark distributes only the names of files.
 
-A task calls `protect_file` for one file, as a worker process of one machine does, so the bytes of a
+A task works on one file as a worker process of one machine does, so the bytes of a
 file are the same. No reading passes through Spark, and neither do the release key and the password
 of the ledger: a task receives two folders and a name, and reads the rest from the private folder of
 the output. Every worker must see both folders under the same name and have the driver's versions of
@@ -35,7 +35,7 @@ from hushmeter.fleet import (
 )
 from hushmeter.fleet.output_folder import PrivateFolder
 from hushmeter.fleet.source_folder import is_url
-from hushmeter.fleet.task import protect_file
+from hushmeter.fleet.task import Task
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -129,14 +129,16 @@ def spark_session(master: str) -> Iterator[SparkSession]:
 
 
 def run_on_executors(
-    session: SparkSession, job: FleetJob, files: Sequence[str]
+    session: SparkSession, task: Task, job: FleetJob, files: Sequence[str]
 ) -> Iterator[FileReport]:
-    """Run one task for each file.
+    """Run a task for each file.
 
     Parameters
     ----------
     session : SparkSession
         The session.
+    task : callable
+        What is done with each file; see `Task`.
     job : FleetJob
         The release.
     files : sequence of str
@@ -155,13 +157,13 @@ def run_on_executors(
         folder if is_url(folder) else str(Path(folder).absolute())
         for folder in (job.source_dir, job.output_dir)
     )
-    task = partial(_protect, source_dir, output_dir, reports)
+    on_executor = partial(_run_task, task, type(job), source_dir, output_dir, reports)
     group, failed = f"hushmeter-{uuid4().hex}", list[Exception]()
 
     def work() -> None:
         context.setJobGroup(group, f"release {job.release}", interruptOnCancel=True)
         try:
-            context.parallelize(files, len(files)).foreach(task)
+            context.parallelize(files, len(files)).foreach(on_executor)
         except Exception as error:
             failed.append(error)
 
@@ -181,8 +183,10 @@ def run_on_executors(
         )
 
 
-def _protect(source_dir: str, output_dir: str, reports: Any, source: str) -> None:
-    """Protect one file on an executor and add its report to the accumulator."""
+def _run_task(
+    task: Task, kind: type[FleetJob], source_dir: str, output_dir: str, reports: Any, source: str
+) -> None:
+    """Work on one file on an executor and add its report to the accumulator."""
     import pyarrow as pa
 
     pa.set_cpu_count(1)
@@ -193,9 +197,9 @@ def _protect(source_dir: str, output_dir: str, reports: Any, source: str) -> Non
             f"{output_dir} shows no release in progress on this machine; the input and output "
             "folders must be shared by all workers."
         )
-    job = FleetJob.from_dict(asked, folder.key())
+    job = kind.from_dict(asked, folder.key())
     job = replace(job, source_dir=source_dir, output_dir=output_dir)
-    reports.add([protect_file(job, source)])
+    reports.add([task(job, source)])
 
 
 def _follow(thread: threading.Thread, reports: Any) -> Iterator[FileReport]:

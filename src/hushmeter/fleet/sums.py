@@ -4,123 +4,83 @@ A utility that holds all readings can add them up first and draw noise once for 
 then protects one household and does not grow with the number of households: for a sum over n
 homes the error is about √n times smaller than that of adding up n released homes.
 
-The unit of protection is everything that one household does in one civil day of up to 25 hours.
-Every reading is clamped to a range of C watts and rounded to whole steps of the grid, so that all
-sums are exact integers. A household's day touches T = ⌈25 h/bin⌉ + 1 bins (its beginning may lie
-within a bin) with at most W readings each, N = 25 h/interval readings in all, in each of L levels
-of groups. The sums of all bins and levels together change by at most
-
-    Δ1 = C·N·L  (Laplace),    Δ2 = C·√(N·W·L)  (Gaussian).
-
-Groups, times and the membership of meters are public. Levels (region, feeder) are nested groups;
-their sums are joined by generalised least squares, which costs no further privacy: with the
-incidence matrix A of all groups and finest groups, and equal variances of the noise,
-x = (AᵀA)⁻¹Aᵀy, and the published estimates are A·x.
-
-References
-----------
-.. [1] M. Hay, V. Rastogi, G. Miklau, D. Suciu, "Boosting the accuracy of differentially private
-   histograms through consistency", Proc. VLDB Endow. 3, 2010.
+Groups, times and the membership of meters are public. `sum_terms` states the promise and the
+sensitivity of every table, and `sum_tables` draws the noise. This module adds up the files. Each
+file is one task, on any machine: it checks the rows, charges the ledger, adds up what was granted
+in whole numbers, and leaves the partial sums in the private folder of the output. The order of the
+files does not matter, because whole numbers are added up. The noise is drawn once, after the last
+file, with a key that depends on the exact sums. A job that was killed is resumed with the same
+key, so it publishes the same bytes.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
-import secrets
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from hushmeter import __version__
-from hushmeter.checks import BoolArray, FloatArray, IntArray, one_of, whole
-from hushmeter.errors import BudgetError, DataError, InputError
-from hushmeter.files import atomic
-from hushmeter.fleet.blocks import Blocks, dictionary_codes
-from hushmeter.fleet.input_files import TICKS
+from hushmeter.checks import BoolArray, IntArray, whole
+from hushmeter.errors import DataError, InputError
+from hushmeter.fleet.blocks import Blocks, RowArrays, dictionary_codes
+from hushmeter.fleet.input_files import UnusableFileError, read_footer
 from hushmeter.fleet.job import Columns, FleetJob, FleetTerms, InputFormat
 from hushmeter.fleet.kernels import to_watts
-from hushmeter.fleet.ledger import Charge, Ledger, Price, micro_epsilon, open_ledger
-from hushmeter.fleet.ledger.charges import LONGEST_S, UNITS, epsilon_text, femto_delta
-from hushmeter.fleet.manifest import MANIFEST, count_problems
-from hushmeter.fleet.release import find_interval, new_release, open_folders
+from hushmeter.fleet.ledger import Charge, Ledger, Price, open_ledger
+from hushmeter.fleet.ledger.charges import UNITS, epsilon_text
+from hushmeter.fleet.ledger.transactions import check_name
+from hushmeter.fleet.manifest import MANIFEST, count_problems, publish_manifest
+from hushmeter.fleet.output_folder import PrivateFolder, StagedFile
+from hushmeter.fleet.release import (
+    Report,
+    Schedule,
+    begin_or_continue,
+    check_output,
+    find_interval,
+    new_release,
+    open_folders,
+    rehearse,
+    run_all,
+)
 from hushmeter.fleet.source_folder import list_files
-from hushmeter.fleet.task import FileReport, check_blocks, check_file, open_input
-from hushmeter.noise import Gaussian, Laplace
-from hushmeter.noise.parameters import exact, per_watt, to_steps
+from hushmeter.fleet.sum_tables import make_tables
+from hushmeter.fleet.sum_terms import (
+    EVERY_S,
+    HOUR_S,
+    QUARTER_S,
+    SumTerms,
+    build_mechanism,
+    day_price,
+)
+from hushmeter.fleet.task import (
+    PATIENCE_S,
+    FileReport,
+    check_blocks,
+    describe_file,
+    file_key,
+    input_digest,
+    open_input,
+    pay,
+    unusable_file,
+    usable_blocks,
+)
+from hushmeter.noise.parameters import per_watt
+from hushmeter.trace import check_interval
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from hushmeter.noise.mechanism import Mechanism
-
-SCHEMA = "hushmeter-sums-1"
-TABLE = "sums.parquet"
-EVERY_S = {"hour": 3600, "day": 86_400}
-JOULES_PER_KWH = 3.6e6
-COLUMNS = (
-    "level",
-    "group",
-    "start",
-    "meters",
-    "readings",
-    "energy_kwh",
-    "energy_se_kwh",
-    "mean_w",
-    "mean_se_w",
-    "estimate_kwh",
-    "estimate_se_kwh",
-)
-
-
-@dataclass(frozen=True)
-class SumTerms:
-    """The promise of a release of sums.
-
-    Attributes
-    ----------
-    epsilon : str
-        ε for everything that one household does in one day, an exact decimal number.
-    clamp : (low, high)
-        Bounds of a reading [W], known beforehand.
-    by : tuple of str
-        Columns with nested groups, from the coarsest to the finest.
-    every : {"hour", "day"}
-        UTC bin of a sum.
-    mechanism : {"best", "laplace", "gaussian"}
-        Distribution of the noise; "best" is the one with the smaller error.
-    grid : str
-        Step to which readings are rounded [W].
-    delta : float
-        δ of Gaussian noise.
-    max_epsilon : float
-        Largest ε that is accepted.
-    min_meters : int
-        Groups with fewer meters are not published; membership is public.
-    """
-
-    epsilon: str
-    clamp: tuple[float, float]
-    by: tuple[str, ...]
-    every: str = "hour"
-    mechanism: str = "best"
-    grid: str = "1"
-    delta: float = 1e-6
-    max_epsilon: float = 20.0
-    min_meters: int = 1
-
-    def __post_init__(self) -> None:
-        one_of("every", self.every, tuple(EVERY_S))
-        one_of("mechanism", self.mechanism, ("best", "laplace", "gaussian"))
-        whole("min_meters", self.min_meters)
-        if not self.by or len(set(self.by)) < len(self.by):
-            raise InputError("name one or more different columns to group by.")
+SCHEMA = "hushmeter-sums-2"
+Group = tuple[str, ...]
+"""Names of the groups that contain a meter, from the coarsest to the finest level."""
 
 
 @dataclass(frozen=True)
@@ -129,16 +89,20 @@ class SumsRelease:
 
     Attributes
     ----------
-    table : DataFrame
-        One row per level, group and bin: `level`, `group`, `start` (UTC), `meters`, `readings`,
-        `energy_kwh` with its standard error `energy_se_kwh` [kWh], `mean_w` and `mean_se_w` of one
-        reading [W], and with several levels the joined `estimate_kwh` and `estimate_se_kwh`.
+    tables : dict of DataFrame
+        The published tables by name: `sums`, `peaks`, `shape` and `quantiles`. Empty if the
+        release was finished before or nothing was released.
     manifest : dict
         The promise, the charge and what was left out.
     """
 
-    table: pd.DataFrame
+    tables: dict[str, pd.DataFrame]
     manifest: dict[str, Any]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The sums: one row per level, group and bin."""
+        return self.tables["sums"]
 
     @property
     def complete(self) -> bool:
@@ -147,37 +111,95 @@ class SumsRelease:
         return not (left["files"] or left["blocks"])
 
 
-def build_sum_mechanism(terms: SumTerms, interval_s: int) -> Mechanism:
-    """Build the noise on every sum.
+@dataclass(frozen=True)
+class SumsJob(FleetJob):
+    """A release of sums: a job of a fleet with other terms.
 
-    Parameters
+    Attributes
     ----------
-    terms : SumTerms
+    sums : SumTerms
         The promise.
-    interval_s : int
-        Length of a reading [s].
-
-    Returns
-    -------
-    Mechanism
-        Noise on sums of readings [W].
     """
-    if terms.mechanism == "best":
-        both = (replace(terms, mechanism=name) for name in ("laplace", "gaussian"))
-        return min((build_sum_mechanism(one, interval_s) for one in both), key=lambda m: m.std)
 
-    step = exact("grid", terms.grid)
-    low, high = (to_steps(bound, step) for bound in terms.clamp)
-    width = (high - low) * step
-    bin_s = max(EVERY_S[terms.every], interval_s)
-    readings = math.ceil(LONGEST_S["day"] / interval_s)
-    levels, per_bin = len(terms.by), bin_s // interval_s
-    touches = (math.ceil(LONGEST_S["day"] / bin_s) + 1) * levels
-    options: dict[str, Any] = {"on_grid": True, "max_epsilon": terms.max_epsilon}
-    if terms.mechanism == "laplace":
-        return Laplace(terms.epsilon, width * readings * levels, step, touches=touches, **options)
-    root = math.isqrt(readings * per_bin * levels - 1) + 1
-    return Gaussian(terms.epsilon, terms.delta, width * root, step, touches=touches, **options)
+    sums: SumTerms = field(kw_only=True)
+
+    @property
+    def charge(self) -> Charge:
+        """Description of the release for the ledger."""
+        return Charge(self.release, self.stream, self.sums.describe(self.terms.interval_s))
+
+    @property
+    def price(self) -> Price:
+        """What the ledger charges for one day of a meter."""
+        return _price(self.sums, self.terms.interval_s)
+
+    @property
+    def days(self) -> tuple[str, str] | None:
+        """First and last day that may be released."""
+        return self.sums.period
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any], key: bytes) -> Self:
+        """Return the job that `to_dict` described; see `FleetJob.from_dict`."""
+        rest = {name: value for name, value in plain.items() if name != "sums"}
+        base = FleetJob.from_dict(rest, key)
+        facts = {one.name: getattr(base, one.name) for one in fields(base)}
+        return cls(**facts, sums=SumTerms.from_dict(plain["sums"]))
+
+
+@lru_cache(maxsize=8)
+def _price(terms: SumTerms, interval_s: int) -> Price:
+    return day_price(terms, interval_s)
+
+
+@dataclass
+class ExactSums:
+    """Exact sums of the finest groups, in whole steps of the grid.
+
+    Attributes
+    ----------
+    sums : dict
+        For every (group, bin): the sum [steps] and the number of readings.
+    shape : dict
+        The same for every (group, hour of the day).
+    counts : dict
+        For every (group, hour of the day): how many hourly means of a meter are in each class.
+    members : dict
+        The meters of every group.
+    """
+
+    sums: dict[tuple[Group, int], list[int]] = field(default_factory=dict)
+    shape: dict[tuple[Group, int], list[int]] = field(default_factory=dict)
+    counts: dict[tuple[Group, int], list[int]] = field(default_factory=dict)
+    members: dict[Group, set[str]] = field(default_factory=dict)
+
+    def add(self, other: ExactSums) -> None:
+        """Add the sums of other files."""
+        for name in ("sums", "shape", "counts"):
+            mine = getattr(self, name)
+            for key, numbers in getattr(other, name).items():
+                _add_to(mine, key, numbers)
+        for group, meters in other.members.items():
+            self.members.setdefault(group, set()).update(meters)
+
+    def to_json(self) -> bytes:
+        """Return the sums in one form for equal content."""
+        plain: dict[str, Any] = {
+            name: sorted([*key, *numbers] for key, numbers in getattr(self, name).items())
+            for name in ("sums", "shape", "counts")
+        }
+        plain["members"] = sorted([g, sorted(meters)] for g, meters in self.members.items())
+        return json.dumps(plain, ensure_ascii=False).encode()
+
+    @classmethod
+    def from_json(cls, content: bytes) -> ExactSums:
+        """Return the sums that `to_json` wrote."""
+        plain, found = json.loads(content), cls()
+        for name in ("sums", "shape", "counts"):
+            for group, place, *numbers in plain[name]:
+                getattr(found, name)[tuple(group), place] = numbers
+        found.members = {tuple(group): set(meters) for group, meters in plain["members"]}
+        return found
 
 
 def release_sums(
@@ -190,18 +212,25 @@ def release_sums(
     columns: Columns | None = None,
     form: InputFormat | None = None,
     interval_s: int | None = None,
+    jobs: int = 1,
+    resume: bool = False,
+    dry_run: bool = False,
+    report: Report | None = None,
+    schedule: Schedule | None = None,
     release: str | None = None,
     key: bytes | None = None,
 ) -> SumsRelease:
-    """Release the sums of groups of meters, and charge every member.
+    """Release sums of groups of meters, and charge every member.
 
-    All files are read and added up first. Then the ledger is charged, the noise is drawn and the
-    table is written. If the machine fails after the charge, the charge is lost.
+    Each file is charged before it is added up. If the machine fails, `resume` continues without a
+    further charge and publishes the same bytes.
 
     Parameters
     ----------
-    source_dir, output_dir : path
-        The input folder, and a new or empty folder.
+    source_dir : path or str
+        The input folder, or its URL.
+    output_dir : path
+        The output folder is new, empty, or holds an unfinished release to `resume`.
     terms : SumTerms
         The promise.
     ledger : str
@@ -214,6 +243,16 @@ def release_sums(
         Unit and time zone of files that do not state them.
     interval_s : int, optional
         Length of a reading [s]; by default that of the first file.
+    jobs : int
+        Number of worker processes; 1 works in this process.
+    resume : bool
+        Continue a release that was interrupted; the same terms must be given.
+    dry_run : bool
+        Check every file and ask the ledger, but spend and write nothing.
+    report : callable, optional
+        See `hushmeter.fleet.Report`.
+    schedule : callable, optional
+        See `hushmeter.fleet.Schedule`; worker processes of this machine if not given.
     release, key : optional
         Identity and secret of a replayed release, for tests; drawn at random otherwise.
 
@@ -227,301 +266,341 @@ def release_sums(
         If a parameter is wrong.
     DataError
         If a folder, a file or the ledger cannot be used.
-    BudgetError
-        If another release spent the budget of a member meanwhile.
     """
+    whole("jobs", jobs)
+    check_name("stream", stream)
     source, output = open_folders(source_dir, output_dir)
-    _check_output(output)
-    files = list_files(source)
-    names = columns or Columns()
+    files, names = list_files(source), columns or Columns()
+    folder = PrivateFolder(output)
+    check_output(folder, resume)
     seconds = interval_s if interval_s is not None else find_interval(source, files, names)
-    job = FleetJob(
-        FleetTerms(terms.epsilon, terms.clamp, interval_s=seconds, max_epsilon=terms.max_epsilon),
+    job = SumsJob(
+        FleetTerms(terms.epsilon, terms.clamp, interval_s=check_interval(seconds)),
         source.name, str(output), ledger, release or new_release(), stream, False, names,
-        tuple(sorted(terms.by)), InputFormat(*_stated(form), interval_s),
+        tuple(sorted(terms.by)), replace(form or InputFormat(), interval_s=interval_s), sums=terms,
     )  # fmt: skip
-    mechanism = build_sum_mechanism(terms, seconds)
-    facts = _promise(terms, mechanism, seconds)
-    charge = Charge(job.release, stream, facts)
-    price = Price(micro_epsilon(terms.epsilon), femto_delta(mechanism.delta))
-    with open_ledger(ledger) as opened:
-        reports, granted = _ask(job, files, opened, charge, price)
-        sums = _add_up(job, terms, files, granted)
-        digest = hashlib.sha256(repr(sorted(sums.members)).encode()).hexdigest()
-        for name, pairs in granted.items():
-            _pay(opened, charge, price, name, pairs, digest)
-        table = _finish(sums, terms, mechanism, seconds, key or secrets.token_bytes(32))
-        manifest = _write(output, job, terms, facts, reports, table, str(opened.head()))
-        for name, pairs in granted.items():
-            if pairs:
-                opened.mark_released(charge, name, manifest["sha256"])
-    return SumsRelease(table, manifest)
+    for table in terms.tables:
+        build_mechanism(terms, table, seconds)
+    rows = {name: read_footer(source, name, names.value).rows for name in files}
+    if dry_run:
+        if resume:
+            raise InputError("a dry run cannot resume a release; leave out --resume or --dry-run.")
+        reports, head = rehearse(job, rows, report)
+        return SumsRelease({}, _describe(job, reports, head, {}) | {"dry_run": True})
+    with folder.locked():
+        check_output(folder, resume)
+        if (output / MANIFEST).exists():
+            folder.destroy()
+            return SumsRelease({}, json.loads((output / MANIFEST).read_bytes()))
+        job = begin_or_continue(folder, job, key)
+        reports, head = run_all(add_up_file, _find_added, folder, job, rows, schedule, jobs, report)
+        return _publish(folder, job, reports, head)
 
 
-@dataclass
-class _Sums:
-    """Exact sums while files are read.
+def add_up_file(job: SumsJob, source: str) -> FileReport:
+    """Check one file, pay for it and leave its exact sums in the private folder.
 
-    Attributes
+    Parameters
     ----------
-    cells : dict
-        For every (path of groups, bin): sum of grid steps, and number of readings.
-    members : set
-        Every (path of groups, meter).
+    job : SumsJob
+        The release.
+    source : str
+        Name of the file relative to the input folder.
+
+    Returns
+    -------
+    FileReport
+        Its `output_sha256` is that of the partial sums.
+
+    Raises
+    ------
+    DataError
+        If the machine fails; the file can then be tried again.
     """
-
-    cells: dict[tuple[tuple[str, ...], int], list[int]] = field(default_factory=dict)
-    members: set[tuple[tuple[str, ...], str]] = field(default_factory=set)
-
-
-def _ask(
-    job: FleetJob, files: Sequence[str], ledger: Ledger, charge: Charge, price: Price
-) -> tuple[list[FileReport], dict[str, list[tuple[str, str]]]]:
-    """Check all files and ask the ledger which (meter, day) it would grant."""
-    checked = [check_file(job, name) for name in files]
-    outcomes = ledger.rehearse(
-        charge,
-        micro=price.micro,
-        femto=price.femto,
-        sources={one.report.source: (one.meters, one.periods) for one in checked},
-    )
-    granted = {}
-    for one in checked:
-        rows = outcomes[one.report.source].granted.tolist()
-        granted[one.report.source] = [(one.meters[row], one.periods[row]) for row in rows]
-    return [one.after(outcomes[one.report.source]) for one in checked], granted
-
-
-def _pay(
-    ledger: Ledger,
-    charge: Charge,
-    price: Price,
-    source: str,
-    pairs: Sequence[tuple[str, str]],
-    digest: str,
-) -> None:
-    """Charge the members of one file, all or none."""
-    outcome = ledger.spend(
-        charge,
-        micro=price.micro,
-        femto=price.femto,
-        meters=[meter for meter, _ in pairs],
-        periods=[period for _, period in pairs],
-        digest=digest,
-        source=source,
-        all_or_nothing=True,
-    )
-    if outcome.resumed:
-        raise BudgetError(f"release {charge.release} has been paid for before; begin another.")
+    with open_ledger(job.ledger, patience_s=PATIENCE_S) as ledger:
+        done = _find_added(job, source, ledger)
+        if done is not None:
+            return done
+        try:
+            with open_input(job, source) as file:
+                blocks = check_blocks(job, file)
+                if blocks.rows == 0:
+                    return FileReport(source, "empty")
+                digest = input_digest(job.key, file.sha256)
+                good, problems = usable_blocks(job, blocks)
+                dropped, refused = pay(job, source, blocks, good, digest, ledger)
+                problems += refused
+                found = describe_file(source, blocks, dropped, digest, problems)
+                if dropped.all():
+                    return found
+                content = _add_up(job, file, blocks, dropped).to_json()
+        except UnusableFileError as error:
+            return unusable_file(source, error)
+    found = replace(found, output_sha256=hashlib.sha256(content).hexdigest())
+    folder = PrivateFolder(Path(job.output_dir))
+    folder.write_partial(source, content)
+    folder.write_report(source, found.to_json())
+    return found
 
 
-def _add_up(
-    job: FleetJob, terms: SumTerms, files: Sequence[str], granted: dict[str, list[tuple[str, str]]]
-) -> _Sums:
-    """Add up the granted blocks of all files in whole grid steps."""
-    sums = _Sums()
-    for name in files:
-        if not granted[name]:
-            continue
-        with open_input(job, name) as file:
-            blocks = check_blocks(job, file)
-            wanted = set(granted[name])
-            pairs = zip(*blocks.names(np.arange(blocks.count)), strict=True)
-            dropped = np.array([pair not in wanted for pair in pairs]) | blocks.bad
-            for group in file.row_groups():
-                for record in group:
-                    _add_record(sums, record, blocks, dropped, terms, job, TICKS[file.time_unit])
-    return sums
+def _find_added(job: SumsJob, source: str, ledger: Ledger) -> FileReport | None:
+    """Return the report of a file that an earlier attempt paid for and added up completely."""
+    folder = PrivateFolder(Path(job.output_dir))
+    plain, content = folder.report(source), folder.partial(source)
+    if plain is None or content is None or ledger.state_of(job.release, source) is None:
+        return None
+    found = FileReport.from_dict(plain)
+    same = hashlib.sha256(content).hexdigest() == found.output_sha256
+    return found if same else None
+
+
+def _add_up(job: SumsJob, file: Any, blocks: Blocks, dropped: BoolArray) -> ExactSums:
+    """Add up the kept blocks of one file in whole grid steps."""
+    total = ExactSums()
+    means = _HourlyMeans(job.sums)
+    for group in file.row_groups():
+        for record in group:
+            part = blocks.arrays(record)
+            keep, _ = blocks.kept_rows(part, dropped)
+            rows = np.flatnonzero(keep)
+            if rows.size:
+                _add_record(total, means, record, part, rows, blocks, job)
+    means.count_into(total)
+    return total
 
 
 def _add_record(
-    sums: _Sums,
+    total: ExactSums,
+    means: _HourlyMeans,
     record: pa.RecordBatch,
+    part: RowArrays,
+    rows: IntArray,
     blocks: Blocks,
-    dropped: BoolArray,
-    terms: SumTerms,
-    job: FleetJob,
-    ticks: int,
+    job: SumsJob,
 ) -> None:
-    """Add the kept rows of one record to the sums."""
-    part, readings = blocks.arrays(record), blocks.readings(record)
-    keep, _ = blocks.kept_rows(part, dropped)
+    """Add the kept rows of one record."""
+    terms, readings = job.sums, blocks.readings(record)
     watts = np.empty(readings.values.size)
     to_watts(readings.values, readings.unit_codes, readings.factors, *terms.clamp, watts)
-    steps = np.floor(watts * per_watt(exact("grid", terms.grid)) + 0.5)
-    bins = part.times // (EVERY_S[terms.every] * ticks)
+    steps = np.floor(watts[rows] * per_watt(terms.step) + 0.5)
+    seconds = part.times[rows] // blocks.ticks
+    groups, places = _groups_of(record, terms.by, rows)
     codes, meters = dictionary_codes(record.column(job.columns.meter))
-    for path, rows in _rows_by_group(record, terms.by, keep):
-        sums.members |= {(path, str(meters[code])) for code in np.unique(codes[rows]).tolist()}
-        found, places = np.unique(bins[rows], return_inverse=True)
-        counts = np.bincount(places)
-        # Sums of whole numbers below 2^53 are exact in float64.
-        totals = np.bincount(places, weights=steps[rows])
-        for moment, total, count in zip(found.tolist(), totals, counts, strict=True):
-            cell = sums.cells.setdefault((path, moment), [0, 0])
-            cell[0] += int(total)
-            cell[1] += int(count)
+    for place, group in enumerate(groups):
+        members = total.members.setdefault(group, set())
+        found = np.unique(codes[rows][places == place])
+        members.update(str(meters[code]) for code in found.tolist())
+    if "sums" in terms.tables:
+        bins = seconds // EVERY_S[terms.every]
+        _add_cells(total.sums, groups, places, bins, steps)
+    if terms.tables != ("sums",):
+        starts, hours = local_hours(seconds, terms.tz)
+        if "shape" in terms.tables:
+            _add_cells(total.shape, groups, places, hours, steps)
+        if "quantiles" in terms.tables:
+            numbers = part.meter_map[part.codes[rows]]
+            means.add(numbers, starts, hours, steps, groups, places)
 
 
-def _rows_by_group(
-    record: pa.RecordBatch, by: Sequence[str], keep: BoolArray
-) -> Iterator[tuple[tuple[str, ...], IntArray]]:
-    """Yield the groups of a record, from the coarsest to the finest level, with their kept rows."""
+def _groups_of(
+    record: pa.RecordBatch, by: Sequence[str], rows: IntArray
+) -> tuple[list[Group], IntArray]:
+    """Return the finest groups of some rows, and the place of each row among them."""
     columns = [dictionary_codes(record.column(name)) for name in by]
-    rows = np.flatnonzero(keep)
-    if not rows.size:
-        return
     codes = np.stack([codes[rows] for codes, _ in columns], axis=1)
     found, places = np.unique(codes, axis=0, return_inverse=True)
-    order = np.argsort(places.reshape(-1), kind="stable")
-    cuts = np.cumsum(np.bincount(places.reshape(-1)))[:-1]
-    for line, chosen in zip(found, np.split(order, cuts), strict=True):
-        path = tuple(
-            "" if code < 0 else str(texts[code])
-            for code, (_, texts) in zip(line.tolist(), columns, strict=True)
-        )
-        yield path, rows[chosen]
-
-
-def _finish(
-    sums: _Sums, terms: SumTerms, mechanism: Mechanism, interval_s: int, key: bytes
-) -> pd.DataFrame:
-    """Draw one noise for every cell of every level, join the levels and make the table."""
-    import pandas as pd
-
-    leaves = sorted({path for path, _ in sums.cells})
-    moments = sorted({moment for _, moment in sums.cells})
     groups = [
-        group
-        for level in range(1, len(terms.by) + 1)
-        for group in dict.fromkeys(leaf[:level] for leaf in leaves)
+        tuple(
+            "" if code < 0 else str(texts[code])
+            for code, (_, texts) in zip(line, columns, strict=True)
+        )
+        for line in found.tolist()
     ]
-    totals, counts = _arrays(sums, leaves, moments, terms)
-    incidence = np.array([[leaf[: len(g)] == g for leaf in leaves] for g in groups], np.float64)
-    incidence = incidence.reshape(len(groups), len(leaves))
-    truth = incidence @ totals
-    noisy = mechanism.release(truth.reshape(-1), key=key).reshape(truth.shape)
-    estimate, spread = _join(incidence, noisy)
-    error = math.hypot(mechanism.std, mechanism.coarsened * mechanism.grid / math.sqrt(12))
-    readings = incidence @ counts
-    meters = _count_members(sums, groups)
-    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-    kwh = interval_s / JOULES_PER_KWH
-    for i, group in enumerate(groups):
-        if meters[group] < terms.min_meters:
-            continue
-        size = len(moments)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            values = (
-                [terms.by[len(group) - 1]] * size, ["/".join(group)] * size,
-                [moment * EVERY_S[terms.every] for moment in moments], [meters[group]] * size,
-                readings[i].astype(np.int64), noisy[i] * kwh, np.full(size, error * kwh),
-                noisy[i] / readings[i], error / readings[i],
-                estimate[i] * kwh, np.full(size, error * spread[i] * kwh),
-            )  # fmt: skip
-        for name, part in zip(COLUMNS, values, strict=True):
-            columns[name].extend(part)
-    table = pd.DataFrame(columns)
-    table["start"] = pd.to_datetime(table["start"], unit="s", utc=True)
-    joined = ["estimate_kwh", "estimate_se_kwh"]
-    return table.drop(columns=joined) if len(terms.by) == 1 else table
+    return groups, places.reshape(-1)
 
 
-def _arrays(
-    sums: _Sums, leaves: list[tuple[str, ...]], moments: list[int], terms: SumTerms
-) -> tuple[FloatArray, FloatArray]:
-    """Return the sums [W] and the numbers of readings of the finest groups, by bin."""
-    row, column = ({name: i for i, name in enumerate(names)} for names in (leaves, moments))
-    totals, counts = np.zeros((2, len(leaves), len(moments)))
-    for (path, moment), (total, count) in sums.cells.items():
-        totals[row[path], column[moment]], counts[row[path], column[moment]] = total, count
-    return totals * float(exact("grid", terms.grid)), counts
+def _add_cells(
+    cells: dict[tuple[Group, int], list[int]],
+    groups: Sequence[Group],
+    places: IntArray,
+    columns: IntArray,
+    steps: Any,
+) -> None:
+    """Add steps and numbers of readings to the cells (group, column)."""
+    low = int(columns.min())
+    width = int(columns.max()) - low + 1
+    found, cell = np.unique(places * width + (columns - low), return_inverse=True)
+    counts = np.bincount(cell)
+    # Sums of whole numbers below 2^53 are exact in float64.
+    totals = np.bincount(cell, weights=steps)
+    for key, total, count in zip(found.tolist(), totals, counts, strict=True):
+        place, column = divmod(key, width)
+        _add_to(cells, (groups[place], column + low), [int(total), int(count)])
 
 
-def _count_members(sums: _Sums, groups: list[tuple[str, ...]]) -> dict[tuple[str, ...], int]:
-    """Return the number of meters of every group."""
-    members: dict[tuple[str, ...], set[str]] = {group: set() for group in groups}
-    for path, meter in sums.members:
-        for level in range(1, len(path) + 1):
-            members[path[:level]].add(meter)
-    return {group: len(found) for group, found in members.items()}
+def _add_to(
+    cells: dict[tuple[Group, int], list[int]], key: tuple[Group, int], numbers: Sequence[int]
+) -> None:
+    """Add numbers to a cell."""
+    known = cells.get(key)
+    cells[key] = (
+        list(numbers) if known is None else [a + b for a, b in zip(known, numbers, strict=True)]
+    )
 
 
-def _join(incidence: FloatArray, noisy: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return least-squares estimates of all groups, and their errors in units of the noise."""
-    if incidence.size == 0:
-        return noisy, np.ones(len(noisy))
-    inverse = np.linalg.inv(incidence.T @ incidence)
-    spread: FloatArray = np.sqrt(np.einsum("ij,jk,ik->i", incidence, inverse, incidence))
-    estimate: FloatArray = incidence @ (inverse @ (incidence.T @ noisy))
-    return estimate, spread
+class _HourlyMeans:
+    """The mean of every meter in every hour of a file, counted by classes at its end.
+
+    A meter counts once in an hour, in the group of its first row of that hour.
+
+    Parameters
+    ----------
+    terms : SumTerms
+        The promise.
+    """
+
+    def __init__(self, terms: SumTerms) -> None:
+        self._edges = np.array(terms.class_edges)
+        self._means: dict[tuple[int, int], tuple[Group, int, list[int]]] = {}
+
+    def add(
+        self,
+        meters: IntArray,
+        starts: IntArray,
+        hours: IntArray,
+        steps: Any,
+        groups: Sequence[Group],
+        places: IntArray,
+    ) -> None:
+        """Add rows: numbers of meters, beginnings and hours of the day, steps and groups."""
+        key = meters << 32 | (starts // QUARTER_S)
+        found, first, cell = np.unique(key, return_index=True, return_inverse=True)
+        totals, counts = np.bincount(cell, weights=steps), np.bincount(cell)
+        lines = zip(found.tolist(), first.tolist(), totals, counts, strict=True)
+        for number, row, total, count in lines:
+            known = self._means.setdefault(
+                divmod(number, 1 << 32), (groups[places[row]], int(hours[row]), [0, 0])
+            )[2]
+            known[0] += int(total)
+            known[1] += int(count)
+
+    def count_into(self, total: ExactSums) -> None:
+        """Count the means by group, hour of the day and class."""
+        classes = len(self._edges) - 1
+        for group, hour, (steps, readings) in self._means.values():
+            place = int(np.searchsorted(self._edges, steps // readings, side="right")) - 1
+            counts = total.counts.setdefault((group, hour), [0] * classes)
+            counts[min(max(place, 0), classes - 1)] += 1
 
 
-def _promise(terms: SumTerms, mechanism: Mechanism, interval_s: int) -> dict[str, Any]:
-    """Return the promise as plain values."""
-    low, high = terms.clamp
+def local_hours(seconds: IntArray, tz: str | None) -> tuple[IntArray, IntArray]:
+    """Return the hours of the clock in which moments are.
+
+    Parameters
+    ----------
+    seconds : array
+        Moments, UTC [s].
+    tz : str or None
+        Time zone; UTC if None.
+
+    Returns
+    -------
+    starts : array
+        When the hour began, UTC [s].
+    hours : array
+        The hour of the day, 0 to 23.
+    """
+    if tz is None:
+        return seconds // HOUR_S * HOUR_S, seconds // HOUR_S % 24
+    found, places = np.unique(seconds // QUARTER_S, return_inverse=True)
+    zone, starts, hours = ZoneInfo(tz), [], []
+    for quarter in found.tolist():
+        moment = datetime.fromtimestamp(quarter * QUARTER_S, zone)
+        starts.append(quarter * QUARTER_S - moment.minute * 60 - moment.second)
+        hours.append(moment.hour)
+    return np.array(starts)[places], np.array(hours)[places]
+
+
+def _publish(
+    folder: PrivateFolder, job: SumsJob, reports: tuple[FileReport, ...], head: str
+) -> SumsRelease:
+    """Draw the noise, publish the tables and the manifest, and destroy the key."""
+    total = ExactSums()
+    released = [one for one in reports if one.state == "released"]
+    for one in released:
+        content = folder.partial(one.source)
+        if content is None or hashlib.sha256(content).hexdigest() != one.output_sha256:
+            raise DataError(f"the partial sums of {one.source} are lost; continue with --resume.")
+        total.add(ExactSums.from_json(content))
+    tables: dict[str, pd.DataFrame] = {}
+    written: dict[str, dict[str, Any]] = {}
+    if released:
+        tables = make_tables(total, job.sums, job.terms.interval_s, _keys(job, total))
+        written = {f"{name}.parquet": _write(folder, name, tables[name]) for name in tables}
+        digest = hashlib.sha256(json.dumps(written, sort_keys=True).encode()).hexdigest()
+        with open_ledger(job.ledger, patience_s=PATIENCE_S) as ledger:
+            for one in released:
+                ledger.mark_released(job.charge, one.source, digest)
+            head = str(ledger.head())
+    folder.remove_unlisted(written)
+    manifest = _describe(job, reports, head, written)
+    publish_manifest(folder.output, manifest, reports)
+    folder.destroy()
+    return SumsRelease(tables, manifest)
+
+
+def _keys(job: SumsJob, total: ExactSums) -> dict[str, bytes]:
+    """Derive the key of every table from the release key, the terms and the exact sums.
+
+    Other sums, for example after a file was corrected, get independent noise: the same noise on
+    two sums would publish their exact difference.
+    """
+    digest = hashlib.sha256(total.to_json()).digest()
     return {
-        "version": __version__,
-        "epsilon": terms.epsilon,
-        "delta": mechanism.delta,
-        "mechanism": mechanism.describe(),
-        "unit": "everything that one household does in one civil day of up to 25 hours",
-        "clamp": [low, high],
-        "by": list(terms.by),
-        "every": terms.every,
-        "interval_s": interval_s,
-        "min_meters": terms.min_meters,
-    }
+        table: file_key(
+            job.key, release=job.release, stream=job.stream, terms=dict(job.charge.terms),
+            source=table, file_sha256=digest,
+        )
+        for table in job.sums.tables
+    }  # fmt: skip
 
 
-def _write(
-    output: Path,
-    job: FleetJob,
-    terms: SumTerms,
-    promise: dict[str, Any],
-    reports: Sequence[FileReport],
-    table: pd.DataFrame,
-    head: str,
-) -> dict[str, Any]:
-    """Write the table and then the manifest; write nothing if no member was granted."""
+def _write(folder: PrivateFolder, name: str, table: pd.DataFrame) -> dict[str, Any]:
+    """Write a table under its final name, durably, and return the facts of the file."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    manifest = {
+    content = pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(None)
+    staged = StagedFile(folder, folder.output / f"{name}.parquet", content.nbytes + (1 << 16))
+    try:
+        parquet.write_table(content, pa.PythonFile(staged, mode="w"), compression="zstd")
+        staged.settle()
+        staged.publish()
+    finally:
+        staged.discard()
+    return {"rows": len(table), "bytes": staged.size, "sha256": staged.digest}
+
+
+def _describe(
+    job: SumsJob, reports: Sequence[FileReport], head: str, written: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the manifest as plain values."""
+    return {
         "schema": SCHEMA,
         "release": job.release,
         "stream": job.stream,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "promise": promise,
+        "asked": asdict(job.sums),
+        "promise": dict(job.charge.terms),
         "charge": {
-            "epsilon": epsilon_text(micro_epsilon(terms.epsilon)),
-            "delta": promise["delta"],
+            "epsilon": epsilon_text(job.price.micro),
+            "micro_epsilon": job.price.micro,
+            "femto_delta": job.price.femto,
             "unit": UNITS["day"],
             "blocks": sum(report.released_blocks for report in reports),
         },
-        "rows": len(table),
+        "files": written,
         "released_readings": sum(report.released_rows for report in reports),
         "quarantine": count_problems(reports),
         "ledger_head": head,
-        "sha256": "",
     }
-    if not len(table):
-        return manifest
-    with atomic(output / TABLE) as temporary:
-        parquet.write_table(pa.Table.from_pandas(table, preserve_index=False), temporary,
-                            compression="zstd")  # fmt: skip
-        manifest["sha256"] = hashlib.sha256(temporary.read_bytes()).hexdigest()
-    with atomic(output / MANIFEST) as temporary:
-        temporary.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    return manifest
-
-
-def _check_output(output: Path) -> None:
-    """Refuse an output that is not empty."""
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise DataError(f"{output} is not an empty folder; name another folder.")
-
-
-def _stated(form: InputFormat | None) -> tuple[str | None, str | None]:
-    """Return the unit and the zone that the options state."""
-    return (None, None) if form is None else (form.unit, form.tz)

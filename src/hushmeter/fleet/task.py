@@ -29,7 +29,7 @@ import hashlib
 import hmac
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -126,6 +126,10 @@ class FileReport:
         return cls(**{**plain, "problems": problems})
 
 
+Task = Callable[[Any, str], FileReport]
+"""The work on one file of a job, for example `protect_file`; any process may run or repeat it."""
+
+
 def protect_file(job: FleetJob, source: str) -> FileReport:
     """Release one Parquet file of a job.
 
@@ -157,7 +161,7 @@ def protect_file(job: FleetJob, source: str) -> FileReport:
                 blocks = check_blocks(job, file)
                 return _release(job, source, file, blocks, ledger)
         except UnusableFileError as error:
-            return FileReport(source, "quarantined", problems=(_about_file(str(error)),))
+            return unusable_file(source, error)
 
 
 @contextmanager
@@ -250,21 +254,11 @@ def _release(
         return FileReport(source, "empty")
     folder = PrivateFolder(Path(job.output_dir))
     digest = input_digest(job.key, file.sha256)
-    problems = blocks.problems()
+    good, problems = usable_blocks(job, blocks)
     staged = StagedFile(folder, folder.output / output_name(source), file.room_bytes)
     try:
-        dropped, refused = _pay(job, source, blocks, digest, ledger)
-        problems += refused
-        report = FileReport(
-            source,
-            "quarantined" if dropped.all() else "released",
-            rows=blocks.rows,
-            released_rows=int(blocks.row_counts[~dropped].sum()),
-            blocks=blocks.count,
-            released_blocks=int((~dropped).sum()),
-            input_digest=digest,
-            problems=tuple(problems),
-        )
+        dropped, refused = pay(job, source, blocks, good, digest, ledger)
+        report = describe_file(source, blocks, dropped, digest, [*problems, *refused])
         if dropped.all():
             return report
         write_noised(job, source, file, blocks, dropped, staged)
@@ -294,13 +288,85 @@ def _check_unchanged(source: str, file: InputFile) -> None:
         )
 
 
-def _pay(
-    job: FleetJob, source: str, blocks: Blocks, digest: str, ledger: Ledger
+def usable_blocks(job: FleetJob, blocks: Blocks) -> tuple[BoolArray, list[Problem]]:
+    """Return which blocks may be released, and the problems of the others.
+
+    Parameters
+    ----------
+    job : FleetJob
+        The release.
+    blocks : Blocks
+        The blocks of a file.
+
+    Returns
+    -------
+    good : array of bool
+        True for every block without a problem.
+    problems : list of Problem
+    """
+    good, problems = ~blocks.bad, blocks.problems()
+    if job.days is None:
+        return good, problems
+    first, last = job.days
+    places = np.flatnonzero(good)
+    for block, meter, day in zip(places.tolist(), *blocks.names(places), strict=True):
+        if not first <= day <= last:
+            good[block] = False
+            problems.append(Problem(meter, day, None, "", "the day is outside the period."))
+    return good, problems
+
+
+def describe_file(
+    source: str, blocks: Blocks, dropped: BoolArray, digest: str, problems: Iterable[Problem]
+) -> FileReport:
+    """Return the report of a file whose blocks are paid for, except those that are dropped."""
+    return FileReport(
+        source,
+        "quarantined" if dropped.all() else "released",
+        rows=blocks.rows,
+        released_rows=int(blocks.row_counts[~dropped].sum()),
+        blocks=blocks.count,
+        released_blocks=int((~dropped).sum()),
+        input_digest=digest,
+        problems=tuple(problems),
+    )
+
+
+def pay(
+    job: FleetJob, source: str, blocks: Blocks, good: BoolArray, digest: str, ledger: Ledger
 ) -> tuple[BoolArray, list[Problem]]:
-    """Charge the good blocks; return which blocks are left out, and what the ledger refused."""
+    """Charge the good blocks of a file.
+
+    Parameters
+    ----------
+    job : FleetJob
+        The release.
+    source : str
+        Name of the file.
+    blocks : Blocks
+        Its blocks.
+    good : array of bool
+        True for every block that may be released.
+    digest : str
+        Digest of the input; see `input_digest`.
+    ledger : Ledger
+        The open ledger.
+
+    Returns
+    -------
+    dropped : array of bool
+        True for every block that is left out.
+    problems : list of Problem
+        What the ledger refused.
+
+    Raises
+    ------
+    UnusableFileError
+        If the file was paid for with other content.
+    """
     dropped: BoolArray = np.ones(blocks.count, np.bool_)
     problems: list[Problem] = []
-    asked = np.flatnonzero(~blocks.bad)
+    asked = np.flatnonzero(good)
     for name, part in zip(charge_names(source, asked.size), _split(asked), strict=True):
         meters, periods = blocks.names(part)
         try:
@@ -383,16 +449,13 @@ def check_file(job: FleetJob, source: str) -> CheckedFile:
         with open_input(job, source) as file:
             blocks = check_blocks(job, file)
     except UnusableFileError as error:
-        return CheckedFile(FileReport(source, "quarantined", problems=(_about_file(str(error)),)))
+        return CheckedFile(unusable_file(source, error))
     if blocks.rows == 0:
         return CheckedFile(FileReport(source, "empty"))
-    good = np.flatnonzero(~blocks.bad)
+    usable, problems = usable_blocks(job, blocks)
+    good = np.flatnonzero(usable)
     report = FileReport(
-        source,
-        "quarantined",
-        rows=blocks.rows,
-        blocks=blocks.count,
-        problems=tuple(blocks.problems()),
+        source, "quarantined", rows=blocks.rows, blocks=blocks.count, problems=tuple(problems)
     )
     return CheckedFile(report, *blocks.names(good), blocks.row_counts[good])
 
@@ -630,6 +693,7 @@ def _hmac(key: bytes, *parts: str | bytes) -> bytes:
     return hmac.new(key, message, hashlib.sha256).digest()
 
 
-def _about_file(sentence: str) -> Problem:
-    """Return a problem of a whole file."""
-    return Problem("", "", None, "", sentence)
+def unusable_file(source: str, error: UnusableFileError) -> FileReport:
+    """Return the report of a file of which nothing can be used."""
+    problem = Problem("", "", None, "", str(error))
+    return FileReport(source, "quarantined", problems=(problem,))

@@ -1,4 +1,4 @@
-"""Worker processes on one machine; each protects one file at a time."""
+"""Worker processes on one machine; each works on one file at a time."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from contextlib import suppress
 
 from hushmeter.errors import DataError
 from hushmeter.fleet.job import FleetJob
-from hushmeter.fleet.task import FileReport, protect_file
+from hushmeter.fleet.task import FileReport, Task
 
 
-def protect_in_processes(job: FleetJob, files: Sequence[str], jobs: int) -> Iterator[FileReport]:
-    """Protect files with worker processes.
+def run_in_processes(
+    task: Task, job: FleetJob, files: Sequence[str], jobs: int
+) -> Iterator[FileReport]:
+    """Run a task for every file in worker processes.
 
     Parameters
     ----------
+    task : callable
+        What is done with each file; see `Task`.
     job : FleetJob
         The release.
     files : sequence of str
@@ -35,7 +39,7 @@ def protect_in_processes(job: FleetJob, files: Sequence[str], jobs: int) -> Iter
     """
     if jobs == 1 or len(files) == 1:
         for name in files:
-            yield protect_file(job, name)
+            yield task(job, name)
         return
     from concurrent.futures import ProcessPoolExecutor, as_completed
     from concurrent.futures.process import BrokenProcessPool
@@ -47,9 +51,9 @@ def protect_in_processes(job: FleetJob, files: Sequence[str], jobs: int) -> Iter
     context.set_forkserver_preload(["hushmeter.fleet.preload"])
     pool = ProcessPoolExecutor(min(jobs, len(files)), mp_context=context, initializer=_start_worker)
     try:
-        tasks = [pool.submit(protect_file, job, name) for name in files]
-        for task in as_completed(tasks):
-            yield task.result()
+        begun = [pool.submit(task, job, name) for name in files]
+        for ended in as_completed(begun):
+            yield ended.result()
     except BrokenProcessPool:
         raise DataError(
             "a worker process was killed, perhaps for lack of memory; what it had paid for is "

@@ -1,0 +1,503 @@
+"""The promise of a release of sums: its unit of protection, its noise and its price.
+
+Up to three tables are published, and each has noise of its own: sums of every bin of time, load
+shapes (sums of every hour of the day), and counts from which the quantiles of every hour of the day
+are computed. With k tables each of them gets ε/k and δ/k.
+
+Every reading is clamped to a range of C watts and rounded to whole steps of g watts, so that all
+sums are exact integers. One unit of protection changes the numbers of a table, in each of L levels
+of groups, by at most Δ1 in total and by at most √(Δ2²) in Euclidean length (Laplace noise uses
+L·Δ1, Gaussian noise √(L·Δ2²)). With I seconds for a reading and W readings in a bin or an hour:
+
+    everything that a household does in a civil day (25 h, N = 25 h/I readings)
+        sums    Δ1 = C·N             Δ2² = C²·N·W
+        shape   Δ1 = C·N             Δ2² = 27·C²·W²     (one hour of the day occurs twice)
+        counts  Δ1 = 2·26            Δ2² = 2·30         (26 hours, of which two occur twice)
+    everything that a household does in a period of D days (N = D·24 h/I)
+        sums    Δ1 = C·N             Δ2² = C²·N·W
+        shape   Δ1 = C·N             Δ2² = C²·W²·Σ n_h²  (hour h occurs n_h times)
+        counts  Δ1 = 2·Σ n_h         Δ2² = 2·Σ n_h²
+    one run of at most P watts, R seconds and E watt-seconds, which touches n = ⌈R/I⌉ + 1 readings
+        sums    Δ1 = E/I + n·g       Δ2² = Δ1·min(Δ1, (P + g)·W)
+        shape   the same with (P + g)·W·m, if an hour of the day occurs up to m times
+        counts  Δ1 = 2·T             Δ2² = 2·Σ n_h²      (T = ⌈R/1 h⌉ + 1 hours)
+
+The ledger charges the (ε, δ) that protects all readings of a household's day, whatever the unit
+of the release is, because it adds up the charges of all releases by day.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from hushmeter import __version__
+from hushmeter.checks import one_of, positive, whole
+from hushmeter.errors import InputError
+from hushmeter.fleet.ledger import Price, micro_epsilon
+from hushmeter.fleet.ledger.charges import LONGEST_S, femto_delta
+from hushmeter.formatting import duration_in_words
+from hushmeter.noise import Gaussian, Laplace
+from hushmeter.noise.parameters import exact, to_steps
+from hushmeter.trace import SECONDS_PER_DAY
+
+if TYPE_CHECKING:
+    from hushmeter.noise.mechanism import Mechanism
+
+EVERY_S = {"hour": 3600, "day": SECONDS_PER_DAY}
+"""Length of a bin [s]."""
+
+HOUR_S = 3600
+UNITS_OF = ("household-day", "household", "run")
+TABLES = ("sums", "shape", "quantiles")
+QUANTILES = (0.1, 0.5, 0.9)
+QUARTER_S = 900
+"""Clocks of different zones differ by whole multiples of this time [s]."""
+
+_DAY_SHAPE = 27
+_BINS = 40
+"""Number of classes of the default grid of quantiles."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """The largest run of an appliance that a release hides.
+
+    Attributes
+    ----------
+    watts : float
+        Largest power [W].
+    seconds : float
+        Longest duration [s].
+    watt_hours : float, optional
+        Most energy [Wh]; by default the full power over the whole duration.
+    """
+
+    watts: float
+    seconds: float
+    watt_hours: float | None = None
+
+    def __post_init__(self) -> None:
+        positive("watts", self.watts)
+        positive("seconds", self.seconds)
+        if self.watt_hours is not None:
+            positive("watt_hours", self.watt_hours)
+
+    @property
+    def watt_seconds(self) -> Fraction:
+        """Most energy E [Ws]."""
+        full = exact("watts", self.watts) * exact("seconds", self.seconds)
+        if self.watt_hours is None:
+            return full
+        return min(full, exact("watt_hours", self.watt_hours) * HOUR_S)
+
+
+@dataclass(frozen=True)
+class SumTerms:
+    """The promise of a release of sums.
+
+    Attributes
+    ----------
+    epsilon : str
+        ε of the unit of protection, an exact decimal number.
+    clamp : (low, high)
+        Bounds of a reading [W], known beforehand.
+    by : tuple of str
+        Columns with nested groups, from the coarsest to the finest.
+    every : {"hour", "day"}
+        UTC bin of a sum.
+    mechanism : {"best", "laplace", "gaussian"}
+        Distribution of the noise; "best" is the one with the smaller error.
+    grid : str
+        Step to which readings are rounded [W].
+    delta : float
+        δ of Gaussian noise.
+    max_epsilon : float
+        Largest ε that is accepted.
+    min_meters : int
+        Groups with fewer meters are not published; membership is public.
+    unit_of : {"household-day", "household", "run"}
+        The unit of protection: everything that one household does in one civil day, everything
+        that it does in the whole `period`, or one `run` of an appliance.
+    period : (str, str), optional
+        First and last UTC day of the release; other days are left out. The unit "household"
+        needs it.
+    run : Run, optional
+        The run to hide, for the unit "run".
+    tables : tuple of {"sums", "shape", "quantiles"}
+        What is published.
+    quantiles : tuple of float
+        Which quantiles of the hourly means of single meters are published.
+    levels : tuple of float, optional
+        Public grid on which quantiles are estimated [W], rising; by default 41 levels whose
+        distances grow from the lower to the upper bound of the clamp.
+    tz : str, optional
+        Time zone of the hours of the day; UTC by default.
+    """
+
+    epsilon: str
+    clamp: tuple[float, float]
+    by: tuple[str, ...]
+    every: str = "hour"
+    mechanism: str = "best"
+    grid: str = "1"
+    delta: float = 1e-6
+    max_epsilon: float = 20.0
+    min_meters: int = 1
+    unit_of: str = "household-day"
+    period: tuple[str, str] | None = None
+    run: Run | None = None
+    tables: tuple[str, ...] = ("sums",)
+    quantiles: tuple[float, ...] = QUANTILES
+    levels: tuple[float, ...] | None = None
+    tz: str | None = None
+
+    def __post_init__(self) -> None:
+        one_of("every", self.every, tuple(EVERY_S))
+        one_of("mechanism", self.mechanism, ("best", "laplace", "gaussian"))
+        one_of("unit_of", self.unit_of, UNITS_OF)
+        whole("min_meters", self.min_meters)
+        if not self.by or len(set(self.by)) < len(self.by):
+            raise InputError("name one or more different columns to group by.")
+        for table in self.tables:
+            one_of("tables", table, TABLES)
+        if not self.tables or len(set(self.tables)) < len(self.tables):
+            raise InputError(f"name one or more different tables of {', '.join(TABLES)}.")
+        if not all(0 < q < 1 for q in self.quantiles) or not self.quantiles:
+            raise InputError("quantiles must lie between 0 and 1, such as 0.1,0.5,0.9.")
+        if (self.unit_of == "run") != (self.run is not None):
+            raise InputError("the unit 'run', and no other, needs the power and time of a run.")
+        if self.unit_of == "household" and self.period is None:
+            raise InputError(
+                "the unit 'household' needs the period of the release, such as "
+                "2024-01-01..2024-01-31."
+            )
+        self.days  # noqa: B018 (an invalid period raises here)
+        self.class_edges  # noqa: B018
+
+    @property
+    def step(self) -> Fraction:
+        """Step to which readings are rounded [W]."""
+        return exact("grid", self.grid)
+
+    @property
+    def width(self) -> Fraction:
+        """Width C of the clamp in whole steps [W]."""
+        low, high = (to_steps(bound, self.step) for bound in self.clamp)
+        return (high - low) * self.step
+
+    @property
+    def days(self) -> int:
+        """Number of UTC days of the period; 0 if none is stated."""
+        if self.period is None:
+            return 0
+        try:
+            first, last = map(date.fromisoformat, self.period)
+        except ValueError:
+            first, last = date.max, date.min
+        if last < first:
+            raise InputError(
+                f"period must be two days such as 2024-01-01..2024-01-31, got "
+                f"{'..'.join(self.period)}."
+            )
+        return (last - first).days + 1
+
+    @property
+    def class_edges(self) -> tuple[int, ...]:
+        """Edges of the classes of values for quantiles [steps], rising."""
+        low, high = self.clamp
+        levels = self.levels or tuple(
+            low + (high - low) * (i / _BINS) ** 2 for i in range(_BINS + 1)
+        )
+        steps = tuple(to_steps(level, self.step) for level in levels)
+        if self.levels is None:
+            return tuple(sorted(set(steps)))
+        if len(steps) < 2 or any(b <= a for a, b in pairwise(steps)):
+            raise InputError("levels must be two or more rising numbers of watts.")
+        return steps
+
+    @property
+    def sentence(self) -> str:
+        """The unit of protection in words."""
+        if self.unit_of == "household":
+            assert self.period is not None
+            return f"everything that one household does from {' to '.join(self.period)}"
+        if self.run is not None:
+            energy = float(self.run.watt_seconds) / HOUR_S
+            return (
+                f"one run of an appliance of up to {self.run.watts:g} W, "
+                f"{duration_in_words(self.run.seconds)} and {energy:g} Wh"
+            )
+        return "everything that one household does in one civil day of up to 25 hours"
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> SumTerms:
+        """Return the terms that `dataclasses.asdict` described, also after a way through JSON."""
+        facts: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in plain.items()
+        }
+        if facts["run"] is not None:
+            facts["run"] = Run(**facts["run"])
+        return cls(**facts)
+
+    def describe(self, interval_s: int) -> dict[str, Any]:
+        """Return the promise as plain values, which the ledger and the manifest record.
+
+        Parameters
+        ----------
+        interval_s : int
+            Length of a reading [s].
+
+        Returns
+        -------
+        dict
+        """
+        noise = {name: build_mechanism(self, name, interval_s) for name in self.tables}
+        return {
+            "version": __version__,
+            "epsilon": self.epsilon,
+            "delta": sum(mechanism.delta for mechanism in noise.values()),
+            "noise": {name: mechanism.describe() for name, mechanism in noise.items()},
+            "unit": self.sentence,
+            "unit_of": self.unit_of,
+            "period": self.period and list(self.period),
+            "run": self.run and asdict(self.run),
+            "clamp": list(self.clamp),
+            "by": list(self.by),
+            "every": self.every,
+            "tables": list(self.tables),
+            "tz": self.tz,
+            "interval_s": interval_s,
+            "min_meters": self.min_meters,
+        }
+
+
+def parse_period(text: str | None) -> tuple[str, str] | None:
+    """Read a period such as 2024-01-01..2024-01-31; a single day is its own last day."""
+    if text is None:
+        return None
+    first, _, last = text.partition("..")
+    return first.strip(), last.strip() or first.strip()
+
+
+class Change(NamedTuple):
+    """How much one unit of protection changes the numbers of a table in one level of groups.
+
+    Attributes
+    ----------
+    total : Fraction
+        Largest sum of the changes Δ1 [W, or counts].
+    squares : Fraction
+        Largest sum of the squares of the changes Δ2² [W², or counts²].
+    touches : int
+        Most numbers that change.
+    """
+
+    total: Fraction
+    squares: Fraction
+    touches: int
+
+
+def largest_change(terms: SumTerms, table: str, interval_s: int) -> Change:
+    """Compute the largest change of a table by one unit of protection; see the module.
+
+    Parameters
+    ----------
+    terms : SumTerms
+        The promise.
+    table : {"sums", "shape", "quantiles"}
+        The table.
+    interval_s : int
+        Length of a reading [s].
+
+    Returns
+    -------
+    Change
+
+    Raises
+    ------
+    InputError
+        If a table by hour of the day is asked for readings that do not divide an hour.
+    """
+    if table != "sums" and HOUR_S % interval_s:
+        raise InputError(
+            f"readings of {interval_s} s do not divide an hour; publish only sums of them."
+        )
+    bin_s = max(EVERY_S[terms.every], interval_s) if table == "sums" else HOUR_S
+    per_bin = -(-bin_s // interval_s)
+    if terms.unit_of == "run":
+        return _change_by_run(terms, table, interval_s, bin_s, per_bin)
+    if terms.unit_of == "household":
+        hours = hours_of_period(*terms.period, terms.tz)  # type: ignore[misc]
+        seconds = terms.days * SECONDS_PER_DAY
+        readings, cells = seconds // interval_s, -(-seconds // bin_s)
+        squares_of_hours, windows = sum(n * n for n in hours), sum(hours)
+    else:
+        readings = -(-LONGEST_S["day"] // interval_s)
+        cells = math.ceil(LONGEST_S["day"] / bin_s) + 1
+        windows = LONGEST_S["day"] // HOUR_S + 1
+        squares_of_hours = squares_of_hour_counts(windows)
+    if table == "quantiles":
+        return Change(Fraction(2 * windows), Fraction(2 * squares_of_hours), 2 * windows)
+    total = terms.width * readings
+    if table == "sums":
+        return Change(total, terms.width**2 * readings * per_bin, cells)
+    squares = squares_of_hours if terms.unit_of == "household" else _DAY_SHAPE
+    return Change(total, terms.width**2 * per_bin**2 * squares, 24)
+
+
+def _change_by_run(
+    terms: SumTerms, table: str, interval_s: int, bin_s: int, per_bin: int
+) -> Change:
+    """Compute the largest change of a table by one run."""
+    assert terms.run is not None
+    seconds = exact("seconds", terms.run.seconds)
+    windows = math.ceil(seconds / bin_s) + 1
+    if table == "quantiles":
+        squares = squares_of_hour_counts(windows, repeated=terms.tz is not None)
+        return Change(Fraction(2 * windows), Fraction(2 * squares), 2 * windows)
+    readings = math.ceil(seconds / interval_s) + 1
+    # Rounding can move two readings one step further apart, but never beyond the clamp.
+    of_one = min(exact("watts", terms.run.watts) + terms.step, terms.width)
+    total = min(terms.run.watt_seconds / interval_s + readings * terms.step, of_one * readings)
+    repeats = 1 if table == "sums" else -(-windows // 24) + (terms.tz is not None)
+    largest = min(total, of_one * per_bin * repeats)
+    return Change(total, total * largest, windows if table == "sums" else min(24, windows))
+
+
+def squares_of_hour_counts(windows: int, *, repeated: bool = False) -> int:
+    """Sum up n_h², where hour h of the day occurs n_h times in consecutive hours.
+
+    Parameters
+    ----------
+    windows : int
+        Number of consecutive hours.
+    repeated : bool
+        True if a clock change may repeat one hour.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> squares_of_hour_counts(24), squares_of_hour_counts(26)
+    (24, 30)
+    """
+    often, rest = divmod(windows - repeated, 24)
+    squares = (24 - rest) * often**2 + rest * (often + 1) ** 2
+    if not repeated:
+        return squares
+    return squares + 2 * (often + (rest > 0)) + 1
+
+
+@lru_cache(maxsize=8)
+def hours_of_period(first: str, last: str, tz: str | None) -> tuple[int, ...]:
+    """Count how often each hour of the day begins or continues in a period of UTC days.
+
+    Parameters
+    ----------
+    first, last : str
+        First and last UTC day.
+    tz : str or None
+        Time zone of the hours of the day; UTC if None.
+
+    Returns
+    -------
+    tuple of int
+        24 numbers.
+    """
+    start = datetime.combine(date.fromisoformat(first), datetime.min.time(), UTC)
+    days = (date.fromisoformat(last) - date.fromisoformat(first)).days + 1
+    if tz is None:
+        return (days,) * 24
+    zone = ZoneInfo(tz)
+    quarters = (
+        (start + timedelta(seconds=QUARTER_S * i)).astimezone(zone) for i in range(days * 96)
+    )
+    begun = {(moment.replace(minute=0), moment.fold) for moment in quarters}
+    counts = Counter(moment.hour for moment, _ in begun)
+    return tuple(counts[hour] for hour in range(24))
+
+
+@lru_cache(maxsize=64)
+def build_mechanism(terms: SumTerms, table: str, interval_s: int) -> Mechanism:
+    """Build the noise on every number of a table.
+
+    Parameters
+    ----------
+    terms : SumTerms
+        The promise.
+    table : {"sums", "shape", "quantiles"}
+        The table.
+    interval_s : int
+        Length of a reading [s].
+
+    Returns
+    -------
+    Mechanism
+        Noise on sums of readings [W], or on counts.
+    """
+    if terms.mechanism == "best":
+        both = (replace(terms, mechanism=name) for name in ("laplace", "gaussian"))
+        return min((build_mechanism(one, table, interval_s) for one in both), key=lambda m: m.std)
+    change = largest_change(terms, table, interval_s)
+    levels, parts = len(terms.by), len(terms.tables)
+    step = Fraction(1) if table == "quantiles" else terms.step
+    epsilon = exact("epsilon", terms.epsilon) / parts
+    options: dict[str, Any] = {
+        "on_grid": True, "touches": change.touches * levels, "max_epsilon": terms.max_epsilon,
+    }  # fmt: skip
+    if terms.mechanism == "laplace":
+        return Laplace(epsilon, change.total * levels, step, **options)
+    length = _root(change.squares * levels, step)
+    return Gaussian(epsilon, exact("delta", terms.delta) / parts, length, step, **options)
+
+
+def _root(squares: Fraction, step: Fraction) -> Fraction:
+    """Return the square root, rounded up to whole steps."""
+    whole_squares = math.ceil(squares / step**2)
+    return (math.isqrt(whole_squares - 1) + 1) * step
+
+
+def day_price(terms: SumTerms, interval_s: int) -> Price:
+    """Compute what all tables cost a member for one day.
+
+    Parameters
+    ----------
+    terms : SumTerms
+        The promise.
+    interval_s : int
+        Length of a reading [s].
+
+    Returns
+    -------
+    Price
+        The (ε, δ) that protects all readings of a household's day.
+    """
+    day = replace(terms, unit_of="household-day", run=None)
+    femto, loss = 0, Fraction(0)
+    for table in terms.tables:
+        noise = build_mechanism(terms, table, interval_s)
+        change = largest_change(day, table, interval_s)
+        femto += femto_delta(noise.delta)
+        if terms.unit_of == "household-day":
+            loss += noise.exact_epsilon
+            continue
+        levels = len(terms.by)
+        touches = change.touches * levels
+        if isinstance(noise, Gaussian):
+            length = _root(change.squares * levels, noise.exact_grid)
+            loss += Fraction(noise.epsilon_for(length, touches))
+        else:
+            assert isinstance(noise, Laplace)
+            loss += noise.rate * noise.steps_of(change.total * levels, touches)
+    return Price(micro_epsilon(loss), femto)
