@@ -33,17 +33,18 @@ from tests.fleet.cases import (
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet import input_files as fleet_input
 from hushmeter.fleet import job as fleet_job
+from hushmeter.fleet import noised_rows, source_folder
 from hushmeter.fleet import output_folder as fleet_output
-from hushmeter.fleet import source_folder
 from hushmeter.fleet import task as fleet_task
 from hushmeter.fleet.input_files import read_footer
 from hushmeter.fleet.job import Columns, FleetJob, build_mechanism
 from hushmeter.fleet.ledger import Ledger, open_ledger
 from hushmeter.fleet.manifest import read_manifest
+from hushmeter.fleet.noised_rows import file_key, input_digest, stretch_key
 from hushmeter.fleet.output_folder import PrivateFolder, StagedFile
 from hushmeter.fleet.release import estimate_bytes
 from hushmeter.fleet.source_folder import list_files, open_source
-from hushmeter.fleet.task import charge_names, file_key, input_digest, protect_file, stretch_key
+from hushmeter.fleet.task import charge_names, protect_file
 from hushmeter.noise.randomness import KEY_BYTES
 
 PRICE = 25 * 500_000
@@ -314,7 +315,7 @@ def test_large_files_are_read_in_stretches(tmp_path, ledger, monkeypatch, limit)
     monkeypatch.setattr(fleet_input, "RECORD_ROWS", 50)
     monkeypatch.setattr(source_folder if limit == "RAW_BYTES" else fleet_input, limit, 100)
     monkeypatch.setattr(fleet_input, "GROUP_ROWS", 100)
-    monkeypatch.setattr(fleet_task, "GROUP_ROWS", 120)
+    monkeypatch.setattr(noised_rows, "GROUP_ROWS", 120)
     assert release(tmp_path / "in", tmp_path / "out", ledger).complete
     true, out = (pq.read_table(tmp_path / f / "a.parquet") for f in ("in", "out"))
     assert out.drop(["value"]).equals(true.drop(["value"]))

@@ -6,11 +6,12 @@ rows that the ledger grants; they are the same for any number of workers and aft
 crashes. The manifest is written last. Then the release key is destroyed, so that nobody can
 remove the noise or draw it again.
 
-Modules: `job` states what is asked for; `input_files` lists, checks and reads the input; `blocks`
-and `kernels` check every row; `task` protects one file; `output_folder` has the private folder
-and the files being written; `workers` and `preload` run tasks in processes, `spark` on a cluster;
-`release` runs a whole release; `manifest` describes it; `statistics` adds up a released folder;
-`extracts` converts files of other shapes; `sums` releases sums with one noise for each number;
+Modules: `job` states what is asked for; `source_folder` finds the input and `input_files` reads
+it; `blocks` and `kernels` check every row; `task` protects one file, whose rows `noised_rows`
+writes; `output_folder` has the private folder and the files being written; `workers` and `preload`
+run tasks in processes, `spark` on a cluster; `release` runs a whole release; `manifest` describes
+it; `statistics` adds up a released folder; `extracts` converts files of other shapes; `sums`
+releases sums with one noise for each number, which `sum_terms` promises and `sum_tables` draws;
 `ledger` is the privacy ledger.
 """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hushmeter.fleet.blocks import Blocks
 from hushmeter.fleet.job import Columns, FleetTerms, build_mechanism
-from hushmeter.fleet.task import noise_readings
+from hushmeter.fleet.noised_rows import noise_readings
 
 
 def load_kernels() -> None:

@@ -37,6 +37,7 @@ from hushmeter.fleet.ledger import Charge, Ledger, Price, open_ledger
 from hushmeter.fleet.ledger.charges import UNITS, epsilon_text
 from hushmeter.fleet.ledger.transactions import check_name
 from hushmeter.fleet.manifest import MANIFEST, count_problems, publish_manifest
+from hushmeter.fleet.noised_rows import file_key, input_digest
 from hushmeter.fleet.output_folder import PrivateFolder, StagedFile
 from hushmeter.fleet.release import (
     Report,
@@ -64,8 +65,6 @@ from hushmeter.fleet.task import (
     FileReport,
     check_blocks,
     describe_file,
-    file_key,
-    input_digest,
     open_input,
     pay,
     unusable_file,
