@@ -11,10 +11,19 @@ import subprocess
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hushmeter.errors import BudgetError, DataError, InputError, MissingExtraError
-from hushmeter.fleet.ledger import Cap, Charge, micro_epsilon, open_ledger, sqlite
-from hushmeter.fleet.ledger.budget import ordinal, period_at, period_kind
+from hushmeter.fleet.ledger import Cap, Charge, micro_epsilon, open_ledger, sqlite, transactions
+from hushmeter.fleet.ledger.budget import (
+    expand_periods,
+    merge_periods,
+    ordinal,
+    period_at,
+    period_kind,
+)
+from hushmeter.fleet.ledger.chain import SINGLE_PERIODS, rows_hash
 from hushmeter.fleet.ledger.charges import epsilon_text
 from hushmeter.fleet.ledger.ledger import export_spends
 
@@ -393,7 +402,7 @@ def test_a_ledger_of_an_earlier_version_is_refused_in_one_sentence(tmp_path):
     with connection:
         connection.execute("DROP TRIGGER ledger_entries_update")
         connection.execute(
-            "UPDATE ledger_entries SET body = replace(body, 'hushmeter-ledger-2', ?)",
+            "UPDATE ledger_entries SET body = replace(body, 'hushmeter-ledger-3', ?)",
             ["hushmeter-ledger-1"],
         )
     connection.close()
@@ -480,3 +489,116 @@ def test_mount_points_with_a_space_are_read(tmp_path, monkeypatch):
     monkeypatch.setattr(sqlite, "_mount_points", lambda: {str(path)})
     with pytest.raises(DataError, match="mounted without its folder"):
         open_ledger(f"sqlite:///{path}")
+
+
+@pytest.fixture
+def single_periods(tmp_path, monkeypatch):
+    """A ledger of version 2, which has one row for each period."""
+    with monkeypatch.context() as patch:
+        patch.setattr(transactions, "SCHEMA", SINGLE_PERIODS)
+        opened = open_ledger(f"sqlite:///{tmp_path / 'two.db'}", create=True)
+    with opened:
+        yield opened
+
+
+def rows_of(ledger):
+    return ledger._store.run("SELECT COUNT(*) FROM ledger_spends").fetchone()[0]
+
+
+def facts_of(ledger, meters):
+    spends = [{k: v for k, v in row.items() if k != "at"} for row in ledger.rows()]
+    return (
+        sorted(map(str, spends)), ledger.counts(), ledger.balances(),
+        [(ledger.window(meter, 5), len(ledger.history(meter))) for meter in meters],
+    )  # fmt: skip
+
+
+def test_ranges_answer_like_single_periods(ledger, single_periods):
+    """Random requests to a ledger of each version: the same answers, balances and histories."""
+    rng = np.random.default_rng(8)
+    first = ordinal("2024-02-01")
+    for opened in (ledger, single_periods):
+        opened.set_cap(total=30, window=(9, 3))
+        opened.set_cap(total="none", meter="m2")
+    for number in range(60):
+        rows = []
+        for meter in rng.permutation(["m1", "m2", "m3", "m4"])[: rng.integers(1, 4)]:
+            begin, count = int(rng.integers(0, 120)), int(rng.integers(1, 45))
+            rows += [(str(meter), period_at(first + begin + day, "day")) for day in range(count)]
+        asked = {
+            "stream": str(rng.choice(["load", "solar"])),
+            "micro": int(rng.choice([10, 350_000])),
+            "femto": int(rng.choice([0, 7])),
+            "source": f"f{number}",
+        }
+        for _ in range(2):
+            one, two = (spend(opened, rows, **asked) for opened in (ledger, single_periods))
+            assert one.granted.tolist() == two.granted.tolist()
+            assert (one.refused, one.resumed) == (two.refused, two.resumed)
+    meters = ["m1", "m2", "m3", "m4"]
+    assert facts_of(ledger, meters) == facts_of(single_periods, meters)
+    assert rows_of(single_periods) == single_periods.counts()[1] > 3 * rows_of(ledger)
+    assert ledger.verify() == single_periods.verify() == []
+
+
+def test_a_ledger_of_version_2_keeps_its_form(single_periods, tmp_path):
+    """Other programs of that version must be able to verify what is added."""
+    spend(single_periods, days("m", 20))
+    with open_ledger(f"sqlite:///{tmp_path / 'two.db'}") as again:
+        assert spend(again, days("m", 20)).resumed
+        spend(again, days("m", 5, first=21), source="b")
+        assert again.verify() == []
+        body = again._store.entry("spend", "r1", "a").facts
+        assert body["granted"] == {"rows": 20, "sha256": rows_hash(days("m", 20))}
+        assert rows_of(again) == 25
+
+
+def test_the_price_of_a_range_fits_a_ledger(ledger):
+    spend(ledger, days("m", 20), micro=10**15)
+    assert rows_of(ledger) == 20
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        ("UPDATE ledger_spends SET period = '2024-03-01/2024-03-21'", "21 spends found, but 20"),
+        ("UPDATE ledger_spends SET period = '2024-04-01/2024-04-20'", "a meter or a period"),
+        ("UPDATE ledger_spends SET period = 'x/y'", "1 spend found, but 20 were recorded"),
+        ("UPDATE ledger_spends SET micro = 1", "the entry records 10000000 micro-ε"),
+        (
+            "INSERT INTO ledger_spends VALUES ('m', '2024-03-20', 'load', 500000, 0, 1)",
+            "meter m: 2024-03-20 was spent twice in stream load",
+        ),
+    ],
+)
+def test_a_changed_range_is_detected(tmp_path, statement, found):
+    url = f"sqlite:///{tmp_path / 'l.db'}"
+    with open_ledger(url, create=True) as opened:
+        spend(opened, days("m", 20))
+        assert rows_of(opened) == 1
+    with sqlite3.connect(tmp_path / "l.db") as connection:
+        connection.execute("DROP TRIGGER ledger_spends_update")
+        connection.execute(statement)
+    with open_ledger(url) as opened:
+        assert any(found in sentence for sentence in opened.verify())
+
+
+@given(st.sets(st.tuples(st.sampled_from("ab"), st.integers(0, 900)), min_size=1))
+def test_merged_periods_expand_to_the_same(pairs):
+    start = ordinal("2023-01-01")
+    rows = sorted((meter, period_at(start + day, "day")) for meter, day in pairs)
+    merged = merge_periods(rows)
+    assert [(m, p) for m, label, _ in merged for p in expand_periods(label)] == rows
+    assert all(len(expand_periods(label)) == count for _, label, count in merged)
+
+
+def test_long_runs_are_cut():
+    start = ordinal("2020-01-01")
+    rows = [("m", period_at(start + day, "day")) for day in range(1000)]
+    assert [count for *_, count in merge_periods(rows)] == [400, 400, 200]
+    months = [("m", f"2024-{month:02d}") for month in range(1, 13)]
+    assert merge_periods(months) == [("m", "2024-01/2024-12", 12)]
+    assert len(expand_periods("2024-01/2024-12")) == 12
+    for label in ("2024-01/2024-01", "2024-01-01/2024-02", "2024-02/2024-01", "a/b"):
+        with pytest.raises(InputError):
+            expand_periods(label)

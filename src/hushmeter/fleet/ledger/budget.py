@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 
@@ -20,6 +22,12 @@ from hushmeter.fleet.ledger.charges import Price, delta_text, epsilon_text
 
 WIDEST = 36_600
 """Most periods of a window: a century of days."""
+
+SHORTEST_RANGE = 7
+"""Fewest periods in a row of a meter that are one row of a ledger."""
+
+LONGEST_RANGE = 400
+"""Most periods of such a row; it bounds how far back a look-up has to go."""
 
 NOTHING = Price(0)
 
@@ -108,6 +116,79 @@ def ordinal(period: str) -> int:
     except (TypeError, ValueError):
         pass
     raise InputError(f"a period must be a day 2024-03-01 or a month 2024-03, got {period!r}.")
+
+
+def expand_periods(label: str) -> list[str]:
+    """Return the periods that a row of a ledger covers.
+
+    Parameters
+    ----------
+    label : str
+        One period, or the first and the last of several in a row: 2024-03-01/2024-03-31.
+
+    Returns
+    -------
+    list of str
+
+    Raises
+    ------
+    InputError
+        If the label is neither.
+    """
+    first, mark, last = label.partition("/")
+    if not mark:
+        return [label]
+    kind = period_kind(first)
+    numbers = range(ordinal(first), ordinal(last) + 1)
+    if kind != period_kind(last) or not 1 < len(numbers) <= LONGEST_RANGE:
+        raise InputError(f"{label!r} is not a range of periods.")
+    return [period_at(number, kind) for number in numbers]
+
+
+def merge_periods(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str, int]]:
+    """Join periods in a row of the same meter to ranges.
+
+    Parameters
+    ----------
+    pairs : iterable of (str, str)
+        (meter, period), sorted.
+
+    Returns
+    -------
+    list of (str, str, int)
+        Meter, label of the range (see `expand_periods`) and its number of periods. Runs of fewer
+        than `SHORTEST_RANGE` periods stay apart.
+    """
+    found: list[tuple[str, str, int]] = []
+    # Most meters of a fleet have the same periods, which are joined once.
+    known: dict[tuple[str, ...], list[tuple[str, int]]] = {}
+    for meter, group in groupby(pairs, itemgetter(0)):
+        periods = tuple(period for _, period in group)
+        labels = known.get(periods)
+        if labels is None:
+            labels = known[periods] = _join_periods(periods)
+        found += [(meter, label, count) for label, count in labels]
+    return found
+
+
+def _join_periods(periods: Sequence[str]) -> list[tuple[str, int]]:
+    """Join the sorted periods of one meter; return labels and numbers of periods."""
+    runs: list[list[str]] = []
+    last = None
+    for period in periods:
+        number = ordinal(period)
+        if last is not None and number == last + 1 and len(runs[-1]) < LONGEST_RANGE:
+            runs[-1].append(period)
+        else:
+            runs.append([period])
+        last = number
+    labels: list[tuple[str, int]] = []
+    for run in runs:
+        if len(run) < SHORTEST_RANGE:
+            labels += [(period, 1) for period in run]
+        else:
+            labels.append((f"{run[0]}/{run[-1]}", len(run)))
+    return labels
 
 
 def period_at(number: int, kind: str) -> str:

@@ -19,7 +19,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hushmeter.errors import InputError
-from hushmeter.fleet.ledger.budget import Cap
+from hushmeter.fleet.ledger.budget import Cap, expand_periods
 
 if TYPE_CHECKING:
     from hushmeter.fleet.ledger.store import Store
@@ -27,8 +27,13 @@ if TYPE_CHECKING:
 START = "0" * 64
 """Hash before the first entry."""
 
-SCHEMA = "hushmeter-ledger-2"
-"""Version of the tables and of the entries; the first entry records it."""
+SCHEMA = "hushmeter-ledger-3"
+"""Version of the tables and of the entries; the first entry records it.
+
+Version 3 has one row for many periods in a row of a meter, whose price is that of all of them."""
+
+SINGLE_PERIODS = "hushmeter-ledger-2"
+"""Version with one row for each period; such a ledger is still read, verified and continued."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,10 @@ class Head:
 
 
 class Row(NamedTuple):
-    """One spend as the table holds it."""
+    """One row of the table of spends: one period of a meter, or several in a row.
+
+    The amounts are those of all its periods together.
+    """
 
     batch: int
     meter: str
@@ -122,6 +130,24 @@ class Row(NamedTuple):
     stream: str
     micro: int
     femto: int
+
+    @property
+    def size(self) -> int:
+        """Number of periods; 1 if the label of the row cannot be read."""
+        try:
+            return len(expand_periods(self.period)) if "/" in self.period else 1
+        except InputError:
+            return 1
+
+    def single_periods(self) -> Iterator[Row]:
+        """Yield one row for each period."""
+        if "/" not in self.period:
+            yield self
+            return
+        periods = expand_periods(self.period)
+        micro, femto = self.micro // len(periods), self.femto // len(periods)
+        for period in periods:
+            yield self._replace(period=period, micro=micro, femto=femto)
 
 
 def canonical(value: Any) -> str:
@@ -132,7 +158,7 @@ def canonical(value: Any) -> str:
 
 
 def rows_hash(pairs: Sequence[tuple[str, str]]) -> str:
-    """Compute the SHA-256 of rows (meter, period) in the given order."""
+    """Compute the SHA-256 of rows (meter, label of the periods) in the given order."""
     return hashlib.sha256(canonical(pairs).encode()).hexdigest()
 
 
@@ -176,6 +202,8 @@ def find_problems(store: Store, triggers: Iterable[str], head: Head | None = Non
     yield from _check_links(replay.record(store.entries()), head)
     yield from replay.problems
     yield from _check_rows(store.rows(), replay.spends)
+    if store.joins_periods:
+        yield from _check_overlaps(store.rows_by_meter())
     for meter, balance, total in store.wrong_balances():
         yield (
             f"meter {meter}: the balance is {_amounts(*balance)}, but its spends add up to "
@@ -304,19 +332,33 @@ def _check_rows(rows: Iterable[Row], spends: dict[int, _RecordedSpend]) -> Itera
         yield f"{recorded.where}: all its spends are missing."
 
 
+def _check_overlaps(rows: Iterable[Row]) -> Iterator[str]:
+    """Look for periods of a meter that were spent twice, in rows sorted by meter and stream.
+
+    The unique key of the table compares whole ranges, so it cannot detect this.
+    """
+    for (meter, stream), group in groupby(rows, key=attrgetter("meter", "stream")):
+        last = ""
+        for row in group:
+            first, _, end = row.period.partition("/")
+            if first <= last:
+                yield f"meter {meter}: {first} was spent twice in stream {stream}."
+            last = max(last, end or first)
+
+
 def _check_batch(rows: list[Row], recorded: _RecordedSpend) -> Iterator[str]:
     """Compare the rows of one batch with its entry."""
-    if len(rows) != recorded.rows:
+    if sum(row.size for row in rows) != recorded.rows:
         yield f"{recorded.where}: {_count(rows)} found, but {recorded.rows} were recorded."
     elif rows_hash([(row.meter, row.period) for row in rows]) != recorded.sha256:
         yield f"{recorded.where}: a meter or a period of its spends was changed."
     for row in rows:
-        found = (row.micro, row.femto, row.stream)
-        if found != (recorded.micro, recorded.femto, recorded.stream):
+        due = (recorded.micro * row.size, recorded.femto * row.size)
+        if (row.micro, row.femto, row.stream) != (*due, recorded.stream):
             yield (
                 f"{recorded.where}: the spend of meter {row.meter} in {row.period} is "
                 f"{_amounts(row.micro, row.femto)} in stream {row.stream}, but the entry records "
-                f"{_amounts(recorded.micro, recorded.femto)} in {recorded.stream}."
+                f"{_amounts(*due)} in {recorded.stream}."
             )
 
 
@@ -325,4 +367,5 @@ def _amounts(micro: int, femto: int) -> str:
 
 
 def _count(rows: Sequence[Row]) -> str:
-    return f"{len(rows)} spend{'s' if len(rows) != 1 else ''}"
+    count = sum(row.size for row in rows)
+    return f"{count} spend{'s' if count != 1 else ''}"

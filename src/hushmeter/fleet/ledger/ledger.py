@@ -24,7 +24,7 @@ from hushmeter.fleet.ledger.budget import (
     ordinal,
     worst_window,
 )
-from hushmeter.fleet.ledger.chain import SCHEMA, Entry, Head, Row, find_problems
+from hushmeter.fleet.ledger.chain import SCHEMA, SINGLE_PERIODS, Entry, Head, Row, find_problems
 from hushmeter.fleet.ledger.charges import Price, femto_cap, micro_cap
 from hushmeter.fleet.ledger.sqlite import SqliteStore
 from hushmeter.fleet.ledger.store import ALL_METERS, TRIGGERS, Store, no_ledger
@@ -424,7 +424,8 @@ class Ledger:
             spends = self._store.entries("spend")
             entries = {entry.batch: replace(entry, body="") for entry in spends}
             for row in self._store.rows():
-                yield _describe_spend(row, entries.get(row.batch))
+                for one in row.single_periods():
+                    yield _describe_spend(one, entries.get(row.batch))
 
     def verify(self, head: Head | str | None = None) -> list[str]:
         """Replay the whole ledger.
@@ -528,12 +529,14 @@ def _by_period(rows: Sequence[Row]) -> dict[int, int]:
 
 
 def _read_opening(store: Store) -> float:
-    """Return the δ' of a ledger; refuse a ledger of an earlier version."""
+    """Return the δ' of a ledger and note its version; refuse one of the first version."""
     with store.reading():
         first = store.first_entry()
     try:
         facts = {} if first is None else first.facts
-        if facts.get("schema", SCHEMA) == SCHEMA:
+        schema = facts.get("schema", SCHEMA)
+        store.joins_periods = schema != SINGLE_PERIODS
+        if schema in (SCHEMA, SINGLE_PERIODS):
             return float(facts.get("composition_delta", 0.0))
     except (TypeError, ValueError, AttributeError):
         # `verify` reports an entry that was changed.

@@ -22,7 +22,7 @@ from hushmeter.errors import (
 from hushmeter.fleet.ledger.budget import Cap
 from hushmeter.fleet.ledger.chain import Head
 from hushmeter.fleet.ledger.charges import Price
-from hushmeter.fleet.ledger.store import TRIGGERS, Pairs, Store, Values, postgres_statements
+from hushmeter.fleet.ledger.store import TRIGGERS, Spends, Store, Values, postgres_statements
 
 try:
     import psycopg
@@ -66,6 +66,7 @@ class PostgresStore(Store):
     """
 
     wanted = "unnest(?::text[]) AS wanted(value)"
+    end_of = "right(s.period, ?)"
 
     def __init__(self, url: str, patience_s: float = 0.0) -> None:
         super().__init__(_name(url))
@@ -160,22 +161,23 @@ class PostgresStore(Store):
         self.run("SELECT pg_advisory_xact_lock(?)", (_CHAIN,))
         return self.head()
 
-    def insert_spends(self, batch: int, stream: str, price: Price, pairs: Pairs) -> int:
+    def insert_spends(self, batch: int, stream: str, price: Price, rows: Spends) -> int:
         """Insert spends and return how many were new."""
         columns = "ledger_spends (meter, period, stream, micro, femto, batch)"
-        if len(pairs) >= COPY_FROM:
+        micro, femto = price
+        if len(rows) >= COPY_FROM:
             with (
                 self._connection.cursor() as cursor,
                 cursor.copy(f"COPY {columns} FROM STDIN".encode()) as copy,
             ):
-                for meter, period in pairs:
-                    copy.write_row((meter, period, stream, *price, batch))
-            return len(pairs)
+                for meter, label, count in rows:
+                    copy.write_row((meter, label, stream, micro * count, femto * count, batch))
+            return len(rows)
         done = self.run(
-            f"INSERT INTO {columns} SELECT meter, period, ?, ?, ?, ? "
-            "FROM unnest(?::text[], ?::text[]) AS new(meter, period) "
+            f"INSERT INTO {columns} SELECT meter, label, ?, count * ?, count * ?, ? "
+            "FROM unnest(?::text[], ?::text[], ?::bigint[]) AS new(meter, label, count) "
             "ON CONFLICT DO NOTHING RETURNING meter",
-            (stream, *price, batch, *map(list, zip(*pairs, strict=True))),
+            (stream, *price, batch, *map(list, zip(*rows, strict=True))),
         )
         return len(done.fetchall())
 

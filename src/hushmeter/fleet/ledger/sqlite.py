@@ -21,7 +21,7 @@ from hushmeter.fleet.ledger.chain import Head
 from hushmeter.fleet.ledger.charges import Price
 from hushmeter.fleet.ledger.store import (
     TRIGGERS,
-    Pairs,
+    Spends,
     Store,
     Values,
     no_ledger,
@@ -48,6 +48,7 @@ class SqliteStore(Store):
     """
 
     wanted = "json_each(?) AS wanted"
+    end_of = "substr(s.period, -?)"
 
     def __init__(self, path: Path, *, create: bool) -> None:
         super().__init__(str(path))
@@ -160,15 +161,16 @@ class SqliteStore(Store):
         """Return the end of the chain; no other writer is at work."""
         return self.head()
 
-    def insert_spends(self, batch: int, stream: str, price: Price, pairs: Pairs) -> int:
+    def insert_spends(self, batch: int, stream: str, price: Price, rows: Spends) -> int:
         """Insert spends and return how many were new."""
         # One statement over a JSON list takes two thirds of the time of one statement per row.
         sql = (
             "INSERT INTO ledger_spends (meter, period, stream, micro, femto, batch) "
-            "SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), ?, ?, ?, ? "
+            "SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), ?, "
+            "json_extract(value, '$[2]') * ?, json_extract(value, '$[2]') * ?, ? "
             "FROM json_each(?) WHERE true ON CONFLICT DO NOTHING"
         )
-        return self.run(sql, (stream, *price, batch, json.dumps(pairs))).rowcount
+        return self.run(sql, (stream, *price, batch, json.dumps(rows))).rowcount
 
     def add_to_balances(self, price: Price, rows: Mapping[str, int]) -> None:
         """Add the price of a number of rows to balances that `lock_balances` has made."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
-from operator import eq, itemgetter
+from operator import eq
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,13 @@ import numpy as np
 from hushmeter.checks import IntArray, whole
 from hushmeter.errors import BudgetError, DataError, InputError
 from hushmeter.fleet.ledger.budget import (
+    LONGEST_RANGE,
     Cap,
     KnownSpends,
     Refusal,
     decide,
     merge_caps,
+    merge_periods,
     ordinal,
     period_at,
     period_kind,
@@ -118,20 +120,31 @@ class SpendRequest:
             return self.pairs
         return sorted((self.meters[row], self.periods[row]) for row in rows)
 
-    def entry_body(self, pairs: Sequence[tuple[str, str]], refused: Sequence[Refusal]) -> str:
+    def joined_rows(self, rows: Sequence[int], joins_periods: bool) -> list[tuple[str, str, int]]:
+        """Return the rows of the table of spends for some rows of the request."""
+        pairs = self.sorted_pairs(rows)
+        # The price of a range must be an amount that a ledger can hold.
+        if joins_periods and max(self.price) <= LARGEST // LONGEST_RANGE:
+            return merge_periods(pairs)
+        return [(meter, period, 1) for meter, period in pairs]
+
+    def entry_body(
+        self, charged: Sequence[tuple[str, str, int]], refused: Sequence[Refusal]
+    ) -> str:
         """Return the body of the entry: the hash of the charged rows, and every refused row."""
+        granted = {"rows": sum(count for *_, count in charged), "sha256": _hash(charged)}
         return canonical(
             {
                 "digest": self.digest,
                 "stream": self.charge.stream,
                 "micro": self.price.micro,
                 "femto": self.price.femto,
-                "granted": {"rows": len(pairs), "sha256": rows_hash(pairs)},
+                "granted": granted,
                 "refused": [[r.meter, r.period, r.reason] for r in refused],
             }
         )
 
-    def resume(self, entry: Entry) -> SpendOutcome:
+    def resume(self, entry: Entry, joins_periods: bool) -> SpendOutcome:
         """Return the outcome of the first time; raise `BudgetError` if the request differs."""
         facts = entry.facts
         reasons = {(meter, period): reason for meter, period, reason in facts["refused"]}
@@ -144,7 +157,7 @@ class SpendRequest:
                 granted.append(row)
         price = Price(facts["micro"], facts["femto"])
         before = (facts["digest"], facts["stream"], price, facts["granted"]["sha256"])
-        hashed = rows_hash(self.sorted_pairs(granted))
+        hashed = _hash(self.joined_rows(granted, joins_periods))
         if before != (self.digest, self.charge.stream, self.price, hashed):
             raise BudgetError(
                 f"{self.source} of release {self.charge.release} was paid for with other content; "
@@ -250,7 +263,7 @@ def spend(store: Store, request: SpendRequest, all_or_nothing: bool) -> SpendOut
     before = store.entry("spend", request.charge.release, request.source)
     if before is not None:
         _release_began(store, request.charge)
-        return request.resume(before)
+        return request.resume(before, store.joins_periods)
     known = _known_spends(store, request, spent, everybody)
     granted, refused = decide(request.meters, request.periods, request.price, known)
     if all_or_nothing and refused:
@@ -334,15 +347,18 @@ def _charge(
     store: Store, request: SpendRequest, granted: list[int], refused: list[Refusal]
 ) -> None:
     """Write the granted rows, the balances and the entry."""
-    pairs = request.sorted_pairs(granted)
+    rows = request.joined_rows(granted, store.joins_periods)
     charge, number = request.charge, batch_number(request.charge.release, request.source)
-    if store.insert_spends(number, charge.stream, request.price, pairs) != len(pairs):
+    if store.insert_spends(number, charge.stream, request.price, rows) != len(rows):
         raise BudgetError(
             f"another release took some (meter, period) of {request.source} meanwhile; "
             "nothing was charged, run it again."
         )
-    store.add_to_balances(request.price, Counter(map(itemgetter(0), pairs)))
-    body = request.entry_body(pairs, refused)
+    periods: Counter[str] = Counter()
+    for meter, _, count in rows:
+        periods[meter] += count
+    store.add_to_balances(request.price, periods)
+    body = request.entry_body(rows, refused)
     head = _record_release(store, store.lock_head(), charge)
     store.append(link(head, "spend", _now(), charge.release, request.source, number, body))
 
@@ -365,6 +381,11 @@ def _release_began(store: Store, charge: Charge) -> bool:
             "resume it with the same terms, or begin another release."
         )
     return before is not None
+
+
+def _hash(charged: Sequence[tuple[str, str, int]]) -> str:
+    """Return the hash of the meters and labels of charged rows."""
+    return rows_hash([(meter, label) for meter, label, _ in charged])
 
 
 def _terms(charge: Charge) -> str:
