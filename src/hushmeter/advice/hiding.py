@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hushmeter.advice.planner import Advice, Option, advise, calibrate_series
+from hushmeter.advice.planner import HOURLY_COSTS, Advice, Option, advise, calibrate_series
 from hushmeter.advice.purposes import PURPOSES, StandardErrors, choose_purpose
 from hushmeter.appliance_kinds import catalogue
 from hushmeter.errors import DataError, InputError
@@ -34,7 +34,6 @@ from hushmeter.privacy.units import resolve_unit
 from hushmeter.releases.cost import PRICE_PER_KWH
 from hushmeter.releases.restore import restore
 from hushmeter.releases.series import mean_windows, release
-from hushmeter.releases.view_plan import HOURLY_COST
 from hushmeter.releases.views import release_views
 from hushmeter.trace import SECONDS_PER_HOUR
 
@@ -142,7 +141,7 @@ def plan_to_hide(
     forms: Sequence[str] = ("series",),
     mechanisms: Sequence[str] = MECHANISMS,
     delta: float = DELTA,
-    hourly_cost: float = HOURLY_COST,
+    hourly_costs: Sequence[float] = HOURLY_COSTS,
     max_hourly_error: float | None = None,
     max_error: float | None = None,
     price_per_kwh: float = PRICE_PER_KWH,
@@ -178,8 +177,8 @@ def plan_to_hide(
         Names of the mechanisms to search.
     delta : float
         δ of the Gaussian mechanism.
-    hourly_cost : float
-        Of the calendar release; see `release_views`.
+    hourly_costs : sequence of float
+        Of the calendar releases to search; see `release_views`.
     max_hourly_error, max_error : float, optional
         Largest acceptable standard errors; see `advise`.
     price_per_kwh : float
@@ -220,7 +219,7 @@ def plan_to_hide(
         forms=forms,
         mechanisms=mechanisms,
         delta=delta,
-        hourly_cost=hourly_cost,
+        hourly_costs=hourly_costs,
         max_hourly_error=max_hourly_error,
         max_error=max_error,
         price_per_kwh=price_per_kwh,
@@ -500,7 +499,12 @@ def describe_restoring(plan: Plan, trace: Trace) -> tuple[str, ...]:
     try:
         if plan.noise is None:
             calendar = release_views(
-                trace, epsilon=plan.option.epsilon, unit=plan.unit, zone=plan.unit.zone, rng=0
+                trace,
+                epsilon=plan.option.epsilon,
+                unit=plan.unit,
+                zone=plan.unit.zone,
+                hourly_cost=plan.option.hourly_cost or HOURLY_COSTS[0],
+                rng=0,
             )
             true = trace.coarsen(plan.option.every_s).readings
             noisy, better = calendar.hours.values, restore(calendar).hours.values

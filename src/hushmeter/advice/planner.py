@@ -76,6 +76,10 @@ LONG_RESOLUTIONS_S = (21_600, SECONDS_PER_DAY)
 FORMS = ("series", "calendar")
 """Kinds of release: readings of one resolution with independent noise, or a calendar release."""
 
+HOURLY_COSTS = (HOURLY_COST, 1.5)
+"""Hourly costs of the calendar releases that are searched: the default, and one that gives up a
+third of the hour's accuracy for a third less error in days, months and the typical day."""
+
 LEAST_EPSILON, MOST_EPSILON = 5e-3, 20.0
 ODDS_SLACK = 1e-3
 """The search stops if the odds are below the goal by at most this."""
@@ -154,6 +158,8 @@ class Option:
     unknown : UnknownMoment or None
         Bound of the odds of an attacker who does not know when a run happens. It comes beside
         `odds` and never replaces them; None unless one run is hidden.
+    hourly_cost : float or None
+        Of a calendar release: largest error of an hour against hours alone; see `release_views`.
     """
 
     mechanism: str
@@ -166,6 +172,14 @@ class Option:
     largest_epsilon: float | None = None
     form: str = "series"
     unknown: UnknownMoment | None = None
+    hourly_cost: float | None = None
+
+    @property
+    def name(self) -> str:
+        """A short name for a column: the noise, or that it is a calendar release."""
+        if self.form != "calendar":
+            return self.mechanism
+        return "calendar" if self.hourly_cost == HOURLY_COST else f"cal. {self.hourly_cost:g}"
 
 
 @dataclass(frozen=True)
@@ -258,7 +272,7 @@ def advise(
     forms: Sequence[str] = FORMS,
     mechanisms: Sequence[str] = MECHANISMS,
     delta: float = 1e-6,
-    hourly_cost: float = HOURLY_COST,
+    hourly_costs: Sequence[float] = HOURLY_COSTS,
     max_hourly_error: float | None = None,
     max_error: float | None = None,
     price_per_kwh: float = PRICE_PER_KWH,
@@ -305,8 +319,8 @@ def advise(
         Names of the mechanisms to search; a calendar release has Gaussian noise.
     delta : float
         δ of the Gaussian mechanism.
-    hourly_cost : float
-        Of the calendar release; see `release_views`.
+    hourly_costs : sequence of float
+        Hourly costs of the calendar releases to search; see `release_views`.
     max_hourly_error : float, optional
         Largest acceptable standard error of the hourly mean. [W]
     max_error : float, optional
@@ -379,7 +393,8 @@ def advise(
         lengths = _resolutions(interval_s, every, purpose)
         found += search.series(lengths, wanted, odds_of)
     if "calendar" in wanted_forms and attacker is None and span != "when":
-        found += search.views(calendar or calendar_of(None, interval_s, every=every), hourly_cost)
+        cells = calendar or calendar_of(None, interval_s, every=every)
+        found += [] if cells is None else search.views(cells, hourly_costs)
     if not found:
         raise search.refused or InputError(
             f"the noise that hides the {hide} is too wide for any grid; allow larger odds."
@@ -508,18 +523,20 @@ class _Search:
                     )
         return found
 
-    def views(self, calendar: Calendar | None, hourly_cost: float) -> list[Option]:
-        """The calendar release with the largest ε that keeps the odds."""
-        if calendar is None:
-            return []
+    def views(self, calendar: Calendar, hourly_costs: Sequence[float]) -> list[Option]:
+        """The calendar releases with the largest ε that keeps the odds."""
         unit = self.unit_of(every=calendar.cells.interval_s)
-        try:
-            refuse_large_register("gaussian", unit)
-            plan = plan_for_odds(unit, calendar, self.goal.max_odds, self.delta, hourly_cost)
-        except InputError as error:
-            self.refused = error
-            return []
-        return [calendar_option(unit, calendar, plan, self.member, self.price_per_kwh)]
+        found = []
+        for cost in hourly_costs:
+            try:
+                refuse_large_register("gaussian", unit)
+                plan = plan_for_odds(unit, calendar, self.goal.max_odds, self.delta, cost)
+            except InputError as error:
+                self.refused = error
+                continue
+            option = calendar_option(unit, calendar, plan, cost, self.member, self.price_per_kwh)
+            found.append(option)
+        return found
 
 
 def calibrate_series(name: str, epsilon: float, unit: Unit, delta: float) -> Mechanism:
@@ -600,6 +617,7 @@ def calendar_option(
     unit: Unit,
     calendar: Calendar,
     plan: ViewPlan,
+    hourly_cost: float = HOURLY_COST,
     member: Appliance | None = None,
     price_per_kwh: float = PRICE_PER_KWH,
 ) -> Option:
@@ -613,6 +631,8 @@ def calendar_option(
         The cells.
     plan : ViewPlan
         The noise.
+    hourly_cost : float
+        With which the noise was planned.
     member, price_per_kwh
         See `series_option`.
 
@@ -638,6 +658,7 @@ def calendar_option(
         largest_epsilon,
         form="calendar",
         unknown=unknown,
+        hourly_cost=hourly_cost,
     )
 
 

@@ -243,8 +243,11 @@ def describe_option(option: Option) -> str:
     if option.mechanism == "staircase":
         noise = noise.replace("Staircase", "staircase")
     if option.form == "calendar":
+        flags = "--views"
+        if option.name != "calendar":
+            flags += f" --hourly-cost {option.hourly_cost:g}"
         what = (
-            f"a calendar release of hours, days, typical day and months (--views) with {noise} on "
+            f"a calendar release of hours, days, typical day and months ({flags}) with {noise} on "
             f"its {'hours' if option.every_s == SECONDS_PER_HOUR else 'cells'}"
         )
     else:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from hushmeter.advice.planner import (
     FORMS,
+    HOURLY_COSTS,
     LEAST_EPSILON,
     LONG_RESOLUTIONS_S,
     MOST_EPSILON,
@@ -35,7 +36,7 @@ from hushmeter.errors import InputError
 from hushmeter.home import Appliance, Home
 from hushmeter.privacy.accounting import DELTA
 from hushmeter.privacy.units import Unit, refuse_large_register, resolve_unit
-from hushmeter.releases.view_plan import HOURLY_COST, plan_views
+from hushmeter.releases.view_plan import plan_views
 from hushmeter.trace import SECONDS_PER_HOUR, nearest_multiple
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def find_reach(
     zone: str = "UTC",
     forms: Sequence[str] = FORMS,
     delta: float = DELTA,
-    hourly_cost: float = HOURLY_COST,
+    hourly_costs: Sequence[float] = HOURLY_COSTS,
 ) -> tuple[Reach, ...]:
     """Find to which odds each appliance can be hidden within an error of the data.
 
@@ -101,7 +102,7 @@ def find_reach(
         Length of a metered reading [s].
     span : {"reading", "run", "day", "when"}, optional
         What is hidden; by default one run, or one reading of an appliance without a run length.
-    use, metering, readings, calendar, zone, forms, delta, hourly_cost
+    use, metering, readings, calendar, zone, forms, delta, hourly_costs
         See `hushmeter.advice.planner.advise`.
 
     Returns
@@ -154,7 +155,8 @@ def find_reach(
         # Its hours and days have larger errors than a series of hours or of days.
         if views is not None and purpose not in ("hour", "day"):
             unit = unit_of(every=views.cells.interval_s)
-            ways += _views(unit, limit, purpose, views, delta, hourly_cost)
+            for cost in hourly_costs:
+                ways += _views(unit, limit, purpose, views, delta, cost)
         best = min(ways, key=lambda way: way.odds) if ways else None
         found.append(Reach(appliance, best))
     return tuple(sorted(found, key=lambda reach: (reach.odds, reach.appliance.name)))
@@ -198,7 +200,7 @@ def find_front(
     ----------
     advise_at : callable
         A search for the appliance and the unit of protection that takes `max_odds`, `every`,
-        `purpose` and `forms`, such as a partial `advise`.
+        `purpose`, `forms` and `hourly_costs`, such as a partial `advise`.
     interval_s : float
         Length of a metered reading [s].
     odds : sequence of float
@@ -218,7 +220,13 @@ def find_front(
         points = []
         for chance in odds:
             try:
-                found = advise_at(max_odds=chance, every=every, purpose="month", forms=(form,))
+                found = advise_at(
+                    max_odds=chance,
+                    every=every,
+                    purpose="month",
+                    forms=(form,),
+                    hourly_costs=HOURLY_COSTS[:1],
+                )
             except InputError:  # This kind of release does not exist, or no grid is wide enough.
                 continue
             points.append(found.best)
@@ -266,7 +274,7 @@ def _views(
     best = _smallest_epsilon(
         build, lambda plan: calendar_errors(calendar, plan).of(purpose) or 0.0, limit
     )
-    return [] if best is None else [calendar_option(unit, calendar, best[0])]
+    return [] if best is None else [calendar_option(unit, calendar, best[0], hourly_cost)]
 
 
 def _smallest_epsilon(

@@ -307,7 +307,10 @@ def _next(
     for name in ("span", "use"):
         command += "" if wanted[name] is None else f" --{name} {quote(wanted[name])}"
     if advice.best.form == "calendar":
-        return f"{command} --views{repeat_options(options)} -o shared"
+        command += " --views"
+        if advice.best.name != "calendar":
+            command += f" --hourly-cost {advice.best.hourly_cost:g}"
+        return f"{command}{repeat_options(options)} -o shared"
     command += "" if advice.goal.purpose == "hour" else f" --for {advice.goal.purpose}"
     return f"{command}{repeat_options(options)} -o shared.csv"
 
@@ -325,7 +328,7 @@ def _print_options(advice: Advice) -> None:
             shown[-1:] = others[:1]
     rows = [
         (
-            "calendar" if o.form == "calendar" else o.mechanism,
+            o.name,
             short_duration(o.every_s),
             f"{o.epsilon:.2g}",
             short_out_of_100(o.odds),
@@ -340,10 +343,13 @@ def _print_options(advice: Advice) -> None:
         if advice.feasible
         else "Releases that come nearest to the goal"
     )
+    others = [o for o in shown if o.form == "calendar" and o.name != "calendar"]
+    more = "".join(f" {o.name}: calendar with --hourly-cost {o.hourly_cost:g}." for o in others)
     print_table(
         f"{title}. Odds out of 100, and of an attacker who does not know the time of the run "
         "(blind); standard errors of an hour [W], a day [kWh], a month [kWh], an hour of the "
-        "typical day [W] (typ.) and a register value [kWh] (reg.).",
+        "typical day [W] (typ.) and a register value [kWh] (reg.)."
+        f"{more}",
         head,
         rows,
     )
@@ -435,14 +441,13 @@ def _print_reach(
     def row(use: Appliance, option: Option) -> tuple[str, ...]:
         energy = "–" if use.protected_run_s is None else format_watt_hours(use_energy_wh(use))
         blind = "–" if option.unknown is None else short_out_of_100(option.unknown.odds)
-        name = "calendar" if option.form == "calendar" else option.mechanism
         return (
             use.name,
             format_watts(use.protected_power),
             energy,
             short_out_of_100(option.odds),
             blind,
-            f"{name} {short_duration(option.every_s)}, ε {option.epsilon:.2g}",
+            f"{option.name} {short_duration(option.every_s)}, ε {option.epsilon:.2g}",
         )
 
     rows = [row(entry.appliance, entry.option) for entry in reach if entry.option is not None]

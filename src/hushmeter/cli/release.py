@@ -227,7 +227,7 @@ def _calendar_form(recording: Recording, every: str, hourly_cost: float) -> dict
             f"a calendar release needs cells that divide a day, but {every} does not fit readings "
             f"of {trace.interval_s:g} s; choose another --every, or leave out --views."
         )
-    return {"forms": ("calendar",), "calendar": calendar, "hourly_cost": hourly_cost}
+    return {"forms": ("calendar",), "calendar": calendar, "hourly_costs": (hourly_cost,)}
 
 
 def _with_own_use(
