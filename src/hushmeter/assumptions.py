@@ -170,6 +170,15 @@ class AssumptionCheck:
         return None if self.trace is None else self.trace.largest_fluctuation <= self.tolerance
 
     @property
+    def failing(self) -> str:
+        """The assumptions that fail, as words such as “Assumptions 2 and 3”; empty if none."""
+        verdicts = (self.sparse, self.bounded, self.concentrated)
+        numbers = [str(i) for i, verdict in enumerate(verdicts, 1) if verdict is False]
+        *first, last = numbers or [""]
+        listed = f"{', '.join(first)} and {last}" if first else last
+        return f"Assumption{'s' if first else ''} {listed}" if last else ""
+
+    @property
     def sentences(self) -> tuple[str, ...]:
         """The result, one sentence for each assumption and each finding."""
         return (*self._trace_sentences(), *self._power_sentences())
@@ -186,13 +195,14 @@ class AssumptionCheck:
         quiet, single = found.switches_per_step[:2] / max(steps, 1)
         return (
             f"Assumption 1 (sparse switches) {_holds(self.sparse)}: at most "
-            f"{found.max_switches} switches per step, none in {quiet:.2%} and one in "
+            f"{found.max_switches} switch{'' if found.max_switches == 1 else 'es'} per step, none "
+            f"in {quiet:.2%} and one in "
             f"{single:.2%} of {steps} steps; sparsity {found.sparsity:.2%}.",
             f"Assumption 2 (bounded power) {_holds(self.bounded)}: the largest jump without a "
             f"switch is {format_watts(found.largest_fluctuation)}, the tolerance is "
             f"{format_watts(self.tolerance)}.",
             "The paper also assumes that no appliance switches on while another one switches off; "
-            f"this happens in {found.mixed_steps} steps.",
+            f"this happens in {found.mixed_steps} {'step' if found.mixed_steps == 1 else 'steps'}.",
         )
 
     def _power_sentences(self) -> tuple[str, ...]:

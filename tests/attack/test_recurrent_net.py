@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hushmeter import synth
-from hushmeter.attack.recurrent_net import RecurrentNet, _Windows
+from hushmeter.attack.recurrent_net import RecurrentNet, _one_step, _Windows
 from hushmeter.errors import DataError, InputError, MissingExtraError, NotFittedError
 from hushmeter.home import Appliance, Home
 from hushmeter.scoring import score
@@ -120,3 +120,11 @@ def test_torch_is_imported_only_to_train():
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_one_reading_needs_no_recurrent_step():
+    """The short form for windows of one reading against PyTorch's own LSTM."""
+    lstm = torch.nn.LSTM(5, 7, batch_first=True, bidirectional=True)
+    values = torch.randn(11, 5, generator=torch.Generator().manual_seed(0))
+    expected, _ = lstm(values[:, None, :])
+    torch.testing.assert_close(_one_step(lstm, values), expected[:, 0])

@@ -215,3 +215,31 @@ def test_a_long_day_with_another_hour_missing_is_not_repaired(tmp_path):
     torn = local.drop([local[day & (hour == 2)].index[1], *local[day & (hour == 12)].index])
     found = read_profiles(write(torn, tmp_path / "torn.parquet"), zone="Europe/Berlin")
     assert found.days.tolist() == ["2024-10-26", "2024-10-28"]
+
+
+def test_a_period_and_some_homes_are_selected(tmp_path):
+    parts = [long_rows("2015-04-30", "2015-05-05", home=name) for name in "abc"]
+    days = read_profiles(write(pd.concat(parts), tmp_path / "days.csv"))
+    may = days.select("2015-05-01", "2015-05-03", users=["a", "c"])
+    assert sorted(set(may.ids.tolist())) == ["a", "c"]
+    assert sorted(set(may.days.tolist())) == ["2015-05-01", "2015-05-02", "2015-05-03"]
+    assert may.values.shape == (6, 24)
+    drawn = [set(days.select(users=2, seed=k).ids.tolist()) for k in range(12)]
+    assert all(len(homes) == 2 for homes in drawn)
+    assert set.union(*drawn) == {"a", "b", "c"}
+    for options, message in (
+        ({"first": "2016-01-01"}, "no day is left"),
+        ({"first": "May"}, "is not a date"),
+        ({"users": 4}, "there are 3 homes"),
+        ({"users": ["d"]}, "there is no home d"),
+    ):
+        with pytest.raises(InputError, match=message):
+            days.select(**options)
+
+
+def test_numbered_days_are_selected_by_number(tmp_path):
+    hours = pd.DataFrame({"hour": np.tile(np.arange(24), 12), "home_1": 1.0})
+    days = read_profiles(write(hours, tmp_path / "days.csv"))
+    assert days.select("2", "10").days.astype(int).tolist() == list(range(2, 11))
+    with pytest.raises(InputError, match="numbers its days from 0"):
+        days.select("2015-05-01")

@@ -79,6 +79,8 @@ def test_learn_writes_home_and_picture(folder, tmp_path):
     done = run("learn", folder / "home.parquet", "--denoised", "-o", out)
     assert "denoised (sum of sub-meters)" in done.stdout
     assert "with the flat rule (on above 10 W)" in done.stdout
+    for number in (1, 2, 3):
+        assert f"Assumption {number} (" in done.stdout
     home = hm.read_home(out)
     made = hm.synth.ready_home("evening")
     assert set(home.names) <= set(made.names)

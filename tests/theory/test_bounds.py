@@ -13,6 +13,7 @@ from hushmeter.home import Appliance, Home
 from hushmeter.noise import Gaussian, Laplace, Staircase
 from hushmeter.theory.bounds import bound_curves, bounds
 from hushmeter.theory.exact import exact_accuracy, exact_curve
+from hushmeter.theory.universal import laplace_limit
 from hushmeter.trace import Trace
 
 HOME = synth.ready_home("similar8")
@@ -182,3 +183,36 @@ def test_columns_are_one_table():
 def test_more_switches_than_appliances_are_refused():
     with pytest.raises(ValueError, match="the home has 13 appliances"):
         bound_curves(RAE, EPSILON, max_switches=14)
+
+
+def test_the_curves_of_a_trace_have_their_own_limit_and_floor():
+    """Two appliances that switch one at a time: every term by hand."""
+    home = Home([Appliance("kettle", 2000.0), Appliance("lamp", 60.0)], 10.0)
+    states = np.zeros((101, 2), bool)
+    states[20:60, 0] = True
+    states[50:80, 1] = True
+    trace = Trace(states @ home.powers, 6.0, states=states)
+    curves = bound_curves(home, [0.05], trace=trace)
+    assert curves.floor == pytest.approx(1 - 4 / 200)
+    assert curves.max_switches == 1
+    limit = 0.0
+    for i, other in ((0, 1), (1, 0)):
+        before, moves = states[:-1, i], np.diff(states.astype(int), axis=0)
+        for on in (False, True):
+            quiet = (before == on) & (moves[:, other] == 0)
+            share, prior = quiet.mean(), np.abs(moves[quiet, i]).mean()
+            limit += share * float(laplace_limit(home.powers[i], curves.scale, prior)[0])
+        # Where the other appliance switches, this one never does, and an attacker may know it.
+        limit += (moves[:, other] != 0).mean()
+    assert curves.limit[0] == pytest.approx(limit / 2)
+    assert curves.exact[0] == pytest.approx(exact_curve(home, curves.scale, trace=trace)[0])
+
+
+def test_the_bounds_of_a_trace_contain_its_exact_accuracy():
+    home = synth.ready_home("similar8")
+    for sparsity in (0.99, 0.9, 0.6):
+        trace = synth.trace(home, 800, sparsity, seed=3)
+        curves = bound_curves(home, np.geomspace(10, 1e-3, 25), trace=trace)
+        assert (curves.exact >= np.asarray(curves.corrected.lower) - 1e-9).all()
+        assert (curves.exact <= np.asarray(curves.corrected.upper) + 1e-9).all()
+        assert (curves.exact <= curves.limit + 1e-9).all()

@@ -7,7 +7,7 @@ time and an energy; or hourly rows with a column `hour` and one column for each 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +230,72 @@ class Profiles:
     ids: NDArray[np.str_]
     days: NDArray[np.str_]
     notes: tuple[str, ...] = ()
+
+    def select(
+        self,
+        first: str | None = None,
+        last: str | None = None,
+        *,
+        users: int | Sequence[str] | None = None,
+        seed: int = 0,
+    ) -> Profiles:
+        """Keep a period and some homes.
+
+        Parameters
+        ----------
+        first, last : str, optional
+            First and last day, as dates such as 2015-05-01, or as numbers if the table numbers
+            its days from zero. Both days are kept.
+        users : int or sequence of str, optional
+            Number of homes, which are drawn at random, or their names.
+        seed : int
+            Seed of the draw.
+
+        Returns
+        -------
+        Profiles
+
+        Raises
+        ------
+        InputError
+            If a day or a name is not valid, or nothing is left.
+        """
+        keep = np.ones(self.days.size, dtype=bool)
+        numbered = bool(np.char.isdigit(self.days).all())
+        days = self.days.astype(np.int64) if numbered else self.days
+        for text, name in ((first, "first"), (last, "last")):
+            if text is not None:
+                edge = _edge(text, numbered=numbered)
+                keep &= days >= edge if name == "first" else days <= edge
+        if users is not None:
+            keep &= np.isin(self.ids, self._chosen(users, seed))
+        if not keep.any():
+            raise InputError("no day is left in this period and for these homes.")
+        return replace(self, values=self.values[keep], ids=self.ids[keep], days=self.days[keep])
+
+    def _chosen(self, users: int | Sequence[str], seed: int) -> NDArray[np.str_]:
+        """The names of the homes that are kept."""
+        homes = np.unique(self.ids)
+        if isinstance(users, int):
+            if not 1 <= users <= homes.size:
+                raise InputError(f"there are {homes.size} homes; {users} cannot be chosen.")
+            return np.random.default_rng(seed).choice(homes, users, replace=False)
+        unknown = sorted(set(users) - set(homes.tolist()))
+        if unknown:
+            raise InputError(f"there is no home {unknown[0]}.")
+        return np.array(list(users))
+
+
+def _edge(text: str, *, numbered: bool) -> Any:
+    """A day as the table names it: a number or a date."""
+    if numbered:
+        if not text.isdigit():
+            raise InputError(f"this table numbers its days from 0; {text!r} is not a number.")
+        return int(text)
+    try:
+        return str(np.datetime64(text, "D"))
+    except ValueError:
+        raise InputError(f"{text!r} is not a date such as 2015-05-01.") from None
 
 
 def read_profiles(

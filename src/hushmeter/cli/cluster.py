@@ -42,6 +42,14 @@ def cluster(
         str | None, typer.Option(help="24 prices per kWh separated by commas, or a file of them.")
     ] = None,
     repeats: Annotated[int, typer.Option(help="Number of draws of the noise, for the bands.")] = 10,
+    first: Annotated[
+        str | None, typer.Option("--from", help="First day, such as 2015-05-01.")
+    ] = None,
+    last: Annotated[str | None, typer.Option("--to", help="Last day, such as 2015-08-08.")] = None,
+    users: Annotated[
+        str | None,
+        typer.Option(help="Number of homes, drawn at random, or their names with commas."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the clustering and the noise.")] = 0,
     batch_size: Annotated[
         int | None, typer.Option(help="Cluster in mini-batches of this many profiles.")
@@ -75,6 +83,8 @@ def cluster(
     if holds_estimates(profiles):
         if scale is not None or epsilon is not None:
             raise InputError("a release has its own noise; leave out --lambda and --epsilon.")
+        if first or last or users:
+            raise InputError("--from, --to and --users are for readings, not for a release.")
         prices = None if tariff is None else _tariff(tariff)
         _cluster_released(profiles, k, repeats, seed, prices, output, force, json)
         return
@@ -87,6 +97,7 @@ def cluster(
     _check_free(output, force)
     prices = None if tariff is None else _tariff(tariff)
     days = read_profiles(profiles, missing=missing, zone=tz)
+    days = days.select(first, last, users=_users(users), seed=seed)
     result = measure_stability(
         days.values,
         with_bar(levels, "adding noise", quiet=json),
@@ -101,6 +112,13 @@ def cluster(
         print_json({**_summary(result, days), "files": files})
     else:
         _print(result, days, files)
+
+
+def _users(text: str | None) -> int | list[str] | None:
+    """The number of homes or their names."""
+    if text is None:
+        return None
+    return int(text) if text.isdigit() else [name.strip() for name in text.split(",")]
 
 
 def _cluster_released(

@@ -172,6 +172,7 @@ def report(learnt: LearntHome, trace: Trace, recording: Recording, files: list[s
         f"Sparsity {learnt.sparsity:.2%}; base load {learnt.home.base_load:g} W; tolerance "
         f"{learnt.home.tolerance:g} W."
     )
+    print_sentences(*learnt.home.check(learnt.trace).sentences)
     print_sentences(*recording.notes, *learnt.notes)
     if learnt.rule != FLAT_RULE:
         denoised = learnt.mains.startswith("denoised")

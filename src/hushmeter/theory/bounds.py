@@ -360,8 +360,65 @@ def switch_limit(optimum: ArrayLike, share: float) -> FloatArray:
     return np.asarray(1 - 2 * share * (1 - np.asarray(optimum, dtype=np.float64)))
 
 
+def observed_limit(home: Home, trace: Trace, scale: ArrayLike) -> FloatArray:
+    """Accuracy that no attacker of one jump exceeds, for the switches of a trace.
+
+    Parameters
+    ----------
+    home : Home
+    trace : Trace with states
+    scale : array_like, shape (E,)
+        Laplace scales λ. [W]
+
+    Returns
+    -------
+    array, shape (E,)
+
+    Notes
+    -----
+    Consider an attacker that knows the state before the jump, all other switches, and how often
+    appliance i switches in this situation. It is the best attacker of one bit with this
+    frequency as its prior: see `laplace_limit`. The limit is the mean over the steps of the trace.
+    An attacker that knows less is not correct more often. A frequency of zero or one makes the
+    attacker certain.
+    """
+    states = trace.truth().astype(np.int8)
+    inside = ~trace.run_starts[1:]
+    before, moves = states[:-1][inside], np.diff(states, axis=0)[inside]
+    scales = np.atleast_1d(positive_array("scale", scale))
+    total = np.zeros(scales.size)
+    for i, power in enumerate(home.powers):
+        known = np.column_stack([before[:, i], np.delete(moves, i, axis=1)])
+        situations, which = np.unique(known, axis=0, return_inverse=True)
+        steps = np.bincount(which.ravel(), minlength=len(situations))
+        switched = np.bincount(which.ravel(), moves[:, i] != 0, minlength=len(situations))
+        for prior, share in zip(switched / steps, steps / steps.sum(), strict=True):
+            best = 1.0 if prior in (0.0, 1.0) else laplace_limit(power, scales, prior)
+            total += share * np.asarray(best)
+    return total / len(home)
+
+
+def _observed_bounds(home: Home, scale: FloatArray, counts: IntArray) -> Bounds:
+    """Theorems 3 and 4 corrected, the mean over steps with these numbers of switches."""
+    noise, lower, upper = ContinuousLaplace(scale), np.zeros(scale.shape), np.zeros(scale.shape)
+    for switches, steps in zip(*np.unique(counts, return_counts=True), strict=True):
+        most, share = np.asarray(switches), steps / counts.size
+        # Several switches at once may have opposite directions and cancel each other.
+        cancelled = float(one_shot.largest_sum(home.powers, int(switches))) if switches > 1 else 0.0
+        low = one_shot.corrected_lower(home, noise, most)
+        top = one_shot.corrected_upper(home, noise, most, cancelled_power=cancelled)
+        lower += share * np.asarray(low.clipped)
+        upper += share * np.asarray(top.clipped)
+    return Bounds("corrected", Bound(lower), Bound(upper))
+
+
 def bound_curves(
-    home: Home, epsilon: ArrayLike, *, sensitivity: float | None = None, max_switches: int = 1
+    home: Home,
+    epsilon: ArrayLike,
+    *,
+    sensitivity: float | None = None,
+    max_switches: int = 1,
+    trace: Trace | None = None,
 ) -> BoundCurves:
     """Fig. 2. Exact accuracy, bounds in every form, limit and floor for one home.
 
@@ -372,7 +429,11 @@ def bound_curves(
     sensitivity : float, optional
         Sensitivity Δf; the paper's δ/2 if it is not given. [W]
     max_switches : int
-        Largest number U of switches at one reading.
+        Largest number U of switches at one reading; all vectors of at most U switches are equally
+        likely.
+    trace : Trace with states, optional
+        Instead of equally likely vectors: the switches of this trace, with their frequencies. The
+        corrected bounds are the means over its steps.
 
     Returns
     -------
@@ -395,6 +456,18 @@ def bound_curves(
         form: bounds(home, values, sensitivity=width, max_switches=most, form=form)
         for form in ("corrected", "printed", "integral")
     }
+    if trace is not None:
+        counts = trace.switches[~trace.run_starts].sum(axis=1)
+        forms["corrected"] = _observed_bounds(home, scale, counts)
+        return BoundCurves(
+            epsilon=values,
+            scale=scale,
+            exact=exact_curve(home, scale, trace=trace),
+            limit=observed_limit(home, trace, scale),
+            floor=1 - float(counts.mean()) / n,
+            max_switches=int(counts.max()),
+            **forms,
+        )
     return BoundCurves(
         epsilon=values,
         scale=scale,
@@ -479,11 +552,11 @@ def series_curves(
 
     Notes
     -----
-    The noise is discrete Laplace noise on a grid of at most λ/8, so that the curve is that of the
-    paper's continuous noise to about 1 %. The corrected bounds use the number of switches of every
-    reading, the other forms the largest number. A difference between the readings and the power
-    of the appliances that are on (the base load, measurement error) is a disturbance in the sense
-    of Lemma 3.
+    The noise is discrete Laplace noise on a grid between λ/16 and λ/8, so that the curve is that
+    of the paper's continuous noise to about 1 %. The corrected bounds use the number of switches
+    of every reading, the other forms the largest number. A difference between the readings and the
+    power of the appliances that are on (the base load, measurement error) is a disturbance in the
+    sense of Lemma 3.
     """
     if len(trace) < 2:
         raise InputError("the accuracy of a series needs at least two readings.")
@@ -519,6 +592,6 @@ def _fine_laplace(scale: float) -> Mechanism:
     """Discrete Laplace noise of scale λ [W] on a grid that is fine against it."""
     from hushmeter.noise import Laplace
 
-    grid = 2.0 ** min(0, math.floor(math.log2(scale / 8)))
+    grid = 2.0 ** math.floor(math.log2(scale / 8))
     # One step of the grid costs grid/λ, so that the scale of the noise is λ.
     return Laplace(grid / scale, grid, grid, on_grid=True)
