@@ -74,7 +74,7 @@ def test_a_restart_takes_a_new_key(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("kills", "days"), [(10, 3), pytest.param(200, 40, marks=pytest.mark.slow)]
+    ("kills", "days"), [(10, 2), pytest.param(200, 40, marks=pytest.mark.slow)]
 )
 def test_kills_at_random_points(tmp_path, kills, days):
     done = subprocess.run(

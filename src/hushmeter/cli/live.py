@@ -347,9 +347,8 @@ def _service(
     import time
 
     from hushmeter.live.payloads import PayloadOptions, make_parser
-    from hushmeter.live.service import LedgerAccount, Service
-    from hushmeter.live.sinks import open_sink
-    from hushmeter.live.sources import open_source
+    from hushmeter.live.places import open_sink, open_source
+    from hushmeter.live.service import LedgerAccount, Log, Service
 
     if clock not in (None, "system", "readings"):
         raise InputError(f"--clock must be system or readings, got {clock!r}.")
@@ -358,16 +357,17 @@ def _service(
     account = None
     if ledger is not None and ledger_meter is not None:
         account = LedgerAccount(ledger, ledger_meter, stream, terms, kept)
+    log = Log(lambda sentence: typer.echo(f"hushmeter: {sentence}", err=True))
     options = PayloadOptions(unit, tz, time_path, terms.simulation)
     return Service(
         terms,
         kept,
-        open_source(source, kind, follow=not once, stream=terms.name),
+        open_source(source, kind, terms, follow=not once),
         make_parser(kind, options),
-        [open_sink(place, terms, kept, kind=file_format) for place in to],
+        [open_sink(place, terms, kept, kind=file_format, log=log) for place in to],
         account=account,
         by_readings=by_readings,
-        log=lambda sentence: typer.echo(f"hushmeter: {sentence}", err=True),
+        log=log,
         on_item=say,
     )
 

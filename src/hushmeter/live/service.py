@@ -196,7 +196,8 @@ class Service:
     ) -> None:
         self.terms, self.state, self.source, self.sinks = terms, state, source, list(sinks)
         self._parse, self._account, self._by_readings = parser, account, by_readings
-        self._log, self._on_item = Log(log), on_item
+        self._log = log if isinstance(log, Log) else Log(log)
+        self._on_item = on_item
         self._new_key = new_key or self._draw_key
         self._clock = clock
         self._lock = threading.RLock()
@@ -477,11 +478,12 @@ class Service:
             if time.monotonic() < self._retry_at[sink.name]:
                 continue
             try:
-                for item in self.state.undelivered(sink.name, now):
-                    sink.publish(item)
-                    self.state.mark_delivered(sink.name, item)
-                    if self._on_item is not None and sink is self.sinks[0]:
-                        self._on_item(item)
+                while items := self.state.undelivered(sink.name, now):
+                    for item in items:
+                        sink.publish(item)
+                        self.state.mark_delivered(sink.name, item)
+                        if self._on_item is not None and sink is self.sinks[0]:
+                            self._on_item(item)
             except SinkError as error:
                 self._log(str(error))
                 self._retry_at[sink.name] = time.monotonic() + RETRY_S
@@ -514,9 +516,16 @@ class Service:
                 self._retry_at = dict.fromkeys(self._retry_at, -math.inf)
                 self.tick(self._clock())
                 self._save_checkpoint(self._clock())
+                self._report_waiting()
         finally:
             for sink in self.sinks:
                 sink.close()
+
+    def _report_waiting(self) -> None:
+        """Log the sinks that do not have everything."""
+        for sink in self.sinks:
+            if self.state.undelivered(sink.name, self._clock(), 1):
+                self._log(f"{sink.name} does not have every value; the next start sends them.")
 
     def _pause_s(self, now: int) -> float:
         """Time until something is due [s], at most one second."""

@@ -1,4 +1,4 @@
-"""Sinks of protected values: a folder with one file a day here; MQTT and HTTP as well.
+"""Sinks of protected values: a folder with one file a day, and HTTP; `mqtt` has that of MQTT.
 
 A sink gets the messages in their order. It may get a message twice after a crash, always with the
 same content, so every sink must give the same result then.
@@ -7,8 +7,12 @@ same content, so every sink must give the same result then.
 from __future__ import annotations
 
 import json
+import os
+import urllib.error
+import urllib.request
 from abc import ABC, abstractmethod
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -108,12 +112,11 @@ class FolderSink(Sink):
         rows = self._rows(day, until)
         self._write(f"{day}.{self._kind}", meter_bytes(self._trace(rows), self._kind))
 
-    def _trace(self, rows: list[WindowRow], *, means: bool = False) -> Trace:
-        """Values of windows, or their means before noise, as a trace."""
+    def _trace(self, rows: list[WindowRow]) -> Trace:
+        """Values of windows as a trace."""
         numbers = np.array([row.number for row in rows])
-        values = [row.mean if means else row.value for row in rows]
         return Trace(
-            np.array(values, dtype=float),
+            np.array([row.value for row in rows], dtype=float),
             self._terms.window_s,
             self._terms.start_of(rows[0].number),
             steps=numbers - numbers[0],
@@ -126,8 +129,7 @@ class FolderSink(Sink):
         if rows:
             path = self.folder / f"{item.label}.{self._kind}"
             content = meter_bytes(self._trace(rows), self._kind)
-            receipt, _ = self._terms.receipts(self._trace(rows, means=True), self._trace(rows))
-            receipt = receipt.for_file(content)
+            receipt = self._terms.receipt(self._trace(rows)).for_file(content)
             self._write(path.name, content)
             self._write(receipt_path(path).name, receipt.to_json().encode())
             summary["receipt"] = receipt.to_dict()
@@ -138,34 +140,56 @@ class FolderSink(Sink):
             temporary.write_bytes(content)
 
 
-def message_text(item: Item) -> str:
-    """Return a message as one line of JSON."""
-    return json.dumps({"kind": item.kind, **item.message}, ensure_ascii=False)
+TOKEN = "HUSHMETER_HTTP_TOKEN"
+"""Environment variable with a bearer token for a receiver over HTTP."""
+
+HTTP_WAIT_S = 10.0
 
 
-def open_sink(place: str, terms: Terms, state: State, *, kind: str = "csv") -> Sink:
-    """Return the sink at a place.
+class HttpSink(Sink):
+    """One POST request with a JSON document for every message.
+
+    The header Idempotency-Key is the same whenever a message is sent again, so that a receiver can
+    recognise it. A token in the environment variable HUSHMETER_HTTP_TOKEN is sent as a bearer
+    token.
 
     Parameters
     ----------
-    place : str
-        A folder.
+    url : str
+        http://… or https://….
     terms : Terms
         The terms of the stream.
-    state : State
-        Its state.
-    kind : {"csv", "parquet"}
-        Format of the files of a folder.
-
-    Returns
-    -------
-    Sink
-
-    Raises
-    ------
-    InputError
-        If the place has an unknown form.
     """
-    if "://" in place:
-        raise InputError(f"--to must be a folder, got {place!r}.")
-    return FolderSink(place, terms, state, kind=kind)
+
+    def __init__(self, url: str, terms: Terms) -> None:
+        parts = urlsplit(url)
+        if parts.username or parts.password:
+            raise InputError(f"give the token in the environment variable {TOKEN}, not in the URL.")
+        self._url, self._terms = url, terms
+        # Parameters of the URL may be secrets, so they are neither kept nor printed.
+        self._shown = f"{parts.scheme}://{parts.netloc}{parts.path}"
+        super().__init__(f"http {self._shown}")
+
+    def publish(self, item: Item) -> None:
+        """Send a message; every answer other than 2xx is a failure."""
+        body = json.dumps({"stream": self._terms.name, "kind": item.kind, **item.message})
+        headers = {
+            "Content-Type": "application/json",
+            "Idempotency-Key": f"{self._terms.name}/{item.kind}/{item.label}",
+        }
+        if token := os.environ.get(TOKEN):
+            headers["Authorization"] = f"Bearer {token}"
+        request = urllib.request.Request(self._url, body.encode(), headers, method="POST")
+        try:
+            with urllib.request.urlopen(request, timeout=HTTP_WAIT_S):
+                pass
+        except urllib.error.HTTPError as error:
+            error.close()
+            raise SinkError(f"{self._shown} answers {error.code}; values wait for it.") from None
+        except (OSError, ValueError):
+            raise SinkError(f"{self._shown} cannot be reached; values wait for it.") from None
+
+
+def message_text(item: Item) -> str:
+    """Return a message as one line of JSON."""
+    return json.dumps({"kind": item.kind, **item.message}, ensure_ascii=False)

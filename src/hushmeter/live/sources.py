@@ -1,4 +1,4 @@
-"""Sources of readings: standard input and a growing file here; MQTT and P1 ports as well.
+"""Sources of readings: standard input, a growing file and P1 ports; `mqtt` has that of MQTT.
 
 A source calls `receive` with a topic (or "") and the bytes of one message, and `lost` when it knows
 that messages are missing, from a thread of its own. `receive` is called by one thread at a time; it
@@ -8,14 +8,15 @@ returns when the message is processed, so a source never has to keep messages.
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from hushmeter.errors import DataError
+from hushmeter.errors import DataError, InputError, MissingExtraError
 
 Receive = Callable[[str, bytes], None]
 POLL_S = 0.2
@@ -143,30 +144,114 @@ class LineSource(Source):
         return (now.st_ino, now.st_dev) != (then.st_ino, then.st_dev) or now.st_size < file.tell()
 
 
-def open_source(place: str, payload: str, *, follow: bool, stream: str) -> Source:
-    """Return the source at a place.
+P1_SETTINGS: dict[str, dict[str, Any]] = {
+    "2": {"baudrate": 9600, "bytesize": 7, "parity": "E"},
+    "4": {"baudrate": 115_200, "bytesize": 7, "parity": "E"},
+    "5": {"baudrate": 115_200, "bytesize": 8, "parity": "N"},
+}
+"""Settings of the serial port for the versions of DSMR."""
+
+RECONNECT_S = 5.0
+"""Time after which a lost port is opened again [s]."""
+
+LONGEST_TELEGRAM = 1 << 16
+"""Bytes without a complete telegram after which they are thrown away."""
+
+
+class TelegramSource(Source):
+    """DSMR telegrams of a P1 port, over a serial line or TCP.
 
     Parameters
     ----------
-    place : str
-        "-", or the path of a file.
-    payload : str
-        Kind of the payloads; a table may have a header.
-    follow : bool
-        Wait for more at the end of a file.
-    stream : str
-        Name of the stream, by which a broker knows this client.
-
-    Returns
-    -------
-    Source
+    device : str
+        Path of a serial port, or HOST:PORT of a bridge.
+    tcp : bool
+        True for a bridge.
+    version : {"2", "4", "5"}
+        Version of DSMR, which decides the settings of the serial port.
 
     Raises
     ------
     InputError
-        If the place has an unknown form.
+        If the version or the address is unknown.
+    MissingExtraError
+        If the extra `live` is not installed.
     """
-    del stream
-    if place == "-":
-        return LineSource(None, follow=False, header=payload == "csv")
-    return LineSource(Path(place), follow=follow, header=payload == "csv")
+
+    def __init__(self, device: str, *, tcp: bool, version: str = "5") -> None:
+        super().__init__()
+        if version not in P1_SETTINGS:
+            raise InputError(f"version of DSMR must be 2, 4 or 5, got {version!r}.")
+        host, _, port = device.rpartition(":")
+        if tcp and not (host and port.isdecimal()):
+            raise InputError(f"a bridge is given as dsmr+tcp://HOST:PORT, got {device!r}.")
+        try:
+            from dsmr_parser.clients.telegram_buffer import TelegramBuffer
+        except ImportError:
+            raise MissingExtraError("a P1 port", "live") from None
+        self._new_buffer = TelegramBuffer
+        self._device, self._tcp, self._version = device, tcp, version
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, receive: Receive, lost: Callable[[str], None]) -> None:
+        """Read in a thread; a port that is lost is opened again."""
+
+        def work() -> None:
+            try:
+                while not self._stop.is_set():
+                    try:
+                        self._read(receive)
+                        reason = "it was closed"
+                    except OSError as error:
+                        reason = error.strerror or "no answer"
+                    if not self._stop.is_set():
+                        lost(f"the port {self._device} is lost ({reason}); it is opened again.")
+                        self._stop.wait(RECONNECT_S)
+            except BaseException as error:
+                self.error = error
+            finally:
+                self.finished.set()
+
+        self._thread = threading.Thread(target=work, name="hushmeter-p1", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop after the current telegram."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _read(self, receive: Receive) -> None:
+        """Read telegrams until the port is closed."""
+        buffer, waiting = self._new_buffer(), 0
+        with self._open() as port:
+            while not self._stop.is_set():
+                part = self._next_part(port)
+                if part is None:
+                    return
+                buffer.append(part.decode("latin-1"))
+                waiting += len(part)
+                for telegram in buffer.get_all():
+                    waiting = 0
+                    receive("", telegram.encode("latin-1"))
+                if waiting > LONGEST_TELEGRAM:
+                    buffer, waiting = self._new_buffer(), 0
+
+    def _open(self) -> Any:
+        """Open the port; reads end after a second at the latest."""
+        if self._tcp:
+            host, _, port = self._device.rpartition(":")
+            return socket.create_connection((host.strip("[]"), int(port)), timeout=1.0)
+        import serial
+
+        return serial.Serial(self._device, timeout=1.0, **P1_SETTINGS[self._version])
+
+    def _next_part(self, port: Any) -> bytes | None:
+        """Return the bytes that have come, b"" if there are none yet, None at the end."""
+        if not self._tcp:
+            return bytes(port.read(max(1, port.in_waiting)))
+        try:
+            return port.recv(1 << 14) or None
+        except TimeoutError:
+            return b""

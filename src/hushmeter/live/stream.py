@@ -23,10 +23,9 @@ from hushmeter.noise.parameters import MAX_STEPS
 from hushmeter.privacy.units import Unit
 from hushmeter.read.options import check_zone
 from hushmeter.releases.receipt import (
-    PrivateReceipt,
     Receipt,
     refuse_learnt_from_these,
-    write_receipts,
+    write_public_receipt,
 )
 from hushmeter.releases.series import mean_windows, scale_up
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace
@@ -64,7 +63,7 @@ class Terms:
     simulation : bool
         True if the readings are those of `hushmeter replay`; every message says so.
     home : Home, optional
-        The home for which the unit was made, for the private receipts. It is not published.
+        The home for which the unit was made, for the origin of its numbers. It is not published.
 
     Raises
     ------
@@ -219,23 +218,25 @@ class Terms:
             steps = scale_up(steps, np.array([share]), self.mechanism.grid)
         return float(steps[0])
 
-    def receipts(self, means: Trace, released: Trace) -> tuple[Receipt, PrivateReceipt]:
-        """Draw up both parts of the receipt of one day.
+    def receipt(self, released: Trace) -> Receipt:
+        """Draw up the public receipt of one day.
 
         Parameters
         ----------
-        means, released : Trace
-            Values of the windows before and after the noise [W].
+        released : Trace
+            Protected values of the day [W].
 
         Returns
         -------
         Receipt
-            The public part.
-        PrivateReceipt
-            The private part. Its digest is that of the means.
         """
-        return write_receipts(
-            means, released, self.mechanism, self.unit, home=self.home, simulation=self.simulation
+        return write_public_receipt(
+            released,
+            released,
+            self.mechanism,
+            self.unit,
+            home=self.home,
+            simulation=self.simulation,
         )
 
     def refuse_learnt(self, now_ns: int) -> None:
@@ -247,7 +248,7 @@ class Terms:
     def describe(self) -> dict[str, Any]:
         """Return the terms as plain values; a state that was begun with other terms is refused."""
         now = Trace(np.zeros(1), self.unit.interval_s, np.datetime64(0, "ns"))
-        receipt, _ = self.receipts(now, now)
+        receipt = self.receipt(now)
         return {
             "stream": self.name,
             "kind": receipt.kind,

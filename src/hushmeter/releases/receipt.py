@@ -192,8 +192,33 @@ def write_receipts(
     PrivateReceipt
         The private part.
     """
+    receipt = write_public_receipt(
+        metered, released, mechanism, unit, home=home, simulation=simulation
+    )
+    private = PrivateReceipt(
+        sentence=unit.sentence,
+        home=None if home is None else home.to_dict(),
+        parameters=tuple(list_parameters(unit, home, metered)),
+        composition_delta=delta,
+        appliances=_account(mechanism, unit, home, delta),
+        input=describe_readings(metered),
+        largest_powers=_largest_powers(mechanism, unit, home, metered),
+    )
+    return receipt, private
+
+
+def write_public_receipt(
+    metered: Trace,
+    released: Trace,
+    mechanism: Mechanism,
+    unit: Unit,
+    *,
+    home: Home | None,
+    simulation: bool,
+) -> Receipt:
+    """Draw up the public part of a receipt alone; the parameters are those of `write_receipts`."""
     parameters = list_parameters(unit, home, metered)
-    receipt = Receipt(
+    return Receipt(
         kind="simulation" if simulation else "release",
         mechanism=mechanism.describe() | {"parameters": _plain(mechanism.parameters())},
         unit=describe_unit(unit),
@@ -202,16 +227,6 @@ def write_receipts(
         sources=tuple(sorted({entry["source"] for entry in parameters})),
         output=describe_readings(released),
     )
-    private = PrivateReceipt(
-        sentence=unit.sentence,
-        home=None if home is None else home.to_dict(),
-        parameters=tuple(parameters),
-        composition_delta=delta,
-        appliances=_account(mechanism, unit, home, delta),
-        input=describe_readings(metered),
-        largest_powers=_largest_powers(mechanism, unit, home, metered),
-    )
-    return receipt, private
 
 
 def list_parameters(unit: Unit, home: Home | None, trace: Trace) -> list[dict[str, Any]]:

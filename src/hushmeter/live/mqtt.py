@@ -1,0 +1,310 @@
+"""MQTT: a source of readings, a sink of protected values, and the connection that both share.
+
+A place is a URL: mqtt://user@host:1883/topic, or mqtts:// for TLS. The password comes from the URL
+or, better, from the environment variable HUSHMETER_MQTT_PASSWORD; it is never printed. `?ca=FILE`
+names the certificate of a private authority.
+
+Topics of a stream called home, below the prefix of the sink (hushmeter by default), all retained:
+
+    hushmeter/home/window, day, month    the last message of each kind
+    hushmeter/home/status                whether values are published, and why not
+    hushmeter/home/terms                 what is protected, at which ε, by which noise
+    hushmeter/home/availability          online or offline; the broker sets it if the process dies
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from hushmeter.errors import InputError, MissingExtraError
+from hushmeter.live.home_assistant import OFFLINE, ONLINE, discovery_messages
+from hushmeter.live.sinks import Sink, SinkError
+from hushmeter.live.sources import Receive, Source
+
+if TYPE_CHECKING:
+    from paho.mqtt.client import Client, MQTTMessageInfo
+
+    from hushmeter.live.state import Item
+    from hushmeter.live.stream import Terms
+
+PASSWORD = "HUSHMETER_MQTT_PASSWORD"
+PORTS = {"mqtt": 1883, "mqtts": 8883}
+KEEPALIVE_S = 30
+WAIT_S = 5.0
+"""Longest time to wait for a connection at the start, and for the answer to a message [s]."""
+
+
+@dataclass(frozen=True)
+class MqttPlace:
+    """A broker and a topic.
+
+    Attributes
+    ----------
+    host : str
+    port : int
+    topic : str
+        Path of the URL without its first slash.
+    tls : bool
+    user, password : str or None
+    options : dict
+        Parameters of the URL.
+    """
+
+    host: str
+    port: int
+    topic: str
+    tls: bool
+    user: str | None
+    password: str | None
+    options: dict[str, str]
+
+    def __str__(self) -> str:
+        return f"mqtt{'s' if self.tls else ''}://{self.host}:{self.port}"
+
+
+def parse_mqtt(url: str) -> MqttPlace:
+    """Parse the URL of a broker.
+
+    Parameters
+    ----------
+    url : str
+        mqtt://… or mqtts://…; see the module.
+
+    Returns
+    -------
+    MqttPlace
+
+    Raises
+    ------
+    InputError
+        If the URL has no host or an impossible port.
+    """
+    parts = urlsplit(url)
+    try:
+        port = parts.port or PORTS[parts.scheme]
+    except (KeyError, ValueError):
+        raise InputError("a broker is given as mqtt://HOST:PORT/TOPIC or mqtts://….") from None
+    if not parts.hostname:
+        raise InputError("a broker is given as mqtt://HOST:PORT/TOPIC; the host is missing.")
+    password = unquote(parts.password) if parts.password else os.environ.get(PASSWORD)
+    return MqttPlace(
+        parts.hostname,
+        port,
+        unquote(parts.path).strip("/"),
+        parts.scheme == "mqtts",
+        unquote(parts.username) if parts.username else None,
+        password,
+        {name: values[-1] for name, values in parse_qs(parts.query).items()},
+    )
+
+
+class Connection:
+    """A connection to a broker that is made again whenever it is lost.
+
+    Parameters
+    ----------
+    place : MqttPlace
+    client_id : str
+        Name by which the broker knows this client.
+    on_connect, on_lost : callable
+        Called after every connection, and with a sentence after every loss or failed attempt.
+    """
+
+    def __init__(
+        self,
+        place: MqttPlace,
+        client_id: str,
+        *,
+        on_connect: Callable[[], None],
+        on_lost: Callable[[str], None],
+    ) -> None:
+        try:
+            from paho.mqtt.client import Client
+            from paho.mqtt.enums import CallbackAPIVersion
+        except ImportError:
+            raise MissingExtraError("MQTT", "live") from None
+        self.place = place
+        self.connected = threading.Event()
+        self.client: Client = Client(CallbackAPIVersion.VERSION2, client_id=client_id)
+        self._on_connect, self._on_lost = on_connect, on_lost
+        if place.user is not None:
+            self.client.username_pw_set(place.user, place.password)
+        if place.tls:
+            self.client.tls_set_context(_tls_context(place.options.get("ca")))
+        self.client.reconnect_delay_set(1, 30)
+        self.client.on_connect = self._connected
+        self.client.on_disconnect = self._disconnected
+        self.client.on_connect_fail = self._failed
+
+    def start(self) -> None:
+        """Begin to connect, in a thread."""
+        self.client.connect_async(self.place.host, self.place.port, KEEPALIVE_S)
+        self.client.loop_start()
+
+    def stop(self) -> None:
+        """Disconnect and end the thread."""
+        self.client.disconnect()
+        self.client.loop_stop()
+
+    def _connected(self, client: Any, data: Any, flags: Any, reason: Any, more: Any) -> None:  # noqa: ARG002
+        if reason.is_failure:
+            self._on_lost(f"{self.place} refuses the connection: {str(reason).lower()}.")
+            return
+        self._on_connect()
+        self.connected.set()
+
+    def _disconnected(self, client: Any, data: Any, flags: Any, reason: Any, more: Any) -> None:  # noqa: ARG002
+        was = self.connected.is_set()
+        self.connected.clear()
+        if was and reason.is_failure:
+            self._on_lost(f"the connection to {self.place} is lost; it is made again.")
+
+    def _failed(self, client: Any, data: Any) -> None:  # noqa: ARG002
+        # paho calls this from within its handler of the error.
+        error = sys.exc_info()[1]
+        if isinstance(error, ssl.SSLError):
+            reason = f"TLS fails ({error.reason or 'unknown'})"
+        else:
+            reason = getattr(error, "strerror", None) or "no answer"
+        self._on_lost(f"{self.place} cannot be reached: {reason}.")
+
+
+def wait_until_published(info: MQTTMessageInfo) -> bool:
+    """Wait until the broker has a message; return False if that takes too long or fails."""
+    try:
+        info.wait_for_publish(WAIT_S)
+        return info.is_published()
+    except (RuntimeError, ValueError):
+        return False
+
+
+def _tls_context(authority: str | None) -> ssl.SSLContext:
+    """Return a context that checks the certificate of the broker."""
+    try:
+        return ssl.create_default_context(cafile=authority)
+    except (OSError, ssl.SSLError):
+        raise InputError(f"the certificate file {authority} cannot be used.") from None
+
+
+class MqttSource(Source):
+    """Messages of one topic, or of several with + and #.
+
+    Parameters
+    ----------
+    place : MqttPlace
+    stream : str
+        Name of the stream.
+    payload : str
+        Kind of the payloads.
+    hold : bool
+        True if the meter sends only changes. A message that the broker kept is then the present
+        value; otherwise it is an old reading and is left out.
+    """
+
+    def __init__(self, place: MqttPlace, stream: str, payload: str, *, hold: bool) -> None:
+        super().__init__()
+        if not place.topic:
+            raise InputError("a source is given as mqtt://HOST/TOPIC; the topic is missing.")
+        self._place, self._stream, self._hold = place, stream, hold
+        self._topics = [place.topic]
+        if payload == "statestream" and place.topic.endswith("/state"):
+            # The unit arrives first if both are retained and it is subscribed first.
+            self._topics.insert(0, f"{place.topic.removesuffix('state')}unit_of_measurement")
+        self._connection: Connection | None = None
+        self.subscribed = threading.Event()
+        """Set when the broker has confirmed the subscription for the first time."""
+
+    def start(self, receive: Receive, lost: Callable[[str], None]) -> None:
+        """Connect and subscribe."""
+
+        def take(client: Any, data: Any, message: Any) -> None:  # noqa: ARG001
+            if message.retain and not self._hold:
+                return
+            receive(message.topic, message.payload)
+
+        def subscribe() -> None:
+            for topic in self._topics:
+                connection.client.subscribe(topic, qos=0)
+
+        connection = Connection(
+            self._place, f"hushmeter-{self._stream}-in", on_connect=subscribe, on_lost=lost
+        )
+        connection.client.on_message = take
+        connection.client.on_subscribe = lambda *_: self.subscribed.set()
+        self._connection = connection
+        connection.start()
+
+    def stop(self) -> None:
+        """Disconnect."""
+        if self._connection is not None:
+            self._connection.stop()
+
+
+class MqttSink(Sink):
+    """Retained messages with availability and Home Assistant's discovery.
+
+    Parameters
+    ----------
+    place : MqttPlace
+        The path of its URL is the prefix of the topics. `?discovery=PREFIX` is the prefix of the
+        discovery, homeassistant by default; `?discovery=no` leaves it out.
+    terms : Terms
+        The terms of the stream.
+    log : callable
+        Takes sentences about the connection.
+    """
+
+    def __init__(self, place: MqttPlace, terms: Terms, log: Callable[[str], None]) -> None:
+        super().__init__(f"{place}/{place.topic}")
+        self._terms, self._base = terms, f"{place.topic or 'hushmeter'}/{terms.name}"
+        self._discovery = place.options.get("discovery", "homeassistant")
+        self._available = ONLINE
+        self._connection = Connection(
+            place, f"hushmeter-{terms.name}-out", on_connect=self._greet, on_lost=log
+        )
+        self._connection.client.will_set(f"{self._base}/availability", OFFLINE, qos=1, retain=True)
+
+    def open(self) -> None:
+        """Connect; after `WAIT_S` the stream starts without the broker."""
+        self._connection.start()
+        self._connection.connected.wait(WAIT_S)
+
+    def publish(self, item: Item) -> None:
+        """Publish a message and wait until the broker has it."""
+        client = self._connection.client
+        if not self._connection.connected.is_set():
+            raise SinkError(f"{self._connection.place} is not connected; values wait for it.")
+        if item.kind == "status":
+            self._available = ONLINE if item.message["status"] == "publishing" else OFFLINE
+            client.publish(f"{self._base}/availability", self._available, qos=1, retain=True)
+        text = json.dumps(item.message, ensure_ascii=False)
+        info = client.publish(f"{self._base}/{item.kind}", text, qos=1, retain=True)
+        if not wait_until_published(info):
+            raise SinkError(f"{self._connection.place} does not answer; values wait for it.")
+
+    def close(self) -> None:
+        """Say that the stream is offline, and disconnect."""
+        if self._connection.connected.is_set():
+            info = self._connection.client.publish(
+                f"{self._base}/availability", OFFLINE, qos=1, retain=True
+            )
+            wait_until_published(info)
+        self._connection.stop()
+
+    def _greet(self) -> None:
+        """Publish the terms, the discovery and the availability after every connection."""
+        client = self._connection.client
+        terms = json.dumps(self._terms.describe(), ensure_ascii=False)
+        client.publish(f"{self._base}/terms", terms, qos=1, retain=True)
+        if self._discovery != "no":
+            for topic, config in discovery_messages(self._terms, self._base, self._discovery):
+                client.publish(topic, json.dumps(config), qos=1, retain=True)
+        client.publish(f"{self._base}/availability", self._available, qos=1, retain=True)

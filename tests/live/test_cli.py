@@ -1,0 +1,117 @@
+"""The commands `live` and `replay`, as a person runs them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import date
+
+import pytest
+from typer.testing import CliRunner
+
+import hushmeter as hm
+from hushmeter.cli import app
+from hushmeter.errors import InputError
+from hushmeter.write import write_meter
+from tests.live.broker import Broker, Subscriber, needs_broker
+from tests.live.streams import make_trace
+
+HUSHMETER = [sys.executable, "-m", "hushmeter"]
+HIDE = ["--sensitivity", "2100", "-e", "1", "--span", "reading", "--step", "0"]
+
+
+def replay(path, *words):
+    done = subprocess.run([*HUSHMETER, "replay", str(path), *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_replay_through_a_pipe_equals_the_simulated_release(tmp_path, monkeypatch):
+    trace = make_trace(1, interval_s=600.0)
+    longer = make_trace(1.02, interval_s=600.0)
+    write_meter(tmp_path / "meter.csv", longer)
+    monkeypatch.chdir(tmp_path)
+    lines = CliRunner().invoke(app, ["replay", "meter.csv", "--speed", "max"]).stdout
+    assert json.loads(lines.splitlines()[0]) == {
+        "time": "2024-03-01T00:00:00Z",
+        "watts": longer.readings[0],
+        "simulation": True,
+    }
+    words = ["--payload", "json:watts", "--interval", "600s", *HIDE, "--seed", "3", "--to", "out"]
+    done = CliRunner().invoke(app, ["live", "-", *words, "--json"], input=lines)
+    assert done.exit_code == 0, done.exception
+    assert done.stderr == ""
+    messages = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [m["kind"] for m in messages] == ["window"] * 24 + ["day"]
+    assert all(m["simulation"] for m in messages)
+    unit = hm.resolve_unit("change", "reading", interval_s=600.0, every="1h", watts=2100.0)
+    noise = hm.calibrate("laplace", "1", unit)
+    seed = 3 + date(2024, 3, 1).toordinal()
+    day = hm.Trace(longer.readings[: len(trace)], 600.0, longer.start)
+    released = hm.release(day, noise, unit, rng=seed)
+    assert [m["watts"] for m in messages[:24]] == released.trace.readings.tolist()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence", "code"),
+    [
+        (["meter.csv", *HIDE, "--to", "x"], "meter.csv does not exist", 1),
+        (["-", *HIDE], "name a source of readings and, with --to", 2),
+        (["amqp://h/t", *HIDE, "--to", "x"], "a source begins with mqtt://", 2),
+        (["-", *HIDE, "--to", "ftp://h"], "--to begins with mqtt://", 2),
+        (["-", *HIDE, "--to", "x", "--unit", "kWh"], "an energy counter cannot be streamed", 2),
+        (["-", *HIDE, "--to", "x", "--payload", "xml"], "there is no payload named 'xml'", 2),
+        (["-", "--to", "x"], "say what to hide", 2),
+        (["-", *HIDE, "--to", "x", "--span", "when"], "--span", 2),
+    ],
+)
+def test_wrong_usage_gets_one_sentence(tmp_path, words, sentence, code, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if "when" in words:
+        words, sentence = [*words, "--use", "30min"], "cannot keep if a reading is lost"
+    done = CliRunner().invoke(app, ["live", *words])
+    assert done.exception is not None
+    assert sentence in str(done.exception)
+    assert isinstance(done.exception, InputError) == (code == 2)
+
+
+@needs_broker
+@pytest.mark.slow
+def test_a_reader_runs_both_commands_with_a_broker(tmp_path):
+    broker = Broker(tmp_path)
+    write_meter(tmp_path / "meter.csv", make_trace(1.01, interval_s=10.0))
+    subscriber = Subscriber(broker, "hushmeter/#", "homeassistant/#")
+    command = [
+        *HUSHMETER, "live", f"{broker.url}/meter/power", "--payload", "json:watts",
+        "--interval", "10s", "--hide", "kettle", "--simulation", "--clock", "readings",
+        "--to", broker.url,
+    ]  # fmt: skip
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    try:
+        subscriber.wait_for("hushmeter/home/availability", 1)
+        time.sleep(2)
+        second = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert second.returncode == 1
+        assert f"in use by process {process.pid}" in second.stderr
+        said = replay(tmp_path / "meter.csv", "--speed", "max", "--to", f"{broker.url}/meter/power")
+        assert said.startswith("8726 readings were sent to meter/power")
+        subscriber.wait_for("hushmeter/home/day", 1)
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=30)
+        assert process.returncode == 0
+        assert "2024-03-01T23:00:00Z" in out
+        assert len(subscriber.of("hushmeter/home/window")) == 24
+        # A process that dies is offline by the last will.
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL)
+        count = len(subscriber.of("hushmeter/home/availability"))
+        subscriber.wait_for("hushmeter/home/availability", count + 1)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        assert subscriber.wait_for("hushmeter/home/availability", count + 2)[-1] == b"offline"
+    finally:
+        process.kill()
+        process.wait()
+        subscriber.close()
+        broker.kill()

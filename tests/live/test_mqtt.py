@@ -1,0 +1,206 @@
+"""End to end with a real broker on loopback."""
+
+import json
+import random
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import hushmeter as hm
+from hushmeter.errors import DataError, InputError
+from hushmeter.live.mqtt import MqttSink, MqttSource, parse_mqtt
+from hushmeter.live.payloads import PayloadOptions, make_parser
+from hushmeter.live.replay import replay_messages, replay_to_mqtt
+from hushmeter.live.service import Service
+from hushmeter.live.state import State
+from tests.live.broker import Broker, Subscriber, needs_broker
+from tests.live.streams import KETTLE, KEY, make_terms, make_trace
+
+
+@pytest.fixture
+def broker(tmp_path):
+    running = Broker(tmp_path)
+    yield running
+    running.kill()
+
+
+class Running:
+    """A service in a thread, from one topic to the topics of the stream."""
+
+    def __init__(self, broker, terms, path, **more):
+        self.log = []
+        self.state = State(path, terms.describe())
+        self.service = Service(
+            terms,
+            self.state,
+            MqttSource(parse_mqtt(f"{broker.url}/meter/power"), "home", "json:watts", hold=False),
+            make_parser("json:watts", PayloadOptions(simulation=True)),
+            [MqttSink(parse_mqtt(broker.url), terms, self.log.append)],
+            by_readings=True,
+            log=self.log.append,
+            **more,
+        )
+        self.error = None
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self):
+        try:
+            self.service.run()
+        except BaseException as error:
+            self.error = error
+
+    def stop(self):
+        self.service.stop()
+        self._thread.join()
+        self.state.close()
+        assert self.error is None
+
+
+@needs_broker
+@pytest.mark.parametrize("interval_s", [30.0, pytest.param(1.0, marks=pytest.mark.slow)])
+def test_a_day_gives_hours_and_a_day_like_the_file(broker, tmp_path, interval_s):
+    terms = make_terms(interval_s=interval_s)
+    trace = make_trace(1, interval_s=interval_s)
+    longer = hm.Trace(np.append(trace.readings, np.zeros(5)), interval_s, trace.start)
+    subscriber = Subscriber(broker, "hushmeter/#", "homeassistant/#")
+    running = Running(broker, terms, tmp_path / "s.db", new_key=lambda day: KEY)
+    subscriber.wait_for("hushmeter/home/availability", 1)
+    assert running.service.source.subscribed.wait(10)
+    place = parse_mqtt(f"{broker.url}/meter/power")
+    assert replay_to_mqtt(place, replay_messages(longer), None) == len(trace) + 5
+    subscriber.wait_for("hushmeter/home/day", 1)
+    running.stop()
+    hours = [json.loads(text) for text in subscriber.of("hushmeter/home/window")]
+    released = hm.release(trace, terms.mechanism, terms.unit, home=KETTLE, key=KEY)
+    assert [hour["watts"] for hour in hours] == released.trace.readings.tolist()
+    assert all(hour["complete"] for hour in hours)
+    (day,) = [json.loads(text) for text in subscriber.of("hushmeter/home/day")]
+    assert day["kwh"] == pytest.approx(released.trace.energy_kwh, abs=1e-6)
+    assert len(subscriber.of("homeassistant/sensor/hushmeter_home/power/config")) == 1
+    subscriber.wait_for("hushmeter/home/availability", 2)
+    assert subscriber.of("hushmeter/home/availability") == [b"online", b"offline"]
+    subscriber.close()
+    # A receiver that comes later gets the retained state at once.
+    late = Subscriber(broker, "hushmeter/#")
+    (last,) = late.wait_for("hushmeter/home/window", 1)
+    assert json.loads(last) == hours[-1]
+    late.close()
+    assert running.log == []
+
+
+@needs_broker
+@pytest.mark.parametrize("kills", [3, pytest.param(40, marks=pytest.mark.slow)])
+def test_the_broker_may_die_at_any_moment(broker, tmp_path, kills, monkeypatch):
+    monkeypatch.setattr("hushmeter.live.service.RETRY_S", 0.2)
+    monkeypatch.setattr("hushmeter.live.mqtt.WAIT_S", 0.5)
+    terms = make_terms(interval_s=900.0)
+    hours = 8 * kills
+    lines = [text for _, text in replay_messages(make_trace(hours / 24 + 0.02, interval_s=900.0))]
+    rng, seen = random.Random(4), {}
+    for turn in range(kills):
+        subscriber = Subscriber(broker, "hushmeter/home/window")
+        running = Running(broker, terms, tmp_path / "s.db")
+        part = lines[turn * 32 : (turn + 1) * 32 + 1]
+        killer = threading.Timer(rng.uniform(0.0, 0.25), broker.kill)
+        killer.start()
+        for line in part:
+            # The readings do not come through the broker, so that none is lost with it.
+            running.service.receive("meter/power", line.encode())
+            time.sleep(0.004)
+        killer.join()
+        broker.start()
+        time.sleep(0.1)
+        running.stop()
+        subscriber.close()
+        for payload in subscriber.of("hushmeter/home/window"):
+            message = json.loads(payload)
+            seen.setdefault(message["start"], set()).add(payload)
+    final = Subscriber(broker, "hushmeter/home/window")
+    running = Running(broker, terms, tmp_path / "s.db")
+    time.sleep(0.3)
+    running.stop()
+    final.close()
+    for payload in final.of("hushmeter/home/window"):
+        seen.setdefault(json.loads(payload)["start"], set()).add(payload)
+    assert all(len(payloads) == 1 for payloads in seen.values())
+    with State(tmp_path / "s.db", terms.describe()) as state:
+        assert state.undelivered(running.service.sinks[0].name, 1 << 62) == []
+        assert len(state.windows(0, 1 << 40)) == hours
+
+
+@needs_broker
+def test_a_broker_that_refuses_gets_one_sentence(tmp_path):
+    (tmp_path / "users").write_text("")
+    (tmp_path / "users").chmod(0o700)
+    broker = Broker(tmp_path, "allow_anonymous false", f"password_file {tmp_path}/users")
+    try:
+        place = parse_mqtt(broker.url.replace("mqtt://", "mqtt://me:secret-word@") + "/t")
+        with pytest.raises(DataError, match="refuses the connection: not authorized") as caught:
+            replay_to_mqtt(place, iter(()), None)
+        assert "secret-word" not in str(caught.value)
+        assert "secret-word" not in str(place)
+    finally:
+        broker.kill()
+    with pytest.raises(DataError, match="cannot be reached: Connection refused"):
+        replay_to_mqtt(parse_mqtt(f"{broker.url}/t"), iter(()), None)
+
+
+@needs_broker
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_certificate_that_nobody_signed_is_refused(tmp_path):
+    key, certificate = make_certificate(tmp_path)
+    broker = Broker(tmp_path, "allow_anonymous true", f"keyfile {key}", f"certfile {certificate}")
+    url = broker.url.replace("mqtt://", "mqtts://")
+    try:
+        with pytest.raises(DataError, match=r"TLS fails \(CERTIFICATE_VERIFY_FAILED\)"):
+            replay_to_mqtt(parse_mqtt(f"{url}/t"), iter(()), None)
+        assert replay_to_mqtt(parse_mqtt(f"{url}/t?ca={certificate}"), iter(()), None) == 0
+    finally:
+        broker.kill()
+    with pytest.raises(InputError, match="cannot be used"):
+        replay_to_mqtt(parse_mqtt(f"{url}/t?ca={tmp_path}/none.pem"), iter(()), None)
+
+
+def make_certificate(folder):
+    """A certificate for 127.0.0.1 that signs itself."""
+    import datetime
+    import ipaddress
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.datetime.now(datetime.UTC)
+    place = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=2))
+        .add_extension(place, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    files = folder / "broker.key", folder / "broker.pem"
+    files[0].write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    files[1].write_bytes(certificate.public_bytes(pem))
+    return files
+
+
+@pytest.mark.parametrize("url", ["mqtt://", "mqtt://host:99999/t", "amqp://host/t"])
+def test_bad_urls_of_brokers(url):
+    with pytest.raises(InputError, match="a broker is given as"):
+        parse_mqtt(url)
+
+
+def test_a_source_needs_a_topic():
+    with pytest.raises(InputError, match="topic is missing"):
+        MqttSource(parse_mqtt("mqtt://host"), "home", "number", hold=False)

@@ -1,0 +1,348 @@
+"""The service: neighbouring streams look the same, budgets end, faults get one sentence."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import numpy as np
+import pytest
+
+from hushmeter.errors import DataError
+from hushmeter.fleet.ledger import open_ledger
+from hushmeter.live.payloads import PayloadOptions, make_parser
+from hushmeter.live.service import LedgerAccount, Service
+from hushmeter.live.sinks import HttpSink
+from hushmeter.live.sources import LineSource, Source, TelegramSource
+from hushmeter.live.state import State
+from hushmeter.live.windows import SECOND
+from tests.live.streams import Witness, make_terms, make_trace, run_table, write_table
+from tests.live.test_payloads import TELEGRAM, with_checksum
+
+BEGIN = 1_709_251_200 * SECOND  # 2024-03-01T00:00:00Z
+HOUR = 3600 * SECOND
+
+
+class NoSource(Source):
+    """A source that sends nothing by itself."""
+
+    def start(self, receive, lost):
+        pass
+
+    def stop(self):
+        pass
+
+
+class Bench:
+    """A service whose clock and messages are those of the test."""
+
+    def __init__(self, terms, path, kind="number", **more):
+        self.now, self.log, self.witness = BEGIN, [], Witness()
+        self.state = State(path, terms.describe())
+        self.service = Service(
+            terms,
+            self.state,
+            NoSource(),
+            make_parser(kind, PayloadOptions()),
+            [self.witness],
+            log=self.log.append,
+            clock=lambda: self.now,
+            **more,
+        )
+        # The machine itself does not wait, so its own clock must not be compared.
+        self.service._check_clock = lambda now: None
+
+    def send(self, moment, payload):
+        self.now = moment
+        self.service.receive("t", payload)
+
+    def tick(self, moment):
+        self.now = moment
+        self.service.tick(moment)
+
+    def public(self):
+        """Everything that the world sees, without the protected values."""
+        hidden = ("watts", "kwh")
+        return [
+            (
+                item.kind,
+                item.label,
+                item.due,
+                *(
+                    (name, value is None if name in hidden else value)
+                    for name, value in item.message.items()
+                ),
+            )
+            for item in self.witness.items
+        ]
+
+
+def arrivals(rng, hours):
+    """Times of messages [s]: jitter, losses, doubles, late and early ones."""
+    times = np.arange(0, hours * 3600, 60) + rng.uniform(0, 59, hours * 60)
+    times = times[rng.random(times.size) > 0.02]
+    times = times[(times < 7200) | (times > 9000)]
+    return np.sort(np.append(times, rng.choice(times, 20) + 1.0))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("extreme", [False, True])
+def test_neighbouring_streams_look_the_same(tmp_path, seed, extreme):
+    rng = np.random.default_rng(seed)
+    times = arrivals(rng, 8)
+    base = rng.uniform(50, 3000, times.size)
+    if extreme:  # Values beyond every bound, and words instead of numbers.
+        base[rng.random(times.size) < 0.05] = 1e9
+    words = rng.random(times.size) < 0.01
+    first = rng.uniform(3 * 3600, 7 * 3600)
+    # The kettle runs for at most three slots of a minute, as the unit of protection states.
+    running = (times // 60 >= first // 60) & (times // 60 < first // 60 + 3)
+    benches = []
+    for number, added in enumerate((0.0, 2100.0)):
+        bench = Bench(make_terms(grace_s=5.0), tmp_path / f"{number}.db")
+        for at, value, on, word in zip(times, base, running, words, strict=True):
+            payload = b"broken" if word else repr(float(value + added * on)).encode()
+            bench.tick(BEGIN + int(at * SECOND))
+            bench.send(BEGIN + int(at * SECOND), payload)
+        bench.tick(BEGIN + 25 * HOUR + 6 * SECOND)
+        benches.append(bench)
+    one, two = benches
+    assert one.public() == two.public()
+    assert one.log == two.log
+    assert len(one.witness.messages("window")) == 25
+    rows = [bench.state.windows(0, 1 << 40) for bench in benches]
+    assert [(r.number, r.share, r.key, r.draw) for r in rows[0]] == [
+        (r.number, r.share, r.key, r.draw) for r in rows[1]
+    ]
+    means = np.array([[r.mean or 0.0 for r in part] for part in rows])
+    change = np.abs(means[1] - means[0])
+    unit = one.service.terms.unit
+    assert change.sum() <= unit.l1 * (1 + 1e-9)
+    assert np.sqrt((change**2).sum()) <= unit.l2 * (1 + 1e-9)
+    assert (change > 1e-9).sum() <= unit.touches
+    assert extreme or change.sum() > 0
+    for bench in benches:
+        bench.state.close()
+
+
+def test_neighbouring_streams_of_changes_have_the_same_flags(tmp_path):
+    # A meter that sends only changes sends other messages in the neighbour, but no flag tells.
+    public = []
+    for name, run in (("a", ()), ("b", ((5000, b"2300"), (5170, b"200")))):
+        bench = Bench(make_terms(hold=True, grace_s=0.0), tmp_path / f"{name}.db")
+        for second, payload in sorted(
+            [(0, b"200"), (9000, b"unavailable"), (10_000, b"250"), *run]
+        ):
+            bench.tick(BEGIN + second * SECOND)
+            bench.send(BEGIN + second * SECOND, payload)
+        bench.tick(BEGIN + 5 * HOUR)
+        bench.tick(BEGIN + 5 * HOUR + 2 * SECOND)
+        public.append((bench.public(), bench.log))
+        bench.state.close()
+    assert public[0] == public[1]
+    shares = [dict(entry[3:])["share"] for entry in public[0][0] if entry[0] == "window"]
+    assert shares == [1.0, 1.0, 0.7333, 1.0, 1.0]
+
+
+def test_values_are_published_at_fixed_times(tmp_path):
+    bench = Bench(make_terms(grace_s=10.0), tmp_path / "s.db")
+    for minute in range(60):
+        bench.send(BEGIN + minute * 60 * SECOND, b"100")
+    bench.tick(BEGIN + HOUR + 10 * SECOND - 1)
+    assert bench.state.last_window() is None
+    bench.tick(BEGIN + HOUR + 10 * SECOND)
+    assert bench.state.last_window() is not None
+    assert bench.witness.items == []
+    bench.tick(BEGIN + HOUR + 11 * SECOND - 1)
+    assert bench.witness.items == []
+    bench.tick(BEGIN + HOUR + 11 * SECOND)
+    assert len(bench.witness.items) == 1
+    bench.state.close()
+
+
+def test_steps_of_the_clock(tmp_path):
+    bench = Bench(make_terms(), tmp_path / "s.db")
+    bench.send(BEGIN, b"100")
+    bench.tick(BEGIN + HOUR)
+    bench.send(BEGIN + HOUR // 2, b"100")  # The clock was set back.
+    assert bench.log == ["a reading came after its window had closed and is ignored."]
+    bench.tick(BEGIN + 5 * HOUR)  # It was set forward.
+    bench.tick(BEGIN + 5 * HOUR + 2 * SECOND)
+    assert [m["watts"] for m in bench.witness.messages("window")] == [None] * 5
+    bench.state.close()
+    ahead = Bench(make_terms(), tmp_path / "t.db")
+    del ahead.service.__dict__["_check_clock"]
+    with pytest.raises(DataError, match=r"went forward by 3\.0 days"):
+        ahead.tick(BEGIN + 72 * HOUR)
+    ahead.state.close()
+    with (
+        State(tmp_path / "s.db", make_terms().describe()) as late,
+        pytest.raises(DataError, match="later than the clock of this machine"),
+    ):
+        Service(make_terms(), late, NoSource(), make_parser("number"), [], clock=lambda: BEGIN)
+
+
+def test_a_cap_ends_publication_with_a_message(tmp_path):
+    url = f"sqlite:///{tmp_path}/ledger.db"
+    terms, witness = make_terms(interval_s=900.0), Witness()
+    open_ledger(url, create=True).close()
+    with State(tmp_path / "s.db", terms.describe()) as state:
+        account = LedgerAccount(url, "m1", "load", terms, state)
+        day = account.price.micro / 1e6
+        with open_ledger(url) as ledger:
+            ledger.set_cap(total=2.5 * day)
+        table = write_table(tmp_path / "meter.csv", make_trace(4, interval_s=900.0))
+        lines = []
+        service = Service(
+            terms, state, LineSource(table, follow=False), make_parser("csv"), [witness],
+            account=account, by_readings=True, log=lines.append,
+        )  # fmt: skip
+        service.run()
+    assert service.ended
+    assert len(witness.messages("window")) == 48
+    (ended,) = witness.messages("status")
+    assert ended["status"] == "ended"
+    assert ended["day"] == "2024-03-03"
+    assert "cap" in ended["sentence"]
+    assert len(lines) == 1
+    with open_ledger(url) as ledger:
+        assert ledger.total("m1") == 2 * account.price.micro
+        assert {row["period"] for row in ledger.rows()} == {"2024-03-01", "2024-03-02"}
+        assert ledger.state_of(str(next(ledger.rows())["release"]), "2024-03-01") == "released"
+
+
+def test_a_day_that_was_released_before_is_not_published_again(tmp_path):
+    url = f"sqlite:///{tmp_path}/ledger.db"
+    open_ledger(url, create=True).close()
+    terms = make_terms(interval_s=900.0)
+    table = write_table(tmp_path / "meter.csv", make_trace(1, interval_s=900.0))
+    seen = []
+    for name in ("a.db", "b.db"):
+        witness = Witness()
+        run_table_with(table, terms, tmp_path / name, witness, url)
+        seen.append(len(witness.messages("window")))
+    assert seen == [24, 0]
+
+
+def run_table_with(table, terms, path, witness, url):
+    with State(path, terms.describe()) as state:
+        Service(
+            terms, state, LineSource(table, follow=False), make_parser("csv"), [witness],
+            account=LedgerAccount(url, "m1", "load", terms, state), by_readings=True,
+        ).run()  # fmt: skip
+
+
+def test_faults_are_logged_once_and_without_readings(tmp_path):
+    table = write_table(tmp_path / "meter.csv", make_trace(0.2))
+    text = table.read_text().splitlines(keepends=True)
+    broken = [
+        "31415 W\n",
+        "2024-03-01T00:00:00,31415\n",
+        "x,31415\n",
+        "2999-01-01T00:00:00Z,31415\n",
+    ]
+    table.write_text("".join(text[:30] + broken * 50 + text[10:30] + text[30:]))
+    witness = Witness()
+    log = run_table(table, make_terms(), tmp_path / "s.db", [witness])
+    assert sorted(log) == [
+        "a line is not a time and a number.",
+        "a reading is more than 60 s ahead of the clock of this machine and is ignored.",
+        "a second reading for the same moment is ignored.",
+        "a time has no time zone; give --tz.",
+        "a time is neither ISO 8601 nor seconds since 1970.",
+    ]
+    assert not any("31415" in line for line in log)
+    assert all(m["complete"] for m in witness.messages("window"))
+
+
+def test_one_wrong_time_does_not_close_the_windows_of_years(tmp_path):
+    table = write_table(tmp_path / "meter.csv", make_trace(0.2))
+    lines = table.read_text().splitlines(keepends=True)
+    table.write_text("".join([*lines[:100], "2025-01-01T00:00:00Z,5\n", *lines[100:]]))
+    witness = Witness()
+    run_table(table, make_terms(), tmp_path / "s.db", [witness])
+    assert len(witness.messages("window")) == 4
+    assert all(m["complete"] for m in witness.messages("window"))
+
+
+def test_a_full_disk_publishes_nothing(tmp_path):
+    terms, witness = make_terms(), Witness()
+    bench = Bench(terms, tmp_path / "s.db")
+    bench.service.sinks = [witness]
+    for minute in range(60):
+        bench.send(BEGIN + minute * 60 * SECOND, b"100")
+    pages = bench.state._db.execute("PRAGMA page_count").fetchone()[0]
+    bench.state._db.execute(f"PRAGMA max_page_count={pages}")
+    with pytest.raises(DataError, match="disk is full; nothing was published"):
+        bench.tick(BEGIN + 480 * HOUR)
+    committed = len(bench.state.windows(0, 1 << 40))
+    assert len(witness.items) <= committed < 480
+    bench.state.close()
+
+
+class Receiver(BaseHTTPRequestHandler):
+    """A receiver that refuses every third request."""
+
+    seen: list = []  # noqa: RUF012
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.seen.append((self.headers["Idempotency-Key"], body))
+        self.send_response(503 if len(self.seen) % 3 == 2 else 204)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def test_values_are_posted_in_order_and_again_after_a_failure(tmp_path, monkeypatch):
+    monkeypatch.setattr("hushmeter.live.service.RETRY_S", 0.0)
+    Receiver.seen = []
+    server = HTTPServer(("127.0.0.1", 0), Receiver)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    url = f"http://127.0.0.1:{server.server_port}/readings?token=secret-word"
+    terms = make_terms()
+    sink = HttpSink(url, terms)
+    assert "secret-word" not in sink.name
+    table = write_table(tmp_path / "meter.csv", make_trace(0.5))
+    log = run_table(table, terms, tmp_path / "s.db", [sink])
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    assert log == [
+        f"http://127.0.0.1:{server.server_port}/readings answers 503; values wait for it."
+    ]
+    keys = [key for key, _ in Receiver.seen]
+    assert list(dict.fromkeys(keys)) == [
+        f"home/window/2024-03-01T{hour:02}:00:00Z" for hour in range(12)
+    ]
+    bodies = {}
+    for key, body in Receiver.seen:
+        bodies.setdefault(key, []).append(body)
+    assert all(body == group[0] for group in bodies.values() for body in group)
+    assert len(keys) > 12
+
+
+def test_telegrams_of_a_bridge_over_tcp():
+    import socket
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    source = TelegramSource(f"127.0.0.1:{listener.getsockname()[1]}", tcp=True)
+    seen, lost = [], []
+    got = threading.Event()
+
+    def receive(topic, payload):
+        seen.append(make_parser("dsmr")(topic, payload))
+        if len(seen) == 2:
+            got.set()
+
+    source.start(receive, lost.append)
+    connection, _ = listener.accept()
+    telegram = with_checksum(TELEGRAM)
+    connection.sendall(b"half a telegram!" + telegram[:40])
+    connection.sendall(telegram[40:] + telegram)
+    assert got.wait(10)
+    connection.close()
+    listener.close()
+    source.stop()
+    assert seen == [(1_709_294_400 * SECOND, 318.0)] * 2
