@@ -224,7 +224,11 @@ def explain_reach(
             f"{describe_option(entry.option)}.",
         )
     if not hidden:
-        return (f"{limit}, no appliance in this list can be hidden {goal}.",)
+        nearest = reach[0]
+        near = "."
+        if nearest.option is not None:
+            near = f"; the {nearest.appliance.name} comes nearest, with {out_of_100(nearest.odds)}."
+        return (f"{limit}, no appliance in this list can be hidden {goal}{near}",)
     verb = "this appliance" if len(hidden) == 1 else f"these {len(hidden)} appliances"
     return (f"{limit}, {verb} can be hidden {goal}: {', '.join(hidden)}.",)
 
