@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from hushmeter.read import read_home_data, read_meter
     from hushmeter.releases.calendar_release import CalendarRelease
     from hushmeter.releases.receipt import Receipt
-    from hushmeter.releases.restore import restore
     from hushmeter.releases.series import Release, release
     from hushmeter.releases.view_files import read_views
     from hushmeter.releases.views import release_views
+    from hushmeter.restoration import restore
     from hushmeter.scoring import Score, score
     from hushmeter.study.plan import Study, read_study
     from hushmeter.study.sweep import sweep
@@ -162,7 +162,7 @@ _ORIGIN = {
     "release": "releases.series",
     "release_views": "releases.views",
     "resolve_unit": "privacy.units",
-    "restore": "releases.restore",
+    "restore": "restoration",
     "score": "scoring",
     "sweep": "study.sweep",
     "universal_limit": "theory.universal",

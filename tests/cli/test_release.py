@@ -305,6 +305,41 @@ def test_views_of_a_file(weeks, tmp_path):
     assert again["mean_standard_errors"]["months"] < 1.5
 
 
+def test_an_analyst_works_with_views_through_the_commands(weeks, tmp_path):
+    """Release, verification, sums, clusters, restored values and prices of one home."""
+    views = tmp_path / "homes" / "mine"
+    options = ("-e", "1.9", "--home", "evening", "--appliance", "kettle", "--views")
+    release(weeks, views, *options)
+    months = json.loads(run("fleet-stats", views, "--every", "month", "--json").stdout)["rows"]
+    assert [row["readings"] for row in months] == [24 * 22, 24 * 13]
+    assert all(0 < row["energy_se_kwh"] < row["energy_kwh"] for row in months)
+    found = run("cluster", tmp_path / "homes", "-k", 2, "-o", tmp_path / "clusters", "--json")
+    clusters = json.loads(found.stdout)
+    assert sum(clusters["counts"]) == clusters["profiles"] == 35
+    assert np.array(clusters["centres_standard_error_kwh"]).shape == (2, 24)
+    both = ("-k", 2, "--lambda", "0.1", "-o", tmp_path / "other")
+    assert "a release has its own noise" in run("cluster", views, *both, expect=2).stderr
+    run("restore", views, "-o", tmp_path / "restored.csv", "--json")
+    refused = run("restore", tmp_path / "restored.csv", "-o", tmp_path / "again.csv", expect=1)
+    assert "is already restored; give the released file instead" in refused.stderr
+    for source in (views, tmp_path / "restored.csv"):
+        menu = run("price", "--home", "evening", "--trace", source, "-e", "0.1,1", "--json")
+        assert all(entry["surplus_se"] > 0 for entry in json.loads(menu.stdout)["menu"])
+    assert not (tmp_path / "again.csv").exists()
+
+
+def test_a_receipt_of_another_file_is_refused(case, tmp_path):
+    options = ("-e", "0.5", "--home", case / "home.toml")
+    for name in ("one.csv", "two.csv"):
+        release(case, tmp_path / name, *options)
+    other = ("--receipt", tmp_path / "two.csv.receipt.json")
+    refused = run("restore", tmp_path / "one.csv", *other, "-o", tmp_path / "r.csv", expect=1)
+    assert "was not restored, because its receipt does not verify" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    run("restore", tmp_path / "one.csv", "--home", "evening", "-o", tmp_path / "r.csv")
+    assert '"method": "home"' in (tmp_path / "r.csv.restored.json").read_text()
+
+
 def test_views_that_cannot_be_made_are_refused_in_one_sentence(case, tmp_path):
     out = tmp_path / "views"
     hidden = ("--hide", "kettle", "--views")

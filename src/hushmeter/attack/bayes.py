@@ -256,6 +256,33 @@ class Bayes(ProbabilisticAttacker):
         columns = [np.maximum(self.means_[i], 0.0)[path[:, i]] for i in range(len(self.home))]
         return np.stack(columns, axis=1)
 
+    def predict_load(self, trace: Trace) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of the load given all readings and the noise.
+
+        Parameters
+        ----------
+        trace : Trace
+            Readings with the noise that the attacker knows. [W]
+
+        Returns
+        -------
+        means, deviations : arrays, shape (T,)
+            Of the sum of all appliances and the unmetered load. [W]
+
+        Raises
+        ------
+        InputError
+            If the home has too many joint states for the exact recursions.
+        """
+        self._require_fit("means_")
+        if self.approximation_ != "exact":
+            raise InputError(
+                f"the home has more than {self.exact_states} joint states; leave out small "
+                "appliances."
+            )
+        means, variances = self._model().sum_moments(trace.readings, trace.run_starts)
+        return means, np.sqrt(variances + self.slack_**2)
+
     def _check_learnt(self) -> None:
         if hasattr(self, "means_"):
             parts = (self.transitions_, self.initial_, self.means_, self.variances_)

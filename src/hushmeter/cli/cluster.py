@@ -166,8 +166,9 @@ def _cluster_released(
         for i in range(k)
     ]
     head = ("cluster", "days", "±", "kWh/day", "±", "sure %")
+    homes = len(set(days.ids.tolist()))
     text = (
-        f"{k} clusters of {len(days.values)} released days of {len(set(days.ids.tolist()))} homes; "
+        f"{k} clusters of {len(days.values)} released days of {homes} home{'s' * (homes > 1)}; "
         "± is one standard error; sure: mean probability that the true day is in this cluster"
     )
     print_table(text, head, rows)

@@ -66,7 +66,9 @@ class Restored:
     std : array, shape (T,)
         Standard deviation of the load given the released values [W].
     source : dict
-        `sha256` of the released file (None for a release in memory), `epsilon` and `mechanism`.
+        `sha256` of the released file (None for a release in memory), `epsilon`, `mechanism`, and
+        `method`: "loads" if the distribution of the loads was estimated, "home" if the appliances
+        were known.
     """
 
     trace: Trace
@@ -213,7 +215,7 @@ def restore(
     described = release.receipt.mechanism
     mechanism = parse_mechanism({described["mechanism"]: dict(described["parameters"])})
     source = {"sha256": None, "epsilon": release.receipt.epsilon, "mechanism": mechanism.name}
-    return _restore_trace(release.trace, mechanism, source, points, steps)
+    return restore_trace(release.trace, mechanism, source, points, steps)
 
 
 def restore_file(
@@ -250,12 +252,25 @@ def restore_file(
             "sha256": sha256_of(place / "receipt.json"),
             "epsilon": calendar.receipt["epsilon"],
             "mechanism": "calendar",
+            "method": "loads",
         }
         return Restored(calendar.trace(), calendar.hours.errors, source)
     stated = receipt_path(place) if receipt is None else Path(receipt)
-    checked = verify_file(place, key, receipt=stated)
+    return restore_trace(*read_verified(place, stated, key))
+
+
+def read_verified(
+    place: Path, receipt: Path, key: str | Path | None
+) -> tuple[Trace, Mechanism, dict[str, Any]]:
+    """Read a released file whose receipt verifies, its mechanism and the source of the result.
+
+    Raises `DataError` if the file was restored before, or its receipt does not verify.
+    """
+    if mark_path(place).exists():
+        raise DataError(f"{place} is already restored; give the released file instead.")
+    checked = verify_file(place, key, receipt=receipt)
     _refuse_unverified(place, checked.problems)
-    fields = read_receipt(stated)
+    fields = read_receipt(receipt)
     described = fields["mechanism"]
     mechanism = parse_mechanism({described["mechanism"]: dict(described["parameters"])})
     source = {
@@ -263,7 +278,7 @@ def restore_file(
         "epsilon": fields["epsilon"],
         "mechanism": mechanism.name,
     }
-    return _restore_trace(read_meter(place), mechanism, source, POINTS, STEPS)
+    return read_meter(place), mechanism, source
 
 
 def _refuse_unverified(path: Path, problems: tuple[str, ...]) -> None:
@@ -274,8 +289,12 @@ def _refuse_unverified(path: Path, problems: tuple[str, ...]) -> None:
         )
 
 
-def _restore_trace(
-    trace: Trace, mechanism: Mechanism, source: dict[str, Any], points: int, steps: int
+def restore_trace(
+    trace: Trace,
+    mechanism: Mechanism,
+    source: dict[str, Any],
+    points: int = POINTS,
+    steps: int = STEPS,
 ) -> Restored:
     """Restore the readings of a trace under the noise of a mechanism."""
     grid = mechanism.grid
@@ -287,7 +306,7 @@ def _restore_trace(
         trace.readings, log_likelihood, mechanism.std, points=points, steps=steps
     )
     restored = Trace(means, trace.interval_s, trace.start, steps=trace.steps)
-    return Restored(restored, deviations, source)
+    return Restored(restored, deviations, {**source, "method": "loads"})
 
 
 def _restore_views(release: CalendarRelease, points: int, steps: int) -> CalendarRelease:

@@ -210,11 +210,17 @@ def best_path(
 
 
 def chain_marginals(
-    chains: ChainSet, emission: Emission, starts: BoolArray, first: FloatArray | None = None
+    chains: ChainSet,
+    emission: Emission,
+    starts: BoolArray,
+    first: FloatArray | None = None,
+    *,
+    joint: bool = False,
 ) -> Iterator[tuple[slice, FloatArray]]:
     """Compute P(state of each chain | all readings), block by block from the end of the trace.
 
     The parameters are those of `best_path`, but `emission` returns likelihoods, not logarithms.
+    With `joint` the probabilities are those of the joint states, shape (rows, Π K).
 
     Yields
     ------
@@ -225,9 +231,12 @@ def chain_marginals(
         The array is reused for the next block.
     """
     recursion = _SumRecursion(chains, emission, starts, first)
+    if joint:
+        # All chains together are one chain, over which nothing is summed.
+        recursion.sizes = np.array([chains.states], dtype=recursion.sizes.dtype)
     longest = min(recursion.block, starts.size)
     kept = np.empty((longest, chains.states))
-    chances = np.empty((longest, int(chains.sizes.sum())))
+    chances = np.empty((longest, int(recursion.sizes.sum())))
     beta = np.ones(chains.states)
     for rows, vector in recursion.blocks(0, starts.size, np.ones(chains.states)):
         size = rows.stop - rows.start

@@ -96,6 +96,19 @@ class LoadModel:
             chains, lambda rows: emission.densities(readings[rows]), starts, first
         )
 
+    def sum_moments(self, readings: FloatArray, starts: BoolArray) -> tuple[FloatArray, FloatArray]:
+        """Mean [W] and variance [W²] of the sum of all loads given all readings, shape (T,)."""
+        chains, emission = self.chains, self.emission(self.reach(readings))
+        watts = outer_sum(self.means)
+        squares = watts**2 + outer_sum(self.variances)
+        means, seconds = np.empty((2, readings.size))
+        blocks = chain_marginals(
+            chains, lambda rows: emission.densities(readings[rows]), starts, joint=True
+        )
+        for rows, chances in blocks:
+            means[rows], seconds[rows] = chances @ watts, chances @ squares
+        return means, np.maximum(seconds - means**2, 0.0)
+
     def path(self, readings: FloatArray, starts: BoolArray, known: Known | None = None) -> IntArray:
         """Find the states of all loads on the most probable joint path, shape (T, M)."""
         chains, emission = self.chains, self.emission(self.reach(readings))
