@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hushmeter import Appliance, Gaussian, Home, Laplace, Staircase, Trace, score, synth
-from hushmeter.attack.bayes import Bayes
+from hushmeter.attack.bayes import Bayes, Fineness, correlated_pairs
 from hushmeter.errors import DataError, InputError, NotFittedError
 
 MECHANISMS = [
@@ -272,6 +272,8 @@ def test_saved_and_read_again(evening, tmp_path):
         {"means_": ()},
         {"initial_": (np.ones(1),)},
         {"means_": "text"},
+        {"pairs_": np.array([[0, 1]])},
+        {"pairs_": np.array([[0, 99]]), "pair_transitions_": (np.ones((4, 4)) / 4,)},
     ],
 )
 def test_a_damaged_file_is_refused(evening, tmp_path, damage):
@@ -325,6 +327,78 @@ def test_the_states_are_chosen_on_readings_that_were_held_back(monkeypatch):
     assert learnt[0] == 4000
     assert set(learnt[1:6]) == {3200}
     assert set(learnt[6:]) <= {4000}
+
+
+def coupled_home(length: int, seed: int) -> tuple[Home, Trace]:
+    """A fan that runs whenever the cooler runs, a lamp, and unmetered load."""
+    rng = np.random.default_rng(seed)
+    home = Home([Appliance("lamp", 80.0), Appliance("fan", 250.0), Appliance("cooler", 1500.0)], 20)
+    states = np.zeros((length, 3), np.bool_)
+    for first in rng.choice(length - 30, length // 120, replace=False):
+        states[first : first + 25, 2] = True
+        states[first : first + 30, 1] = True
+    states[:, 0] = np.arange(length) % 90 < 30
+    power = states * home.powers * rng.normal(1, 0.03, states.shape)
+    rest = 200 + 150 * (np.arange(length) % 400 < 150) + 40 * rng.standard_normal(length)
+    return home, Trace(rest + power.sum(axis=1), 60.0, states=states, power=power)
+
+
+def test_pairs_are_strong_disjoint_and_in_the_given_order():
+    _, trace = coupled_home(2000, 1)
+    states = np.column_stack([trace.truth(), np.zeros(2000, bool), trace.truth()[:, 2]])
+    # The copy of the cooler is its strongest partner, so the fan and the idle column stay alone.
+    assert correlated_pairs(states, [2, 1, 0, 3, 4]) == [(2, 4)]
+    assert correlated_pairs(trace.truth(), [2, 1, 0]) == [(2, 1)]
+    assert correlated_pairs(trace.truth(), [0, 1, 2]) == [(1, 2)]
+    assert correlated_pairs(trace.truth()[:, :1], [0]) == []
+
+
+@pytest.mark.parametrize("exact_states", [1 << 16, 1])
+def test_a_pair_without_coupling_answers_as_two_appliances(exact_states):
+    home, train = coupled_home(2500, 1)
+    _, test = coupled_home(500, 2)
+    alone = Bayes(home, exact_states=exact_states).fit(train)
+    alone._learn(train, Fineness(2, 1, 4, 50.0, coupled=True))
+    assert alone.pairs_.tolist() == [[2, 1]]
+    pair = alone.knows(None)
+    joined = [np.kron(part[2], part[1]) for part in (alone.transitions_, alone.initial_)]
+    pair.pair_transitions_, pair.pair_initial_ = (joined[0],), (joined[1],)
+    alone.pairs_ = np.empty((0, 2), np.int64)
+    # In the beam, a change of both appliances of a pair is one change.
+    close = 1e-9 if exact_states > 1 else 0.05
+    first = test.truth()[0]
+    one, two = (a.predict_proba(test, initial_state=first) for a in (alone, pair))
+    np.testing.assert_allclose(one, two, atol=close)
+    for attacker in (alone, pair):
+        attacker.decoder = "viterbi"
+    paths = [attacker._path(attacker._see(test)) for attacker in (alone, pair)]
+    assert (paths[0] == paths[1]).mean() > 0.999
+
+
+def test_coupling_finds_the_appliance_that_follows_another():
+    home, train = coupled_home(6000, 1)
+    _, test = coupled_home(3000, 2)
+    noise = Laplace(1.0, 400.0, grid=1.0)
+    noisy = test.replace_readings(test.readings + noise.sample(len(test), rng=3))
+    found = []
+    for coupled in (False, True):
+        attacker = Bayes(home, mechanism=noise).fit(train)
+        attacker._learn(train, Fineness(2, 1, 4, 50.0, coupled=coupled))
+        found.append(score(attacker.predict(noisy), test, names=home.names)["fan"].f1)
+    assert found[1] > found[0] + 0.05
+
+
+def test_the_threshold_is_one_half_where_little_evidence_is_left(evening):
+    home, train, _ = evening
+    attacker = Bayes(home).fit(train)
+    assert attacker.threshold_ == attacker._threshold() == 0.5
+    attacker.threshold_ = 0.3
+    largest = float(home.powers.max())
+    scales = (1.0, largest / 10, largest / 3, largest, 10 * largest)
+    found = [attacker.knows(Laplace(1.0, scale, grid=1.0))._threshold() for scale in scales]
+    assert found[:2] == pytest.approx([0.3, 0.3], abs=1e-3)
+    assert 0.35 < found[2] < 0.45
+    assert found[3:] == pytest.approx([0.5, 0.5], abs=1e-3)
 
 
 def test_a_home_of_more_than_twelve_appliances_keeps_its_levels():

@@ -249,7 +249,7 @@ def test_bad_parameters_are_refused(parameters):
 
 
 def test_a_missing_torch_is_told_at_once(monkeypatch):
-    monkeypatch.setattr("hushmeter.attack.tcn.find_spec", lambda name: None)
+    monkeypatch.setattr("hushmeter.attack.conv.attacker.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r'pip install "\.\[deep\]"'):
         Tcn(HOME)
 

@@ -7,9 +7,11 @@ import pandas as pd
 import pytest
 
 import hushmeter as hm
+from hushmeter.attack.bayes import Bayes
 from hushmeter.attack.conv.population import drop_silent_days
 from hushmeter.errors import DataError, InputError
 from hushmeter.study.real_mains import (
+    attack_home,
     draw_benchmark,
     find_homes,
     markdown,
@@ -92,6 +94,23 @@ def test_the_table_has_floors_intervals_and_the_choice(folder, tmp_path):
         f"real-mains.{kind}" for kind in ("png", "svg", "csv", "parquet", "md")
     }
     assert len(draw_benchmark(table).axes) == 2
+
+
+def test_strongest_uses_what_its_candidates_have_learnt(folder, monkeypatch):
+    case = next(find_homes(folder, 60.0, readings=DAY))
+    learnt = []
+    fit = Bayes.fit
+    monkeypatch.setattr(
+        Bayes, "fit", lambda self, part: learnt.append(len(part)) or fit(self, part)
+    )
+    monkeypatch.setattr("hushmeter.attack.strongest.find_spec", lambda name: None)
+    rows = attack_home(case, ("bayes", "strongest"), ("none",), 1, 1)
+    # Once with all training data, and twice without a held-back part.
+    assert sorted(learnt) == [len(case.train) - len(case.train) // 5] * 2 + [len(case.train)]
+    assert rows[1]["chosen"] in ("bayes", "sparse-hmm")
+    assert rows[1]["training_s"] > rows[0]["training_s"]
+    alone = attack_home(case, ("strongest",), ("none",), 1, 1)
+    assert alone[0]["f1"] == rows[1]["f1"]
 
 
 def test_noise_and_empty_folders(tmp_path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 from abc import ABC
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.checks import BoolArray, FloatArray, RngLike, finite_vector
+from hushmeter.checks import BoolArray, FloatArray, RngLike, finite_vector, positive, whole
 from hushmeter.errors import DataError, InputError, NotFittedError
 from hushmeter.formatting import short_duration
 from hushmeter.home import Home
@@ -52,6 +53,73 @@ class NoiseDistribution(Protocol):
 
     def quantile(self, p: float) -> float:
         """Value [W] below which |noise| stays with probability p."""
+
+
+@dataclass(frozen=True)
+class GaussianNoise:
+    """Noise of which an attacker knows the standard deviation, as a Gaussian distribution.
+
+    It describes values that a mechanism did not release as they are: means over several released
+    readings, and the hours of calendar tables that were made consistent with each other.
+
+    Parameters
+    ----------
+    std : float
+        Standard deviation. [W]
+    grid : float
+        Step of the values. [W]
+
+    Raises
+    ------
+    InputError
+        If a parameter is not positive.
+    """
+
+    std: float
+    grid: float = 1.0
+    name: str = "gaussian"
+
+    def __post_init__(self) -> None:
+        positive("std", self.std)
+        positive("grid", self.grid)
+
+    @classmethod
+    def of_mean(cls, mechanism: NoiseDistribution, count: int) -> GaussianNoise:
+        """Noise of the mean of `count` readings with independent noise of a mechanism.
+
+        By the central limit theorem the mean of many values is nearly Gaussian, whatever the
+        distribution of one value is.
+        """
+        whole("count", count)
+        return cls(mechanism.std / math.sqrt(count), mechanism.grid / count)
+
+    @property
+    def scale(self) -> float:
+        """Scale of the noise, its standard deviation [W]."""
+        return self.std
+
+    def pmf(self, k: ArrayLike) -> FloatArray:
+        """Probability that the noise rounds to k grid steps."""
+        steps = np.asarray(k, np.float64)
+        chance: FloatArray = self._below(steps + 0.5) - self._below(steps - 0.5)
+        return chance
+
+    def cdf(self, k: ArrayLike) -> FloatArray:
+        """Probability that the noise rounds to at most k grid steps."""
+        return self._below(np.asarray(k, np.float64) + 0.5)
+
+    def quantile(self, p: float) -> float:
+        """Value [W] below which |noise| stays with probability p."""
+        from scipy.special import ndtri
+
+        return float(self.std * ndtri((1 + p) / 2))
+
+    def _below(self, steps: FloatArray) -> FloatArray:
+        """Probability that the noise is below a number of grid steps."""
+        from scipy.special import ndtr
+
+        chance: FloatArray = np.asarray(ndtr(steps * (self.grid / self.std)))
+        return chance
 
 
 @dataclass(frozen=True)
@@ -165,8 +233,9 @@ class Attacker(ABC):
 
         Parameters
         ----------
-        mechanism : Laplace, Staircase, Gaussian or None
-            The mechanism that made the noise; None for readings without noise.
+        mechanism : Laplace, Staircase, Gaussian, GaussianNoise or None
+            The mechanism that made the noise; None for readings without noise. `GaussianNoise`
+            describes means over several released readings and values of calendar tables.
 
         Returns
         -------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -14,7 +16,7 @@ from hushmeter.attack.base import (
     ProbabilisticAttacker,
     check_mechanism,
 )
-from hushmeter.attack.hmm.chains import check_states, count_transitions
+from hushmeter.attack.hmm.chains import StateArray, check_states, count_transitions, outer_sum
 from hushmeter.attack.hmm.loads import BeamSearch, Known, LoadModel
 from hushmeter.attack.hmm.states import SHARPEST, learn_slack, learn_states
 from hushmeter.checks import (
@@ -41,6 +43,19 @@ HELD_BLOCK, HELD_BLOCKS = 500, 12
 CLEARLY = 0.02
 """Difference of macro F1 from which other states replace those that were learnt first."""
 
+THRESHOLDS = (0.5, 0.4, 0.3)
+"""Probabilities above which an appliance may be reported as on if there is unmetered load."""
+
+COUPLED = 0.5
+"""Correlation of the states of two appliances from which they form one chain."""
+
+MOST_COUPLED = 16
+"""Largest number of joint states of two coupled appliances."""
+
+JUDGED_NOISE = 0.1
+"""Scale of the noise, in units of the power of the largest appliance, with which states are
+compared."""
+
 
 @dataclass(frozen=True)
 class Fineness:
@@ -52,12 +67,15 @@ class Fineness:
         Largest numbers of on-states and idle states of an appliance, and of unmetered levels.
     slack : float or None
         Slack of every state, or None if it is learnt. [W]
+    coupled : bool
+        Whether appliances that often run together form one chain.
     """
 
     levels: int
     idle: int
     unmetered: int
     slack: float | None
+    coupled: bool = True
 
 
 FINENESS = (
@@ -112,6 +130,12 @@ class Bayes(ProbabilisticAttacker):
         Mean of the unmetered load. [W]
     slack_ : float
         Additional standard deviation of every state: see `learn_slack`. [W]
+    threshold_ : float
+        Probability above which an appliance is reported as on.
+    pairs_ : array of int, shape (pairs, 2)
+        Appliances that often run together and form one chain.
+    pair_transitions_, pair_initial_ : tuples of arrays
+        Chains of these pairs; the state of the second appliance varies fastest.
     approximation_ : str
         "exact" or "beam".
 
@@ -121,15 +145,16 @@ class Bayes(ProbabilisticAttacker):
     joint state s, a reading has the density of N(μ_s, σ_s²) convolved with the noise distribution.
     The forward–backward algorithm over the joint states, one chain at a time, gives
     P(on | all readings). An appliance is predicted to be on where this exceeds ½, which maximises
-    the expected accuracy.
+    the expected accuracy if the model is correct.
 
     Noise that is independent from reading to reading is averaged out over an appliance's run, so
     this attacker shows how little an ε per reading protects a run.
 
-    If there is unmetered load, several numbers of states and several slacks are compared on the
+    If there is unmetered load, several numbers of states, slacks and thresholds are compared on the
     last fifth of the training data, without noise and with noise of a tenth of the power of the
-    largest appliance. The states with the highest F1 whose accuracy is not below that of "always
-    off" are used.
+    largest appliance. Those with the highest F1 whose accuracy is not below that of "always off"
+    are used. With more noise the threshold rises to ½ again. In all but the first of these models,
+    two appliances whose states have a correlation of more than ½ form one chain.
 
     Fit the attacker on readings without noise. An appliance that never runs in the training data
     keeps the home's power and has a very small probability of on; one that never stops has a very
@@ -173,13 +198,19 @@ class Bayes(ProbabilisticAttacker):
     def fit(self, trace: Trace) -> Self:
         """Learn states, chains and the unmetered load from readings with true states."""
         super().fit(trace)
-        self._learn(trace, Fineness(self.most_levels, self.most_idle, self.most_unmetered, None))
+        self._learn(trace, self._first_fineness())
+        self.threshold_ = THRESHOLDS[0]
         # One level is a base load: the appliances explain the readings.
         if self.means_[-1].size > 1 and len(trace) >= LEAST_TRAINING:
-            best = self._choose_fineness(trace)
-            if best is not None:
+            best, self.threshold_ = self._choose_fineness(trace)
+            if best != self._first_fineness():
                 self._learn(trace, best)
         return self
+
+    def _first_fineness(self) -> Fineness:
+        """As many states as the parameters allow, and a slack that is learnt."""
+        most = (self.most_levels, self.most_idle, self.most_unmetered)
+        return Fineness(*most, slack=None, coupled=False)
 
     def _learn(self, trace: Trace, fineness: Fineness) -> None:
         """Learn with given numbers of states and, if it is given, a given slack."""
@@ -201,7 +232,26 @@ class Bayes(ProbabilisticAttacker):
         self.initial_ = tuple(initial for _, initial in chains)
         self.base_load_ = float(self.means_[-1] @ self.initial_[-1])
         self.slack_ = learn_slack(trace, states) if fineness.slack is None else fineness.slack
+        self._learn_pairs(trace, states.labels, coupled=fineness.coupled)
         self.approximation_ = self._approximation()
+
+    def _learn_pairs(self, trace: Trace, labels: Sequence[StateArray], *, coupled: bool) -> None:
+        """Count one chain for every two appliances whose states are strongly correlated."""
+        sizes = [means.size for means in self.means_]
+        pairs = correlated_pairs(trace.truth(), self._order()[:-1]) if coupled else []
+        pairs = [(i, j) for i, j in pairs if sizes[i] * sizes[j] <= MOST_COUPLED]
+        chains = [
+            count_transitions(
+                (labels[i] * sizes[j] + labels[j]).astype(np.int8),
+                sizes[i] * sizes[j],
+                trace.run_starts,
+                self.prior,
+            )
+            for i, j in pairs
+        ]
+        self.pairs_ = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        self.pair_transitions_ = tuple(matrix for matrix, _ in chains)
+        self.pair_initial_ = tuple(initial for _, initial in chains)
 
     def _budget(self) -> int:
         """Largest number of joint states; a large home, which needs the beam anyway, gets more.
@@ -212,30 +262,44 @@ class Bayes(ProbabilisticAttacker):
         large = smallest > self.budget and len(self.home) <= 32
         return smallest * self.budget if large else self.budget
 
-    def _choose_fineness(self, trace: Trace) -> Fineness | None:
-        """The numbers of states and the slack that are best on a held-back part; None to keep.
+    def _choose_fineness(self, trace: Trace) -> tuple[Fineness, float]:
+        """The numbers of states, the slack and the threshold that are best on a held-back part.
 
         The states that were learnt first are kept unless their accuracy is below that of "always
         off" or others have a clearly higher F1.
         """
         cut = len(trace) * 4 // 5
         train, held = trace[:cut], _spread_sample(trace[cut:])
-        noise = Laplace(1.0, float(self.home.powers.max()) / 10, grid=1.0)
+        noise = Laplace(1.0, JUDGED_NOISE * float(self.home.powers.max()), grid=1.0)
         noisy = held.replace_readings(held.readings + noise.sample(len(held), rng=0))
         truth, off = held.truth(), 1 - float(held.truth().mean())
         rated = []
         attempt = copy.copy(self)
-        first = Fineness(self.most_levels, self.most_idle, self.most_unmetered, None)
-        for fineness in (first, *FINENESS):
+        for fineness in (self._first_fineness(), *FINENESS):
             attempt._learn(train, fineness)
-            answers = [attempt.knows(None).predict(held), attempt.knows(noise).predict(noisy)]
-            alpha = min(float((answer == truth).mean()) for answer in answers)
-            f1 = float(np.mean([_macro_f1(answer, truth) for answer in answers]))
-            rated.append((alpha >= off, f1 if alpha >= off else alpha, fineness))
+            chances = [
+                attempt.knows(None).predict_proba(held),
+                attempt.knows(noise).predict_proba(noisy),
+            ]
+            for threshold in THRESHOLDS:
+                answers = [chance > threshold for chance in chances]
+                alpha = min(float((answer == truth).mean()) for answer in answers)
+                f1 = float(np.mean([_macro_f1(answer, truth) for answer in answers]))
+                rated.append((alpha >= off, f1 if alpha >= off else alpha, fineness, threshold))
         best = max(rated, key=lambda entry: entry[:2])
         if rated[0][0] and best[1] < rated[0][1] + CLEARLY:
-            return None
-        return best[2]
+            best = rated[0]
+        return best[2], best[3]
+
+    def _threshold(self) -> float:
+        """Probability above which an appliance is reported as on under the known noise.
+
+        It is ½ from noise of the size of the largest appliance on, where little evidence is left.
+        """
+        largest = math.sqrt(2) * float(self.home.powers.max())
+        std = 0.0 if self.mechanism is None else self.mechanism.std
+        share = math.log(max(std / largest, JUDGED_NOISE)) / math.log(JUDGED_NOISE)
+        return 0.5 - (0.5 - self.threshold_) * max(share, 0.0)
 
     def _predict_proba(self, seen: Observation) -> FloatArray:
         """P(on | all readings) of every appliance, shape (T, N)."""
@@ -246,7 +310,7 @@ class Bayes(ProbabilisticAttacker):
         if self.decoder == "viterbi":
             on: BoolArray = self._path(seen) >= self.idle_[:-1]
             return on
-        return self._marginals(seen)[0] > 0.5
+        return self._marginals(seen)[0] > self._threshold()
 
     def _predict_power(self, seen: Observation) -> FloatArray:
         """Power [W] of the states on the path, or of the most probable level on or off."""
@@ -289,8 +353,23 @@ class Bayes(ProbabilisticAttacker):
             check_states(len(self.home) + 1, self.idle_, *parts)
             if min(float(row.min()) for row in self.variances_) < 0:
                 raise DataError("variances must not be negative.")
+            self._check_pairs()
             non_negative("slack", self.slack_)
             self.approximation_ = self._approximation()
+
+    def _check_pairs(self) -> None:
+        """Raise `DataError` if the chains of coupled appliances do not fit to their states."""
+        pairs = np.asarray(self.pairs_)
+        valid = pairs.ndim == 2 and pairs.shape[1] == 2 and pairs.dtype.kind == "i"
+        valid = valid and np.unique(pairs).size == pairs.size
+        valid = valid and bool(((pairs >= 0) & (pairs < len(self.home))).all())
+        if valid:
+            sizes = [self.means_[i].size * self.means_[j].size for i, j in pairs]
+            shapes = [np.shape(matrix) for matrix in self.pair_transitions_]
+            laws = [np.shape(law) for law in self.pair_initial_]
+            valid = shapes == [(k, k) for k in sizes] and laws == [(k,) for k in sizes]
+        if not valid:
+            raise DataError("the chains of coupled appliances do not fit to their states.")
 
     def _approximation(self) -> str:
         return "exact" if self._model().chains.states <= self.exact_states else "beam"
@@ -298,7 +377,7 @@ class Bayes(ProbabilisticAttacker):
     def _marginals(self, seen: Observation) -> tuple[FloatArray, FloatArray]:
         """P(on) and most probable power [W] of every appliance, each (T, N)."""
         known = self._known(seen)
-        order, model = self._order(), self._model()
+        units, model = self._units(), self._model()
         bounds = np.cumsum([0, *(initial.size for initial in model.initial)])
         chance, power = np.empty((2, len(seen), len(self.home)))
         if self.approximation_ == "exact":
@@ -307,10 +386,18 @@ class Bayes(ProbabilisticAttacker):
             beam = BeamSearch(model, seen.readings, seen.run_starts, self.width, known)
             blocks = beam.blocks()
         for rows, block in blocks:
-            for place, i in enumerate(order[:-1]):
-                states = block[:, bounds[place] : bounds[place + 1]]
-                chance[rows, i], power[rows, i] = self._summary(i, states)
+            for place, unit in enumerate(units[:-1]):
+                joint = block[:, bounds[place] : bounds[place + 1]]
+                for i, states in zip(unit, self._split(unit, joint), strict=True):
+                    chance[rows, i], power[rows, i] = self._summary(i, states)
         return chance, power
+
+    def _split(self, unit: tuple[int, ...], joint: FloatArray) -> list[FloatArray]:
+        """Marginals of the states of each appliance of a chain from those of its joint states."""
+        if len(unit) == 1:
+            return [joint]
+        table = joint.reshape(len(joint), *(self.means_[i].size for i in unit))
+        return [table.sum(axis=2), table.sum(axis=1)]
 
     def _summary(self, i: int, states: FloatArray) -> tuple[FloatArray, FloatArray]:
         """P(on) and most probable power of one appliance from the marginals of its states."""
@@ -318,38 +405,57 @@ class Bayes(ProbabilisticAttacker):
         chance = np.clip(states[:, idle:].sum(axis=1), 0.0, 1.0)
         off_power = watts[states[:, :idle].argmax(axis=1)]
         on_power = watts[idle + states[:, idle:].argmax(axis=1)]
-        return chance, np.where(chance > 0.5, on_power, off_power)
+        return chance, np.where(chance > self._threshold(), on_power, off_power)
 
     def _path(self, seen: Observation) -> IntArray:
         """State of every appliance on the most probable joint path, shape (T, N)."""
         known = self._known(seen)
-        order, model = self._order(), self._model()
+        units, model = self._units(), self._model()
         if self.approximation_ == "exact":
             ranked = model.path(seen.readings, seen.run_starts, known)
         else:
             beam = BeamSearch(model, seen.readings, seen.run_starts, self.width, known)
             ranked = beam.path()
-        path = np.empty_like(ranked)
-        path[:, order] = ranked
-        return path[:, :-1]
+        path = np.empty((len(seen), len(self.home)), np.int64)
+        for place, unit in enumerate(units[:-1]):
+            if len(unit) == 1:
+                path[:, unit[0]] = ranked[:, place]
+            else:
+                size = self.means_[unit[1]].size
+                path[:, unit[0]], path[:, unit[1]] = np.divmod(ranked[:, place], size)
+        return path
 
     def _order(self) -> list[int]:
         """Largest appliance first, unmetered load last: the order of the home has no effect."""
         ranked = np.argsort(-self.home.powers, kind="stable")
         return [*(int(i) for i in ranked), len(self.home)]
 
+    def _units(self) -> list[tuple[int, ...]]:
+        """Appliances of each chain of the ordered model: one, or two that are coupled."""
+        pairs = {int(i): (int(i), int(j)) for i, j in self.pairs_}
+        second = {int(j) for _, j in self.pairs_}
+        return [pairs.get(i, (i,)) for i in self._order() if i not in second]
+
     def _model(self) -> LoadModel:
         self._require_fit("means_")
-        whole_home = LoadModel(
-            self.means_,
-            self.variances_,
-            self.transitions_,
-            self.initial_,
+        units = self._units()
+        places = {int(i): k for k, (i, _) in enumerate(self.pairs_)}
+        paired = [places[unit[0]] if len(unit) == 2 else None for unit in units]
+        return LoadModel(
+            tuple(outer_sum([self.means_[i] for i in unit]) for unit in units),
+            tuple(outer_sum([self.variances_[i] for i in unit]) for unit in units),
+            tuple(
+                self.transitions_[unit[0]] if k is None else self.pair_transitions_[k]
+                for unit, k in zip(units, paired, strict=True)
+            ),
+            tuple(
+                self.initial_[unit[0]] if k is None else self.pair_initial_[k]
+                for unit, k in zip(units, paired, strict=True)
+            ),
             self.slack_**2 + SHARPEST**2,
             self.mechanism,
             self.outlier,
         )
-        return whole_home.subset(self._order())
 
     def _known(self, seen: Observation) -> Known | None:
         """States in which each load of the ordered model can start."""
@@ -357,10 +463,46 @@ class Bayes(ProbabilisticAttacker):
         on = seen.first_state
         if on is None:
             return None
-        places = [
-            (np.arange(self.means_[i].size) >= self.idle_[i]) == on[i] for i in self._order()[:-1]
+        allowed = [
+            (np.arange(means.size) >= idle) == first
+            for means, idle, first in zip(self.means_[:-1], self.idle_[:-1], on, strict=True)
         ]
+        places: list[BoolArray | None] = []
+        for unit in self._units()[:-1]:
+            possible = allowed[unit[0]]
+            if len(unit) == 2:
+                possible = np.logical_and.outer(possible, allowed[unit[1]]).ravel()
+            places.append(possible)
         return [*places, None]
+
+
+def correlated_pairs(states: BoolArray, order: Sequence[int]) -> list[tuple[int, int]]:
+    """Find disjoint pairs of appliances that often run together.
+
+    Parameters
+    ----------
+    states : array of bool, shape (T, N)
+        True states of the training data.
+    order : sequence of int
+        The appliances in the order in which they come in a pair.
+
+    Returns
+    -------
+    list of pairs of int
+        Appliances whose states have a correlation beyond ±`COUPLED`, the strongest pair first.
+    """
+    ranked = states[:, list(order)].astype(np.float64)
+    away = ranked - ranked.mean(axis=0)
+    spread = np.maximum(np.sqrt((away**2).sum(axis=0)), 1e-12)
+    strength = np.triu(np.abs(away.T @ away / np.outer(spread, spread)), k=1)
+    pairs: list[tuple[int, int]] = []
+    while strength.size and strength.max() > COUPLED:
+        first, second = np.unravel_index(int(strength.argmax()), strength.shape)
+        pairs.append((int(order[int(first)]), int(order[int(second)])))
+        for place in (first, second):
+            strength[place] = 0.0
+            strength[:, place] = 0.0
+    return pairs
 
 
 def _spread_sample(trace: Trace) -> Trace:

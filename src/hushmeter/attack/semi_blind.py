@@ -10,17 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from hushmeter.attack.base import (
-    NoiseDistribution,
-    Observation,
-    ProbabilisticAttacker,
-    check_mechanism,
-)
+from hushmeter.attack.base import NoiseDistribution, Observation
+from hushmeter.attack.conv.attacker import NetworkAttacker
 from hushmeter.attack.conv.inputs import Cells, Noise
 from hushmeter.attack.conv.net import Weights, build_net, evaluate, set_bias
 from hushmeter.attack.conv.population import (
@@ -38,8 +33,8 @@ from hushmeter.attack.conv.population import (
 )
 from hushmeter.attack.conv.training import Schedule, one_thread, progress_bar, train
 from hushmeter.attack.sums.levels import training_power
-from hushmeter.checks import BoolArray, FloatArray, IntArray, positive, whole
-from hushmeter.errors import DataError, InputError, MissingExtraError
+from hushmeter.checks import BoolArray, FloatArray, IntArray
+from hushmeter.errors import DataError, InputError
 from hushmeter.formatting import short_duration
 from hushmeter.home import Appliance, Home
 from hushmeter.trace import Trace
@@ -54,7 +49,7 @@ JUDGED = 20_160
 """Largest number of minutes of a home that decide about the thresholds: two weeks."""
 
 
-class SemiBlind(ProbabilisticAttacker):
+class SemiBlind(NetworkAttacker):
     """Semi-blind. The probability that each appliance is on, learnt from other homes only.
 
     Parameters
@@ -120,7 +115,6 @@ class SemiBlind(ProbabilisticAttacker):
     name: ClassVar[str] = "semi-blind"
     needs: ClassVar[str] = "sub-metered data of other homes; PyTorch (the extra named deep)"
     assumes: ClassVar[str] = "appliances of one type are alike in all homes"
-    uses_noise: ClassVar[bool] = True
 
     checked_with: ClassVar[dict[str, Any]] = {"channels": 8, "steps": 2, "batch": 2, "window": 4}
 
@@ -129,7 +123,7 @@ class SemiBlind(ProbabilisticAttacker):
     homes_: IntArray
     powers_: FloatArray
     thresholds_: FloatArray
-    weights_: tuple[Weights, ...]
+    window: int
 
     def __init__(
         self,
@@ -145,14 +139,18 @@ class SemiBlind(ProbabilisticAttacker):
         seed: int = 0,
         progress: bool = False,
     ) -> None:
-        super().__init__(home)
-        if find_spec("torch") is None:
-            raise MissingExtraError(f"the {self.name} attacker", "deep")
-        self.mechanism = check_mechanism(mechanism)
-        self.channels, self.nets = whole("channels", channels), whole("nets", nets)
-        self.steps, self.batch = whole("steps", steps), whole("batch", batch)
-        self.window, self.rate = whole("window", window), positive("rate", rate)
-        self.seed, self.progress = whole("seed", seed, least=0), bool(progress)
+        super().__init__(
+            home,
+            mechanism=mechanism,
+            channels=channels,
+            nets=nets,
+            steps=steps,
+            batch=batch,
+            window=window,
+            rate=rate,
+            seed=seed,
+            progress=progress,
+        )
 
     def fit(self, trace: Trace) -> Self:
         """Learn the types of one home, which is then the whole population."""
@@ -235,10 +233,9 @@ class SemiBlind(ProbabilisticAttacker):
         cells = _Minutes(seen.run_starts, size)
         noise = Noise.of(self.mechanism)
         noise = Noise(noise.std / math.sqrt(size), noise.shape)
-        nets = [self._build(weights) for weights in self.weights_]
         with one_thread():
             chance = evaluate(
-                nets, watt_encoder(), cells.mean(seen.readings), cells.run_starts, noise
+                self._networks(), watt_encoder(), cells.mean(seen.readings), cells.run_starts, noise
             )
         return chance[cells.place][:, columns]
 
@@ -254,12 +251,8 @@ class SemiBlind(ProbabilisticAttacker):
 
     def _check_learnt(self) -> None:
         if hasattr(self, "weights_"):
-            try:
-                built = [self._build(weights) for weights in self.weights_]
-            except (RuntimeError, ValueError, TypeError, AttributeError):
-                built = []
             sizes = {len(self.types_), self.powers_.size, self.thresholds_.size}
-            if not built or len(sizes) != 1:
+            if not self._has_networks() or len(sizes) != 1:
                 raise DataError(f"a saved {self.name} attacker is damaged.")
 
     def _build(self, weights: Weights | None = None, seed: int = 0) -> nn.ModuleDict:

@@ -244,11 +244,27 @@ class Strongest(Attacker):
 
     def _predict(self, seen: Observation) -> BoolArray:
         choice = self.choose()
-        states = np.tile(self.guess_, (len(seen), 1))
-        if choice.name != NO_DATA:
-            kept = self._kept(choice)
-            states[:, kept] = self._chosen(choice).predict(**self._pass_on(seen))[:, kept]
-        return states
+        if choice.name == NO_DATA:
+            return np.tile(self.guess_, (len(seen), 1))
+        return self.complete(self._chosen(choice).predict(**self._pass_on(seen)))
+
+    def complete(self, states: BoolArray) -> BoolArray:
+        """Replace what the chosen attacker says about some appliances by the guess without data.
+
+        Parameters
+        ----------
+        states : array of bool, shape (T, N)
+            States that the chosen attacker predicts; see `choose`.
+
+        Returns
+        -------
+        array of bool, shape (T, N)
+            What this attacker predicts.
+        """
+        answer = np.tile(self.guess_, (len(states), 1))
+        kept = self._kept(self.choose())
+        answer[:, kept] = states[:, kept]
+        return answer
 
     def _predict_power(self, seen: Observation) -> FloatArray:
         choice = self.choose()

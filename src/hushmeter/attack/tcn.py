@@ -12,18 +12,12 @@ import copy
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from hushmeter.attack.base import (
-    NoiseDistribution,
-    Observation,
-    ProbabilisticAttacker,
-    check_interval,
-    check_mechanism,
-)
+from hushmeter.attack.base import NoiseDistribution, Observation, check_interval
+from hushmeter.attack.conv.attacker import NetworkAttacker
 from hushmeter.attack.conv.inputs import (
     LEAST_NOISE_W,
     MOST_NOISE,
@@ -42,8 +36,8 @@ from hushmeter.attack.conv.training import (
     train,
 )
 from hushmeter.attack.sums.levels import training_power
-from hushmeter.checks import BoolArray, FloatArray, IntArray, positive, whole
-from hushmeter.errors import DataError, InputError, MissingExtraError
+from hushmeter.checks import BoolArray, FloatArray, IntArray, positive
+from hushmeter.errors import DataError, InputError
 from hushmeter.formatting import short_duration
 from hushmeter.home import Home
 from hushmeter.trace import Trace
@@ -84,7 +78,7 @@ NoiseSource = Callable[[np.random.Generator], tuple[Noise, Sampler]]
 """Function that draws the noise of a window and the function that samples it."""
 
 
-class Tcn(ProbabilisticAttacker):
+class Tcn(NetworkAttacker):
     """TCN. Dilated convolutions from noisy mains to the probability that each appliance is on.
 
     Parameters
@@ -157,7 +151,6 @@ class Tcn(ProbabilisticAttacker):
     name: ClassVar[str] = "tcn"
     needs: ClassVar[str] = "sub-metered training data; PyTorch (the extra named deep)"
     assumes: ClassVar[str] = "the home behaves as in training; the noise distribution is known"
-    uses_noise: ClassVar[bool] = True
 
     checked_with: ClassVar[dict[str, Any]] = {
         "channels": 8,
@@ -172,7 +165,6 @@ class Tcn(ProbabilisticAttacker):
     spread_: float
     never_on_: tuple[str, ...]
     spared_: bool
-    weights_: tuple[Weights, ...]
     noise_levels_: FloatArray
     thresholds_: FloatArray
 
@@ -190,17 +182,20 @@ class Tcn(ProbabilisticAttacker):
         seed: int = 0,
         progress: bool = False,
     ) -> None:
-        super().__init__(home)
-        if find_spec("torch") is None:
-            raise MissingExtraError(f"the {self.name} attacker", "deep")
-        self.mechanism = check_mechanism(mechanism)
-        self.channels, self.nets = whole("channels", channels), whole("nets", nets)
-        if self.channels % 4 or self.nets > FOLDS:
-            raise InputError(f"channels must be a multiple of 4 and nets at most {FOLDS}.")
-        self.steps, self.batch = whole("steps", steps), whole("batch", batch)
-        self.window = None if window is None else whole("window", window)
-        self.rate = positive("rate", rate)
-        self.seed, self.progress = whole("seed", seed, least=0), bool(progress)
+        super().__init__(
+            home,
+            mechanism=mechanism,
+            channels=channels,
+            nets=nets,
+            steps=steps,
+            batch=batch,
+            window=window,
+            rate=rate,
+            seed=seed,
+            progress=progress,
+        )
+        if self.nets > FOLDS:
+            raise InputError(f"nets must be at most {FOLDS}, got {nets}.")
 
     def fit(self, trace: Trace) -> Self:
         """Train the networks on readings without noise and true states.
@@ -265,11 +260,10 @@ class Tcn(ProbabilisticAttacker):
         self._require_fit("weights_")
         check_interval(self.name, self.interval_s_, seen.interval_s)
         encoder = Encoder(Cells(self.interval_s_), self.centre_, self.spread_)
-        nets = [self._build(weights) for weights in self.weights_]
         chance = np.empty((len(seen), len(self.home)))
         with one_thread():
             chance[:, self._order()] = evaluate(
-                nets, encoder, seen.readings, seen.run_starts, Noise.of(self.mechanism)
+                self._networks(), encoder, seen.readings, seen.run_starts, Noise.of(self.mechanism)
             )
         chance[:, [self.home.index(name) for name in self.never_on_]] = 0.0
         return chance
@@ -299,13 +293,10 @@ class Tcn(ProbabilisticAttacker):
         if hasattr(self, "weights_"):
             positive("interval", self.interval_s_)
             positive("spread", self.spread_)
-            try:
-                built = [self._build(weights) for weights in self.weights_]
-            except (RuntimeError, ValueError, TypeError, AttributeError):
-                built = []
             levels, thresholds = self.noise_levels_, self.thresholds_
             agree = np.shape(levels) == np.shape(thresholds) == (JUDGED_LEVELS,)
-            if not built or not agree or not set(self.never_on_) <= set(self.home.names):
+            known = set(self.never_on_) <= set(self.home.names)
+            if not self._has_networks() or not agree or not known:
                 raise DataError(f"a saved {self.name} attacker is damaged.")
 
     def _build(self, weights: Weights | None = None, seed: int = 0) -> nn.ModuleDict:

@@ -45,7 +45,7 @@ def attack(
         str | None,
         typer.Option(
             help="Attack means over 15min or 30min. An appliance is on in an interval if it is on "
-            "in any part of it."
+            "in any part of it. The attacker knows that a mean has less noise than a reading."
         ),
     ] = None,
     attacker: Annotated[str, ATTACKER],
@@ -84,6 +84,7 @@ def attack(
     Example: hushmeter attack meter.csv --have kettle,fridge -a semi-blind --population
     population.npz -o states.csv
     """
+    from hushmeter.attack.base import GaussianNoise
     from hushmeter.attack.registry import attackers
     from hushmeter.attack.strongest import Strongest
     from hushmeter.files import refuse_overwrite, table_format, write_table
@@ -106,6 +107,9 @@ def attack(
     if _has_truth(home, metered):
         metered = home.label(metered)
     trace = _coarsen(metered, every)
+    if every is not None and made.mechanism is not None:
+        count = max(1, round(trace.interval_s / metered.interval_s))
+        made = made.knows(GaussianNoise.of_mean(made.mechanism, count))
     states, probabilities = _predict(made, trace, seed)
     columns = {name: states[:, i].astype("int8") for i, name in enumerate(home.names)}
     write_table(output, {"timestamp": trace.times, **columns}, force=force)

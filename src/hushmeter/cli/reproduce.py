@@ -40,6 +40,9 @@ def reproduce(
         Path | None,
         typer.Option(help="For options: keep one release of each kind with its receipts here."),
     ] = None,
+    training_seeds: Annotated[
+        int, typer.Option(help="For real-mains: number of trainings of each network.")
+    ] = 2,
     seed: Annotated[int, typer.Option(help="Seed of data and noise.")] = 0,
     jobs: Annotated[int, JOBS] = 1,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the results.")],
@@ -71,7 +74,8 @@ def reproduce(
 
     check_seed(seed)
     if item == "real-mains":
-        _real_mains(data, attacker, every, seeds, readings, output, force=force, json=json)
+        counts = (seeds, training_seeds, readings)
+        _real_mains(data, attacker, every, counts, output, force=force, json=json)
         return
     if item == "options":
         _options(data, seeds, seed, receipts, output, force=force, json=json)
@@ -101,8 +105,7 @@ def _real_mains(
     data: Path | None,
     names: list[str] | None,
     every: list[str] | None,
-    seeds: int,
-    readings: int | None,
+    counts: tuple[int, int, int | None],
     output: Path,
     *,
     force: bool,
@@ -120,8 +123,9 @@ def _real_mains(
         data,
         names=names or ATTACKERS,
         intervals=[seconds("every", text) for text in every or ["1min"]],
-        seeds=seeds,
-        readings=readings,
+        seeds=counts[0],
+        training_seeds=counts[1],
+        readings=counts[2],
         note=lambda words: typer.echo(words, err=True),
     )
     files = [str(file) for file in save_benchmark(table, output, force=force)]
