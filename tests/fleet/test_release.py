@@ -241,7 +241,7 @@ def test_the_order_of_the_input_is_not_published(
     tmp_path, ledger, monkeypatch, whole_numbers, group_rows
 ):
     """A file sorted by its values would publish the exact ranking of all readings."""
-    monkeypatch.setattr(fleet_task, "GROUP_ROWS", group_rows)
+    monkeypatch.setattr(noised_rows, "GROUP_ROWS", group_rows)
     columns = readings(meters=("9", "10", "b2") if not whole_numbers else ("9", "10", "2"), days=3)
     columns["value"][30] = None
     columns["note"] = [f"{m}!" for m in columns["meter"]]
