@@ -82,8 +82,55 @@ def test_advise_prints_options_sentences_and_a_figure(tmp_path):
         "nobody can be right about one run of the kettle more than 60 times out of 100"
         in done.stdout
     )
-    for kind in ("png", "svg", "csv"):
+    for kind in ("png", "svg"):
         assert (tmp_path / f"advice.{kind}").stat().st_size > 100
+    head, *rows = (tmp_path / "advice.csv").read_text().splitlines()
+    assert "standard_error_month_kwh" in head
+    # Eight odds of readings as metered, of an hour and of a day, and of the calendar.
+    assert len(rows) == 32
+
+
+def test_an_error_turned_around_lists_what_can_be_hidden(tmp_path):
+    have = ("--have", "fridge,kettle,car charger")
+    done = run("advise", *have, "--interval", "1h", "--max-hourly-error", 300)
+    assert done.stdout.startswith(
+        "With a standard error of at most 300 W in each hour, this appliance can be hidden to 60 "
+        "out of 100: fridge."
+    )
+    assert "Within this error nothing hides these: car charger." in done.stdout
+    again = run("advise", *have, "--interval", "1h", "--max-hourly-error", 300, "--json")
+    found = json.loads(again.stdout)["within_the_error"]
+    assert [entry["appliance"] for entry in found] == ["fridge", "kettle", "car charger"]
+    assert found[0]["odds"] < 0.6 < found[1]["odds"] < found[2]["odds"] == 1
+    asked = run("advise", "--hide", "kettle", "--interval", "1h", "--max-hourly-error", 300)
+    assert "the kettle can only be hidden to 65.3 out of 100" in asked.stdout
+    assert "accept a standard error of 469 W in each hour" in asked.stdout
+    assert "There is no release" not in asked.stdout
+    for options, message in (
+        ((), "say what to hide, such as --hide kettle, or the largest error"),
+        (("--max-hourly-error", 50, "--max-error", 1, "--for", "day"), "give one limit"),
+        (("--hide", "kettle", "--interval", "1d", "--for", "hour"), "show no single hours"),
+    ):
+        bad = run("advise", *options, expect=2)
+        assert message in bad.stderr
+        assert len(bad.stderr.splitlines()) == 1
+
+
+def test_advice_for_moved_runs_has_exact_days(tmp_path):
+    trace = hm.Trace(np.full(72, 400.0), 3600.0, "2024-01-15T00:00Z")
+    hm.write_meter(tmp_path / "meter.csv", trace)
+    done = run(
+        "advise", tmp_path / "meter.csv", "--hide", "kettle", "--span", "when", "--for", "day"
+    )
+    assert "Each day is exact; your mean day is 9.6 kWh." in done.stdout
+    assert "The sums of the days are exact and show whether it ran." in done.stdout
+    assert "--span when --for day -o shared.csv" in done.stdout
+    # The command that was printed makes that release.
+    words = done.stdout.splitlines()[-1].removeprefix("Next: hushmeter ").split()
+    made = run(*words[:-1], tmp_path / "shared.csv")
+    assert "Each day is exact" in made.stdout
+    days = hm.read_meter(tmp_path / "shared.csv").coarsen("1d").readings
+    assert days.tolist() == pytest.approx([400.0] * 3, abs=1e-3)
 
 
 def test_advise_as_json_equals_the_library():

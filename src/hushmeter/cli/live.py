@@ -22,8 +22,9 @@ from hushmeter.cli.options import (
     SPAN,
     USE,
     check_seed,
-    options_given,
+    choose_protection,
     parse_watts,
+    refuse_contradictions,
     takes_home,
 )
 from hushmeter.errors import BudgetError, InputError
@@ -37,12 +38,6 @@ if TYPE_CHECKING:
     from hushmeter.live.stream import Terms
     from hushmeter.noise.mechanism import Mechanism
     from hushmeter.privacy.units import Unit
-
-CHOSEN_BY_HIDE = (
-    "epsilon", "mechanism", "protect", "appliance", "span", "use", "sensitivity", "clamp", "grid",
-    "max_epsilon",
-)  # fmt: skip
-"""Parameters of the command that --hide chooses itself."""
 
 
 @takes_home(required=False)
@@ -73,7 +68,7 @@ def live(
     home: Home | None,
     hide: Annotated[str | None, HIDE] = None,
     odds: Annotated[float, ODDS] = 0.6,
-    purpose: Annotated[str, PURPOSE] = "hour",
+    purpose: Annotated[str | None, PURPOSE] = None,
     epsilon: Annotated[str | None, EPSILON] = None,
     mechanism: Annotated[str, MECHANISM] = "laplace",
     protect: Annotated[
@@ -161,7 +156,7 @@ def live(
         raise InputError("name a source of readings and, with --to, where they are published.")
     if (ledger is None) != (ledger_meter is None):
         raise InputError("--ledger and --ledger-meter belong together: give both, or neither.")
-    _refuse_contradictions(context, hide, epsilon)
+    refuse_contradictions(context, hide, epsilon, "span", "use")
     kind = payload or _usual_payload(source)
     unit_of_protection, noise, home = _protection(
         interval=interval,
@@ -198,19 +193,6 @@ def live(
         _run(service)
     if service.ended:
         raise BudgetError("the stream has ended, because the budget does not allow more.")
-
-
-def _refuse_contradictions(context: typer.Context, hide: str | None, epsilon: str | None) -> None:
-    """Raise `InputError` unless either --hide or ε is given, with only the options of its own."""
-    if hide is None:
-        if epsilon is None:
-            raise InputError(
-                "say what to hide, such as --hide kettle, or give an ε of your own with -e."
-            )
-        if extra := options_given(context, "odds", "purpose"):
-            raise InputError(f"{extra[0]} needs --hide, which states what the odds are about.")
-    elif extra := options_given(context, *CHOSEN_BY_HIDE):
-        raise InputError(f"--hide finds the noise itself: leave out {', '.join(extra)}.")
 
 
 def _usual_payload(source: str) -> str:
@@ -261,12 +243,7 @@ def _protection(**given: Any) -> tuple[Unit, Mechanism, Home | None]:
         if not plan.advice.feasible:
             raise InputError(f"nothing can be published: {explain(plan.advice)[0]}")
         return plan.unit, plan.mechanism, plan.home
-    chosen = given["protect"] or ("appliance" if given["sensitivity"] is None else "change")
-    if home is None and chosen in ("appliance", "fluctuation"):
-        raise InputError(
-            f"protect {chosen!r} needs to know your appliances: list them with --have kettle,oven, "
-            "give --home, or protect any change of a given number of watts with --sensitivity."
-        )
+    chosen = choose_protection(given["protect"], given["sensitivity"], home)
     if home is not None:
         home = Home(
             sampled(home.appliances), home.tolerance, home.base_load, home.name, home.learnt_from

@@ -250,6 +250,42 @@ def options_given(context: typer.Context, *names: str) -> list[str]:
     return [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
 
 
+CHOSEN_BY_HIDE = (
+    "epsilon", "mechanism", "protect", "appliance", "sensitivity", "clamp", "grid", "max_epsilon",
+    "engine",
+)  # fmt: skip
+"""Parameters of a command that --hide chooses itself."""
+
+
+def refuse_contradictions(
+    context: typer.Context, hide: str | None, epsilon: str | None, *more: str
+) -> None:
+    """Raise `InputError` unless either --hide or ε is given, with only the options of its own.
+
+    `more` are further parameters of the command that --hide chooses itself.
+    """
+    if hide is None:
+        if epsilon is None:
+            raise InputError(
+                "say what to hide, such as --hide kettle, or give an ε of your own with -e."
+            )
+        if extra := options_given(context, "odds", "purpose"):
+            raise InputError(f"{extra[0]} needs --hide, which states what the odds are about.")
+    elif extra := options_given(context, *CHOSEN_BY_HIDE, *more):
+        raise InputError(f"--hide finds the noise itself: leave out {', '.join(extra)}.")
+
+
+def choose_protection(protect: str | None, sensitivity: str | None, home: Home | None) -> str:
+    """Return what is protected: an appliance, or any change if --sensitivity is given."""
+    chosen = protect or ("appliance" if sensitivity is None else "change")
+    if home is None and chosen in ("appliance", "fluctuation"):
+        raise InputError(
+            f"protect {chosen!r} needs to know your appliances: list them with --have kettle,oven, "
+            "give --home, or protect any change of a given number of watts with --sensitivity."
+        )
+    return chosen
+
+
 def choose_home(home: str | None, have: list[str] | None) -> Home | None:
     """Return the home of --home or --have, or None if neither is given; both are refused."""
     from hushmeter.home import Home

@@ -28,8 +28,10 @@ from hushmeter.cli.options import (
     USE,
     VIEWS,
     check_seed,
+    choose_protection,
     options_given,
     parse_watts,
+    refuse_contradictions,
     takes_home,
     takes_reader_options,
 )
@@ -142,12 +144,7 @@ def release(
     if (ledger is None) != (ledger_meter is None):
         raise InputError("--ledger and --ledger-meter belong together: give both, or neither.")
     _refuse_contradictions(context, hide, epsilon, views)
-    chosen = protect or ("appliance" if sensitivity is None else "change")
-    if hide is None and home is None and chosen in ("appliance", "fluctuation"):
-        raise InputError(
-            f"protect {chosen!r} needs to know your appliances: list them with --have kettle,oven, "
-            "give --home, or protect any change of a given number of watts with --sensitivity."
-        )
+    chosen = choose_protection(protect, sensitivity, home) if hide is None else ""
     bounds = None if clamp is None else parse_clamp(clamp)
     watts = None if sensitivity is None else parse_watts("sensitivity", sensitivity)
     recording = read_recording(file, options)
@@ -297,12 +294,6 @@ HELP = (
 )
 """What to do if the noise of a chosen ε exceeds the own use."""
 
-CHOSEN_BY_HIDE = (
-    "epsilon", "mechanism", "protect", "appliance", "sensitivity", "clamp", "grid", "max_epsilon",
-    "engine",
-)  # fmt: skip
-"""Parameters of the command that --hide chooses itself."""
-
 
 def _refuse_contradictions(
     context: typer.Context, hide: str | None, epsilon: str | None, views: bool
@@ -312,15 +303,7 @@ def _refuse_contradictions(
         raise InputError(f"a calendar release has Gaussian noise: leave out {', '.join(extra)}.")
     if not views and options_given(context, "hourly_cost"):
         raise InputError("--hourly-cost is about a calendar release: it needs --views.")
-    if hide is None:
-        if epsilon is None:
-            raise InputError(
-                "say what to hide, such as --hide kettle, or give an ε of your own with -e."
-            )
-        if extra := options_given(context, "odds", "purpose"):
-            raise InputError(f"{extra[0]} needs --hide, which states what the odds are about.")
-    elif extra := options_given(context, *CHOSEN_BY_HIDE):
-        raise InputError(f"--hide finds the noise itself: leave out {', '.join(extra)}.")
+    refuse_contradictions(context, hide, epsilon)
 
 
 def _refuse_infeasible(plan: Plan) -> None:
