@@ -361,6 +361,11 @@ def test_views_that_cannot_be_made_are_refused_in_one_sentence(case, tmp_path):
     assert "leave out --mechanism" in noise.stderr
     fine = release(tmp_path, out, *hidden, "--every", "7h", file="days.csv", expect=2)
     assert "needs cells that divide a day, but 7h does not fit" in fine.stderr
+    odd = hm.Trace(np.full(2 * 12_343, 300.0), 7.0, "2024-01-10T00:00Z")
+    hm.write_meter(tmp_path / "odd.csv", odd)
+    for options in (("-e", "1", "--home", "evening", "--views"), hidden):
+        refused = release(tmp_path, out, *options, file="odd.csv", expect=2)
+        assert "1h does not fit readings of 7 s" in refused.stderr
     assert not out.exists()
 
 

@@ -159,8 +159,8 @@ def release(
     }
     plan = None
     promised: str | float = epsilon or ""
+    form = _calendar_form(recording, metered["every"], hourly_cost) if views else {}
     if hide is not None:
-        form = _calendar_form(recording, metered["every"], hourly_cost) if views else {}
         plan = plan_to_hide(
             hide, odds, purpose, home=home, span=span, delta=delta, **metered, **form
         )
