@@ -8,6 +8,7 @@ no more than the unit of protection declares.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -281,6 +282,26 @@ def test_the_audit_of_a_file_finds_its_values(kind, tmp_path):
         assert found.problems == ()
         assert found.pairs == 8
         assert 0.0 < found.largest_share <= 1.0 + 1e-9
+
+
+def test_the_audit_covers_the_tables_of_a_calendar_release(tmp_path, monkeypatch):
+    write, _, steps = FORMATS["plain csv"]
+    meter = Meter(ordinary_day(3), 900, 96 * 3, steps[0])
+    load = random_load(meter.start, float(meter.starts[-1]), np.random.default_rng(5))
+    name, content, fields = write(load, meter)
+    (tmp_path / name).write_bytes(content)
+    home, options = HOME.subset(["kettle"]), options_of(fields)
+    audit = {"span": "run", "pairs": 12, "views": True, "options": options, "rng": 1}
+    assert audit_file(tmp_path / name, home, **audit).problems == ()
+
+    # A plan that declares half of the sensitivities is caught.
+    def too_small(*arguments, **more):
+        plan = plan_views(*arguments, **more)
+        return replace(plan, sensitivities=plan.sensitivities / 2)
+
+    monkeypatch.setattr("hushmeter.releases.neighbours.plan_views", too_small)
+    problems = audit_file(tmp_path / name, home, **audit).problems
+    assert any("the table of total moves by" in problem for problem in problems)
 
 
 VIEW_FORMATS = [kind for kind in FORMATS if set(FORMATS[kind][1]) & {900, 1800, 3600}]

@@ -53,6 +53,9 @@ def audit(
     pairs: Annotated[
         int, typer.Option(help="With --file: neighbouring files for each appliance.")
     ] = 20,
+    views: Annotated[
+        bool, typer.Option("--views", help="With --file: also the tables of a calendar release.")
+    ] = False,
     seed: Annotated[int | None, typer.Option(help="Repeat an audit exactly.")] = None,
     json: Annotated[bool, JSON] = False,
     options: ReadOptions,
@@ -65,7 +68,8 @@ def audit(
 
     With --file and --home, it writes neighbouring versions of the file, with one more run (or
     reading, or day) of an appliance, reads all of them and checks that times, interval, gaps and
-    notes are equal and that the readings differ by no more than a release would declare.
+    notes are equal and that the readings differ by no more than a release would declare; with
+    --views also the hours, days, hours of the day and totals of a calendar release.
 
     Example: hushmeter audit --file meter.csv --home home.toml --span run --every 30min
     """
@@ -73,7 +77,7 @@ def audit(
     if file is not None:
         if home is None:
             raise InputError(NO_HOME)
-        _audit_file(file, home, appliance, span, every, pairs, seed, json, options)
+        _audit_file(file, home, appliance, span, every, pairs, views, seed, json, options)
         return
     _audit_noise(epsilon, mechanism, sensitivity, delta, samples, confidence, seed, json)
 
@@ -85,6 +89,7 @@ def _audit_file(
     span: str,
     every: str | None,
     pairs: int,
+    views: bool,
     seed: int | None,
     json: bool,
     options: ReadOptions,
@@ -100,6 +105,7 @@ def _audit_file(
             appliance=appliance,
             every=every,
             pairs=pairs,
+            views=views,
             options=options,
             rng=seed,
         )

@@ -25,7 +25,11 @@ from hushmeter.checks import FloatArray, IntArray, RngLike, whole
 from hushmeter.errors import DataError, HushmeterError, InputError
 from hushmeter.privacy.units import Unit, resolve_unit
 from hushmeter.read import ReadOptions, Recording, read_bytes
+from hushmeter.releases.calendar import lay_out
+from hushmeter.releases.least_squares import TABLES
 from hushmeter.releases.series import mean_windows
+from hushmeter.releases.view_plan import plan_views
+from hushmeter.releases.views import add_up
 from hushmeter.trace import SECONDS_PER_DAY, Trace
 
 if TYPE_CHECKING:
@@ -82,6 +86,43 @@ def compare_neighbours(one: Recording, other: Recording, unit: Unit) -> list[str
     ]
 
 
+def compare_tables(one: Recording, other: Recording, unit: Unit) -> list[str]:
+    """Compare the four tables of calendar releases of two neighbouring recordings.
+
+    Parameters
+    ----------
+    one, other : Recording
+        Both files, with the same times.
+    unit : Unit
+        The unit of protection of the release; its released values are the cells.
+
+    Returns
+    -------
+    list of str
+        One sentence for each table that moves by more than its declared sensitivity.
+
+    Raises
+    ------
+    InputError, DataError
+        If the readings have no calendar, such as a month without a complete day.
+    """
+    zone = one.public.zone or "UTC"
+    cells = [each.trace.coarsen(unit.window * unit.interval_s) for each in (one, other)]
+    calendar = lay_out(cells[0], zone)
+    plan = plan_views(unit, calendar, epsilon=1)
+    tables = [add_up(each.readings, calendar, plan.grid) for each in cells]
+    moved = [
+        float(np.linalg.norm((first - second).astype(float)))
+        for first, second in zip(*tables, strict=True)
+    ]
+    return [
+        f"the table of {name} moves by {length:.6g} steps, but the receipt declares at most "
+        f"{declared:.6g}"
+        for name, length, declared in zip(TABLES, moved, plan.sensitivities, strict=True)
+        if length > declared
+    ]
+
+
 @dataclass(frozen=True)
 class FileAudit:
     """The result of `audit_file`.
@@ -123,6 +164,7 @@ def audit_file(
     appliance: str | None = None,
     every: float | str | None = None,
     pairs: int = 20,
+    views: bool = False,
     options: ReadOptions | None = None,
     rng: RngLike = 0,
 ) -> FileAudit:
@@ -144,6 +186,9 @@ def audit_file(
         Length of the released means.
     pairs : int, default 20
         Number of neighbouring versions for each appliance.
+    views : bool, default False
+        Compare the four tables of a calendar release as well; its cells are `every` long, an hour
+        by default.
     options : ReadOptions, optional
         How the file is read.
     rng : int, Generator or None
@@ -159,6 +204,8 @@ def audit_file(
         If the file is too large, cannot be read, or its values cannot be found in it.
     """
     source = Path(path)
+    if views and every is None:
+        every = "1h"
     raw = _RawFile(source, options or ReadOptions())
     trace = raw.recording.trace
     names = home.names if appliance is None else (home.appliances[home.index(appliance)].name,)
@@ -181,6 +228,8 @@ def audit_file(
                 # The same seed gives the counter of the meter the same phase in both files.
                 one = raw.read_with(member.protected_power, *moved, seed)
             found = compare_neighbours(one, other, unit)
+            if views and not found:
+                found = compare_tables(one, other, unit)
             when = np.datetime64(round(first), "s")
             problems += [f"{name} added at {when}Z: {problem}." for problem in found]
             share = max(share, _l1_share(one, other, unit))
