@@ -64,7 +64,6 @@ def live(
     interval: Annotated[
         str, typer.Option(help="Length of a metered reading: how often the meter sends.")
     ] = "10s",
-    every: Annotated[str, typer.Option(help="Length of a window: a value for each 1h.")] = "1h",
     home: Home | None,
     hide: Annotated[str | None, HIDE] = None,
     odds: Annotated[float, ODDS] = 0.6,
@@ -78,6 +77,7 @@ def live(
     appliance: Annotated[str | None, APPLIANCE] = None,
     span: Annotated[str, SPAN] = "run",
     use: Annotated[str | None, USE] = None,
+    every: Annotated[str, typer.Option(help="Length of a window: a value for each 1h.")] = "1h",
     sensitivity: Annotated[
         str | None,
         typer.Option(help="Protect any change of this number of watts; needs no home."),
@@ -96,7 +96,6 @@ def live(
     time_path: Annotated[
         str | None, typer.Option(help="Where a JSON payload has its time; else it arrives now.")
     ] = None,
-    unit: Annotated[str, typer.Option(help="Unit of the values: W or kW.")] = "W",
     step: Annotated[
         float, typer.Option(help="Step to which the meter rounds, in watts; 0 if unknown.")
     ] = 1.0,
@@ -136,6 +135,7 @@ def live(
         int | None, typer.Option(help="Simulate with this seed; never publish the result.")
     ] = None,
     json: Annotated[bool, JSON] = False,
+    unit: Annotated[str, typer.Option(help="Unit of the values: W or kW.")] = "W",
 ) -> None:
     """Protect the readings of a meter as they come, for ever, and publish them.
 
