@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from hushmeter.live.service import Service
     from hushmeter.live.state import Item, State
     from hushmeter.live.stream import Terms
+    from hushmeter.live.watch import WatchedWindow
     from hushmeter.noise.mechanism import Mechanism
     from hushmeter.privacy.units import Unit
 
@@ -120,6 +121,10 @@ def live(
     once: Annotated[
         bool, typer.Option("--once", help="End at the end of the file; do not wait for more.")
     ] = False,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Show raw and protected values of --state; needs no SOURCE."),
+    ] = False,
     file_format: Annotated[str, typer.Option(help="Files of a folder: csv or parquet.")] = "csv",
     ledger: Annotated[
         str | None, typer.Option(help="Pay in this ledger: sqlite:///file.db or postgresql://…")
@@ -145,6 +150,9 @@ def live(
     that it never gets noise twice, even after a crash. Ctrl+C stops the stream; the same command
     goes on with it.
 
+    --watch shows, in another terminal and for you alone, raw against protected values and what the
+    strongest attacker could say about each window.
+
     Example: hushmeter live mqtt://localhost/meter/power --hide kettle --to mqtt://localhost
 
     Example: hushmeter live meter.csv --hide kettle --to shared --once
@@ -152,6 +160,9 @@ def live(
     from hushmeter.live.state import State
 
     check_seed(seed)
+    if watch:
+        _watch(state, once=once, json=json)
+        return
     if source is None or not to:
         raise InputError("name a source of readings and, with --to, where they are published.")
     if (ledger is None) != (ledger_meter is None):
@@ -395,3 +406,69 @@ def _run(service: Service) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: service.stop())
     service.run()
+
+
+REFRESH_S = 10.0
+"""Time between two looks of --watch [s]."""
+
+
+def _watch(state: Path, *, once: bool, json: bool) -> None:
+    """Show the last windows again and again until Ctrl+C."""
+    import time
+    from contextlib import suppress
+
+    from hushmeter.cli.output import print_json
+    from hushmeter.live.watch import look_at, right_out_of
+
+    with suppress(KeyboardInterrupt):
+        while True:
+            terms, windows = look_at(state)
+            if json:
+                print_json({"terms": terms, "windows": windows, "right": right_out_of(windows)})
+                return
+            if not once:
+                typer.echo("\033[2J\033[H", nl=False)
+            _show(terms, windows)
+            if once:
+                return
+            time.sleep(REFRESH_S)
+
+
+def _show(terms: dict[str, Any], windows: list[WatchedWindow]) -> None:
+    """Print raw against protected values, and the strongest attacker."""
+    from hushmeter.cli.output import print_sentences, print_table, short_out_of_100
+    from hushmeter.live.watch import right_out_of
+
+    def watts(value: float | None) -> str:
+        return "" if value is None else f"{value:.0f}"
+
+    def odds(value: float | None) -> str:
+        return "" if value is None else short_out_of_100(value)
+
+    print_table(
+        f"Stream {terms['stream']}, for you alone:",
+        ["window (UTC)", "raw W", "published W", "readings %", "if it ran", "if it did not"],
+        [
+            (
+                window.start,
+                watts(window.raw_w),
+                watts(window.protected_w),
+                f"{100 * window.share:.4g}",
+                odds(window.if_it_ran),
+                odds(window.if_it_did_not),
+            )
+            for window in windows
+        ],
+    )
+    right = right_out_of(windows)
+    print_sentences(
+        f"Protected: {terms['unit']['sentence']}, at ε = {terms['epsilon']:.4g}.",
+        "The last two columns are for the strongest attacker, who knows everything else about the "
+        "window: the probability, out of 100, that it gives to one such use, if the use was in the "
+        "window and if it was not. 50 means that it learns nothing.",
+    )
+    if right is not None:
+        print_sentences(
+            f"In these windows that attacker would be right {short_out_of_100(right)} times out of "
+            "100."
+        )

@@ -32,6 +32,7 @@ from hushmeter.live.sinks import Sink, SinkError
 from hushmeter.live.sources import Source
 from hushmeter.live.state import KEPT_DAYS, Item, State, WindowRow
 from hushmeter.live.stream import Terms, iso_of
+from hushmeter.live.watch import write_day
 from hushmeter.live.windows import AHEAD_S, DOUBLE, EARLY, LATE, SECOND, ClosedWindow
 from hushmeter.noise.randomness import release_key
 from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_DAY
@@ -207,6 +208,7 @@ class Service:
         self._retry_at = dict.fromkeys((sink.name for sink in self.sinks), -math.inf)
         self._checkpointed = time.monotonic()
         self._buffer = terms.buffer()
+        self._public = terms.describe()
         self._latest: int | None = None
         self._pending: tuple[int, float | None] | None = None
         self.ended = False
@@ -359,10 +361,25 @@ class Service:
         self.state.commit(row, items, self._buffer.to_bytes(), now)
         self._checkpointed = time.monotonic()
         if day_ends:
+            self._write_private_day(day)
             oldest = date.fromisoformat(day) - timedelta(days=KEPT_DAYS)
             self.state.forget(day, oldest.isoformat())
         if granted and self._account and terms.utc_day_of(number + 1) != terms.utc_day_of(number):
             self._mark_published(number)
+
+    def _write_private_day(self, day: str) -> None:
+        """Write the summary of a day for the household; a failure does not stop the stream."""
+        rows = self.state.windows_of(day)
+        known = [(row.number, row.value) for row in rows if row.value is not None]
+        receipt = None
+        if known:
+            trace = self.terms.trace_of([n for n, _ in known], [value for _, value in known])
+            receipt = self.terms.receipt(trace).to_dict()
+        folder = self.state.path.with_name(f"{self.state.path.name}.days")
+        try:
+            write_day(folder, day, self._public, rows, receipt)
+        except DataError as error:
+            self._log(str(error))
 
     def _payment(self, number: int) -> tuple[bool, list[Item]]:
         """Return whether a window is paid for, and the message if this has changed."""

@@ -114,13 +114,8 @@ class FolderSink(Sink):
 
     def _trace(self, rows: list[WindowRow]) -> Trace:
         """Values of windows as a trace."""
-        numbers = np.array([row.number for row in rows])
-        return Trace(
-            np.array([row.value for row in rows], dtype=float),
-            self._terms.window_s,
-            self._terms.start_of(rows[0].number),
-            steps=numbers - numbers[0],
-        )
+        known = [(row.number, row.value) for row in rows if row.value is not None]
+        return self._terms.trace_of([n for n, _ in known], [value for _, value in known])
 
     def _write_summary(self, item: Item) -> None:
         """Write what was published in a day or a month and, for a day, the receipt."""

@@ -7,6 +7,7 @@ same bytes as `hushmeter.release` of the readings of that day with the same key.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -237,6 +238,16 @@ class Terms:
             self.unit,
             home=self.home,
             simulation=self.simulation,
+        )
+
+    def trace_of(self, numbers: Sequence[int], values: Sequence[float]) -> Trace:
+        """Return values of windows [W] as a trace."""
+        places = np.asarray(numbers)
+        return Trace(
+            np.asarray(values, dtype=float),
+            self.window_s,
+            self.start_of(int(places[0])),
+            steps=places - places[0],
         )
 
     def refuse_learnt(self, now_ns: int) -> None:
