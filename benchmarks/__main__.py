@@ -24,6 +24,7 @@ MODULES = (
     "battery",
     "fleet",
     "ledger",
+    "live",
     "study",
     "web",
     "cli",

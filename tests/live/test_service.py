@@ -279,6 +279,32 @@ def test_a_full_disk_publishes_nothing(tmp_path):
     bench.state.close()
 
 
+@pytest.mark.slow
+def test_a_long_stream_stays_flat(tmp_path):
+    """Memory and state do not grow: 250 days of minutes, 360 000 readings."""
+    import resource
+
+    days, sizes = 250, {}
+    bench = Bench(make_terms(grace_s=0.0), tmp_path / "s.db")
+    bench.service._on_item = None
+    for day in range(days):
+        for minute in range(1440):
+            bench.send(BEGIN + (day * 1440 + minute) * 60 * SECOND, b"250")
+            if minute % 60 == 0:
+                bench.tick(bench.now)
+        bench.witness.items.clear()
+        if day in (60, days - 1):
+            bench.state._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            summaries = len(list((tmp_path / "s.db.days").iterdir()))
+            sizes[day] = (memory, (tmp_path / "s.db").stat().st_size, summaries)
+    bench.state.close()
+    first, last = sizes.values()
+    assert last[0] - first[0] < 10_000  # [kB]
+    assert last[1] < 1.2 * first[1]
+    assert last[2] == first[2] == 41
+
+
 class Receiver(BaseHTTPRequestHandler):
     """A receiver that refuses every third request."""
 

@@ -361,14 +361,17 @@ class Service:
         self.state.commit(row, items, self._buffer.to_bytes(), now)
         self._checkpointed = time.monotonic()
         if day_ends:
-            self._write_private_day(day)
-            oldest = date.fromisoformat(day) - timedelta(days=KEPT_DAYS)
-            self.state.forget(day, oldest.isoformat())
+            oldest = (date.fromisoformat(day) - timedelta(days=KEPT_DAYS)).isoformat()
+            self._write_private_day(day, oldest)
+            self.state.forget(day, oldest)
         if granted and self._account and terms.utc_day_of(number + 1) != terms.utc_day_of(number):
             self._mark_published(number)
 
-    def _write_private_day(self, day: str) -> None:
-        """Write the summary of a day for the household; a failure does not stop the stream."""
+    def _write_private_day(self, day: str, oldest: str) -> None:
+        """Write the summary of a day for the household, and delete those before the oldest day.
+
+        A failure does not stop the stream.
+        """
         rows = self.state.windows_of(day)
         known = [(row.number, row.value) for row in rows if row.value is not None]
         receipt = None
@@ -378,7 +381,10 @@ class Service:
         folder = self.state.path.with_name(f"{self.state.path.name}.days")
         try:
             write_day(folder, day, self._public, rows, receipt)
-        except DataError as error:
+            for path in folder.glob("*.private.json"):
+                if path.name[:10] < oldest:
+                    path.unlink(missing_ok=True)
+        except (DataError, OSError) as error:
             self._log(str(error))
 
     def _payment(self, number: int) -> tuple[bool, list[Item]]:
