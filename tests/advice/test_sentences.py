@@ -31,8 +31,8 @@ def test_a_receipt_names_its_unit():
         "100; from one run 89.8 times; from a whole day over 99.9 times. A coin is right 50 times."
     )
     assert hm.explain(done.receipt) == (
-        "This is a simulation and must not be published. ε = 0.5 protects whether any one "
-        "protected appliance is on (up to 2000 W and 3.333 Wh), in one metered reading of 6 s.",
+        "This is a simulation and must not be published. ε = 0.5 protects any use of up to "
+        "3.33 Wh and 2 kW, in one metered reading of 6 s.",
     )
 
 

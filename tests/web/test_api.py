@@ -22,6 +22,7 @@ from hushmeter.web.server import Settings
 from hushmeter.web.sessions import EXAMPLES, make_example
 from hushmeter.web.views import CONCERNED
 from hushmeter.web.workers import Kept
+from hushmeter.write import meter_bytes
 from tests.web.serving import example, serving, upload
 
 
@@ -138,9 +139,55 @@ def test_a_view_says_unit_training_and_cost(client, evening):
     assert found["simulation"] is True
 
 
+def test_the_strongest_attacker_follows_a_view_and_is_named(client, evening):
+    request = {"trace": evening["id"], "home": evening["home"], "epsilon": 5.0, "seed": 7}
+    seen = client.post("/api/view", json=request | {"attacker": None}).json()
+    assert seen["strips"] is seen["visibility"] is seen["score"] is seen["attacker"] is None
+    found = client.post("/api/attack", json=request | {"attacker": "strongest"}).json()
+    case = make_example("evening")
+    unit = hm.resolve_unit("appliance", "reading", interval_s=6.0, home=case.home)
+    noise, released = hm.calibrate("laplace", 5.0, unit), by_library(5.0, 7)[1]
+    strongest = hm.attackers["strongest"](case.home, candidates=("bayes", "sparse-hmm"))
+    strongest = strongest.fit(case.training).knows(noise)
+    score = hm.score(strongest.predict(released, rng=7), case.trace)
+    assert found["chosen"] == strongest.choose().sentence
+    assert found["name"] == strongest.choose().name
+    assert found["score"]["alpha"] == score.alpha
+    assert found["sentences"] == list(hm.explain(score))
+    nobody = {"trace": evening["id"], "home": {"appliances": [{"name": "pump", "watts": 90}]}}
+    unknown = client.post("/api/attack", json=nobody | {"epsilon": 5.0}).json()
+    assert unknown["strips"] is unknown["score"] is unknown["chosen"] is None
+    assert unknown["sentences"] == []
+
+
+def test_restored_values_and_a_calendar_are_those_of_the_library(client):
+    made = hm.synth.household(3, interval_s=900.0, seed=3).trace
+    session = upload(client, meter_bytes(made, "csv"), "meter.csv").json()
+    kettle = next(a for a in client.get("/api/about").json()["catalogue"] if a["name"] == "kettle")
+    request = {"trace": session["id"], "home": {"appliances": [kettle]}, "hide": ["kettle"]}
+    request |= {"span": "run", "epsilon": 2.0, "seed": 3, "mechanism": "gaussian"}
+    shown = client.post("/api/restore", json=request | {"every": "1h"}).json()
+    home = hm.Home.from_words(["kettle"])
+    unit = hm.resolve_unit("appliance", "run", interval_s=900.0, home=home, every="1h")
+    mechanism = hm.calibrate("gaussian", 2.0, unit)
+    better = hm.restore(hm.release(made, mechanism, unit, rng=3))
+    values = [row[1] for row in shown["rows"] if row[1] is not None]
+    np.testing.assert_allclose(values, better.trace.readings, atol=0.06)
+    assert shown["error_w"] == pytest.approx(better.std.mean())
+    found = client.post("/api/calendar", json=request | {"tz": "UTC"}).json()
+    done = hm.release_views(made, epsilon=2.0, home=home, rng=3)
+    assert [one["value"] for one in found["months"]] == pytest.approx(list(done.months.values))
+    assert [one["error"] for one in found["months"]] == pytest.approx(list(done.months.errors))
+    assert sum(one["metered"] for one in found["months"]) == pytest.approx(made.energy_kwh, abs=0.1)
+    short = client.post("/api/examples", json={"name": "evening"}).json()["id"]
+    refused = client.post("/api/calendar", json=request | {"trace": short})
+    assert refused.status_code == 400
+    assert "at least one day" in refused.json()["error"]
+
+
 def test_every_attacker_on_offer_can_follow_the_slider(client, evening):
     offered = client.get("/api/about").json()["attackers"]
-    assert [one["name"] for one in offered if one["default"]] == ["bayes"]
+    assert [one["name"] for one in offered if one["default"]] == ["strongest"]
     assert {one["name"] for one in offered} == set(hm.attackers) - set(NOT_LIVE)
     for one in offered:
         found = view(client, evening, attacker=one["name"], length=600)

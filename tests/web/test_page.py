@@ -40,7 +40,9 @@ def attack_by_library(example, epsilon, seed):
     unit = hm.resolve_unit("appliance", "reading", interval_s=trace.interval_s, home=home)
     mechanism = hm.calibrate("laplace", epsilon, unit)
     released = hm.Trace(mechanism.release(trace.readings, rng=seed), trace.interval_s, trace.start)
-    attacker = hm.attackers["bayes"](home, mechanism=mechanism).fit(example.training)
+    quick = ("bayes", "sparse-hmm")
+    attacker = hm.attackers["strongest"](home, mechanism=mechanism, candidates=quick)
+    attacker.fit(example.training)
     states = attacker.predict(released, rng=seed)
     return mechanism, released, states, hm.score(states, trace)
 

@@ -39,7 +39,9 @@ def attack_coarse(example, epsilon, seed, every):
     coarse = trace.coarsen(every)
     noisy = mechanism.release(coarse.readings, rng=seed)
     released = hm.Trace(noisy, coarse.interval_s, coarse.start)
-    attacker = hm.attackers["bayes"](home, mechanism=mechanism).fit(example.training.coarsen(every))
+    quick = ("bayes", "sparse-hmm")
+    attacker = hm.attackers["strongest"](home, mechanism=mechanism, candidates=quick)
+    attacker.fit(example.training.coarsen(every))
     states = attacker.predict(released, rng=seed)
     return coarse, released, hm.score(states, coarse)
 

@@ -75,7 +75,7 @@ def test_from_a_file_to_a_protected_file(open_page, page_server, files, tmp_path
     )
     best = plan.option
     assert page.locator("#plan-sentences li").all_inner_texts() == list(plan.promise)
-    assert page.inner_text("#verdict strong") == f"± {best.cost.hourly_w:.3g} W"
+    assert page.inner_text("#verdict strong") == f"± {best.errors.hour_w:.3g} W"
     assert "ε" not in page.inner_text("#verdict")
     assert f"your mean: {format_watts(trace.readings.mean())}" in page.inner_text("#verdict")
     page.click("#prepare")
@@ -122,6 +122,31 @@ def test_the_purpose_and_the_ticks_change_the_plan(page, page_server, files):
     wait_until_drawn(page)
     assert page.input_value("#epsilon") == ""
     assert page.locator("#verdict strong").count() == 0
+
+
+def test_typical_day_months_and_restored_values(page, page_server, files):
+    open_file(page, page_server, files["hourly"])
+    hide_kettle(page)
+    lines = "() => document.getElementById('release-chart').data.map((line) => line.name)"
+    assert page.evaluate(lines) == ["released", "metered"]
+    page.click("#calendar > summary")
+    page.check("#restored")
+    page.wait_for_function("() => document.getElementById('release-chart').data.length === 3")
+    assert page.evaluate(lines)[2] == "restored (estimate)"
+    assert "restored (estimate)" in page.inner_text("#release-caption")
+    page.uncheck("#restored")
+    page.wait_for_function("() => document.getElementById('release-chart').data.length === 2")
+    page.check("input[name=purpose][value=profile]", force=True)
+    page.wait_for_selector("#profile-chart .errorbars")
+    wait_until_drawn(page)
+    trace = hm.read_meter(files["hourly"])
+    day = page.evaluate("() => document.getElementById('profile-chart').data")
+    assert len(day[0]["y"]) == 24
+    assert np.mean(day[0]["y"]) == pytest.approx(trace.readings.mean(), abs=1)
+    assert min(day[1]["error_y"]["array"]) > 0
+    months = page.evaluate("() => document.getElementById('months-chart').data")
+    assert sum(months[0]["y"]) == pytest.approx(trace.energy_kwh, abs=0.2)
+    assert "of the typical day" in page.inner_text("#verdict .figure")
 
 
 def test_a_missing_run_length_is_asked_for_and_then_known(page, page_server):

@@ -159,7 +159,7 @@ def test_the_page_and_the_command_give_the_same_public_receipt(
         assert shown["scale_w"] == receipt["mechanism"]["scale"]
 
 
-@pytest.mark.parametrize("purpose", ["hour", "day"])
+@pytest.mark.parametrize("purpose", ["hour", "month", "profile", "register"])
 def test_a_plan_of_the_page_is_that_of_the_command(client, tmp_path, purpose):
     made = hm.synth.household(4, interval_s=900.0, seed=3)
     file = tmp_path / "meter.xml"

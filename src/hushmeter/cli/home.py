@@ -123,8 +123,12 @@ def _watt_hours(value: float) -> str:
 
 
 def _time(value: float) -> str:
+    """A typical length of time: whole and half units as they are, others as “about 9 min”."""
     from hushmeter.formatting import short_duration
 
+    for size in (3600, 60):
+        if value >= size and (2 * value / size) % 1:
+            return f"about {short_duration(round(value / size) * size)}"
     return short_duration(value)
 
 
@@ -141,4 +145,9 @@ def _print_kind(kind: ApplianceKind) -> None:
     if kind.aliases:
         title += f", also called {', '.join(kind.aliases)}"
     print_table(title, ("", "low", "typical", "high"), rows)
-    print_sentences(kind.basis, *(f"Source: {source}" for source in kind.sources))
+    print_sentences(
+        kind.basis,
+        "All numbers are typical values, rounded by hand. The sources describe the kind of "
+        "appliance; they do not state every number.",
+        *(f"Source: {source}" for source in kind.sources),
+    )

@@ -17,7 +17,7 @@ import numpy as np
 
 from hushmeter import __version__
 from hushmeter.errors import InputError
-from hushmeter.formatting import duration_in_words, format_watts
+from hushmeter.formatting import duration_in_words, format_watt_hours, format_watts
 from hushmeter.privacy.accounting import (
     DELTA,
     ApplianceAccount,
@@ -340,7 +340,7 @@ def describe_unit(unit: Unit) -> dict[str, Any]:
     return {
         "protect": unit.protect,
         "span": unit.span,
-        "sentence": _public_sentence(unit, watt_hours),
+        "sentence": _public_sentence(unit),
         "watts": unit.largest_watts,
         "watt_hours": watt_hours,
         "interval_s": unit.interval_s,
@@ -353,14 +353,16 @@ def describe_unit(unit: Unit) -> dict[str, Any]:
     }
 
 
-def _public_sentence(unit: Unit, watt_hours: float) -> str:
+def _public_sentence(unit: Unit) -> str:
     """What is protected, without names and lengths of runs."""
-    watts = f"{unit.largest_watts:g} W"
+    # The energy of the use itself: what rounding by the meter adds to Δ1 is no part of it.
+    watt_hours = max(change.energy for change in unit.changes) / SECONDS_PER_HOUR
+    size = f"up to {format_watt_hours(watt_hours)} and {format_watts(unit.largest_watts)}"
     subject = {
-        "appliance": f"whether any one protected appliance is on (up to {watts}",
-        "fluctuation": f"fluctuations within a state, not switches (up to {watts}",
-        "range": f"any value of a reading (a range of {watts}",
-        "change": f"any change (up to {watts}",
+        "appliance": f"any use of {size}",
+        "fluctuation": f"fluctuations within a state, not switches, of {size}",
+        "range": f"any value of a reading, {size}",
+        "change": f"any change of {size}",
     }[unit.protect]
     where = {
         "reading": f"in one metered reading of {duration_in_words(unit.interval_s)}",
@@ -368,7 +370,7 @@ def _public_sentence(unit: Unit, watt_hours: float) -> str:
         "day": f"over one day, {unit.use_in_words}",
         "when": f"when within one day of {unit.zone}, but not whether",
     }[unit.span]
-    return f"{subject} and {watt_hours:.4g} Wh), {where}"
+    return f"{subject}, {where}"
 
 
 def _learnt_source(home: Home | None, trace: Trace) -> str:

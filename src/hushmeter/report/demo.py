@@ -17,6 +17,7 @@ from hushmeter.report import ADVICE, DAY, GUESS
 if TYPE_CHECKING:
     from hushmeter.advice.planner import Advice
     from hushmeter.attack.base import Attacker
+    from hushmeter.attack.strongest import Strongest
     from hushmeter.home import Home
     from hushmeter.noise.mechanism import Mechanism
     from hushmeter.releases.series import Release
@@ -176,8 +177,9 @@ def _write_inputs(case: Case, output: Path) -> None:
 
 
 def _attack_day(case: Case, seed: int, output: Path) -> Release:
-    """Draw the day as metered and as released with what Bayes detects, and write a receipt."""
+    """Draw the day as metered and as released with what is detected, and write a receipt."""
     from hushmeter.attack.registry import attackers
+    from hushmeter.attack.strongest import QUICK, Strongest
     from hushmeter.privacy.units import calibrate, resolve_unit
     from hushmeter.releases.series import release
 
@@ -190,12 +192,11 @@ def _attack_day(case: Case, seed: int, output: Path) -> Release:
     write_text(output / "released.private.json", private, force=True)
     noisy = trace.replace_readings(released.trace.readings)
     fitted = {name: attackers[name](home).fit(case.train) for _, name in ATTACKERS}
-    bayes = fitted["bayes"]
-    _save_day(bayes, trace, "metered", seed, output, best=_best(fitted, trace, seed))
-    _save_day(
-        bayes.knows(mechanism), noisy, "released", seed, output, epsilon=SHOWN, unit=unit.sentence
-    )
-    _save_guess(bayes, calibrate("laplace", UNINFORMATIVE, unit), trace, seed, output)
+    strongest = Strongest(home, candidates=QUICK, seed=seed).fit_with(case.train, fitted)
+    _save_day(strongest, trace, "metered", seed, output, best=_best(fitted, trace, seed))
+    known = strongest.knows(mechanism)
+    _save_day(known, noisy, "released", seed, output, epsilon=SHOWN, unit=unit.sentence)
+    _save_guess(fitted["bayes"], calibrate("laplace", UNINFORMATIVE, unit), trace, seed, output)
     return released
 
 
@@ -223,8 +224,14 @@ def _save_guess(
     write_text(output / "guess.json", json_text(answer), force=True)
 
 
+def _name_choice(attacker: Strongest) -> str:
+    """Name the attacker that was the strongest under the noise in question."""
+    chosen = attacker.choose().name
+    return {name: label for label, name in ATTACKERS}.get(chosen, "a guess without data")
+
+
 def _save_day(
-    attacker: Attacker,
+    attacker: Strongest,
     shown: Trace,
     name: str,
     seed: int,
@@ -246,7 +253,8 @@ def _save_day(
         data[f"{appliance} true"] = shown.truth()[:, i].astype("int8")
         data[f"{appliance} guess"] = states[:, i].astype("int8")
     words = "as metered" if epsilon is None else f"released at ε = {epsilon:g} for one reading"
-    title = f"{_stretch(shown)} of “{HOME}” {words}: what the Bayes attacker detects"
+    chosen = _name_choice(attacker)
+    title = f"{_stretch(shown)} of “{HOME}” {words}: what the strongest attacker ({chosen}) detects"
     save_figure(draw_attack(shown, states, found, title), output, name, data, force=True)
     answer: dict[str, Any] = {
         "schema": DAY,
@@ -254,7 +262,7 @@ def _save_day(
         "home": HOME,
         "epsilon": epsilon,
         "unit": unit,
-        "attacker": ATTACKERS[-1][0],
+        "attacker": f"the strongest: {chosen}",
         "score": found,
     }
     if best is not None:

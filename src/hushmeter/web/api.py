@@ -24,7 +24,7 @@ from hushmeter.web.releases import make_download
 from hushmeter.web.server import Server, Settings
 from hushmeter.web.sessions import EXAMPLES, Session
 from hushmeter.web.uploads import OPTIONS, read_options, read_upload, take_form
-from hushmeter.web.views import find_findings, make_view
+from hushmeter.web.views import attack_view, calendar_view, find_findings, make_view, restore_view
 from hushmeter.web.workers import Kept, TraceOf
 
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -42,6 +42,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     }.items()
 }
 ATTACKER_LABELS = {
+    "strongest": "The strongest of several",
     "bayes": "Bayes, knows the noise",
     "one-shot": "One-shot (P3)",
     "multi-shot": "Multi-shot (Algorithm 1)",
@@ -250,6 +251,31 @@ def _add_answers(router: APIRouter, server: Server) -> None:
         seconds = estimate_view(request, session, server.settings)
         answer: schemas.View = await server.compute(
             make_view, request, session, Kept.FITS, server.settings, long=seconds > LONG_S
+        )
+        return answer
+
+    @router.post("/attack", summary="Attack the release of a view and score the attack")
+    async def attack(request: schemas.ViewRequest) -> schemas.AttackModel:
+        session = server.sessions.get(request.trace)
+        estimate_view(request, session, server.settings)
+        answer: schemas.AttackModel = await server.compute(
+            attack_view, request, session, Kept.FITS, server.settings, long=True
+        )
+        return answer
+
+    @router.post("/restore", summary="What a recipient can restore from the release of a view")
+    async def restore(request: schemas.ViewRequest) -> schemas.RestoredModel:
+        session = server.sessions.get(request.trace)
+        answer: schemas.RestoredModel = await server.compute(
+            restore_view, request, session, server.settings, long=True
+        )
+        return answer
+
+    @router.post("/calendar", summary="Typical day and months of a simulated calendar release")
+    async def calendar(request: schemas.CalendarRequest) -> schemas.CalendarModel:
+        session = server.sessions.get(request.trace)
+        answer: schemas.CalendarModel = await server.compute(
+            calendar_view, request, session, long=True
         )
         return answer
 

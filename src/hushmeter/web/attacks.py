@@ -15,7 +15,7 @@ import numpy as np
 
 from hushmeter import synth
 from hushmeter.attack.registry import attackers
-from hushmeter.attack.strongest import leave_out
+from hushmeter.attack.strongest import QUICK, Strongest, leave_out
 from hushmeter.checks import BoolArray
 from hushmeter.scoring import Score, score
 from hushmeter.trace import Trace
@@ -30,11 +30,12 @@ NOT_LIVE = {
     "rnn": "its training takes minutes; use hushmeter attack",
     "tcn": "its training takes minutes; use hushmeter attack",
     "semi-blind": "it needs a population; use hushmeter attack",
-    "strongest": "it compares several attackers, which takes too long; use hushmeter attack",
     "hold": "it needs the true state at the first reading, which no attacker has",
 }
 """Attackers that the page does not offer, with the reason."""
-DEFAULT = "bayes"
+DEFAULT = "strongest"
+OPTIONS: dict[str, dict[str, Any]] = {"strongest": {"candidates": QUICK}}
+"""Arguments with which an attacker learns within seconds."""
 LEAST_TRAINING = 0.5
 """Share of a file that must lie outside the stretch shown to be used for training."""
 SYNTHETIC_SEED = 2024
@@ -73,6 +74,10 @@ class AttackResult:
         Score over the known columns.
     trained_on : str
         What the attacker was trained on.
+    name : str
+        The attacker that answered; "no data" for a guess without data.
+    chosen : str or None
+        Which attacker was the strongest, and why; None for any other attacker.
     """
 
     states: BoolArray
@@ -80,6 +85,8 @@ class AttackResult:
     truth: BoolArray
     score: Score
     trained_on: str
+    name: str
+    chosen: str | None = None
 
 
 class FitCache:
@@ -168,7 +175,9 @@ def train(
     training, words = _training_data(home, session, first, stop)
     if every is not None:
         training = training.coarsen(every)
-    options = {"progress": False} if "progress" in signature(attackers[name]).parameters else {}
+    options = dict(OPTIONS.get(name, {}))
+    if "progress" in signature(attackers[name]).parameters:
+        options["progress"] = False
     return Trained(attackers[name](home, **options).fit(training), words)
 
 
@@ -207,12 +216,16 @@ def attack(
     -------
     AttackResult
     """
-    states = trained.attacker.knows(mechanism).predict(released, rng=seed)
+    attacker = trained.attacker.knows(mechanism)
+    states = attacker.predict(released, rng=seed)
     named = seen.names or ()
     known = tuple(i for i, name in enumerate(home.names) if name in named)
     truth = seen.truth()[:, [named.index(home.names[i]) for i in known]]
     found = score(states[:, known], truth, names=[home.names[i] for i in known])
-    return AttackResult(states, known, truth, found, trained.trained_on)
+    name, chosen = attacker.name, None
+    if isinstance(attacker, Strongest):
+        name, chosen = attacker.choose().name, attacker.choose().sentence
+    return AttackResult(states, known, truth, found, trained.trained_on, name, chosen)
 
 
 def visibility_interval(guess: BoolArray, truth: BoolArray) -> tuple[float, float]:

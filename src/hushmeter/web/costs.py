@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hushmeter.attack.strongest import QUICK
 from hushmeter.errors import InputError
 from hushmeter.trace import intervals_in
 from hushmeter.web.attacks import knows_truth
@@ -55,6 +56,9 @@ def estimate_attack(name: str, home: Home, readings: int, training: int) -> floa
     float
         Time on one core. [s]
     """
+    if name == "strongest":
+        # Every candidate learns three times and answers two held-back parts besides.
+        return sum(3 * estimate_attack(one, home, readings, training) for one in QUICK)
     if name == "fhmm":
         states = math.prod(1 + len(appliance.on_levels) for appliance in home.appliances)
         each = SECONDS_PER_JOINT_STATE * states
@@ -86,7 +90,7 @@ def estimate_view(request: ViewRequest, session: Session, settings: Settings) ->
     InputError
         If the attack would take too long.
     """
-    if request.home is None:
+    if request.home is None or request.attacker is None:
         return 0.0
     home = to_home(request.home)
     if not knows_truth(home, session.trace):

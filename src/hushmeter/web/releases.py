@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hushmeter.advice.hiding import enclose_uses
+from hushmeter.advice.planner import calibrate_series
 from hushmeter.advice.sentences import explain
 from hushmeter.errors import InputError
 from hushmeter.home import Home
 from hushmeter.noise.parameters import clamp_bounds
+from hushmeter.privacy.accounting import DELTA
 from hushmeter.privacy.units import Unit, calibrate, resolve_unit
 from hushmeter.releases.receipt import THESE_READINGS, list_parameters
 from hushmeter.releases.series import release
@@ -19,6 +21,7 @@ from hushmeter.web import schemas
 from hushmeter.write import meter_bytes
 
 if TYPE_CHECKING:
+    from hushmeter.noise.mechanism import Mechanism
     from hushmeter.trace import Trace
     from hushmeter.web.sessions import Session
 
@@ -116,6 +119,26 @@ def hidden_home(home: Home, names: Sequence[str]) -> Home:
     return Home([use], home.tolerance, learnt_from=home.learnt_from)
 
 
+def calibrate_noise(request: schemas.UnitRequest, epsilon: float, unit: Unit) -> Mechanism:
+    """Calibrate the noise of a request as a plan and the command line do.
+
+    Parameters
+    ----------
+    request : UnitRequest
+    epsilon : float
+        ε of the unit.
+    unit : Unit
+        The unit of protection of the request.
+
+    Returns
+    -------
+    Mechanism
+    """
+    if request.clamp is None:
+        return calibrate_series(request.mechanism, epsilon, unit, DELTA)
+    return calibrate(request.mechanism, epsilon, unit, clamp=request.clamp)
+
+
 def find_parameters(unit: Unit, home: Home | None, trace: Trace) -> list[schemas.Parameter]:
     """List the numbers that calibrate a release, and where each of them comes from.
 
@@ -170,7 +193,7 @@ def make_download(request: schemas.ReleaseRequest, session: Session) -> schemas.
             "cover what it reveals about them: enter the number yourself, or accept this "
             "(accept_learnt)."
         )
-    mechanism = calibrate(request.mechanism, request.epsilon, unit, clamp=request.clamp)
+    mechanism = calibrate_noise(request, request.epsilon, unit)
     released = release(
         session.trace, mechanism, unit, home=home, accept_learnt=request.accept_learnt
     )

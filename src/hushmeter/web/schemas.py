@@ -29,7 +29,7 @@ Price = Annotated[float, Field(ge=0, le=1000)]
 MechanismName = Literal["laplace", "staircase", "gaussian"]
 Protect = Literal["appliance", "fluctuation", "range", "change"]
 Span = Literal["reading", "run", "day"]
-Purpose = Literal["hour", "day", "month"]
+Purpose = Literal["hour", "day", "month", "profile", "register"]
 Hidden = Annotated[list[Name], Field(min_length=1, max_length=40)]
 Odds = Annotated[float, Field(ge=0.51, le=0.999)]
 TraceId = Annotated[str, Field(min_length=1, max_length=64)]
@@ -139,7 +139,9 @@ class ViewRequest(UnitRequest):
     trace: TraceId
     epsilon: Epsilon | None = Field(None, description="No noise is added if null")
     purpose: Purpose = "hour"
-    attacker: Annotated[str, Field(max_length=40)] = "bayes"
+    attacker: Annotated[str, Field(max_length=40)] | None = Field(
+        "bayes", description="The release is not attacked if null"
+    )
     seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 0
     start: Annotated[int, Field(ge=0, le=2**31)] = Field(
         0, description="Position of the first reading shown"
@@ -149,6 +151,15 @@ class ViewRequest(UnitRequest):
     )
     price_per_kwh: Price = PRICE_PER_KWH
     currency: Annotated[str, Field(max_length=8)] = ""
+
+
+class CalendarRequest(UnitRequest):
+    """A simulated calendar release of all readings of a trace."""
+
+    trace: TraceId
+    epsilon: Epsilon
+    seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 0
+    tz: Annotated[str, Field(max_length=60)] = "UTC"
 
 
 class BoundsRequest(UnitRequest):
@@ -380,7 +391,10 @@ class Verdict(BaseModel):
     """The error of a release beside the household's own use."""
 
     level: Literal["small", "visible", "large", "exceeds"]
-    error: float = Field(description="Usual error of an hour [W], a day or 30 days [kWh]")
+    error: float = Field(
+        description="Standard error of an hour or an hour of the typical day [W], of a day, a "
+        "month of 30 days or a register value [kWh]"
+    )
     own: float = Field(description="Mean use in the same unit, over all readings")
     sentences: list[str]
 
@@ -429,7 +443,7 @@ class View(BaseModel):
     metered: Rows
     released: Rows | None
     strips: list[Strip] | None = Field(description="Null if nobody knows what was really on")
-    attacker: str
+    attacker: str | None
     trained_on: str | None
     visibility: list[Visibility] | None
     score: ScoreModel | None
@@ -441,6 +455,44 @@ class View(BaseModel):
     seconds: float
     seed: int
     simulation: Literal[True]
+
+
+class AttackModel(BaseModel):
+    """An attack on a simulated release; everything is null if nobody knows what was really on."""
+
+    attacker: str
+    name: str | None = Field(description="The attacker that answered; 'no data' for a guess")
+    chosen: str | None = Field(description="Which attacker was the strongest, and why")
+    trained_on: str | None
+    strips: list[Strip] | None
+    visibility: list[Visibility] | None
+    score: ScoreModel | None
+    sentences: list[str]
+
+
+class RestoredModel(BaseModel):
+    """Released readings that a recipient restored from the release and its receipt alone."""
+
+    rows: Rows
+    error_w: float | None = Field(description="Mean standard error that the restoring states [W]")
+
+
+class Estimated(BaseModel):
+    """One value of a calendar release with its standard error, beside the metered value."""
+
+    label: str
+    value: float
+    error: float
+    metered: float
+
+
+class CalendarModel(BaseModel):
+    """What a calendar release shows of a typical day and of the months."""
+
+    profile: list[Estimated] = Field(description="Mean power of every hour of the day [W]")
+    months: list[Estimated] = Field(description="Energy of every month [kWh]")
+    days: int
+    zone: str
 
 
 class BoundsModel(BaseModel):

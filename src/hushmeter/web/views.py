@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -16,12 +16,14 @@ from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import DataError, InputError
 from hushmeter.learn.inspection import find_regime
 from hushmeter.learn.statements import Finding, findings
-from hushmeter.privacy.units import calibrate
 from hushmeter.releases.cost import expect_cost
+from hushmeter.releases.restore import restore
 from hushmeter.releases.series import release
-from hushmeter.trace import JOULES_PER_KWH
+from hushmeter.releases.views import add_up, release_views
+from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_HOUR
 from hushmeter.web import schemas
 from hushmeter.web.attacks import (
+    DEFAULT,
     NOT_LIVE,
     AttackResult,
     FitCache,
@@ -32,12 +34,19 @@ from hushmeter.web.attacks import (
     visibility_interval,
 )
 from hushmeter.web.charts import POINTS, curve_rows, milliseconds, on_stretches
-from hushmeter.web.releases import find_parameters, find_unit, learnt_here, protected_home
+from hushmeter.web.releases import (
+    calibrate_noise,
+    find_parameters,
+    find_unit,
+    learnt_here,
+    protected_home,
+)
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
     from hushmeter.noise.mechanism import Mechanism
     from hushmeter.privacy.units import Unit
+    from hushmeter.releases.calendar_release import CalendarRelease
     from hushmeter.releases.series import Release
     from hushmeter.scoring import Score
     from hushmeter.trace import Trace
@@ -99,29 +108,21 @@ def make_view(
         If the stretch lies outside the trace.
     """
     began = time.perf_counter()
-    home = None if request.home is None else schemas.to_home(request.home)
-    first, stop = _stretch(request, len(session.trace), settings)
-    trace = session.trace[first:stop]
-    noise = None if request.epsilon is None else _add_noise(request, home, session, trace)
-    released = trace if noise is None else noise.released.trace
-    seen = trace if request.every is None or noise is None else trace.coarsen(request.every)
-    found = None
-    if home is not None and knows_truth(home, trace):
-        trained = _train(request, home, session, fits, first, stop, noise is not None)
-        mechanism = None if noise is None else noise.mechanism
-        found = attack(trained, home, seen, released, mechanism, request.seed)
+    shown = _show(request, session, settings)
+    noise, trace, released = shown.noise, shown.trace, shown.released
+    found = None if request.attacker is None else shown.attack(request, session, fits)
     return schemas.View(
         unit=None if noise is None else noise.unit.sentence,
         epsilon=request.epsilon,
         delta=0.0 if noise is None else noise.mechanism.delta,
         scale_w=0.0 if noise is None else noise.mechanism.scale,
-        start=first,
-        length=stop - first,
+        start=shown.first,
+        length=len(trace),
         interval_s=released.interval_s,
         reveals=find_regime(released.interval_s)[1],
         metered=curve_rows(trace),
         released=None if noise is None else curve_rows(released),
-        strips=None if found is None or home is None else _strips(found, home, seen),
+        strips=None if found is None else shown.strips(found),
         attacker=request.attacker,
         trained_on=None if found is None else found.trained_on,
         visibility=None if found is None else _visibility(found),
@@ -149,13 +150,211 @@ class Noise:
     parameters: list[schemas.Parameter]
 
 
+@dataclass(frozen=True)
+class Shown:
+    """The stretch of readings that a page shows, as metered and as released.
+
+    Attributes
+    ----------
+    home : Home or None
+    first : int
+        Position of the first reading.
+    trace, seen, released : Trace
+        The metered readings; the same at the released interval, without noise; and the released
+        ones.
+    noise : Noise or None
+        None if no noise is added.
+    """
+
+    home: Home | None
+    first: int
+    trace: Trace
+    seen: Trace
+    released: Trace
+    noise: Noise | None
+
+    def attack(
+        self, request: schemas.ViewRequest, session: Session, fits: FitCache
+    ) -> AttackResult | None:
+        """Attack the released readings; None if nobody knows what was really on."""
+        if self.home is None or not knows_truth(self.home, self.trace):
+            return None
+        trained = self._train(request, session, fits)
+        mechanism = None if self.noise is None else self.noise.mechanism
+        return attack(trained, self.home, self.seen, self.released, mechanism, request.seed)
+
+    def strips(self, found: AttackResult) -> list[schemas.Strip]:
+        """Return one strip of on and off for each appliance whose truth is known."""
+        assert self.home is not None
+        return [
+            schemas.Strip(
+                appliance=self.home.names[i],
+                truth=on_stretches(truth, self.seen),
+                guess=on_stretches(guess, self.seen),
+                wrong=on_stretches(guess != truth, self.seen),
+            )
+            for i, guess, truth in zip(
+                found.known, found.states[:, found.known].T, found.truth.T, strict=True
+            )
+        ]
+
+    def _train(self, request: schemas.ViewRequest, session: Session, fits: FitCache) -> Trained:
+        """Return the attacker, fitted now or before, on readings of the released interval."""
+        assert self.home is not None
+        home, first, stop = self.home, self.first, self.first + len(self.trace)
+        name, every = request.attacker or DEFAULT, None if self.noise is None else request.every
+        if name in NOT_LIVE:
+            raise InputError(f"the page does not offer the {name} attacker: {NOT_LIVE[name]}.")
+        key = (session.source, home, name, first, stop, every)
+        return fits.get(key, lambda: train(name, home, session, first, stop, every))
+
+
+def _show(request: schemas.ViewRequest, session: Session, settings: Settings) -> Shown:
+    """Cut the stretch that a request names out of a trace and release it with its seed."""
+    home = None if request.home is None else schemas.to_home(request.home)
+    first, stop = _stretch(request, len(session.trace), settings)
+    trace = session.trace[first:stop]
+    noise = None if request.epsilon is None else _add_noise(request, home, session, trace)
+    released = trace if noise is None else noise.released.trace
+    seen = trace if request.every is None or noise is None else trace.coarsen(request.every)
+    return Shown(home, first, trace, seen, released, noise)
+
+
+def attack_view(
+    request: schemas.ViewRequest, session: Session, fits: FitCache, settings: Settings
+) -> schemas.AttackModel:
+    """Attack the release that a view shows; the page asks for it after the view.
+
+    Parameters
+    ----------
+    request : ViewRequest
+        The request of the view; without an attacker the strongest one is used.
+    session : Session
+    fits : FitCache
+        Attackers that were fitted before.
+    settings : Settings
+        The limits of the server.
+
+    Returns
+    -------
+    AttackModel
+        Without strips and scores if nobody knows what was really on.
+    """
+    shown = _show(request, session, settings)
+    found = shown.attack(request, session, fits)
+    return schemas.AttackModel(
+        attacker=request.attacker or DEFAULT,
+        name=None if found is None else found.name,
+        chosen=None if found is None else found.chosen,
+        trained_on=None if found is None else found.trained_on,
+        strips=None if found is None else shown.strips(found),
+        visibility=None if found is None else _visibility(found),
+        score=None if found is None else _score(found.score),
+        sentences=[] if found is None else list(explain(found.score)),
+    )
+
+
+def restore_view(
+    request: schemas.ViewRequest, session: Session, settings: Settings
+) -> schemas.RestoredModel:
+    """Restore the release that a view shows, as a recipient could.
+
+    Parameters
+    ----------
+    request : ViewRequest
+        The request of the view, with an ε.
+    session : Session
+    settings : Settings
+        The limits of the server.
+
+    Returns
+    -------
+    RestoredModel
+
+    Raises
+    ------
+    InputError
+        If the request adds no noise.
+    """
+    shown = _show(request, session, settings)
+    if shown.noise is None:
+        raise InputError("without noise there is nothing to restore: choose epsilon.")
+    done = restore(shown.noise.released)
+    return schemas.RestoredModel(
+        rows=curve_rows(done.trace), error_w=finite(float(done.std.mean()))
+    )
+
+
+def calendar_view(request: schemas.CalendarRequest, session: Session) -> schemas.CalendarModel:
+    """Simulate a calendar release of all readings, and compare it with the metered values.
+
+    Parameters
+    ----------
+    request : CalendarRequest
+    session : Session
+
+    Returns
+    -------
+    CalendarModel
+        The typical day over all months, and every month.
+
+    Raises
+    ------
+    DataError
+        If the readings are too short for a calendar release.
+    """
+    trace, every = session.trace, max(SECONDS_PER_HOUR, session.trace.interval_s)
+    given = None if request.home is None else schemas.to_home(request.home)
+    cells = request.model_copy(update={"every": f"{every:g}s"})
+    unit = find_unit(cells, given, trace.interval_s, trace)
+    done = release_views(
+        trace, epsilon=request.epsilon, unit=unit, every=every, zone=request.tz, rng=request.seed
+    )
+    # Tables without noise are consistent, so that their estimate is the metered values themselves.
+    tables = add_up(trace.coarsen(every).readings, done.calendar, done.plan.grid)
+    metered = replace(done, tables=tables)
+    months = zip(
+        done.months.labels["month"],
+        done.months.values,
+        done.months.errors,
+        metered.months.values,
+        strict=True,
+    )
+    return schemas.CalendarModel(
+        profile=_typical_day(done, metered),
+        months=[_estimated(*one) for one in months],
+        days=int(done.calendar.days.size),
+        zone=request.tz,
+    )
+
+
+def _typical_day(done: CalendarRelease, metered: CalendarRelease) -> list[schemas.Estimated]:
+    """Average the typical days of all months; the noise of the months is independent."""
+    hours, cells = done.profile.labels["hour"], done.profile.labels["cells"]
+    rows = []
+    for hour in np.unique(hours):
+        here = hours == hour
+        share = cells[here] / cells[here].sum()
+        error = math.sqrt(float(((share * done.profile.errors[here]) ** 2).sum()))
+        value, true = (float(share @ one.profile.values[here]) for one in (done, metered))
+        rows.append(_estimated(hour, value, error, true))
+    return rows
+
+
+def _estimated(label: str, value: float, error: float, metered: float) -> schemas.Estimated:
+    """Return one value of a calendar release as JSON."""
+    return schemas.Estimated(
+        label=str(label), value=float(value), error=float(error), metered=float(metered)
+    )
+
+
 def _add_noise(
     request: schemas.ViewRequest, home: Home | None, session: Session, trace: Trace
 ) -> Noise:
     """Release the readings shown with the seed of a request."""
     assert request.epsilon is not None
     unit = find_unit(request, home, trace.interval_s, session.trace)
-    mechanism = calibrate(request.mechanism, request.epsilon, unit, clamp=request.clamp)
+    mechanism = calibrate_noise(request, request.epsilon, unit)
     # Without the home, the receipt has no account of whole days, which takes seconds.
     released = release(trace, mechanism, unit, rng=request.seed)
     cost = find_cost(trace, released.trace, mechanism, request.price_per_kwh, request.currency)
@@ -284,38 +483,6 @@ def _stretch(request: schemas.ViewRequest, count: int, settings: Settings) -> tu
     if wanted > settings.view_readings:
         raise InputError(f"length must be at most {settings.view_readings} readings.")
     return request.start, request.start + min(wanted, rest)
-
-
-def _train(
-    request: schemas.ViewRequest,
-    home: Home,
-    session: Session,
-    fits: FitCache,
-    first: int,
-    stop: int,
-    noisy: bool,
-) -> Trained:
-    """Return the attacker, fitted now or before, on readings of the released interval."""
-    name, every = request.attacker, request.every if noisy else None
-    if name in NOT_LIVE:
-        raise InputError(f"the page does not offer the {name} attacker: {NOT_LIVE[name]}.")
-    key = (session.source, home, name, first, stop, every)
-    return fits.get(key, lambda: train(name, home, session, first, stop, every))
-
-
-def _strips(found: AttackResult, home: Home, seen: Trace) -> list[schemas.Strip]:
-    """Return one strip of on and off for each appliance whose truth is known."""
-    return [
-        schemas.Strip(
-            appliance=home.names[i],
-            truth=on_stretches(truth, seen),
-            guess=on_stretches(guess, seen),
-            wrong=on_stretches(guess != truth, seen),
-        )
-        for i, guess, truth in zip(
-            found.known, found.states[:, found.known].T, found.truth.T, strict=True
-        )
-    ]
 
 
 def _visibility(found: AttackResult) -> list[schemas.Visibility]:

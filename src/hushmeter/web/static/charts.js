@@ -74,17 +74,21 @@ function lineOf(points, seconds, name, color, width) {
   };
 }
 
-/** The metered readings in grey and the released ones in blue. */
-export function drawTrace(element, view, { metered_s, range }) {
-  const { grey, blue } = colours();
+/** The metered readings in grey, the released ones in blue and, if there are any, restored ones. */
+export function drawTrace(element, view, { metered_s, range, restored, strips }) {
+  const { grey, blue, green } = colours();
   const { left: wide, right } = margins(element.clientWidth);
   // The strips below have their names on the left; without strips there is nothing to line up with.
-  const left = view.strips ? wide : Math.min(wide, 48);
+  const left = strips ? wide : Math.min(wide, 48);
   // A few long released readings are drawn above the many metered ones, as strong lines.
   const coarser = view.interval_s > metered_s;
   const released = lineOf(view.released, view.interval_s, say("trace.released"), blue, coarser ? 2.4 : 1);
   const metered = lineOf(view.metered, metered_s, say("trace.metered"), grey, coarser ? 1 : 2);
   const traces = coarser ? [metered, released] : [{ ...released, opacity: 0.55 }, metered];
+  if (restored) {
+    const line = lineOf(restored, view.interval_s, say("trace.restored"), green, 2);
+    traces.push({ ...line, line: { ...line.line, dash: "dot" } });
+  }
   return draw(
     element,
     traces,
@@ -94,6 +98,20 @@ export function drawTrace(element, view, { metered_s, range }) {
       annotations: [axisName(say("trace.axis"), left)],
     }),
   );
+}
+
+/** Released values with their standard errors, beside the metered values. */
+export function drawEstimates(element, rows, unit) {
+  const { grey, blue } = colours();
+  const x = rows.map(({ label }) => label);
+  const metered = {
+    type: "bar", name: say("trace.metered"), x, y: rows.map((row) => row.metered), marker: { color: grey, opacity: 0.45 }, hovertemplate: `%{y:.4~g} ${unit}`,
+  };
+  const released = {
+    type: "scatter", mode: "markers", name: say("trace.released"), x, y: rows.map((row) => row.value), marker: { color: blue, size: 7 },
+    error_y: { type: "data", array: rows.map((row) => row.error), color: blue, thickness: 1.6, width: 3 }, hovertemplate: `%{y:.4~g} ${unit}`,
+  };
+  return draw(element, [metered, released], layout({ bargap: 0.25, xaxis: { type: "category" }, annotations: [axisName(unit, 48)] }));
 }
 
 /** The lowest and highest power of each stretch as one line in kW, so that spikes stay visible. */

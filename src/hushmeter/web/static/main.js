@@ -16,6 +16,8 @@ import { TraceWindow } from "./window.js";
 import { Wishes } from "./wishes.js";
 
 const BUSY_AFTER_MS = 150;
+const DAY_S = 86_400;
+const CALENDAR_PURPOSES = ["month", "profile"];
 
 class Page {
   #tasks = 0;
@@ -29,6 +31,10 @@ class Page {
     const problem = tell;
     const onError = (error) => this.#failed(error);
     this.views = new Latest((signal) => this.#refreshView(signal), { onBusy: busy, onError });
+    // What takes longer than a movement of the slider is asked for after the view.
+    this.attacks = new Latest((signal) => this.#refreshAttack(signal), { onBusy: busy, onError });
+    this.restores = new Latest((signal) => this.#refreshRestored(signal), { onBusy: busy, onError });
+    this.calendars = new Latest((signal) => this.#refreshCalendar(signal), { onBusy: busy, onError });
     this.bounds = new Latest((signal) => this.#refreshBounds(signal), {
       onBusy: busy,
       onError: (error) => {
@@ -54,6 +60,8 @@ class Page {
     find("attacker").addEventListener("change", ({ target }) => store.set({ attacker: target.value }));
     find("price").value = store.values.price_per_kwh;
     find("price").addEventListener("input", ({ target }) => this.#setPrice(target));
+    find("restored").addEventListener("change", ({ target }) => store.set({ restored: target.checked }));
+    find("calendar").addEventListener("toggle", () => this.#askCalendar());
     find("change-file").addEventListener("click", () => this.#close());
     find("about-line").textContent = say("about", { version: about.version });
     this.#showAttacker();
@@ -72,8 +80,11 @@ class Page {
     if (changed.has("session")) this.#open();
     if (changed.has("attacker")) this.#showAttacker();
     if (!this.store.values.session) return;
+    // Who asks for a typical day or for months sees them at once.
+    if (changed.has("purpose")) find("calendar").open = CALENDAR_PURPOSES.includes(this.store.values.purpose);
     const context = this.#context();
     if (DRAWN_VALUES.some((name) => changed.has(name))) this.panels.showContext(context);
+    if (changed.has("restored")) this.#askRestored();
     if ([...changed].every((name) => DRAWN_VALUES.includes(name))) return;
     this.panels.moveMarker(context);
     this.views.ask();
@@ -85,6 +96,8 @@ class Page {
     show(find("results"));
     document.body.classList.add("opened");
     this.#showFile();
+    this.calendarKey = null;
+    this.panels.showCalendar(null);
     find("file-title").focus({ preventScroll: true });
     scrollTo({ top: 0 });
   }
@@ -144,7 +157,9 @@ class Page {
     const plan = isOwnNoise(values) ? null : values.plan;
     const waiting = hide.length > 0 && !values.plan && epsilon === null;
     const { interval_s } = session;
-    return { epsilon, unit: this.controls.unit(), attacker: label, interval_s, purpose, plan, waiting, marks: marksOf(values), chosen: values.finding !== null };
+    const truth = session.has_truth && values.home !== null;
+    const strongest = attacker === "strongest";
+    return { epsilon, unit: this.controls.unit(), attacker: label, strongest, truth, interval_s, purpose, plan, waiting, marks: marksOf(values), chosen: values.finding !== null };
   }
 
   async #refreshView(signal) {
@@ -152,7 +167,7 @@ class Page {
     const { attacker, seed, price_per_kwh, purpose } = values;
     const request = { ...releaseRequest(values), attacker, seed, price_per_kwh, purpose, ...this.window.request() };
     const made = this.#context();
-    const view = await api.view(request, signal);
+    const view = await api.view({ ...request, attacker: null }, signal);
     // Findings and plans that arrived in the meantime belong to the same readings.
     const { marks, chosen, plan, waiting } = this.#context();
     const context = { ...made, marks, chosen, plan, waiting };
@@ -160,6 +175,51 @@ class Page {
     this.controls.showNoise(view);
     this.download.showParameters(view);
     await this.panels.showView(view, context);
+    if (signal.aborted) return;
+    this.shown = { request, context };
+    if (context.truth) this.attacks.ask();
+    this.#askRestored();
+    this.#askCalendar();
+  }
+
+  async #refreshAttack(signal) {
+    const { request, context } = this.shown;
+    await this.panels.showAttack(await api.attack(request, signal), context);
+  }
+
+  #askRestored() {
+    const { restored, epsilon } = this.store.values;
+    if (restored && epsilon !== null && this.shown?.request.epsilon === epsilon) this.restores.ask();
+  }
+
+  async #refreshRestored(signal) {
+    const { request, context } = this.shown;
+    await this.panels.showRestored(await api.restore({ ...request, attacker: null }, signal), context);
+  }
+
+  /** The calendar covers all readings: it does not depend on the stretch that is shown. */
+  #askCalendar() {
+    const { values } = this.store;
+    const { session, epsilon, zone, seed } = values;
+    const long = session && session.interval_s * session.kept >= DAY_S;
+    if (!long || epsilon === null || !find("calendar").open) return;
+    const { mechanism: _, every: __, ...noise } = releaseRequest(values);
+    const request = { ...noise, seed, tz: zone };
+    const key = JSON.stringify(request);
+    if (key === this.calendarKey) return;
+    this.calendarKey = key;
+    this.calendarRequest = request;
+    this.calendars.ask();
+  }
+
+  async #refreshCalendar(signal) {
+    try {
+      await this.panels.showCalendar(await api.calendar(this.calendarRequest, signal));
+    } catch (error) {
+      this.calendarKey = null;
+      if (signal.aborted || error.status !== 400) throw error;
+      await this.panels.showCalendar(null, error.message);
+    }
   }
 
   async #refreshBounds(signal) {

@@ -1,6 +1,6 @@
 // Shows the answers of the server in the panels of the page.
 
-import { drawBounds, drawReadings, drawTrace, drawVisibility, rowsOf } from "./charts.js";
+import { drawBounds, drawEstimates, drawReadings, drawTrace, drawVisibility, rowsOf } from "./charts.js";
 import { create, fillList, find, show } from "./dom.js";
 import { kilowattHours, money, moment, outOf100, plain, stretch, watts } from "./format.js";
 import { drawLegend, drawStrips, stripRows, stripSummary } from "./strips.js";
@@ -17,6 +17,9 @@ import { extent } from "./window.js";
 export class Panels {
   #view = null;
   #viewContext = null;
+  #attack = null;
+  #restored = null;
+  #calendar = null;
   #bounds = null;
   #boundsContext = null;
 
@@ -31,10 +34,52 @@ export class Panels {
   async showView(view, context) {
     this.#view = view;
     this.#viewContext = context;
+    // An attack and restored values belong to one release.
+    this.#attack = null;
+    this.#restored = null;
+    await this.#showAll();
+  }
+
+  /** Show the answer to /api/attack, which belongs to the view with the same context. */
+  async showAttack(attack, context) {
+    if (context !== this.#viewContext) return;
+    this.#attack = attack;
+    this.#showSentences();
+    this.#showStrips();
+    await this.#showExpert();
+  }
+
+  /** Show the answer to /api/restore, which belongs to the view with the same context. */
+  async showRestored(restored, context) {
+    if (context !== this.#viewContext) return;
+    this.#restored = restored;
+    await this.#showRelease();
+  }
+
+  /** Show the answer to /api/calendar, or one sentence that says why there is none. */
+  async showCalendar(calendar, problem = "") {
+    this.#calendar = calendar;
+    find("calendar-note").textContent = calendar ? say("calendar.note", { days: calendar.days }) : problem;
+    for (const id of ["profile-figure", "months-figure"]) show(find(id), calendar !== null);
+    await this.#drawCalendar();
+  }
+
+  async #drawCalendar() {
+    if (!this.#calendar || !find("calendar").open) return;
+    const { profile, months } = this.#calendar;
+    const rows = (list, amount) => () => list.map((one) => [one.label, amount(one.metered), amount(one.value), `± ${amount(one.error)}`]);
+    const names = ["label", "metered", "released", "error"];
+    this.tables.profile.set(columns("calendar", names), rows(profile, watts));
+    this.tables.months.set(columns("calendar", names), rows(months, kilowattHours));
+    await drawEstimates(find("profile-chart"), profile, say("calendar.watts"));
+    await drawEstimates(find("months-chart"), months, say("calendar.kwh"));
+  }
+
+  async #showAll() {
     this.#showSentences();
     this.#showStrips();
     this.#showVerdict();
-    await Promise.all([this.#showReadings(), this.#showRelease(), this.#showExpert()]);
+    await Promise.all([this.#showReadings(), this.#showRelease(), this.#showExpert(), this.#drawCalendar()]);
   }
 
   /** Show the answer to /api/bounds. */
@@ -46,14 +91,15 @@ export class Panels {
   /** Show other marks, another plan or another zone with the view that is already there. */
   async showContext(context) {
     if (!this.#view) return;
-    this.#viewContext = { ...this.#viewContext, marks: context.marks, chosen: context.chosen, plan: context.plan, waiting: context.waiting };
+    const { marks, chosen, plan, waiting } = context;
+    Object.assign(this.#viewContext, { marks, chosen, plan, waiting });
     this.#showVerdict();
-    await this.#showReadings();
+    await Promise.all([this.#showReadings(), this.#showRelease()]);
   }
 
   /** Draw everything again, after a change of colours or width. */
   async redraw() {
-    if (this.#view) await this.showView(this.#view, this.#viewContext);
+    if (this.#view) await this.#showAll();
     if (this.#bounds) await this.moveMarker(this.#boundsContext);
   }
 
@@ -63,18 +109,30 @@ export class Panels {
   }
 
   #showSentences() {
-    const { epsilon, unit, attacker } = this.#viewContext;
-    const { visibility, sentences, interval_s } = this.#view;
-    const key = !visibility ? "words.no_truth" : epsilon === null ? "words.no_noise" : "words.attacker";
-    find("words-attacker").textContent = say(key, { attacker, unit, epsilon: epsilon === null ? "" : plain(epsilon) });
+    const { epsilon, interval_s: metered_s } = this.#viewContext;
+    const { interval_s } = this.#view;
+    find("words-attacker").textContent = this.#attackerWords();
+    const odds = this.#attack?.sentences ?? [];
+    // The promise comes first, then the odds of the attacker, then the cost.
+    const first = epsilon === null ? 0 : 1;
+    const sentences = this.#view.sentences.toSpliced(first, 0, ...odds);
     fillList(find("sentences"), sentences);
     show(find("words-more"), sentences.length > 0);
-    const count = visibility?.length ?? 0;
-    const first = epsilon === null ? 0 : 1;
+    const count = this.#attack?.visibility?.length ?? 0;
     [...find("sentences").children].forEach((entry, i) => entry.classList.toggle("odds", i >= first && i < first + count));
-    const coarser = interval_s > this.#viewContext.interval_s;
+    const coarser = interval_s > metered_s;
     show(find("released-reveals"), coarser);
     find("released-reveals").textContent = coarser ? this.#view.reveals : "";
+  }
+
+  /** Which attacker it is, as far as that is known yet. */
+  #attackerWords() {
+    const { epsilon, attacker, strongest, truth } = this.#viewContext;
+    if (!truth) return "";
+    if (!this.#attack) return say("words.wait");
+    if (!this.#attack.visibility) return "";
+    const kind = strongest ? "strongest" : "attacker";
+    return say(`words.${kind}${epsilon === null ? "_no_noise" : ""}`, { attacker: strongest ? this.#attack.name : attacker });
   }
 
   /** The readings without noise, with what shows in them. */
@@ -94,16 +152,19 @@ export class Panels {
   /** The released readings beside the metered ones. */
   async #showRelease() {
     const view = this.#view;
-    const { interval_s } = this.#viewContext;
-    show(find("release-chart"), view.released !== null);
-    find("release-caption").textContent = say(view.released ? "release.caption" : "release.none");
+    const { interval_s, truth } = this.#viewContext;
+    for (const id of ["release-chart", "calendar"]) show(find(id), view.released !== null);
+    const restored = find("restored").checked ? this.#restored : null;
+    const caption = say(view.released ? "release.caption" : "release.none");
+    const more = restored ? say("release.restored", { error: watts(restored.error_w) }) : "";
+    find("release-caption").textContent = `${caption} ${more}`.trim();
     if (view.released === null) {
       find("release-summary").textContent = "";
       return;
     }
     const [low, high] = range(view.released);
     find("release-summary").textContent = say("release.summary", { low: watts(low), high: watts(high) });
-    await drawTrace(find("release-chart"), view, { metered_s: interval_s, range: this.#extent() });
+    await drawTrace(find("release-chart"), view, { metered_s: interval_s, range: this.#extent(), restored: restored?.rows, strips: truth });
   }
 
   /** What is folded is drawn only while it is unfolded. */
@@ -113,8 +174,20 @@ export class Panels {
   }
 
   #showStrips() {
-    const { strips } = this.#view;
-    find("attacker-trained").textContent = this.#view.trained_on ? say("strips.trained", { data: this.#view.trained_on }) : "";
+    const { truth, strongest } = this.#viewContext;
+    find("strips-title").textContent = say(strongest ? "strips.title" : "strips.title_other");
+    // While the attacker computes, the strips of the release before stay and are dimmed.
+    const waiting = truth && this.#attack === null;
+    find("strips").classList.toggle("waiting", waiting);
+    if (waiting) {
+      for (const id of ["strips", "strips-legend", "strips-title"]) show(find(id));
+      show(find("strips-empty"), false);
+      return;
+    }
+    const strips = this.#attack?.strips ?? null;
+    const data = this.#attack?.trained_on;
+    const trained = data ? say("strips.trained", { data }) : "";
+    find("attacker-trained").textContent = [this.#attack?.chosen, trained].filter(Boolean).join(" ");
     for (const id of ["strips", "strips-legend", "strips-title"]) show(find(id), strips !== null);
     show(find("strips-empty"), strips === null);
     find("strips-empty").textContent = strips === null ? say("strips.no_truth") : "";
@@ -140,7 +213,7 @@ export class Panels {
       place.replaceChildren(create("p", { className: "empty" }, say(waiting ? "cost.wait" : "cost.nothing")));
       return;
     }
-    const amount = purpose === "hour" ? watts : kilowattHours;
+    const amount = ["hour", "profile"].includes(purpose) ? watts : kilowattHours;
     const most = Math.max(verdict.error, Math.abs(verdict.own));
     place.replaceChildren(
       create("p", { className: `figure ${verdict.level}` }, create("strong", {}, `± ${amount(verdict.error)}`), ` ${say(`cost.per.${purpose}`)}`),
@@ -151,7 +224,8 @@ export class Panels {
   }
 
   async #showVisibility() {
-    const rows = this.#view.visibility;
+    const rows = this.#attack?.visibility ?? null;
+    if (rows === null && this.#viewContext.truth && this.#attack === null) return;
     const chart = find("visibility-chart");
     show(chart, rows !== null);
     show(find("visibility-empty"), rows === null);

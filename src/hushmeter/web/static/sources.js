@@ -106,7 +106,7 @@ function fillReadOptions() {
 
 /** A sentence that names options of the command line, with the names of the fields instead. */
 export function inPageWords(sentence) {
-  const purposes = sentence.replace(/--for (hour|day|month)/g, (_, name) => say("wishes.choose", { purpose: say(`wishes.purposes.${name}`) }));
+  const purposes = sentence.replace(/--for (hour|day|month|profile|register)/g, (_, name) => say("wishes.choose", { purpose: say(`wishes.purposes.${name}`) }));
   return purposes.replace(/--([a-z]+(?:-[a-z]+)*)/g, (option, name) => {
     const field = name.replaceAll("-", "_");
     return FIELDS.includes(field) ? say("source.option", { field: say(`source.field.${field}`) }) : option;

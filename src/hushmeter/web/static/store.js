@@ -69,7 +69,8 @@ export const DEFAULTS = {
   span: "run",
   every: null,
   appliance: null,
-  attacker: "bayes",
+  attacker: "strongest",
+  restored: false,
   seed: 1,
   price_per_kwh: 0.3,
   format: "csv",
@@ -88,7 +89,7 @@ export const CALIBRATION_VALUES = ["session", "home", "hide", "protect", "span",
 export const PLAN_VALUES = ["session", "home", "hide", "purpose", "odds"];
 
 /** The values that only the drawing of what is already known depends on. */
-export const DRAWN_VALUES = ["findings", "finding", "zone", "plan", "odds", "format", "consent", "homeSource"];
+export const DRAWN_VALUES = ["findings", "finding", "zone", "plan", "odds", "format", "consent", "homeSource", "restored"];
 
 /** The fields of a request that name the noise and its unit of protection. */
 export function noiseRequest({ epsilon, mechanism, protect, span, appliance, every, hide }) {

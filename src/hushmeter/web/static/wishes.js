@@ -9,7 +9,7 @@ import { PLAN_VALUES, homeChange } from "./store.js";
 import { say } from "./texts.js";
 
 const ODDS = [0.55, 0.6, 0.7, 0.8, 0.9];
-const PURPOSES = ["hour", "day", "month"];
+const PURPOSES = ["hour", "day", "month", "profile", "register"];
 // So many entries of the catalogue are shown at once; the others can be unfolded.
 const SHOWN = 8;
 const TOLERANCE_W = 20;

@@ -65,9 +65,9 @@ export default {
     seen_one: "may show in your readings",
     more: "{count} more appliances",
     more_seen: "{count} more; {seen} may show in your readings",
-    purpose: "The data must show",
-    choose: "data that must show “{purpose}”",
-    purposes: { hour: "hours", day: "days", month: "months" },
+    purpose: "What is the data for?",
+    choose: "data for “{purpose}”",
+    purposes: { hour: "hours", day: "days", month: "months", profile: "typical day", register: "counter" },
     odds: "Nobody may be right over",
     at_most: "{odds} out of 100",
   },
@@ -171,14 +171,17 @@ export default {
 
   words: {
     more: "In plain words",
+    wait: "The attacker computes.",
+    strongest: "The strongest attacker ({attacker}) detects this in the released readings shown.",
+    strongest_no_noise: "The strongest attacker ({attacker}) detects this in the readings shown, without any noise.",
     attacker: "This is what the attacker “{attacker}” detects in the released readings shown.",
-    no_noise: "This is what the attacker “{attacker}” detects in the readings shown, without any noise.",
-    no_truth: "",
+    attacker_no_noise: "This is what the attacker “{attacker}” detects in the readings shown, without any noise.",
   },
 
   trace: {
     metered: "metered",
     released: "released",
+    restored: "restored (estimate)",
     axis: "kW",
     summary: "The metered power lies between {low} and {high}.",
     window: "Show",
@@ -195,10 +198,27 @@ export default {
     caption: "Grey is what the meter measured. Blue is one example of what would be released.",
     none: "Nothing is hidden yet: these readings would leave the house as they are.",
     summary: "The released power lies between {low} and {high}.",
+    restore: "Show restored values (estimate)",
+    restored:
+      "Green, dotted: restored (estimate), usually off by {error}. It uses the release and its receipt " +
+      "alone and costs no privacy.",
+  },
+
+  calendar: {
+    title: "Restored values, typical day and months",
+    note:
+      "This is one example of a calendar release of all {days} days with the same ε: it shows hours, days, the " +
+      "typical day and the months together. Grey bars are metered; blue points are released, with their standard error.",
+    profile: "Typical day, mean power of each hour",
+    months: "Energy of each month",
+    watts: "W",
+    kwh: "kWh",
+    columns: { label: "Hour or month", metered: "Metered", released: "Released", error: "Standard error" },
   },
 
   strips: {
     title: "What the strongest attacker still detects",
+    title_other: "What this attacker still detects",
     attacker: "Attacker",
     trained: "The attacker learnt from {data}.",
     truth: "really on",
@@ -239,7 +259,13 @@ export default {
     title: "What it costs you",
     nothing: "Tick above what nobody should be able to tell. Then this shows what it costs.",
     wait: "The server looks for the noise that hides this at the least cost.",
-    per: { hour: "in every hour", day: "in every day", month: "in every month" },
+    per: {
+      hour: "in every hour",
+      day: "in every day",
+      month: "in every month",
+      profile: "in every hour of the typical day",
+      register: "in every value of the counter",
+    },
     bar_error: "usual error: {value}",
     bar_own: "your mean: {value}",
     details: "Energy, bill and highest hour",
