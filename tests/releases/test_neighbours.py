@@ -284,13 +284,23 @@ def test_the_audit_of_a_file_finds_its_values(kind, tmp_path):
         assert 0.0 < found.largest_share <= 1.0 + 1e-9
 
 
+def test_a_repeated_row_is_not_taken_for_a_counter(tmp_path):
+    """One value more than readings, but the values are powers: the audit must not add them up."""
+    rows = [f"2024-03-05T{i // 4:02d}:{15 * (i % 4):02d}:00Z,{100 + i}" for i in range(96)]
+    text = "\n".join(["timestamp,watts", *rows[:50], rows[49], *rows[50:]]) + "\n"
+    (tmp_path / "meter.csv").write_text(text)
+    with pytest.raises(DataError, match="rows are repeated, left out or combined"):
+        audit_file(tmp_path / "meter.csv", HOME.subset(["kettle"]), pairs=2, rng=1)
+
+
 def test_the_audit_covers_the_tables_of_a_calendar_release(tmp_path, monkeypatch):
     write, _, steps = FORMATS["plain csv"]
     meter = Meter(ordinary_day(3), 900, 96 * 3, steps[0])
     load = random_load(meter.start, float(meter.starts[-1]), np.random.default_rng(5))
     name, content, fields = write(load, meter)
     (tmp_path / name).write_bytes(content)
-    home, options = HOME.subset(["kettle"]), options_of(fields)
+    # The washing machine takes less energy than a run at full power.
+    home, options = HOME.subset(["kettle", "washing machine"]), options_of(fields)
     audit = {"span": "run", "pairs": 12, "views": True, "options": options, "rng": 1}
     assert audit_file(tmp_path / name, home, **audit).problems == ()
 

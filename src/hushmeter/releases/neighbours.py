@@ -39,6 +39,9 @@ SLACK = 1e-9
 """Relative rounding error of sums in floating point."""
 
 PROBES = 5
+PROBED_READINGS = 2
+"""Most readings that a step of a counter may change: it can lie at the border of two of them."""
+
 LARGEST_FILE = 50_000_000
 # Files with one column per time have few rows.
 MANY_ROWS = 100
@@ -272,8 +275,12 @@ def _place(
     if span in ("run", "when"):
         if appliance.protected_run_s is None:
             raise InputError(f"the {appliance.name} needs run_s in the home.")
-        shorter = rng.uniform(0.3, 1.0) if rng.random() < 0.5 else 1.0
-        length = appliance.protected_run_s * shorter
+        longest = appliance.protected_run_s
+        if appliance.protected_energy_wh is not None:
+            # At full power a run ends when it has taken the energy that is protected.
+            energy = 3600 * appliance.protected_energy_wh
+            longest = min(longest, energy / appliance.protected_power)
+        length = longest * (rng.uniform(0.3, 1.0) if rng.random() < 0.5 else 1.0)
     first = float(rng.uniform(starts[0] - length / 2, starts[-1] + trace.interval_s))
     # Whole milliseconds, which every text of a time can hold.
     first = round(first, 3)
@@ -463,6 +470,10 @@ class _RawFile:
         change = other.readings - trace.readings
         if not (change > 1e-9).any():
             return None
+        # The differences of a counter change in one place; if all later readings rise, the file has
+        # one value more than readings for another reason.
+        if counter and (change > 1e-9).sum() > PROBED_READINGS:
+            return None
         reading = int(change.argmax())
         return reading, float(change[reading] / amount)
 
@@ -476,7 +487,9 @@ def _candidates(path: Path, content: bytes) -> Iterator[_Cells]:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise DataError(f"{path} is neither text nor Parquet, so it cannot be audited.") from None
-    for pattern in (r"<(?:\w+:)?value>(-?\d+)<", r"1-0:1\.7\.0\((\d+\.\d+)\*kW\)"):
+    # Summaries of a Green Button file have values too, so only those of its readings are taken.
+    interval = r"(?s)<(?:\w+:)?IntervalReading\b.*?<(?:\w+:)?value>(-?\d+)<"
+    for pattern in (interval, r"1-0:1\.7\.0\((\d+\.\d+)\*kW\)"):
         places = [match.span(1) for match in re.finditer(pattern, text)]
         if places:
             yield _TextCells(text, places, telegrams="kW" in pattern)
