@@ -108,9 +108,6 @@ def live(
         bool | None,
         typer.Option("--changes/--no-changes", help="The meter sends only changes of its value."),
     ] = None,
-    tz: Annotated[
-        str, typer.Option(help="Time zone of days, and of times without one: Europe/London.")
-    ] = "UTC",
     grace: Annotated[
         str, typer.Option(help="Time from the end of a window until it closes.")
     ] = "10s",
@@ -141,6 +138,9 @@ def live(
     ] = None,
     json: Annotated[bool, JSON] = False,
     unit: Annotated[str, typer.Option(help="Unit of the values: W or kW.")] = "W",
+    tz: Annotated[
+        str, typer.Option(help="Time zone of days, and of times without one: Europe/London.")
+    ] = "UTC",
 ) -> None:
     """Protect the readings of a meter as they come, for ever, and publish them.
 
