@@ -69,6 +69,28 @@ def test_no_reading_name_or_id_is_logged(log_of_a_session):
         assert secret not in printed
 
 
+def test_the_log_as_json_has_routes_sizes_and_times_only():
+    with served("--log-format", "json") as (process, found):
+        with httpx.Client(base_url=found["url"], headers=MARK, timeout=60) as client:
+            session = client.post("/api/traces", files={"file": ("secret-name.csv", READINGS)})
+            trace = session.json()["id"]
+            client.get(f"/api/traces/{trace}")
+            client.get("/api/nothing-4711")
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    lines = [json.loads(line) for line in errors.splitlines()]
+    assert [(one["method"], one["route"], one["status"]) for one in lines] == [
+        ("POST", "/api/traces", 200),
+        ("GET", "/api/traces/{trace}", 200),
+        ("GET", "unknown", 404),
+    ]
+    assert lines[0]["received_bytes"] > len(READINGS)
+    assert all(one["sent_bytes"] > 0 and one["seconds"] >= 0 for one in lines)
+    for secret in (trace, "4711", "secret-name"):
+        assert secret not in errors
+    run("serve", "--log-format", "xml", expect=2)
+
+
 def test_beyond_this_computer_a_token_is_made_and_needed():
     with served("--host", "0.0.0.0") as (_, found):
         port = found["url"].rpartition(":")[2].partition("/")[0]

@@ -40,7 +40,8 @@ from hushmeter.cli import (
     synth_fleet,
     verify,
 )
-from hushmeter.errors import HushmeterError, InputError, MissingExtraError
+from hushmeter.cli.job_log import exit_code_of
+from hushmeter.errors import HushmeterError
 
 GUIDE = """\
 hushmeter releases smart-meter readings under differential privacy and measures
@@ -165,10 +166,8 @@ def main() -> None:
     """
     try:
         sys.exit(app(prog_name="hushmeter", standalone_mode=False))
-    except (InputError, MissingExtraError) as error:
-        _fail(str(error), 2)
     except HushmeterError as error:
-        _fail(str(error), 1)
+        _fail(str(error), exit_code_of(error))
     except Exception as error:
         if hasattr(error, "format_message"):
             _fail_usage(error)

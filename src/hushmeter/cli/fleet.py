@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hushmeter.cli.job_log import INTERRUPTED, JobLog, LogFormat, MetricsFile, logged_job
 from hushmeter.cli.options import (
     CLAMP,
     COLUMNS,
@@ -77,6 +78,8 @@ def fleet(
     json: Annotated[bool, JSON] = False,
     unit: Annotated[str | None, FILE_UNIT] = None,
     tz: Annotated[str | None, FILE_TZ] = None,
+    log_format: LogFormat = "text",
+    metrics: MetricsFile = None,
 ) -> None:
     """Release every Parquet and CSV file of a folder under differential privacy.
 
@@ -93,53 +96,58 @@ def fleet(
     from hushmeter.fleet.job import InputFormat, parse_columns
     from hushmeter.noise.parameters import parse_clamp
 
-    terms = FleetTerms(
-        epsilon=epsilon,
-        clamp=parse_clamp(clamp),
-        mechanism=mechanism,
-        span=span,
-        sensitivity=sensitivity,
-        grid=grid,
-        delta=delta,
-        max_epsilon=max_epsilon,
-        period=period,
-    )
-    with (
-        explain_interrupt(output),
-        scheduler(spark, ledger) as schedule,
-        row_progress("releasing") as advance,
-    ):
-
-        def report(_: FileReport, done: int, total: int) -> None:
-            advance(done, total)
-
-        done = release_fleet(
-            source,
-            output,
-            terms,
-            ledger=ledger,
-            stream=stream,
-            columns=parse_columns(columns),
-            keep=keep or (),
-            form=InputFormat(unit, tz),
-            jobs=jobs,
-            resume=resume,
-            correct=correct,
-            dry_run=dry_run,
-            head=head,
-            interval_s=None if interval is None else parse_interval(interval),
-            report=report,
-            schedule=schedule,
+    with logged_job("fleet", log_format, metrics) as job:
+        terms = FleetTerms(
+            epsilon=epsilon,
+            clamp=parse_clamp(clamp),
+            mechanism=mechanism,
+            span=span,
+            sensitivity=sensitivity,
+            grid=grid,
+            delta=delta,
+            max_epsilon=max_epsilon,
+            period=period,
         )
-    _print_result(done, output, json)
+        with (
+            explain_interrupt(output, job),
+            scheduler(spark, ledger) as schedule,
+            row_progress("releasing") as advance,
+        ):
+
+            def report(file: FileReport, done: int, total: int) -> None:
+                advance(done, total)
+                job.note_file(file.state, file.rows, file.released_rows, done, total)
+
+            done = release_fleet(
+                source,
+                output,
+                terms,
+                ledger=ledger,
+                stream=stream,
+                columns=parse_columns(columns),
+                keep=keep or (),
+                form=InputFormat(unit, tz),
+                jobs=jobs,
+                resume=resume,
+                correct=correct,
+                dry_run=dry_run,
+                head=head,
+                interval_s=None if interval is None else parse_interval(interval),
+                report=report,
+                schedule=schedule,
+            )
+        _note_counts(job, done.manifest)
+        _print_result(done, output, json, job)
 
 
 @contextmanager
-def explain_interrupt(output: Path) -> Iterator[None]:
+def explain_interrupt(output: Path, job: JobLog) -> Iterator[None]:
     """After Ctrl-C, print what is kept and how to continue; the exit code is 130."""
     try:
         yield
     except KeyboardInterrupt:
+        if job.is_json:
+            raise typer.Exit(INTERRUPTED) from None
         from hushmeter.fleet.output_folder import PrivateFolder
 
         begun = PrivateFolder(output).begun_file.exists()
@@ -153,7 +161,7 @@ def explain_interrupt(output: Path) -> Iterator[None]:
             ),
             err=True,
         )
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def scheduler(spark: str | None, ledger: str) -> AbstractContextManager[Schedule | None]:
@@ -165,7 +173,26 @@ def scheduler(spark: str | None, ledger: str) -> AbstractContextManager[Schedule
     return cluster_schedule(spark, ledger)
 
 
-def _print_result(done: FleetRelease, output: Path, json: bool) -> None:
+def _note_counts(job: JobLog, facts: dict[str, Any]) -> None:
+    """Log the counts of a manifest."""
+    files = [file["state"] == "released" for file in facts["files"]]
+    job.note_counts(
+        {
+            "files": sum(files),
+            "readings": facts["released_rows"],
+            "periods": facts["released_blocks"],
+        },
+        {
+            "files": len(files) - sum(files),
+            "readings": facts["rows"] - facts["released_rows"],
+            "periods": facts["quarantine"]["blocks"],
+        },
+        facts["charge"]["micro_epsilon"] / 1e6,
+        dry_run=facts.get("dry_run", False),
+    )
+
+
+def _print_result(done: FleetRelease, output: Path, json: bool, job: JobLog) -> None:
     """Print what was released; exit with code 1 if something was left out."""
     facts = done.manifest
     if json:
@@ -173,7 +200,9 @@ def _print_result(done: FleetRelease, output: Path, json: bool) -> None:
     else:
         _print_summary(facts, output)
     if not done.complete:
-        typer.echo(f"hushmeter: {left_out(facts, facts['promise']['period'], output)}", err=True)
+        if not job.is_json:
+            sentence = left_out(facts, facts["promise"]["period"], output)
+            typer.echo(f"hushmeter: {sentence}", err=True)
         raise typer.Exit(1)
 
 

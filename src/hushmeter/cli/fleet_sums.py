@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hushmeter.cli.fleet import count_of, explain_interrupt, left_out, scheduler
+from hushmeter.cli.job_log import LogFormat, MetricsFile, logged_job
 from hushmeter.cli.options import (
     CLAMP,
     COLUMNS,
@@ -92,6 +93,8 @@ def fleet_sums(
     json: Annotated[bool, JSON] = False,
     unit: Annotated[str | None, FILE_UNIT] = None,
     tz: Annotated[str | None, FILE_TZ] = None,
+    log_format: LogFormat = "text",
+    metrics: MetricsFile = None,
 ) -> None:
     """Release sums, load shapes and quantiles of groups of meters, with one noise per number.
 
@@ -108,55 +111,65 @@ def fleet_sums(
     from hushmeter.fleet.sums import release_sums
     from hushmeter.noise.parameters import parse_clamp
 
-    terms = SumTerms(
-        epsilon,
-        parse_clamp(clamp),
-        _words(by),
-        every=every,
-        mechanism=noise,
-        grid=grid,
-        delta=delta,
-        max_epsilon=max_epsilon,
-        min_meters=min_meters,
-        unit_of=unit_of,
-        period=parse_period(period),
-        run=_parse_run(run),
-        tables=_words(tables),
-        quantiles=_numbers("quantiles", quantiles),
-        levels=None if levels is None else _numbers("levels", levels),
-        tz=tz,
-    )
-    with (
-        explain_interrupt(output),
-        scheduler(spark, ledger) as schedule,
-        row_progress("adding up") as advance,
-    ):
-
-        def report(_: FileReport, done: int, total: int) -> None:
-            advance(done, total)
-
-        done = release_sums(
-            source,
-            output,
-            terms,
-            ledger=ledger,
-            stream=stream,
-            columns=parse_columns(columns),
-            form=InputFormat(unit, tz),
-            interval_s=None if interval is None else parse_interval(interval),
-            jobs=jobs,
-            resume=resume,
-            dry_run=dry_run,
-            report=report,
-            schedule=schedule,
+    with logged_job("fleet-sums", log_format, metrics) as job:
+        terms = SumTerms(
+            epsilon,
+            parse_clamp(clamp),
+            _words(by),
+            every=every,
+            mechanism=noise,
+            grid=grid,
+            delta=delta,
+            max_epsilon=max_epsilon,
+            min_meters=min_meters,
+            unit_of=unit_of,
+            period=parse_period(period),
+            run=_parse_run(run),
+            tables=_words(tables),
+            quantiles=_numbers("quantiles", quantiles),
+            levels=None if levels is None else _numbers("levels", levels),
+            tz=tz,
         )
-    if json:
-        print_json(done.manifest)
-    else:
-        _print_report(done, output)
-    if not done.complete:
-        typer.echo(f"hushmeter: {left_out(done.manifest, 'day', output)}", err=True)
-        raise typer.Exit(1)
+        with (
+            explain_interrupt(output, job),
+            scheduler(spark, ledger) as schedule,
+            row_progress("adding up") as advance,
+        ):
+
+            def report(file: FileReport, done: int, total: int) -> None:
+                advance(done, total)
+                job.note_file(file.state, file.rows, file.released_rows, done, total)
+
+            done = release_sums(
+                source,
+                output,
+                terms,
+                ledger=ledger,
+                stream=stream,
+                columns=parse_columns(columns),
+                form=InputFormat(unit, tz),
+                interval_s=None if interval is None else parse_interval(interval),
+                jobs=jobs,
+                resume=resume,
+                dry_run=dry_run,
+                report=report,
+                schedule=schedule,
+            )
+        left, charge = done.manifest["quarantine"], done.manifest["charge"]
+        job.note_counts(
+            {"readings": done.manifest["released_readings"], "periods": charge["blocks"]},
+            {"files": left["files"], "periods": left["blocks"]},
+            charge["micro_epsilon"] / 1e6,
+            dry_run=dry_run,
+        )
+        if json:
+            print_json(done.manifest)
+        else:
+            _print_report(done, output)
+        if not done.complete:
+            if not job.is_json:
+                typer.echo(f"hushmeter: {left_out(done.manifest, 'day', output)}", err=True)
+            raise typer.Exit(1)
 
 
 def _words(text: str) -> tuple[str, ...]:

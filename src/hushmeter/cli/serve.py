@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from hushmeter.cli.job_log import LogFormat, check_format
 from hushmeter.cli.options import JSON, OPEN
 from hushmeter.cli.output import print_json
 
@@ -22,6 +23,7 @@ def serve(
     open_page: Annotated[bool, OPEN] = False,
     max_upload: Annotated[int, typer.Option(help="Size of the largest file in MB.")] = 50,
     json: Annotated[bool, JSON] = False,
+    log_format: LogFormat = "text",
 ) -> None:
     """Serve a page with a slider that shows what an ε protects. Ctrl+C stops the server.
 
@@ -32,10 +34,15 @@ def serve(
     """
     from hushmeter.web.processes import start_loading
 
+    check_format(log_format)
     start_loading()
     from hushmeter.checks import whole
     from hushmeter.web.app import address_of, bind, choose_settings, create_app, run_app
 
+    if log_format == "json":
+        from hushmeter.web.access_log import log_as_json
+
+        log_as_json()
     settings = choose_settings(host, whole("max_upload", max_upload))
     listener = bind(host, port)
     app = create_app(settings)

@@ -74,6 +74,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         from fastapi import FastAPI
     except ImportError:
         raise MissingExtraError("the web page", "web") from None
+    from hushmeter.web.access_log import AccessLog
     from hushmeter.web.api import make_router
     from hushmeter.web.connections import log_loop_errors
     from hushmeter.web.security import Guard
@@ -104,6 +105,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     _add_error_answers(app)
     _add_page(app)
     app.add_middleware(Guard, settings=chosen)
+    app.add_middleware(AccessLog)
     return app
 
 

@@ -1,0 +1,236 @@
+"""What a job of a utility leaves for its operators: lines of JSON, metrics and an exit code.
+
+Lines and metrics hold counts and times. They never hold a reading, the name of a meter or the name
+of a file, which may be that of a meter.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hushmeter.errors import HushmeterError, InputError, MissingExtraError
+
+FORMATS = ("text", "json")
+INTERRUPTED = 130
+LogFormat = Annotated[
+    str, typer.Option(help="Log on standard error: text, or json with one object per line.")
+]
+MetricsFile = Annotated[
+    Path | None,
+    typer.Option(help="Write counts and times of this job for Prometheus.", metavar="FILE.prom"),
+]
+GAUGES = {
+    "exit_code": "Exit code of the last run.",
+    "start_time_seconds": "Start of the last run in seconds since 1970.",
+    "end_time_seconds": "End of the last run in seconds since 1970.",
+    "duration_seconds": "Duration of the last run.",
+    "files": "Files of the last run by what became of them.",
+    "readings": "Readings of the last run by what became of them.",
+    "periods": "Days or months of single meters in the last run by what became of them.",
+    "charged_epsilon": "Privacy loss that the ledger charged for each meter and period.",
+}
+"""Metrics and what they mean; each name begins with hushmeter_job_."""
+# A quoted text, the word after "meter", and a word with a digit may name a meter or a reading.
+_NAMING = re.compile(r"'[^']*'|“[^”]*”|\"[^\"]*\"|(?<=\bmeter )\S+|\S*\d\S*")
+
+
+def exit_code_of(error: BaseException) -> int:
+    """Return the exit code with which a command ends after an error.
+
+    Parameters
+    ----------
+    error : BaseException
+
+    Returns
+    -------
+    int
+        2 for wrong usage or a missing extra, 130 after Ctrl+C, otherwise 1; the code of a
+        `typer.Exit`.
+    """
+    if isinstance(error, typer.Exit):
+        return int(error.exit_code)
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    return 2 if isinstance(error, InputError | MissingExtraError) else 1
+
+
+def check_format(log_format: str) -> None:
+    """Raise `InputError` unless a log format is "text" or "json"."""
+    if log_format not in FORMATS:
+        raise InputError(f"log-format must be text or json, got {log_format!r}.")
+
+
+def without_names(sentence: str) -> str:
+    """Return a sentence without the words that may name a meter, a file or a reading.
+
+    Parameters
+    ----------
+    sentence : str
+
+    Returns
+    -------
+    str
+        Every quoted text, every word with a digit, and the word after "meter" become "…".
+    """
+    return _NAMING.sub("…", sentence)
+
+
+class JobLog:
+    """The log of one job.
+
+    Parameters
+    ----------
+    command : str
+        Name of the command.
+    log_format : {"text", "json"}
+        With "text" nothing is logged; the command prints its result.
+    """
+
+    def __init__(self, command: str, log_format: str) -> None:
+        check_format(log_format)
+        self.is_json = log_format == "json"
+        self.metrics: list[tuple[str, dict[str, str], float]] = []
+        self._command = command
+        self._start, self._began = time.time(), time.monotonic()
+
+    def write(self, event: str, *, level: str = "info", **facts: Any) -> None:
+        """Write one line on standard error, if the format is JSON."""
+        if not self.is_json:
+            return
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line = {"time": now, "level": level, "command": self._command, "event": event}
+        seconds = round(time.monotonic() - self._began, 3)
+        text = json.dumps(line | facts | {"seconds": seconds}, ensure_ascii=False, allow_nan=False)
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+    def note_file(self, state: str, rows: int, released: int, done: int, total: int) -> None:
+        """Log that one file is finished, without its name."""
+        self.write("file", state=state, rows=rows, released_rows=released, done=done, total=total)
+
+    def note_counts(
+        self,
+        released: Mapping[str, int],
+        left_out: Mapping[str, int],
+        epsilon: float,
+        *,
+        dry_run: bool = False,
+    ) -> None:
+        """Log the counts of a finished job and remember them as metrics.
+
+        Parameters
+        ----------
+        released, left_out : mapping of str to int
+            Counts of "files", "readings" and "periods".
+        epsilon : float
+            What the ledger charged for each meter and period.
+        dry_run : bool
+            True if nothing was spent or written.
+        """
+        facts: dict[str, Any] = {"dry_run": dry_run}
+        for state, counts in (("released", released), ("left_out", left_out)):
+            for name, number in counts.items():
+                facts[f"{state}_{name}"] = int(number)
+                self.metrics.append((name, {"state": state}, int(number)))
+        self.metrics.append(("charged_epsilon", {}, 0.0 if dry_run else epsilon))
+        self.write("result", **facts, epsilon=epsilon)
+
+    def finish(self, code: int, error: BaseException | None) -> None:
+        """Log the end of the job."""
+        facts: dict[str, Any] = {"exit_code": code}
+        if isinstance(error, HushmeterError):
+            facts |= {"error": type(error).__name__, "message": without_names(str(error))}
+        elif error is not None and not isinstance(error, typer.Exit):
+            facts["error"] = type(error).__name__
+        self.write("finished", level="error" if code else "info", **facts)
+
+    def metrics_text(self, code: int) -> str:
+        """Return all metrics in the text format of Prometheus.
+
+        Parameters
+        ----------
+        code : int
+            Exit code of the job.
+
+        Returns
+        -------
+        str
+        """
+        end = time.time()
+        values = [
+            ("exit_code", {}, float(code)),
+            ("start_time_seconds", {}, self._start),
+            ("end_time_seconds", {}, end),
+            ("duration_seconds", {}, time.monotonic() - self._began),
+            *self.metrics,
+        ]
+        lines = []
+        for name, meaning in GAUGES.items():
+            found = [(labels, value) for given, labels, value in values if given == name]
+            if not found:
+                continue
+            lines += [
+                f"# HELP hushmeter_job_{name} {meaning}",
+                f"# TYPE hushmeter_job_{name} gauge",
+            ]
+            for labels, value in found:
+                pairs = ",".join(
+                    f'{k}="{v}"' for k, v in {"command": self._command, **labels}.items()
+                )
+                lines.append(f"hushmeter_job_{name}{{{pairs}}} {value!r}")
+        return "\n".join(lines) + "\n"
+
+
+@contextmanager
+def logged_job(command: str, log_format: str, metrics: Path | None) -> Iterator[JobLog]:
+    """Log a job from its start to its end, and write its metrics, whatever becomes of it.
+
+    With JSON, an error is logged here without the names in its sentence, and the command ends
+    with its exit code.
+
+    Parameters
+    ----------
+    command : str
+        Name of the command.
+    log_format : {"text", "json"}
+    metrics : Path or None
+        File for the metrics, which is replaced as a whole.
+
+    Yields
+    ------
+    JobLog
+
+    Raises
+    ------
+    InputError
+        If `log_format` is unknown, or the folder of the metrics does not exist.
+    """
+    from hushmeter.files import write_text
+
+    job = JobLog(command, log_format)
+    if metrics is not None and not metrics.absolute().parent.is_dir():
+        raise InputError(f"the folder of the metrics file {metrics} does not exist: make it first.")
+    job.write("started")
+    error: BaseException | None = None
+    code = 0
+    try:
+        yield job
+    except BaseException as caught:
+        error, code = caught, exit_code_of(caught)
+        if job.is_json and isinstance(caught, HushmeterError):
+            raise typer.Exit(code) from None
+        raise
+    finally:
+        job.finish(code, error)
+        if metrics is not None:
+            write_text(metrics, job.metrics_text(code), force=True)
