@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushmeter.errors import InputError, UnknownNameError
@@ -108,6 +108,7 @@ def test_options():
         make_parser("tasmot")
 
 
+@settings(max_examples=40)
 @given(st.binary(max_size=80))
 @pytest.mark.parametrize(
     "kind", ["number", "csv", "json:w", "statestream", "tasmota", "shelly2", "dsmr"]

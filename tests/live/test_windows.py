@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushmeter.live.windows import DOUBLE, EARLY, KEPT, LATE, SECOND, WindowBuffer
@@ -82,6 +82,7 @@ def test_open_windows_survive_as_bytes():
         np.testing.assert_array_equal(a.readings, b.readings)
 
 
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(st.integers(0, 30 * 60), st.floats(-2000, 2000)), max_size=60),
     st.lists(st.floats(-2000, 2000), min_size=60, max_size=60),
