@@ -25,6 +25,7 @@ def table(tmp_path_factory):
     return compare_options(homes, appliances=["kettle"], draws=12, receipts=folder), folder
 
 
+@pytest.mark.slow
 def test_the_errors_of_a_release_are_those_it_states(table):
     found = table[0].set_index(["option", "purpose"])
     # Twelve draws; the month and the register are one sum a draw.
@@ -40,6 +41,7 @@ def test_the_errors_of_a_release_are_those_it_states(table):
     assert found.rmse["restored", "hour"] < found.rmse["independent", "hour"]
 
 
+@pytest.mark.slow
 def test_the_receipts_of_every_release_are_kept(table):
     place = table[1] / "evening" / "kettle"
     for name in ("independent.csv", "calendar"):
@@ -50,6 +52,7 @@ def test_the_receipts_of_every_release_are_kept(table):
     assert (place / "restored.csv.restored.json").is_file()
 
 
+@pytest.mark.slow
 def test_the_table_has_a_row_for_every_kind_of_release(table):
     lines = options_markdown(table[0]).splitlines()
     assert len(lines) == 2 + 1 + len(OPTIONS)
