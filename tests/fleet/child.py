@@ -1,23 +1,20 @@
 """A process that forks fleet jobs on request: starting Python costs more than a small job does.
 
 Reads one JSON object per line: the arguments of a job and, optionally, `kill_at`, the number of
-the Python or C function call at which the job kills itself with SIGKILL. With `stop` the job stops
-itself before it begins, so that a tracer can attach, and works with two forks. Answers with the pid
-and, after another line, with the status of the job and, if it lived, how many calls it made.
+the Python or C function call at which the job kills itself with SIGKILL. Answers with the pid and,
+after another line, with the status of the job and, if it lived, how many calls it made.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import pickle
 import signal
 import sys
 import tempfile
 from pathlib import Path
 
-from hushmeter.errors import DataError, HushmeterError
+from hushmeter.errors import HushmeterError
 from hushmeter.fleet import release_fleet
 from hushmeter.fleet.job import FleetTerms
 from hushmeter.fleet.ledger import open_ledger
@@ -26,38 +23,7 @@ from hushmeter.synth.fleet import FleetPlan, write_fleet
 TERMS = FleetTerms("0.5", (0.0, 12_000.0), interval_s=3600)
 
 
-PR_SET_PDEATHSIG = 1
-
-
-def run_in_forks(task, job, files):
-    """Two workers, each with every second file; they end with the job."""
-    pipes = []
-    for number in range(2):
-        read, send = os.pipe()
-        if os.fork() == 0:
-            code = 1
-            try:
-                ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-                with os.fdopen(send, "wb") as out:
-                    for name in files[number::2]:
-                        pickle.dump(task(job, name), out)
-                        out.flush()
-                code = 0
-            finally:
-                os._exit(code)
-        os.close(send)
-        pipes.append(os.fdopen(read, "rb"))
-    for number, pipe in enumerate(pipes):
-        for _ in files[number::2]:
-            try:
-                yield pickle.load(pipe)
-            except (EOFError, pickle.UnpicklingError):
-                raise DataError("a worker process was killed.") from None
-
-
 def run(order, calls) -> int:
-    if order.get("stop"):
-        os.kill(os.getpid(), signal.SIGSTOP)
     kill_at = order.get("kill_at")
 
     def count(frame, event, argument):
@@ -75,7 +41,6 @@ def run(order, calls) -> int:
             TERMS,
             ledger=order["ledger"],
             resume=True,
-            schedule=run_in_forks if order.get("stop") else None,
             release=order["release"],
             key=bytes.fromhex(order["key"]),
         )
