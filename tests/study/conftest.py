@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hushmeter.study.figures import ITEMS, Setting, reproduce
+from hushmeter.study.figures import ITEMS, Setting, reproduce, sources
 from hushmeter.study.figures import appendices as behaviour_figures
 from hushmeter.study.figures import attackers as figure_attackers
 
@@ -20,11 +20,12 @@ def small_items(tmp_path_factory):
     """
     every = figure_attackers.contenders
 
-    def fewer(**options):
-        return tuple(one for one in every(**options) if one.label != "RNN")
+    def fewer(home, **options):
+        return tuple(one for one in every(home, **options) if one.name != "rnn")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figure_attackers, "contenders", fewer)
+        patch.setattr(sources, "TRAIN_DAYS", 1)
         patch.setattr(behaviour_figures, "DAYS", 300)
         patch.setattr(behaviour_figures, "CLUSTERS", 6)
         made = {item: reproduce(item, SMALL) for item in ITEMS}

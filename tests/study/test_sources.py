@@ -31,6 +31,7 @@ def test_without_data_stand_ins_are_named():
         found = find(Setting(readings=240))
         assert not found.real
         assert f"synthetic stand-in “{name}”" in found.words
+        assert found.details
         assert "data folder" not in found.words
         assert len(found.case.test) == 240
 
@@ -139,6 +140,16 @@ def test_real_homes_of_the_figures(shared_data):
         assert len(found.case.home) == count
         assert name in found.words
         assert len(found.case.test) == 600
+
+
+def test_the_assumptions_hold_for_part_of_a_real_home(shared_data):
+    found = sources.find_concentrated(Setting(data=shared_data))
+    if found is None:
+        pytest.skip(f"Tracebase is absent from {shared_data}")
+    check = found.case.home.check(found.case.test)
+    assert (check.sparse, check.bounded, check.concentrated) == (True, True, True)
+    assert found.failing == ""
+    assert sources.find_eight(Setting(data=shared_data)).failing == "Assumptions 2 and 3"
 
 
 def test_real_table_1(shared_data):

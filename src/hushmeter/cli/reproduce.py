@@ -16,7 +16,10 @@ def reproduce(
     *,
     item: Annotated[
         str,
-        typer.Argument(metavar="ITEM", help="fig2 … fig9, table1, all, real-mains or options."),
+        typer.Argument(
+            metavar="ITEM",
+            help="fig2 … fig9, table1, appliances, all, real-mains or options.",
+        ),
     ],
     data: Annotated[
         Path | None,
@@ -53,7 +56,8 @@ def reproduce(
 
     Without --data each item uses a synthetic stand-in. With --data it uses the real data sets in
     the folders redd, ukdale, rae, refit, tracebase and homes, and the stand-in for a missing set.
-    Each caption states the data, the paper's claim, the finding, and whether they agree.
+    Each caption states the data, the paper's claim, the finding, and whether they agree. The item
+    appliances, which the paper names as future work, shows each appliance on its own.
 
     The item real-mains is not in the paper: it runs attackers on the real mains of all homes in the
     folder --data, with noise of five sizes, and writes one table and one figure. It takes several

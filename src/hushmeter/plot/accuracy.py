@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,11 +25,43 @@ if TYPE_CHECKING:
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", ":")
+CURVE_LOOKS = ((GREEN, "-"), ("#7A3E9D", (0, (4, 1, 1, 1))), (BLUE, "-."))
+LEAST_SEEDS = 3
+"""Smallest number of seeds for which a 95 % band is drawn; fewer seeds are drawn as points."""
 BOUND_LOOKS = (("#444444", (0, (6, 2))), ("#444444", (0, (1, 1.5))))
 VACUOUS = "bound is vacuous (outside 0 … 1)"
 FLOORS = {"all-off": ("everything off", "alpha_floor", ":"),
           "hold": ("as at the first reading", "hold_floor", "-.")}  # fmt: skip
 WORDS = {"alpha": "accuracy α", "f1": "macro F1"}
+
+
+@dataclass(frozen=True)
+class SweepPanel:
+    """One panel of a figure of a sweep.
+
+    Attributes
+    ----------
+    table : DataFrame
+        Rows of a sweep. The attackers all-off and hold are drawn as floors.
+    measure : str
+        Column to draw.
+    title : str
+        Heading of the panel; may be empty.
+    by : str
+        Column whose values get a line each.
+    bounds : mapping of str to Bounds
+        Bounds on α by their names, one value for each ε of the table, largest ε first.
+    curves : mapping of str to array
+        Further curves by their names, such as an exact accuracy or the limit of any attacker, in
+        the same order.
+    """
+
+    table: pd.DataFrame
+    measure: str = "alpha"
+    title: str = ""
+    by: str = "attacker"
+    bounds: Mapping[str, Bounds] = field(default_factory=dict)
+    curves: Mapping[str, FloatArray] = field(default_factory=dict)
 
 
 def draw_sweep(
@@ -57,33 +90,98 @@ def draw_sweep(
     -------
     matplotlib.figure.Figure
     """
-    figure = new_figure(5.4 * len(measures), 5.2)
-    panels = np.atleast_1d(figure.subplots(1, len(measures)))
-    for axes, measure in zip(panels, measures, strict=True):
-        _draw_measure(axes, table, by, measure)
-        _draw_floors(axes, table, by, measure)
-        if measure == "alpha" and bounds is not None:
-            for i, (name, found) in enumerate(bounds.items()):
-                _draw_bounds(axes, table, name, found, i)
-        axes.set_ylabel(WORDS.get(measure, measure))
-        axes.set_ylim(*_limits(axes, to_one=measure == "alpha"))
+    panels = [
+        SweepPanel(table, one, by=by, bounds=(bounds or {}) if one == "alpha" else {})
+        for one in measures
+    ]
+    return draw_panels(panels, title)
+
+
+def draw_panels(panels: Sequence[SweepPanel], title: str, *, columns: int = 3) -> Figure:
+    """Draw panels of sweeps with one legend.
+
+    Parameters
+    ----------
+    panels : sequence of SweepPanel
+    title : str
+    columns : int
+        Largest number of panels side by side.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    across = min(columns, len(panels))
+    down = -(-len(panels) // across)
+    figure = new_figure(5.4 * across, 5.2 if down == 1 else 4.2 * down)
+    grid = np.atleast_1d(figure.subplots(down, across)).ravel()
+    for axes in grid[len(panels) :]:
+        axes.set_visible(False)
+    for axes, panel in zip(grid, panels, strict=False):
+        _draw_measure(axes, panel.table, panel.by, panel.measure)
+        _draw_floors(axes, panel.table, panel.by, panel.measure)
+        for i, (name, found) in enumerate(panel.bounds.items()):
+            _draw_bounds(axes, panel.table, name, found, i)
+        for i, (name, curve) in enumerate(panel.curves.items()):
+            _draw_curve(axes, panel.table, name, curve, i)
+        axes.set_ylabel(WORDS.get(panel.measure, panel.measure))
+        if panel.title:
+            axes.set_title(panel.title, loc="left", fontsize=9, pad=4)
+        low, high = _limits(axes, to_one=panel.measure == "alpha")
+        axes.set_ylim(low, high)
+        mark_cut(axes)
         label_epsilon_axis(axes)
-    _legend_below(figure, panels)
+    _legend_below(figure, grid[: len(panels)])
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure
 
 
+def mark_cut(axes: Axes) -> None:
+    """Mark a y axis that does not start at zero, with two strokes and its first value.
+
+    Parameters
+    ----------
+    axes : matplotlib.axes.Axes
+        A panel whose limits are final.
+    """
+    low = axes.get_ylim()[0]
+    if low <= 0:
+        return
+    axes.text(
+        0.0, 0.04, "//", transform=axes.transAxes, ha="center", va="center", rotation=65,
+        fontsize=11, color="#000000", clip_on=False,
+    )  # fmt: skip
+    axes.text(
+        0.015, 0.012, f"the axis starts at {low:.2f}", transform=axes.transAxes, fontsize=7,
+        color="#555555",
+    )  # fmt: skip
+
+
 def _draw_measure(axes: Axes, table: pd.DataFrame, by: str, measure: str) -> None:
-    """Draw the mean of every attacker and its 95 % band over seeds."""
+    """Draw the mean of every attacker and its 95 % band over seeds; points with few seeds."""
     names = [name for name in table[by].unique() if name not in FLOORS]
     for i, name in enumerate(names):
-        x, mean, half = mean_and_band(table[table[by] == name], measure)
+        part = table[table[by] == name]
+        x, mean, half = mean_and_band(part, measure)
         style = DASHES[i // len(PALETTE) % len(DASHES)]
         color, marker = PALETTE[i % len(PALETTE)], MARKERS[i % len(MARKERS)]
         axes.plot(
             x, mean, color=color, linestyle=style, marker=marker, markersize=4, label=str(name)
         )
-        axes.fill_between(x, mean - half, mean + half, color=color, alpha=0.22, linewidth=0)
+        seeds = part.groupby("epsilon")[measure].count().min()
+        if seeds >= LEAST_SEEDS:
+            # An accuracy lies between 0 and 1, so that a band beyond them says nothing.
+            low, high = np.clip(mean - half, 0.0, 1.0), np.clip(mean + half, 0.0, 1.0)
+            axes.fill_between(x, low, high, color=color, alpha=0.22, linewidth=0)
+        elif seeds > 1:
+            axes.plot(-np.log(part["epsilon"]), part[measure], ".", color=color, markersize=3)
+
+
+def _draw_curve(axes: Axes, table: pd.DataFrame, name: str, curve: FloatArray, place: int) -> None:
+    """Draw a computed curve without a band."""
+    x = np.sort(-np.log(table["epsilon"].unique()))
+    color, dashes = CURVE_LOOKS[place % len(CURVE_LOOKS)]
+    axes.plot(x, curve, color=color, linestyle=dashes, linewidth=1.8, label=name)
 
 
 def _draw_floors(axes: Axes, table: pd.DataFrame, by: str, measure: str) -> None:
@@ -126,7 +224,8 @@ def _limits(axes: Axes, *, to_one: bool) -> tuple[float, float]:
     """Return limits at whole tenths around everything drawn; the upper one is 1 for an accuracy."""
     low, high = axes.dataLim.intervaly
     top = 1.0 if to_one else min(1.0, np.ceil(10 * high) / 10)
-    return float(max(0.0, np.floor(10 * low) / 10) - 0.02), float(top + 0.02)
+    bottom = max(0.0, np.floor(10 * low) / 10)
+    return float(bottom - 0.02 if bottom == 0 else bottom), float(top + 0.02)
 
 
 def label_epsilon_axis(axes: Axes) -> None:
@@ -148,7 +247,7 @@ def label_epsilon_axis(axes: Axes) -> None:
     top.tick_params(colors="#555555")
 
 
-def _legend_below(figure: Figure, panels: Sequence[Axes] | np.ndarray) -> None:
+def _legend_below(figure: Figure, panels: Sequence[Axes] | np.ndarray, columns: int = 4) -> None:
     """Write one legend for all panels below them."""
     entries: dict[str, Artist] = {}
     for axes in panels:
@@ -158,7 +257,7 @@ def _legend_below(figure: Figure, panels: Sequence[Axes] | np.ndarray) -> None:
         list(entries.values()),
         list(entries),
         loc="outside lower center",
-        ncols=4,
+        ncols=columns,
         frameon=False,
         fontsize=9,
     )
@@ -180,7 +279,8 @@ def mean_and_band(part: pd.DataFrame, measure: str) -> tuple[FloatArray, FloatAr
         ln(1/ε), ascending.
     mean : array
     half : array
-        Half the width of the 95 % interval by Student's t; 0 for a single seed.
+        Half the width of the 95 % interval by Student's t; 0 for a single seed. With two seeds it
+        is wider than the accuracy itself, so that figures show points instead.
     """
     from scipy.stats import t
 
@@ -194,61 +294,41 @@ def mean_and_band(part: pd.DataFrame, measure: str) -> tuple[FloatArray, FloatAr
     return x[order], mean.to_numpy()[order], half[order]
 
 
-def draw_lines(
-    lines: Mapping[str, tuple[FloatArray, FloatArray]],
-    title: str,
-    ylabel: str,
-    dots: Mapping[str, tuple[FloatArray, FloatArray]] | None = None,
-) -> Figure:
-    """Draw curves against ln(1/ε), with simulated points on them where there are any.
+Lines = Mapping[str, tuple[FloatArray, FloatArray]]
+"""Curves (x, y) by their names; x is ln(1/ε)."""
+
+
+def draw_lines(panels: Mapping[str, tuple[Lines, Lines]], title: str, ylabel: str) -> Figure:
+    """Draw curves against ln(1/ε), with simulated points on them, in panels side by side.
 
     Parameters
     ----------
-    lines : mapping of str to (x, y)
-        Curves by their names; x is ln(1/ε).
+    panels : mapping of str to (lines, dots)
+        Curves and simulated points of every panel, by its heading. Points have the names of their
+        curves.
     title, ylabel : str
-    dots : mapping of str to (x, y), optional
-        Simulated points by the names of their curves.
 
     Returns
     -------
     matplotlib.figure.Figure
     """
-    figure = new_figure(7.6, 5.0)
-    axes = figure.subplots()
-    for i, (name, (x, y)) in enumerate(lines.items()):
-        color = PALETTE[i % len(PALETTE)]
-        axes.plot(x, y, color=color, linestyle=DASHES[i % 2], label=name)
-        if dots is not None and name in dots:
-            axes.plot(*dots[name], MARKERS[i % len(MARKERS)], color=color, markersize=4)
-    axes.set_ylabel(ylabel)
-    label_epsilon_axis(axes)
-    _legend_below(figure, [axes])
+    across = min(2, len(panels))
+    down = -(-len(panels) // across)
+    figure = new_figure(5.6 * across, 4.6 * down)
+    grid = np.atleast_1d(figure.subplots(down, across, sharey=True)).ravel()
+    for axes, (heading, (lines, dots)) in zip(grid, panels.items(), strict=False):
+        for i, (name, (x, y)) in enumerate(lines.items()):
+            color = PALETTE[i % len(PALETTE)]
+            axes.plot(x, y, color=color, linestyle=DASHES[i % 2], label=name)
+            if name in dots:
+                axes.plot(*dots[name], MARKERS[i % len(MARKERS)], color=color, markersize=4)
+        axes.set_ylabel(ylabel)
+        axes.set_ylim(-0.02, 1.02)
+        axes.set_title(heading, loc="left", fontsize=9, pad=4)
+        label_epsilon_axis(axes)
+    _legend_below(figure, grid)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure
-
-
-def add_measured(figure: Figure, epsilon: FloatArray, own: FloatArray, dots: FloatArray) -> None:
-    """Add the exact curve for the readings' own switches, and measured points, to `draw_bounds`.
-
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-        A figure of `draw_bounds`.
-    epsilon : array, shape (E,)
-    own : array, shape (E,)
-        Exact accuracy with the switches of the readings.
-    dots : array, shape (E,)
-        Measured accuracy, NaN where nothing was measured.
-    """
-    axes, x = figure.axes[0], -np.log(epsilon)
-    axes.plot(x, own, color=BLUE, linestyle="-.", linewidth=1.4,
-              label="exact, switches as in these readings")  # fmt: skip
-    axes.plot(x, dots, color="#000000", marker="o", markersize=5, linestyle="none",
-              clip_on=False, label="measured on these readings")  # fmt: skip
-    for legend in list(figure.legends):
-        legend.remove()
-    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
 
 
 def draw_bounds(curves: BoundCurves, title: str) -> Figure:
@@ -263,8 +343,41 @@ def draw_bounds(curves: BoundCurves, title: str) -> Figure:
     -------
     matplotlib.figure.Figure
     """
-    figure = new_figure(8.5, 5.2)
-    axes = figure.subplots()
+    return draw_bound_panels({"": (curves, None)}, title)
+
+
+def draw_bound_panels(
+    panels: Mapping[str, tuple[BoundCurves, FloatArray | None]], title: str
+) -> Figure:
+    """Fig. 2 of the paper. One panel for each distribution of switches, with its own bounds.
+
+    Parameters
+    ----------
+    panels : mapping of str to (BoundCurves, array or None)
+        The curves of every panel by its heading, and the measured accuracy at each ε, NaN where
+        nothing was measured.
+    title : str
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    wide = len(panels) > 1
+    figure = new_figure(4.7 * len(panels) if wide else 8.5, 5.4 if wide else 5.2)
+    grid = np.atleast_1d(figure.subplots(1, len(panels), sharey=True))
+    for axes, (heading, (curves, measured)) in zip(grid, panels.items(), strict=True):
+        _draw_bound_panel(axes, curves, heading)
+        if measured is not None:
+            axes.plot(-np.log(curves.epsilon), measured, color="#000000", marker="o", markersize=5,
+                      linestyle="none", clip_on=False, label="measured")  # fmt: skip
+    grid[0].set_ylabel("accuracy α")
+    _legend_below(figure, grid, columns=3 if wide else 2)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return figure
+
+
+def _draw_bound_panel(axes: Axes, curves: BoundCurves, heading: str) -> None:
+    """Draw exact accuracy, bounds, limit and floor of one distribution of switches."""
     x = -np.log(curves.epsilon)
     axes.fill_between(
         x,
@@ -281,14 +394,11 @@ def draw_bounds(curves: BoundCurves, title: str) -> Figure:
     _draw_printed(axes, x, curves.printed.lower, "printed bounds (Theorems 3 and 4)")
     _draw_printed(axes, x, curves.printed.upper, None)
     axes.set_xlabel("ln(1/ε)   (more private →)")
-    axes.set_ylabel("accuracy α")
     axes.set_ylim(-0.03, 1.06)
     if x.size > 1:
         axes.set_xlim(x.min(), x.max())
-    axes.set_title(title, loc="left", fontsize=11)
+    axes.set_title(heading, loc="left", fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside lower center", ncols=2, frameon=False)
-    return figure
 
 
 def _draw_printed(axes: Axes, x: FloatArray, bound: Bound, label: str | None) -> None:

@@ -126,6 +126,27 @@ def draw_interchanges(result: Stability, title: str) -> Figure:
     return figure
 
 
+def upper_bound_words(level: LevelStability) -> str:
+    """Return the upper bound of the share that stays, with the 95 % interval of its estimate.
+
+    The bound is computed for a sample of the days and compared with few draws of the noise, so that
+    its estimate can lie below the measured share; the interval shows by how much.
+
+    Parameters
+    ----------
+    level : LevelStability
+
+    Returns
+    -------
+    str
+    """
+    above = level.staying.upper - level.frequency[level.rows]
+    half = 1.96 * float(above.std()) / max(above.size, 1) ** 0.5
+    upper = level.mean_bounds[1]
+    low, high = max(upper - half, 0.0), min(upper + half, 1.0)
+    return f"{100 * upper:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+
+
 def place_centres(centres: FloatArray) -> FloatArray:
     """Return a place in the plane for every cluster centre.
 
@@ -182,7 +203,8 @@ def _draw_moves(
     epsilon = f"ε = {level.level.epsilon:.3g} per {level.level.sensitivity:g} kWh a day"
     axes.set_title(
         f"λ = {level.level.scale:.3g} kWh ({epsilon}): {100 * mean:.1f} % stay "
-        f"[{100 * low:.1f}, {100 * high:.1f}]",
+        f"[{100 * low:.1f}, {100 * high:.1f}]\n"
+        f"estimated upper bound of this share: {upper_bound_words(level)}",
         fontsize=8.5,
         loc="left",
     )

@@ -1,6 +1,7 @@
 """The figures and tables of Section V and of the appendices, by their numbers.
 
-Without real data an item uses a named synthetic stand-in, and its caption says so.
+The item "appliances" is not in the paper: it is the analysis of each appliance that the paper names
+as future work. Without real data an item uses a named synthetic stand-in, and its caption says so.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ ITEMS = {
     "fig8": "appendices:interchanges_figure",
     "fig9": "appendices:sparsity_figure",
     "table1": "appendices:sparsity_table",
+    "appliances": "appliances:appliances_figure",
 }
 
 
@@ -32,7 +34,7 @@ def reproduce(item: str, setting: Setting | None = None) -> ReproducedItem:
     Parameters
     ----------
     item : str
-        "fig2", "fig3", …, "fig9" or "table1".
+        "fig2", "fig3", …, "fig9", "table1" or "appliances".
     setting : Setting, optional
         Seeds, sizes and the folder of real data.
 

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from hushmeter.errors import DataError
+from hushmeter.plot.accuracy import mean_and_band
 from hushmeter.study.breakpoints import BreakpointFit, fit_breakpoints, rank_by_slope
-from hushmeter.study.figures.item import EPSILONS, Setting
+from hushmeter.study.figures.item import EPSILONS, Details, Setting
 from hushmeter.study.plan import Case, Contender, Study
 from hushmeter.study.sweep import sweep
 
@@ -77,20 +80,38 @@ class Comparison:
         ranked = self.rank(measure, epsilon)
         return ", ".join(f"{n} {self.mean(n, measure, epsilon):.3f}" for n in ranked)
 
-    def list_slopes(self, measure: str = "alpha") -> str:
-        """Return the names with their steepest slopes as text, the most robust first."""
-        fits = self.fits(measure)
-        return ", ".join(f"{n} {fits[n].steepest.value:+.3f}" for n in rank_by_slope(fits))
+    def interval(
+        self, name: str, measure: str = "alpha", epsilon: float = CALM
+    ) -> tuple[float, float]:
+        """Return the 95 % interval of a mean over the seeds, by Student's t."""
+        chosen = (self.table[self.by] == name) & (self.table.epsilon == epsilon)
+        _, mean, half = mean_and_band(self.table[chosen], measure)
+        return float(mean[0] - half[0]), float(mean[0] + half[0])
 
-    def summary(self) -> str:
-        """Return sentences about the floors, the means with little noise and the slopes."""
-        off, hold = self.table.alpha_floor.mean(), self.table.hold_floor.mean()
-        left_out = "".join(f" Left out: {reason}" for reason in self.failed)
-        return (
-            f"The accuracy α at ε = {CALM:g} is: {self.list_means()} (everything off {off:.3f}, as "
-            f"at the first reading {hold:.3f}). The steepest slopes of α per unit of ln(1/ε), from "
-            f"robust to fragile, are: {self.list_slopes()}.{left_out}"
-        )
+    def robustness(self) -> Details:
+        """Return slopes and break points of α and F1, with 95 % intervals, as rows of details."""
+        rows = []
+        for name in rank_by_slope(self.fits()):
+            words = [
+                f"{symbol} {_tell_fit(self.fits(measure)[name])}"
+                for measure, symbol in (("alpha", "α"), ("f1", "F1"))
+            ]
+            rows.append((f"slope, {name}", "; ".join(words)))
+        return (*rows, *(("left out", reason) for reason in self.failed))
+
+
+def _tell_fit(fit: BreakpointFit) -> str:
+    """The steepest slope per unit of ln(1/ε) and the break points, with their intervals."""
+    steepest = fit.steepest
+    breaks = ", ".join(
+        f"{np.exp(-one.value):.2g} [{np.exp(-one.high):.2g}, {np.exp(-one.low):.2g}]"
+        for one in fit.breaks
+    )
+    better = "" if fit.better == "piecewise" else " (a sigmoid fits better)"
+    return (
+        f"{steepest.value:+.3f} [{steepest.low:+.3f}, {steepest.high:+.3f}], breaks at ε = "
+        f"{breaks}{better}"
+    )
 
 
 def compare(
@@ -100,6 +121,7 @@ def compare(
     *,
     mechanisms: tuple[str, ...] = ("laplace",),
     epsilons: tuple[float, ...] = EPSILONS,
+    seeds: int | None = None,
 ) -> Comparison:
     """Sweep one case; attackers that fail are left out and named.
 
@@ -115,6 +137,8 @@ def compare(
         Names of the mechanisms.
     epsilons : tuple of float
         Values of ε.
+    seeds : int, optional
+        Number of releases of each kind; that of the setting if it is not given.
 
     Returns
     -------
@@ -132,7 +156,7 @@ def compare(
         contenders,
         mechanisms=mechanisms,
         epsilons=epsilons,
-        seeds=setting.seeds,
+        seeds=setting.seeds if seeds is None else seeds,
         seed=setting.seed,
         # Algorithm 1 of the paper starts from the true state.
         knows_first_state=True,
@@ -142,7 +166,9 @@ def compare(
         return Comparison(table)
     errors = table[table.error.notna()]
     reasons = tuple(
-        f"{name} ({part.error.iloc[0].rstrip('.')})."
+        part.error.iloc[0]
+        if part.error.iloc[0].startswith(name)
+        else f"{name}: {part.error.iloc[0]}"
         for name, part in errors.groupby("attacker", sort=False)
     )
     kept = table[~table.attacker.isin(errors.attacker)].drop(columns="error")

@@ -5,25 +5,28 @@ Figures 3 and 4 also show the attackers with the exact problem (P1) and signed j
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hushmeter.attack.hierarchical import split
 from hushmeter.attack.one_shot import OneShot
-from hushmeter.checks import FloatArray
+from hushmeter.checks import FloatArray, IntArray
 from hushmeter.noise import Laplace
-from hushmeter.plot.accuracy import add_measured, draw_bounds, draw_sweep
+from hushmeter.plot.accuracy import SweepPanel, draw_bound_panels, draw_panels
 from hushmeter.scoring import accuracy
 from hushmeter.study.figures.comparison import CALM, Comparison, compare
-from hushmeter.study.figures.item import EPSILONS, Caption, ReproducedItem, Setting
-from hushmeter.study.figures.sources import Source, find_eight, find_thirteen
+from hushmeter.study.figures.item import EPSILONS, Caption, Details, ReproducedItem, Setting
+from hushmeter.study.figures.sources import Source, find_concentrated, find_eight, find_thirteen
 from hushmeter.study.plan import Case, Contender
-from hushmeter.theory.bounds import BoundCurves, bound_curves, bounds
-from hushmeter.theory.exact import exact_curve
+from hushmeter.theory.bounds import BoundCurves, bound_curves, series_curves
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from hushmeter.theory.bounds import Bounds
+    from hushmeter.trace import Trace
 
 SIGNED = {"solver": "exact", "direction": "signed"}
 GRID = np.geomspace(10, 1e-3, 200)
@@ -34,38 +37,74 @@ PAPER_GROUPS = 4
 
 
 def one_shot_figure(setting: Setting) -> ReproducedItem:
-    """Fig. 2: one-shot accuracy with the printed and corrected bounds and the exact accuracy."""
+    """Fig. 2: one-shot accuracy with the printed and corrected bounds and the exact accuracy.
+
+    Each panel has one distribution of switches, with its own floor and limit.
+    """
     import pandas as pd
 
-    source = find_eight(setting)
-    home, test = source.case.home, source.case.test
-    curves = bound_curves(home, GRID)
-    own = exact_curve(home, curves.scale, trace=test)
-    dots = np.full(GRID.size, np.nan)
-    dots[DOTS] = simulate_one_shot(source.case, GRID[DOTS], setting)
-    figure = draw_bounds(curves, f"Fig. 2: one-shot accuracy, {source.name}")
-    add_measured(figure, GRID, own, dots)
-    verdict, reason = _judge_bounds(curves)
-    floor = 1 - float(test.switches[~test.run_starts].mean())
+    source, part = find_eight(setting), find_concentrated(setting)
+    home = source.case.home
+    panels: dict[str, tuple[BoundCurves, FloatArray | None]] = {
+        f"{source.name}: every single switch equally likely": (bound_curves(home, GRID), None),
+        f"{source.name}: the switches of its readings": _measured_panel(source, setting),
+    }
+    if part is not None:
+        panels[f"{part.name}: the switches of its readings"] = _measured_panel(part, setting)
+    single, (own, dots) = next(iter(panels.values()))[0], list(panels.values())[1]
+    assert dots is not None
+    verdict, reason = _judge_bounds(single)
     finding = (
-        f"over single switches the exact accuracy falls from {curves.exact.max():.3f} to "
-        f"{curves.exact.min():.3f} (“nothing switched”: {curves.floor:.3f}); over the steps of "
-        f"these readings, at most of which nothing switches, it falls from {own.max():.3f} to "
-        f"{own.min():.3f} (“nothing switched”: {floor:.4f}), and the measured accuracy falls from "
-        f"{np.nanmax(dots):.3f} to {np.nanmin(dots):.3f}."
+        f"over single switches the exact accuracy falls from {single.exact.max():.3f} to "
+        f"{single.exact.min():.3f} (“nothing switched”: {single.floor:.3f}); over the switches of "
+        f"the readings from {own.exact.max():.3f} to {own.exact.min():.3f} (“nothing switched”: "
+        f"{own.floor:.4f}).{_say_assumptions(source, part)}"
     )
     claim = (
         "the actual accuracy lies between a lower bound that is loose and an upper bound that is "
         "tight, and falls at the rate 1/ε."
     )
-    table = pd.DataFrame(
-        {**curves.columns(), "exact_own_switches": own, "measured_own_switches": dots}
+    table = pd.concat(
+        [
+            pd.DataFrame({"panel": name, **curves.columns(), "measured": dotted})
+            for name, (curves, dotted) in panels.items()
+        ],
+        ignore_index=True,
     )
-    words = Caption("fig2", source.words, claim, finding, verdict, reason)
+    details = (
+        *source.details,
+        *(() if part is None else part.details),
+        ("bounds, single switches", _detail_bounds(single)),
+        ("bounds, own switches", _detail_bounds(own)),
+        ("measured, own switches", f"from {np.nanmax(dots):.3f} to {np.nanmin(dots):.3f}"),
+    )
+    words = Caption("fig2", source.words, claim, finding, verdict, reason, details)
+    figure = draw_bound_panels(panels, f"Fig. 2: one-shot accuracy, {source.name}")
     return ReproducedItem(words, table, figure)
 
 
-def simulate_one_shot(case: Case, epsilons: FloatArray, setting: Setting) -> FloatArray:
+def _measured_panel(source: Source, setting: Setting) -> tuple[BoundCurves, FloatArray]:
+    """The curves for the switches of the readings, and the accuracy measured on them."""
+    dots = np.full(GRID.size, np.nan)
+    dots[DOTS] = simulate_one_shot(source.case, GRID[DOTS], setting)
+    return bound_curves(source.case.home, GRID, trace=source.case.test), dots
+
+
+def _say_assumptions(source: Source, part: Source | None) -> str:
+    """A sentence about the assumptions of the paper that fail in this home."""
+    failing = source.failing
+    if not failing:
+        return ""
+    fails = f"{failing} {'fail' if ' and ' in failing else 'fails'} in this home"
+    if part is None:
+        return f" {fails}."
+    hold = "all three hold" if not part.failing else f"{part.failing} still fails"
+    return f" {fails}; for {part.name} {hold}."
+
+
+def simulate_one_shot(
+    case: Case, epsilons: FloatArray, setting: Setting, *, unexplained: str = "all"
+) -> FloatArray:
     """Return the measured accuracy of the one-shot attacker at each ε, as a mean over the seeds.
 
     Parameters
@@ -76,13 +115,15 @@ def simulate_one_shot(case: Case, epsilons: FloatArray, setting: Setting) -> Flo
         Values of ε. The sensitivity is Δf = δ/2, as in the paper.
     setting : Setting
         Seeds.
+    unexplained : str
+        Answer to infeasible jumps, as in `OneShot`.
 
     Returns
     -------
     array, shape (E,)
         Share of the switches that the attacker names correctly.
     """
-    attacker, inside = OneShot(case.home), ~case.test.run_starts
+    attacker, inside = OneShot(case.home, unexplained=unexplained), ~case.test.run_starts
     means = []
     for i, epsilon in enumerate(epsilons):
         noise = Laplace(float(epsilon), case.home.tolerance / 2, grid=0.01, max_epsilon=20.0)
@@ -90,7 +131,7 @@ def simulate_one_shot(case: Case, epsilons: FloatArray, setting: Setting) -> Flo
         for seed in range(setting.seeds):
             rng = np.random.default_rng(np.random.SeedSequence((setting.seed, i, seed)))
             released = case.test.replace_readings(noise.release(case.test.readings, rng=rng))
-            named = attacker.predict_switches(released, rng=rng)
+            named = attacker.predict_switches(released, known_states=case.test.truth(), rng=rng)
             found.append(accuracy(named[inside], case.test.switches[inside]))
         means.append(float(np.mean(found)))
     return np.array(means)
@@ -99,19 +140,26 @@ def simulate_one_shot(case: Case, epsilons: FloatArray, setting: Setting) -> Flo
 def _judge_bounds(curves: BoundCurves) -> tuple[str, str]:
     """The verdict on Fig. 2: the bounds and a guess, compared with the exact curve."""
     outside = {form: _outside(getattr(curves, form), curves.exact) for form in BOUND_FORMS}
-    useful = 1 - float(np.mean(curves.printed.lower.vacuous))
     beats = float((curves.exact > curves.floor).mean())
     gap = float((np.asarray(curves.printed.upper) - curves.exact).min())
     reason = (
-        f"the exact curve lies outside the corrected bounds in {outside['corrected']:.0%} of the "
-        f"range and outside the printed ones in {outside['printed']:.0%}; the printed lower bound "
-        f"is not vacuous in {useful:.0%} of it, the printed upper bound is everywhere at least "
-        f"{gap:.2f} above the curve, and the attacker is better than “nothing switched” in "
-        f"{beats:.0%}: (P3) always selects the largest appliances, even if others switched."
+        f"the exact curve leaves the printed bounds in {outside['printed']:.0%} of the range and "
+        f"the corrected ones in {outside['corrected']:.0%}, and is better than “nothing switched” "
+        f"in {beats:.0%}, because (P3) always selects the largest appliances."
     )
     if not any(outside.values()) and beats > 0.5 and gap < NEAR:
         return "agrees", reason
     return ("in part" if outside["corrected"] == 0 else "differs"), reason
+
+
+def _detail_bounds(curves: BoundCurves) -> str:
+    """How useful the printed bounds are, as words."""
+    useful = 1 - float(np.mean(curves.printed.lower.vacuous))
+    gap = float((np.asarray(curves.printed.upper) - curves.exact).min())
+    return (
+        f"printed lower bound not vacuous in {useful:.0%} of the range; printed upper bound at "
+        f"least {gap:.2f} above the exact curve"
+    )
 
 
 def _outside(found: Bounds, curve: FloatArray) -> float:
@@ -121,25 +169,34 @@ def _outside(found: Bounds, curve: FloatArray) -> float:
     return float(((curve < lower - slack) | (curve > upper + slack)).mean())
 
 
+PLAIN = "Algorithm 1, no correction"
+
+
 def multi_shot_figure(setting: Setting) -> ReproducedItem:
-    """Fig. 3: Algorithm 1, with Theorem 5."""
-    source = find_eight(setting)
+    """Fig. 3: Algorithm 1, with Theorem 5 and the exact accuracy before error correction."""
+    source, part = find_eight(setting), find_concentrated(setting)
     contenders = (
         Contender("Algorithm 1", "multi-shot", knows_noise=False),
         Contender(
             "Algorithm 1 as printed", "multi-shot", {"correction": "paper"}, knows_noise=False
         ),
+        Contender(PLAIN, "multi-shot", {"correction": "none"}, knows_noise=False),
         Contender("Algorithm 1, (P1) signed", "multi-shot", SIGNED, knows_noise=False),
     )
     found = compare(source.case, setting, contenders)
-    epsilon = np.array(EPSILONS)
-    series = {
-        f"Theorem 5, {form}": bounds(
-            source.case.home, epsilon, readings=len(source.case.test), form=form
-        )
-        for form in BOUND_FORMS
-    }
     verdict, reason = _judge_sight(found, "Algorithm 1")
+    panels, details, tables = [], [], [found.table]
+    for one in filter(None, (source, part)):
+        rows = found if one is source else compare(one.case, setting, contenders[:3])
+        curves = series_curves(one.case.home, one.case.test, EPSILONS)
+        bounds = _by_form("Theorem 5", curves.series)
+        exact = {EXACT: curves.exact}
+        panels.append(SweepPanel(rows.table, "alpha", one.name, bounds=bounds, curves=exact))
+        details += [*one.details, (f"Theorem 5, {one.name}", _tell_bounds(bounds, rows, PLAIN))]
+        details.append((f"exact E[α_m], {one.name}", _tell_exact(curves.exact, rows, PLAIN)))
+        if one is not source:
+            tables.append(rows.table)
+    panels.insert(1, SweepPanel(found.table, "f1", source.name))
     return _from_comparison(
         "fig3",
         f"Fig. 3: multi-shot accuracy, {source.name}",
@@ -147,47 +204,92 @@ def multi_shot_figure(setting: Setting) -> ReproducedItem:
         found,
         "the multi-shot accuracy is remarkably good and falls linearly in ln(1/ε), at the rate of "
         "the theorem.",
-        (verdict, reason + _tell_bounds(series, found)),
-        series,
+        (verdict, reason),
+        panels,
+        tuple(details),
+        f"{_levels(found, 'Algorithm 1')}{_say_assumptions(source, part)}",
+        tables,
     )
 
 
-def _tell_bounds(series: dict[str, Bounds], found: Comparison) -> str:
-    """A sentence about the width of the bounds and how often they are violated."""
-    measured = np.array([found.mean("Algorithm 1 as printed", epsilon=e) for e in EPSILONS])
+EXACT = "exact E[α_m] before correction"
+
+
+def _by_form(name: str, found: Sequence[Bounds]) -> dict[str, Bounds]:
+    """Bounds of a theorem by their names, corrected and printed."""
+    return {f"{name}, {one.form}": one for one in found if one.form in BOUND_FORMS}
+
+
+def _tell_bounds(series: dict[str, Bounds], found: Comparison, name: str) -> str:
+    """Words about the width of the bounds and how often an attacker's mean violates them."""
+    measured = np.array([found.mean(name, epsilon=e) for e in EPSILONS])
     listed = []
-    for name, one in series.items():
+    for form, one in series.items():
         gap = float((np.asarray(one.upper) - np.asarray(one.lower)).max())
         wrong = round(_outside(one, measured) * len(EPSILONS))
         listed.append(
-            f"{name}: up to {max(gap, 0.0):.3f} apart, violated at {wrong} of {len(EPSILONS)} ε"
+            f"{form}: up to {max(gap, 0.0):.3f} apart, violated at {wrong} of {len(EPSILONS)} ε"
         )
+    return "; ".join(listed)
+
+
+def _tell_exact(exact: FloatArray, found: Comparison, name: str) -> str:
+    """Words about the exact accuracy and the largest difference of the measured mean to it."""
+    measured = np.array([found.mean(name, epsilon=e) for e in EPSILONS])
+    apart = float(np.abs(measured - exact).max())
     return (
-        " The bounds over this number of readings, and how often Algorithm 1 as printed violates "
-        f"them, are: {'; '.join(listed)}."
+        f"{exact[0]:.3f} at ε = {EPSILONS[0]:g}, {exact[-1]:.3f} at ε = {EPSILONS[-1]:g}; the "
+        f"simulated mean differs by at most {apart:.4f}"
+    )
+
+
+def _levels(found: Comparison, name: str) -> str:
+    """A sentence about an attacker with little and with much noise."""
+    ends = [(found.mean(name, epsilon=e), found.mean(name, "f1", e)) for e in (CALM, EPSILONS[7])]
+    (alpha, f1), (noisy_alpha, noisy_f1) = ends
+    return (
+        f"α of {name} is {alpha:.3f} at ε = {CALM:g} and {noisy_alpha:.3f} at ε = "
+        f"{EPSILONS[7]:.2g} (floor {found.floor:.3f}), F1 {f1:.2f} and {noisy_f1:.2f}."
     )
 
 
 def hierarchical_figure(setting: Setting) -> ReproducedItem:
-    """Fig. 4: Algorithm 2 on thirteen appliances."""
+    """Fig. 4: Algorithm 2 on thirteen appliances, with Theorem 6 and the exact accuracy."""
     source = find_thirteen(setting)
     contenders = (
         Contender("Algorithm 2", "hierarchical", knows_noise=False),
         Contender("Algorithm 1", "multi-shot", knows_noise=False),
+        Contender(PLAIN, "multi-shot", {"correction": "none"}, knows_noise=False),
         Contender("Algorithm 2, (P1) signed", "hierarchical", SIGNED, knows_noise=False),
     )
     found = compare(source.case, setting, contenders)
-    home = source.case.home
-    groups = [len(group) for group in split(home.powers, home.tolerance)]
+    home, test = source.case.home, source.case.test
+    groups = split(home.powers, home.tolerance)
+    # A day of 1 s has more readings than the transfer operator needs to show its curve.
+    curves = series_curves(home, test[:SERIES_READINGS], EPSILONS, hierarchical=True)
+    top = home.subset([home.names[i] for i in groups[0]])
+    largest = series_curves(
+        top, _only(test[:SERIES_READINGS], groups[0]), (CALM, EPSILONS[5])
+    ).exact
     verdict, reason = _judge_sight(found, "Algorithm 2")
     slopes = {name: found.fits()[name].steepest.value for name in ("Algorithm 2", "Algorithm 1")}
     if verdict == "differs" and slopes["Algorithm 2"] >= slopes["Algorithm 1"]:
         verdict = "in part"
-    fall = ", ".join(f"{name} {slope:+.3f}" for name, slope in slopes.items())
-    reason = (
-        f"{len(groups)} groups of {', '.join(map(str, groups))} where the paper has "
-        f"{PAPER_GROUPS}; steepest slopes {fall}, but {reason}"
-    )
+    part = "" if len(test) <= SERIES_READINGS else f", first {curves.readings} readings"
+    bounds = _by_form(f"Theorem 6{part}", curves.hierarchies)
+    details = (
+        *source.details,
+        ("groups", f"{len(groups)} of {', '.join(str(g.size) for g in groups)} appliances; the "
+                   f"paper has {PAPER_GROUPS}"),
+        ("Theorem 6", _tell_bounds(bounds, found, "Algorithm 2")),
+        ("exact", f"over the first {curves.readings} readings, for Algorithm 1; the group of the "
+                  f"largest appliances has {largest[0]:.3f} at ε = {CALM:g} and {largest[1]:.3f} "
+                  f"at ε = {EPSILONS[5]:.2g}"),
+    )  # fmt: skip
+    panels = [
+        SweepPanel(found.table, "alpha", bounds=bounds, curves={f"{EXACT}{part}": curves.exact}),
+        SweepPanel(found.table, "f1"),
+    ]
     return _from_comparison(
         "fig4",
         f"Fig. 4: hierarchical accuracy, {source.name}",
@@ -196,6 +298,21 @@ def hierarchical_figure(setting: Setting) -> ReproducedItem:
         "with thirteen appliances in four groups the hierarchical algorithm performs remarkably "
         "and is quite robust against noise.",
         (verdict, reason),
+        panels,
+        details,
+        f"{_levels(found, 'Algorithm 2')}{_say_assumptions(source, None)}",
+    )
+
+
+SERIES_READINGS = 3600
+
+
+def _only(trace: Trace, appliances: IntArray) -> Trace:
+    """The same readings with the states of some appliances only."""
+    assert trace.names is not None
+    power = None if trace.power is None else trace.power[:, appliances]
+    return trace.with_truth(
+        trace.truth()[:, appliances], power, [trace.names[i] for i in appliances]
     )
 
 
@@ -203,13 +320,12 @@ def _judge_sight(found: Comparison, name: str) -> tuple[str, str]:
     """The verdict on an attacker: its accuracy with little noise, compared with a guess."""
     seen, floor, f1 = found.mean(name), found.floor, found.mean(name, "f1")
     share = (seen - floor) / (1 - floor)
-    best = found.rank()[0]
     closes = f"closes {share:.0%}" if share > 0 else "closes none"
-    rival = "" if best == name else f" {best} has {found.mean(best):.3f}."
+    best = found.rank()[0]
+    rival = "" if best == name else f"; {best} has α {found.mean(best):.3f}"
     reason = (
-        f"with little noise {name} {closes} of the gap between a guess without data and full "
-        f"accuracy (α {seen:.3f}, floor {floor:.3f}, F1 {f1:.2f}): (P3) always selects the largest "
-        f"appliances, even if others switched, so the small ones are missed.{rival}"
+        f"with little noise {name} {closes} of the gap between the floor and full accuracy, "
+        f"because (P3) selects the largest appliances{rival}."
     )
     if share >= 0.5 and f1 >= 0.5:
         return "agrees", reason
@@ -218,32 +334,45 @@ def _judge_sight(found: Comparison, name: str) -> tuple[str, str]:
 
 def noise_figure(setting: Setting) -> ReproducedItem:
     """Fig. 5: Laplace, staircase and Gaussian noise at the same ε."""
-    source = find_eight(setting)
-    found = compare(
-        source.case,
-        setting,
-        (
-            Contender("Algorithm 1", "multi-shot", knows_noise=False),
-            Contender("(P1) signed", "multi-shot", SIGNED, knows_noise=False),
-        ),
-        mechanisms=("laplace", "staircase", "gaussian"),
+    source, part = find_eight(setting), find_concentrated(setting)
+    contenders = (
+        Contender("Algorithm 1", "multi-shot", knows_noise=False),
+        Contender("(P1) signed", "multi-shot", SIGNED, knows_noise=False),
     )
-    table = found.table.copy()
-    table.insert(0, "series", table.attacker + ", " + table.mechanism)
-    found = Comparison(table, "series", found.failed)
+    found = _compare_noises(source.case, setting, contenders)
     two, three = _spread(found, "staircase"), _spread(found, "gaussian")
-    reason = (
-        f"the mean accuracies under Laplace and staircase noise differ by {two:.3f} at most; "
-        f"Gaussian noise (δ = 1e-6), larger at the same ε, differs by up to {three:.3f}."
-    )
+    panels = [SweepPanel(found.table, m, source.name, "series") for m in ("alpha", "f1")]
+    details, tables = list(source.details), [found.table]
+    if part is not None:
+        other = _compare_noises(part.case, setting, contenders[:1])
+        two = max(two, _spread(other, "staircase"))
+        panels.append(SweepPanel(other.table, "alpha", part.name, "series"))
+        details += part.details
+        tables.append(other.table)
+    details.append(("Gaussian noise", f"(ε, 1e-6); its mean accuracy differs by up to {three:.3f}"))
     return _from_comparison(
         "fig5",
         f"Fig. 5: the same ε with other noise, {source.name}",
         source,
         found,
         "Laplace and staircase noise lead to similar relationships of accuracy and ε.",
-        ("agrees" if two < NEAR else "in part" if two < 2 * NEAR else "differs", reason),
+        (
+            "agrees" if two < NEAR else "in part" if two < 2 * NEAR else "differs",
+            f"the mean accuracies under Laplace and staircase noise differ by {two:.3f} at most.",
+        ),
+        panels,
+        tuple(details),
+        f"{_levels(found, 'Algorithm 1, laplace')}{_say_assumptions(source, part)}",
+        tables,
     )
+
+
+def _compare_noises(case: Case, setting: Setting, contenders: tuple[Contender, ...]) -> Comparison:
+    """Sweep a case under three mechanisms; a series is an attacker under one of them."""
+    found = compare(case, setting, contenders, mechanisms=("laplace", "staircase", "gaussian"))
+    table = found.table.copy()
+    table.insert(0, "series", table.attacker + ", " + table.mechanism)
+    return Comparison(table, "series", found.failed)
 
 
 def _spread(found: Comparison, mechanism: str) -> float:
@@ -259,13 +388,15 @@ def _from_comparison(
     found: Comparison,
     claim: str,
     judged: tuple[str, str],
-    series: dict[str, Bounds] | None = None,
+    panels: Sequence[SweepPanel],
+    details: Details,
+    finding: str,
+    tables: Sequence[pd.DataFrame] = (),
 ) -> ReproducedItem:
-    figure = draw_sweep(found.table, title, by=found.by, bounds=series)
-    fits = found.fits()
-    bent = sum(fit.better == "piecewise" for fit in fits.values())
-    finding = (
-        f"{found.summary()} Piecewise lines fit better than a sigmoid for {bent} of {len(fits)}; "
-        f"F1 at ε = {CALM:g} is: {found.list_means('f1')}."
-    )
-    return ReproducedItem(Caption(item, source.words, claim, finding, *judged), found.table, figure)
+    """An item whose panels are sweeps; the details get the slopes and the better fits."""
+    import pandas as pd
+
+    rows = (*details, *found.robustness())
+    caption = Caption(item, source.words, claim, finding, *judged, rows)
+    table = pd.concat(tables, ignore_index=True) if len(tables) > 1 else found.table
+    return ReproducedItem(caption, table, draw_panels(panels, title))

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 EPSILONS = tuple(float(f"{e:.4g}") for e in np.geomspace(10, 0.003, 10))
 STAND_IN_READINGS = 3000
+FAST_READINGS = 14_400
+FAST_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -32,9 +34,10 @@ class Setting:
     seed : int
         Seed of the stand-ins and of the noise.
     seeds : int
-        Number of releases of each kind, at least two, because the bands need them.
+        Number of releases of each kind, at least two; bands are drawn from three.
     readings : int or None
-        Number of attacked readings; by default 3000 of a stand-in and all of a real set.
+        Number of attacked readings; by default 3000 of a stand-in and all of a real set (see
+        `attacked` for fast ones).
     jobs : int
         Number of workers.
     data : Path or None
@@ -67,12 +70,26 @@ class Setting:
         """Number of attacked readings of a stand-in."""
         return STAND_IN_READINGS if self.readings is None else self.readings
 
+    def attacked(self, every_s: float) -> int | None:
+        """Number of attacked readings of a real set of this interval [s]; None for all.
 
-VERDICTS = ("agrees", "in part", "differs")
+        Sets of Fig. 6 faster than 10 s are cut after 14 400 readings, so that the figure takes
+        minutes.
+        """
+        most = FAST_READINGS if every_s < FAST_S else None
+        return self.readings if self.readings is not None else most
+
+
+VERDICTS = ("agrees", "in part", "differs", "undecided")
 CAPTION = re.compile(
     r"(?P<item>\w+) on (?P<source>.+)\.\nThe paper: (?P<claim>.+)\nHere: (?P<finding>.+)\n"
-    r"Verdict: (?P<verdict>agrees|in part|differs): (?P<reason>.+)\n"
+    rf"Verdict: (?P<verdict>{'|'.join(VERDICTS)}): (?P<reason>.+)\n"
+    r"(?P<details>(?:\w.*\n)*)"
 )
+MOST_WORDS = 120
+"""Largest number of words of a caption; everything else is a detail."""
+
+Details = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -89,15 +106,17 @@ class Caption:
         What the paper states.
     finding : str
         What was found here.
-    verdict : {"agrees", "in part", "differs"}
+    verdict : {"agrees", "in part", "differs", "undecided"}
         Whether the finding agrees with the claim.
     reason : str
         The reason for the verdict.
+    details : tuple of (str, str)
+        Settings and further results, as the rows of a table.
 
     Raises
     ------
     InputError
-        If the verdict is not one of the three.
+        If the verdict is unknown.
     """
 
     item: str
@@ -106,15 +125,21 @@ class Caption:
     finding: str
     verdict: str
     reason: str
+    details: Details = ()
 
     def __post_init__(self) -> None:
         one_of("verdict", self.verdict, VERDICTS)
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """The caption without its details."""
         return (
             f"{self.item} on {self.source}.\nThe paper: {self.claim}\nHere: {self.finding}\n"
             f"Verdict: {self.verdict}: {self.reason}\n"
         )
+
+    def __str__(self) -> str:
+        return self.text + "".join(f"{name}: {value}\n" for name, value in self.details)
 
 
 @dataclass(frozen=True)
@@ -175,4 +200,6 @@ def read_caption(path: Path) -> Caption:
     match = CAPTION.fullmatch(text)
     if match is None:
         raise DataError(f"{path} is not a caption of `hushmeter reproduce`; run the command again.")
-    return Caption(**match.groupdict())
+    found: dict[str, Any] = match.groupdict()
+    rows = (line.split(": ", 1) for line in found.pop("details").splitlines())
+    return Caption(**found, details=tuple((name, value) for name, value in rows))

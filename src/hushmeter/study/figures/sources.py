@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 
 from hushmeter import synth
+from hushmeter.assumptions import estimate_tolerance
 from hushmeter.errors import DataError
 from hushmeter.home import Appliance, Home
 from hushmeter.learn.homes import LearntHome, learn_home, select_period
 from hushmeter.learn.levels import on_states, readings_at_least
 from hushmeter.learn.segments import SEGMENTS, cut_segment
 from hushmeter.read import ReadOptions, read_home_recording
-from hushmeter.study.figures.item import Setting
+from hushmeter.study.figures.item import Details, Setting
 from hushmeter.study.plan import Case, split_trace
 from hushmeter.trace import Trace, iso
 
@@ -95,12 +96,20 @@ class Source:
         Description for captions.
     real : bool
         False for a synthetic stand-in.
+    details : tuple of (str, str)
+        Readings, appliances and tolerance, and the verdict on Assumptions 1–3.
     """
 
     case: Case
     name: str
     words: str
     real: bool
+    details: Details = ()
+
+    @property
+    def failing(self) -> str:
+        """The assumptions of the paper that fail here, as words; empty if all hold."""
+        return self.case.home.check(self.case.test).failing
 
 
 def find_eight(setting: Setting) -> Source:
@@ -110,6 +119,31 @@ def find_eight(setting: Setting) -> Source:
     """
     sets = (REFIT[0], UKDALE[0])
     return _real_home(setting, "ukdale4", sets) or _stand_in(setting, "similar8", 0.99)
+
+
+CONCENTRATED = ("Dishwasher_B7E6FA", "WaterKettle_D330A3", "VacuumCleaner_B7E2F8")
+CONCENTRATED_HOURS = ("2012-01-21T08:00Z", "2012-01-21T20:00Z")
+
+
+def find_concentrated(setting: Setting) -> Source | None:
+    """Return part of a real home in which Assumptions 1–3 hold, or None without the data.
+
+    It is the largest such part of the data sets of the figures: three devices of Tracebase over
+    twelve hours, with the largest jump without a switch as the tolerance. A stand-in needs no such
+    part, because the assumptions hold for it.
+    """
+    trace = None if setting.data is None else TRACEBASE.read(setting.data)
+    if trace is None or not set(CONCENTRATED) <= set(trace.names or ()):
+        return None
+    learnt = learn_home(trace, denoised=True, appliances=CONCENTRATED, name="Tracebase")
+    test = select_period(learnt.trace, *CONCENTRATED_HOURS)
+    test = test if setting.readings is None else test[: setting.readings]
+    plain = one_power_each(learnt.home)
+    home = Home(plain.appliances, estimate_tolerance(test, 1.0), plain.base_load, plain.name)
+    name = "Tracebase, 3 devices"
+    return Source(
+        Case(name, home, learnt.trace, test), name, name, True, _describe(home, test, prefix="part")
+    )
 
 
 def find_thirteen(setting: Setting) -> Source:
@@ -171,19 +205,27 @@ def _learnt(setting: Setting, name: str, trace: Trace, note: str) -> Source:
     learnt: LearntHome = learn_home(trace, denoised=True, name=name)
     home = one_power_each(learnt.home)
     part = learnt.trace if setting.readings is None else learnt.trace[: setting.readings]
-    words = (
-        f"{name}{note} ({span_words(part)}, {len(home)} appliances that switch, the sum of the "
-        f"sub-meters as the meter, tolerance {home.tolerance:g} W)"
+    case = Case(name, home, learnt.trace, part)
+    return Source(case, name, name + note, True, _describe(home, part))
+
+
+def _describe(home: Home, trace: Trace, prefix: str = "") -> Details:
+    """Details of a home and its readings, for the table below a caption."""
+    rows = (
+        ("readings", span_words(trace)),
+        ("appliances", ", ".join(f"{a.name} {a.power:.0f} W" for a in home.appliances)),
+        ("meter", f"sum of the sub-meters; tolerance δ = {home.tolerance:g} W"),
+        ("assumptions", " ".join(home.check(trace).sentences)),
     )
-    return Source(Case(name, home, learnt.trace, part), name, words, real=True)
+    return tuple((f"{prefix} {name}".strip(), value) for name, value in rows)
 
 
 def _stand_in(setting: Setting, name: str, sparsity: float | None) -> Source:
     home = synth.ready_home(name)
     trace = synth.trace(home, 2 * setting.stand_in_readings, sparsity, seed=setting.seed)
     train, test = split_trace(trace, 0.5)
-    words = f"{STAND_IN} “{name}” ({span_words(test)}, {len(home)} appliances)"
-    return Source(Case(name, home, train, test), name, words + missing(setting), real=False)
+    words = f"{STAND_IN} “{name}”" + missing(setting)
+    return Source(Case(name, home, train, test), name, words, False, _describe(home, test))
 
 
 def missing(setting: Setting) -> str:
@@ -199,56 +241,72 @@ def span_words(trace: Trace) -> str:
     return f"{len(trace)} readings of {trace.interval_s:g} s, {first} to {last}{broken}"
 
 
-EVERY_S = 60.0
+MINUTE_S, PAPER_S = 60.0, 3.0
 CUT = "2011-04-30"
 LOADS = 7
 PAPER_TOLERANCE_W = 20.0
 TRAIN_DAYS = 7
 
 
-def find_building(setting: Setting) -> Source:
+def find_building(setting: Setting, every_s: float = MINUTE_S) -> Source:
     """Return the source of Figure 6: building 1 of REDD, or the stand-in “redd-like”.
 
-    The readings are means over 1 min of the seven circuits that use most energy. Attackers learn
-    from the days before 2011-04-30, and the days after are attacked.
+    The readings are means over 1 min, or the readings of 3 s as in the paper, of the seven
+    circuits that use most energy. Attackers learn from the days before 2011-04-30, and the days
+    after are attacked.
+
+    Parameters
+    ----------
+    setting : Setting
+    every_s : float
+        Interval of the readings. [s]
+
+    Returns
+    -------
+    Source
     """
     trace = read_segment("redd1", setting.data)
-    return _minutes_stand_in(setting) if trace is None else _real(setting, trace)
+    if trace is None:
+        return _short_stand_in(setting, every_s)
+    return _real(setting, trace, every_s)
 
 
 def with_real_mains(source: Source, setting: Setting) -> Case:
     """Return the same minutes and appliances with the real mains as the meter."""
     trace = read_segment("redd1", setting.data)
     assert trace is not None
-    before, after = _halves(trace, setting)
+    before, after = _halves(trace, setting, source.case.test.interval_s)
     learnt = learn_home(before, appliances=source.case.home.names, name=source.case.home.name)
     test = label_circuits(after, learnt)
     home = _as_in_the_paper(learnt.home)
     return Case(f"{source.name}, real mains", home, learnt.trace, test)
 
 
-def _real(setting: Setting, trace: Trace) -> Source:
-    before, after = _halves(trace, setting)
-    loads = busiest_circuits(before, learn_home(before, denoised=True), LOADS)
+def _real(setting: Setting, trace: Trace, every_s: float) -> Source:
+    before, after = _halves(trace, setting, every_s)
+    # The loads are chosen by their energy over minutes, so that both intervals have the same ones.
+    minutes = before.coarsen(MINUTE_S)
+    loads = busiest_circuits(minutes, learn_home(minutes, denoised=True), LOADS)
     learnt = learn_home(before, denoised=True, appliances=loads, name="REDD building 1")
     labelled = label_circuits(after, learnt)
     assert labelled.power is not None
     test = labelled.replace_readings(labelled.power.sum(axis=1))
     home = _as_in_the_paper(learnt.home)
-    words = (
-        f"REDD building 1, means over {EVERY_S:g} s, the {LOADS} loads that used most energy "
-        f"before {CUT} ({', '.join(home.names)}) and their sum as the meter; trained on "
-        f"{span_words(learnt.trace)}, attacked on {span_words(test)}; powers, levels and "
-        "thresholds learnt from the training part alone"
+    details = (
+        ("trained on", f"{span_words(learnt.trace)}; powers, levels and thresholds from this part"),
+        ("attacked", span_words(test)),
+        ("loads", f"the {LOADS} that used most energy before {CUT}: {', '.join(home.names)}"),
+        ("meter", "the sum of these loads"),
     )
-    return Source(Case(home.name, home, learnt.trace, test), home.name, words, real=True)
+    return Source(Case(home.name, home, learnt.trace, test), home.name, home.name, True, details)
 
 
-def _halves(trace: Trace, setting: Setting) -> tuple[Trace, Trace]:
+def _halves(trace: Trace, setting: Setting, every_s: float) -> tuple[Trace, Trace]:
     """The readings before and after the cut, at the interval of the figure."""
-    minutes = trace.coarsen(EVERY_S)
-    before, after = select_period(minutes, None, CUT), select_period(minutes, CUT, None)
-    return before, after if setting.readings is None else after[: setting.readings]
+    means = trace if every_s == trace.interval_s else trace.coarsen(every_s)
+    before, after = select_period(means, None, CUT), select_period(means, CUT, None)
+    most = setting.attacked(every_s)
+    return before, after if most is None else after[:most]
 
 
 def _as_in_the_paper(home: Home) -> Home:
@@ -256,18 +314,16 @@ def _as_in_the_paper(home: Home) -> Home:
     return Home(home.appliances, PAPER_TOLERANCE_W, home.base_load, home.name)
 
 
-def _minutes_stand_in(setting: Setting) -> Source:
+def _short_stand_in(setting: Setting, every_s: float) -> Source:
     home = synth.ready_home("redd-like")
-    week = round(TRAIN_DAYS * 86_400 / EVERY_S)
+    training = round(TRAIN_DAYS * 86_400 / MINUTE_S)
     trace = synth.trace(
-        home, week + setting.stand_in_readings, interval_s=EVERY_S, seed=setting.seed
+        home, training + setting.stand_in_readings, interval_s=every_s, seed=setting.seed
     )
-    train, test = trace[:week], trace[week:]
-    words = (
-        f"{STAND_IN} “redd-like” ({len(home)} appliances; trained on {span_words(train)}, "
-        f"attacked on {span_words(test)})"
-    )
-    return Source(Case(home.name, home, train, test), home.name, words + missing(setting), False)
+    train, test = trace[:training], trace[training:]
+    words = f"{STAND_IN} “redd-like”" + missing(setting)
+    details = (("trained on", span_words(train)), ("attacked", span_words(test)))
+    return Source(Case(home.name, home, train, test), home.name, words, False, details)
 
 
 def busiest_circuits(trace: Trace, learnt: LearntHome, count: int) -> list[str]:
