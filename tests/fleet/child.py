@@ -1,20 +1,23 @@
 """A process that forks fleet jobs on request: starting Python costs more than a small job does.
 
 Reads one JSON object per line: the arguments of a job and, optionally, `kill_at`, the number of
-the Python or C function call at which the job kills itself with SIGKILL. Answers with the pid and,
-after another line, with the status of the job and, if it lived, how many calls it made.
+the Python or C function call at which the job kills itself with SIGKILL. With `stop` the job stops
+itself before it begins, so that a tracer can attach, and works with two forks. Answers with the pid
+and, after another line, with the status of the job and, if it lived, how many calls it made.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import pickle
 import signal
 import sys
 import tempfile
 from pathlib import Path
 
-from hushmeter.errors import HushmeterError
+from hushmeter.errors import DataError, HushmeterError
 from hushmeter.fleet import release_fleet
 from hushmeter.fleet.job import FleetTerms
 from hushmeter.fleet.ledger import open_ledger
@@ -23,7 +26,58 @@ from hushmeter.synth.fleet import FleetPlan, write_fleet
 TERMS = FleetTerms("0.5", (0.0, 12_000.0), interval_s=3600)
 
 
+PR_SET_PDEATHSIG = 1
+
+
+class Forks:
+    """Two workers, each with every second file; they end with the job.
+
+    They are forked before the job opens its ledger, because an open SQLite file must not be
+    carried into a fork.
+    """
+
+    def __init__(self):
+        self._pipes = [self._fork() for _ in range(2)]
+
+    def _fork(self):
+        (orders, send), (read, answers) = os.pipe(), os.pipe()
+        job_process = os.getpid()
+        if os.fork() == 0:
+            code = 1
+            try:
+                ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+                # The job may have been killed before this worker asked to end with it.
+                assert os.getppid() == job_process
+                os.close(send)
+                with os.fdopen(orders, "rb") as asked, os.fdopen(answers, "wb") as out:
+                    task, job, names = pickle.load(asked)
+                    for name in names:
+                        pickle.dump(task(job, name), out)
+                        out.flush()
+                code = 0
+            finally:
+                os._exit(code)
+        os.close(orders)
+        os.close(answers)
+        return os.fdopen(send, "wb"), os.fdopen(read, "rb")
+
+    def schedule(self, task, job, files):
+        try:
+            for number, (send, _) in enumerate(self._pipes):
+                pickle.dump((task, job, files[number::2]), send)
+                send.flush()
+            for number, (_, read) in enumerate(self._pipes):
+                for _ in files[number::2]:
+                    yield pickle.load(read)
+        except (EOFError, BrokenPipeError, pickle.UnpicklingError):
+            raise DataError("a worker process was killed.") from None
+
+
 def run(order, calls) -> int:
+    forks = None
+    if order.get("stop"):
+        os.kill(os.getpid(), signal.SIGSTOP)
+        forks = Forks()
     kill_at = order.get("kill_at")
 
     def count(frame, event, argument):
@@ -41,6 +95,7 @@ def run(order, calls) -> int:
             TERMS,
             ledger=order["ledger"],
             resume=True,
+            schedule=forks.schedule if forks else None,
             release=order["release"],
             key=bytes.fromhex(order["key"]),
         )

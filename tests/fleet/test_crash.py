@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -29,6 +32,7 @@ from hushmeter.fleet.output_folder import PrivateFolder
 from hushmeter.fleet.source_folder import list_files
 
 KILLS = 110
+KILLS_AT_SYSTEM_CALLS = 300
 CHILD = Path(__file__).with_name("child.py")
 
 
@@ -58,6 +62,20 @@ class Jobs:
         self._tell("reap")
         answer = self._answer()
         return answer["status"], answer["calls"]
+
+    def run_traced(self, order, *options):
+        """Status of a job with two workers, all of whose system calls strace sees."""
+        self._tell(json.dumps({**order, "stop": True}))
+        pid = self._answer()["pid"]
+        wait_until_stopped(pid)
+        tracer = subprocess.Popen(
+            ["strace", "-f", "-p", str(pid), *options], stderr=subprocess.PIPE, text=True
+        )
+        assert "attached" in tracer.stderr.readline()
+        os.kill(pid, signal.SIGCONT)
+        tracer.communicate()
+        self._tell("reap")
+        return self._answer()["status"]
 
     def close(self):
         self._process.stdin.close()
@@ -133,6 +151,60 @@ def test_killed_at_many_points(jobs, tmp_path):
         check_finished(output, url, reference)
         finished += 1
     assert finished > 5
+
+
+def wait_until_stopped(pid):
+    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "Tt":
+        time.sleep(0.001)
+
+
+def system_calls(trace):
+    """Every call of a trace: its name, and how often its process had made it by then."""
+    seen, found = Counter(), []
+    for process, name in re.findall(r"^(\d+) +(\w+)\(", trace, re.MULTILINE):
+        seen[process, name] += 1
+        found.append((name, seen[process, name]))
+    assert len({process for process, _ in seen}) >= 3
+    return found
+
+
+@pytest.mark.slow
+def test_killed_at_random_system_calls(jobs, tmp_path):
+    """The job or one of its two workers is killed at a system call, until the job ends."""
+    if shutil.which("strace") is None:
+        pytest.skip("strace, which kills at a system call, is not installed")
+    source = small_fleet(tmp_path, meters=16, days=10, files=4)
+    undisturbed = tmp_path / "undisturbed"
+    release(source, undisturbed, new_ledger(tmp_path, "undisturbed"), key=KEY, release=RELEASE)
+    reference = digests(undisturbed)
+    chance = random.Random(9)
+    number, done, calls = 0, 0, []
+    while done < KILLS_AT_SYSTEM_CALLS:
+        url, output = new_ledger(tmp_path, f"ledger-{number}"), tmp_path / f"out-{number}"
+        order = {
+            "source": str(source), "output": str(output), "ledger": url, "release": RELEASE,
+            "key": KEY.hex(),
+        }  # fmt: skip
+        if number < 2:
+            # The first run loads code, so the second one tells how many calls there are.
+            trace = tmp_path / "trace"
+            assert jobs.run_traced(order, "-o", str(trace)) == 0
+            calls = system_calls(trace.read_text())
+            assert len(calls) > 1000
+        else:
+            while True:
+                name, time_of_call = chance.choice(calls)
+                kill = f"inject={name}:signal=SIGKILL:when={time_of_call}"
+                status = jobs.run_traced(order, "-e", kill, "-o", "/dev/null")
+                check_invariants(output, url, reference)
+                # 3: the job found that a worker was killed.
+                assert status in (0, 3, -signal.SIGKILL)
+                if status == 0:
+                    break
+                done += 1
+        check_finished(output, url, reference)
+        number += 1
+    assert number > 2
 
 
 def test_the_real_command_with_workers_killed_and_resumed(tmp_path):
