@@ -225,7 +225,7 @@ def _estimate_notes(estimates: list[Estimate]) -> tuple[str, ...]:
         notes.append(f"Days and months of calendar releases are those of {', '.join(zones)}.")
     if any(estimate.kind == "restored" for estimate in estimates):
         notes.append(
-            f"{RESTORED_NOTE} The errors of restored values are added as if they were independent."
+            f"{RESTORED_NOTE} Their errors do not cancel, so the error of a sum is the sum of them."
         )
     return tuple(notes)
 

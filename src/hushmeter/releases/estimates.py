@@ -3,7 +3,8 @@
 An analyst has folders of calendar releases and files of restored values. Both hold an estimate of
 every hour and its standard error; `read_estimates` reads one of them, or all of a folder, one for
 each home. A calendar release also has its own days and months, whose errors are smaller than those
-of a sum of hours. The errors of restored hours are added as if they were independent.
+of a sum of hours. Restored hours have a bias in common, so their errors do not cancel in a sum: the
+errors themselves are added, not their squares.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class Estimate:
         return self._starts(view), cells, watts, errors
 
     def _sums_of_cells(self, every: str) -> tuple[TimeArray, IntArray, FloatArray, FloatArray]:
-        """Sums of cells with independent errors."""
+        """Sums of restored cells, whose errors are added because they have a bias in common."""
         unit = {"hour": "h", "day": "D", "month": "M"}.get(every)
         times = self.trace.times
         if unit is None:
@@ -104,7 +105,7 @@ class Estimate:
             starts, place = np.unique(times.astype(f"datetime64[{unit}]"), return_inverse=True)
         cells = np.bincount(place).astype(np.int64)
         watts = np.bincount(place, self.trace.readings).astype(np.float64)
-        errors = np.sqrt(np.bincount(place, self.errors**2)).astype(np.float64)
+        errors = np.bincount(place, self.errors).astype(np.float64)
         return starts.astype("datetime64[ns]"), cells, watts, errors
 
     def _starts(self, view: View) -> TimeArray:

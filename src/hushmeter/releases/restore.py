@@ -201,7 +201,8 @@ def restore(
     CalendarRelease
         For a calendar release: its estimate with restored cells, whose weight is the inverse of
         their mean variance given the release. The days, months and the typical day keep their own
-        tables.
+        tables, and their standard errors do not count the bias of restored cells: take sums from
+        the calendar release itself.
 
     Raises
     ------
