@@ -47,7 +47,7 @@ def test_keys_of_past_days_are_destroyed(tmp_path):
 
     table = write_table(tmp_path / "meter.csv", make_trace(2.5))
     run_table(table, terms, tmp_path / "s.db", [Witness()], new_key=new_key)
-    kept = b"".join(path.read_bytes() for path in tmp_path.glob("s.db*"))
+    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert len(keys) == 3
     assert keys[0][:32] not in kept
     assert keys[1][:32] not in kept

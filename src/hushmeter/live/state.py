@@ -15,17 +15,18 @@ The file belongs to one process at a time, which holds a lock until it ends, how
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import Any
+
+from filelock import FileLock, Timeout
 
 from hushmeter.errors import DataError
 
@@ -129,8 +130,9 @@ class State:
                 if not self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
                     self._create(terms)
             self._check(terms)
+            self._sign()
         except BaseException:
-            self._lock.close()
+            self._lock.release()
             raise
         self._own_keys: dict[str, tuple[int, int]] = {}
 
@@ -148,7 +150,7 @@ class State:
     def close(self) -> None:
         """Close the file and release the lock."""
         self._db.close()
-        self._lock.close()
+        self._lock.release()
 
     def _create(self, terms: Mapping[str, Any]) -> None:
         facts = {
@@ -162,6 +164,11 @@ class State:
             for statement in _TABLES.strip().split(";\n"):
                 self._db.execute(statement)
             self._db.executemany("INSERT INTO facts VALUES (?, ?)", facts.items())
+
+    def _sign(self) -> None:
+        """Write the number of this process, so that another one can name it."""
+        with _one_sentence(self.path), self._transaction():
+            self._db.execute("INSERT OR REPLACE INTO facts VALUES ('process', ?)", (os.getpid(),))
 
     def _check(self, terms: Mapping[str, Any]) -> None:
         """Refuse a file of another kind or of another stream."""
@@ -378,13 +385,9 @@ def read_state(path: str | Path) -> tuple[dict[str, Any], list[WindowRow]]:
     file = Path(path)
     if not file.is_file():
         raise DataError(f"{file} does not exist; start the stream with --state {file} first.")
-    with _one_sentence(file):
-        db = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
-        try:
-            row = db.execute("SELECT value FROM facts WHERE name = 'terms'").fetchone()
-            rows = db.execute("SELECT * FROM windows ORDER BY number").fetchall()
-        finally:
-            db.close()
+    with _one_sentence(file), closing(_read_only(file)) as db:
+        row = db.execute("SELECT value FROM facts WHERE name = 'terms'").fetchone()
+        rows = db.execute("SELECT * FROM windows ORDER BY number").fetchall()
     if row is None:
         raise DataError(f"{file} is not the state of a stream.")
     return json.loads(row[0]), [WindowRow(*fields) for fields in rows]
@@ -398,30 +401,37 @@ def _connect(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _lock(path: Path) -> IO[str]:
+def _lock(path: Path) -> FileLock:
     """Take the lock of a state, or raise `DataError` with the process that holds it."""
-    name = path.with_name(f"{path.name}.lock")
+    # A lock that is only a file with a name would outlive a killed process.
+    lock = FileLock(path.with_name(f"{path.name}.lock"), mode=0o600, fallback_to_soft=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(name, os.O_RDWR | os.O_CREAT, 0o600)
         # The state holds the means of windows, so only its owner may read it.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise DataError(
+            f"{path} is in use by process {_owner(path)}: two processes would publish the same "
+            "window twice; stop that process, or choose another --state."
+        ) from None
     except OSError as error:
         raise DataError(f"{path} cannot be used: {error.strerror}.") from None
-    file = os.fdopen(handle, "r+")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        owner = file.read().strip()
-        file.close()
-        raise DataError(
-            f"{path} is in use by process {owner or 'unknown'}: two processes would publish the "
-            "same window twice; stop that process, or choose another --state."
-        ) from None
-    file.truncate(0)
-    file.write(f"{os.getpid()}\n")
-    file.flush()
-    return file
+    return lock
+
+
+def _owner(path: Path) -> str:
+    """Return the number of the process that uses a state, which it wrote into the state."""
+    with suppress(sqlite3.DatabaseError), closing(_read_only(path)) as db:
+        row = db.execute("SELECT value FROM facts WHERE name = 'process'").fetchone()
+        if row is not None:
+            return str(row[0])
+    return "unknown"
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    """Open a state that another process may use."""
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
 
 
 @contextmanager
