@@ -115,12 +115,16 @@ class TraceCheck:
         Appendix B of the paper.
     largest_fluctuation : float
         Largest jump of the meter at a step without a switch [W] (Assumption 2).
+    largest_with_error : float
+        The same with the largest meter error, |y_t − y_{t−1}| + m·(|y_{t−1}| + |y_t|) [W]; equal
+        to `largest_fluctuation` if no meter error was stated.
     """
 
     switches_per_step: IntArray
     mixed_steps: int
     sparsity: float
     largest_fluctuation: float
+    largest_with_error: float
 
     @property
     def max_switches(self) -> int:
@@ -144,6 +148,11 @@ class AssumptionCheck:
         `concentration_margin` of the powers [W].
     trace : TraceCheck or None
         None if no trace with true states was given.
+    meter_error : float
+        Largest relative error m of the meter, such as 0.05, that the tolerance must cover.
+    error_jump : float
+        Largest jump that the meter error alone can make [W]: 2·m·(base load + all powers), or
+        with a trace 2·m times its largest reading.
     """
 
     tolerance: float
@@ -151,6 +160,13 @@ class AssumptionCheck:
     confusable: tuple[tuple[str, str], ...]
     margin: float
     trace: TraceCheck | None
+    meter_error: float = 0.0
+    error_jump: float = 0.0
+
+    @property
+    def needed_tolerance(self) -> float | None:
+        """Smallest tolerance that covers all fluctuations and the meter error [W]."""
+        return None if self.trace is None else self.trace.largest_with_error
 
     @property
     def concentrated(self) -> bool:
@@ -166,8 +182,11 @@ class AssumptionCheck:
 
     @property
     def bounded(self) -> bool | None:
-        """True if Assumption 2 holds: no fluctuation without a switch exceeds the tolerance."""
-        return None if self.trace is None else self.trace.largest_fluctuation <= self.tolerance
+        """True if Assumption 2 holds: no fluctuation without a switch exceeds the tolerance.
+
+        With a meter error, the fluctuation includes the largest error of both readings.
+        """
+        return None if self.trace is None else self.trace.largest_with_error <= self.tolerance
 
     @property
     def failing(self) -> str:
@@ -181,7 +200,7 @@ class AssumptionCheck:
     @property
     def sentences(self) -> tuple[str, ...]:
         """The result, one sentence for each assumption and each finding."""
-        return (*self._trace_sentences(), *self._power_sentences())
+        return (*self._trace_sentences(), *self._error_sentences(), *self._power_sentences())
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
@@ -199,10 +218,27 @@ class AssumptionCheck:
             f"in {quiet:.2%} and one in "
             f"{single:.2%} of {steps} steps; sparsity {found.sparsity:.2%}.",
             f"Assumption 2 (bounded power) {_holds(self.bounded)}: the largest jump without a "
-            f"switch is {format_watts(found.largest_fluctuation)}, the tolerance is "
+            f"switch is {format_watts(found.largest_with_error)}"
+            f"{' with the meter error' if self.meter_error else ''}, the tolerance is "
             f"{format_watts(self.tolerance)}.",
             "The paper also assumes that no appliance switches on while another one switches off; "
             f"this happens in {found.mixed_steps} {'step' if found.mixed_steps == 1 else 'steps'}.",
+        )
+
+    def _error_sentences(self) -> tuple[str, ...]:
+        """The sentence about the meter error, if one was stated."""
+        if self.meter_error == 0:
+            return ()
+        error = f"A meter error of up to {100 * self.meter_error:.3g} %"
+        jump = f"{error} can make jumps of up to {format_watts(self.error_jump)} without a switch"
+        needed = self.needed_tolerance
+        if needed is None:
+            more = "the tolerance must be larger by that much to cover it."
+            return (f"{jump}; {more}",)
+        then = "hold" if self.margin > 2 * needed else "fail"
+        return (
+            f"{jump}; with it, Assumption 2 needs a tolerance of {format_watts(needed)}, at which "
+            f"Assumption 3 would {then}.",
         )
 
     def _power_sentences(self) -> tuple[str, ...]:
@@ -223,7 +259,9 @@ class AssumptionCheck:
         return tuple(sentences)
 
 
-def check_assumptions(home: Home, trace: Trace | None = None) -> AssumptionCheck:
+def check_assumptions(
+    home: Home, trace: Trace | None = None, *, meter_error: float = 0.0
+) -> AssumptionCheck:
     """Check Assumptions 1–3 of the paper; `Home.check` calls this function.
 
     Parameters
@@ -231,16 +269,29 @@ def check_assumptions(home: Home, trace: Trace | None = None) -> AssumptionCheck
     home : Home
     trace : Trace, optional
         With the true states of the appliances of the home; Assumptions 1 and 2 need it.
+    meter_error : float
+        Largest relative error m of the meter, 0 … 1, that the tolerance must cover. The readings
+        of the trace do not contain it: state 0 for readings of the meter itself.
 
     Returns
     -------
     AssumptionCheck
 
+    Notes
+    -----
+    A meter that multiplies each reading by its own 1 + e, |e| ≤ m, changes a jump by
+    |e_t·y_t − e_{t−1}·y_{t−1}| ≤ m·(|y_{t−1}| + |y_t|), at most 2·m times the largest reading.
+    The remark to Assumption 2 of the paper names m = 5 %. An error that is the same for all
+    readings adds only m times the jump itself.
+
     Raises
     ------
     InputError
-        If the trace has another number of appliances than the home.
+        If the trace has another number of appliances than the home, or the meter error is not
+        between 0 and 1.
     """
+    if not 0 <= meter_error <= 1:
+        raise InputError(f"meter_error must lie between 0 and 1, got {meter_error}.")
     order = np.argsort(home.powers, kind="stable")
     close = [
         (home.names[a], home.names[b])
@@ -248,17 +299,21 @@ def check_assumptions(home: Home, trace: Trace | None = None) -> AssumptionCheck
         if home.powers[b] - home.powers[a] <= 2 * home.tolerance
     ]
     small = [home.names[i] for i in order if home.powers[i] <= 2 * home.tolerance]
+    everything_on = home.base_load + float(home.powers.sum())
+    largest = everything_on if trace is None else float(np.abs(trace.readings).max())
     with_truth = trace is not None and trace.states is not None
     return AssumptionCheck(
         tolerance=home.tolerance,
         unresolvable=tuple(small),
         confusable=tuple(close),
         margin=concentration_margin(home.powers),
-        trace=_check_trace(home, trace) if trace is not None and with_truth else None,
+        trace=_check_trace(home, trace, meter_error) if trace is not None and with_truth else None,
+        meter_error=float(meter_error),
+        error_jump=2 * meter_error * largest,
     )
 
 
-def _check_trace(home: Home, trace: Trace) -> TraceCheck:
+def _check_trace(home: Home, trace: Trace, meter_error: float) -> TraceCheck:
     """Count the switches and measure the fluctuations of a trace with true states."""
     states, switches = trace.truth(), trace.switches
     if states.shape[1] != len(home):
@@ -267,11 +322,15 @@ def _check_trace(home: Home, trace: Trace) -> TraceCheck:
     per_step = switches.sum(axis=1)
     on = (switches & states).any(axis=1)
     off = (switches & ~states).any(axis=1)
+    size = np.abs(trace.readings)
+    error = meter_error * (size + np.append(0.0, size[:-1]))
+    quiet = within_run & ~switches.any(axis=1)
     return TraceCheck(
         switches_per_step=np.bincount(per_step[within_run], minlength=len(home) + 1),
         mixed_steps=int((on & off).sum()),
         sparsity=trace.sparsity,
         largest_fluctuation=float(quiet_jumps(trace).max(initial=0.0)),
+        largest_with_error=float((trace.jumps() + error)[quiet].max(initial=0.0)),
     )
 
 

@@ -442,11 +442,24 @@ class Home:
         power = trace.power[:, [trace.names.index(name) for name in self.names]]
         return trace.with_truth(power > self.powers / 2, power, self.names)
 
-    def check(self, trace: Trace | None = None) -> AssumptionCheck:
-        """Check Assumptions 1–3 of the paper on this home and, if given, on a trace."""
+    def check(self, trace: Trace | None = None, *, meter_error: float = 0.0) -> AssumptionCheck:
+        """Check Assumptions 1–3 of the paper on this home and, if given, on a trace.
+
+        Parameters
+        ----------
+        trace : Trace, optional
+            With the true states of the appliances; Assumptions 1 and 2 need it.
+        meter_error : float
+            Largest relative error of the meter, such as 0.05, that the tolerance must cover. The
+            readings of the trace do not contain it.
+
+        Returns
+        -------
+        AssumptionCheck
+        """
         from hushmeter.assumptions import check_assumptions
 
-        return check_assumptions(self, trace)
+        return check_assumptions(self, trace, meter_error=meter_error)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the home as TOML.

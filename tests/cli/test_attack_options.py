@@ -214,3 +214,23 @@ def test_means_are_attacked_with_on_in_any_part(case, tmp_path):
     assert 0 < found["shares"]["error"] < found["shares"]["off_error"]
     words = attack(case, tmp_path / "w.csv", *more[:-1], attacker="co").stdout
     assert "Share of time on in an interval: mean error" in words
+
+
+def test_negative_readings_are_named_and_solar_power_is_removed(case, tmp_path):
+    home = hm.read_home(case / "home.toml")
+    loads = hm.synth.trace(home, 4 * 1440, 0.98, interval_s=60.0, seed=3)
+    net = hm.synth.add_solar(loads, 4000.0, seed=3)
+    write_table(tmp_path / "net.csv", {"timestamp": net.times, "watts": net.readings.round(3)})
+    said, f1 = {}, {}
+    for choice in ("keep", "remove"):
+        output = tmp_path / f"{choice}.parquet"
+        more = ["--generation", choice, "--json"]
+        done = attack(case, output, *more, file=tmp_path / "net.csv")
+        said[choice] = json.loads(done.stdout)["generation"]
+        states = pq.read_table(output).select(list(home.names)).to_pandas().to_numpy(bool)
+        f1[choice] = hm.score(states, loads).f1
+    assert "readings are negative" in said["keep"]
+    assert "kWh was estimated and removed" in said["remove"]
+    assert f1["remove"] > f1["keep"] + 0.05
+    wrong = attack(case, tmp_path / "no.csv", "--generation", "solar", expect=2)
+    assert "generation must be" in wrong.stderr

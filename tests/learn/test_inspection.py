@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
+from hushmeter.files import write_table
 from hushmeter.learn.homes import learn_home
 from hushmeter.learn.inspection import find_regime, inspect_recording, sentences
 from hushmeter.plot import readings as plot_readings
@@ -98,3 +99,15 @@ def test_kilowatts_taken_for_watts_are_noticed(tmp_path):
         read_recording(write(tmp_path, text))
     off = "timestamp,power\n" + "".join(f"{1_700_000_000 + 60 * i},0\n" for i in range(8))
     assert not inspect_recording(read_recording(write(tmp_path, off))).warnings
+
+
+def test_negative_readings_get_a_sentence_in_inspect_and_learn(tmp_path):
+    loads = hm.synth.trace(hm.synth.ready_home("evening"), 3 * 1440, interval_s=60.0, seed=3)
+    net = hm.synth.add_solar(loads, 4000.0, seed=3)
+    file = tmp_path / "net.csv"
+    write_table(file, {"timestamp": net.times, "watts": net.readings.round(1)})
+    said = [line for line in sentences(inspect_recording(read_recording(file))) if "--gen" in line]
+    assert len(said) == 1
+    assert said[0].startswith(f"{(net.readings < 0).sum()} of {len(net)} readings are negative")
+    assert any("learnt from net readings" in note for note in learn_home(net).notes)
+    assert not any("learnt from net readings" in note for note in learn_home(loads).notes)

@@ -115,3 +115,30 @@ def test_the_paper_tolerance_of_a_synthetic_home():
     home = synth.ready_home("similar8")
     trace = synth.trace(home, 5000, 0.99, drift=0.0)
     assert estimate_tolerance(trace, 1.0) <= home.tolerance / 2
+
+
+def test_the_tolerance_must_cover_the_meter_error():
+    home = Home([Appliance("heater", 1000.0), Appliance("oven", 1200.0)], 100.0)
+    states = [[0, 0], [1, 0], [1, 0], [1, 1], [1, 1]]
+    trace = Trace([0.0, 1000.0, 1010.0, 2200.0, 2190.0], 60.0, states=states)
+    plain, worst = home.check(trace), home.check(trace, meter_error=0.05)
+    assert plain.bounded
+    assert plain.needed_tolerance == pytest.approx(10.0)
+    # The largest quiet jump: 10 W of load and 5 % of 2200 W + 2190 W.
+    assert worst.needed_tolerance == pytest.approx(10.0 + 0.05 * 4390)
+    assert worst.error_jump == pytest.approx(2 * 0.05 * 2200)
+    assert not worst.bounded
+    assert "needs a tolerance of 230 W, at which Assumption 3 would hold" in str(worst)
+    assert "the tolerance must be larger by that much" in str(home.check(meter_error=0.05))
+    assert home.check(meter_error=0.05).error_jump == pytest.approx(0.1 * 2200)
+
+
+def test_no_meter_within_the_error_exceeds_the_stated_tolerance():
+    home = synth.ready_home("similar8")
+    ideal = synth.trace(home, 3000, 0.98, seed=1)
+    needed = home.check(ideal, meter_error=0.05).needed_tolerance
+    measured = [
+        home.check(synth.add_meter_error(ideal, 0.05, seed=seed)).trace.largest_fluctuation
+        for seed in range(5)
+    ]
+    assert 0.7 * needed < max(measured) <= needed

@@ -11,6 +11,7 @@ import numpy as np
 
 from hushmeter import synth
 from hushmeter.attack.base import Attacker
+from hushmeter.checks import BoolArray, FloatArray
 from hushmeter.errors import HushmeterError, InputError
 from hushmeter.home import Appliance, Home
 from hushmeter.noise import Laplace
@@ -24,10 +25,11 @@ class ContractError(HushmeterError):
 def check_attacker(cls: type[Attacker]) -> None:
     """Check that an attacker class satisfies the contract.
 
-    The checks cover shapes and types, input that does not change, equal answers for equal seeds,
-    a single reading, a single appliance, the order of the appliances, gaps, appliances that never
-    switch, pickling, saving and loading, the known noise distribution, errors for invalid input,
-    and the exact recovery of a trace without noise if the class promises it.
+    The checks cover shapes and types, also for negative readings, input that does not change,
+    equal answers for equal seeds, a single reading, a single appliance, the order of the
+    appliances, gaps, appliances that never switch, pickling, saving and loading, the known noise
+    distribution, errors for invalid input, and the exact recovery of a trace without noise if the
+    class promises it.
 
     Parameters
     ----------
@@ -92,17 +94,23 @@ def _has_metadata(cls: type[Attacker]) -> None:
 
 def _keeps_shapes_and_input(cls: type[Attacker]) -> None:
     home, trace = _example()
-    readings = np.array(trace.readings)
     attacker = _make(cls, home).fit(trace)
-    states = attacker.predict(readings, initial_state=trace.truth()[0], rng=0)
-    _require(states.shape == trace.truth().shape, cls, "predict must give shape (T, N)")
+    _gives_valid_answers(attacker, np.array(trace.readings), trace.truth()[0])
+    # A net meter counts exported power as negative, and noise can make any reading negative.
+    _gives_valid_answers(attacker, trace.readings - 3000.0, trace.truth()[0])
+
+
+def _gives_valid_answers(attacker: Attacker, readings: FloatArray, first: BoolArray) -> None:
+    cls, before = type(attacker), readings.copy()
+    states = attacker.predict(readings, initial_state=first, rng=0)
+    _require(states.shape == (readings.size, first.size), cls, "predict must give shape (T, N)")
     _require(states.dtype == np.bool_, cls, "predict must give booleans")
-    power = attacker.predict_power(readings, initial_state=trace.truth()[0], rng=0)
+    power = attacker.predict_power(readings, initial_state=first, rng=0)
     _require(power.shape == states.shape, cls, "predict_power must give shape (T, N)")
     _require(bool((power >= 0).all()), cls, "predict_power must not be negative")
-    _require(bool((readings == trace.readings).all()), cls, "predict must not change its input")
+    _require(bool((readings == before).all()), cls, "predict must not change its input")
     if hasattr(attacker, "predict_proba"):
-        chance = attacker.predict_proba(readings, initial_state=trace.truth()[0], rng=0)
+        chance = attacker.predict_proba(readings, initial_state=first, rng=0)
         inside = chance.shape == states.shape and bool(((chance >= 0) & (chance <= 1)).all())
         _require(inside, cls, "predict_proba must give (T, N) values in [0, 1]")
 

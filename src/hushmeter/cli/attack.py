@@ -59,6 +59,13 @@ def attack(
             "home, all its types are searched for."
         ),
     ] = None,
+    generation: Annotated[
+        str,
+        typer.Option(
+            help="Whether to keep the solar power in the readings of a net meter, or to estimate "
+            "it from at least three days and remove it first: keep or remove."
+        ),
+    ] = "keep",
     parameter: Annotated[list[str] | None, PARAMETER] = None,
     seed: Annotated[int, typer.Option(help="Seed of the attacker's random rounding.")] = 0,
     output: Annotated[
@@ -85,13 +92,16 @@ def attack(
     population.npz -o states.csv
     """
     from hushmeter.attack.base import GaussianNoise
+    from hushmeter.attack.generation import remove_generation
     from hushmeter.attack.registry import attackers
     from hushmeter.attack.strongest import Strongest
+    from hushmeter.checks import one_of
     from hushmeter.files import refuse_overwrite, table_format, write_table
     from hushmeter.read import read_recording
 
     chosen = attackers[attacker]
     check_seed(seed)
+    one_of("generation", generation, ("keep", "remove"))
     table_format(output)
     refuse_overwrite(output, force)
     values = read_parameters(parameter or (), chosen)
@@ -102,10 +112,14 @@ def attack(
     home = made.home
     training = None if train is None else home.label(read_recording(train, options).trace)
     if training is not None:
+        training = remove_generation(training) if generation == "remove" else training
         made.fit(_coarsen(training, every))
     metered = read_recording(file, options).trace
     if _has_truth(home, metered):
         metered = home.label(metered)
+    summary_of_generation = _describe_generation(metered, generation)
+    if generation == "remove":
+        metered = remove_generation(metered)
     trace = _coarsen(metered, every)
     if every is not None and made.mechanism is not None:
         count = max(1, round(trace.interval_s / metered.interval_s))
@@ -115,6 +129,7 @@ def attack(
     write_table(output, {"timestamp": trace.times, **columns}, force=force)
     summary = _summarise(attacker, home, trace, states)
     summary["never_on_in_training"] = list(getattr(made, "never_on_", ()))
+    summary["generation"] = summary_of_generation
     summary["choice"] = made.choose() if isinstance(made, Strongest) else None
     summary |= _score(home, trace, states, probabilities)
     summary["shares"] = _score_shares(home, training, metered, states, probabilities, every)
@@ -148,6 +163,20 @@ def _load_population(
         raise InputError("a population is already learnt: only the parameter mechanism can change.")
     learnt = SemiBlind.load(file)
     return learnt.for_home(home or learnt.home).knows(values.get("mechanism"))
+
+
+def _describe_generation(trace: Trace, generation: str) -> str | None:
+    """One sentence about negative readings or about what was removed; None for neither."""
+    from hushmeter.attack.generation import estimate_generation, warn_of_generation
+
+    if generation == "keep":
+        return warn_of_generation(trace)
+    if not (trace.readings < 0).any():
+        return "No reading is negative, so no generation was removed."
+    produced = trace.replace_readings(estimate_generation(trace)).energy_kwh
+    if produced == 0:
+        return "The negative readings are not those of solar panels, so no generation was removed."
+    return f"Solar generation of {produced:.4g} kWh was estimated and removed before the attack."
 
 
 def _coarsen(trace: Trace, every: str | None) -> Trace:
@@ -290,6 +319,8 @@ def _print_summary(summary: dict[str, Any], output: Path) -> None:
             f"Never on in the training data: {', '.join(summary['never_on_in_training'])}. The "
             "attacker always reports these appliances as off."
         )
+    if summary["generation"] is not None:
+        print_sentences(summary["generation"])
     if found is None:
         print_sentences(
             "Not scored: the file lacks a column of watts for some appliance of the home."

@@ -18,7 +18,7 @@ def reproduce(
         str,
         typer.Argument(
             metavar="ITEM",
-            help="fig2 … fig9, table1, appliances, all, real-mains or options.",
+            help="fig2 … fig9, table1, appliances, all, real-mains, options or meter-effects.",
         ),
     ],
     data: Annotated[
@@ -68,6 +68,9 @@ def reproduce(
     measures the errors of an hour, a day, a month, the typical day and a register value on a
     synthetic home and on the homes in the folder --data.
 
+    The item meter-effects measures what a meter error of 5 % and solar panels, the two cases that
+    the paper leaves out, do to the accuracy of four attackers on a synthetic home.
+
     Example: hushmeter reproduce fig2 -o figures
 
     Example: hushmeter reproduce real-mains --data homes --seeds 3 -o benchmark
@@ -83,6 +86,9 @@ def reproduce(
         return
     if item == "options":
         _options(data, seeds, seed, receipts, output, force=force, json=json)
+        return
+    if item == "meter-effects":
+        _meter_effects(seeds, seed, output, force=force, json=json)
         return
     if receipts is not None:
         raise InputError("--receipts is for the item options.")
@@ -173,6 +179,22 @@ def _options(
     caption = options_markdown(table)
     if json:
         print_json({"item": "options", "caption": caption, "files": files})
+    else:
+        typer.echo(caption)
+        print_files(files)
+
+
+def _meter_effects(seeds: int, seed: int, output: Path, *, force: bool, json: bool) -> None:
+    """Measure what a meter error and solar panels do to attackers, and write the table."""
+    from hushmeter.files import refuse_overwrite
+    from hushmeter.study.meter_effects import compare_meters, meters_markdown, save_meters
+
+    refuse_overwrite(output / "meter-effects.csv", force)
+    table = compare_meters(seeds=seeds, seed=seed, note=lambda words: typer.echo(words, err=True))
+    files = [str(file) for file in save_meters(table, output, force=force)]
+    caption = meters_markdown(table)
+    if json:
+        print_json({"item": "meter-effects", "caption": caption, "files": files})
     else:
         typer.echo(caption)
         print_files(files)

@@ -231,7 +231,20 @@ def learn_home(
     mains = "denoised (sum of sub-meters)" if denoised else "real mains"
     notes += _tell_short_runs(circuits, chosen.interval_s)
     notes += _tell_protection(circuits)
+    notes += _tell_exports(learnt)
     return LearntHome(home, learnt, tuple(circuits), rule, mains, sparsity, tuple(notes))
+
+
+def _tell_exports(trace: Trace) -> list[str]:
+    """A note if readings are negative, as those of a meter that counts exported solar power."""
+    count = int((trace.readings < 0).sum())
+    if count == 0:
+        return []
+    return [
+        f"{count} of {len(trace)} readings of the meter are negative, as with solar panels: the "
+        "base load and the tolerance were learnt from net readings; --denoised learns them from "
+        "the sub-meters instead."
+    ]
 
 
 def find_circuits(trace: Trace, rule: Rule) -> tuple[BoolArray, list[Circuit]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hushmeter.attack.generation import warn_of_generation
 from hushmeter.errors import DataError
 from hushmeter.formatting import short_duration
 from hushmeter.learn.homes import LearntHome, learn_home
@@ -214,7 +215,8 @@ def _warnings(recording: Recording) -> Sequence[str]:
     largest = float(np.abs(trace.readings).max())
     if 0 < largest < LEAST_LARGEST_W:
         return [f"No reading passes {largest:.4g} W: are they kilowatts (--unit kW)?"]
-    return []
+    exports = warn_of_generation(trace)
+    return [] if exports is None else [exports]
 
 
 def _count(number: int, word: str, many: str | None = None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hushmeter.synth.households import Diary, DiaryDay, Household, household
+from hushmeter.synth.metering import add_meter_error, add_solar
 from hushmeter.synth.traces import READY_HOMES, START, home, ready_home, trace
 
 __all__ = [
@@ -11,6 +12,8 @@ __all__ = [
     "Diary",
     "DiaryDay",
     "Household",
+    "add_meter_error",
+    "add_solar",
     "home",
     "household",
     "ready_home",

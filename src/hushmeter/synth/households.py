@@ -17,6 +17,7 @@ import numpy as np
 from hushmeter.checks import FloatArray, RngLike, non_negative, one_of, positive, whole
 from hushmeter.errors import InputError
 from hushmeter.read.options import check_zone
+from hushmeter.synth.metering import solar_power
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace
 
 USUAL_APPLIANCES = (
@@ -416,10 +417,7 @@ def _solar(life: _Life, span: tuple[float, float], interval_s: float, peak_w: fl
     offset = datetime.fromtimestamp(span[0], life.zone).utcoffset() or timedelta(0)
     hours = (edges + offset.total_seconds()) / SECONDS_PER_HOUR % 24
     day = ((edges - span[0]) // SECONDS_PER_DAY).astype(np.int64)
-    weather = life.rng.uniform(0.2, 1.0, int(day.max()) + 1)
-    bell = np.maximum(0.0, np.cos((hours - 12.5) / 5.5 * np.pi / 2))
-    power: FloatArray = peak_w * weather[day] * np.where(np.abs(hours - 12.5) < 5.5, bell, 0.0)
-    return power
+    return solar_power(hours, day, peak_w, life.rng)
 
 
 APPLIANCES = {

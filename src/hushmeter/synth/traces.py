@@ -23,6 +23,7 @@ from hushmeter.checks import (
 )
 from hushmeter.errors import InputError, UnknownNameError
 from hushmeter.home import Appliance, Home
+from hushmeter.synth.metering import add_meter_error
 from hushmeter.trace import Trace
 
 START = "2024-01-15T00:00Z"
@@ -78,6 +79,7 @@ def trace(
     fluctuation: float = 1.0,
     drift: float = 0.9,
     regularity: float = 2.0,
+    meter_error: float = 0.0,
     start: str = START,
     seed: RngLike = 0,
 ) -> Trace:
@@ -103,6 +105,10 @@ def trace(
     regularity : float
         Shape parameter of the gamma distribution of the lengths of the stretches. The value 1
         gives exponential lengths; larger values give more regular ones.
+    meter_error : float
+        Largest relative error of the meter, 0 … 1, such as 0.05: each reading is multiplied by
+        1 + e with its own e (`add_meter_error`). The truth is without error, and an error of more
+        than 0 needs a larger tolerance than that of the home: see `Home.check`.
     start : str
         Time of the first reading, with a zone.
     seed : int, Generator or None
@@ -130,7 +136,8 @@ def trace(
     wander = _wander((length, len(home)), _share("drift", drift), rng)
     power += states * wander * (amplitude * home.powers / home.powers.sum())
     readings = home.base_load + power.sum(axis=1)
-    return Trace(readings, interval_s, start, states, power, home.names)
+    drawn = Trace(readings, interval_s, start, states, power, home.names)
+    return add_meter_error(drawn, _share("meter_error", meter_error), seed=rng)
 
 
 def ready_home(name: str) -> Home:
