@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from hushmeter.study.meter_effects import ATTACKERS, METERS, compare_meters, save_meters
+from tests.cli.test_commands import run
 
 
 def test_error_and_generation_cost_accuracy_and_removal_gives_some_back(tmp_path):
@@ -15,8 +19,13 @@ def test_error_and_generation_cost_accuracy_and_removal_gives_some_back(tmp_path
         assert clean.f1["5 % error, each reading", attacker] < ideal - 0.1
         solar, removed = (clean.f1[f"solar panels{end}", attacker] for end in ("", ", removed"))
         assert solar < removed < ideal - 0.1
-    data, text = save_meters(table, tmp_path)
-    assert data.stat().st_size > 1000
-    lines = text.read_text().splitlines()
+    save_meters(table, tmp_path)
+    done = run("reproduce", "meter-effects", "--seeds", "1", "-o", tmp_path / "made", "--json")
+    made = json.loads(done.stdout)
+    assert [Path(file).name for file in made["files"]] == ["meter-effects.csv", "meter-effects.md"]
+    for name in ("meter-effects.csv", "meter-effects.md"):
+        # The command and the function give the same bytes for the same seed.
+        assert (tmp_path / "made" / name).read_bytes() == (tmp_path / name).read_bytes()
+    lines = made["caption"].splitlines()
     assert len([line for line in lines if line.startswith("| ")]) == 1 + 2 * len(METERS)
     assert "over 1 week of" in lines[-1]
