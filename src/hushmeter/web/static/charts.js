@@ -111,7 +111,7 @@ export function drawEstimates(element, rows, unit) {
     type: "scatter", mode: "markers", name: say("trace.released"), x, y: rows.map((row) => row.value), marker: { color: blue, size: 7 },
     error_y: { type: "data", array: rows.map((row) => row.error), color: blue, thickness: 1.6, width: 3 }, hovertemplate: `%{y:.4~g} ${unit}`,
   };
-  return draw(element, [metered, released], layout({ bargap: 0.25, xaxis: { type: "category" }, annotations: [axisName(unit, 48)] }));
+  return draw(element, [metered, released], layout({ bargap: 0.25, xaxis: { type: "category", automargin: true }, annotations: [axisName(unit, 48)] }));
 }
 
 /** The lowest and highest power of each stretch as one line in kW, so that spikes stay visible. */
