@@ -18,6 +18,31 @@ settings.register_profile(
 settings.load_profile("hushmeter")
 
 
+GROUPS = {
+    "tests/cli/test_demo.py": "demo",
+    "tests/fleet/test_spark.py": "spark",
+    "tests/study/test_docs_page.py": "figures",
+    "tests/study/test_figures.py": "figures",
+}
+"""Files whose tests share an expensive fixture and therefore one worker."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give each test to the next free worker, and each group to one worker.
+
+    The mark `xdist_group` would do the same, but pytest 9.2 ignores the name that pytest-xdist 3.8
+    gives to a marked test.
+    """
+    from xdist.scheduler import LoadGroupScheduling
+
+    class ByGroup(LoadGroupScheduling):
+        def _split_scope(self, nodeid):
+            return GROUPS.get(nodeid.split("::")[0], nodeid)
+
+    return ByGroup(config, log)
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20_240_115)

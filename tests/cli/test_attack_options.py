@@ -135,6 +135,7 @@ def test_an_attacker_of_ones_own_is_named_by_module_and_class(case, tmp_path):
     assert "the module mine has no class 'Yours'" in done.stderr
 
 
+@pytest.mark.slow
 def test_an_appliance_that_never_runs_in_training_is_named(tmp_path):
     pytest.importorskip("torch", reason="needs the extra deep")
     home = hm.Home([hm.Appliance("kettle", 2000.0), hm.Appliance("heater", 900.0)], 20.0)
@@ -173,6 +174,7 @@ def run_in(folder, *words, expect=0):
     return done
 
 
+@pytest.mark.slow
 def test_a_population_is_learnt_and_attacks_bare_readings(tmp_path):
     pytest.importorskip("torch", reason="needs the extra deep")
     sub = ["timestamp,aggregate,kettle"]

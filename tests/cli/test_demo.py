@@ -15,8 +15,6 @@ from tests.cli.test_commands import run
 from tests.report.pages import check_page
 
 # One worker makes the demo once for all of them.
-pytestmark = pytest.mark.xdist_group("demo")
-
 SMALL = ("--readings", 1200, "--seed", 3)
 EPSILONS = (10.0, 3.0, 1.0, 0.3)
 

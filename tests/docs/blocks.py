@@ -24,7 +24,7 @@ from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = {"python", "pycon", "console", "sh", "bash"}
-SHOWN = {"csv", "html", "json", "output", "sql", "text", "toml", "xml", "yaml"}
+SHOWN = {"csv", "html", "ini", "json", "output", "sql", "text", "toml", "xml", "yaml"}
 COMMENT = re.compile(r"<!--\s*(file|skip|needs|background|prepare)\b:?\s*(.*?)\s*-->", re.DOTALL)
 DIRECTIVE = re.compile(r"\{([\w-]+)\}")
 NESTED = {"admonition", "dropdown", "important", "note", "tip", "warning"}

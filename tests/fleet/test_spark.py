@@ -26,8 +26,6 @@ from hushmeter.fleet.sums import release_sums
 from hushmeter.fleet.task import protect_file
 
 # One cluster for all: two of them would share a small machine with difficulty.
-pytestmark = pytest.mark.xdist_group("spark")
-
 DRIVER = Path(__file__).with_name("spark_driver.py")
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {
@@ -240,6 +238,7 @@ def test_the_same_sums_as_one_machine(driver, fleet, ledger, tmp_path):
         assert opened.counts() == (30, 60)
 
 
+@pytest.mark.slow
 def test_an_executor_killed_mid_job_changes_nothing(
     cluster, driver, fleet, one_machine, ledger, tmp_path
 ):

@@ -1,6 +1,7 @@
 """The state: one process, one value for each window, also after kills at random points."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from hushmeter.live.state import State, read_state
 from tests.live.streams import Witness, make_terms, make_trace, run_table, write_table
 
 DRIVER = Path(__file__).with_name("kill_driver.py")
+ROOT = Path(__file__).parents[2]
 
 
 def test_a_second_process_is_refused_with_the_reason(tmp_path):
@@ -82,6 +84,7 @@ def test_kills_at_random_points(tmp_path, kills, days):
         capture_output=True,
         text=True,
         timeout=900,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
     )
     assert done.returncode == 0, done.stderr[-2000:]
     facts = json.loads(done.stdout)

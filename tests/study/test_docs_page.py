@@ -11,8 +11,6 @@ from hushmeter.study.figures import ITEMS
 from hushmeter.study.figures.docs_page import KINDS, OPENING, collect, main, render, title
 from hushmeter.study.figures.item import Caption, read_caption
 
-pytestmark = pytest.mark.xdist_group("figures")
-
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 

@@ -13,8 +13,6 @@ from hushmeter.study.figures.item import MOST_WORDS
 from hushmeter.theory.bounds import bounds
 
 # One worker makes the items once for all of them.
-pytestmark = pytest.mark.xdist_group("figures")
-
 SMALL = Setting(seeds=2, readings=240)
 
 

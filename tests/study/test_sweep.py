@@ -361,7 +361,9 @@ def test_a_study_names_an_attacker_of_a_module_beside_it(tmp_path, monkeypatch, 
     assert row.alpha == pytest.approx(1 - row.alpha_floor)
 
 
-def test_a_registered_attacker_is_known_to_the_workers():
+def test_a_registered_attacker_is_known_to_the_workers(monkeypatch):
+    monkeypatch.setattr(hm.attackers, "_registered", dict(hm.attackers._registered))
+
     class Registered(hm.attackers["all-off"]):
         name = "registered-in-a-test"
 

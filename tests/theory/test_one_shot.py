@@ -27,10 +27,11 @@ def random_home(rng):
     return Home([Appliance(str(i), float(p)) for i, p in enumerate(powers)], tolerance)
 
 
-def test_0_of_20000_random_homes_violate_the_corrected_bounds(rng):
+@pytest.mark.parametrize("homes", [4_000, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_no_random_home_violates_the_corrected_bounds(rng, homes):
     """Any switch vector, in mixed directions, with any fluctuation within the tolerance."""
     violations, informative = 0, 0
-    for _ in range(20_000):
+    for _ in range(homes):
         home = random_home(rng)
         powers, n = home.powers, len(home)
         on = rng.random(n) < rng.choice([0.0, 0.15, 0.5, 1.0])
@@ -46,7 +47,7 @@ def test_0_of_20000_random_homes_violate_the_corrected_bounds(rng):
         violations += not lower.raw - 1e-9 <= exact <= upper.raw + 1e-9
         informative += not (lower.vacuous or upper.vacuous)
     assert violations == 0
-    assert informative > 4_000
+    assert informative > homes / 5
 
 
 def test_a_larger_number_of_switches_gives_weaker_bounds(rng):

@@ -162,6 +162,7 @@ def test_the_last_move_of_the_slider_wins(page, page_server):
     assert page.inner_text("#error") == ""
 
 
+@pytest.mark.slow
 def test_attacker_unit_noise_and_seed_can_be_chosen(page, page_server):
     open_example(page, page_server)
     seen = {tuple(sentences(page))}
@@ -330,6 +331,7 @@ def test_a_wrong_appliance_is_named_beside_its_field(page, page_server, tmp_path
     page.wait_for_selector("#error p")
 
 
+@pytest.mark.slow
 def test_a_home_is_learnt_from_appliance_meters(page, page_server, example, tmp_path):
     trace = example.trace
     table = np.column_stack([trace.readings, trace.power])

@@ -66,6 +66,7 @@ def scan_all(page, axe):
     return {mode: found for mode, found in findings.items() if found}
 
 
+@pytest.mark.slow
 def test_axe_finds_nothing_serious_at_the_start(page, page_server, axe):
     page.goto(page_server)
     page.wait_for_selector("#examples button")
@@ -156,6 +157,7 @@ def test_the_keyboard_alone_is_enough(page, page_server, tmp_path):
         page.keyboard.press("Tab")
 
 
+@pytest.mark.slow
 def test_the_focus_can_be_seen(page, page_server):
     open_example(page, page_server)
     missing = []

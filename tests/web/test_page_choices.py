@@ -46,6 +46,7 @@ def attack_coarse(example, epsilon, seed, every):
     return coarse, released, hm.score(states, coarse)
 
 
+@pytest.mark.slow
 def test_longer_readings_are_those_of_the_library(page, page_server, example):
     open_example(page, page_server)
     shown = page.locator("#every label").all_inner_texts()
@@ -68,6 +69,7 @@ def test_longer_readings_are_those_of_the_library(page, page_server, example):
     assert page.locator("#released-reveals").text_content() == ""
 
 
+@pytest.mark.slow
 def test_everything_shown_keeps_to_the_time_of_the_readings(page, page_server, example):
     """With fewer released readings, the axis, the strips and the table still span the evening."""
     open_example(page, page_server)
@@ -88,6 +90,7 @@ def test_everything_shown_keeps_to_the_time_of_the_readings(page, page_server, e
         assert float(number) * {"W": 1e-3, "kW": 1}[unit] == pytest.approx(value, rel=6e-3)
 
 
+@pytest.mark.slow
 def test_the_window_holds_whole_intervals(page, page_server):
     open_example(page, page_server)
     follow(page, lambda: page.select_option("#window-length", label="one hour"))
@@ -99,6 +102,7 @@ def test_the_window_holds_whole_intervals(page, page_server):
     assert options == ["one hour", "all readings"]
 
 
+@pytest.mark.slow
 def test_ten_hourly_readings_offer_no_longer_ones(page, page_server, tmp_path):
     rows = "\n".join(f"2024-01-01T{hour:02d}:00:00Z,{100 + hour}" for hour in range(10))
     (tmp_path / "hourly.csv").write_text(f"time,power [W]\n{rows}\n", encoding="utf-8")
@@ -129,6 +133,7 @@ def test_a_finger_finds_every_control_of_a_phone(open_page, page_server):
     assert small == []
 
 
+@pytest.mark.slow
 def test_names_stay_names(page, page_server, example, tmp_path):
     """A name of a file or of an appliance may look like markup."""
     link = '<a href="https://elsewhere.example">oven</a>'

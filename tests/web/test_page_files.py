@@ -86,7 +86,8 @@ def test_every_text_is_asked_for(html, texts):
     whole, openings = keys_of_scripts()
     # Columns of tables are asked for by panel and name.
     openings |= {
-        f"{panel}.columns." for panel in ("trace", "strips", "visibility", "cost", "bounds")
+        f"{panel}.columns."
+        for panel in ("trace", "strips", "visibility", "cost", "bounds", "calendar")
     }
     unused = [
         key

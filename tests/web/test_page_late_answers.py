@@ -88,6 +88,7 @@ def test_half_a_number_is_not_replaced_by_a_late_home(page, page_server, hold, t
     assert "ε = 0.5" in page.locator("#sentences li").first.text_content()
 
 
+@pytest.mark.slow
 def test_an_edit_is_kept_when_an_older_home_arrives(page, page_server, hold, tmp_path):
     open_example(page, page_server)
     homes, releases = hold("homes/read"), hold("release")
@@ -117,6 +118,7 @@ def test_the_later_choice_of_readings_wins(page, page_server, hold, tmp_path):
     assert "kettle" in page.locator("#home-chips").text_content()
 
 
+@pytest.mark.slow
 def test_files_of_other_settings_are_not_offered(page, page_server, hold, tmp_path):
     open_example(page, page_server)
     homes = save_home(tmp_path, ("kettle", 1900.0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -126,6 +127,12 @@ def test_a_trace_is_kept_with_what_was_learnt_until_it_is_forgotten():
         pool.close()
 
 
+def run_apart(coroutine):
+    """Run a coroutine in a thread: a browser of another test may have a loop in this one."""
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(asyncio.run, coroutine).result()
+
+
 def test_long_computations_leave_a_process_to_short_ones(pool):
     async def play():
         long = [
@@ -140,12 +147,12 @@ def test_long_computations_leave_a_process_to_short_ones(pool):
             task.cancel()
         return short
 
-    asyncio.run(pool.start())
-    assert asyncio.run(play()) != os.getpid()
+    run_apart(pool.start())
+    assert run_apart(play()) != os.getpid()
 
 
 def test_too_many_computations_are_refused():
     pool = WorkerPool(workers=1, waiting=0, most_bytes=1 << 40)
     with pytest.raises(BusyError):
-        asyncio.run(pool.run(1.0, sleep_and_tell, 0))
+        run_apart(pool.run(1.0, sleep_and_tell, 0))
     pool.close()

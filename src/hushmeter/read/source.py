@@ -25,6 +25,8 @@ SQLITE_CAP = 1 << 31
 STREAM_CAP = 1 << 33
 # What a number takes. A cell of a workbook is an XML element with an address, a type and a value.
 VALUE_BYTES, CELL_BYTES = 8, 64
+# Any file may hold this much, whatever the number of values: formats have headers of their own.
+LEAST_CAP = 1 << 20
 PARQUET_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 
 
@@ -258,7 +260,7 @@ def hdf5_source(path: Path) -> dict[str, Any]:
 def most_bytes(path: Path, cap: int) -> int:
     """Most bytes that a packed file may hold: `cap`, and less for a file in memory."""
     if isinstance(path, MemoryFile) and path.most_values is not None:
-        return min(cap, TEXT_CAP, CELL_BYTES * path.most_values)
+        return min(cap, TEXT_CAP, max(LEAST_CAP, CELL_BYTES * path.most_values))
     return cap
 
 
