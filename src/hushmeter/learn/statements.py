@@ -229,12 +229,12 @@ def _notes(readings: LocalReadings, *, zone_known: bool) -> tuple[str, ...]:
             f"The meter was silent for {length} in {_count(len(readings.silent), 'stretch', 'es')} "
             "(one unchanging value); these readings are left out."
         )
-    if readings.exports:
+    if readings.solar:
+        shown = "negative" if readings.exports else "zero"
         notes.append(
-            "Solar panels: readings are negative by day, so only evenings and nights tell."
+            f"Solar panels: readings are {shown} by day, so only evenings and nights show the use "
+            "of the home."
         )
-    elif readings.zero_by_day:
-        notes.append("Solar panels: readings are zero by day, so only evenings and nights tell.")
     return tuple(notes)
 
 
