@@ -12,7 +12,7 @@ import pytest
 from hushmeter.errors import HushmeterError
 from hushmeter.read import ReadOptions, read_home_recording, read_recording
 
-QUICK, FULL = 150, 20_000
+QUICK, FULL = 80, 20_000
 SEED = 20_240_601
 HUGE = (b"1e308", b"-1e308", b"99999999999999999999", b"inf", b"-inf", b"nan", b"1e-320", b"0x1F")
 OPTIONS = (

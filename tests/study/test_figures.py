@@ -28,6 +28,7 @@ def test_every_item_has_data_a_picture_and_a_verdict(item, small_items):
     assert kinds == ({".csv", ".txt"} if item == "table1" else {".png", ".svg", ".csv", ".txt"})
 
 
+@pytest.mark.slow
 def test_a_second_run_writes_the_same_bytes_with_any_number_of_workers(tmp_path):
     for name, jobs in (("one", 1), ("again", 1), ("two", 2)):
         for item in ("fig3", "fig9", "table1"):

@@ -74,6 +74,7 @@ def test_a_home_that_is_read_late_leaves_the_typed_epsilon_alone(page, page_serv
     assert [one["name"] for one in request["home"]["appliances"]] == ["kettle"]
 
 
+@pytest.mark.slow
 def test_half_a_number_is_not_replaced_by_a_late_home(page, page_server, hold, tmp_path):
     open_example(page, page_server)
     homes = hold("homes/read")

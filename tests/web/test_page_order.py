@@ -210,6 +210,7 @@ def test_a_phone_needs_at_most_four_screens(open_page, page_server, files, kind)
     assert height <= MOST_SCREENS * PHONE["viewport"]["height"]
 
 
+@pytest.mark.slow
 def test_axe_finds_nothing_serious_with_a_plan(page, page_server, files, axe):
     open_file(page, page_server, files["hourly"])
     hide_kettle(page)
