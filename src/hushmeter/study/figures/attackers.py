@@ -387,8 +387,8 @@ def _verdict(judged: dict[float, list[Statement]]) -> tuple[str, str, str]:
     else:
         verdict = "in part"
     reason = (
-        f"of {total} statements, {counts['holds']} hold, {counts['does not hold']} do not and "
-        f"{counts['undecided']} are undecided because 95 % intervals overlap."
+        f"of {total} statements, {counts['holds']} hold and {counts['does not hold']} do not; "
+        f"undecided, because 95 % intervals overlap: {counts['undecided']}."
     )
     return f"{'; '.join(listed)}.", verdict, reason
 
