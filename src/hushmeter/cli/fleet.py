@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -113,11 +113,6 @@ def fleet(
             scheduler(spark, ledger) as schedule,
             row_progress("releasing") as advance,
         ):
-
-            def report(file: FileReport, done: int, total: int) -> None:
-                advance(done, total)
-                job.note_file(file.state, file.rows, file.released_rows, done, total)
-
             done = release_fleet(
                 source,
                 output,
@@ -133,11 +128,23 @@ def fleet(
                 dry_run=dry_run,
                 head=head,
                 interval_s=None if interval is None else parse_interval(interval),
-                report=report,
+                report=report_files(advance, job),
                 schedule=schedule,
             )
         _note_counts(job, done.manifest)
         _print_result(done, output, json, job)
+
+
+def report_files(
+    advance: Callable[[int, int], None], job: JobLog
+) -> Callable[[FileReport, int, int], None]:
+    """Return what is called after every file: it moves the bar and writes the log of the job."""
+
+    def report(file: FileReport, done: int, total: int) -> None:
+        advance(done, total)
+        job.note_file(file.state, file.rows, file.released_rows, done, total)
+
+    return report
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hushmeter.cli.fleet import count_of, explain_interrupt, left_out, scheduler
+from hushmeter.cli.fleet import count_of, explain_interrupt, left_out, report_files, scheduler
 from hushmeter.cli.job_log import LogFormat, MetricsFile, logged_job
 from hushmeter.cli.options import (
     CLAMP,
@@ -33,7 +33,6 @@ from hushmeter.cli.output import print_json, print_table, row_progress
 if TYPE_CHECKING:
     import pandas as pd
 
-    from hushmeter.fleet import FileReport
     from hushmeter.fleet.sum_terms import Run
     from hushmeter.fleet.sums import SumsRelease
 
@@ -135,11 +134,6 @@ def fleet_sums(
             scheduler(spark, ledger) as schedule,
             row_progress("adding up") as advance,
         ):
-
-            def report(file: FileReport, done: int, total: int) -> None:
-                advance(done, total)
-                job.note_file(file.state, file.rows, file.released_rows, done, total)
-
             done = release_sums(
                 source,
                 output,
@@ -152,7 +146,7 @@ def fleet_sums(
                 jobs=jobs,
                 resume=resume,
                 dry_run=dry_run,
-                report=report,
+                report=report_files(advance, job),
                 schedule=schedule,
             )
         left, charge = done.manifest["quarantine"], done.manifest["charge"]
