@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from hushmeter import Appliance, Gaussian, Home, Laplace, Staircase, Trace, score, synth
+from hushmeter.attack import bayes
 from hushmeter.attack.bayes import Bayes, Fineness, correlated_pairs
 from hushmeter.errors import DataError, InputError, NotFittedError
 
@@ -412,3 +413,23 @@ def test_a_home_of_more_than_twelve_appliances_keeps_its_levels():
     attacker = Bayes(home).fit(train)
     assert attacker.means_[0].tolist() == pytest.approx([0.0, 30.0, 90.0], abs=0.1)
     assert attacker.predict(train[:20]).shape == (20, 14)
+
+
+def test_a_model_of_few_states_is_judged_on_more_readings(monkeypatch):
+    sizes, sample = [], bayes._spread_sample
+
+    def record(trace, blocks):
+        sizes.append(len(sample(trace, blocks)))
+        return sample(trace, blocks)
+
+    monkeypatch.setattr(bayes, "_spread_sample", record)
+    rng = np.random.default_rng(0)
+    home = Home([Appliance("kettle", 2000.0)], tolerance=20.0)
+    on = np.repeat(rng.random(50_000) < 0.05, 3)[:, None]
+    unmetered = np.repeat(rng.choice([100.0, 400.0, 900.0], 15_000), 10)
+    train = Trace(2000.0 * on[:, 0] + unmetered, 60.0, states=on)
+    attacker = Bayes(home, most_levels=1, most_unmetered=3).fit(train)
+    monkeypatch.setattr(bayes, "HELD_WORK", 1)
+    assert Bayes(home, most_levels=1, most_unmetered=3).fit(train).threshold_ <= 0.5
+    assert sizes == [24_000, 6000]
+    assert score(attacker.predict(train[:5000]), train[:5000]).f1 > 0.99

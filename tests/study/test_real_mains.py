@@ -10,10 +10,13 @@ import hushmeter as hm
 from hushmeter.attack.bayes import Bayes
 from hushmeter.attack.conv.population import drop_silent_days
 from hushmeter.errors import DataError, InputError
+from hushmeter.study import real_mains
 from hushmeter.study.real_mains import (
     attack_home,
+    attack_unseen_homes,
     draw_benchmark,
     find_homes,
+    find_recordings,
     markdown,
     noise_scale,
     run_benchmark,
@@ -111,6 +114,42 @@ def test_strongest_uses_what_its_candidates_have_learnt(folder, monkeypatch):
     assert rows[1]["training_s"] > rows[0]["training_s"]
     alone = attack_home(case, ("strongest",), ("none",), 1, 1)
     assert alone[0]["f1"] == rows[1]["f1"]
+
+
+def test_the_semi_blind_attacker_never_sees_the_home_that_it_attacks(folder, monkeypatch):
+    pytest.importorskip("torch", reason="the semi-blind attacker needs PyTorch")
+    cases, recordings = list(find_homes(folder, 60.0, readings=DAY)), dict(find_recordings(folder))
+    seen, learn = [], real_mains.learn_population
+    monkeypatch.setattr(
+        real_mains,
+        "learn_population",
+        lambda traces, **kw: seen.append(traces) or learn(traces, **kw),
+    )
+    small = {"channels": 8, "nets": 1, "steps": 2, "batch": 2, "window": 4}
+    rows = attack_unseen_homes(recordings, cases, 0, ("none", "P/3"), 2, **small)
+    assert [row["home"] for row in rows] == ["one"] * 3 + ["two"] * 3
+    assert [len(traces) for traces in seen] == [1, 1]
+    assert seen[0][0] is recordings["two"]
+    assert seen[1][0] is recordings["one"]
+    # The kettle and the heater are on above 500 W and 200 W, which is when they run.
+    assert rows[0]["alpha_floor"] == pytest.approx(1 - cases[0].test.truth().mean())
+    assert rows[1]["scale_w"] == pytest.approx(cases[0].home.powers.max() / 3)
+
+
+def test_types_that_occur_in_one_home_only_are_not_judged(folder):
+    pytest.importorskip("torch", reason="the semi-blind attacker needs PyTorch")
+    case, recordings = next(find_homes(folder, 60.0, readings=DAY)), dict(find_recordings(folder))
+    one = recordings["one"]
+    alone = one.with_truth(one.power > 500, one.power, ["kettle", "sauna"])
+    rows = attack_unseen_homes(
+        {"one": alone, "two": recordings["two"]},
+        [case],
+        noise=("none",),
+        seeds=1,
+        **{"channels": 8, "nets": 1, "steps": 2, "batch": 2, "window": 4},
+    )
+    kettle = case.test.truth()[:, case.home.index("kettle")]
+    assert rows[0]["alpha_floor"] == pytest.approx(1 - kettle.mean())
 
 
 def test_noise_and_empty_folders(tmp_path):

@@ -37,8 +37,12 @@ from hushmeter.trace import Trace
 LEAST_TRAINING = 2000
 """Smallest number of training readings of which a part is held back."""
 
-HELD_BLOCK, HELD_BLOCKS = 500, 12
-"""Readings in a block, and largest number of blocks, of held-back readings."""
+HELD_BLOCK, HELD_BLOCKS = 500, (12, 48)
+"""Readings in a block of held-back readings, and largest number of blocks for a model of many and
+of few joint states: some appliances run so rarely that few blocks say little about them."""
+
+HELD_WORK = 2 * 10**8
+"""Number of joint states times held-back readings beyond which no block is added."""
 
 CLEARLY = 0.02
 """Difference of macro F1 from which other states replace those that were learnt first."""
@@ -269,7 +273,9 @@ class Bayes(ProbabilisticAttacker):
         off" or others have a clearly higher F1.
         """
         cut = len(trace) * 4 // 5
-        train, held = trace[:cut], _spread_sample(trace[cut:])
+        few, many = HELD_BLOCKS
+        blocks = HELD_WORK // (HELD_BLOCK * self._model().chains.states)
+        train, held = trace[:cut], _spread_sample(trace[cut:], min(max(blocks, few), many))
         noise = Laplace(1.0, JUDGED_NOISE * float(self.home.powers.max()), grid=1.0)
         noisy = held.replace_readings(held.readings + noise.sample(len(held), rng=0))
         truth, off = held.truth(), 1 - float(held.truth().mean())
@@ -505,11 +511,11 @@ def correlated_pairs(states: BoolArray, order: Sequence[int]) -> list[tuple[int,
     return pairs
 
 
-def _spread_sample(trace: Trace) -> Trace:
-    """At most `HELD_BLOCKS` blocks of readings that are spread evenly over a trace."""
-    if len(trace) <= HELD_BLOCK * HELD_BLOCKS:
+def _spread_sample(trace: Trace, blocks: int) -> Trace:
+    """At most a given number of blocks of readings that are spread evenly over a trace."""
+    if len(trace) <= HELD_BLOCK * blocks:
         return trace
-    first = np.linspace(0, len(trace) - HELD_BLOCK, HELD_BLOCKS).astype(np.int64)
+    first = np.linspace(0, len(trace) - HELD_BLOCK, blocks).astype(np.int64)
     return trace.select((first[:, None] + np.arange(HELD_BLOCK)).ravel())
 
 

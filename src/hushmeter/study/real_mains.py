@@ -2,22 +2,25 @@
 
 Most of the load of real mains is unmetered. The benchmark learns each home, and the rule that
 decides when a circuit is on, from the first part of its readings, and attacks the rest. Nothing is
-chosen on the part that is attacked, and no attacker knows the state at the first reading.
+chosen on the part that is attacked, and no attacker knows the state at the first reading. The
+semi-blind attacker learns from the other homes instead, and is judged by types of appliances.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
-from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hushmeter.attack.base import Attacker
-from hushmeter.attack.conv.population import drop_silent_days
+from hushmeter.attack.conv.population import drop_silent_days, label_types
 from hushmeter.attack.registry import attackers
+from hushmeter.attack.semi_blind import SemiBlind, learn_population
 from hushmeter.attack.strongest import Strongest
 from hushmeter.checks import BoolArray, one_of, whole
 from hushmeter.errors import DataError, HushmeterError
@@ -35,8 +38,21 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-ATTACKERS = ("all-off", "co", "fhmm", "sparse-hmm", "bayes", "tcn", "strongest")
-"""Attackers of the benchmark by default."""
+ATTACKERS = (
+    "all-off",
+    "one-shot",
+    "multi-shot",
+    "hierarchical",
+    "co",
+    "ip",
+    "alip",
+    "fhmm",
+    "sparse-hmm",
+    "bayes",
+    "tcn",
+    "strongest",
+)
+"""Attackers of the benchmark by default: all that learn a home within two minutes."""
 
 NOISE = ("none", "100 W", "P/10", "P/3", "P/1")
 """Scales of the Laplace noise; P is the power of the largest appliance of the home."""
@@ -54,27 +70,27 @@ LONGEST_INTERVAL_S = 60.0
 """Longest interval of a recording that is used. [s]"""
 
 
-STYLES = (
-    (GREY, "--"),
-    (ORANGE, ":"),
-    (GREEN, ":"),
-    (RED, ":"),
-    (ORANGE, "-"),
-    (BLUE, "-"),
-    (RED, "-"),
-    (GREEN, "-"),
-)
-"""Colour and line of each attacker."""
+STYLES = {
+    "all-off": (GREY, "--"),
+    "fhmm": (GREEN, ":"),
+    "sparse-hmm": (RED, ":"),
+    "bayes": (ORANGE, "-"),
+    "tcn": (BLUE, "-"),
+    "strongest": (RED, "-"),
+    "semi-blind": (GREEN, "-"),
+}
+"""Colour and line of the attackers that the figure names; the others are thin grey lines."""
 
 
 @dataclass(frozen=True)
 class MainsHome:
-    """A home of the benchmark: training part and attacked part."""
+    """A home of the benchmark: training part, attacked part and largest power of an appliance."""
 
     name: str
     home: Home
     train: Trace
     test: Trace
+    largest: float
 
 
 def find_homes(folder: Path, every_s: float, readings: int | None = None) -> Iterator[MainsHome]:
@@ -83,9 +99,7 @@ def find_homes(folder: Path, every_s: float, readings: int | None = None) -> Ite
     Parameters
     ----------
     folder : Path
-        Tables of readings in the folder itself and in the folders in it. Those without metered
-        mains and circuits, of fewer than ten days or of longer intervals than a minute are left
-        out.
+        See `find_recordings`.
     every_s : float
         Interval of the attack. [s] At more than a minute, an appliance is on in an interval if it
         is on in any part of it.
@@ -96,6 +110,26 @@ def find_homes(folder: Path, every_s: float, readings: int | None = None) -> Ite
     ------
     MainsHome
     """
+    for name, trace in find_recordings(folder):
+        yield _prepare(name, trace, every_s, readings)
+
+
+def find_recordings(folder: Path) -> Iterator[tuple[str, Trace]]:
+    """Find the recordings of a folder that the benchmark uses.
+
+    Parameters
+    ----------
+    folder : Path
+        Tables of readings in the folder itself and in the folders in it. Those without metered
+        mains and circuits, of fewer than ten days or of longer intervals than a minute are left
+        out.
+
+    Yields
+    ------
+    name : str
+    trace : Trace
+        Readings and power of the circuits, without the days on which the meter reports one value.
+    """
     for path in sorted([*folder.glob("*.parquet"), *folder.glob("*/*.parquet")]):
         try:
             recording = read_home_recording(path)
@@ -105,12 +139,11 @@ def find_homes(folder: Path, every_s: float, readings: int | None = None) -> Ite
         days = len(trace) * trace.interval_s / SECONDS_PER_DAY
         metered = recording.mains == "metered" and trace.power is not None
         if metered and trace.interval_s <= LONGEST_INTERVAL_S and days >= LEAST_DAYS:
-            yield _prepare(path.stem, trace, every_s, readings)
+            yield path.stem, drop_silent_days(trace)
 
 
-def _prepare(name: str, trace: Trace, every_s: float, readings: int | None) -> MainsHome:
+def _prepare(name: str, moving: Trace, every_s: float, readings: int | None) -> MainsHome:
     """Learn the home from the first part, and label the rest with the same thresholds."""
-    moving = drop_silent_days(trace)
     fine = min(every_s, LONGEST_INTERVAL_S)
     minutes = moving if moving.interval_s >= fine else moving.coarsen(fine)
     cut = int(TRAINING * len(minutes))
@@ -121,7 +154,8 @@ def _prepare(name: str, trace: Trace, every_s: float, readings: int | None) -> M
     labelled = learnt.trace
     if every_s > LONGEST_INTERVAL_S:
         labelled, test = (part.coarsen(every_s, on="any") for part in (labelled, test))
-    return MainsHome(name, learnt.home, labelled, test if readings is None else test[:readings])
+    test = test if readings is None else test[:readings]
+    return MainsHome(name, learnt.home, labelled, test, float(learnt.home.powers.max()))
 
 
 def run_benchmark(
@@ -142,7 +176,8 @@ def run_benchmark(
     folder : Path
         See `find_homes`.
     names : sequence of str
-        Names of attackers.
+        Names of attackers. The semi-blind one attacks readings of at most one minute; see
+        `attack_unseen_homes`.
     intervals : sequence of float
         Intervals of the attack. [s]
     noise : sequence of str
@@ -175,9 +210,15 @@ def run_benchmark(
     for level in noise:
         one_of("noise", level, NOISE)
     rows = []
+    learners = [name for name in names if name != SemiBlind.name]
     for every_s in intervals:
-        for case in find_homes(folder, every_s, readings):
-            rows += attack_home(case, names, noise, seeds, training_seeds, note)
+        cases = list(find_homes(folder, every_s, readings))
+        for case in cases:
+            rows += attack_home(case, learners, noise, seeds, training_seeds, note)
+        if SemiBlind.name in names and every_s <= LONGEST_INTERVAL_S:
+            recordings = dict(find_recordings(folder))
+            for seed in range(training_seeds):
+                rows += attack_unseen_homes(recordings, cases, seed, noise, seeds, note)
     if not rows:
         raise DataError(
             f"{folder} has no recording with metered mains and circuits, of at least {LEAST_DAYS} "
@@ -234,6 +275,66 @@ def attack_home(
     return rows
 
 
+def attack_unseen_homes(
+    recordings: Mapping[str, Trace],
+    cases: Sequence[MainsHome],
+    seed: int = 0,
+    noise: Sequence[str] = NOISE,
+    seeds: int = 3,
+    note: Callable[[str], None] = lambda _: None,
+    **parameters: Any,
+) -> list[dict[str, Any]]:
+    """Attack every home with a population that was learnt from the other homes.
+
+    Parameters
+    ----------
+    recordings : mapping from str to Trace
+        Recordings by name, from `find_recordings`.
+    cases : sequence of MainsHome
+        The homes, whose attacked parts and noise are used.
+    seed : int
+        Seed of the training.
+    noise, seeds, note
+        As in `run_benchmark`.
+    **parameters
+        Parameters of `SemiBlind`.
+
+    Returns
+    -------
+    list of dict
+        Rows of the table that `run_benchmark` returns. The appliances of a home are its types (see
+        `label_types`) that occur in another home too.
+    """
+    rows: list[dict[str, Any]] = []
+    for case in cases:
+        note(f"{case.name}: {SemiBlind.name}")
+        others = [trace for name, trace in recordings.items() if name != case.name]
+        before = time.process_time()
+        population = learn_population(others, seed=seed, **parameters)
+        fitted = Fitted(population, time.process_time() - before)
+        unseen = _unseen_part(case, recordings[case.name], population)
+        if unseen is not None:
+            fitted = Fitted(population.for_home(unseen.home), fitted.training_s)
+            rows += _attack(unseen, SemiBlind.name, seed, fitted, noise, seeds, {})
+    return rows
+
+
+def _unseen_part(case: MainsHome, trace: Trace, population: SemiBlind) -> MainsHome | None:
+    """The attacked part of a home with the types that the population has; None without any."""
+    labelled = label_types(trace)
+    if labelled is None:
+        return None
+    names, power = list(labelled.names or ()), labelled.power
+    known = [name for name in names if name in population.types_]
+    if not known or power is None:
+        return None
+    columns = [names.index(name) for name in known]
+    labelled = labelled.with_truth(labelled.truth()[:, columns], power[:, columns], known)
+    first = int(np.searchsorted(labelled.times, case.test.times[0]))
+    test = labelled[first : first + len(case.test)]
+    return MainsHome(case.name, population.home.subset(known), test, test, case.largest)
+
+
 def _fit(case: MainsHome, name: str, seed: int, known: dict[tuple[str, int], Fitted]) -> Fitted:
     """Let one attacker learn; `strongest` uses what its candidates have already learnt."""
     given = {"seed": seed} if _has_seed(name) else {}
@@ -265,7 +366,7 @@ def _attack(
     attacker = fitted.attacker
     rows = []
     for level in noise:
-        scale = noise_scale(level, float(case.home.powers.max()))
+        scale = noise_scale(level, case.largest)
         for draw in range(seeds if scale else 1):
             mechanism = Laplace(1.0, scale, grid=1.0) if scale else None
             noisy = case.test
@@ -341,11 +442,16 @@ def draw_benchmark(table: pd.DataFrame) -> Figure:
     axes = figure.subplots(1, 2)
     panels = (("f1", "macro F1"), ("gain", "α above “everything off”"))
     for axis, (column, label) in zip(axes, panels, strict=True):
-        for name, (colour, style) in zip(names, cycle(STYLES), strict=False):
+        for name in names:
             part = means[means.attacker == name].groupby("noise", sort=False)[column]
             found = part.agg(["mean", "min", "max"]).loc[levels]
+            if name not in STYLES:
+                axis.plot(levels, found["mean"], color="0.7", linewidth=0.8, zorder=1)
+                continue
+            colour, style = STYLES[name]
             axis.plot(levels, found["mean"], style, marker="o", color=colour, label=name)
             axis.fill_between(levels, found["min"], found["max"], color=colour, alpha=0.08)
+        axis.plot([], [], color="0.7", linewidth=0.8, label="other attackers")
         axis.set_xlabel("scale of the Laplace noise (P: largest appliance)")
         axis.set_ylabel(label)
         axis.grid(alpha=0.3)
