@@ -18,6 +18,7 @@ from hushmeter.study.real_mains import (
     find_homes,
     find_recordings,
     markdown,
+    mean_table,
     noise_scale,
     run_benchmark,
     save_benchmark,
@@ -90,8 +91,13 @@ def test_the_table_has_floors_intervals_and_the_choice(folder, tmp_path):
     means = summarise(table)
     assert len(means) == 8
     text = markdown(table)
-    assert text.count("\n") == 2 + 4 + 2
-    assert "| mean | 60 s | co |" in text
+    # Two lines of head, then one line per attacker, and one per home and attacker.
+    assert text.count("\n") == (2 + 2) + 1 + (2 + 4)
+    both = means[(means.attacker == "co") & (means.noise == "P/3")]
+    gain = (both.alpha - both.alpha_floor).min()
+    assert f"{both.f1.mean():.3f} ({gain:+.3f}) |" in mean_table(means)
+    assert (means.f1_spread >= 0).all()
+    assert (means[means.noise == "none"].f1_spread == 0).all()
     files = save_benchmark(table, tmp_path)
     assert {path.name for path in files} == {
         f"real-mains.{kind}" for kind in ("png", "svg", "csv", "parquet", "md")

@@ -25,6 +25,7 @@ from hushmeter.attack.strongest import Strongest
 from hushmeter.checks import BoolArray, one_of, whole
 from hushmeter.errors import DataError, HushmeterError
 from hushmeter.files import write_table, write_text
+from hushmeter.formatting import short_duration
 from hushmeter.home import Home
 from hushmeter.learn.homes import learn_home
 from hushmeter.noise import Laplace
@@ -427,10 +428,17 @@ def noise_scale(level: str, largest: float) -> float:
 
 
 def summarise(table: pd.DataFrame) -> pd.DataFrame:
-    """Return means over seeds per home, interval, attacker and noise."""
+    """Return means over seeds per home, interval, attacker and noise.
+
+    The limits of F1 are means too: those of one release and one training. `f1_spread` is the
+    difference between the largest and the smallest F1 of all seeds.
+    """
     keys = ["home", "interval_s", "attacker", "noise"]
-    values = ["alpha", "alpha_floor", "f1", "training_s"]
-    return table.groupby(keys, sort=False)[values].mean().reset_index()
+    values = ["alpha", "alpha_floor", "f1", "f1_low", "f1_high", "training_s"]
+    groups = table.groupby(keys, sort=False)
+    means = groups[values].mean()
+    means["f1_spread"] = groups.f1.max() - groups.f1.min()
+    return means.reset_index()
 
 
 def draw_benchmark(table: pd.DataFrame) -> Figure:
@@ -488,16 +496,53 @@ def save_benchmark(table: pd.DataFrame, folder: Path, *, force: bool = False) ->
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """Return the means as Markdown: α (floor) / F1 per home and attacker, and over the homes.
-
-    The last lines have the mean F1 over the homes, and the smallest α minus its floor.
-    """
+    """Return the means over the homes and the results of every home as two Markdown tables."""
     means = summarise(table)
+    return f"{mean_table(means)}\n{home_table(means)}"
+
+
+def mean_table(means: pd.DataFrame) -> str:
+    """Return a Markdown table of the means over the homes.
+
+    Parameters
+    ----------
+    means : DataFrame
+        From `summarise`.
+
+    Returns
+    -------
+    str
+        One line per interval and attacker: the processor time of its training per home and, for
+        every noise, the mean macro F1 with the smallest α minus the α of "everything off" in
+        brackets.
+    """
     levels = list(dict.fromkeys(means.noise))
-    lines = [
-        "| home | interval | attacker | training | " + " | ".join(levels) + " |",
-        "|---|---|---|---|" + "---|" * len(levels),
-    ]
+    lines = _table_head(["interval", "attacker", "training", *levels])
+    for (interval, attacker), part in means.groupby(["interval_s", "attacker"], sort=False):
+        by_noise = part.assign(gain=part.alpha - part.alpha_floor).groupby("noise", sort=False)
+        f1, gain = by_noise.f1.mean()[levels], by_noise.gain.min()[levels]
+        cells = [f"{one:.3f} ({two:+.3f})" for one, two in zip(f1, gain, strict=True)]
+        first = [short_duration(interval), f"`{attacker}`", f"{part.training_s.mean():.0f} s"]
+        lines.append(f"| {' | '.join([*first, *cells])} |")
+    return "\n".join(lines) + "\n"
+
+
+def home_table(means: pd.DataFrame) -> str:
+    """Return a Markdown table of every home.
+
+    Parameters
+    ----------
+    means : DataFrame
+        From `summarise`.
+
+    Returns
+    -------
+    str
+        One line per home, interval and attacker: for every noise, α with the α of "everything off"
+        in brackets, and macro F1.
+    """
+    levels = list(dict.fromkeys(means.noise))
+    lines = _table_head(["home", "interval", "attacker", *levels])
     for (home, interval, attacker), part in means.groupby(
         ["home", "interval_s", "attacker"], sort=False
     ):
@@ -505,15 +550,10 @@ def markdown(table: pd.DataFrame) -> str:
             f"{row.alpha:.3f} ({row.alpha_floor:.3f}) / {row.f1:.3f}"
             for row in part.set_index("noise").loc[levels].itertuples()
         ]
-        taken = f"{part.training_s.mean():.0f} s"
-        lines.append(f"| {home} | {interval:g} s | {attacker} | {taken} | {' | '.join(cells)} |")
-    for (interval, attacker), part in means.groupby(["interval_s", "attacker"], sort=False):
-        by_noise = part.assign(gain=part.alpha - part.alpha_floor).groupby("noise", sort=False)
-        cells = [
-            f"F1 {f1:.3f}, α at least {gain:+.3f}"
-            for f1, gain in zip(
-                by_noise.f1.mean()[levels], by_noise.gain.min()[levels], strict=True
-            )
-        ]
-        lines.append(f"| mean | {interval:g} s | {attacker} | | {' | '.join(cells)} |")
+        first = [home, short_duration(interval), f"`{attacker}`"]
+        lines.append(f"| {' | '.join([*first, *cells])} |")
     return "\n".join(lines) + "\n"
+
+
+def _table_head(names: Sequence[str]) -> list[str]:
+    return [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
