@@ -522,7 +522,8 @@ def mean_table(means: pd.DataFrame) -> str:
         by_noise = part.assign(gain=part.alpha - part.alpha_floor).groupby("noise", sort=False)
         f1, gain = by_noise.f1.mean()[levels], by_noise.gain.min()[levels]
         cells = [f"{one:.3f} ({two:+.3f})" for one, two in zip(f1, gain, strict=True)]
-        first = [short_duration(interval), f"`{attacker}`", f"{part.training_s.mean():.0f} s"]
+        taken = f"{part.training_s.mean():.0f} s"
+        first = [short_duration(float(str(interval))), f"`{attacker}`", taken]
         lines.append(f"| {' | '.join([*first, *cells])} |")
     return "\n".join(lines) + "\n"
 
@@ -550,7 +551,7 @@ def home_table(means: pd.DataFrame) -> str:
             f"{row.alpha:.3f} ({row.alpha_floor:.3f}) / {row.f1:.3f}"
             for row in part.set_index("noise").loc[levels].itertuples()
         ]
-        first = [home, short_duration(interval), f"`{attacker}`"]
+        first = [str(home), short_duration(float(str(interval))), f"`{attacker}`"]
         lines.append(f"| {' | '.join([*first, *cells])} |")
     return "\n".join(lines) + "\n"
 
