@@ -67,7 +67,7 @@ def test_a_restart_takes_a_new_key(tmp_path):
     run_table(table, terms, tmp_path / "s.db", [Witness()], new_key=new_key)
     table = write_table(tmp_path / "meter.csv", trace)
     run_table(table, terms, tmp_path / "s.db", [Witness()], new_key=new_key)
-    _, rows = read_state(tmp_path / "s.db")
+    rows = read_state(tmp_path / "s.db").windows
     assert len(keys) == 2
     assert [(row.key, row.draw) for row in rows] == [
         *((1, draw) for draw in range(5)),
