@@ -507,7 +507,7 @@ def _watch(state: Path, *, once: bool, json: bool) -> None:
 def _show(terms: dict[str, Any], windows: list[WatchedWindow]) -> None:
     """Print raw against protected values, and the strongest attacker."""
     from hushmeter.cli.output import print_sentences, print_table, short_out_of_100
-    from hushmeter.live.watch import right_out_of
+    from hushmeter.live.watch import describe_attacker
 
     def watts(value: float | None) -> str:
         return "" if value is None else f"{value:.0f}"
@@ -530,15 +530,4 @@ def _show(terms: dict[str, Any], windows: list[WatchedWindow]) -> None:
             for window in windows
         ],
     )
-    right = right_out_of(windows)
-    print_sentences(
-        f"Protected: {terms['unit']['sentence']}, at ε = {terms['epsilon']:.4g}.",
-        "The last two columns are for the strongest attacker, who knows everything else about the "
-        "window: the probability, out of 100, that it gives to one such use, if the use was in the "
-        "window and if it was not. 50 means that it learns nothing.",
-    )
-    if right is not None:
-        print_sentences(
-            f"In these windows that attacker would be right {short_out_of_100(right)} times out of "
-            "100."
-        )
+    print_sentences(*describe_attacker(terms, windows))

@@ -20,6 +20,7 @@ import numpy as np
 
 from hushmeter.errors import DataError
 from hushmeter.files import json_text
+from hushmeter.formatting import out_of_100
 from hushmeter.live.calendar import noisy_tables
 from hushmeter.live.state import Kept, WindowRow, read_state
 from hushmeter.live.stream import iso_of
@@ -178,6 +179,34 @@ def right_out_of(windows: Sequence[WatchedWindow]) -> float | None:
         if window.if_it_ran is not None and window.if_it_did_not is not None
     ]
     return math.fsum(right) / (2 * len(right)) if right else None
+
+
+def describe_attacker(terms: dict[str, Any], windows: Sequence[WatchedWindow]) -> list[str]:
+    """Say in sentences what is protected and how well the strongest attacker does.
+
+    Parameters
+    ----------
+    terms : dict
+        Public terms of the stream.
+    windows : sequence of WatchedWindow
+        The windows that are shown.
+
+    Returns
+    -------
+    list of str
+    """
+    sentences = [
+        f"Protected: {terms['unit']['sentence']}, at ε = {terms['epsilon']:.4g}.",
+        "The strongest attacker knows everything else about a window. Two numbers are shown: the "
+        "probability, out of 100, that it gives to one such use, if the use was in the window and "
+        "if it was not. 50 means that it learns nothing.",
+    ]
+    right = right_out_of(windows)
+    if right is not None:
+        sentences.append(
+            f"In these windows that attacker would be right {out_of_100(right)} times out of 100."
+        )
+    return sentences
 
 
 def look_at(path: str | Path, *, count: int = SHOWN) -> tuple[dict[str, Any], list[WatchedWindow]]:
