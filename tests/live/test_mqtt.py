@@ -37,7 +37,7 @@ class Running:
             self.state,
             MqttSource(parse_mqtt(f"{broker.url}/meter/power"), "home", "json:watts", hold=False),
             make_parser("json:watts", PayloadOptions(simulation=True)),
-            [MqttSink(parse_mqtt(broker.url), terms, self.log.append)],
+            [MqttSink(parse_mqtt(broker.url), terms, self.state, self.log.append)],
             by_readings=True,
             log=self.log.append,
             **more,

@@ -10,6 +10,7 @@ import pytest
 
 from hushmeter.errors import DataError
 from hushmeter.live.state import State, read_state
+from tests.live.broker import needs_broker
 from tests.live.streams import Witness, make_terms, make_trace, run_table, write_table
 
 DRIVER = Path(__file__).with_name("kill_driver.py")
@@ -75,23 +76,40 @@ def test_a_restart_takes_a_new_key(tmp_path):
     ]
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.mark.parametrize(
-    ("kills", "days"), [(10, 2), pytest.param(200, 40, marks=pytest.mark.slow)]
+    ("victims", "terms", "kills", "days"),
+    [
+        ("process", "series", 10, 2),
+        pytest.param("mixed", "calendar", 6, 2, marks=needs_broker),
+        pytest.param("process", "series", 200, 40, marks=SLOW),
+        pytest.param("mixed", "calendar", 200, 40, marks=[SLOW, needs_broker]),
+    ],
 )
-def test_kills_at_random_points(tmp_path, kills, days):
+def test_kills_at_random_points(tmp_path, victims, terms, kills, days):
     done = subprocess.run(
-        [sys.executable, str(DRIVER), str(tmp_path), str(kills), str(days)],
+        [sys.executable, str(DRIVER), str(tmp_path), str(kills), str(days), victims, terms],
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=1800,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
     )
     assert done.returncode == 0, done.stderr[-2000:]
     facts = json.loads(done.stdout)
-    assert facts["kills"] >= kills
+    assert sum(facts["kills"].values()) >= kills
     assert facts["windows_with_two_values"] == 0
     assert facts["windows"] == facts["first_to_last"] == 24 * days - 1
+    assert facts["days"] == days - 1
+    assert facts["months"] == int(days > 31)
     assert facts["unpaid_days"] == []
     assert facts["days_with_other_readings"] == []
     assert facts["checked_values"] == 23
     assert facts["values_with_other_noise"] == 0
+    if victims == "mixed":
+        assert facts["received"] > 0
+        assert facts["received_wrong"] == 0
+        assert facts["waiting_for_broker"] == 0
+    if kills >= 200 and victims == "mixed":
+        assert min(facts["kills"].values()) > 30

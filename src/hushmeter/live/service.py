@@ -215,7 +215,7 @@ class Service:
         self._publication = self._open_publication(new_key or self._draw_key)
         self._latest: int | None = None
         self._pending: tuple[int, float | None] | None = None
-        self.ended = False
+        self.ended = state.last_status() == "ended"
         """True while the budget does not allow to publish."""
         self._resume()
 

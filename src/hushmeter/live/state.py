@@ -356,6 +356,22 @@ class State:
         )
         return [Item(kind, label, due, json.loads(text), n) for kind, label, due, text, n in rows]
 
+    def last_delivered(self, sink: str) -> list[Item]:
+        """Return the last message of each kind that a sink has, in their order."""
+        rows = self._db.execute(
+            "SELECT kind, label, due, message, max(id) FROM items WHERE id <= "
+            "(SELECT last FROM deliveries WHERE sink = ?) GROUP BY kind ORDER BY max(id)",
+            (sink,),
+        )
+        return [Item(kind, label, due, json.loads(text), n) for kind, label, due, text, n in rows]
+
+    def last_status(self) -> str | None:
+        """Return whether the stream is "publishing" or "ended" by its last message about that."""
+        row = self._db.execute(
+            "SELECT message FROM items WHERE kind = 'status' ORDER BY id DESC LIMIT 1"
+        ).fetchone()
+        return None if row is None else str(json.loads(row[0])["status"])
+
     def next_due(self, now_ns: int) -> int | None:
         """Return when the next message becomes due after now [ns since 1970], if there is one."""
         row = self._db.execute("SELECT min(due) FROM items WHERE due > ?", (now_ns,)).fetchone()
