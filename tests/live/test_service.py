@@ -12,11 +12,10 @@ from hushmeter.fleet.ledger import open_ledger
 from hushmeter.live.payloads import PayloadOptions, make_parser
 from hushmeter.live.service import LedgerAccount, Service
 from hushmeter.live.sinks import HttpSink
-from hushmeter.live.sources import LineSource, Source, TelegramSource
+from hushmeter.live.sources import LineSource, Source
 from hushmeter.live.state import State
 from hushmeter.live.windows import SECOND
 from tests.live.streams import Witness, make_terms, make_trace, run_table, write_table
-from tests.live.test_payloads import TELEGRAM, with_checksum
 
 BEGIN = 1_709_251_200 * SECOND  # 2024-03-01T00:00:00Z
 HOUR = 3600 * SECOND
@@ -347,28 +346,3 @@ def test_values_are_posted_in_order_and_again_after_a_failure(tmp_path, monkeypa
         bodies.setdefault(key, []).append(body)
     assert all(body == group[0] for group in bodies.values() for body in group)
     assert len(keys) > 12
-
-
-def test_telegrams_of_a_bridge_over_tcp():
-    import socket
-
-    listener = socket.create_server(("127.0.0.1", 0))
-    source = TelegramSource(f"127.0.0.1:{listener.getsockname()[1]}", tcp=True)
-    seen, lost = [], []
-    got = threading.Event()
-
-    def receive(topic, payload):
-        seen.append(make_parser("dsmr")(topic, payload))
-        if len(seen) == 2:
-            got.set()
-
-    source.start(receive, lost.append)
-    connection, _ = listener.accept()
-    telegram = with_checksum(TELEGRAM)
-    connection.sendall(b"half a telegram!" + telegram[:40])
-    connection.sendall(telegram[40:] + telegram)
-    assert got.wait(10)
-    connection.close()
-    listener.close()
-    source.stop()
-    assert seen == [(1_709_294_400 * SECOND, 318.0)] * 2
