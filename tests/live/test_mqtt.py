@@ -159,6 +159,8 @@ def test_a_certificate_that_nobody_signed_is_refused(tmp_path):
         with pytest.raises(DataError, match=r"TLS fails \(CERTIFICATE_VERIFY_FAILED\)"):
             replay_to_mqtt(parse_mqtt(f"{url}/t"), iter(()), None)
         assert replay_to_mqtt(parse_mqtt(f"{url}/t?ca={certificate}"), iter(()), None) == 0
+        with pytest.raises(DataError, match="without an answer; check the port, and use mqtts://"):
+            replay_to_mqtt(parse_mqtt(f"{broker.url}/t"), iter(()), None)
     finally:
         broker.kill()
     with pytest.raises(InputError, match="cannot be used"):

@@ -158,6 +158,15 @@ def test_values_are_published_at_fixed_times(tmp_path):
     bench.state.close()
 
 
+def test_a_silent_source_gets_a_sentence(tmp_path):
+    bench = Bench(make_terms(), tmp_path / "s.db")
+    bench.tick(BEGIN + 2 * HOUR)
+    assert bench.log == [
+        "no message has come from the source since the start; check its topic.",
+    ]
+    bench.state.close()
+
+
 def test_steps_of_the_clock(tmp_path):
     bench = Bench(make_terms(), tmp_path / "s.db")
     bench.send(BEGIN, b"100")

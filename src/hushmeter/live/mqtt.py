@@ -136,6 +136,7 @@ class Connection:
             raise MissingExtraError("MQTT", "live") from None
         self.place = place
         self.connected = threading.Event()
+        self._answered = False
         self.client: Client = Client(CallbackAPIVersion.VERSION2, client_id=client_id)
         self._on_connect, self._on_lost = on_connect, on_lost
         if place.user is not None:
@@ -158,6 +159,7 @@ class Connection:
         self.client.loop_stop()
 
     def _connected(self, client: Any, data: Any, flags: Any, reason: Any, more: Any) -> None:  # noqa: ARG002
+        self._answered = True
         if reason.is_failure:
             self._on_lost(f"{self.place} refuses the connection: {str(reason).lower()}.")
             return
@@ -165,10 +167,16 @@ class Connection:
         self.connected.set()
 
     def _disconnected(self, client: Any, data: Any, flags: Any, reason: Any, more: Any) -> None:  # noqa: ARG002
-        was = self.connected.is_set()
+        was, answered = self.connected.is_set(), self._answered
         self.connected.clear()
+        self._answered = False
         if was and reason.is_failure:
             self._on_lost(f"the connection to {self.place} is lost; it is made again.")
+        elif not answered:
+            self._on_lost(
+                f"{self.place} closes the connection without an answer; check the port, and use "
+                "mqtts:// if the broker expects TLS."
+            )
 
     def _failed(self, client: Any, data: Any) -> None:  # noqa: ARG002
         # paho calls this from within its handler of the error.

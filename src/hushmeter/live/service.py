@@ -213,6 +213,7 @@ class Service:
         self._buffer = terms.buffer()
         self._public = terms.describe()
         self._publication = self._open_publication(new_key or self._draw_key)
+        self._silent, self._began = True, clock()
         self._latest: int | None = None
         self._pending: tuple[int, float | None] | None = None
         self.ended = state.last_status() == "ended"
@@ -262,6 +263,7 @@ class Service:
     def receive(self, topic: str, payload: bytes) -> None:
         """Take one message from the source."""
         arrived = self._clock()
+        self._silent = False
         try:
             moment, watts = self._parse(topic, payload)
         except Skip:
@@ -356,6 +358,8 @@ class Service:
         """Pay for one window, give it its noise, and commit it with its messages."""
         terms, number = self.terms, window.number
         day = terms.day_of(number)
+        if self._silent and number * terms.window_ns >= self._began:
+            self._log("no message has come from the source since the start; check its topic.")
         granted, items = self._payment(number)
         done = Closing(WindowRow(number, day, window.share, None, None, None, None))
         if granted:
