@@ -270,5 +270,6 @@ def test_the_attacker_uses_all_tables(april):
 
 
 def test_windows_that_do_not_divide_half_a_day_are_refused():
-    with pytest.raises(InputError, match="windows that divide half a day"):
-        common_month(60.0, 86_400.0, "UTC")
+    for interval_s, cell_s in ((60.0, 86_400.0), (600.0, 900.0), (60.0, 420.0)):
+        with pytest.raises(InputError, match="divide half a day"):
+            common_month(interval_s, cell_s, "UTC")

@@ -15,7 +15,15 @@ from hushmeter.live.sinks import HttpSink
 from hushmeter.live.sources import LineSource, Source
 from hushmeter.live.state import State
 from hushmeter.live.windows import SECOND
-from tests.live.streams import Witness, make_terms, make_trace, run_table, write_table
+from tests.live.streams import (
+    KEY,
+    Witness,
+    make_calendar_terms,
+    make_terms,
+    make_trace,
+    run_table,
+    write_table,
+)
 
 BEGIN = 1_709_251_200 * SECOND  # 2024-03-01T00:00:00Z
 HOUR = 3600 * SECOND
@@ -60,7 +68,7 @@ class Bench:
 
     def public(self):
         """Everything that the world sees, without the protected values."""
-        hidden = ("watts", "kwh")
+        hidden = ("watts", "kwh", "noisy_steps")
         return [
             (
                 item.kind,
@@ -85,7 +93,8 @@ def arrivals(rng, hours):
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("extreme", [False, True])
-def test_neighbouring_streams_look_the_same(tmp_path, seed, extreme):
+@pytest.mark.parametrize("make", [make_terms, make_calendar_terms])
+def test_neighbouring_streams_look_the_same(tmp_path, seed, extreme, make):
     rng = np.random.default_rng(seed)
     times = arrivals(rng, 8)
     base = rng.uniform(50, 3000, times.size)
@@ -97,7 +106,8 @@ def test_neighbouring_streams_look_the_same(tmp_path, seed, extreme):
     running = (times // 60 >= first // 60) & (times // 60 < first // 60 + 3)
     benches = []
     for number, added in enumerate((0.0, 2100.0)):
-        bench = Bench(make_terms(grace_s=5.0), tmp_path / f"{number}.db")
+        terms = make(interval_s=60.0, grace_s=5.0)
+        bench = Bench(terms, tmp_path / f"{number}.db", new_key=lambda _: KEY)
         for at, value, on, word in zip(times, base, running, words, strict=True):
             payload = b"broken" if word else repr(float(value + added * on)).encode()
             bench.tick(BEGIN + int(at * SECOND))
@@ -119,6 +129,14 @@ def test_neighbouring_streams_look_the_same(tmp_path, seed, extreme):
     assert np.sqrt((change**2).sum()) <= unit.l2 * (1 + 1e-9)
     assert (change > 1e-9).sum() <= unit.touches
     assert extreme or change.sum() > 0
+    # With the same key the noisy sums of a calendar differ by the sums before the noise.
+    sums = [bench.state.sums_of("2024-03") for bench in benches]
+    assert [(s.name, s.label, s.draw) for s in sums[0]] == [
+        (s.name, s.label, s.draw) for s in sums[1]
+    ]
+    if make is make_calendar_terms:
+        moved = np.linalg.norm([a.steps - b.steps for a, b in zip(*sums, strict=True)])
+        assert moved <= one.service.terms.plan.sensitivities[1]
     for bench in benches:
         bench.state.close()
 

@@ -164,13 +164,13 @@ def common_month(interval_s: float, cell_s: float, zone: str) -> Calendar:
     Raises
     ------
     InputError
-        If the cells do not divide a day, or are longer than half a day.
+        If the cells are not whole numbers of readings, or do not divide half a day.
     """
     calendar = calendar_of(None, interval_s, every=cell_s)
     if calendar is None or calendar.cells.interval_s != cell_s:
         raise InputError(
-            f"a calendar needs windows that divide half a day, but {cell_s:g} s do not; choose "
-            "--every 1h."
+            f"a calendar needs windows that are whole numbers of readings of {interval_s:g} s and "
+            f"divide half a day, but {cell_s:g} s do not; choose --every 1h."
         )
     return replace(calendar, zone=zone)
 
