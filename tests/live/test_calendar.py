@@ -58,18 +58,25 @@ def april(tmp_path_factory):
     return trace, terms, run_calendar(folder, trace, terms), read_state(folder / "s.db")
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.mark.parametrize(
-    ("start", "days", "zone"),
+    ("start", "days", "zone", "every"),
     [
-        pytest.param("2024-04-01T00:00Z", 30, "UTC", marks=pytest.mark.slow),
-        pytest.param("2024-01-01T00:00Z", 31, "UTC", marks=pytest.mark.slow),
-        pytest.param("2023-02-01T00:00Z", 28, "UTC", marks=pytest.mark.slow),
         # A month with a day of 23 hours.
-        ("2024-02-29T23:00Z", 31 - 1 / 24, "Europe/Berlin"),
+        ("2024-03-01T00:00Z", 31, "Europe/Berlin", "3h"),
+        ("2024-04-01T00:00Z", 30, "UTC", "6h"),
+        ("2023-02-01T00:00Z", 28, "UTC", "6h"),
+        pytest.param("2024-01-01T00:00Z", 31, "UTC", "1h", marks=SLOW),
+        pytest.param("2024-02-29T23:00Z", 31 - 1 / 24, "Europe/Berlin", "1h", marks=SLOW),
+        # Days that begin within a window, and a clock that is set back by half an hour.
+        pytest.param("2024-02-29T19:00Z", 31, "Asia/Kolkata", "1h", marks=SLOW),
+        pytest.param("2024-03-31T13:00Z", 30 + 1 / 24, "Australia/Lord_Howe", "1h", marks=SLOW),
     ],
 )
-def test_a_month_has_the_numbers_of_the_file(tmp_path, start, days, zone):
-    trace, terms = month_of(start, days), make_calendar_terms(zone=zone)
+def test_a_month_has_the_numbers_of_the_file(tmp_path, start, days, zone, every):
+    trace, terms = month_of(start, days), make_calendar_terms(every=every, zone=zone)
     folder = tmp_path / "out"
     witness = run_calendar(
         tmp_path, trace, terms, sinks=[lambda kept: FolderSink(folder, terms, kept)]
@@ -132,7 +139,8 @@ def test_no_run_moves_the_tables_by_more_than_declared():
 
 
 def test_missing_readings_count_as_zero_before_the_noise(tmp_path):
-    trace, terms = month_of("2024-04-01T00:00Z", 30, 300.0), make_calendar_terms(interval_s=300.0)
+    trace = month_of("2024-04-01T00:00Z", 30, 300.0)
+    terms = make_calendar_terms(interval_s=300.0, every="6h")
     rng = np.random.default_rng(1)
     keep = rng.random(len(trace)) > 0.02
     keep[5000:5400] = False
@@ -197,7 +205,7 @@ def test_days_are_more_accurate_than_sums_of_hours(april):
 
 
 def test_restarts_take_new_keys_and_never_draw_twice(tmp_path):
-    trace, terms = month_of("2024-04-01T00:00Z", 30), make_calendar_terms()
+    trace, terms = month_of("2024-04-01T00:00Z", 30), make_calendar_terms(every="6h")
     keys = [bytes([n]) * 32 for n in range(1, 4)]
     rows = [len(trace) // 3 + 7, 2 * len(trace) // 3 + 1, len(trace)]
     seen = {}
@@ -208,9 +216,9 @@ def test_restarts_take_new_keys_and_never_draw_twice(tmp_path):
             assert seen.setdefault((item.kind, item.label), text) == text
     kept = read_state(tmp_path / "s.db")
     draws = [(row.name, row.key, row.draw) for row in kept.sums]
-    assert len(set(draws)) == len(draws) == 30 + 24 + 1
+    assert len(set(draws)) == len(draws) == 30 + 4 + 1
     assert {row.key for row in kept.windows} == {1, 2, 3}
-    assert sum(kind == "window" for kind, _ in seen) == 720
+    assert sum(kind == "window" for kind, _ in seen) == 120
     # The keys of the month are destroyed, and its sums follow from the exact ones and the noise.
     content = (tmp_path / "s.db").read_bytes()
     assert not any(key in content for key in keys)

@@ -36,13 +36,12 @@ from hushmeter.fleet.single_release import price_of_views
 from hushmeter.live.publication import Closing, Publication
 from hushmeter.live.state import Item, SumRow, WindowRow
 from hushmeter.live.stream import Terms
-from hushmeter.noise.parameters import per_watt
 from hushmeter.releases.calendar import Calendar, MonthLayout, lay_out
 from hushmeter.releases.calendar_release import SHARE_DECIMALS, CalendarRelease
 from hushmeter.releases.least_squares import TABLES, MonthEstimate
 from hushmeter.releases.series import scale_up
 from hushmeter.releases.view_plan import HOURLY_COST, ViewPlan
-from hushmeter.releases.views import add_up, table_noise, write_views_receipt
+from hushmeter.releases.views import add_up, cell_steps, table_noise, write_views_receipt
 from hushmeter.trace import JOULES_PER_KWH, Trace
 
 CELLS, DAYS, HOURS, TOTAL = TABLES
@@ -122,7 +121,7 @@ class CalendarTerms(Terms):
     def exact_steps(self, rows: Sequence[WindowRow]) -> IntArray:
         """Return the cells without noise [grid steps]; they are private."""
         means = np.array([row.mean for row in rows], dtype=float)
-        return np.floor(means * per_watt(self.grid) + 0.5).astype(np.int64)
+        return cell_steps(means, self.grid)
 
     def month_release(self, rows: Sequence[WindowRow], sums: Sequence[SumRow]) -> CalendarRelease:
         """Put the published tables of a month together.

@@ -26,10 +26,9 @@ from hushmeter.live.state import Kept, WindowRow, read_state
 from hushmeter.live.stream import iso_of
 from hushmeter.live.windows import SECOND
 from hushmeter.noise import parse_mechanism
-from hushmeter.noise.parameters import per_watt
 from hushmeter.releases.calendar import lay_out
 from hushmeter.releases.view_files import plan_of
-from hushmeter.releases.views import add_up
+from hushmeter.releases.views import add_up, cell_steps
 from hushmeter.trace import Trace
 
 if TYPE_CHECKING:
@@ -132,11 +131,8 @@ def _ratios_in_calendar(kept: Kept) -> dict[int, tuple[float, float]]:
         noise = _noise_of_month(kept, month, rows, plan)
         for row, parts in zip(rows, noise, strict=True):
             assert row.mean is not None
-            steps = [
-                math.floor((row.mean + part) * per_watt(plan.grid) + 0.5)
-                for part in (-change, 0.0, change)
-            ]
-            less, more = steps[1] - steps[0], steps[2] - steps[1]
+            steps = cell_steps(row.mean + np.array([-change, 0.0, change]), plan.grid)
+            less, more = np.diff(steps).tolist()
             ran = sum(((n + less) ** 2 - n**2) * w / 2 for n, w in parts)
             did_not = sum((n**2 - (n - more) ** 2) * w / 2 for n, w in parts)
             found[row.number] = ran, did_not

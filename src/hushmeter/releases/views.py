@@ -215,7 +215,7 @@ def add_up(
     """
     if np.abs(readings).max() >= float(MAX_STEPS * grid):
         raise DataError("nothing was released: a reading is too large for the grid.")
-    steps = np.floor(readings * per_watt(grid) + 0.5).astype(np.int64)
+    steps = cell_steps(readings, grid)
     sums = [
         layout.sums(steps[calendar.rows(number)].astype(float))
         for number, layout in enumerate(calendar.layouts)
@@ -226,6 +226,11 @@ def add_up(
         np.stack([hours for _, hours, _ in sums]).astype(np.int64),
         np.array([total for _, _, total in sums]).astype(np.int64),
     )
+
+
+def cell_steps(readings: FloatArray, grid: Fraction) -> IntArray:
+    """Round cells [W] to whole steps of the grid [W], half up; they are private."""
+    return np.floor(readings * per_watt(grid) + 0.5).astype(np.int64)
 
 
 def _noisy_tables(

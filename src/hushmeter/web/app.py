@@ -150,9 +150,7 @@ def choose_settings(host: str, max_upload: int, stream: Path | None = None) -> S
     unpacked = max(upload, Settings.unpacked_bytes)
     if is_loopback(host):
         names = tuple(dict.fromkeys((host, *LOOPBACK)))
-        return Settings(
-            hosts=names, upload_bytes=upload, unpacked_bytes=unpacked, stream=stream
-        )
+        return Settings(hosts=names, upload_bytes=upload, unpacked_bytes=unpacked, stream=stream)
     return Settings(
         # On all interfaces the server has many names; then only the token keeps others out.
         hosts=() if host in EVERYWHERE else (host.lower(), *LOOPBACK),
