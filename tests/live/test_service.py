@@ -13,7 +13,7 @@ from hushmeter.live.payloads import PayloadOptions, make_parser
 from hushmeter.live.service import LedgerAccount, Service
 from hushmeter.live.sinks import HttpSink
 from hushmeter.live.sources import LineSource, Source
-from hushmeter.live.state import State
+from hushmeter.live.state import State, read_state
 from hushmeter.live.windows import SECOND
 from tests.live.streams import (
     KEY,
@@ -278,6 +278,14 @@ def test_faults_are_logged_once_and_without_readings(tmp_path):
     ]
     assert not any("31415" in line for line in log)
     assert all(m["complete"] for m in witness.messages("window"))
+
+
+def test_a_file_that_is_read_again_is_no_fault(tmp_path):
+    trace = make_trace(0.25)
+    for count in (150, len(trace)):
+        table = write_table(tmp_path / "meter.csv", trace[:count])
+        assert run_table(table, make_terms(), tmp_path / "s.db", [Witness()]) == []
+    assert len(read_state(tmp_path / "s.db").windows) == 6
 
 
 def test_one_wrong_time_does_not_close_the_windows_of_years(tmp_path):

@@ -214,6 +214,7 @@ class Service:
         self._public = terms.describe()
         self._publication = self._open_publication(new_key or self._draw_key)
         self._silent, self._began = True, clock()
+        self._known_until = 0
         self._latest: int | None = None
         self._pending: tuple[int, float | None] | None = None
         self.ended = state.last_status() == "ended"
@@ -246,13 +247,14 @@ class Service:
                     "clock of this machine; set the clock, and start again."
                 )
             self._buffer.begin(last + 1)
-            self._latest = end
+            self._latest = self._known_until = end
         elif not self._by_readings:
             self._buffer.begin(self._buffer.number_at(now))
         kept = self.state.checkpoint()
         if kept is not None:
             at, content = kept
             self._buffer.restore(content)
+            self._known_until = max(self._known_until, self._buffer.filled_until())
             if self.terms.hold and not self._by_readings:
                 # Nobody listened from then until now, so no value holds.
                 self._buffer.add(at, None, now)
@@ -306,7 +308,10 @@ class Service:
         self._pending = None
         latest = moment if self._latest is None else max(self._latest, moment)
         for at, value in readings:
-            self._note(self._buffer.add(at, value, latest))
+            fate = self._buffer.add(at, value, latest)
+            # A file is read again after a restart, so what was known then is no fault.
+            if at >= self._known_until:
+                self._note(fate)
         self._latest = latest
         due = self._buffer.closes_at()
         if due is not None and latest >= due:

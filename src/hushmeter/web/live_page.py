@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushmeter.errors import InputError
-from hushmeter.live.watch import describe_attacker, look_at
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -45,6 +44,9 @@ def add_live_page(app: FastAPI, settings: Settings) -> None:
             "raw values of a stream are shown on this computer only: leave out --host, or --watch."
         )
     from fastapi.responses import FileResponse
+
+    # A server without a stream does not load the packages of streams.
+    from hushmeter.live.watch import describe_attacker, look_at
 
     look_at(state)
 
