@@ -27,6 +27,14 @@ def test_a_second_process_is_refused_with_the_reason(tmp_path):
     State(tmp_path / "s.db", terms).close()
 
 
+def test_a_link_to_a_state_has_the_same_lock(tmp_path):
+    terms = make_terms().describe()
+    with State(tmp_path / "s.db", terms):
+        (tmp_path / "link.db").symlink_to("s.db")
+        with pytest.raises(DataError, match=r"link\.db is in use by process"):
+            State(tmp_path / "link.db", terms)
+
+
 def test_other_terms_and_other_files_are_refused(tmp_path):
     State(tmp_path / "s.db", make_terms().describe()).close()
     with pytest.raises(DataError, match="begun with other options"):

@@ -506,8 +506,10 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _lock(path: Path) -> FileLock:
     """Take the lock of a state, or raise `DataError` with the process that holds it."""
-    # A lock that is only a file with a name would outlive a killed process.
-    lock = FileLock(path.with_name(f"{path.name}.lock"), mode=0o600, fallback_to_soft=False)
+    # A state has one lock, also if it is reached through a link. A lock that is only a file with a
+    # name would outlive a killed process.
+    real = path.resolve()
+    lock = FileLock(real.with_name(f"{real.name}.lock"), mode=0o600, fallback_to_soft=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # The state holds the means of windows, so only its owner may read it.
