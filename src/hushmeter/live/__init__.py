@@ -1,8 +1,8 @@
 """Protection of a stream: readings come in as they are metered, protected values go out.
 
-Modules: `windows` sorts readings into fixed windows of time; `stream` has the public terms and turns
-a closed window into a protected value; `publication` makes the messages, and `calendar` those of
-days and months with noise of their own; `state` keeps everything on the disk before it is
+Modules: `windows` sorts readings into fixed windows of time; `stream` has the public terms and
+turns a closed window into a protected value; `publication` makes the messages, and `calendar` those
+of days and months with noise of their own; `state` keeps everything on the disk before it is
 published; `payloads` and `sources` bring readings in; `sinks` and `home_assistant` take values out;
 `service` runs the whole; `watch` shows the household what is published and what it reveals;
 `replay` plays a file back.
