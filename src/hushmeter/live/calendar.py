@@ -7,11 +7,11 @@ numbered in the order of publication, so a month that one process protects from 
 last window has the same numbers as `hushmeter.release_views` of its readings with the same key.
 
 *Promise.* ε holds for all tables together and is spent from the first window on: the noise of the
-cells is already that of a calendar, even if the stream ends before the day or the month does. A run
-changes at most two neighbouring days and two neighbouring months. All months have the same noise
-(`days_of_plan`), and a run that is divided between two months changes each of their tables by a
-part, whose squares add up to at most the square of the whole. Nothing else is charged later, so the
-promise does not grow with the length of the stream. The plan depends on no reading.
+cells is already that of a calendar, even if the stream ends before the day or the month does. All
+months have the same noise (`days_of_plan`). A run that is divided between two months changes the
+tables of each by a part, and the squares of the lengths of both parts add up to at most the square
+of the declared length. Nothing else is charged later, so the promise does not grow with the length
+of the stream. The plan depends on no reading.
 
 *Estimate.* The energy of a day is estimated from its cells and its own sum, that of a month from
 all tables (`hushmeter.releases.least_squares`).
