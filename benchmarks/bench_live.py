@@ -56,12 +56,12 @@ def stream(port: int, state: Path) -> float:
     from hushmeter.live.service import Service
     from hushmeter.live.sources import LineSource
     from hushmeter.live.state import State
-    from hushmeter.live.stream import Terms
+    from hushmeter.live.stream import SeriesTerms
     from hushmeter.privacy.units import calibrate, resolve_unit
 
     home = Home([Appliance("kettle", 2100.0, run_s=180.0)])
     unit = resolve_unit("appliance", "run", interval_s=1.0, every="1h", home=home)
-    terms = Terms("home", unit, calibrate("laplace", 1.0, unit), grace_s=0.0)
+    terms = SeriesTerms("home", unit, calibrate("laplace", 1.0, unit), grace_s=0.0)
     table = state.with_suffix(".csv")
     table.touch()
     with State(state, terms.describe()) as kept:

@@ -1,8 +1,10 @@
-"""Kill a stream again and again, then count what the world has seen. Run by test_state.py.
+"""Kill a stream and its broker again and again, then count what the world has seen.
 
-Usage: kill_driver.py FOLDER KILLS DAYS. A child process is killed after a random time or at a
-random step (before or after a commit, a payment, a published message), until it has been killed
-KILLS times; the last child runs to the end.
+Usage: kill_driver.py FOLDER KILLS DAYS VICTIMS TERMS. VICTIMS is "process", or "mixed" for the
+process, the broker, or both at the same moment, chosen at random. TERMS is "series" or "calendar".
+A child process is killed after a random time or at a random step (before or after a commit, a
+payment, a published message). The broker is started again after a random time. After KILLS kills
+the last child runs to the end. test_state.py runs this.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -19,15 +22,20 @@ from typing import Any
 import numpy as np
 
 from hushmeter.fleet.ledger import open_ledger
+from hushmeter.live import mqtt as mqtt_module
 from hushmeter.live import service as service_module
 from hushmeter.live import state as state_module
+from hushmeter.live.calendar import CalendarTerms
+from hushmeter.live.mqtt import MqttSink, parse_mqtt
 from hushmeter.live.payloads import PayloadOptions, make_parser
 from hushmeter.live.service import LedgerAccount, Service
 from hushmeter.live.sinks import FolderSink, Sink
 from hushmeter.live.sources import LineSource
 from hushmeter.live.state import Item, State, WindowRow
-from hushmeter.live.stream import Terms
-from tests.live.streams import make_terms, make_trace, write_table
+from hushmeter.live.stream import SeriesTerms, Terms
+from hushmeter.releases.views import table_noise
+from tests.live.broker import Broker
+from tests.live.streams import make_calendar_terms, make_terms, make_trace, write_table
 
 
 class World(Sink):
@@ -74,82 +82,175 @@ def die_at(step: int) -> None:
     wrap(FolderSink, "_write")
 
 
-def run_stream(folder: Path) -> None:
-    """Run the stream to the end of the table."""
-    terms = make_terms(interval_s=600.0)
-    with State(folder / "s.db", terms.describe()) as state:
-        account = LedgerAccount(f"sqlite:///{folder}/ledger.db", "m1", "load", terms, state)
-        Service(
-            terms,
-            state,
-            LineSource(folder / "meter.csv", follow=False),
-            make_parser("csv", PayloadOptions()),
-            [World(folder / "world.jsonl"), FolderSink(folder / "out", terms, state)],
-            account=account,
-            by_readings=True,
-        ).run()
+SUBSCRIBER = """
+import sys
+from paho.mqtt.client import Client
+from paho.mqtt.enums import CallbackAPIVersion
+file = open(sys.argv[2], "ab", buffering=0)
+client = Client(CallbackAPIVersion.VERSION2)
+client.reconnect_delay_set(0.05, 0.05)
+client.on_connect = lambda client, *_: client.subscribe("hushmeter/#", qos=1)
+client.on_message = lambda client, data, m: file.write(m.topic.encode() + b" " + m.payload + b"\\n")
+client.connect_async("127.0.0.1", int(sys.argv[1]))
+client.loop_forever(retry_first_connection=True)
+"""
 
 
-def spawn(folder: Path, rng: random.Random, kill: bool) -> bool:
-    """Run a child and, perhaps, kill it; return whether it was killed."""
-    by_step = rng.random() < 0.5
-    child = os.fork()
-    if child == 0:
-        if kill and by_step:
-            die_at(rng.randrange(1, 60))
-        run_stream(folder)
-        os._exit(0)
-    if kill and not by_step:
-        time.sleep(rng.uniform(0.005, 0.3))
-        os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        return True
-    if status:
-        sys.exit(f"a child failed with status {status}")
-    return False
+class Bench:
+    """The stream, its broker and a receiver."""
+
+    def __init__(self, folder: Path, victims: str, kind: str) -> None:
+        self.folder, self.kind = folder, kind
+        maker = make_calendar_terms if kind == "calendar" else make_terms
+        self.terms = maker(interval_s=600.0)
+        self.broker = Broker(folder) if victims == "mixed" else None
+        self._receiver = None
+        if self.broker is not None:
+            place = [str(self.broker.port), str(folder / "received.txt")]
+            self._receiver = subprocess.Popen([sys.executable, "-c", SUBSCRIBER, *place])
+        # Waiting times are short, so that many kills fit into a test.
+        service_module.RETRY_S, mqtt_module.WAIT_S = 0.05, 0.5
+        mqtt_module.RECONNECT_S = (0.05, 0.05)
+
+    def run_stream(self) -> None:
+        """Run the stream to the end of the table."""
+        folder, terms = self.folder, self.terms
+        with State(folder / "s.db", terms.describe()) as state:
+            account = LedgerAccount(f"sqlite:///{folder}/ledger.db", "m1", "load", terms, state)
+            sinks = [World(folder / "world.jsonl"), FolderSink(folder / "out", terms, state)]
+            if self.broker is not None:
+                place = parse_mqtt(self.broker.url)
+                sinks.append(MqttSink(place, terms, state, lambda _: None))
+            Service(
+                terms,
+                state,
+                LineSource(folder / "meter.csv", follow=False),
+                make_parser("csv", PayloadOptions()),
+                sinks,
+                account=account,
+                by_readings=True,
+            ).run()
+
+    def spawn(self, rng: random.Random, victim: str | None) -> dict[str, int]:
+        """Run a child, kill the victim, and return what was killed."""
+        by_step = rng.random() < 0.5 and victim == "process"
+        step, wait = rng.randrange(1, 60), rng.uniform(0.005, 0.4)
+        child = os.fork()
+        if child == 0:
+            if by_step:
+                die_at(step)
+            self.run_stream()
+            os._exit(0)
+        killed = dict.fromkeys(("process", "broker", "both"), 0)
+        if victim is not None and not by_step:
+            time.sleep(wait)
+            if victim != "process" and self.broker is not None:
+                self.broker.kill()
+            if victim != "broker":
+                os.kill(child, signal.SIGKILL)
+            if victim != "process" and self.broker is not None:
+                killed["broker"] += 1
+                time.sleep(rng.uniform(0.0, 0.2))
+                self.broker.start()
+        _, status = os.waitpid(child, 0)
+        if os.WIFSIGNALED(status):
+            if killed["broker"]:
+                return killed | {"broker": 0, "both": 1}
+            killed["process"] += 1
+        elif status:
+            sys.exit(f"a child failed with status {status}")
+        return killed
+
+    def close(self) -> None:
+        """Stop the receiver and the broker."""
+        if self._receiver is not None and self.broker is not None:
+            self._receiver.kill()
+            self._receiver.wait()
+            self.broker.kill()
 
 
 def main() -> None:
     """Kill, run to the end, and print the facts."""
     folder, kills, days = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    rng = random.Random(25)
+    rng, bench = random.Random(25), Bench(folder, *sys.argv[4:6])
+    victims = ["process", "broker", "both"] if bench.broker is not None else ["process"]
     # The last day lacks its last hour, so that its keys are still there.
     trace = make_trace(days - 1 / 24, interval_s=600.0)
     whole = write_table(folder / "whole.csv", trace).read_text().splitlines(keepends=True)
     open_ledger(f"sqlite:///{folder}/ledger.db", create=True).close()
-    terms = make_terms(interval_s=600.0)
-    terms.mechanism.release(np.zeros(2))  # Tables and kernels are made once, before the forks.
-    done = 0
-    while done < kills:
+    protect(bench.terms, 0.0, bytes(32), 1)  # Tables and kernels are made once, before the forks.
+    done = dict.fromkeys(("process", "broker", "both"), 0)
+    while sum(done.values()) < kills:
         # The table grows, so that the kills are spread over its whole length.
-        rows = min(len(whole), round(len(whole) * (done + 4) / kills))
+        rows = min(len(whole), round(len(whole) * (sum(done.values()) + 4) / kills))
         (folder / "meter.csv").write_text("".join(whole[:rows]))
-        done += spawn(folder, rng, kill=True)
-        rng.random()
+        killed = bench.spawn(rng, rng.choice(victims))
+        done = {victim: done[victim] + killed[victim] for victim in done}
     (folder / "meter.csv").write_text("".join(whole))
-    spawn(folder, rng, kill=False)
-    print(json.dumps(facts(folder, done, trace)))  # noqa: T201
+    # The broker may have refused the last messages, so a second child sends what is left.
+    for _ in range(2):
+        bench.spawn(rng, None)
+    found = facts(bench, trace) | {"kills": done}
+    if bench.broker is not None:
+        found |= facts_of_broker(bench)
+    bench.close()
+    print(json.dumps(found))  # noqa: T201
+
+
+def protect(terms: Terms, mean: float, key: bytes, draw: int) -> float:
+    """Return the value of a complete window that follows from its mean, key and draw."""
+    if isinstance(terms, CalendarTerms):
+        sigma = float(terms.plan.sigmas[0])
+        noise = table_noise("cells", sigma, key, draw + 1)[-1]
+        return float((np.floor(mean / float(terms.grid) + 0.5) + noise) * float(terms.grid))
+    assert isinstance(terms, SeriesTerms)
+    return terms.protect(mean, 1.0, key, draw)
 
 
 def again(terms: Terms, state: State, row: WindowRow) -> float | None:
     """Return the value that follows from the mean, the key and the draw of a window."""
     if row.mean is None or row.key is None or row.draw is None:
         return None
-    return terms.protect(row.mean, row.share, state.key(row.key), row.draw)
+    return protect(terms, row.mean, state.key(row.key), row.draw)
 
 
-def facts(folder: Path, kills: int, trace: Any) -> dict[str, Any]:
-    """Count what the world, the state and the ledger know."""
+def facts_of_broker(bench: Bench) -> dict[str, Any]:
+    """Compare what the receiver got with what was committed."""
+    world = seen_by_world(bench.folder)
+    wrong, received = 0, set()
+    for line in (bench.folder / "received.txt").read_text().splitlines():
+        topic, _, text = line.partition(" ")
+        kind = topic.rpartition("/")[2]
+        if kind not in ("window", "day", "month"):
+            continue
+        message = json.loads(text)
+        label = message["start"] if kind == "window" else message[kind]
+        received.add((kind, label))
+        wrong += world.get((kind, label)) != {json.dumps(message, sort_keys=True)}
+    assert bench.broker is not None
+    name = f"{bench.broker.url}/"
+    with State(bench.folder / "s.db", bench.terms.describe()) as state:
+        waiting = len(state.undelivered(name, 1 << 62))
+    return {"received": len(received), "received_wrong": wrong, "waiting_for_broker": waiting}
+
+
+def seen_by_world(folder: Path) -> dict[tuple[str, str], set[str]]:
+    """All texts that were published for every kind and label."""
     seen: dict[tuple[str, str], set[str]] = {}
     for line in (folder / "world.jsonl").read_text().splitlines():
         kind, label, message = json.loads(line)
         seen.setdefault((kind, label), set()).add(json.dumps(message, sort_keys=True))
+    return seen
+
+
+def facts(bench: Bench, trace: Any) -> dict[str, Any]:
+    """Count what the world, the state and the ledger know."""
+    folder, terms = bench.folder, bench.terms
+    seen = seen_by_world(folder)
     windows = sorted(label for kind, label in seen if kind == "window")
     span = np.datetime64(windows[-1].rstrip("Z")) - np.datetime64(windows[0].rstrip("Z"))
     with open_ledger(f"sqlite:///{folder}/ledger.db") as ledger:
         paid = {row["period"] for row in ledger.rows()}
-    terms = make_terms(interval_s=600.0)
     with State(folder / "s.db", terms.describe()) as state:
         rows = state.windows(0, 1 << 40)
         checked = [row.value == again(terms, state, row) for row in rows if row.day == rows[-1].day]
@@ -157,8 +258,9 @@ def facts(folder: Path, kills: int, trace: Any) -> dict[str, Any]:
     truth = dict(zip(hourly.times.astype("int64") // 3600 // 10**9, hourly.readings, strict=True))
     wrong = {row.day for row in rows if row.mean is not None and row.mean != truth[row.number]}
     return {
-        "kills": kills,
         "windows": len(windows),
+        "days": sum(kind == "day" for kind, _ in seen),
+        "months": sum(kind == "month" for kind, _ in seen),
         "first_to_last": int(span / np.timedelta64(1, "h")) + 1,
         "windows_with_two_values": sum(len(texts) > 1 for texts in seen.values()),
         "unpaid_days": sorted({label[:10] for label in windows} - paid),

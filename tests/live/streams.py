@@ -7,13 +7,15 @@ from pathlib import Path
 import numpy as np
 
 import hushmeter as hm
+from hushmeter.live.calendar import CalendarTerms, common_month
 from hushmeter.live.payloads import PayloadOptions, make_parser
 from hushmeter.live.service import Service
 from hushmeter.live.sinks import Sink
 from hushmeter.live.sources import LineSource
 from hushmeter.live.state import Item, State
-from hushmeter.live.stream import Terms
+from hushmeter.live.stream import SeriesTerms, Terms
 from hushmeter.privacy.units import calibrate, resolve_unit
+from hushmeter.releases.view_plan import plan_views
 from hushmeter.write import write_meter
 
 KETTLE = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
@@ -25,7 +27,16 @@ def make_terms(interval_s: float = 60.0, every: str = "1h", **more: object) -> T
     unit = resolve_unit("appliance", "run", interval_s=interval_s, home=KETTLE, every=every)
     noise = calibrate(str(more.pop("mechanism", "laplace")), 1.0, unit)
     given: dict[str, object] = {"grace_s": 0.0, "home": KETTLE, **more}
-    return Terms("home", unit, noise, **given)  # type: ignore[arg-type]
+    return SeriesTerms("home", unit, noise, **given)  # type: ignore[arg-type]
+
+
+def make_calendar_terms(interval_s: float = 900.0, every: str = "1h", **more: object) -> Terms:
+    """Terms of a calendar that protects one run of a kettle with ε = 1."""
+    unit = resolve_unit("appliance", "run", interval_s=interval_s, home=KETTLE, every=every)
+    zone = str(more.get("zone", "UTC"))
+    plan = plan_views(unit, common_month(interval_s, unit.window * interval_s, zone), epsilon=1.0)
+    given: dict[str, object] = {"grace_s": 0.0, "home": KETTLE, **more}
+    return CalendarTerms("home", unit, plan, **given)  # type: ignore[arg-type]
 
 
 def make_trace(

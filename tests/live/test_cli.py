@@ -54,6 +54,31 @@ def test_a_replay_through_a_pipe_equals_the_simulated_release(tmp_path, monkeypa
     assert [m["watts"] for m in messages[:24]] == released.trace.readings.tolist()
 
 
+def test_a_calendar_of_two_days(tmp_path, monkeypatch):
+    write_meter(tmp_path / "meter.csv", make_trace(2.02, interval_s=600.0))
+    monkeypatch.chdir(tmp_path)
+    words = ["--interval", "600s", "--hide", "kettle", "--views", "--to", "out", "--once"]
+    done = CliRunner().invoke(app, ["live", "meter.csv", *words])
+    assert done.exit_code == 0, done.exception
+    assert "noise of their own. ε is that of all tables together" in done.stdout
+    assert done.stdout.count(" kWh ± ") == 2
+    again = CliRunner().invoke(app, ["live", "meter.csv", *words])
+    assert again.exit_code == 0
+    assert " kWh ± " not in again.stdout
+    watched = CliRunner().invoke(app, ["live", "--watch", "--json"])
+    shown = json.loads(watched.stdout)
+    assert [entry["table"] for entry in shown["terms"]["tables"]] == [
+        "cells",
+        "days",
+        "hours",
+        "total",
+    ]
+    summary = json.loads((tmp_path / "out" / "2024-03-01.summary.json").read_text())
+    assert summary["receipt"]["epsilon"] == shown["terms"]["epsilon"]
+    other = CliRunner().invoke(app, ["live", "meter.csv", *words[:4], "--to", "out", "--once"])
+    assert "begun with other options" in str(other.exception)
+
+
 @pytest.mark.parametrize(
     ("words", "sentence", "code"),
     [
@@ -65,6 +90,13 @@ def test_a_replay_through_a_pipe_equals_the_simulated_release(tmp_path, monkeypa
         (["-", *HIDE, "--to", "x", "--payload", "xml"], "there is no payload named 'xml'", 2),
         (["-", "--to", "x"], "say what to hide", 2),
         (["-", *HIDE, "--to", "x", "--span", "when"], "--span", 2),
+        (
+            ["-", *HIDE, "--to", "x", "--views", "--mechanism", "laplace"],
+            "leave out --mechanism",
+            2,
+        ),
+        (["-", *HIDE, "--to", "x", "--hourly-cost", "1.2"], "it needs --views", 2),
+        (["-", *HIDE, "--to", "x", "--views", "--every", "1d"], "divide half a day", 2),
     ],
 )
 def test_wrong_usage_gets_one_sentence(tmp_path, words, sentence, code, monkeypatch):

@@ -37,7 +37,7 @@ class Running:
             self.state,
             MqttSource(parse_mqtt(f"{broker.url}/meter/power"), "home", "json:watts", hold=False),
             make_parser("json:watts", PayloadOptions(simulation=True)),
-            [MqttSink(parse_mqtt(broker.url), terms, self.log.append)],
+            [MqttSink(parse_mqtt(broker.url), terms, self.state, self.log.append)],
             by_readings=True,
             log=self.log.append,
             **more,
@@ -132,6 +132,31 @@ def test_the_broker_may_die_at_any_moment(broker, tmp_path, kills, monkeypatch):
 
 
 @needs_broker
+def test_a_broker_that_forgets_gets_the_last_messages_again(broker, tmp_path, monkeypatch):
+    monkeypatch.setattr("hushmeter.live.mqtt.RECONNECT_S", (0.1, 0.1))
+    terms = make_terms(interval_s=900.0)
+    running = Running(broker, terms, tmp_path / "s.db")
+    for _, line in replay_messages(make_trace(1.02, interval_s=900.0)):
+        running.service.receive("meter/power", line.encode())
+    first = Subscriber(broker, "hushmeter/#")
+    known = {kind: first.wait_for(f"hushmeter/home/{kind}", 1) for kind in ("window", "day")}
+    first.close()
+    for again in (False, True):
+        if again:  # A new process knows the last messages from the state.
+            running.stop()
+        broker.kill()
+        broker.start()
+        if again:
+            running = Running(broker, terms, tmp_path / "s.db")
+        late = Subscriber(broker, "hushmeter/#")
+        for kind, payloads in known.items():
+            assert late.wait_for(f"hushmeter/home/{kind}", 1)[0] == payloads[0]
+        late.wait_for("hushmeter/home/terms", 1)
+        late.close()
+    running.stop()
+
+
+@needs_broker
 def test_a_broker_that_refuses_gets_one_sentence(tmp_path):
     (tmp_path / "users").write_text("")
     (tmp_path / "users").chmod(0o700)
@@ -159,6 +184,8 @@ def test_a_certificate_that_nobody_signed_is_refused(tmp_path):
         with pytest.raises(DataError, match=r"TLS fails \(CERTIFICATE_VERIFY_FAILED\)"):
             replay_to_mqtt(parse_mqtt(f"{url}/t"), iter(()), None)
         assert replay_to_mqtt(parse_mqtt(f"{url}/t?ca={certificate}"), iter(()), None) == 0
+        with pytest.raises(DataError, match="without an answer; check the port, and use mqtts://"):
+            replay_to_mqtt(parse_mqtt(f"{broker.url}/t"), iter(()), None)
     finally:
         broker.kill()
     with pytest.raises(InputError, match="cannot be used"):

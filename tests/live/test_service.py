@@ -12,11 +12,18 @@ from hushmeter.fleet.ledger import open_ledger
 from hushmeter.live.payloads import PayloadOptions, make_parser
 from hushmeter.live.service import LedgerAccount, Service
 from hushmeter.live.sinks import HttpSink
-from hushmeter.live.sources import LineSource, Source, TelegramSource
-from hushmeter.live.state import State
+from hushmeter.live.sources import LineSource, Source
+from hushmeter.live.state import State, read_state
 from hushmeter.live.windows import SECOND
-from tests.live.streams import Witness, make_terms, make_trace, run_table, write_table
-from tests.live.test_payloads import TELEGRAM, with_checksum
+from tests.live.streams import (
+    KEY,
+    Witness,
+    make_calendar_terms,
+    make_terms,
+    make_trace,
+    run_table,
+    write_table,
+)
 
 BEGIN = 1_709_251_200 * SECOND  # 2024-03-01T00:00:00Z
 HOUR = 3600 * SECOND
@@ -61,7 +68,7 @@ class Bench:
 
     def public(self):
         """Everything that the world sees, without the protected values."""
-        hidden = ("watts", "kwh")
+        hidden = ("watts", "kwh", "noisy_steps")
         return [
             (
                 item.kind,
@@ -86,7 +93,8 @@ def arrivals(rng, hours):
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("extreme", [False, True])
-def test_neighbouring_streams_look_the_same(tmp_path, seed, extreme):
+@pytest.mark.parametrize("make", [make_terms, make_calendar_terms])
+def test_neighbouring_streams_look_the_same(tmp_path, seed, extreme, make):
     rng = np.random.default_rng(seed)
     times = arrivals(rng, 8)
     base = rng.uniform(50, 3000, times.size)
@@ -98,7 +106,8 @@ def test_neighbouring_streams_look_the_same(tmp_path, seed, extreme):
     running = (times // 60 >= first // 60) & (times // 60 < first // 60 + 3)
     benches = []
     for number, added in enumerate((0.0, 2100.0)):
-        bench = Bench(make_terms(grace_s=5.0), tmp_path / f"{number}.db")
+        terms = make(interval_s=60.0, grace_s=5.0)
+        bench = Bench(terms, tmp_path / f"{number}.db", new_key=lambda _: KEY)
         for at, value, on, word in zip(times, base, running, words, strict=True):
             payload = b"broken" if word else repr(float(value + added * on)).encode()
             bench.tick(BEGIN + int(at * SECOND))
@@ -120,6 +129,14 @@ def test_neighbouring_streams_look_the_same(tmp_path, seed, extreme):
     assert np.sqrt((change**2).sum()) <= unit.l2 * (1 + 1e-9)
     assert (change > 1e-9).sum() <= unit.touches
     assert extreme or change.sum() > 0
+    # With the same key the noisy sums of a calendar differ by the sums before the noise.
+    sums = [bench.state.sums_of("2024-03") for bench in benches]
+    assert [(s.name, s.label, s.draw) for s in sums[0]] == [
+        (s.name, s.label, s.draw) for s in sums[1]
+    ]
+    if make is make_calendar_terms:
+        moved = np.linalg.norm([a.steps - b.steps for a, b in zip(*sums, strict=True)])
+        assert moved <= one.service.terms.plan.sensitivities[1]
     for bench in benches:
         bench.state.close()
 
@@ -156,6 +173,15 @@ def test_values_are_published_at_fixed_times(tmp_path):
     assert bench.witness.items == []
     bench.tick(BEGIN + HOUR + 11 * SECOND)
     assert len(bench.witness.items) == 1
+    bench.state.close()
+
+
+def test_a_silent_source_gets_a_sentence(tmp_path):
+    bench = Bench(make_terms(), tmp_path / "s.db")
+    bench.tick(BEGIN + 2 * HOUR)
+    assert bench.log == [
+        "no message has come from the source since the start; check its topic.",
+    ]
     bench.state.close()
 
 
@@ -254,6 +280,14 @@ def test_faults_are_logged_once_and_without_readings(tmp_path):
     assert all(m["complete"] for m in witness.messages("window"))
 
 
+def test_a_file_that_is_read_again_is_no_fault(tmp_path):
+    trace = make_trace(0.25)
+    for count in (150, len(trace)):
+        table = write_table(tmp_path / "meter.csv", trace[:count])
+        assert run_table(table, make_terms(), tmp_path / "s.db", [Witness()]) == []
+    assert len(read_state(tmp_path / "s.db").windows) == 6
+
+
 def test_one_wrong_time_does_not_close_the_windows_of_years(tmp_path):
     table = write_table(tmp_path / "meter.csv", make_trace(0.2))
     lines = table.read_text().splitlines(keepends=True)
@@ -347,28 +381,3 @@ def test_values_are_posted_in_order_and_again_after_a_failure(tmp_path, monkeypa
         bodies.setdefault(key, []).append(body)
     assert all(body == group[0] for group in bodies.values() for body in group)
     assert len(keys) > 12
-
-
-def test_telegrams_of_a_bridge_over_tcp():
-    import socket
-
-    listener = socket.create_server(("127.0.0.1", 0))
-    source = TelegramSource(f"127.0.0.1:{listener.getsockname()[1]}", tcp=True)
-    seen, lost = [], []
-    got = threading.Event()
-
-    def receive(topic, payload):
-        seen.append(make_parser("dsmr")(topic, payload))
-        if len(seen) == 2:
-            got.set()
-
-    source.start(receive, lost.append)
-    connection, _ = listener.accept()
-    telegram = with_checksum(TELEGRAM)
-    connection.sendall(b"half a telegram!" + telegram[:40])
-    connection.sendall(telegram[40:] + telegram)
-    assert got.wait(10)
-    connection.close()
-    listener.close()
-    source.stop()
-    assert seen == [(1_709_294_400 * SECOND, 318.0)] * 2

@@ -10,6 +10,7 @@ import pytest
 
 from hushmeter.errors import DataError
 from hushmeter.live.state import State, read_state
+from tests.live.broker import needs_broker
 from tests.live.streams import Witness, make_terms, make_trace, run_table, write_table
 
 DRIVER = Path(__file__).with_name("kill_driver.py")
@@ -24,6 +25,14 @@ def test_a_second_process_is_refused_with_the_reason(tmp_path):
     ):
         State(tmp_path / "s.db", terms)
     State(tmp_path / "s.db", terms).close()
+
+
+def test_a_link_to_a_state_has_the_same_lock(tmp_path):
+    terms = make_terms().describe()
+    with State(tmp_path / "s.db", terms):
+        (tmp_path / "link.db").symlink_to("s.db")
+        with pytest.raises(DataError, match=r"link\.db is in use by process"):
+            State(tmp_path / "link.db", terms)
 
 
 def test_other_terms_and_other_files_are_refused(tmp_path):
@@ -67,7 +76,7 @@ def test_a_restart_takes_a_new_key(tmp_path):
     run_table(table, terms, tmp_path / "s.db", [Witness()], new_key=new_key)
     table = write_table(tmp_path / "meter.csv", trace)
     run_table(table, terms, tmp_path / "s.db", [Witness()], new_key=new_key)
-    _, rows = read_state(tmp_path / "s.db")
+    rows = read_state(tmp_path / "s.db").windows
     assert len(keys) == 2
     assert [(row.key, row.draw) for row in rows] == [
         *((1, draw) for draw in range(5)),
@@ -75,23 +84,40 @@ def test_a_restart_takes_a_new_key(tmp_path):
     ]
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.mark.parametrize(
-    ("kills", "days"), [(10, 2), pytest.param(200, 40, marks=pytest.mark.slow)]
+    ("victims", "terms", "kills", "days"),
+    [
+        ("process", "series", 10, 2),
+        pytest.param("mixed", "calendar", 6, 2, marks=needs_broker),
+        pytest.param("process", "series", 200, 40, marks=SLOW),
+        pytest.param("mixed", "calendar", 200, 40, marks=[SLOW, needs_broker]),
+    ],
 )
-def test_kills_at_random_points(tmp_path, kills, days):
+def test_kills_at_random_points(tmp_path, victims, terms, kills, days):
     done = subprocess.run(
-        [sys.executable, str(DRIVER), str(tmp_path), str(kills), str(days)],
+        [sys.executable, str(DRIVER), str(tmp_path), str(kills), str(days), victims, terms],
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=1800,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
     )
     assert done.returncode == 0, done.stderr[-2000:]
     facts = json.loads(done.stdout)
-    assert facts["kills"] >= kills
+    assert sum(facts["kills"].values()) >= kills
     assert facts["windows_with_two_values"] == 0
     assert facts["windows"] == facts["first_to_last"] == 24 * days - 1
+    assert facts["days"] == days - 1
+    assert facts["months"] == int(days > 31)
     assert facts["unpaid_days"] == []
     assert facts["days_with_other_readings"] == []
     assert facts["checked_values"] == 23
     assert facts["values_with_other_noise"] == 0
+    if victims == "mixed":
+        assert facts["received"] > 0
+        assert facts["received_wrong"] == 0
+        assert facts["waiting_for_broker"] == 0
+    if kills >= 200 and victims == "mixed":
+        assert min(facts["kills"].values()) > 30

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hushmeter.cli import app
-from hushmeter.live.state import WindowRow
+from hushmeter.live.state import Kept, WindowRow
 from hushmeter.live.watch import look_at, right_out_of, watch_windows
 from tests.live.streams import Witness, make_terms, make_trace, run_table, write_table
 
@@ -47,7 +47,7 @@ def test_the_attacker_is_right_as_often_as_its_distribution_allows(mechanism):
     count, change = 20_000, terms.unit.largest
     values = terms.mechanism.release(np.full(count, 500.0), rng=1)
     rows = [WindowRow(n, "d", 1.0, 500.0, 1, n, v) for n, v in enumerate(values.tolist())]
-    windows = watch_windows(terms.describe(), rows)
+    windows = watch_windows(Kept(terms.describe(), rows, []))
     ran = np.array([window.if_it_ran for window in windows])
     # E[1/p − 1] under "it ran" is the total mass of the other distribution, which is 1.
     ratio = 1 / ran - 1

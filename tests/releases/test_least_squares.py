@@ -140,3 +140,28 @@ def test_no_other_linear_estimate_has_a_smaller_variance(rng):
     measured = np.mean(np.square(errors), axis=1)
     assert measured.mean() == pytest.approx(cell, abs=5 * measured.std() / np.sqrt(4000))
     assert cell < 1 / weights[0]
+
+
+@given(st.integers(1, 7), st.integers(2, 6), WEIGHTS, st.integers(0, 2**32 - 1), st.booleans())
+@settings(max_examples=30)
+def test_scaled_cells_agree_with_dense_algebra(days, hours, weights, seed, gaps):
+    rng = np.random.default_rng(seed)
+    layout = broken_layout(days, hours, rng) if gaps else full_layout(days, hours)
+    scales = 1 / rng.uniform(0.9, 1.0, layout.day.size)
+    month = MonthEstimate(layout, weights, scales)
+    tables = noisy_tables(layout, weights, rng)
+    plain = MonthEstimate(layout, weights).solve(*tables)
+    np.testing.assert_allclose(month.solve(*tables), plain * scales)
+    covariance = np.linalg.inv(dense(layout, weights)) * scales[:, None] * scales
+    np.testing.assert_allclose(month.cell_variances, np.diag(covariance), rtol=1e-6)
+    for found, groups, count in (
+        (month.day_variances, layout.day, days),
+        (month.hour_variances, layout.hour, hours),
+    ):
+        member = (groups[None, :] == np.arange(count)[:, None]).astype(float)
+        truth = ((member @ covariance) * member).sum(axis=1)
+        np.testing.assert_allclose(found, truth, rtol=1e-6, atol=1e-9 * truth.max())
+    assert month.total_variance == pytest.approx(covariance.sum(), rel=1e-6)
+    sums = np.tril(np.ones_like(covariance))
+    register = ((sums @ covariance) * sums).sum(axis=1)
+    np.testing.assert_allclose(month.register_variances, register, rtol=1e-6)

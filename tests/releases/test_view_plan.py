@@ -17,6 +17,7 @@ from hushmeter.privacy.sensitivity import Change
 from hushmeter.releases.calendar import lay_out
 from hushmeter.releases.least_squares import complete_variances
 from hushmeter.releases.view_plan import (
+    days_of_plan,
     divide_budget,
     folded_length,
     odds_of,
@@ -271,3 +272,9 @@ def test_a_likelihood_ratio_attacker_keeps_the_promised_odds(name):
     error = 0.5 / math.sqrt(2 * runs)
     assert (share - 0.6) / error < 4.5
     assert share > 0.56  # the bound is not loose
+
+
+@pytest.mark.parametrize(("days", "planned"), [(1, 1), (27, 27), (28, 30), (30, 30), (31, 30)])
+def test_every_complete_month_has_the_plan_of_30_days(days, planned):
+    cells = hm.Trace(np.zeros(24 * days), 3600.0, "2024-01-01T00:00Z")
+    assert days_of_plan(lay_out(cells, "UTC")) == planned

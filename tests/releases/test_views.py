@@ -148,3 +148,27 @@ def test_the_account_covers_all_tables():
 def test_bad_input_is_refused_in_one_sentence(trace, keywords, kind, message):
     with pytest.raises(kind, match=message):
         hm.release_views(trace, **{"epsilon": 1, "home": KETTLE, "rng": 0, **keywords})
+
+
+def test_a_missing_reading_does_not_raise_the_sensitivity():
+    """Two releases with the same key differ by the change of the cells before the noise."""
+    unit = hm.resolve_unit("appliance", "run", interval_s=60.0, home=KETTLE, every="1h")
+    keep = np.ones(2 * 1440, dtype=bool)
+    keep[5:11] = False  # 90 % of the first hour is present.
+    steps = np.flatnonzero(keep)
+    tables = []
+    for watts in (0.0, unit.changes[0].watts):
+        readings = np.full(2 * 1440, 500.0)
+        readings[20 : 20 + round(unit.changes[0].seconds / 60)] += watts
+        trace = hm.Trace(readings[steps], 60.0, "2024-03-01T00:00Z", steps=steps)
+        done = hm.release_views(trace, epsilon=1, unit=unit, key=bytes(32))
+        tables.append(done.tables)
+        # The estimate is that of the readings that are present.
+        exact = done.tables[0][0] * float(done.plan.grid) / 0.9
+        assert abs(done.estimate[0] - exact) < 5 * done.hours.errors[0]
+        assert done.shares[0] == 0.9
+        assert done.hours.to_pandas()["share"].tolist()[:2] == [0.9, 1.0]
+    lengths = [np.linalg.norm(one - two) for one, two in zip(*tables, strict=True)]
+    assert lengths[0] > 0
+    for length, declared in zip(lengths, done.plan.sensitivities, strict=True):
+        assert length <= declared

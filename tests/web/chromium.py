@@ -41,11 +41,11 @@ def free_port() -> int:
 
 
 @contextmanager
-def running_server(log: Path) -> Iterator[str]:
+def running_server(log: Path, *options: str) -> Iterator[str]:
     """The address of `hushmeter serve` on a free port; what it prints goes into `log`."""
     port = free_port()
     address = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "hushmeter", "serve", "--port", str(port)]
+    command = [sys.executable, "-m", "hushmeter", "serve", "--port", str(port), *options]
     with log.open("wb") as sink:
         process = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT)
         try:

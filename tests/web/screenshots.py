@@ -1,12 +1,15 @@
 """Makes the pictures of the page in the documentation: `python -m tests.web.screenshots`.
 
 Every picture shows the whole page with a file of a simulated household: four weeks of hourly
-readings as Green Button XML, and four days of readings of 6 s as CSV.
+readings as Green Button XML, and four days of readings of 6 s as CSV. One shows the page of a
+stream of three days.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -36,6 +39,9 @@ PICTURES = {
 }
 """Name of each picture: the file that is shown, the device and the colours."""
 
+STREAM = "live-page.png"
+"""Name of the picture of a stream."""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -54,6 +60,28 @@ def main() -> None:
             page = show(browser, address, files[kind], device, scheme)
             take(page, options.output / name)
             page.context.close()
+        take_stream(browser, Path(folder), options.output / STREAM)
+
+
+def take_stream(browser: Any, folder: Path, path: Path) -> None:
+    """The picture of the page of a stream."""
+    state = folder / "live.db"
+    readings = hm.synth.household(3, interval_s=60.0, zone=ZONE, seed=2).trace
+    hm.write_meter(folder / "stream.csv", readings)
+    words = ["stream.csv", "--interval", "60s", "--hide", "kettle", "--views", "--to", "shared"]
+    subprocess.run(
+        [sys.executable, "-m", "hushmeter", "live", *words, "--state", str(state), "--once"],
+        cwd=folder,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    with running_server(folder / "live.log", "--watch", str(state)) as address:
+        page = browser.new_page(**DESKTOP, color_scheme="light", reduced_motion="reduce")
+        page.goto(f"{address}/live")
+        page.wait_for_selector("#live-attacker .main-svg", state="attached")
+        page.wait_for_timeout(500)
+        take(page, path)
+        page.close()
 
 
 def write_files(folder: Path) -> dict[str, Path]:

@@ -14,7 +14,7 @@ import pytest
 import hushmeter
 
 STATIC = Path(hushmeter.__file__).parent / "web" / "static"
-HTML = (STATIC / "index.html").read_text(encoding="utf-8")
+PAGES = {name: (STATIC / name).read_text(encoding="utf-8") for name in ("index.html", "live.html")}
 SCRIPTS = sorted(path for path in STATIC.rglob("*.js") if path.parent == STATIC)
 # A name, a symbol and a unit need no translation.
 UNTRANSLATED = {"hushmeter", "ε =", "W"}
@@ -36,11 +36,21 @@ class Reader(HTMLParser):
             self.words.append(data.strip())
 
 
-@pytest.fixture(scope="module")
-def html():
+@pytest.fixture(scope="module", params=PAGES)
+def html(request):
+    return read_page(request.param)
+
+
+def read_page(name):
     reader = Reader()
-    reader.feed(HTML)
+    reader.feed(PAGES[name])
     return reader
+
+
+def texts_of_pages():
+    """Keys of all pages."""
+    attributes = [entry for name in PAGES for entry in read_page(name).attributes]
+    return {value for _, name, value in attributes if name == "data-text"}
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +82,8 @@ def keys_of_scripts():
     return whole, openings
 
 
-def test_every_text_that_is_asked_for_is_there(html, texts):
-    asked = {value for _, name, value in html.attributes if name == "data-text"}
+def test_every_text_that_is_asked_for_is_there(texts):
+    asked = texts_of_pages()
     whole, openings = keys_of_scripts()
     assert len(asked) > 40
     assert len(whole) > 40
@@ -81,8 +91,8 @@ def test_every_text_that_is_asked_for_is_there(html, texts):
     assert [o for o in openings if not any(key.startswith(o) for key in texts)] == []
 
 
-def test_every_text_is_asked_for(html, texts):
-    asked = {value for _, name, value in html.attributes if name == "data-text"}
+def test_every_text_is_asked_for(texts):
+    asked = texts_of_pages()
     whole, openings = keys_of_scripts()
     # Columns of tables are asked for by panel and name.
     openings |= {
@@ -105,7 +115,7 @@ def test_the_page_itself_has_no_words(html):
 
 def test_nothing_is_inline_and_nothing_is_from_elsewhere(html):
     assert "style" not in html.tags
-    assert HTML.count("<script") == 1
+    assert html.tags.count("script") == 1
     assert [
         name for _, name, _ in html.attributes if name == "style" or name.startswith("on")
     ] == []

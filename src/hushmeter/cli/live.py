@@ -14,6 +14,7 @@ from hushmeter.cli.options import (
     EPSILON,
     GRID,
     HIDE,
+    HOURLY_COST,
     JSON,
     MAX_EPSILON,
     MECHANISM,
@@ -21,10 +22,12 @@ from hushmeter.cli.options import (
     PURPOSE,
     SPAN,
     USE,
+    VIEWS,
     check_seed,
     choose_protection,
     parse_watts,
     refuse_contradictions,
+    refuse_without_views,
     takes_home,
 )
 from hushmeter.errors import BudgetError, InputError
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from hushmeter.live.watch import WatchedWindow
     from hushmeter.noise.mechanism import Mechanism
     from hushmeter.privacy.units import Unit
+    from hushmeter.releases.view_plan import ViewPlan
 
 
 @takes_home(required=False)
@@ -79,6 +83,8 @@ def live(
     span: Annotated[str, SPAN] = "run",
     use: Annotated[str | None, USE] = None,
     every: Annotated[str, typer.Option(help="Length of a window: a value for each 1h.")] = "1h",
+    views: Annotated[bool, VIEWS] = False,
+    hourly_cost: Annotated[float, HOURLY_COST] = 1.1,
     sensitivity: Annotated[
         str | None,
         typer.Option(help="Protect any change of this number of watts; needs no home."),
@@ -145,17 +151,18 @@ def live(
     """Protect the readings of a meter as they come, for ever, and publish them.
 
     Every window of --every gets a mean with exact private noise at a fixed time, also if readings
-    are missing; days and months follow from the windows. --hide, -e and the other options choose
-    the noise as in `hushmeter release`. Each window is kept in --state before it is published, so
-    that it never gets noise twice, even after a crash. Ctrl+C stops the stream; the same command
-    goes on with it.
+    are missing; days and months are sums of the windows. With --views days, the typical day and
+    months have noise of their own and are more accurate, for one ε of everything together. --hide,
+    -e and the other options choose the noise as in `hushmeter release`. Each window is kept in
+    --state before it is published, so that it never gets noise twice, even after a crash. Ctrl+C
+    stops the stream; the same command goes on with it.
 
     --watch shows, in another terminal and for you alone, raw against protected values and what the
     strongest attacker could say about each window.
 
     Example: hushmeter live mqtt://localhost/meter/power --hide kettle --to mqtt://localhost
 
-    Example: hushmeter live meter.csv --hide kettle --to shared --once
+    Example: hushmeter live meter.csv --hide kettle --views --to shared --once
     """
     from hushmeter.live.state import State
 
@@ -168,8 +175,12 @@ def live(
     if (ledger is None) != (ledger_meter is None):
         raise InputError("--ledger and --ledger-meter belong together: give both, or neither.")
     refuse_contradictions(context, hide, epsilon, "span", "use")
+    refuse_without_views(context, views)
     kind = payload or _usual_payload(source)
     unit_of_protection, noise, home = _protection(
+        tz=tz,
+        views=views,
+        hourly_cost=hourly_cost,
         interval=interval,
         every=every,
         step=step,
@@ -191,7 +202,18 @@ def live(
         max_epsilon=max_epsilon,
     )
     terms = _terms(
-        name, unit_of_protection, noise, tz, grace, kind, changes, seed, simulation, home
+        name,
+        unit_of_protection,
+        noise,
+        zone=tz,
+        grace=grace,
+        payload=kind,
+        changes=changes,
+        seed=seed,
+        simulation=simulation,
+        home=home,
+        clamp=clamp,
+        hourly_cost=hourly_cost,
     )
     say = _printer(json)
     with State(state, terms.describe()) as kept:
@@ -222,15 +244,17 @@ def _is_sampled(readings: str | None, source: str) -> bool:
     return readings == "samples"
 
 
-def _protection(**given: Any) -> tuple[Unit, Mechanism, Home | None]:
+def _protection(**given: Any) -> tuple[Unit, Mechanism | ViewPlan, Home | None]:
     """Return the unit of protection, the noise and the home that the options mean."""
     from hushmeter.advice.hiding import find_appliances, plan_to_hide
     from hushmeter.advice.sentences import explain
     from hushmeter.checks import seconds
     from hushmeter.home import Home
+    from hushmeter.live.calendar import common_month
     from hushmeter.live.stream import allow_for_samples
-    from hushmeter.noise.parameters import parse_clamp
+    from hushmeter.noise.parameters import exact, parse_clamp
     from hushmeter.privacy.units import calibrate, resolve_unit
+    from hushmeter.releases.view_plan import plan_views
     from hushmeter.trace import Metering
 
     interval_s = seconds("interval", given["interval"])
@@ -241,6 +265,26 @@ def _protection(**given: Any) -> tuple[Unit, Mechanism, Home | None]:
         "metering": Metering(resolution_w=given["step"]),
     }
 
+    form: dict[str, Any] = {}
+    if given["views"]:
+        month = common_month(interval_s, seconds("every", given["every"]), given["tz"])
+        costs = (given["hourly_cost"],)
+        form = {"forms": ("calendar",), "calendar": month, "hourly_costs": costs}
+
+    def tables(unit: Unit, epsilon: Any) -> ViewPlan:
+        if float(exact("epsilon", epsilon)) > given["max_epsilon"]:
+            raise InputError(
+                f"epsilon must be at most --max-epsilon {given['max_epsilon']:g}, got {epsilon}."
+            )
+        return plan_views(
+            unit,
+            form["calendar"],
+            epsilon=epsilon,
+            delta=given["delta"],
+            hourly_cost=given["hourly_cost"],
+            grid=given["grid"],
+        )
+
     def sampled(appliances: Any) -> list[Any]:
         if not given["sampled"]:
             return list(appliances)
@@ -249,11 +293,18 @@ def _protection(**given: Any) -> tuple[Unit, Mechanism, Home | None]:
     if given["hide"] is not None:
         wanted = sampled(find_appliances(given["hide"], home))
         plan = plan_to_hide(
-            wanted, given["odds"], given["purpose"], home=home, delta=given["delta"], **metered
+            wanted,
+            given["odds"],
+            given["purpose"],
+            home=home,
+            delta=given["delta"],
+            **metered,
+            **form,
         )
         if not plan.advice.feasible:
             raise InputError(f"nothing can be published: {explain(plan.advice)[0]}")
-        return plan.unit, plan.mechanism, plan.home
+        noise = tables(plan.unit, plan.option.epsilon) if form else plan.mechanism
+        return plan.unit, noise, plan.home
     chosen = choose_protection(given["protect"], given["sensitivity"], home)
     if home is not None:
         home = Home(
@@ -271,6 +322,8 @@ def _protection(**given: Any) -> tuple[Unit, Mechanism, Home | None]:
         use=given["use"],
         **metered,
     )
+    if form:
+        return unit, tables(unit, given["epsilon"]), home
     noise = calibrate(
         given["mechanism"],
         given["epsilon"],
@@ -286,7 +339,8 @@ def _protection(**given: Any) -> tuple[Unit, Mechanism, Home | None]:
 def _terms(
     name: str,
     unit: Unit,
-    noise: Mechanism,
+    noise: Mechanism | ViewPlan,
+    *,
     zone: str,
     grace: str,
     payload: str,
@@ -294,23 +348,29 @@ def _terms(
     seed: int | None,
     simulation: bool,
     home: Home | None,
+    clamp: str | None,
+    hourly_cost: float,
 ) -> Terms:
     """Return the terms of the stream."""
     from hushmeter.checks import seconds
+    from hushmeter.live.calendar import CalendarTerms
     from hushmeter.live.payloads import CHANGES_ONLY
-    from hushmeter.live.stream import Terms
+    from hushmeter.live.stream import SeriesTerms
+    from hushmeter.noise.parameters import parse_clamp
+    from hushmeter.releases.view_plan import ViewPlan
 
-    return Terms(
-        name,
-        unit,
-        noise,
-        zone=zone,
-        grace_s=0.0 if grace in ("0", "0s") else seconds("grace", grace),
-        hold=payload in CHANGES_ONLY if changes is None else changes,
-        seed=seed,
-        simulation=simulation,
-        home=home,
-    )
+    shared: dict[str, Any] = {
+        "zone": zone,
+        "grace_s": 0.0 if grace in ("0", "0s") else seconds("grace", grace),
+        "hold": payload in CHANGES_ONLY if changes is None else changes,
+        "seed": seed,
+        "simulation": simulation,
+        "home": home,
+    }
+    if isinstance(noise, ViewPlan):
+        bounds = None if clamp is None else parse_clamp(clamp)
+        return CalendarTerms(name, unit, noise, bounds, hourly_cost, **shared)
+    return SeriesTerms(name, unit, noise, **shared)
 
 
 def _service(
@@ -373,6 +433,11 @@ def _announce(terms: Terms, json: bool) -> None:
         f"{facts['windows_per_day']} a day; the unit is protected for ever, because a change "
         f"touches at most {terms.unit.touches} of them."
     )
+    if "tables" in facts:
+        typer.echo(
+            "Days, hours of the day and months have noise of their own. ε is that of all tables "
+            "together; it is spent from the first value on and does not grow from month to month."
+        )
     if terms.simulation:
         typer.echo("This is a simulation: every message is marked. Do not use it for a real meter.")
 
@@ -392,6 +457,11 @@ def _printer(json: bool) -> Callable[[Item], None]:
             typer.echo(f"{message['start']}  {value}{mark}")
         elif item.kind == "status":
             typer.echo(message["sentence"])
+        elif item.kind == "typical-day":
+            errors = [hour["standard_error_w"] for hour in message["hours"]]
+            typer.echo(
+                f"{item.label}  typical day of {len(errors)} values, each ± {max(errors):.4g} W"
+            )
         else:
             value = "no value" if message["kwh"] is None else f"{message['kwh']:.3f} kWh"
             typer.echo(f"{item.label}  {value} ± {message['standard_error_kwh'] or 0:.3f}")
@@ -437,7 +507,7 @@ def _watch(state: Path, *, once: bool, json: bool) -> None:
 def _show(terms: dict[str, Any], windows: list[WatchedWindow]) -> None:
     """Print raw against protected values, and the strongest attacker."""
     from hushmeter.cli.output import print_sentences, print_table, short_out_of_100
-    from hushmeter.live.watch import right_out_of
+    from hushmeter.live.watch import describe_attacker
 
     def watts(value: float | None) -> str:
         return "" if value is None else f"{value:.0f}"
@@ -460,15 +530,4 @@ def _show(terms: dict[str, Any], windows: list[WatchedWindow]) -> None:
             for window in windows
         ],
     )
-    right = right_out_of(windows)
-    print_sentences(
-        f"Protected: {terms['unit']['sentence']}, at ε = {terms['epsilon']:.4g}.",
-        "The last two columns are for the strongest attacker, who knows everything else about the "
-        "window: the probability, out of 100, that it gives to one such use, if the use was in the "
-        "window and if it was not. 50 means that it learns nothing.",
-    )
-    if right is not None:
-        print_sentences(
-            f"In these windows that attacker would be right {short_out_of_100(right)} times out of "
-            "100."
-        )
+    print_sentences(*describe_attacker(terms, windows))

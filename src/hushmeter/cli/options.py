@@ -275,6 +275,14 @@ def refuse_contradictions(
         raise InputError(f"--hide finds the noise itself: leave out {', '.join(extra)}.")
 
 
+def refuse_without_views(context: typer.Context, views: bool) -> None:
+    """Raise `InputError` for options that --views excludes, or that need it."""
+    if views and (extra := options_given(context, "mechanism", "engine")):
+        raise InputError(f"a calendar release has Gaussian noise: leave out {', '.join(extra)}.")
+    if not views and options_given(context, "hourly_cost"):
+        raise InputError("--hourly-cost is about a calendar release: it needs --views.")
+
+
 def choose_protection(protect: str | None, sensitivity: str | None, home: Home | None) -> str:
     """Return what is protected: an appliance, or any change if --sensitivity is given."""
     chosen = protect or ("appliance" if sensitivity is None else "change")

@@ -29,9 +29,9 @@ from hushmeter.cli.options import (
     VIEWS,
     check_seed,
     choose_protection,
-    options_given,
     parse_watts,
     refuse_contradictions,
+    refuse_without_views,
     takes_home,
     takes_reader_options,
 )
@@ -143,7 +143,8 @@ def release(
         refuse_existing(output, force)
     if (ledger is None) != (ledger_meter is None):
         raise InputError("--ledger and --ledger-meter belong together: give both, or neither.")
-    _refuse_contradictions(context, hide, epsilon, views)
+    refuse_contradictions(context, hide, epsilon)
+    refuse_without_views(context, views)
     chosen = choose_protection(protect, sensitivity, home) if hide is None else ""
     bounds = None if clamp is None else parse_clamp(clamp)
     watts = None if sensitivity is None else parse_watts("sensitivity", sensitivity)
@@ -293,17 +294,6 @@ HELP = (
     "instead of -e)."
 )
 """What to do if the noise of a chosen ε exceeds the own use."""
-
-
-def _refuse_contradictions(
-    context: typer.Context, hide: str | None, epsilon: str | None, views: bool
-) -> None:
-    """Raise `InputError` unless either --hide or ε is given, with only the options of its own."""
-    if views and (extra := options_given(context, "mechanism", "engine")):
-        raise InputError(f"a calendar release has Gaussian noise: leave out {', '.join(extra)}.")
-    if not views and options_given(context, "hourly_cost"):
-        raise InputError("--hourly-cost is about a calendar release: it needs --views.")
-    refuse_contradictions(context, hide, epsilon)
 
 
 def _refuse_infeasible(plan: Plan) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,6 +23,10 @@ def serve(
     port: Annotated[int, typer.Option(help="Port; 0 chooses any free port.")] = PORT,
     open_page: Annotated[bool, OPEN] = False,
     max_upload: Annotated[int, typer.Option(help="Size of the largest file in MB.")] = 50,
+    watch: Annotated[
+        Path | None,
+        typer.Option(help="State of a stream: its page is at /live, on this computer only."),
+    ] = None,
     json: Annotated[bool, JSON] = False,
     log_format: LogFormat = "text",
 ) -> None:
@@ -31,6 +36,8 @@ def serve(
     other computers. Without --host, only this computer can connect.
 
     Example: hushmeter serve --open
+
+    Example: hushmeter serve --watch live.db --open
     """
     from hushmeter.web.processes import start_loading
 
@@ -43,10 +50,12 @@ def serve(
         from hushmeter.web.access_log import log_as_json
 
         log_as_json()
-    settings = choose_settings(host, whole("max_upload", max_upload))
-    listener = bind(host, port)
+    settings = choose_settings(host, whole("max_upload", max_upload), watch)
     app = create_app(settings)
+    listener = bind(host, port)
     url = address_of(host, listener.getsockname()[1], settings.token)
+    if watch is not None:
+        url += "live"
 
     def announce() -> None:
         if json:

@@ -25,7 +25,9 @@ from hushmeter.releases.calendar_release import CalendarRelease
 from hushmeter.releases.view_plan import epsilon_of, rho_of, view_sensitivities
 
 if TYPE_CHECKING:
+    from hushmeter.releases.calendar import Calendar
     from hushmeter.releases.series import Release
+    from hushmeter.releases.view_plan import ViewPlan
     from hushmeter.trace import TimeArray
 
 PERIOD = "day"
@@ -124,7 +126,8 @@ def _bill(release: Release | CalendarRelease) -> tuple[Price, TimeArray, dict[st
             "leave out --ledger, or protect a run or a day."
         )
     if isinstance(release, CalendarRelease):
-        price, noise = _price_of_views(release), {"tables": release.receipt["tables"]}
+        price = price_of_views(release.plan, unit["largest"], release.calendar)
+        noise = {"tables": release.receipt["tables"]}
         return price, release.calendar.cells.times, {"unit": unit, **noise, "version": version}
     described = release.receipt.mechanism
     mechanism = parse_mechanism({described["mechanism"]: described["parameters"]})
@@ -133,15 +136,26 @@ def _bill(release: Release | CalendarRelease) -> tuple[Price, TimeArray, dict[st
     return price, release.trace.times, terms
 
 
-def _price_of_views(release: CalendarRelease) -> Price:
-    """(ε, δ) of all cells of a day in all four tables.
+def price_of_views(plan: ViewPlan, watts: float, calendar: Calendar) -> Price:
+    """Compute what a day costs in all four tables of a calendar release together.
 
-    As for a series, each cell of the day may change by as much as the unit of protection changes
-    one of them.
+    Parameters
+    ----------
+    plan : ViewPlan
+        The noise of the tables.
+    watts : float
+        Largest change of a cell that the unit of protection covers [W]. As for a series, each cell
+        of the day may change by as much.
+    calendar : Calendar
+        Length of the cells, and time zone.
+
+    Returns
+    -------
+    Price
+        (ε, δ) of all cells of the day.
     """
-    plan, cell_s = release.plan, release.calendar.cells.interval_s
-    day = Change("day", release.receipt["unit"]["largest"], LONGEST_S[PERIOD], cell_s)
-    lengths = view_sensitivities(day, release.calendar, plan.grid)
+    day = Change("day", watts, LONGEST_S[PERIOD], calendar.cells.interval_s)
+    lengths = view_sensitivities(day, calendar, plan.grid)
     epsilon = epsilon_of(rho_of(lengths, plan.sigmas), plan.delta)
     return Price(micro_epsilon(epsilon), femto_delta(plan.delta))
 

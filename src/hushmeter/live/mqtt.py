@@ -6,7 +6,7 @@ names the certificate of a private authority.
 
 Topics of a stream called home, below the prefix of the sink (hushmeter by default), all retained:
 
-    hushmeter/home/window, day, month    the last message of each kind
+    hushmeter/home/window, day, month    the last message of each kind; typical-day in a calendar
     hushmeter/home/status                whether values are published, and why not
     hushmeter/home/terms                 what is protected, at which ε, by which noise
     hushmeter/home/availability          online or offline; the broker sets it if the process dies
@@ -32,7 +32,7 @@ from hushmeter.live.sources import Receive, Source
 if TYPE_CHECKING:
     from paho.mqtt.client import Client, MQTTMessageInfo
 
-    from hushmeter.live.state import Item
+    from hushmeter.live.state import Item, State
     from hushmeter.live.stream import Terms
 
 PASSWORD = "HUSHMETER_MQTT_PASSWORD"
@@ -40,6 +40,9 @@ PORTS = {"mqtt": 1883, "mqtts": 8883}
 KEEPALIVE_S = 30
 WAIT_S = 5.0
 """Longest time to wait for a connection at the start, and for the answer to a message [s]."""
+
+RECONNECT_S = (1, 30)
+"""Shortest and longest time until a lost connection is made again [s]."""
 
 
 @dataclass(frozen=True)
@@ -133,13 +136,14 @@ class Connection:
             raise MissingExtraError("MQTT", "live") from None
         self.place = place
         self.connected = threading.Event()
+        self._answered = False
         self.client: Client = Client(CallbackAPIVersion.VERSION2, client_id=client_id)
         self._on_connect, self._on_lost = on_connect, on_lost
         if place.user is not None:
             self.client.username_pw_set(place.user, place.password)
         if place.tls:
             self.client.tls_set_context(_tls_context(place.options.get("ca")))
-        self.client.reconnect_delay_set(1, 30)
+        self.client.reconnect_delay_set(*RECONNECT_S)
         self.client.on_connect = self._connected
         self.client.on_disconnect = self._disconnected
         self.client.on_connect_fail = self._failed
@@ -155,6 +159,7 @@ class Connection:
         self.client.loop_stop()
 
     def _connected(self, client: Any, data: Any, flags: Any, reason: Any, more: Any) -> None:  # noqa: ARG002
+        self._answered = True
         if reason.is_failure:
             self._on_lost(f"{self.place} refuses the connection: {str(reason).lower()}.")
             return
@@ -162,10 +167,16 @@ class Connection:
         self.connected.set()
 
     def _disconnected(self, client: Any, data: Any, flags: Any, reason: Any, more: Any) -> None:  # noqa: ARG002
-        was = self.connected.is_set()
+        was, answered = self.connected.is_set(), self._answered
         self.connected.clear()
+        self._answered = False
         if was and reason.is_failure:
             self._on_lost(f"the connection to {self.place} is lost; it is made again.")
+        elif not answered:
+            self._on_lost(
+                f"{self.place} closes the connection without an answer; check the port, and use "
+                "mqtts:// if the broker expects TLS."
+            )
 
     def _failed(self, client: Any, data: Any) -> None:  # noqa: ARG002
         # paho calls this from within its handler of the error.
@@ -258,12 +269,18 @@ class MqttSink(Sink):
         discovery, homeassistant by default; `?discovery=no` leaves it out.
     terms : Terms
         The terms of the stream.
+    state : State
+        The last messages, which a broker may lose when it restarts.
     log : callable
         Takes sentences about the connection.
     """
 
-    def __init__(self, place: MqttPlace, terms: Terms, log: Callable[[str], None]) -> None:
+    def __init__(
+        self, place: MqttPlace, terms: Terms, state: State, log: Callable[[str], None]
+    ) -> None:
         super().__init__(f"{place}/{place.topic}")
+        self._state = state
+        self._last: dict[str, str] = {}
         self._terms, self._base = terms, f"{place.topic or 'hushmeter'}/{terms.name}"
         self._discovery = place.options.get("discovery", "homeassistant")
         self._available = ONLINE
@@ -274,6 +291,8 @@ class MqttSink(Sink):
 
     def open(self) -> None:
         """Connect; after `WAIT_S` the stream starts without the broker."""
+        for item in self._state.last_delivered(self.name):
+            self._remember(item)
         self._connection.start()
         self._connection.connected.wait(WAIT_S)
 
@@ -282,13 +301,21 @@ class MqttSink(Sink):
         client = self._connection.client
         if not self._connection.connected.is_set():
             raise SinkError(f"{self._connection.place} is not connected; values wait for it.")
+        # Remembered first: a connection that is made meanwhile must not bring back an older one.
+        text = self._remember(item)
         if item.kind == "status":
-            self._available = ONLINE if item.message["status"] == "publishing" else OFFLINE
             client.publish(f"{self._base}/availability", self._available, qos=1, retain=True)
-        text = json.dumps(item.message, ensure_ascii=False)
         info = client.publish(f"{self._base}/{item.kind}", text, qos=1, retain=True)
         if not wait_until_published(info):
             raise SinkError(f"{self._connection.place} does not answer; values wait for it.")
+
+    def _remember(self, item: Item) -> str:
+        """Keep a message as the last one of its kind, and return it as it is published."""
+        if item.kind == "status":
+            self._available = ONLINE if item.message["status"] == "publishing" else OFFLINE
+        text = json.dumps(item.message, ensure_ascii=False)
+        self._last = self._last | {item.kind: text}
+        return text
 
     def close(self) -> None:
         """Say that the stream is offline, and disconnect."""
@@ -300,11 +327,13 @@ class MqttSink(Sink):
         self._connection.stop()
 
     def _greet(self) -> None:
-        """Publish the terms, the discovery and the availability after every connection."""
+        """Publish everything that is retained after every connection, the last messages too."""
         client = self._connection.client
         terms = json.dumps(self._terms.describe(), ensure_ascii=False)
         client.publish(f"{self._base}/terms", terms, qos=1, retain=True)
         if self._discovery != "no":
             for topic, config in discovery_messages(self._terms, self._base, self._discovery):
                 client.publish(topic, json.dumps(config), qos=1, retain=True)
+        for kind, text in self._last.items():
+            client.publish(f"{self._base}/{kind}", text, qos=1, retain=True)
         client.publish(f"{self._base}/availability", self._available, qos=1, retain=True)

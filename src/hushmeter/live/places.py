@@ -83,7 +83,7 @@ def open_sink(
     """
     scheme = _scheme(place)
     if scheme in ("mqtt", "mqtts"):
-        return MqttSink(parse_mqtt(place), terms, log)
+        return MqttSink(parse_mqtt(place), terms, state, log)
     if scheme in ("http", "https"):
         return HttpSink(place, terms)
     if scheme:

@@ -26,16 +26,18 @@ from datetime import date, timedelta
 from typing import Any
 
 from hushmeter.errors import BudgetError, DataError, HushmeterError
-from hushmeter.fleet.ledger import Charge, open_ledger, period_price
+from hushmeter.fleet.ledger import Charge, open_ledger
+from hushmeter.live.calendar import CalendarPublication, CalendarTerms
 from hushmeter.live.payloads import Parser, PayloadError, Skip
+from hushmeter.live.publication import Closing, Publication, SeriesPublication
 from hushmeter.live.sinks import Sink, SinkError
 from hushmeter.live.sources import Source
-from hushmeter.live.state import KEPT_DAYS, Item, State, WindowRow
-from hushmeter.live.stream import Terms, iso_of
+from hushmeter.live.state import KEPT_DAYS, Item, Kept, State, WindowRow
+from hushmeter.live.stream import SeriesTerms, Terms, iso_of
 from hushmeter.live.watch import write_day
 from hushmeter.live.windows import AHEAD_S, DOUBLE, EARLY, LATE, SECOND, ClosedWindow
 from hushmeter.noise.randomness import release_key
-from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_DAY
+from hushmeter.trace import SECONDS_PER_DAY
 
 PUBLISH_DELAY_S = 1
 """Time from the close of a window until it is published [s]; the commit is done within it."""
@@ -99,8 +101,9 @@ class LedgerAccount:
             raise DataError("a simulation spends no budget; leave out --ledger or --simulation.")
         self._url, self._meter, self._state = url, meter, state
         public = terms.describe()
-        self.price = period_price(terms.mechanism, terms.unit.largest, terms.window_s, "day")
-        kept = {"unit": public["unit"], "mechanism": public["mechanism"]["parameters"]}
+        self.price = terms.price
+        noise = public["tables"] if "tables" in public else public["mechanism"]["parameters"]
+        kept = {"unit": public["unit"], "mechanism": noise}
         self._charge = Charge(str(state.fact("release")), stream, kept)
         with open_ledger(url):
             pass
@@ -175,7 +178,8 @@ class Service:
     on_item : callable, optional
         Called with every message after all sinks have got it the first time.
     new_key : callable, optional
-        Makes the key of a civil day; `os.urandom` by default, or the seed of the simulation.
+        Makes the key of a civil day, or of a month of a calendar; `os.urandom` by default, or the
+        seed of the simulation.
     clock : callable
         Time of this machine [ns since 1970]; tests replace it.
     """
@@ -199,7 +203,6 @@ class Service:
         self._parse, self._account, self._by_readings = parser, account, by_readings
         self._log = log if isinstance(log, Log) else Log(log)
         self._on_item = on_item
-        self._new_key = new_key or self._draw_key
         self._clock = clock
         self._lock = threading.RLock()
         self._wake = threading.Event()
@@ -209,17 +212,28 @@ class Service:
         self._checkpointed = time.monotonic()
         self._buffer = terms.buffer()
         self._public = terms.describe()
+        self._publication = self._open_publication(new_key or self._draw_key)
+        self._silent, self._began = True, clock()
+        self._known_until = 0
         self._latest: int | None = None
         self._pending: tuple[int, float | None] | None = None
-        self.ended = False
+        self.ended = state.last_status() == "ended"
         """True while the budget does not allow to publish."""
         self._resume()
 
-    def _draw_key(self, day: str) -> bytes:
-        """Return the key of a day: from the system or, for a simulation, from seed and day."""
+    def _open_publication(self, new_key: Callable[[str], bytes]) -> Publication[Any]:
+        """Return what makes the rows and messages of these terms."""
+        if isinstance(self.terms, CalendarTerms):
+            return CalendarPublication(self.terms, self.state, new_key, self._due)
+        assert isinstance(self.terms, SeriesTerms)
+        return SeriesPublication(self.terms, self.state, new_key, self._due)
+
+    def _draw_key(self, period: str) -> bytes:
+        """Return the key of a day or a month: from the system, or from seed and first day."""
         if self.terms.seed is None:
             return release_key()[0]
-        return release_key(rng=self.terms.seed + date.fromisoformat(day).toordinal())[0]
+        first = date.fromisoformat(f"{period}-01"[:10])
+        return release_key(rng=self.terms.seed + first.toordinal())[0]
 
     def _resume(self) -> None:
         """Go on after the last committed window, with the readings of the last checkpoint."""
@@ -233,13 +247,14 @@ class Service:
                     "clock of this machine; set the clock, and start again."
                 )
             self._buffer.begin(last + 1)
-            self._latest = end
+            self._latest = self._known_until = end
         elif not self._by_readings:
             self._buffer.begin(self._buffer.number_at(now))
         kept = self.state.checkpoint()
         if kept is not None:
             at, content = kept
             self._buffer.restore(content)
+            self._known_until = max(self._known_until, self._buffer.filled_until())
             if self.terms.hold and not self._by_readings:
                 # Nobody listened from then until now, so no value holds.
                 self._buffer.add(at, None, now)
@@ -250,6 +265,7 @@ class Service:
     def receive(self, topic: str, payload: bytes) -> None:
         """Take one message from the source."""
         arrived = self._clock()
+        self._silent = False
         try:
             moment, watts = self._parse(topic, payload)
         except Skip:
@@ -292,7 +308,10 @@ class Service:
         self._pending = None
         latest = moment if self._latest is None else max(self._latest, moment)
         for at, value in readings:
-            self._note(self._buffer.add(at, value, latest))
+            fate = self._buffer.add(at, value, latest)
+            # A file is read again after a restart, so what was known then is no fault.
+            if at >= self._known_until:
+                self._note(fate)
         self._latest = latest
         due = self._buffer.closes_at()
         if due is not None and latest >= due:
@@ -344,26 +363,20 @@ class Service:
         """Pay for one window, give it its noise, and commit it with its messages."""
         terms, number = self.terms, window.number
         day = terms.day_of(number)
+        if self._silent and number * terms.window_ns >= self._began:
+            self._log("no message has come from the source since the start; check its topic.")
         granted, items = self._payment(number)
-        mean = terms.mean_of(window) if granted else None
-        row = WindowRow(number, day, window.share, None, None, None, None)
-        if mean is not None:
-            key, draw = self.state.next_draw(
-                day, lambda: self._new_key(day), again=terms.seed is not None
-            )
-            value = terms.protect(mean, window.share, self.state.key(key), draw)
-            row = WindowRow(number, day, window.share, mean, key, draw, value)
+        done = Closing(WindowRow(number, day, window.share, None, None, None, None))
         if granted:
-            items.append(self._window_item(row))
-        day_ends = terms.day_of(number + 1) != day
-        if day_ends and granted:
-            items += self._calendar_items(row)
-        self.state.commit(row, items, self._buffer.to_bytes(), now)
+            done = self._publication.close(number, window.share, terms.mean_of(window))
+        self.state.commit(done.row, items + done.items, self._buffer.to_bytes(), now, done.sums)
         self._checkpointed = time.monotonic()
-        if day_ends:
+        after = terms.day_of(number + 1)
+        if after != day:
             oldest = (date.fromisoformat(day) - timedelta(days=KEPT_DAYS)).isoformat()
             self._write_private_day(day, oldest)
-            self.state.forget(day, oldest)
+            period = terms.period_of(day)
+            self.state.forget(period if terms.period_of(after) != period else None, oldest)
         if granted and self._account and terms.utc_day_of(number + 1) != terms.utc_day_of(number):
             self._mark_published(number)
 
@@ -377,10 +390,11 @@ class Service:
         receipt = None
         if known:
             trace = self.terms.trace_of([n for n, _ in known], [value for _, value in known])
-            receipt = self.terms.receipt(trace).to_dict()
+            receipt = self.terms.receipt_of(trace)
+        kept = Kept(self._public, self.state.windows_of(day[:7]), self.state.sums_of(day[:7]))
         folder = self.state.path.with_name(f"{self.state.path.name}.days")
         try:
-            write_day(folder, day, self._public, rows, receipt)
+            write_day(folder, day, kept, receipt)
             for path in folder.glob("*.private.json"):
                 if path.name[:10] < oldest:
                     path.unlink(missing_ok=True)
@@ -439,58 +453,6 @@ class Service:
             return 0
         length, grace = self.terms.window_ns, round(self.terms.grace_s * SECOND)
         return (number + 1) * length + grace + PUBLISH_DELAY_S * SECOND
-
-    def _window_item(self, row: WindowRow) -> Item:
-        """The message about one window."""
-        terms = self.terms
-        start = row.number * terms.window_ns
-        known = row.value is not None
-        message = {
-            "start": iso_of(start),
-            "end": iso_of(start + terms.window_ns),
-            "day": row.day,
-            "watts": row.value,
-            "standard_error_w": round(terms.mechanism.std / row.share, 3) if known else None,
-            "complete": row.share == 1.0,
-            "share": round(row.share, 4),
-            **self._marks,
-        }
-        return Item("window", message["start"], self._due(row.number), message)
-
-    def _calendar_items(self, last: WindowRow) -> list[Item]:
-        """The messages about a day and a month that end with a window.
-
-        They are sums of protected values, so they cost no further privacy.
-        """
-        labels = [("day", last.day)]
-        if self.terms.day_of(last.number + 1)[:7] != last.day[:7]:
-            labels.append(("month", last.day[:7]))
-        return [self._sum_item(kind, label, last) for kind, label in labels]
-
-    def _sum_item(self, kind: str, label: str, last: WindowRow) -> Item:
-        """The energy of a day or a month: the sum of its protected windows."""
-        terms = self.terms
-        rows = [*self.state.windows_of(label), last]
-        known = [row for row in rows if row.value is not None]
-        first = terms.numbers_of_day(label if kind == "day" else f"{label}-01")[0]
-        due = last.number - first + 1
-        kwh = terms.window_s / JOULES_PER_KWH
-        error = math.sqrt(math.fsum((terms.mechanism.std / row.share) ** 2 for row in known))
-        message = {
-            kind: label,
-            "zone": terms.zone,
-            "start": iso_of(first * terms.window_ns),
-            "end": iso_of((last.number + 1) * terms.window_ns),
-            "kwh": round(math.fsum(r.value for r in known if r.value is not None) * kwh, 6)
-            if known
-            else None,
-            "standard_error_kwh": round(error * kwh, 6) if known else None,
-            "windows": len(known),
-            "due": due,
-            "complete": len(known) == due and all(row.share == 1.0 for row in known),
-            **self._marks,
-        }
-        return Item(kind, label, self._due(last.number), message)
 
     # Values out
 

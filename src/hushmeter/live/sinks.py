@@ -12,16 +12,19 @@ import urllib.error
 import urllib.request
 from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
 
 from hushmeter.errors import DataError, InputError
 from hushmeter.files import atomic
+from hushmeter.live.calendar import CalendarTerms
 from hushmeter.live.state import Item, State, WindowRow
-from hushmeter.live.stream import Terms
+from hushmeter.live.stream import SeriesTerms, Terms
 from hushmeter.releases.receipt import json_text
 from hushmeter.releases.storage import receipt_path
+from hushmeter.releases.view_files import write_public_views
 from hushmeter.trace import Trace
 from hushmeter.write import meter_bytes
 
@@ -60,7 +63,9 @@ class FolderSink(Sink):
 
     DAY.csv grows with every window. When the day has ended, DAY.csv.receipt.json and
     DAY.summary.json are written; `hushmeter verify DAY.csv` checks the file against its receipt.
-    status.json has the last message about the stream.
+    The days of a calendar have no receipts of their own: when a month has ended, the folder MONTH
+    is a calendar release as `hushmeter release --views` writes it, and `hushmeter verify MONTH`
+    checks it. status.json has the last message about the stream.
 
     Parameters
     ----------
@@ -93,6 +98,8 @@ class FolderSink(Sink):
                     self._write_day(str(item.message["day"]), str(item.message["start"]))
             elif item.kind == "status":
                 self._write("status.json", json_text(dict(item.message)).encode())
+            elif item.kind == "typical-day":
+                pass  # It is a file of the folder of the month.
             else:
                 self._write_summary(item)
         except DataError as error:
@@ -109,8 +116,8 @@ class FolderSink(Sink):
         ]
 
     def _write_day(self, day: str, until: str) -> None:
-        rows = self._rows(day, until)
-        self._write(f"{day}.{self._kind}", meter_bytes(self._trace(rows), self._kind))
+        if rows := self._rows(day, until):
+            self._write(f"{day}.{self._kind}", meter_bytes(self._trace(rows), self._kind))
 
     def _trace(self, rows: list[WindowRow]) -> Trace:
         """Values of windows as a trace."""
@@ -118,17 +125,29 @@ class FolderSink(Sink):
         return self._terms.trace_of([n for n, _ in known], [value for _, value in known])
 
     def _write_summary(self, item: Item) -> None:
-        """Write what was published in a day or a month and, for a day, the receipt."""
+        """Write what was published in a day or a month and, if it has one, the receipt."""
         summary = {"stream": self._terms.name, **item.message}
-        rows = self._rows(item.label, str(item.message["end"])) if item.kind == "day" else []
-        if rows:
-            path = self.folder / f"{item.label}.{self._kind}"
-            content = meter_bytes(self._trace(rows), self._kind)
-            receipt = self._terms.receipt(self._trace(rows)).for_file(content)
-            self._write(path.name, content)
-            self._write(receipt_path(path).name, receipt.to_json().encode())
-            summary["receipt"] = receipt.to_dict()
+        rows = self._rows(item.label, str(item.message["end"]))
+        if rows and item.kind == "day":
+            summary["receipt"] = self._write_receipt(item.label, rows)
+        # The first windows of a month may be forgotten if a folder is added to an old stream.
+        elif len(rows) == item.message["windows"] > 0 and isinstance(self._terms, CalendarTerms):
+            release = self._terms.month_release(rows, self._state.sums_of(item.label))
+            write_public_views(release, self.folder / item.label)
+            summary["receipt"] = release.receipt
         self._write(f"{item.label}.summary.json", json_text(summary).encode())
+
+    def _write_receipt(self, day: str, rows: list[WindowRow]) -> dict[str, Any]:
+        """Return the receipt of a day; write it beside the file if the day is one release."""
+        trace = self._trace(rows)
+        if not isinstance(self._terms, SeriesTerms):
+            return self._terms.receipt_of(trace)
+        path = self.folder / f"{day}.{self._kind}"
+        content = meter_bytes(trace, self._kind)
+        receipt = self._terms.receipt(trace).for_file(content)
+        self._write(path.name, content)
+        self._write(receipt_path(path).name, receipt.to_json().encode())
+        return receipt.to_dict()
 
     def _write(self, name: str, content: bytes) -> None:
         with atomic(self.folder / name, force=True) as temporary:

@@ -5,10 +5,11 @@ number of the draw of its noise, the protected value, and the exact text of ever
 crash a window is therefore published with the value that was committed, or, if nothing was
 committed, it was never published. A window has one row, so it gets noise once.
 
-Keys come from the operating system. Each start of the process, and each day, begins a new key. The
-same draw can then not be used for two windows, even if somebody restores the file from an old copy.
-The keys of a day are destroyed after its last window, and the means of the windows after
-`KEPT_DAYS` days (with `secure_delete`, so that they do not remain in the file).
+Keys come from the operating system. Each start of the process, and each period (a day, or a month
+of a calendar), begins a new key. The same draw can then not be used for two windows, even if
+somebody restores the file from an old copy. The keys of a period are destroyed after its last
+window, and the means of the windows after `KEPT_DAYS` days (with `secure_delete`, so that they do
+not remain in the file).
 
 The file belongs to one process at a time, which holds a lock until it ends, however it ends.
 """
@@ -19,9 +20,9 @@ import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -30,18 +31,23 @@ from filelock import FileLock, Timeout
 
 from hushmeter.errors import DataError
 
-SCHEMA = "hushmeter-live-1"
+SCHEMA = "hushmeter-live-2"
 KEPT_DAYS = 40
 """Days after which means and delivered messages are deleted; a month is complete before."""
 
 _TABLES = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE keys (id INTEGER PRIMARY KEY AUTOINCREMENT, day TEXT NOT NULL, key BLOB NOT NULL);
+CREATE TABLE keys (id INTEGER PRIMARY KEY AUTOINCREMENT, period TEXT NOT NULL, key BLOB NOT NULL);
 CREATE TABLE windows (
     number INTEGER PRIMARY KEY, day TEXT NOT NULL, share REAL NOT NULL, mean REAL,
-    key INTEGER, draw INTEGER, value REAL, UNIQUE (key, draw)
+    key INTEGER, draw INTEGER, value REAL, steps INTEGER, UNIQUE (key, draw)
 );
 CREATE INDEX windows_of_day ON windows (day);
+CREATE TABLE sums (
+    name TEXT NOT NULL, label TEXT NOT NULL, place INTEGER NOT NULL, key INTEGER NOT NULL,
+    draw INTEGER NOT NULL, steps INTEGER NOT NULL,
+    PRIMARY KEY (name, label, place), UNIQUE (name, key, draw)
+);
 CREATE TABLE items (
     id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, label TEXT NOT NULL,
     due INTEGER NOT NULL, message TEXT NOT NULL, UNIQUE (kind, label)
@@ -70,6 +76,8 @@ class WindowRow:
         Number of the key in the state, and of the draw of the noise.
     value : float or None
         The protected value [W]; None if the window has too few readings or no budget.
+    steps : int or None
+        In a calendar: the noisy cell [grid steps], in which missing readings count as zero.
     """
 
     number: int
@@ -79,6 +87,33 @@ class WindowRow:
     key: int | None
     draw: int | None
     value: float | None
+    steps: int | None = None
+
+
+@dataclass(frozen=True)
+class SumRow:
+    """One committed entry of a table of a calendar: a noisy sum of cells.
+
+    Attributes
+    ----------
+    name : {"days", "hours", "total"}
+        The table.
+    label : str
+        The day or the month.
+    place : int
+        The hour of the day in the table of hours, otherwise 0.
+    key, draw : int
+        Number of the key in the state, and of the draw of the noise in the table.
+    steps : int
+        The noisy sum [grid steps].
+    """
+
+    name: str
+    label: str
+    place: int
+    key: int
+    draw: int
+    steps: int
 
 
 @dataclass(frozen=True)
@@ -87,7 +122,7 @@ class Item:
 
     Attributes
     ----------
-    kind : {"window", "day", "month", "status"}
+    kind : {"window", "day", "month", "typical-day", "status"}
     label : str
         What it is about: a time, a day, a month.
     due : int
@@ -134,7 +169,7 @@ class State:
         except BaseException:
             self._lock.release()
             raise
-        self._own_keys: dict[str, tuple[int, int]] = {}
+        self._own_keys: dict[str, int] = {}
 
     def __enter__(self) -> State:
         return self
@@ -207,40 +242,72 @@ class State:
         )
         return [WindowRow(*row) for row in rows]
 
-    def next_draw(self, day: str, new_key: Callable[[], bytes], *, again: bool) -> tuple[int, int]:
-        """Return the number of the key for a window of this day, and of its next unused draw.
+    def sums_of(self, period: str) -> list[SumRow]:
+        """Return the committed sums of a civil day, or of a month and its days."""
+        rows = self._db.execute(
+            "SELECT * FROM sums WHERE label BETWEEN ? AND ? ORDER BY name, label, place",
+            (period, f"{period}~"),
+        )
+        return [SumRow(*row) for row in rows]
+
+    def key_for(self, period: str, new_key: Callable[[], bytes], *, again: bool) -> int:
+        """Return the number of the key that this process uses for a period.
 
         Parameters
         ----------
-        day : str
-            Civil day of the window.
+        period : str
+            A day or a month.
         new_key : callable
             Makes a key of 32 bytes.
         again : bool
             True for a simulation, which goes on with the key of an earlier process.
         """
-        if day not in self._own_keys:
+        if period not in self._own_keys:
             found = None
             if again:
-                found = self._db.execute("SELECT id FROM keys WHERE day = ?", (day,)).fetchone()
+                found = self._db.execute(
+                    "SELECT id FROM keys WHERE period = ?", (period,)
+                ).fetchone()
             if found is None:
-                with self._transaction():
-                    self._db.execute("INSERT INTO keys (day, key) VALUES (?, ?)", (day, new_key()))
+                with _one_sentence(self.path), self._transaction():
+                    self._db.execute(
+                        "INSERT INTO keys (period, key) VALUES (?, ?)", (period, new_key())
+                    )
                     found = self._db.execute("SELECT max(id) FROM keys").fetchone()
-            used = self._db.execute(
-                "SELECT max(draw) FROM windows WHERE key = ?", found
-            ).fetchone()[0]
-            self._own_keys = {day: (int(found[0]), 0 if used is None else used + 1)}
-        return self._own_keys[day]
+            self._own_keys = {period: int(found[0])}
+        return self._own_keys[period]
+
+    def next_draw(self, key: int, table: str | None = None) -> int:
+        """Return the number of the next unused draw of a key.
+
+        Parameters
+        ----------
+        key : int
+            Number of the key.
+        table : str, optional
+            A table of sums; the windows by default.
+        """
+        query = "SELECT max(draw) FROM windows WHERE key = ?"
+        if table is not None:
+            query = "SELECT max(draw) FROM sums WHERE key = ? AND name = ?"
+        used = self._db.execute(query, (key,) if table is None else (key, table)).fetchone()[0]
+        return 0 if used is None else int(used) + 1
 
     def key(self, number: int) -> bytes:
         """Return a key by its number; raise `DataError` if it was destroyed."""
         row = self._db.execute("SELECT key FROM keys WHERE id = ?", (number,)).fetchone()
         if row is None:
-            raise DataError(f"key {number} of {self.path} was destroyed after its day.")
+            raise DataError(f"key {number} of {self.path} was destroyed after its period.")
         return bytes(row[0])
 
-    def commit(self, window: WindowRow, items: list[Item], checkpoint: bytes, at: int) -> None:
+    def commit(
+        self,
+        window: WindowRow,
+        items: list[Item],
+        checkpoint: bytes,
+        at: int,
+        sums: Sequence[SumRow] = (),
+    ) -> None:
         """Commit a window, the messages about it and the open windows in one transaction.
 
         Parameters
@@ -252,6 +319,8 @@ class State:
             The windows that are still open.
         at : int
             Time of the checkpoint [ns since 1970].
+        sums : sequence of SumRow
+            Sums of a calendar that end with the window.
 
         Raises
         ------
@@ -259,15 +328,12 @@ class State:
             If the disk is full or cannot be written. Nothing may be published then.
         """
         with _one_sentence(self.path), self._transaction():
-            self._db.execute(
-                "INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (window.number, window.day, window.share, window.mean, window.key, window.draw,
-                 window.value),
-            )  # fmt: skip
+            self._db.execute("INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?, ?, ?)", astuple(window))
+            self._db.executemany(
+                "INSERT INTO sums VALUES (?, ?, ?, ?, ?, ?)", [astuple(row) for row in sums]
+            )
             self._insert_items(items)
             self._put_checkpoint(checkpoint, at)
-        if window.key is not None and window.draw is not None:
-            self._own_keys[window.day] = (window.key, window.draw + 1)
 
     def add_items(self, items: list[Item]) -> None:
         """Commit messages that do not belong to a window; one that exists is left as it is."""
@@ -289,6 +355,22 @@ class State:
             (sink, now_ns, limit),
         )
         return [Item(kind, label, due, json.loads(text), n) for kind, label, due, text, n in rows]
+
+    def last_delivered(self, sink: str) -> list[Item]:
+        """Return the last message of each kind that a sink has, in their order."""
+        rows = self._db.execute(
+            "SELECT kind, label, due, message, max(id) FROM items WHERE id <= "
+            "(SELECT last FROM deliveries WHERE sink = ?) GROUP BY kind ORDER BY max(id)",
+            (sink,),
+        )
+        return [Item(kind, label, due, json.loads(text), n) for kind, label, due, text, n in rows]
+
+    def last_status(self) -> str | None:
+        """Return whether the stream is "publishing" or "ended" by its last message about that."""
+        row = self._db.execute(
+            "SELECT message FROM items WHERE kind = 'status' ORDER BY id DESC LIMIT 1"
+        ).fetchone()
+        return None if row is None else str(json.loads(row[0])["status"])
 
     def next_due(self, now_ns: int) -> int | None:
         """Return when the next message becomes due after now [ns since 1970], if there is one."""
@@ -326,18 +408,19 @@ class State:
     def _put_checkpoint(self, content: bytes, at: int) -> None:
         self._db.execute("INSERT OR REPLACE INTO checkpoint VALUES (1, ?, ?)", (at, content))
 
-    def forget(self, day: str, before: str) -> None:
+    def forget(self, period: str | None, before: str) -> None:
         """Destroy what is not needed any more after the end of a day.
 
         Parameters
         ----------
-        day : str
-            The day that ended; its keys and those of earlier days are destroyed.
+        period : str or None
+            The period that ended with the day; its keys and earlier ones are destroyed.
         before : str
             Windows of earlier days lose their means, and their delivered messages are deleted.
         """
         with _one_sentence(self.path), self._transaction():
-            self._db.execute("DELETE FROM keys WHERE day <= ?", (day,))
+            self._db.execute("DELETE FROM keys WHERE period <= ?", (period or "",))
+            self._db.execute("DELETE FROM sums WHERE label < ?", (before[:7],))
             self._db.execute(
                 "DELETE FROM items WHERE id <= (SELECT coalesce(min(last), 0) FROM deliveries) "
                 "AND id < (SELECT coalesce(min(id), 0) FROM items WHERE label >= ? AND "
@@ -362,7 +445,26 @@ class State:
             raise
 
 
-def read_state(path: str | Path) -> tuple[dict[str, Any], list[WindowRow]]:
+@dataclass(frozen=True)
+class Kept:
+    """What a state holds.
+
+    Attributes
+    ----------
+    terms : dict
+        The public terms.
+    windows : list of WindowRow
+        All windows that are kept.
+    sums : list of SumRow
+        All sums of a calendar that are kept.
+    """
+
+    terms: dict[str, Any]
+    windows: list[WindowRow]
+    sums: list[SumRow]
+
+
+def read_state(path: str | Path) -> Kept:
     """Read the terms and the windows of a state while the stream goes on.
 
     Parameters
@@ -372,10 +474,7 @@ def read_state(path: str | Path) -> tuple[dict[str, Any], list[WindowRow]]:
 
     Returns
     -------
-    dict
-        The public terms.
-    list of WindowRow
-        All windows that are kept.
+    Kept
 
     Raises
     ------
@@ -387,10 +486,14 @@ def read_state(path: str | Path) -> tuple[dict[str, Any], list[WindowRow]]:
         raise DataError(f"{file} does not exist; start the stream with --state {file} first.")
     with _one_sentence(file), closing(_read_only(file)) as db:
         row = db.execute("SELECT value FROM facts WHERE name = 'terms'").fetchone()
+        # Both queries see the same commit.
+        db.execute("BEGIN")
         rows = db.execute("SELECT * FROM windows ORDER BY number").fetchall()
+        sums = db.execute("SELECT * FROM sums ORDER BY name, label, place").fetchall()
     if row is None:
         raise DataError(f"{file} is not the state of a stream.")
-    return json.loads(row[0]), [WindowRow(*fields) for fields in rows]
+    windows = [WindowRow(*fields) for fields in rows]
+    return Kept(json.loads(row[0]), windows, [SumRow(*fields) for fields in sums])
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -403,8 +506,10 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _lock(path: Path) -> FileLock:
     """Take the lock of a state, or raise `DataError` with the process that holds it."""
-    # A lock that is only a file with a name would outlive a killed process.
-    lock = FileLock(path.with_name(f"{path.name}.lock"), mode=0o600, fallback_to_soft=False)
+    # A state has one lock, also if it is reached through a link. A lock that is only a file with a
+    # name would outlive a killed process.
+    real = path.resolve()
+    lock = FileLock(real.with_name(f"{real.name}.lock"), mode=0o600, fallback_to_soft=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # The state holds the means of windows, so only its owner may read it.

@@ -1,15 +1,18 @@
 """The public terms of a stream, and the step from a closed window to a protected value.
 
-A stream is a sequence of releases of one civil day each. The windows of a day get the draws 0, 1,
-2, … of the key of the day, so a day that one process protects from midnight to midnight has the
-same bytes as `hushmeter.release` of the readings of that day with the same key.
+A stream is a sequence of releases, each of one period. A stream of windows (`SeriesTerms`) releases
+civil days: the windows of a day get the draws 0, 1, 2, … of the key of the day, so a day that one
+process protects from midnight to midnight has the same bytes as `hushmeter.release` of the readings
+of that day with the same key. `hushmeter.live.calendar` has the stream that releases months.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -18,6 +21,7 @@ import numpy as np
 
 from hushmeter.checks import non_negative, whole
 from hushmeter.errors import DataError, InputError
+from hushmeter.fleet.ledger import Price, period_price
 from hushmeter.live.windows import SECOND, ClosedWindow, WindowBuffer
 from hushmeter.noise.mechanism import Mechanism
 from hushmeter.noise.parameters import MAX_STEPS
@@ -25,6 +29,7 @@ from hushmeter.privacy.units import Unit
 from hushmeter.read.options import check_zone
 from hushmeter.releases.receipt import (
     Receipt,
+    describe_unit,
     refuse_learnt_from_these,
     write_public_receipt,
 )
@@ -42,7 +47,7 @@ GRACE_S = 10.0
 
 
 @dataclass(frozen=True)
-class Terms:
+class Terms(ABC):
     """What a stream publishes and what it protects. All of it is public and fixed.
 
     Parameters
@@ -51,8 +56,6 @@ class Terms:
         Name of the stream: letters, digits, "-" and "_". It is a part of topics and file names.
     unit : Unit
         The unit of protection; it gives the length of a reading and of a window.
-    mechanism : Mechanism
-        The noise.
     zone : str, default "UTC"
         Time zone of the days and months.
     grace_s : float
@@ -74,7 +77,7 @@ class Terms:
 
     name: str
     unit: Unit
-    mechanism: Mechanism
+    _: KW_ONLY
     zone: str = "UTC"
     grace_s: float = GRACE_S
     hold: bool = False
@@ -102,11 +105,41 @@ class Terms:
             )
         if self.unit.metering.register_step_w:
             raise InputError("a stream needs readings of power, not those of an energy counter.")
-        if self.mechanism.engine != "table":
-            raise InputError("a stream needs keyed noise: use the engine 'table'.")
         if self.seed is not None:
             whole("seed", self.seed, least=0)
             object.__setattr__(self, "simulation", True)
+
+    @property
+    @abstractmethod
+    def grid(self) -> Fraction:
+        """Grid of the published values [W]."""
+
+    @property
+    @abstractmethod
+    def clamp(self) -> tuple[float, float] | None:
+        """Declared bounds of a reading [W], if there are any."""
+
+    @property
+    @abstractmethod
+    def std(self) -> float:
+        """Standard deviation of the noise of one window [W]."""
+
+    @property
+    @abstractmethod
+    def price(self) -> Price:
+        """What a UTC day costs in a ledger."""
+
+    @abstractmethod
+    def period_of(self, day: str) -> str:
+        """Period of a civil day: all its noise comes from keys of the period alone."""
+
+    @abstractmethod
+    def describe_noise(self) -> dict[str, Any]:
+        """Return the noise and its ε and δ as plain values."""
+
+    @abstractmethod
+    def receipt_of(self, released: Trace) -> dict[str, Any]:
+        """Return the public receipt of the protected values of a day as plain values."""
 
     @property
     def interval_ns(self) -> int:
@@ -126,9 +159,9 @@ class Terms:
     @property
     def bounds(self) -> tuple[float, float]:
         """Bounds to which every reading is set [W]: the clamp, or one megawatt."""
-        if self.mechanism.clamp is not None:
-            return self.mechanism.clamp
-        most = 0.9 * float(MAX_STEPS * self.mechanism.exact_grid)
+        if self.clamp is not None:
+            return self.clamp
+        most = 0.9 * float(MAX_STEPS * self.grid)
         return max(BOUNDS_W[0], -most), min(BOUNDS_W[1], most)
 
     def buffer(self) -> WindowBuffer:
@@ -189,10 +222,89 @@ class Terms:
             steps=places - places[0],
         )
         try:
-            coarse, _ = mean_windows(trace, self.unit, self.mechanism.clamp)
+            coarse, _ = mean_windows(trace, self.unit, self.clamp)
         except DataError:
             return None
         return float(coarse.readings[0])
+
+    def trace_of(self, numbers: Sequence[int], values: Sequence[float]) -> Trace:
+        """Return values of windows [W] as a trace."""
+        places = np.asarray(numbers)
+        return Trace(
+            np.asarray(values, dtype=float),
+            self.window_s,
+            self.start_of(int(places[0])),
+            steps=places - places[0],
+        )
+
+    def refuse_learnt(self, now_ns: int) -> None:
+        """Raise `InputError` if a number of the home was learnt at the time of the stream."""
+        if not self.simulation:
+            now = Trace(np.zeros(1), self.unit.interval_s, np.datetime64(now_ns, "ns"))
+            refuse_learnt_from_these(self.unit, self.home, now)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the terms as plain values; a state that was begun with other terms is refused."""
+        return {
+            "stream": self.name,
+            "kind": "simulation" if self.simulation else "release",
+            "unit": describe_unit(self.unit),
+            **self.describe_noise(),
+            "window_s": self.window_s,
+            "windows_per_day": SECONDS_PER_DAY * SECOND // self.window_ns,
+            "grace_s": self.grace_s,
+            "zone": self.zone,
+            "sends": "changes" if self.hold else "at fixed times",
+        }
+
+
+@dataclass(frozen=True)
+class SeriesTerms(Terms):
+    """A stream of windows with independent noise; days and months are sums of its windows.
+
+    Parameters
+    ----------
+    name, unit, zone, grace_s, hold, seed, simulation, home
+        See `Terms`.
+    mechanism : Mechanism
+        The noise of every window.
+
+    Raises
+    ------
+    InputError
+        If the terms cannot be kept by a stream.
+    """
+
+    mechanism: Mechanism
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mechanism.engine != "table":
+            raise InputError("a stream needs keyed noise: use the engine 'table'.")
+
+    @property
+    def grid(self) -> Fraction:
+        """Grid of the published values [W]."""
+        return self.mechanism.exact_grid
+
+    @property
+    def clamp(self) -> tuple[float, float] | None:
+        """Declared bounds of a reading [W], if there are any."""
+        return self.mechanism.clamp
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the noise of one window [W]."""
+        return self.mechanism.std
+
+    @property
+    def price(self) -> Price:
+        """What a UTC day costs in a ledger."""
+        return period_price(self.mechanism, self.unit.largest, self.window_s, "day")
+
+    def period_of(self, day: str) -> str:
+        """Return the day itself: a day is one release."""
+        return day
 
     def protect(self, mean: float, share: float, key: bytes, draw: int) -> float:
         """Add the noise of one draw to the mean of a window.
@@ -240,38 +352,18 @@ class Terms:
             simulation=self.simulation,
         )
 
-    def trace_of(self, numbers: Sequence[int], values: Sequence[float]) -> Trace:
-        """Return values of windows [W] as a trace."""
-        places = np.asarray(numbers)
-        return Trace(
-            np.asarray(values, dtype=float),
-            self.window_s,
-            self.start_of(int(places[0])),
-            steps=places - places[0],
-        )
+    def receipt_of(self, released: Trace) -> dict[str, Any]:
+        """Return the public receipt of the protected values of a day as plain values."""
+        return self.receipt(released).to_dict()
 
-    def refuse_learnt(self, now_ns: int) -> None:
-        """Raise `InputError` if a number of the home was learnt at the time of the stream."""
-        if not self.simulation:
-            now = Trace(np.zeros(1), self.unit.interval_s, np.datetime64(now_ns, "ns"))
-            refuse_learnt_from_these(self.unit, self.home, now)
-
-    def describe(self) -> dict[str, Any]:
-        """Return the terms as plain values; a state that was begun with other terms is refused."""
+    def describe_noise(self) -> dict[str, Any]:
+        """Return the noise and its ε and δ as plain values."""
         now = Trace(np.zeros(1), self.unit.interval_s, np.datetime64(0, "ns"))
         receipt = self.receipt(now)
         return {
-            "stream": self.name,
-            "kind": receipt.kind,
-            "unit": receipt.unit,
             "mechanism": receipt.mechanism,
             "epsilon": receipt.epsilon,
             "delta": receipt.delta,
-            "window_s": self.window_s,
-            "windows_per_day": SECONDS_PER_DAY * SECOND // self.window_ns,
-            "grace_s": self.grace_s,
-            "zone": self.zone,
-            "sends": "changes" if self.hold else "at fixed times",
         }
 
 

@@ -176,6 +176,16 @@ class WindowBuffer:
         self._held = float(filled[-1])
         return np.where(np.isfinite(filled[1:]), filled[1:], math.nan)
 
+    def filled_until(self) -> int:
+        """End of the last open slot that has a reading [ns since 1970]; 0 if there is none."""
+        ends = [
+            number * self._length + (place + 1) * self._interval
+            for number, slots in self._open.items()
+            for place, value in enumerate(slots)
+            if value == value
+        ]
+        return max(ends, default=0)
+
     def to_bytes(self) -> bytes:
         """Return the open windows as bytes, for `restore`."""
         numbers = sorted(self._open)

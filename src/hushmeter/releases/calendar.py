@@ -196,7 +196,7 @@ class Calendar:
         return list(np.searchsorted(self.month, np.arange(len(self.months) + 1)).tolist())
 
 
-def lay_out(cells: Trace, zone: str) -> Calendar:
+def lay_out(cells: Trace, zone: str, *, whole_day: bool = True) -> Calendar:
     """Sort cells into months, days and hours of the day.
 
     Parameters
@@ -205,6 +205,8 @@ def lay_out(cells: Trace, zone: str) -> Calendar:
         Complete windows; only their times are used.
     zone : str
         Time zone of the days.
+    whole_day : bool, default True
+        Whether every month must have a complete day. The first month of a stream may have none.
 
     Returns
     -------
@@ -215,7 +217,7 @@ def lay_out(cells: Trace, zone: str) -> Calendar:
     InputError
         If the windows do not divide a day.
     DataError
-        If a month has no complete day.
+        If a month has no complete day but needs one.
     """
     windows = SECONDS_PER_DAY / cells.interval_s
     if windows != round(windows):
@@ -245,7 +247,7 @@ def lay_out(cells: Trace, zone: str) -> Calendar:
             round(windows),
         )
         # A day of 23 hours is complete too.
-        if np.bincount(layout.day).max() < round(windows) * 23 // 24:
+        if whole_day and np.bincount(layout.day).max() < round(windows) * 23 // 24:
             raise DataError(
                 f"{name} has no complete day; leave out its readings, because a calendar release "
                 "needs at least one complete day in every month."

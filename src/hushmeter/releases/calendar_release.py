@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from hushmeter.releases.view_plan import ViewPlan
 
 VIEWS_SCHEMA = "hushmeter-views-receipt-1"
+SHARE_DECIMALS = 6
+"""Decimals of the share of the readings of a cell that are present."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +82,9 @@ class CalendarRelease:
         The private part; None if the release was read from its files.
     restored : (means, deviations) or None
         Restored cells [W], which replace the noisy ones in the estimate; see `restore`.
+    shares : array, shape (n,), or None
+        Share of the readings of every cell that are present; None if none is missing. The tables
+        count missing readings as zero, and the estimate is that of the readings that are present.
     """
 
     calendar: Calendar
@@ -88,6 +93,7 @@ class CalendarRelease:
     receipt: dict[str, Any]
     private: PrivateReceipt | None = None
     restored: tuple[FloatArray, FloatArray] | None = None
+    shares: FloatArray | None = None
 
     @cached_property
     def estimate(self) -> FloatArray:
@@ -115,7 +121,13 @@ class CalendarRelease:
         if self.restored is not None:
             variance = float((self.restored[1] ** 2).mean())
             weights[0] = float(self.plan.grid) ** 2 / variance
-        return [MonthEstimate(layout, weights) for layout in self.calendar.layouts]
+        scales = None if self.shares is None else 1 / self.shares
+        return [
+            MonthEstimate(
+                layout, weights, None if scales is None else scales[self.calendar.rows(number)]
+            )
+            for number, layout in enumerate(self.calendar.layouts)
+        ]
 
     def trace(self, every: float | str | None = None) -> Trace:
         """Return the estimate as a trace.
@@ -137,7 +149,10 @@ class CalendarRelease:
     def hours(self) -> View:
         """Mean power of every cell [W]."""
         errors = self._errors([month.cell_variances for month in self._months])
-        return View("hours", {"timestamp": self.calendar.cells.times}, self.estimate, errors, "W")
+        labels: dict[str, Any] = {"timestamp": self.calendar.cells.times}
+        if self.shares is not None:
+            labels["share"] = np.round(self.shares, SHARE_DECIMALS)
+        return View("hours", labels, self.estimate, errors, "W")
 
     @cached_property
     def days(self) -> View:

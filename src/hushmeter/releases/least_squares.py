@@ -25,6 +25,10 @@ three entries of U, so its variance is a sum of nine entries of A, and the varia
 values are running sums. In complete months every variance follows from c₁ … c₄ and no inverse is
 needed. The estimate is computed from released numbers alone and costs no privacy.
 
+*Incomplete cells.* A cell counts missing readings as zero. If a share p of its readings is present,
+the mean of these is x/p; `scales` are the public factors 1/p. The estimate and its variances are
+those of the scaled cells, and U is then weighted with the factors wherever a sum is taken.
+
 References
 ----------
 .. [1] Y. Xiao, G. He, D. Zhang, D. Kifer, "An optimal and scalable matrix mechanism for noisy
@@ -59,10 +63,14 @@ class MonthEstimate:
     weights : array, shape (4,)
         w₁ … w₄, the inverse variances of the noise; zero for a table that is not published. The
         first is positive.
+    scales : array, shape (n,), optional
+        Factors of the cells in the estimate, the inverse shares of the readings that are present;
+        one by default.
     """
 
     layout: MonthLayout
     weights: FloatArray
+    scales: FloatArray | None = None
 
     def solve(
         self, cells: FloatArray, days: FloatArray, hours: FloatArray, total: float
@@ -77,13 +85,23 @@ class MonthEstimate:
         Returns
         -------
         array, shape (n,)
-            The estimate, in the unit of the tables.
+            The estimate of the scaled cells, in the unit of the tables.
         """
         w = self.weights
         right = w[0] * cells + self.layout.spread(w[1] * days, w[2] * hours, w[3] * total)
         if self.layout.complete:
-            return self._closed_form(right)
-        return self._conjugate_gradients(right)
+            return self._closed_form(right) * self._factors
+        return self._conjugate_gradients(right) * self._factors
+
+    @cached_property
+    def _factors(self) -> FloatArray:
+        """Factors of the cells, shape (n,)."""
+        return np.ones(self.layout.day.size) if self.scales is None else self.scales
+
+    @cached_property
+    def _closed(self) -> bool:
+        """True if the variances follow from c₁ … c₄."""
+        return self.layout.complete and bool((self._factors == 1).all())
 
     def _closed_form(self, right: FloatArray) -> FloatArray:
         """Divide the four parts of the right-hand side by the four eigenvalues."""
@@ -122,46 +140,47 @@ class MonthEstimate:
     @cached_property
     def cell_variances(self) -> FloatArray:
         """Variances of the cells, shape (n,), in the squared unit of the tables."""
-        if self.layout.complete:
+        if self._closed:
             return np.full(self.layout.day.size, self._complete[0])
-        return np.asarray((1 - self._explained_cells) / self.weights[0])
+        return np.asarray(self._factors**2 * (1 - self._explained_cells) / self.weights[0])
 
     @cached_property
     def day_variances(self) -> FloatArray:
         """Variances of the sums of the days, shape (D,)."""
-        if self.layout.complete:
+        if self._closed:
             return np.full(self.layout.days, self._complete[1])
-        return self._variances_of(self._shared[: self.layout.days])
+        return self._variances_of(slice(0, self.layout.days))
 
     @cached_property
     def hour_variances(self) -> FloatArray:
         """Variances of the sums of the hours of the day, shape (H,); 0 where an hour is absent."""
-        if self.layout.complete:
+        if self._closed:
             return np.full(self.layout.hours, self._complete[2])
-        return self._variances_of(self._shared[self.layout.days : -1])
+        return self._variances_of(slice(self.layout.days, self.layout.days + self.layout.hours))
 
     @cached_property
     def total_variance(self) -> float:
         """Variance of the sum of all cells."""
-        if self.layout.complete:
+        if self._closed:
             return float(self._complete[3])
-        return float(self._variances_of(self._shared[-1:])[0])
+        return float(self._variances_of(slice(-1, None))[0])
 
     @cached_property
     def register_variances(self) -> FloatArray:
         """Variances of the sums of the first 1, 2, …, n cells, shape (n,)."""
         counts = np.arange(1.0, self.layout.day.size + 1)
-        if self.layout.complete:
+        if self._closed:
             return _complete_register(counts, self.weights, self.layout.days, self.layout.hours)
         day, hour, total = self._columns
-        inverse = self._inverse
+        inverse, factors = self._inverse, self._factors
         # With u the sums of the first k cells and a those of the next one,
         # (u + a)ᵀA(u + a) = uᵀAu + 2·aᵀA(u + a) − aᵀAa: only running sums are needed.
-        images = np.cumsum(inverse[day] + inverse[hour] + inverse[total], axis=0)
+        parts = inverse[day] + inverse[hour] + inverse[total]
+        images = np.cumsum(factors[:, None] * parts, axis=0)
         rows = np.arange(day.size)
-        steps = images[rows, day] + images[rows, hour] + images[:, total]
-        explained = np.cumsum(2 * steps - self._explained_cells)
-        return np.asarray((counts - explained) / self.weights[0])
+        steps = factors * (images[rows, day] + images[rows, hour] + images[:, total])
+        explained = np.cumsum(2 * steps - factors**2 * self._explained_cells)
+        return np.asarray((np.cumsum(factors**2) - explained) / self.weights[0])
 
     @cached_property
     def _complete(self) -> FloatArray:
@@ -181,15 +200,19 @@ class MonthEstimate:
     @cached_property
     def _shared(self) -> FloatArray:
         """UᵀU: the number of cells that two sums have in common, shape (D + H + 1, D + H + 1)."""
+        return self._weighted(np.ones(self.layout.day.size))
+
+    def _weighted(self, factors: FloatArray) -> FloatArray:
+        """UᵀFU with the factors F of the cells on the diagonal."""
         day, hour, total = self._columns
         shared = np.zeros((total + 2, total + 2))
-        np.add.at(shared, (day, hour), 1.0)
+        np.add.at(shared, (day, hour), factors)
         shared = shared + shared.T
-        by_day = np.bincount(day, minlength=total + 2)
-        by_hour = np.bincount(hour, minlength=total + 2)
+        by_day = np.bincount(day, factors, total + 2)
+        by_hour = np.bincount(hour, factors, total + 2)
         shared[np.diag_indices(total)] = (by_day + by_hour)[:total]
         shared[total] = shared[:, total] = by_day + by_hour
-        shared[total, total] = day.size
+        shared[total, total] = factors.sum()
         return np.asarray(shared[: total + 1, : total + 1])
 
     @cached_property
@@ -213,10 +236,12 @@ class MonthEstimate:
         crosses = inverse[day, hour] + inverse[day, total] + inverse[hour, total]
         return np.asarray(squares + 2 * crosses)
 
-    def _variances_of(self, sums: FloatArray) -> FloatArray:
-        """Variances (n − uᵀAu)/w₁ of sums of cells: the rows of UᵀU of these sums."""
+    def _variances_of(self, rows: slice) -> FloatArray:
+        """Variances (Σf² − uᵀAu)/w₁ of sums of scaled cells, u being the rows of UᵀFU."""
+        sums = self._weighted(self._factors)[rows]
+        squares = self._weighted(self._factors**2)[rows, -1]
         explained = ((sums @ self._inverse[:-1, :-1]) * sums).sum(axis=1)
-        return np.asarray((sums[:, -1] - explained) / self.weights[0])
+        return np.asarray((squares - explained) / self.weights[0])
 
 
 def complete_variances(weights: FloatArray, days: int, hours: int) -> FloatArray:

@@ -110,7 +110,7 @@ def compare_tables(one: Recording, other: Recording, unit: Unit) -> list[str]:
         If the readings have no calendar, such as a month without a complete day.
     """
     zone = one.public.zone or "UTC"
-    cells = [each.trace.coarsen(unit.window * unit.interval_s) for each in (one, other)]
+    cells = [mean_windows(each.trace, unit)[0] for each in (one, other)]
     calendar = lay_out(cells[0], zone)
     plan = plan_views(unit, calendar, epsilon=1)
     tables = [add_up(each.readings, calendar, plan.grid) for each in cells]

@@ -19,6 +19,7 @@ import math
 import os
 import secrets
 import shutil
+from collections.abc import Mapping
 from contextlib import suppress
 from fractions import Fraction
 from io import BytesIO
@@ -86,6 +87,43 @@ def write_views(
     target = Path(folder)
     private = target.with_name(f"{target.name}.private.json")
     refuse_existing_views(target, force)
+    contents, receipt = _contents(release, signing_key)
+    secret = json_text(private_fields(release) | {"receipt": receipt}).encode()
+    _replace_folder(target, contents, private, secret)
+    return [*(target / name for name in contents), private]
+
+
+def write_public_views(release: CalendarRelease, folder: str | Path) -> list[Path]:
+    """Write the public files of a calendar release, in place of those of an earlier one.
+
+    Parameters
+    ----------
+    release : CalendarRelease
+        A release without a private part, such as a month of a stream.
+    folder : str or Path
+        The folder, which is made or replaced.
+
+    Returns
+    -------
+    list of Path
+        The files.
+
+    Raises
+    ------
+    DataError
+        If the folder is not a calendar release, or it cannot be written.
+    """
+    target = Path(folder)
+    refuse_existing_views(target, force=True)
+    contents, _ = _contents(release, None)
+    _replace_folder(target, contents)
+    return [target / name for name in contents]
+
+
+def _contents(
+    release: CalendarRelease, signing_key: str | Path | None
+) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """The public files of a release by their names, and the receipt that is one of them."""
     contents = {f"{view.name}.csv": _csv(_columns(release, view)) for view in release.views}
     receipt = release.receipt | {
         "files": {
@@ -97,12 +135,7 @@ def write_views(
     if signing_key is not None:
         receipt["signature"] = make_signature(receipt, signing_key)
     contents[RECEIPT] = json_text(receipt).encode()
-    secret = json_text(private_fields(release) | {"receipt": receipt}).encode()
-    try:
-        _replace_folder(target, contents, private, secret)
-    except OSError as error:
-        raise DataError(f"{target} cannot be written: {error.strerror}.") from None
-    return [*(target / name for name in contents), private]
+    return contents, receipt
 
 
 def refuse_existing_views(folder: Path, force: bool) -> None:
@@ -121,7 +154,9 @@ def is_views(folder: Path) -> bool:
     return False
 
 
-def _replace_folder(target: Path, contents: dict[str, bytes], private: Path, secret: bytes) -> None:
+def _replace_folder(
+    target: Path, contents: dict[str, bytes], private: Path | None = None, secret: bytes = b""
+) -> None:
     """Write all files under temporary names, then put the folder in place with one rename."""
     mark = secrets.token_hex(4)
     temporary = target.with_name(f".{target.name}.{mark}")
@@ -132,12 +167,15 @@ def _replace_folder(target: Path, contents: dict[str, bytes], private: Path, sec
             (temporary / name).write_bytes(data)
         # The private receipt is written first: a release without it could be released again
         # without a warning.
-        handle = os.open(private, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(secret)
+        if private is not None:
+            handle = os.open(private, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(secret)
         if target.exists():
             target.rename(old)
         temporary.rename(target)
+    except OSError as error:
+        raise DataError(f"{target} cannot be written: {error.strerror}.") from None
     finally:
         for folder in (temporary, old):
             shutil.rmtree(folder, ignore_errors=True)
@@ -163,7 +201,7 @@ def read_views(folder: str | Path) -> CalendarRelease:
     place = Path(folder)
     receipt = read_views_receipt(place)
     try:
-        plan = _plan(receipt)
+        plan = plan_of(receipt)
         hours = _read_csv(place / "hours.csv")
         calendar = _calendar(receipt, hours["timestamp"])
         tables = _tables(place, hours, calendar, plan)
@@ -171,7 +209,8 @@ def read_views(folder: str | Path) -> CalendarRelease:
         if isinstance(error, HushmeterError):
             raise
         raise DataError(f"{place} has a missing or impossible entry ({error}).") from None
-    return CalendarRelease(calendar, tables, plan, receipt)
+    shares = hours.get("share")
+    return CalendarRelease(calendar, tables, plan, receipt, shares=shares)
 
 
 def read_views_receipt(folder: Path) -> dict[str, Any]:
@@ -237,7 +276,7 @@ def _check_files(folder: Path, receipt: dict[str, Any]) -> str:
 
 def _check_promise(folder: Path, receipt: dict[str, Any]) -> str:
     """ρ, ε and the odds follow from the noise and the sensitivities of the tables."""
-    plan = _plan(receipt)
+    plan = plan_of(receipt)
     rho = rho_of(plan.sensitivities, plan.sigmas)
     stated = {
         "ρ": (receipt["rho"], rho),
@@ -340,8 +379,8 @@ def _read_csv(path: Path) -> Any:
     }
 
 
-def _plan(receipt: dict[str, Any]) -> ViewPlan:
-    """The noise that a receipt describes."""
+def plan_of(receipt: Mapping[str, Any]) -> ViewPlan:
+    """Return the noise that the receipt of a calendar release describes."""
     entries = {entry["table"]: entry for entry in receipt["tables"]}
     sigmas = [entries[name]["sigma_steps"] for name in TABLES]
     return ViewPlan(
@@ -362,7 +401,7 @@ def _calendar(receipt: dict[str, Any], times: Any) -> Calendar:
         raise DataError("the times of hours.csv do not fit the interval of the receipt.")
     whole = np.rint(steps).astype(np.int64)
     cells = Trace(np.zeros(whole.size), interval_s, moments[0], steps=whole)
-    return lay_out(cells, receipt["calendar"]["zone"])
+    return lay_out(cells, receipt["calendar"]["zone"], whole_day=False)
 
 
 def _tables(

@@ -37,6 +37,7 @@ from hushmeter.errors import InputError
 from hushmeter.noise.gaussian import concentrated_delta, smallest, unit_sigma
 from hushmeter.noise.parameters import ROUNDING_SLACK, Exact, coarser, exact
 from hushmeter.noise.samplers import gaussian_fits
+from hushmeter.releases.cost import DAYS_PER_MONTH
 from hushmeter.releases.least_squares import complete_variances
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
@@ -50,6 +51,8 @@ SMALLEST_SHARE = 0.01
 """A table whose best share is smaller is not published."""
 
 SHORTEST_DAY_S = 23 * SECONDS_PER_HOUR
+SHORTEST_MONTH = 28
+"""Days of the shortest month."""
 
 
 def view_sensitivities(change: Change, calendar: Calendar, grid: Fraction) -> FloatArray:
@@ -278,6 +281,25 @@ class ViewPlan:
         return odds_of(self.rho, self.sigmas)
 
 
+def days_of_plan(calendar: Calendar) -> int:
+    """Return the days D of a month for which the budget is divided.
+
+    Parameters
+    ----------
+    calendar : Calendar
+        The cells.
+
+    Returns
+    -------
+    int
+        Mean number of days of its months, but `DAYS_PER_MONTH` for every number that a complete
+        month can have. All months of a stream, and a file of each of them, then have the same
+        noise.
+    """
+    days = max(1, round(calendar.days.size / len(calendar.months)))
+    return DAYS_PER_MONTH if days >= SHORTEST_MONTH else days
+
+
 def rho_of(sensitivities: FloatArray, sigmas: FloatArray) -> float:
     """ρ = ½·Σ_j s_j²/σ_j² of independent tables."""
     return float(((sensitivities / sigmas) ** 2).sum() / 2)
@@ -330,7 +352,7 @@ def plan_views(
         If a parameter is invalid, or the noise is too wide for every grid.
     """
     mu = 1 / unit_sigma(float(exact("epsilon", epsilon)), float(exact("delta", delta)), True)
-    days = max(1, round(calendar.days.size / len(calendar.months)))
+    days = days_of_plan(calendar)
     for step in coarser(exact("grid", grid)):
         lengths = [view_sensitivities(change, calendar, step) for change in unit.changes]
         sensitivities = np.max(lengths, axis=0)

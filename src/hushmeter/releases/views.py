@@ -13,6 +13,7 @@ import hashlib
 import hmac
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,11 +24,11 @@ from hushmeter.errors import DataError, InputError
 from hushmeter.noise.mechanism import MAX_EPSILON, Rng
 from hushmeter.noise.parameters import MAX_STEPS, Exact, clamp_bounds, exact, per_watt
 from hushmeter.noise.randomness import release_key
-from hushmeter.noise.samplers import draw_noise, gaussian_sampler
+from hushmeter.noise.samplers import Sampler, draw_noise, gaussian_sampler
 from hushmeter.privacy.accounting import ApplianceAccount, Composition, UnknownMoment
 from hushmeter.privacy.units import Unit, appliance_change, resolve_unit
 from hushmeter.releases.calendar import Calendar, lay_out
-from hushmeter.releases.calendar_release import VIEWS_SCHEMA, CalendarRelease
+from hushmeter.releases.calendar_release import SHARE_DECIMALS, VIEWS_SCHEMA, CalendarRelease
 from hushmeter.releases.least_squares import TABLES
 from hushmeter.releases.receipt import (
     PrivateReceipt,
@@ -36,7 +37,7 @@ from hushmeter.releases.receipt import (
     list_parameters,
     refuse_learnt_from_these,
 )
-from hushmeter.releases.series import check_metering
+from hushmeter.releases.series import check_metering, mean_windows
 from hushmeter.releases.view_plan import (
     HOURLY_COST,
     ViewPlan,
@@ -132,7 +133,7 @@ def release_views(
         readings=len(trace),
     )
     _check_unit(trace, unit, rng, home, accept_learnt)
-    cells = _cells(trace, unit, clamp)
+    cells, shares = _cells(trace, unit, clamp)
     calendar = lay_out(cells, zone)
     _refuse_long_runs(unit, cells)
     plan = plan_views(
@@ -140,8 +141,12 @@ def release_views(
     )
     secret, _ = release_key(rng, key)
     tables = _noisy_tables(cells.readings, calendar, plan, secret)
-    receipt, private = _receipts(trace, unit, calendar, plan, home, hourly_cost, rng is not None)
-    return CalendarRelease(calendar, tables, plan, receipt, private)
+    receipt = write_views_receipt(
+        unit, calendar, plan, home=home, hourly_cost=hourly_cost, simulation=rng is not None
+    )
+    private = _private_receipt(trace, unit, calendar, plan, home)
+    present = None if (shares == 1).all() else np.round(shares, SHARE_DECIMALS)
+    return CalendarRelease(calendar, tables, plan, receipt, private, shares=present)
 
 
 def _check_unit(trace: Trace, unit: Unit, rng: Rng, home: Home | None, accept_learnt: bool) -> None:
@@ -162,14 +167,14 @@ def _check_unit(trace: Trace, unit: Unit, rng: Rng, home: Home | None, accept_le
             refuse_learnt_from_these(unit, home, trace)
 
 
-def _cells(trace: Trace, unit: Unit, clamp: tuple[float, float] | None) -> Trace:
-    """Return the means over complete windows, clamped before the mean is taken."""
+def _cells(trace: Trace, unit: Unit, clamp: tuple[float, float] | None) -> tuple[Trace, FloatArray]:
+    """Return the cells, with missing readings counted as zero, and the shares that are present."""
     bounds = clamp_bounds(clamp)
     if bounds is not None:
         trace = trace.replace_readings(np.clip(trace.readings, *bounds))
     if len(trace) * trace.interval_s < SECONDS_PER_DAY * (1 - 1e-9):
         raise DataError("a calendar release needs at least one day of readings.")
-    return trace.coarsen(unit.window * unit.interval_s)
+    return mean_windows(trace, unit)
 
 
 def _refuse_long_runs(unit: Unit, cells: Trace) -> None:
@@ -210,7 +215,7 @@ def add_up(
     """
     if np.abs(readings).max() >= float(MAX_STEPS * grid):
         raise DataError("nothing was released: a reading is too large for the grid.")
-    steps = np.floor(readings * per_watt(grid) + 0.5).astype(np.int64)
+    steps = cell_steps(readings, grid)
     sums = [
         layout.sums(steps[calendar.rows(number)].astype(float))
         for number, layout in enumerate(calendar.layouts)
@@ -223,6 +228,11 @@ def add_up(
     )
 
 
+def cell_steps(readings: FloatArray, grid: Fraction) -> IntArray:
+    """Round cells [W] to whole steps of the grid [W], half up; they are private."""
+    return np.floor(readings * per_watt(grid) + 0.5).astype(np.int64)
+
+
 def _noisy_tables(
     readings: FloatArray, calendar: Calendar, plan: ViewPlan, secret: bytes
 ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
@@ -233,25 +243,74 @@ def _noisy_tables(
         if not math.isfinite(sigma):
             noisy.append(np.zeros_like(table))
             continue
-        table_key = hmac.new(secret, f"hushmeter view {name}".encode(), hashlib.sha256).digest()
-        sampler = gaussian_sampler(Fraction(float(sigma)) ** 2)
-        noise = draw_noise(sampler, table_key, table.size)
+        noise = table_noise(name, float(sigma), secret, table.size)
         noisy.append(table + noise.reshape(table.shape))
     return noisy[0], noisy[1], noisy[2], noisy[3]
 
 
-def _receipts(
-    trace: Trace,
+def table_noise(name: str, sigma: float, secret: bytes, count: int) -> IntArray:
+    """Draw the noise of the first entries of a table.
+
+    Parameters
+    ----------
+    name : str
+        A name of `TABLES`; each table has a key of its own.
+    sigma : float
+        σ of the table [grid steps].
+    secret : bytes
+        Key of the release.
+    count : int
+        Number of entries, at least one.
+
+    Returns
+    -------
+    array of int, shape (count,)
+        Discrete Gaussian noise [grid steps]. Fewer entries have the same noise as the first of
+        more entries.
+    """
+    table_key = hmac.new(secret, f"hushmeter view {name}".encode(), hashlib.sha256).digest()
+    return draw_noise(_sampler(sigma), table_key, count)
+
+
+@lru_cache(maxsize=16)
+def _sampler(sigma: float) -> Sampler:
+    """The sampler of a table, which takes longer to make than to use once."""
+    return gaussian_sampler(Fraction(sigma) ** 2)
+
+
+def write_views_receipt(
     unit: Unit,
     calendar: Calendar,
     plan: ViewPlan,
+    *,
     home: Home | None,
     hourly_cost: float,
     simulation: bool,
-) -> tuple[dict[str, Any], PrivateReceipt]:
-    """Draw up both parts of the receipt."""
-    parameters = list_parameters(unit, home, trace)
-    receipt = {
+) -> dict[str, Any]:
+    """Draw up the public receipt of a calendar release.
+
+    Parameters
+    ----------
+    unit : Unit
+        The unit of protection.
+    calendar : Calendar
+        The cells.
+    plan : ViewPlan
+        The noise of the tables.
+    home : Home or None
+        For the origin of the numbers that calibrated the noise.
+    hourly_cost : float
+        See `release_views`.
+    simulation : bool
+        True if the noise can be repeated.
+
+    Returns
+    -------
+    dict
+        Everything but the files.
+    """
+    parameters = list_parameters(unit, home, calendar.cells)
+    return {
         "schema": VIEWS_SCHEMA,
         "kind": "simulation" if simulation else "release",
         "unit": describe_unit(unit),
@@ -282,17 +341,22 @@ def _receipts(
         "sources": sorted({entry["source"] for entry in parameters}),
         "version": __version__,
     }
-    private = PrivateReceipt(
+
+
+def _private_receipt(
+    trace: Trace, unit: Unit, calendar: Calendar, plan: ViewPlan, home: Home | None
+) -> PrivateReceipt:
+    """Draw up the private receipt."""
+    return PrivateReceipt(
         sentence=unit.sentence,
         home=None if home is None else home.to_dict(),
-        parameters=tuple(parameters),
+        parameters=tuple(list_parameters(unit, home, trace)),
         composition_delta=plan.delta,
         appliances=()
         if home is None
         else tuple(_account(a, unit, calendar, plan) for a in home.appliances),
         input=describe_readings(trace),
     )
-    return receipt, private
 
 
 def _account(

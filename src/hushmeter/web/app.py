@@ -77,6 +77,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     from hushmeter.web.access_log import AccessLog
     from hushmeter.web.api import make_router
     from hushmeter.web.connections import log_loop_errors
+    from hushmeter.web.live_page import add_live_page
     from hushmeter.web.security import Guard
 
     chosen = settings or Settings()
@@ -104,6 +105,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.include_router(make_router(server))
     _add_error_answers(app)
     _add_page(app)
+    add_live_page(app, chosen)
     app.add_middleware(Guard, settings=chosen)
     app.add_middleware(AccessLog)
     return app
@@ -128,7 +130,7 @@ def find_plotly() -> Path:
     return Path(str(plotly.__file__)).with_name("package_data") / "plotly.min.js"
 
 
-def choose_settings(host: str, max_upload: int) -> Settings:
+def choose_settings(host: str, max_upload: int, stream: Path | None = None) -> Settings:
     """Return the limits of a server and, if other computers can reach it, a new token.
 
     Parameters
@@ -137,6 +139,8 @@ def choose_settings(host: str, max_upload: int) -> Settings:
         Address that the server binds.
     max_upload : int
         Size of the largest file. [MB]
+    stream : Path, optional
+        State of a stream that the page /live shows.
 
     Returns
     -------
@@ -146,13 +150,14 @@ def choose_settings(host: str, max_upload: int) -> Settings:
     unpacked = max(upload, Settings.unpacked_bytes)
     if is_loopback(host):
         names = tuple(dict.fromkeys((host, *LOOPBACK)))
-        return Settings(hosts=names, upload_bytes=upload, unpacked_bytes=unpacked)
+        return Settings(hosts=names, upload_bytes=upload, unpacked_bytes=unpacked, stream=stream)
     return Settings(
         # On all interfaces the server has many names; then only the token keeps others out.
         hosts=() if host in EVERYWHERE else (host.lower(), *LOOPBACK),
         token=secrets.token_urlsafe(24),
         upload_bytes=upload,
         unpacked_bytes=unpacked,
+        stream=stream,
     )
 
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 from hushmeter.web.sessions import Session, Sessions, make_example
@@ -70,6 +71,8 @@ class Settings:
         Time limit of a request. [s]
     release_s : float
         Time limit of a release [s]. It is longer, because a receipt composes the ε of whole days.
+    stream : Path, optional
+        State of a stream that the page /live shows; only on a server without a token.
     """
 
     hosts: tuple[str, ...] = LOOPBACK
@@ -93,6 +96,7 @@ class Settings:
     write_s: float = 30.0
     request_s: float = 30.0
     release_s: float = 120.0
+    stream: Path | None = None
 
 
 class Server:

@@ -18,7 +18,7 @@ from hushmeter.learn.inspection import find_regime
 from hushmeter.learn.statements import Finding, findings
 from hushmeter.releases.cost import expect_cost
 from hushmeter.releases.restore import restore
-from hushmeter.releases.series import release
+from hushmeter.releases.series import mean_windows, release
 from hushmeter.releases.views import add_up, release_views
 from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_HOUR
 from hushmeter.web import schemas
@@ -311,7 +311,7 @@ def calendar_view(request: schemas.CalendarRequest, session: Session) -> schemas
         trace, epsilon=request.epsilon, unit=unit, every=every, zone=request.tz, rng=request.seed
     )
     # Tables without noise are consistent, so that their estimate is the metered values themselves.
-    tables = add_up(trace.coarsen(every).readings, done.calendar, done.plan.grid)
+    tables = add_up(mean_windows(trace, unit)[0].readings, done.calendar, done.plan.grid)
     metered = replace(done, tables=tables)
     months = zip(
         done.months.labels["month"],

@@ -58,6 +58,7 @@ function fileForm(file, options = {}) {
 
 export const api = {
   about: async () => (await call("GET", "about")).json(),
+  live: async () => (await call("GET", "live")).json(),
   example: (name) => post("examples", { name }),
   upload: async (file, options) =>
     (await call("POST", "traces", { form: fileForm(file, options) })).json(),

@@ -344,6 +344,29 @@ export default {
     invalid: "One of the fields is not valid. Please correct it first.",
   },
 
+  live: {
+    promise: "For you alone: raw values are shown on this computer only and are not sent anywhere.",
+    title: "Stream {name}",
+    chart: "Raw against published values",
+    raw: "raw mean",
+    published: "published value",
+    axis: "kW",
+    attacker: "What the strongest attacker would say now",
+    ran: "if the use was in the window",
+    did_not: "if it was not",
+    odds_axis: "out of 100",
+    updated: "The last window ended on {last} ({zone}). The page asks again every ten seconds.",
+    waiting: "No window has ended yet. The page asks again every ten seconds.",
+    columns: {
+      window: "window",
+      raw: "raw W",
+      published: "published W",
+      share: "readings %",
+      ran: "if it ran",
+      did_not: "if it did not",
+    },
+  },
+
   table: { show: "Show as a table", rows_left: "These are the first {shown} of {all} rows." },
   error: {
     dismiss: "Close",

@@ -1,0 +1,65 @@
+"""The page of a stream: raw against protected values, for the household alone.
+
+The page exists only on a server that shows a stream and that other computers cannot reach. Raw
+means are read from the state of the stream, which the server never writes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hushmeter.errors import InputError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from hushmeter.web.server import Settings
+
+PAGE = Path(__file__).with_name("static") / "live.html"
+
+
+def add_live_page(app: FastAPI, settings: Settings) -> None:
+    """Serve the page of a stream at /live and its data at /api/live.
+
+    Parameters
+    ----------
+    app : FastAPI
+    settings : Settings
+        Without a stream nothing is added.
+
+    Raises
+    ------
+    InputError
+        If other computers can reach the server.
+    DataError
+        If there is no such state.
+    """
+    state = settings.stream
+    if state is None:
+        return
+    if settings.token is not None:
+        raise InputError(
+            "raw values of a stream are shown on this computer only: leave out --host, or --watch."
+        )
+    from fastapi.responses import FileResponse
+
+    # A server without a stream does not load the packages of streams.
+    from hushmeter.live.watch import describe_attacker, look_at
+
+    look_at(state)
+
+    @app.get("/live", include_in_schema=False)
+    async def page() -> FileResponse:
+        return FileResponse(PAGE, media_type="text/html; charset=utf-8")
+
+    # A function without async runs in a thread, so that a slow disk delays no other request.
+    @app.get("/api/live", include_in_schema=False)
+    def data() -> dict[str, Any]:
+        terms, windows = look_at(state)
+        return {
+            "terms": terms,
+            "windows": [asdict(window) for window in windows],
+            "sentences": describe_attacker(terms, windows),
+        }

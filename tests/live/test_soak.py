@@ -1,0 +1,102 @@
+"""The command `live` at full speed with a real broker: its memory and its state stay flat."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.live.broker import Broker, needs_broker
+
+PUBLISHER = """
+import json, sys, threading
+from datetime import datetime
+from paho.mqtt.client import Client
+from paho.mqtt.enums import CallbackAPIVersion
+
+BEGIN, AHEAD = 1709251200, 4 * 3600
+free, done = threading.Condition(), [BEGIN]
+
+def take(client, data, message):
+    with free:
+        done[0] = datetime.fromisoformat(json.loads(message.payload)["end"]).timestamp()
+        free.notify()
+
+client = Client(CallbackAPIVersion.VERSION2)
+client.on_message = take
+client.connect("127.0.0.1", int(sys.argv[1]))
+client.subscribe("hushmeter/home/window", qos=1)
+client.loop_start()
+for second in range(BEGIN, BEGIN + 10**9):
+    watts = 200 + second % 977 + 2000 * (second % 7200 < 180)
+    text = '{"time": %d, "watts": %d, "simulation": true}' % (second, watts)
+    info = client.publish("meter/power", text, qos=int(second % 500 == 0))
+    if second % 500 == 0:
+        info.wait_for_publish(60)
+        # The broker must not collect what the stream has not taken yet.
+        with free:
+            free.wait_for(lambda: second - done[0] < AHEAD, 60)
+"""
+
+
+SOAK_S = 600
+
+
+def memory_kb(process: int) -> int:
+    """Resident memory of a process."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+
+
+@needs_broker
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc here")
+@pytest.mark.slow
+def test_memory_and_state_stay_flat(tmp_path):
+    broker = Broker(tmp_path)
+    out, err = (tmp_path / "out.jsonl").open("wb"), (tmp_path / "err.txt").open("wb")
+    live = subprocess.Popen(
+        [
+            sys.executable, "-m", "hushmeter", "live", f"{broker.url}/meter/power",
+            "--payload", "json:watts", "--interval", "1s", "--hide", "kettle", "--views",
+            "--simulation", "--clock", "readings", "--to", broker.url, "--to", "shared", "--json",
+        ],
+        cwd=tmp_path,
+        stdout=out,
+        stderr=err,
+    )  # fmt: skip
+    publisher = None
+    samples = []
+    try:
+        time.sleep(5)
+        publisher = subprocess.Popen([sys.executable, "-c", PUBLISHER, str(broker.port)])
+        begin = time.monotonic()
+        while time.monotonic() - begin < SOAK_S:
+            time.sleep(SOAK_S / 60)
+            assert live.poll() is None, (tmp_path / "err.txt").read_text()
+            size = (tmp_path / "live.db").stat().st_size
+            samples.append((time.monotonic() - begin, memory_kb(live.pid), size))
+        publisher.kill()
+        live.send_signal(signal.SIGTERM)
+        assert live.wait(60) == 0
+    finally:
+        for process in (live, *([] if publisher is None else [publisher])):
+            process.kill()
+            process.wait()
+        broker.kill()
+        out.close()
+        err.close()
+    messages = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    windows = [m for m in messages if m["kind"] == "window"]
+    print(  # noqa: T201
+        f"\n{len(windows) * 3600 / SOAK_S:,.0f} messages/s; memory and state after a quarter, a "
+        f"half and all of the time: {[samples[len(samples) * n // 4 - 1][1:] for n in (1, 2, 4)]}"
+    )
+    assert all(m["complete"] for m in windows[:-1])
+    assert len({m["start"] for m in windows}) == len(windows) > 100
+    assert (tmp_path / "err.txt").read_text() == ""
+    # The means of 40 days are kept, so the state may grow until then; memory may not.
+    assert samples[-1][1] - samples[len(samples) // 4][1] < 15_000
+    assert samples[-1][2] < 3_000_000
