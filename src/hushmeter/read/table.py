@@ -17,6 +17,7 @@ import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError
+from hushmeter.formatting import count_of
 from hushmeter.read.columns import Column, classify, is_text, to_numbers
 from hushmeter.read.layouts import Layout, find_layout
 from hushmeter.read.options import DECIMALS, ReadOptions, unit_factor
@@ -492,7 +493,8 @@ def _drop_missing(series: Series, path: Path) -> None:
     if series.power is not None:
         missing = missing | ~np.isfinite(series.power).all(axis=1)
     if missing.any():
-        series.notes.append(f"{int(missing.sum())} rows have missing values and became gaps.")
+        rows = count_of(int(missing.sum()), "row has a missing value", "rows have missing values")
+        series.notes.append(f"{rows}: these times are gaps.")
         series.take(np.flatnonzero(~missing))
     if series.times.size == 0:
         raise DataError(f"{path} ({series.format}) has no row in which every column has a value.")
