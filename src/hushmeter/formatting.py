@@ -78,7 +78,8 @@ def duration_in_words(seconds: float) -> str:
     for name, size in (("day", 86_400), ("hour", 3600), ("minute", 60)):
         if seconds >= size:
             number = seconds / size
-            return f"{number:.3g} {name if round(number, 2) == 1 else f'{name}s'}"
+            digits = f"{float(f'{number:.3g}'):g}"
+            return f"{digits} {name if digits == '1' else f'{name}s'}"
     return f"{seconds:g} s"
 
 

@@ -176,7 +176,7 @@ def findings(trace: Trace, *, tz: str | None = None) -> Findings:
     notes = _notes(readings, zone_known=tz is not None)
     reason = _not_a_home(readings)
     if reason is not None:
-        refusal = f"This is not the load of a home: {reason}. Nothing is inferred from it."
+        refusal = f"{reason} Nothing is inferred from these readings."
         return Findings((), notes, (refusal,), readings.silent, zone, readings.days)
     found: list[Finding] = []
     withheld: list[str] = []
@@ -200,16 +200,18 @@ def _without_repetition(found: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def _not_a_home(readings: LocalReadings) -> str | None:
-    """Return why the readings cannot be those of a home, or None."""
+    """Return why the readings do not show the load of a home, or None."""
+    other = "This is not the load of a home: "
     if not readings.watts.size:
-        return "the meter reports one unchanging value"
+        return f"{other}the meter reports one unchanging value."
     if readings.zeros > MOST_ZEROS:
-        return f"{100 * readings.zeros:.0f} out of 100 readings are zero"
+        many = f"{100 * readings.zeros:.0f} out of 100 readings are zero"
+        return f"Too little of the load shows: {many}." if readings.solar else f"{other}{many}."
     mean, largest = float(readings.watts.mean()), float(np.abs(readings.watts).max())
     if mean > MOST_MEAN_W:
-        return f"the mean is {format_watts(mean)}"
+        return f"{other}the mean is {format_watts(mean)}."
     if largest < LEAST_LARGEST_W:
-        return f"no reading exceeds {format_watts(largest)}"
+        return f"{other}no reading exceeds {format_watts(largest)}."
     return None
 
 
