@@ -339,7 +339,9 @@ def read_plan(table: PlannedTable, options: ReadOptions, path: Path) -> tuple[Se
     clock = read_row_times(plan.time, options, path)
     rows = np.flatnonzero(clock.good)
     if rows.size < clock.good.size:
-        notes.append(f"{clock.good.size - rows.size} rows without a time were left out.")
+        left = clock.good.size - rows.size
+        one, many = "row without a time was left out.", "rows without a time were left out."
+        notes.append(count_of(left, one, many))
     if rows.size == 0:
         raise DataError(f"{path} has no row with a time.")
     choice = RowChoice(plan, layout, options, clock, notes, path)
