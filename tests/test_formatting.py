@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hushmeter.formatting import (
+    count_of,
     duration_in_words,
     format_two_digits,
     format_watt_hours,
@@ -35,9 +36,14 @@ def test_lengths_of_time():
     assert [short_duration(s) for s in (3598, 1799, 59.97, 160)] == [
         "1 h", "30 min", "1 min", "2.67 min",
     ]  # fmt: skip
-    assert [duration_in_words(s) for s in (6, 60, 90, 1800, 86_400)] == [
-        "6 s", "1 minute", "1.5 minutes", "30 minutes", "1 day",
+    assert [duration_in_words(s) for s in (6, 60, 90, 1800, 86_400, 1200 * 86_400)] == [
+        "6 s", "1 minute", "1.5 minutes", "30 minutes", "1 day", "1200 days",
     ]  # fmt: skip
+
+
+def test_a_count_has_its_singular():
+    assert [count_of(n, "row") for n in (0, 1, 2)] == ["0 rows", "1 row", "2 rows"]
+    assert count_of(2, "battery", "batteries") == "2 batteries"
 
 
 @pytest.mark.parametrize(

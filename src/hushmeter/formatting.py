@@ -45,6 +45,21 @@ def format_two_digits(value: float) -> str:
     return f"{value:.2g}" if value < 99.5 else f"{float(f'{value:.2g}'):.0f}"
 
 
+def count_of(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun, such as "1 file" or "3 files".
+
+    Parameters
+    ----------
+    number : int
+        How many there are.
+    one : str
+        The noun, or a longer phrase, in the singular.
+    many : str, optional
+        The same in the plural; by default with an "s" at its end.
+    """
+    return f"{number} {one if number == 1 else many or f'{one}s'}"
+
+
 def short_duration(seconds: float) -> str:
     """Format a length of time [s] briefly, such as "6 s", "1.5 min" or "24 h".
 
@@ -63,7 +78,8 @@ def duration_in_words(seconds: float) -> str:
     for name, size in (("day", 86_400), ("hour", 3600), ("minute", 60)):
         if seconds >= size:
             number = seconds / size
-            return f"{number:.3g} {name if round(number, 2) == 1 else f'{name}s'}"
+            digits = f"{float(f'{number:.3g}'):g}"
+            return f"{digits} {name if digits == '1' else f'{name}s'}"
     return f"{seconds:g} s"
 
 

@@ -20,7 +20,8 @@ from hushmeter.advice.hiding import (
     plan_to_hide,
     use_energy_wh,
 )
-from hushmeter.advice.planner import FORMS, best_odds, calendar_of
+from hushmeter.advice.least_noise import best_odds
+from hushmeter.advice.planner import FORMS, calendar_of
 from hushmeter.advice.purposes import PURPOSES, series_errors
 from hushmeter.errors import InputError
 from hushmeter.home import LearntFrom

@@ -5,7 +5,8 @@ import math
 import pytest
 
 import hushmeter as hm
-from hushmeter.advice.planner import NEAR_A_COIN, ODDS_SLACK, advise, best_odds
+from hushmeter.advice.least_noise import ODDS_SLACK, best_odds
+from hushmeter.advice.planner import NEAR_A_COIN, advise
 from hushmeter.advice.purposes import PURPOSES
 from hushmeter.privacy.accounting import compose
 from hushmeter.privacy.units import calibrate, resolve_unit

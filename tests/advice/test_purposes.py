@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.advice.planner import calendar_of, plan_for_odds
+from hushmeter.advice.least_noise import plan_for_odds
+from hushmeter.advice.planner import calendar_of
 from hushmeter.advice.purposes import PURPOSES, calendar_errors, choose_purpose, series_errors
 from hushmeter.errors import InputError
 

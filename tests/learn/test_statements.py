@@ -163,7 +163,14 @@ def test_nothing_that_makes_a_release_imports_the_findings():
 
 @pytest.mark.parametrize(
     "module",
-    ["advice.planner", "advice.sentences", "releases.series", "privacy.units", "cli.release"],
+    [
+        "advice.planner",
+        "advice.least_noise",
+        "advice.sentences",
+        "releases.series",
+        "privacy.units",
+        "cli.release",
+    ],
 )
 def test_a_release_runs_without_the_findings_being_loaded(module):
     code = (

@@ -107,7 +107,7 @@ def test_the_last_changed_record_of_a_day_counts():
     for order in ((late, early), (early, late)):
         found = read(HEAD, register("E1", *order))
         np.testing.assert_allclose(found.watts, DAY * 4000)
-        assert "1 days occur again: the last changed record of each was kept." in found.notes
+        assert "1 day occurs again: the last changed record of each was kept." in found.notes
 
 
 def test_units():

@@ -57,7 +57,7 @@ def test_a_row_of_a_whole_day_is_a_gap_among_quarters():
     assert found.trace.interval_s == 900
     assert found.public.gaps == 1
     np.testing.assert_allclose(found.trace.readings, np.full(16, 3600.0))
-    assert "1 rows of another length than 15 min were left out." in found.notes
+    assert "1 row of another length than 15 min was left out." in found.notes
 
 
 def test_totals_over_the_same_time_are_left_out():

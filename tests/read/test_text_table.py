@@ -130,7 +130,7 @@ def test_header_rows_of_a_spreadsheet_are_joined():
     assert raw.context == ("", "Stroom [kWh]", "Stroom [kWh]")
     assert raw.preamble == ("Report of 2024",)
     assert raw.data.column(1).to_pylist() == [1.5, 2.5]
-    assert raw.notes == ("1 rows without a time (footers or totals) were left out.",)
+    assert raw.notes == ("1 row without a time (a footer or total) was left out.",)
 
 
 def test_a_repeated_header_starts_another_block(save):

@@ -255,7 +255,7 @@ def test_rows_of_totals_are_left_out_and_more_words_refused(save):
     text = table("%d/%m/%Y %H:%M", 400)
     found = read_recording(save(text + b"\nTotal,48000\n"), LONDON)
     assert len(found.trace) == 400
-    assert "1 rows without a time" in " ".join(found.notes)
+    assert "1 row without a time" in " ".join(found.notes)
     with pytest.raises(DataError, match=r"such as 'never' \(row 400\).*delete what is no reading"):
         read_recording(save(text + b"\nnever,5" * 9), LONDON)
 

@@ -63,7 +63,7 @@ def test_preambles_and_totals_are_left_out():
     rows = [["My utility"], [], ["Customer", "Jane Doe"], *rows, [], ["Total", float(values.sum())]]
     found = read({"Data": rows})
     np.testing.assert_allclose(found.watts, values * 4000)
-    assert "1 rows without a time (footers or totals) were left out." in found.notes
+    assert "1 row without a time (a footer or total) was left out." in found.notes
 
 
 def test_text_with_decimal_commas():

@@ -18,7 +18,7 @@ START_S = 60.0
 
 @contextmanager
 def serving(settings: Settings | None = None, app=None) -> Iterator[httpx.Client]:
-    """A client of a server on a free port; the app is at `client.app`."""
+    """A client of a server on a free port; they are at `client.app` and `client.server`."""
     app = create_app(settings) if app is None else app
     with bind("127.0.0.1", 0) as listener:
         server = uvicorn.Server(make_config(app))
@@ -32,7 +32,7 @@ def serving(settings: Settings | None = None, app=None) -> Iterator[httpx.Client
             with httpx.Client(
                 base_url=address, headers={"X-Hushmeter": "1"}, timeout=120
             ) as client:
-                client.app = app
+                client.app, client.server = app, server
                 yield client
         finally:
             server.should_exit = True

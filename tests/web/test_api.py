@@ -481,6 +481,20 @@ def test_a_real_green_button_file(client, shared_data):
             assert answer.json()["error"].startswith(path.name)
 
 
+def test_the_page_takes_the_time_zone_that_a_file_states(client):
+    """ESB Networks writes the local time of Ireland; the browser may be anywhere."""
+    header = "MPRN,Meter Serial Number,Read Value,Read Type,Read Date and End Time"
+    kind = "Active Import Interval (kWh)"
+    rows = [
+        f"10000000000,1,0.1,{kind},{day:02d}-07-2024 {half // 2:02d}:{30 * (half % 2):02d}"
+        for day in range(1, 4)
+        for half in range(48)
+    ]
+    data = "\n".join([header, *rows]).encode()
+    assert upload(client, data, "hdf.csv").json()["zone"] == "Europe/Dublin"
+    assert upload(client, data, "hdf.csv", tz="Europe/London").json()["zone"] == "Europe/London"
+
+
 def test_readings_that_are_there_twice_are_counted_once(client):
     """A window is counted in readings that are kept; the last one must lie within the trace."""
     rows = [f"2024-01-01T00:{m:02d}:00Z,{100 + m}" for m in range(60) for _ in range(1 + m % 2)]

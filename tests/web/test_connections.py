@@ -52,6 +52,17 @@ def test_an_honest_client_is_served_beside_many_that_owe_a_request(sent):
         assert all(is_closed(line) for line in lines[:70])
 
 
+def test_the_body_of_an_answer_does_not_wait_for_its_head():
+    """Without this option, Linux sends the body when the client has confirmed the head."""
+    with serving() as client:
+        assert client.get("/api/about").status_code == 200
+        lines = [
+            one.transport.get_extra_info("socket") for one in client.server.server_state.connections
+        ]
+        assert lines
+        assert all(line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for line in lines)
+
+
 def test_requests_that_are_served_are_not_closed_for_new_ones():
     with serving(Settings(connections=5)) as client, ExitStack() as stack:
         connect(client, stack, HALF_HEAD)

@@ -10,7 +10,7 @@ import json
 import pytest
 
 import hushmeter as hm
-from tests.web.chromium import choose_epsilon, open_example, wait_until_drawn
+from tests.web.chromium import choose_epsilon, open_example, unfold, wait_until_drawn
 
 MOST_WAITS = 3000
 
@@ -105,12 +105,42 @@ def test_an_edit_is_kept_when_an_older_home_arrives(page, page_server, hold, tmp
     assert "sauna" not in watts
 
 
+def save_hours(path, hours):
+    """A file of hourly readings that names no appliance."""
+    rows = "\n".join(f"2024-01-01T{hour:02d}:00:00Z,{100 + hour}" for hour in range(hours))
+    path.write_text(f"time,power [W]\n{rows}\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("route", ["attack", "bounds", "calendar"])
+def test_answers_about_other_readings_are_given_up(page, page_server, hold, tmp_path, route):
+    """Otherwise a short file would show the months of the file before, or an error about it."""
+    page.goto(page_server)
+    page.click(f"[data-example={'household' if route == 'calendar' else 'evening'}]")
+    wait_until_drawn(page)
+    held = hold(route)
+    if route == "calendar":
+        for field in ("have", "hide"):
+            page.check(f"#{field} input[value=kettle]", force=True)
+        page.check("#purposes input[value=month]", force=True)
+    else:
+        unfold(page)
+        page.fill("#epsilon", "1")
+    wait_for(page, held)
+    with page.expect_event("requestfailed", lambda request: request.url.endswith(route)):
+        page.set_input_files("#file", save_hours(tmp_path / "short.csv", 12))
+    page.unroute(f"**/api/{route}")
+    wait_until_drawn(page)
+    assert page.inner_text("#file-title") == "short.csv"
+    assert page.locator("#error").text_content() == ""
+    assert page.locator("#calendar-note").text_content() == ""
+    assert page.locator("#strips > *").count() == 0
+
+
 def test_the_later_choice_of_readings_wins(page, page_server, hold, tmp_path):
     page.goto(page_server)
-    rows = "\n".join(f"2024-01-01T{hour:02d}:00:00Z,{100 + hour}" for hour in range(24))
-    (tmp_path / "slow.csv").write_text(f"time,power [W]\n{rows}\n", encoding="utf-8")
     uploads = hold("traces")
-    page.set_input_files("#file", tmp_path / "slow.csv")
+    page.set_input_files("#file", save_hours(tmp_path / "slow.csv", 24))
     wait_for(page, uploads)
     page.click("[data-example=evening]")
     page.wait_for_selector("#file-title:has-text('evening')")

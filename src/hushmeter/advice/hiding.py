@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hushmeter.advice.planner import HOURLY_COSTS, Advice, Option, advise, calibrate_series
+from hushmeter.advice.least_noise import calibrate_series
+from hushmeter.advice.options import Option
+from hushmeter.advice.planner import HOURLY_COSTS, Advice, advise
 from hushmeter.advice.purposes import PURPOSES, StandardErrors, choose_purpose
 from hushmeter.appliance_kinds import catalogue
 from hushmeter.errors import DataError, InputError
@@ -57,7 +59,7 @@ class Plan:
         The hidden use: its protected power, run and energy enclose one run of every appliance
         that was named.
     advice : Advice
-        All releases that meet the goal, cheapest first for the purpose.
+        The releases that meet the goal, cheapest first for the purpose, or only the cheapest.
     unit : Unit
         The unit of protection of the cheapest release.
     noise : Mechanism or None
@@ -145,6 +147,7 @@ def plan_to_hide(
     max_hourly_error: float | None = None,
     max_error: float | None = None,
     price_per_kwh: float = PRICE_PER_KWH,
+    only_best: bool = False,
 ) -> Plan:
     """Find the release that hides appliances at the least cost for a purpose.
 
@@ -183,6 +186,8 @@ def plan_to_hide(
         Largest acceptable standard errors; see `advise`.
     price_per_kwh : float
         Price of energy.
+    only_best : bool
+        If True, the advice holds the cheapest release alone; see `advise`.
 
     Returns
     -------
@@ -223,6 +228,7 @@ def plan_to_hide(
         max_hourly_error=max_hourly_error,
         max_error=max_error,
         price_per_kwh=price_per_kwh,
+        only_best=only_best,
     )
     best = advice.best
     unit = resolve_unit(
@@ -473,6 +479,7 @@ def _errors_for(plan: Plan, purpose: str) -> StandardErrors:
         readings=unit.readings,
         zone=unit.zone,
         delta=(plan.noise.delta if plan.noise else 0) or DELTA,
+        only_best=True,
     )
     return found.option.errors
 

@@ -12,49 +12,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hushmeter.advice.purposes import (
-    StandardErrors,
-    calendar_errors,
-    choose_purpose,
-    series_errors,
+from hushmeter.advice.least_noise import (
+    best_odds,
+    cannot_win,
+    least_noise,
+    measure_with,
+    plan_for_odds,
+    search_noise,
 )
-from hushmeter.attack.base import Attacker
-from hushmeter.attack.registry import attackers
+from hushmeter.advice.options import Option, calendar_option, errors_in_series, series_option
+from hushmeter.advice.purposes import StandardErrors, choose_purpose
 from hushmeter.checks import one_of, positive, seconds, whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.home import Appliance, Home
 from hushmeter.noise.mechanism import MECHANISMS
-from hushmeter.privacy.accounting import (
-    UnknownMoment,
-    change_odds,
-    compose,
-    unknown_moment,
-)
-from hushmeter.privacy.units import (
-    SPANS,
-    Unit,
-    calibrate,
-    refuse_large_register,
-    resolve_unit,
-    unit_epsilon,
-)
+from hushmeter.privacy.units import SPANS, Unit, refuse_large_register, resolve_unit
 from hushmeter.releases.calendar import Calendar, lay_out
-from hushmeter.releases.cost import DAYS_PER_MONTH, PRICE_PER_KWH, Cost, expect_cost
-from hushmeter.releases.view_plan import (
-    HOURLY_COST,
-    ViewPlan,
-    epsilon_of,
-    plan_views,
-    rho_of,
-    view_sensitivities,
-)
-from hushmeter.releases.views import unknown_moment_in_views
-from hushmeter.scoring import score
+from hushmeter.releases.cost import DAYS_PER_MONTH, PRICE_PER_KWH
+from hushmeter.releases.view_plan import HOURLY_COST
 from hushmeter.trace import (
     SECONDS_PER_DAY,
     SECONDS_PER_HOUR,
@@ -79,14 +59,6 @@ FORMS = ("series", "calendar")
 HOURLY_COSTS = (HOURLY_COST, 1.5)
 """Hourly costs of the calendar releases that are searched: the default, and one that gives up a
 third of the hour's accuracy for a third less error in days, months and the typical day."""
-
-LEAST_EPSILON, MOST_EPSILON = 5e-3, 20.0
-ODDS_SLACK = 1e-3
-"""The search stops if the odds are below the goal by at most this."""
-
-FINE_GRID = "0.05"
-"""Grid of readings that are longer than an hour [W]. Rounding to 1 W would add a fifth to the noise
-of daily means, which a run moves by a few watts only."""
 
 NEAR_A_COIN = 0.51
 """A goal below this is answered with an option of these odds, because a coin is right half of the
@@ -130,56 +102,11 @@ class Goal:
             for error, most in limits
         )
 
-
-@dataclass(frozen=True)
-class Option:
-    """One possible release.
-
-    Attributes
-    ----------
-    mechanism : str
-        Name of the mechanism.
-    every_s : float
-        Interval of the released readings, or of the cells of a calendar release. [s]
-    epsilon : float
-        ε of the unit of protection.
-    odds : float
-        Probability that the best attacker is right about the goal's appliance over its span.
-    scale : float
-        Scale of the noise of a released reading or cell. [W]
-    cost : Cost
-        Mean absolute errors of the released readings.
-    errors : StandardErrors
-        Standard errors for each purpose.
-    largest_epsilon : float or None
-        ε at the largest power that was ever measured; None if the home does not give it.
-    form : {"series", "calendar"}
-        Readings of one resolution with independent noise, or a calendar release.
-    unknown : UnknownMoment or None
-        Bound of the odds of an attacker who does not know when a run happens. It comes beside
-        `odds` and never replaces them; None unless one run is hidden.
-    hourly_cost : float or None
-        Of a calendar release: largest error of an hour against hours alone; see `release_views`.
-    """
-
-    mechanism: str
-    every_s: float
-    epsilon: float
-    odds: float
-    scale: float
-    cost: Cost
-    errors: StandardErrors
-    largest_epsilon: float | None = None
-    form: str = "series"
-    unknown: UnknownMoment | None = None
-    hourly_cost: float | None = None
-
-    @property
-    def name(self) -> str:
-        """A short name for a column: the noise, or that it is a calendar release."""
-        if self.form != "calendar":
-            return self.mechanism
-        return "calendar" if self.hourly_cost == HOURLY_COST else f"cal. {self.hourly_cost:g}"
+    def price(self, errors: StandardErrors) -> tuple[float, float, float]:
+        """The numbers by which options are ranked, the most important one first."""
+        numbers = (errors.of(self.purpose), errors.hour_w)
+        first, hour = (math.inf if number is None else number for number in numbers)
+        return first, hour, errors.value_s
 
 
 @dataclass(frozen=True)
@@ -279,6 +206,7 @@ def advise(
     attacker: str | None = None,
     trace: Trace | None = None,
     seed: int = 0,
+    only_best: bool = False,
 ) -> Advice:
     """Search resolutions, mechanisms and ε for releases that hide an appliance.
 
@@ -335,6 +263,10 @@ def advise(
         `attacker`.
     seed : int
         Seed of the simulated releases.
+    only_best : bool
+        If True and an option meets the goal, return the cheapest one alone. It is the first option
+        of the whole list, and it is found in a small part of the time, because a mechanism and a
+        resolution that cannot be cheaper are not searched.
 
     Returns
     -------
@@ -391,7 +323,9 @@ def advise(
     found: list[Option] = []
     if "series" in wanted_forms:
         lengths = _resolutions(interval_s, every, purpose)
-        found += search.series(lengths, wanted, odds_of)
+        # Below a coin no option meets the goal, and measured odds have no bound.
+        only_best = only_best and attacker is None and goal.max_odds >= NEAR_A_COIN
+        found += search.series(lengths, wanted, odds_of, only_best)
     if "calendar" in wanted_forms and attacker is None and span != "when":
         cells = calendar or calendar_of(None, interval_s, every=every)
         found += [] if cells is None else search.views(cells, hourly_costs)
@@ -406,77 +340,6 @@ def with_run(appliance: Appliance, readings: int, interval_s: float) -> Applianc
     """Return the appliance with runs of a given number of metered readings."""
     length = whole("run", readings) * interval_s
     return replace(appliance, run_s=length, run_high_s=None, energy_wh=None)
-
-
-def best_odds(mechanism: Mechanism, unit: Unit) -> float:
-    """Return the probability that the best attacker is right about the first change of a unit.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-        The noise.
-    unit : Unit
-        The unit of protection, with one change.
-    """
-    change = unit.changes[0]
-    if unit.span == "reading":
-        # One released value, during which the appliance is on from its beginning to its end.
-        return compose(mechanism, [(change.watts, 1)]).odds
-    return change_odds(mechanism, change)
-
-
-def measure_with(
-    name: str, home: Home, hide: str, trace: Trace | None, seed: int
-) -> Callable[[Mechanism, Unit], float]:
-    """Return a function that measures the odds of an attacker on simulated releases.
-
-    The odds are the balanced accuracy about one appliance. The attacker is trained on the true
-    readings of the same trace and knows the noise distribution, but not which appliances are on at
-    the first reading. On longer intervals the true state is the state of at least half of the
-    interval.
-
-    Parameters
-    ----------
-    name : str
-        Name of a registered attacker.
-    home : Home
-        The home.
-    hide : str
-        The appliance.
-    trace : Trace or None
-        Readings with true states.
-    seed : int
-        Seed of the releases.
-
-    Returns
-    -------
-    callable
-        A function of mechanism and unit that returns the odds, at least 0.5.
-
-    Raises
-    ------
-    InputError
-        If there is no trace with true states.
-    """
-    if trace is None or trace.states is None:
-        raise InputError("measuring an attacker's odds needs a trace with true states.")
-    chosen = attackers[name]
-    known = trace
-
-    # The attacker learns once for each interval, and not again for every ε.
-    @cache
-    def learn(interval_s: float) -> tuple[Trace, Attacker]:
-        coarse = known if interval_s == known.interval_s else known.coarsen(interval_s)
-        return coarse, chosen(home).fit(coarse)
-
-    def odds_of(mechanism: Mechanism, unit: Unit) -> float:
-        coarse, attacker = learn(unit.window * unit.interval_s)
-        noisy = coarse.replace_readings(mechanism.release(coarse.readings, rng=seed))
-        states = attacker.knows(mechanism).predict(noisy, rng=seed)
-        seen = score(states, coarse.truth(), names=home.names)[hide].balanced_accuracy
-        return max(seen, 0.5)
-
-    return odds_of
 
 
 @dataclass
@@ -497,9 +360,31 @@ class _Search:
         lengths: list[float],
         mechanisms: list[str],
         odds_of: Callable[[Mechanism, Unit], float],
+        only_best: bool,
     ) -> list[Option]:
-        """The best option of every resolution and mechanism."""
+        """The best option of every resolution and mechanism, or the best one of all."""
+        choices = self._choices(lengths, mechanisms)
+        if only_best:
+            choices = self._without_losers(choices)
         found = []
+        for name, unit in choices:
+            wish = (name, unit, self.delta, self.goal.max_odds)
+            best = least_noise(*wish) if odds_of is best_odds else search_noise(*wish, odds_of)
+            if best is not None:
+                option = series_option(
+                    unit,
+                    *best,
+                    self.calendar,
+                    self.member,
+                    self.price_per_kwh,
+                    blind=self.blind,
+                )
+                found.append(option)
+        return found
+
+    def _choices(self, lengths: list[float], mechanisms: list[str]) -> list[tuple[str, Unit]]:
+        """Every mechanism and resolution that the register of the meter allows."""
+        allowed = []
         for length in lengths:
             unit = self.unit_of(every=length)
             for name in mechanisms:
@@ -507,21 +392,36 @@ class _Search:
                     refuse_large_register(name, unit)
                 except InputError as error:
                     self.refused = error
-                    continue
-                wish = (name, unit, self.delta, self.goal.max_odds)
-                best = _search_best(*wish) if odds_of is best_odds else _search(*wish, odds_of)
-                if best is not None:
-                    found.append(
-                        series_option(
-                            unit,
-                            *best,
-                            self.calendar,
-                            self.member,
-                            self.price_per_kwh,
-                            blind=self.blind,
-                        )
-                    )
-        return found
+                else:
+                    allowed.append((name, unit))
+        return allowed
+
+    def _without_losers(self, choices: list[tuple[str, Unit]]) -> list[tuple[str, Unit]]:
+        """The choice whose noise meets the goal at the least cost; all choices if none meets it."""
+        goal = self.goal
+        # The error that noise of 1 W would cause; all errors are proportional to the noise.
+        each = [
+            errors_in_series(1.0, unit, self.calendar).of(goal.purpose) or 0.0
+            for _, unit in choices
+        ]
+        # Gaussian noise is the fastest to search and nearly always wins. The order saves time only.
+        order = sorted(
+            range(len(choices)),
+            key=lambda i: (choices[i][0] != "gaussian", each[i] * choices[i][1].l2),
+        )
+        winner: tuple[float, float, float, int] | None = None
+        for i in order:
+            wish = (*choices[i], self.delta, goal.max_odds)
+            if winner and each[i] and cannot_win(*wish, winner[0] / each[i]):
+                continue
+            best = least_noise(*wish)
+            if best is None or best[2] > goal.max_odds:
+                continue
+            errors = errors_in_series(best[0], choices[i][1], self.calendar)
+            if goal.accepts(errors):
+                price = (*goal.price(errors), i)
+                winner = price if winner is None else min(winner, price)
+        return choices if winner is None else [choices[winner[-1]]]
 
     def views(self, calendar: Calendar, hourly_costs: Sequence[float]) -> list[Option]:
         """The calendar releases with the largest ε that keeps the odds."""
@@ -539,238 +439,11 @@ class _Search:
         return found
 
 
-def calibrate_series(name: str, epsilon: float, unit: Unit, delta: float) -> Mechanism:
-    """Calibrate the noise of a series; readings longer than an hour get a finer grid."""
-    coarse = unit.window * unit.interval_s <= SECONDS_PER_HOUR * (1 + 1e-9)
-    return calibrate(name, epsilon, unit, delta=delta, grid="1" if coarse else FINE_GRID)
-
-
-def series_option(
-    unit: Unit,
-    mechanism: Mechanism,
-    epsilon: float,
-    odds: float,
-    calendar: Calendar | None = None,
-    member: Appliance | None = None,
-    price_per_kwh: float = PRICE_PER_KWH,
-    *,
-    blind: bool = True,
-) -> Option:
-    """Describe a series with independent noise as an option.
-
-    Parameters
-    ----------
-    unit : Unit
-        The unit of protection, with one change.
-    mechanism : Mechanism
-        The noise.
-    epsilon, odds : float
-        ε of the unit, and the odds of the best attacker.
-    calendar : Calendar, optional
-        For the number of days; a month of 30 days by default.
-    member : Appliance, optional
-        The hidden appliance, for the ε at its largest measured power.
-    price_per_kwh : float
-        Price of energy.
-    blind : bool
-        Whether to bound the odds of an attacker who does not know when a run happens.
-
-    Returns
-    -------
-    Option
-    """
-    every, largest = unit.window * unit.interval_s, _at_largest_power(unit, member)
-    errors = errors_in_series(mechanism, unit, calendar)
-    if unit.span == "when":
-        cost = errors.cost(price_per_kwh)
-    else:
-        cost = expect_cost(mechanism, every, price_per_kwh=price_per_kwh)
-    unknown = None
-    if blind and unit.span == "run":
-        unknown = unknown_moment(mechanism, unit.changes[0])
-    return Option(
-        mechanism.name,
-        every,
-        epsilon,
-        odds,
-        mechanism.scale,
-        cost,
-        errors,
-        None if largest is None else unit_epsilon(mechanism, largest),
-        unknown=unknown,
-    )
-
-
-def errors_in_series(
-    mechanism: Mechanism, unit: Unit, calendar: Calendar | None = None
-) -> StandardErrors:
-    """Standard errors of a series with independent noise; the days are those of a calendar."""
-    days = period = DAYS_PER_MONTH
-    if calendar is not None:
-        period = int(calendar.days.size)
-        days = max(1, round(period / len(calendar.months)))
-    every, exact_days = unit.window * unit.interval_s, unit.span == "when"
-    return series_errors(mechanism, every, days=days, period_days=period, exact_days=exact_days)
-
-
-def calendar_option(
-    unit: Unit,
-    calendar: Calendar,
-    plan: ViewPlan,
-    hourly_cost: float = HOURLY_COST,
-    member: Appliance | None = None,
-    price_per_kwh: float = PRICE_PER_KWH,
-) -> Option:
-    """Describe a calendar release as an option.
-
-    Parameters
-    ----------
-    unit : Unit
-        The unit of protection, with one change.
-    calendar : Calendar
-        The cells.
-    plan : ViewPlan
-        The noise.
-    hourly_cost : float
-        With which the noise was planned.
-    member, price_per_kwh
-        See `series_option`.
-
-    Returns
-    -------
-    Option
-    """
-    errors, largest = calendar_errors(calendar, plan), _at_largest_power(unit, member)
-    unknown = largest_epsilon = None
-    if unit.span == "run":
-        unknown = unknown_moment_in_views(unit.changes[0], calendar, plan)
-    if largest is not None:
-        lengths = view_sensitivities(largest.changes[0], calendar, plan.grid)
-        largest_epsilon = epsilon_of(rho_of(lengths, plan.sigmas), plan.delta)
-    return Option(
-        "gaussian",
-        calendar.cells.interval_s,
-        plan.epsilon,
-        plan.odds,
-        float(plan.sigmas[0]) * float(plan.grid),
-        errors.cost(price_per_kwh),
-        errors,
-        largest_epsilon,
-        form="calendar",
-        unknown=unknown,
-        hourly_cost=hourly_cost,
-    )
-
-
-def _at_largest_power(unit: Unit, member: Appliance | None) -> Unit | None:
-    """The unit at the largest power that was ever measured, if the home gives it."""
-    largest = None if member is None else member.at_largest_power()
-    return None if largest is None else unit.for_appliance(largest)
-
-
-def plan_for_odds(
-    unit: Unit,
-    calendar: Calendar,
-    max_odds: float,
-    delta: float = 1e-6,
-    hourly_cost: float = HOURLY_COST,
-) -> ViewPlan:
-    """Calibrate a calendar release to the odds of the best attacker.
-
-    Parameters
-    ----------
-    unit : Unit
-        The unit of protection; its released values are the cells.
-    calendar : Calendar
-        The cells.
-    max_odds : float
-        Largest probability that the best attacker is right.
-    delta : float
-        δ of the promise.
-    hourly_cost : float
-        See `release_views`.
-
-    Returns
-    -------
-    ViewPlan
-        With the largest ε up to 20 that keeps the odds.
-
-    Raises
-    ------
-    InputError
-        If the noise is too wide for every grid.
-
-    Notes
-    -----
-    The odds are Φ(μ/2) with μ² = 2ρ, so ρ = 2·Φ⁻¹(odds)² follows in closed form, and ε from ρ.
-    """
-    from scipy.special import ndtri
-
-    aim = max_odds - ODDS_SLACK / 10
-    while True:
-        epsilon = min(MOST_EPSILON, epsilon_of(2 * float(ndtri(aim)) ** 2, delta))
-        plan = plan_views(unit, calendar, epsilon=epsilon, delta=delta, hourly_cost=hourly_cost)
-        if plan.odds <= max_odds:
-            return plan
-        # The grid is so coarse that the odds exceed those of continuous noise.
-        aim -= plan.odds - max_odds + ODDS_SLACK / 10
-
-
-@lru_cache(maxsize=256)
-def _search_best(
-    name: str, unit: Unit, delta: float, max_odds: float
-) -> tuple[Mechanism, float, float] | None:
-    """As `_search` for the best possible attacker; its arguments hold no readings.
-
-    Searches for several purposes share most of their resolutions, and a page asks for the same
-    ones again and again.
-    """
-    return _search(name, unit, delta, max_odds, best_odds)
-
-
-def _search(
-    name: str,
-    unit: Unit,
-    delta: float,
-    max_odds: float,
-    odds_of: Callable[[Mechanism, Unit], float],
-) -> tuple[Mechanism, float, float] | None:
-    """Noise, ε and odds for the largest ε that keeps the odds, or the smallest ε; None if none is.
-
-    The normal quantile of the odds grows nearly in proportion to ε, so a few proportional steps
-    within a bracket find the largest ε.
-    """
-    from scipy.special import ndtri
-
-    low, high = LEAST_EPSILON, MOST_EPSILON
-    aim = max_odds - ODDS_SLACK / 2
-    # No attacker of an ε-private unit is right more often than 1/(1 + e^(−ε)): start there.
-    guess = math.log(aim / (1 - aim)) if aim > 0.5 else low
-    best: tuple[Mechanism, float, float] | None = None
-    while best is None or not max_odds - ODDS_SLACK <= best[2] <= max_odds:
-        guess = guess if low < guess < high else math.sqrt(low * high)
-        try:
-            mechanism = calibrate_series(name, guess, unit, delta)
-        except InputError:  # The noise is too wide for any grid: only a larger ε is possible.
-            low = guess
-        else:
-            found = odds_of(mechanism, unit)
-            if found <= max_odds or best is None or best[2] > max_odds:
-                best = (mechanism, guess, found)
-            low, high = (guess, high) if found <= max_odds else (low, guess)
-            guess *= float(ndtri(aim) / ndtri(min(max(found, 0.5 + 1e-9), 1 - 1e-12)))
-        if high / low < 1 + 1e-3:
-            break
-    return best
-
-
 def _rank(goal: Goal, options: list[Option], appliance: Appliance) -> Advice:
     """The options that meet the goal, cheapest first, or all options, nearest first."""
 
     def price(option: Option) -> tuple[float, float, float]:
-        numbers = (option.errors.of(goal.purpose), option.errors.hour_w)
-        first, hour = (math.inf if number is None else number for number in numbers)
-        return first, hour, option.every_s
+        return goal.price(option.errors)
 
     met = [o for o in options if o.odds <= goal.max_odds and goal.accepts(o.errors)]
     if met:

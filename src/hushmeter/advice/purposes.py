@@ -147,7 +147,7 @@ class StandardErrors:
 
 
 def series_errors(
-    mechanism: Mechanism,
+    noise: Mechanism | float,
     value_s: float,
     *,
     days: int = DAYS_PER_MONTH,
@@ -158,8 +158,8 @@ def series_errors(
 
     Parameters
     ----------
-    mechanism : Mechanism
-        The noise of one released value.
+    noise : Mechanism or float
+        The noise of one released value, or its standard deviation σ [W].
     value_s : float
         Length of a released value [s].
     days : int, default 30
@@ -179,7 +179,8 @@ def series_errors(
     See the description of the module for the equations.
     """
     value_s, days = positive("value_s", value_s), whole("days", days)
-    sigma, kwh = mechanism.std, value_s / JOULES_PER_KWH
+    sigma = noise if isinstance(noise, float) else noise.std
+    kwh = value_s / JOULES_PER_KWH
     in_day, in_hour = SECONDS_PER_DAY / value_s, SECONDS_PER_HOUR / value_s
     exact_days = exact_days and abs(in_day - round(in_day)) < 1e-9
     fine = value_s <= SECONDS_PER_HOUR * _SLACK

@@ -9,7 +9,8 @@ from __future__ import annotations
 from functools import singledispatch
 
 from hushmeter.advice.hiding import OwnUse
-from hushmeter.advice.planner import Advice, Goal, Option
+from hushmeter.advice.options import Option
+from hushmeter.advice.planner import Advice, Goal
 from hushmeter.advice.purposes import PURPOSES
 from hushmeter.advice.tradeoff import Reach
 from hushmeter.formatting import (

@@ -15,20 +15,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from hushmeter.advice.least_noise import (
+    LEAST_EPSILON,
+    MOST_EPSILON,
+    best_odds,
+    calibrate_series,
+)
+from hushmeter.advice.options import Option, calendar_option, errors_in_series, series_option
 from hushmeter.advice.planner import (
     FORMS,
     HOURLY_COSTS,
-    LEAST_EPSILON,
     LONG_RESOLUTIONS_S,
-    MOST_EPSILON,
     Advice,
-    Option,
-    best_odds,
     calendar_of,
-    calendar_option,
-    calibrate_series,
-    errors_in_series,
-    series_option,
 )
 from hushmeter.advice.purposes import StandardErrors, calendar_errors, choose_purpose
 from hushmeter.checks import one_of, positive

@@ -37,7 +37,8 @@ from hushmeter.errors import DataError, InputError
 
 if TYPE_CHECKING:
     from hushmeter.advice.hiding import OwnUse, Plan
-    from hushmeter.advice.planner import Advice, Option
+    from hushmeter.advice.options import Option
+    from hushmeter.advice.planner import Advice
     from hushmeter.advice.tradeoff import Reach
     from hushmeter.home import Appliance, Home
     from hushmeter.read import ReadOptions, Recording

@@ -33,6 +33,7 @@ from hushmeter.cli.options import (
     parse_interval,
 )
 from hushmeter.cli.output import print_json, row_progress
+from hushmeter.formatting import count_of
 
 if TYPE_CHECKING:
     from hushmeter.fleet import FileReport, FleetRelease, Schedule
@@ -245,11 +246,6 @@ def _print_summary(facts: dict[str, Any], output: Path) -> None:
         typer.echo(f"Written: {output}; ledger at {facts['ledger_head']}")
     else:
         typer.echo(f"Nothing was released, and {output} was not written.")
-
-
-def count_of(number: int, noun: str) -> str:
-    """Return a number and a noun, such as "3 files" or "1 file"."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def left_out(facts: dict[str, Any], period: str, output: Path) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hushmeter.cli.fleet import count_of, explain_interrupt, left_out, report_files, scheduler
+from hushmeter.cli.fleet import explain_interrupt, left_out, report_files, scheduler
 from hushmeter.cli.job_log import LogFormat, MetricsFile, logged_job
 from hushmeter.cli.options import (
     CLAMP,
@@ -29,6 +29,7 @@ from hushmeter.cli.options import (
     parse_interval,
 )
 from hushmeter.cli.output import print_json, print_table, row_progress
+from hushmeter.formatting import count_of
 
 if TYPE_CHECKING:
     import pandas as pd

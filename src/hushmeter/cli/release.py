@@ -163,7 +163,15 @@ def release(
     form = _calendar_form(recording, metered["every"], hourly_cost) if views else {}
     if hide is not None:
         plan = plan_to_hide(
-            hide, odds, purpose, home=home, span=span, delta=delta, **metered, **form
+            hide,
+            odds,
+            purpose,
+            home=home,
+            span=span,
+            delta=delta,
+            only_best=True,
+            **metered,
+            **form,
         )
         _refuse_infeasible(plan)
         home, unit, promised = plan.home, plan.unit, plan.option.epsilon

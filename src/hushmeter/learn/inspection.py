@@ -11,7 +11,7 @@ import numpy as np
 
 from hushmeter.attack.generation import warn_of_generation
 from hushmeter.errors import DataError
-from hushmeter.formatting import short_duration
+from hushmeter.formatting import count_of, duration_in_words, short_duration
 from hushmeter.learn.homes import LearntHome, learn_home
 from hushmeter.learn.statements import LEAST_LARGEST_W, MOST_MEAN_W, Findings, findings
 from hushmeter.read import Recording
@@ -189,7 +189,9 @@ def sentences(inspection: Inspection) -> Sequence[str]:
         )
     truth = found["truth"]
     if truth is not None:
-        lines.append(f"Truth ({truth['rule']}): sparsity {truth['sparsity']:.2%}.")
+        lines.append(
+            f"Truth ({truth['rule']}): sparsity {truth['sparsity']:.2%} over all circuits."
+        )
         lines.extend(truth["assumptions"])
     return [*lines, *found["notes"]]
 
@@ -197,10 +199,9 @@ def sentences(inspection: Inspection) -> Sequence[str]:
 def _completeness(found: dict[str, Any]) -> str:
     parts = [_count(found["gaps"], "gap")]
     if found["gaps"]:
-        parts[0] += (
-            f" ({found['missing_s'] / 3600:.4g} h in all, the longest "
-            f"{found['longest_gap_s'] / 3600:.4g} h)"
-        )
+        missing = duration_in_words(found["missing_s"])
+        several = f" ({missing} in all, the longest {duration_in_words(found['longest_gap_s'])})"
+        parts[0] += several if found["gaps"] > 1 else f" of {missing}"
     parts.append(_count(found["duplicates"], "repeated start"))
     parts.append(_count(found["reversed"], "step back in time", "steps back in time"))
     listed = ", ".join(parts)
@@ -220,9 +221,7 @@ def _warnings(recording: Recording) -> Sequence[str]:
 
 
 def _count(number: int, word: str, many: str | None = None) -> str:
-    if number == 0:
-        return f"no {word}"
-    return f"{number} {word if number == 1 else many or word + 's'}"
+    return f"no {word}" if number == 0 else count_of(number, word, many)
 
 
 def _number(value: float) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
-from hushmeter.formatting import duration_in_words, format_watts
+from hushmeter.formatting import count_of, duration_in_words, format_watts
 from hushmeter.learn.habits import (
     FEWEST_AWAY_DAYS,
     FEWEST_HABIT_DAYS,
@@ -176,7 +176,7 @@ def findings(trace: Trace, *, tz: str | None = None) -> Findings:
     notes = _notes(readings, zone_known=tz is not None)
     reason = _not_a_home(readings)
     if reason is not None:
-        refusal = f"This is not the load of a home: {reason}. Nothing is inferred from it."
+        refusal = f"{reason} Nothing is inferred from these readings."
         return Findings((), notes, (refusal,), readings.silent, zone, readings.days)
     found: list[Finding] = []
     withheld: list[str] = []
@@ -200,16 +200,18 @@ def _without_repetition(found: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def _not_a_home(readings: LocalReadings) -> str | None:
-    """Return why the readings cannot be those of a home, or None."""
+    """Return why the readings do not show the load of a home, or None."""
+    other = "This is not the load of a home: "
     if not readings.watts.size:
-        return "the meter reports one unchanging value"
+        return f"{other}the meter reports one unchanging value."
     if readings.zeros > MOST_ZEROS:
-        return f"{100 * readings.zeros:.0f} out of 100 readings are zero"
+        many = f"{100 * readings.zeros:.0f} out of 100 readings are zero"
+        return f"Too little of the load shows: {many}." if readings.solar else f"{other}{many}."
     mean, largest = float(readings.watts.mean()), float(np.abs(readings.watts).max())
     if mean > MOST_MEAN_W:
-        return f"the mean is {format_watts(mean)}"
+        return f"{other}the mean is {format_watts(mean)}."
     if largest < LEAST_LARGEST_W:
-        return f"no reading exceeds {format_watts(largest)}"
+        return f"{other}no reading exceeds {format_watts(largest)}."
     return None
 
 
@@ -225,9 +227,10 @@ def _notes(readings: LocalReadings, *, zone_known: bool) -> tuple[str, ...]:
     if readings.silent.size:
         hours = float(np.diff(readings.silent, axis=1).sum()) / SECONDS_PER_HOUR
         length = f"{hours / 24:.3g} days" if hours >= 48 else f"{hours:.3g} h"
+        where = count_of(len(readings.silent), "stretch", "stretches")
         notes.append(
-            f"The meter was silent for {length} in {_count(len(readings.silent), 'stretch', 'es')} "
-            "(one unchanging value); these readings are left out."
+            f"The meter was silent for {length} in {where} (one unchanging value); these readings "
+            "are left out."
         )
     if readings.solar:
         shown = "negative" if readings.exports else "zero"
@@ -285,7 +288,7 @@ def _away(readings: LocalReadings, activity: Activity) -> list[Finding]:
     spans = _spans(dates)
     longest = max(spans, key=lambda span: span[1] - span[0])
     text = (
-        f"Nobody was active on {_count(int(dates.size), 'day')} of {activity.dates.size}; "
+        f"Nobody was active on {count_of(int(dates.size), 'day')} of {activity.dates.size}; "
         f"the longest absence is {_date_range(*longest)}."
     )
     if dates.size == 1:
@@ -636,10 +639,6 @@ def _often(starts_by_hour: Sequence[int]) -> str:
 
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
-
-
-def _count(number: int, word: str, plural: str = "s") -> str:
-    return f"{number} {word if number == 1 else word + plural}"
 
 
 def _join(parts: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 
 from hushmeter.checks import FloatArray
 from hushmeter.errors import DataError
+from hushmeter.formatting import count_of
 from hushmeter.read.options import ReadOptions, unit_factor
 from hushmeter.read.plausibility import ABSURD_MEAN_W, LARGEST_MEAN_W, refuse_mean
 from hushmeter.read.recording import Series
@@ -417,7 +418,8 @@ def _series(
     marks = [mark for blocks in parts.values() for block in blocks for mark in block.qualities]
     estimates = sum(mark in ESTIMATES for mark in marks)
     if estimates:
-        notes.append(f"{estimates} readings are marked as estimates of the utility.")
+        marked = count_of(estimates, "reading is marked", "readings are marked")
+        notes.append(f"{marked} as estimates of the utility.")
     stated = kinds[0] is not None and options.unit is None
     mean = float(np.mean(readings.values)) * factor * (3600 / length if energy else 1.0)
     if not any_mean:

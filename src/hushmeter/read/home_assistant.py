@@ -74,7 +74,8 @@ def change_series(entity: str, rows: FloatArray, options: ReadOptions, path: Pat
     if energy:
         notes.append("The values are those of a counter: differences were taken.")
     if absent:
-        notes.append(f"{absent} times the sensor was unavailable; gaps follow.")
+        often = "once" if absent == 1 else f"{absent} times"
+        notes.append(f"The sensor was unavailable {often}; these times are gaps.")
     if options.until is None:
         notes.append(
             "The end is that of the last change, which depends on the readings: state the end of "

@@ -23,6 +23,7 @@ import numpy as np
 
 from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import DataError
+from hushmeter.formatting import count_of
 from hushmeter.read.options import ReadOptions, unit_factor
 from hushmeter.read.plausibility import refuse_mean
 from hushmeter.read.recording import Series
@@ -282,7 +283,8 @@ def _series(
         raise DataError(f"{path}: the registers have no time in common: choose one (--register).")
     replaced = sum(register.replaced for register in registers)
     if replaced:
-        notes.append(f"{replaced} days occur again: the last changed record of each was kept.")
+        again = count_of(replaced, "day occurs again", "days occur again")
+        notes.append(f"{again}: the last changed record of each was kept.")
     _note_quality(registers, notes)
     factor, energy = unit_factor(unit)
     if not energy:
@@ -353,6 +355,8 @@ def _note_quality(registers: Sequence[Register], notes: list[str]) -> None:
     qualities = [q for r in registers for day in r.days.values() for q in day.qualities]
     estimates = sum(quality in ESTIMATES for quality in qualities)
     if estimates:
-        notes.append(f"{estimates} values are marked as estimates or substitutes.")
+        marked = count_of(estimates, "value is marked", "values are marked")
+        notes.append(f"{marked} as estimates or substitutes.")
     if MISSING in qualities:
-        notes.append(f"{qualities.count(MISSING)} values are marked as missing: they are gaps.")
+        marked = count_of(qualities.count(MISSING), "value is marked", "values are marked")
+        notes.append(f"{marked} as missing: they are gaps.")

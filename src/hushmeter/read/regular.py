@@ -14,7 +14,7 @@ import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError
-from hushmeter.formatting import short_duration
+from hushmeter.formatting import count_of, short_duration
 from hushmeter.read.recording import PublicFacts, Recording, Series
 from hushmeter.read.times import SECOND
 from hushmeter.trace import Metering, iso
@@ -255,7 +255,8 @@ def _usual_lengths(
             f"{path} has readings of {one} and of {other} (first in row {row}): choose a length, "
             f"such as --reading-length {one.replace(' ', '')}."
         )
-    notes.append(f"{left.size} rows of another length than {short_duration(usual)} were left out.")
+    other = f"of another length than {short_duration(usual)}"
+    notes.append(count_of(left.size, f"row {other} was left out.", f"rows {other} were left out."))
     return kept, durations
 
 
@@ -285,11 +286,13 @@ def _without_repeats(
     first = np.flatnonzero(new)
     last = np.append(first[1:], order.size) - 1
     if repeats == "last":
-        notes.append(f"{repeated} rows repeat a time; the last row of each time was kept.")
+        again = count_of(repeated, "row repeats a time", "rows repeat a time")
+        notes.append(f"{again}; the last row of each time was kept.")
         return order[last], repeated
     single = _single_repeats(moments, first)
     if single.any():
-        notes.append(f"{int(single.sum())} times occur in several rows: they are gaps.")
+        several = count_of(int(single.sum()), "time occurs", "times occur")
+        notes.append(f"{several} in several rows with different values: a gap follows.")
     if int((last > first).sum()) > int(single.sum()):
         notes.append("Rows that repeat a time have the same value; one of each was kept.")
     return order[last[~single]], repeated

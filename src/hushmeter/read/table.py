@@ -17,6 +17,7 @@ import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError
+from hushmeter.formatting import count_of
 from hushmeter.read.columns import Column, classify, is_text, to_numbers
 from hushmeter.read.layouts import Layout, find_layout
 from hushmeter.read.options import DECIMALS, ReadOptions, unit_factor
@@ -338,7 +339,9 @@ def read_plan(table: PlannedTable, options: ReadOptions, path: Path) -> tuple[Se
     clock = read_row_times(plan.time, options, path)
     rows = np.flatnonzero(clock.good)
     if rows.size < clock.good.size:
-        notes.append(f"{clock.good.size - rows.size} rows without a time were left out.")
+        left = clock.good.size - rows.size
+        one, many = "row without a time was left out.", "rows without a time were left out."
+        notes.append(count_of(left, one, many))
     if rows.size == 0:
         raise DataError(f"{path} has no row with a time.")
     choice = RowChoice(plan, layout, options, clock, notes, path)
@@ -492,7 +495,8 @@ def _drop_missing(series: Series, path: Path) -> None:
     if series.power is not None:
         missing = missing | ~np.isfinite(series.power).all(axis=1)
     if missing.any():
-        series.notes.append(f"{int(missing.sum())} rows have missing values and became gaps.")
+        rows = count_of(int(missing.sum()), "row has a missing value", "rows have missing values")
+        series.notes.append(f"{rows}: these times are gaps.")
         series.take(np.flatnonzero(~missing))
     if series.times.size == 0:
         raise DataError(f"{path} ({series.format}) has no row in which every column has a value.")

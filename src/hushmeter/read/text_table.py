@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hushmeter.errors import DataError
+from hushmeter.formatting import count_of
 from hushmeter.read.source import (
     HEAD_BYTES,
     STREAM_CAP,
@@ -222,7 +223,7 @@ def table_of_rows(
             left += 1
     width = len(frame.names) if frame.header is None else len(written[frame.header])
     _refuse_split_numbers(written[frame.first :], width, path)
-    notes = (f"{left} rows without a time (footers or totals) were left out.",) if left else ()
+    notes = (_note_footers(left),) if left else ()
     tables = [
         RawTable(
             _columns_of(block, frame.names),
@@ -265,7 +266,7 @@ def _typed_table(
     texts = [[_text(cell) for cell in set(column)] for column in others if str in _types(column)]
     mark = decimal or find_decimal(texts, ";", path)
     footers = sum(any(_text(cell) for cell in row) for row in cells[last:])
-    notes = (f"{footers} rows without a time (footers or totals) were left out.",)
+    notes = (_note_footers(footers),)
     return RawTable(
         arrow_table(columns[:width], frame.names),
         frame.context,
@@ -442,6 +443,15 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
             taken.add(plain)
         unique.append(plain)
     return tuple(unique)
+
+
+def _note_footers(count: int) -> str:
+    """Return a note about rows that are no readings."""
+    return count_of(
+        count,
+        "row without a time (a footer or total) was left out.",
+        "rows without a time (footers or totals) were left out.",
+    )
 
 
 def _counts_on(rows: Sequence[Sequence[str]], kinds: Sequence[str], place: tuple[int, ...]) -> bool:

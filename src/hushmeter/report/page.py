@@ -9,6 +9,7 @@ from typing import Any
 
 from hushmeter import __version__
 from hushmeter.files import write_text
+from hushmeter.formatting import count_of
 from hushmeter.report.analyst import tell_analyst
 from hushmeter.report.battery_price import tell_battery, tell_price
 from hushmeter.report.blocks import Block, Heading, Points, Section, make_table, text
@@ -98,25 +99,19 @@ def _lead(results: Results) -> str:
         table = sweep.table
         homes = ", ".join(f"“{home}”" for home in table["home"].unique())
         parts.append(
-            f"{_counted(table['attacker'].nunique(), 'attacker')} on {homes} at "
-            f"{_counted(table['epsilon'].nunique(), 'value')} of ε"
+            f"{count_of(table['attacker'].nunique(), 'attacker')} on {homes} at "
+            f"{count_of(table['epsilon'].nunique(), 'value')} of ε"
         )
     counts = (
-        (results.items, "reproduced item"),
-        (results.receipts, "release"),
-        (results.batteries, "battery"),
-        (results.prices, "menu of prices"),
+        (results.items, "reproduced item", None),
+        (results.receipts, "release", None),
+        (results.batteries, "battery", "batteries"),
+        (results.prices, "menu of prices", "menus of prices"),
     )
-    for found, word in counts:
+    for found, one, many in counts:
         if found:
-            parts.append(_counted(len(found), word))
+            parts.append(count_of(len(found), one, many))
     return "This page shows " + "; ".join(parts) + "."
-
-
-def _counted(count: int, word: str) -> str:
-    """Return a number with its word in the singular or plural."""
-    irregular = {"battery": "batteries", "menu of prices": "menus of prices"}
-    return f"{count} {word if count == 1 else irregular.get(word, word + 's')}"
 
 
 def _number(section: Section) -> Section:
@@ -165,8 +160,8 @@ def _manifest(sweep: SweepResult) -> list[Block]:
     )
     lines = (
         f"The study “{told['study']}” has the seed {told['seed']}, "
-        f"{_counted(told['seeds'], 'release')} of each kind, {', '.join(told['mechanisms'])} "
-        f"noise, and {_counted(len(sweep.table), 'cell')} with scores.",
+        f"{count_of(told['seeds'], 'release')} of each kind, {', '.join(told['mechanisms'])} "
+        f"noise, and {count_of(len(sweep.table), 'cell')} with scores.",
         # Studies before this key existed gave the first state to all attackers.
         f"The attackers {'knew' if told.get('knows_first_state', True) else 'did not know'} which "
         "appliances were on at the first reading.",

@@ -150,6 +150,7 @@ def find_plan(request: schemas.PlanRequest, trace: Trace) -> schemas.PlanModel:
         span="run",
         metering=trace.metering,
         readings=len(trace),
+        only_best=True,
     )
     plan = hide()
     # A short file has no complete day: then the longest mean that fits twice is released.

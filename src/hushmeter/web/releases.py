@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hushmeter.advice.hiding import enclose_uses
-from hushmeter.advice.planner import calibrate_series
+from hushmeter.advice.least_noise import calibrate_series
 from hushmeter.advice.sentences import explain
 from hushmeter.errors import InputError
 from hushmeter.home import Home

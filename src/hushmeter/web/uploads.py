@@ -162,9 +162,10 @@ def read_upload(data: bytes, name: str, options: ReadOptions, settings: Settings
             f"{name} has {len(trace)} readings, but the page takes at most {settings.readings}: "
             "split it into smaller files."
         )
+    zone = found.recording.public.zone
     if found.learnt is None:
-        return Session(name, found, trace, zone=options.tz)
-    return Session(name, found, found.learnt.trace, found.learnt.home, zone=options.tz)
+        return Session(name, found, trace, zone=zone)
+    return Session(name, found, found.learnt.trace, found.learnt.home, zone=zone)
 
 
 def unpack(data: bytes, name: str, settings: Settings) -> bytes:

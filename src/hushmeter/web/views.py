@@ -76,7 +76,7 @@ LEVELS: tuple[tuple[Literal["small", "visible", "large", "exceeds"], float], ...
 VERDICTS = {
     "small": "The noise is small beside your own use.",
     "visible": "The noise is clearly visible, but your own use stays readable.",
-    "large": "The noise is almost as large as your own use: single values say little.",
+    "large": "The noise is more than half of your own use: single values say little.",
 }
 
 

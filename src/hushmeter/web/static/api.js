@@ -105,6 +105,17 @@ export class Latest {
     this.#timer = setTimeout(() => this.#start(), Math.max(0, Math.min(50, patience)));
   }
 
+  /** Give up a run that is asked for or under way: nobody needs its answer any more. */
+  cancel() {
+    if (this.#timer) {
+      clearTimeout(this.#timer);
+      this.#timer = 0;
+      this.onBusy(false);
+    }
+    this.#run?.abort();
+    this.#run = null;
+  }
+
   async #start() {
     this.#timer = 0;
     this.#run?.abort();

@@ -68,8 +68,8 @@ export default {
     purpose: "What is the data for?",
     choose: "data for “{purpose}”",
     purposes: { hour: "hours", day: "days", month: "months", profile: "typical day", register: "counter" },
-    odds: "Nobody may be right over",
-    at_most: "{odds} out of 100",
+    odds: "Nobody may be right more than",
+    at_most: "{odds} times out of 100",
   },
 
   home: {
