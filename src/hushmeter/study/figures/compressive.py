@@ -245,11 +245,11 @@ def _tell_exact(exact: FloatArray, found: Comparison, name: str) -> str:
 
 def _levels(found: Comparison, name: str) -> str:
     """A sentence about an attacker with little and with much noise."""
-    ends = [(found.mean(name, epsilon=e), found.mean(name, "f1", e)) for e in (CALM, EPSILONS[7])]
-    (alpha, f1), (noisy_alpha, noisy_f1) = ends
+    much = EPSILONS[7]
     return (
-        f"α of {name} is {alpha:.3f} at ε = {CALM:g} and {noisy_alpha:.3f} at ε = "
-        f"{EPSILONS[7]:.2g} (floor {found.floor:.3f}), F1 {f1:.2f} and {noisy_f1:.2f}."
+        f"α of {name} is {found.tell(name)} at ε = {CALM:g} and {found.tell(name, epsilon=much)} "
+        f"at ε = {much:.2g} (floor {found.floor:.3f}), F1 {found.mean(name, 'f1'):.2f} and "
+        f"{found.mean(name, 'f1', much):.2f}."
     )
 
 
@@ -340,7 +340,7 @@ def noise_figure(setting: Setting) -> ReproducedItem:
         Contender("(P1) signed", "multi-shot", SIGNED, knows_noise=False),
     )
     found = _compare_noises(source.case, setting, contenders)
-    two, three = _spread(found, "staircase"), _spread(found, "gaussian")
+    two, three = _spread(found, "staircase"), _spread(found, "gaussian")[0]
     panels = [SweepPanel(found.table, m, source.name, "series") for m in ("alpha", "f1")]
     details, tables = list(source.details), [found.table]
     if part is not None:
@@ -356,10 +356,7 @@ def noise_figure(setting: Setting) -> ReproducedItem:
         source,
         found,
         "Laplace and staircase noise lead to similar relationships of accuracy and ε.",
-        (
-            "agrees" if two < NEAR else "in part" if two < 2 * NEAR else "differs",
-            f"the mean accuracies under Laplace and staircase noise differ by {two:.3f} at most.",
-        ),
+        _judge_spread(two),
         panels,
         tuple(details),
         f"{_levels(found, 'Algorithm 1, laplace')}{_say_assumptions(source, part)}",
@@ -375,10 +372,32 @@ def _compare_noises(case: Case, setting: Setting, contenders: tuple[Contender, .
     return Comparison(table, "series", found.failed)
 
 
-def _spread(found: Comparison, mechanism: str) -> float:
-    """The largest difference of the mean accuracy to Laplace noise, over ε and attackers."""
-    means = found.table.groupby(["mechanism", "attacker", "epsilon"]).alpha.mean()
-    return float(np.abs(means.loc["laplace"] - means.loc[mechanism]).max())
+def _spread(found: Comparison, mechanism: str) -> tuple[float, float, float]:
+    """The largest difference of the mean accuracy to Laplace noise, with its 95 % interval.
+
+    The largest is taken over ε and attackers, and the interval is Student's t of that cell.
+    """
+    from scipy.stats import t
+
+    groups = found.table.groupby(["mechanism", "attacker", "epsilon"]).alpha
+    means, squares, seeds = groups.mean(), groups.var(), groups.count().min()
+    gaps = (means.loc["laplace"] - means.loc[mechanism]).abs()
+    cell = gaps.idxmax()
+    error = np.sqrt((squares.loc["laplace"][cell] + squares.loc[mechanism][cell]) / seeds)
+    half = float(t.ppf(0.975, 2 * (seeds - 1)) * error)
+    return float(gaps[cell]), max(0.0, float(gaps[cell]) - half), float(gaps[cell]) + half
+
+
+def _judge_spread(gap: tuple[float, float, float]) -> tuple[str, str]:
+    """The verdict on Fig. 5: whether the largest difference is surely small."""
+    value, low, high = gap
+    reason = (
+        f"the mean accuracies under Laplace and staircase noise differ by at most {value:.3f} "
+        f"[{low:.3f}, {high:.3f}]; up to {NEAR:g} counts as similar."
+    )
+    if low < NEAR <= high:
+        return "undecided", reason
+    return ("agrees" if high < NEAR else "in part" if low < 2 * NEAR else "differs"), reason
 
 
 def _from_comparison(
@@ -396,7 +415,7 @@ def _from_comparison(
     """An item whose panels are sweeps; the details get the slopes and the better fits."""
     import pandas as pd
 
-    rows = (*details, *found.robustness())
+    rows = (*details, *found.tell_robustness())
     caption = Caption(item, source.words, claim, finding, *judged, rows)
     table = pd.concat(tables, ignore_index=True) if len(tables) > 1 else found.table
-    return ReproducedItem(caption, table, draw_panels(panels, title))
+    return ReproducedItem(caption, table, draw_panels(panels, title), found.robustness())
