@@ -20,7 +20,8 @@ from hushmeter.study.figures.comparison import CALM, Comparison, compare
 from hushmeter.study.figures.item import EPSILONS, Caption, Details, ReproducedItem, Setting
 from hushmeter.study.figures.sources import Source, find_concentrated, find_eight, find_thirteen
 from hushmeter.study.plan import Case, Contender
-from hushmeter.theory.bounds import BoundCurves, bound_curves, series_curves
+from hushmeter.theory.bounds import BoundCurves, bound_curves
+from hushmeter.theory.curves import series_curves
 
 if TYPE_CHECKING:
     import pandas as pd
