@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hushmeter.home import Home
     from hushmeter.read import ReadOptions
     from hushmeter.theory.bounds import BoundCurves
-    from hushmeter.theory.curves import SeriesCurves
+    from hushmeter.theory.curves import SeriesBounds
 
 
 @takes_reader_options()
@@ -114,27 +114,32 @@ def _series(
     epsilon: str,
     max_switches: int,
     asked: dict[str, Any],
-) -> SeriesCurves:
+) -> SeriesBounds:
     """The curves of a file of sub-metered readings, or of a number of readings."""
     from hushmeter.read import read_recording
-    from hushmeter.theory.curves import count_curves, series_curves
+    from hushmeter.theory.curves import series_bounds, series_curves
 
     values = parse_epsilon_range(epsilon)
     if readings.isdecimal() and not Path(readings).exists():
-        return count_curves(home, int(readings), values, max_switches=max_switches, **asked)
+        return series_bounds(home, int(readings), values, max_switches=max_switches, **asked)
     trace = home.label(read_recording(Path(readings), options).trace)
     return series_curves(home, trace, values, **asked)
 
 
-def _print_series(curves: SeriesCurves, home: str, name: str, form: str, *, json: bool) -> None:
+def _print_series(curves: SeriesBounds, home: str, name: str, form: str, *, json: bool) -> None:
     """Print the curves of a series as a table or as JSON."""
+    from hushmeter.theory.curves import SeriesCurves
+
     if json:
         columns = {name: values.tolist() for name, values in curves.columns().items()}
         facts = {"home": home, "readings": curves.readings, "assumptions": curves.assumptions}
         print_json({**facts, **columns})
         return
     table = curves.columns()
-    exact = [] if curves.exact is None else ["exact"]
+    measured, exact = "", []
+    if isinstance(curves, SeriesCurves):
+        measured = f" of {name}; “nothing ever switches” scores {curves.floor:.3f}"
+        exact = ["exact"]
     names = [f"{form}_lower", *exact, f"{form}_upper"]
     heads = ["ε", "λ [W]", "lower", *exact, "upper"]
     if f"hierarchical_{form}_lower" in table:
@@ -148,11 +153,6 @@ def _print_series(curves: SeriesCurves, home: str, name: str, form: str, *, json
         )
         for i in _spread_out(table["epsilon"].size)
     ]
-    measured = (
-        ""
-        if curves.floor is None
-        else f" of {name}; “nothing ever switches” scores {curves.floor:.3f}"
-    )
     title = (
         f"Accuracy α_m of Algorithm 1 before error correction on {curves.readings} readings"
         f"{measured}; {form} bounds"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,21 +19,17 @@ from hushmeter.trace import Trace
 
 
 @dataclass(frozen=True)
-class SeriesCurves:
-    """Accuracy of Algorithm 1 over a series of readings, as a function of ε.
+class SeriesBounds:
+    """Bounds on the accuracy of Algorithms 1 and 2 over a series of readings, as functions of ε.
 
     Attributes
     ----------
     epsilon, scale : array, shape (E,)
         ε and the Laplace scale λ [W] of the noise on its grid.
-    exact : array, shape (E,), or None
-        E[α_m] before error correction, over the readings after the first one; None without a trace.
     series : tuple of Bounds
         Theorem 5 in every form of `FORMS`; each bound has the shape (E,).
     hierarchies : tuple of Bounds
         Theorem 6 in every form of `FORMS`, or empty.
-    floor : float or None
-        Accuracy of the answer that the first state lasts for ever; None without a trace.
     readings : int
         Number of readings after the first one.
     assumptions : tuple of str
@@ -42,23 +38,39 @@ class SeriesCurves:
 
     epsilon: FloatArray
     scale: FloatArray
-    exact: FloatArray | None
     series: tuple[Bounds, ...]
     hierarchies: tuple[Bounds, ...]
-    floor: float | None
     readings: int
     assumptions: tuple[str, ...]
 
     def columns(self) -> dict[str, FloatArray]:
         """All curves as columns of one table; the bounds are raw values."""
         table = {"epsilon": self.epsilon, "scale_w": self.scale}
-        if self.exact is not None:
-            table["exact"] = self.exact
         for prefix, answers in (("", self.series), ("hierarchical_", self.hierarchies)):
             for answer in answers:
                 table[f"{prefix}{answer.form}_lower"] = np.asarray(answer.lower.raw)
                 table[f"{prefix}{answer.form}_upper"] = np.asarray(answer.upper.raw)
         return table
+
+
+@dataclass(frozen=True)
+class SeriesCurves(SeriesBounds):
+    """Bounds and exact accuracy of Algorithm 1 over the readings of one trace.
+
+    Attributes
+    ----------
+    exact : array, shape (E,)
+        E[α_m] before error correction, over the readings after the first one.
+    floor : float
+        Accuracy of the answer that the first state lasts for ever.
+    """
+
+    exact: FloatArray
+    floor: float
+
+    def columns(self) -> dict[str, FloatArray]:
+        """All curves as columns of one table; the bounds are raw values."""
+        return {**super().columns(), "exact": self.exact}
 
 
 def series_curves(
@@ -104,7 +116,7 @@ def series_curves(
     states = trace.truth()
     switches = np.abs(np.diff(states.astype(np.int8), axis=0)).sum(axis=1)
     rest = trace.readings - states @ home.powers
-    found = count_curves(
+    found = series_bounds(
         home,
         len(trace) - 1,
         epsilon,
@@ -114,15 +126,19 @@ def series_curves(
         hierarchical=hierarchical,
     )
     mechanisms = [_fine_laplace(scale) for scale in found.scale]
-    return replace(
-        found,
+    return SeriesCurves(
+        found.epsilon,
+        found.scale,
+        found.series,
+        found.hierarchies,
+        found.readings,
+        home.check(trace).sentences,
         exact=np.array([series_accuracy(home, trace, mechanism=m)[1:].mean() for m in mechanisms]),
         floor=float((states[1:] == states[0]).mean()),
-        assumptions=home.check(trace).sentences,
     )
 
 
-def count_curves(
+def series_bounds(
     home: Home,
     readings: int,
     epsilon: ArrayLike,
@@ -131,7 +147,7 @@ def count_curves(
     max_switches: ArrayLike = 1,
     disturbance: float = 0.0,
     hierarchical: bool = False,
-) -> SeriesCurves:
+) -> SeriesBounds:
     """Theorems 5 and 6 for a number of readings that are not known.
 
     Parameters
@@ -151,8 +167,7 @@ def count_curves(
 
     Returns
     -------
-    SeriesCurves
-        Without the exact accuracy and the floor, which need the readings.
+    SeriesBounds
     """
     width = home.tolerance / 2 if sensitivity is None else positive("sensitivity", sensitivity)
     values = np.atleast_1d(positive_array("epsilon", epsilon))
@@ -168,13 +183,11 @@ def count_curves(
             bounds(home, values, form=form, hierarchical=hierarchical, **known) for form in FORMS
         )
 
-    return SeriesCurves(
+    return SeriesBounds(
         epsilon=values,
         scale=width / values,
-        exact=None,
         series=answers(hierarchical=False),
         hierarchies=answers(hierarchical=True) if hierarchical else (),
-        floor=None,
         readings=readings,
         assumptions=home.check().sentences,
     )

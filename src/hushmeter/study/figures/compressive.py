@@ -341,7 +341,7 @@ def noise_figure(setting: Setting) -> ReproducedItem:
         Contender("(P1) signed", "multi-shot", SIGNED, knows_noise=False),
     )
     found = _compare_noises(source.case, setting, contenders)
-    two, three = _spread(found, "staircase"), _spread(found, "gaussian")[0]
+    two, third = _spread(found, "staircase"), _spread(found, "gaussian")[0]
     panels = [SweepPanel(found.table, m, source.name, "series") for m in ("alpha", "f1")]
     details, tables = list(source.details), [found.table]
     if part is not None:
@@ -350,7 +350,7 @@ def noise_figure(setting: Setting) -> ReproducedItem:
         panels.append(SweepPanel(other.table, "alpha", part.name, "series"))
         details += part.details
         tables.append(other.table)
-    details.append(("Gaussian noise", f"(ε, 1e-6); its mean accuracy differs by up to {three:.3f}"))
+    details.append(("Gaussian noise", f"(ε, 1e-6); its mean accuracy differs by up to {third:.3f}"))
     return _from_comparison(
         "fig5",
         f"Fig. 5: the same ε with other noise, {source.name}",
@@ -380,13 +380,15 @@ def _spread(found: Comparison, mechanism: str) -> tuple[float, float, float]:
     """
     from scipy.stats import t
 
-    groups = found.table.groupby(["mechanism", "attacker", "epsilon"]).alpha
-    means, squares, seeds = groups.mean(), groups.var(), groups.count().min()
-    gaps = (means.loc["laplace"] - means.loc[mechanism]).abs()
-    cell = gaps.idxmax()
-    error = np.sqrt((squares.loc["laplace"][cell] + squares.loc[mechanism][cell]) / seeds)
-    half = float(t.ppf(0.975, 2 * (seeds - 1)) * error)
-    return float(gaps[cell]), max(0.0, float(gaps[cell]) - half), float(gaps[cell]) + half
+    rows = found.table.pivot_table(
+        index="seed", columns=["mechanism", "attacker", "epsilon"], values="alpha"
+    )
+    one, other = rows["laplace"].to_numpy(), rows[mechanism].to_numpy()
+    gaps = np.abs(one.mean(axis=0) - other.mean(axis=0))
+    error = np.sqrt((one.var(axis=0, ddof=1) + other.var(axis=0, ddof=1)) / len(rows))
+    cell = int(gaps.argmax())
+    half = t.ppf(0.975, 2 * (len(rows) - 1)) * error[cell]
+    return float(gaps[cell]), float(max(0.0, gaps[cell] - half)), float(gaps[cell] + half)
 
 
 def _judge_spread(gap: tuple[float, float, float]) -> tuple[str, str]:
