@@ -266,7 +266,6 @@ def hierarchical_figure(setting: Setting) -> ReproducedItem:
     found = compare(source.case, setting, contenders)
     home, test = source.case.home, source.case.test
     groups = split(home.powers, home.tolerance)
-    # A day of 1 s has more readings than the transfer operator needs to show its curve.
     curves = series_curves(home, test[:SERIES_READINGS], EPSILONS, hierarchical=True)
     top = home.subset([home.names[i] for i in groups[0]])
     largest = series_curves(
@@ -309,7 +308,8 @@ def hierarchical_figure(setting: Setting) -> ReproducedItem:
     )
 
 
-SERIES_READINGS = 3600
+SERIES_READINGS = 86_400
+"""Largest number of readings of the exact curve: a day of 1 s takes a minute and a half."""
 
 
 def _only(trace: Trace, appliances: IntArray) -> Trace:
