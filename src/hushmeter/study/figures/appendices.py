@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -219,11 +220,16 @@ def sparsity_figure(setting: Setting) -> ReproducedItem:
         f"Fig. 9: one-shot accuracy by sparsity, {source.name} (dots: simulated)",
         "accuracy α",
     )
-    curves = {
-        rule: {s: y for s, (_, y) in zip(SPARSITIES, lines.values(), strict=True)}
-        for rule, (lines, _) in zip(RULES, panels.values(), strict=False)
-    }
+    found = [
+        {s: y for s, (_, y) in zip(SPARSITIES, lines.values(), strict=True)}
+        for lines, _ in panels.values()
+    ]
+    curves = dict(zip(RULES, found, strict=False))
     finding, verdict, reason = _judge_sparsity(curves)
+    if part is not None:
+        words = _not_ordered(found[len(RULES)])
+        finding += f" For {part.name} {words}."
+        verdict = "in part" if "better than" in words else verdict
     if not source.case.home.check().concentrated:
         finding += " Assumption 3 fails for these powers" + (
             "." if part is None else f"; it holds for {part.name}."
@@ -292,6 +298,17 @@ def _judge_sparsity(curves: dict[str, dict[float, Any]]) -> tuple[str, str, str]
         "right; the authors count it as N errors."
     )
     return finding, ("agrees" if agrees else "in part"), reason
+
+
+def _not_ordered(curves: dict[float, Any]) -> str:
+    """Words about pairs of sparsities of which the lower one is better with little noise."""
+    calm = [(s, float(y[0])) for s, y in curves.items()]
+    worse = [
+        f"s = {low:g} ({a:.2f}) is better than s = {high:g} ({b:.2f})"
+        for (low, a), (high, b) in pairwise(calm)
+        if a >= b
+    ]
+    return " and ".join(worse) or "the order is the same"
 
 
 def _sparsity_details(curves: dict[str, dict[float, Any]]) -> Details:
