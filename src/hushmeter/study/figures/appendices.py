@@ -226,14 +226,14 @@ def sparsity_figure(setting: Setting) -> ReproducedItem:
     ]
     curves = dict(zip(RULES, found, strict=False))
     finding, verdict, reason = _judge_sparsity(curves)
-    if part is not None:
-        words = _not_ordered(found[len(RULES)])
-        finding += f" For {part.name} {words}."
-        verdict = "in part" if "better than" in words else verdict
     if not source.case.home.check().concentrated:
         finding += " Assumption 3 fails for these powers" + (
             "." if part is None else f"; it holds for {part.name}."
         )
+    if part is not None:
+        words = _not_ordered(found[len(RULES)])
+        finding += f" There, {words}."
+        verdict = "in part" if "better than" in words else verdict
     caption = Caption(
         "fig9",
         f"random switches for the powers of {source.words}",
