@@ -232,7 +232,7 @@ def sparsity_figure(setting: Setting) -> ReproducedItem:
         )
     if part is not None:
         words = _not_ordered(found[len(RULES)])
-        finding += f" There, {words}."
+        finding += f" In {part.name}, {words}."
         verdict = "in part" if "better than" in words else verdict
     caption = Caption(
         "fig9",
