@@ -61,8 +61,8 @@ amplifies this difference: the same seed gave an α of 0.927 on one machine and 
 For this reason the RNN is trained with five seeds, and its band is that of the training runs.
 
 Two limits keep the commands above short: at 3 s the attacked part has 12 hours, and the RNN trains
-on about every fifth reading. At 60 s nothing is left out. All results below come from one run of
-each command with one version of the program.
+on about every fifth reading. At 60 s nothing is left out. All results below are those of one version
+of the program.
 """
 ROBUSTNESS = """\
 ## Robustness of the algorithms
@@ -70,7 +70,8 @@ ROBUSTNESS = """\
 The paper leaves open what the break points and slopes of the algorithms mean. The table has them
 for all figures, with 95 % intervals from resampling the seeds. The slope is the steepest one of
 three straight pieces: the change of α or F1 when ε is divided by e ≈ 2.7. The two break points are
-the values of ε at which the pieces meet.
+the values of ε at which the pieces meet. A curve marked “(sigmoid)” is fitted better by a sigmoid
+than by straight pieces.
 
 - To the left of the first break the noise is smaller than the differences of power that the
   algorithm uses, and costs it little. The break is an ε, but what matters is the scale of the
