@@ -31,7 +31,7 @@ SWEPT = {"fig3": "attacker", "fig4": "attacker", "fig5": "series", "fig6": "atta
 TABLES = (*SWEPT, "table1", "appliances")
 ROBUST = "-robustness.csv"
 SHOWN = tuple(EPSILONS[i] for i in (0, 3, 5, 7))
-PICTURE_WIDTH, PICTURE_COLOURS = 1000, 96
+PICTURE_WIDTH, PICTURE_COLOURS = 1000, 256
 OPENING = """\
 # The paper's figures, reproduced
 
