@@ -10,9 +10,12 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hushmeter.errors import DataError, InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def refuse_overwrite(
@@ -82,6 +85,22 @@ def write_table(path: Path, columns: Mapping[str, Any], *, force: bool = False) 
             csv.write_csv(table, temporary)
         else:
             parquet.write_table(table, temporary, compression="zstd")
+
+
+def frame_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:
+    """Return the columns of a DataFrame by their names, with None for missing values."""
+    plain = frame.astype(object).where(frame.notna(), None)
+    return {str(name): plain[name].tolist() for name in plain}
+
+
+def write_results(
+    folder: Path, name: str, frame: pd.DataFrame, text: str, *, force: bool = False
+) -> list[Path]:
+    """Write a table of results and its text as name.csv and name.md; return both paths."""
+    data, page = folder / f"{name}.csv", folder / f"{name}.md"
+    write_table(data, frame_columns(frame), force=force)
+    write_text(page, text, force=force)
+    return [data, page]
 
 
 def arrow_table(columns: Mapping[str, Any]) -> Any:

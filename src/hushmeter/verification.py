@@ -17,7 +17,7 @@ def verify(path: str | Path, *, key: str | Path | None = None) -> Verification:
     ----------
     path : str or Path
         A released file with its receipt beside it, the folder of a calendar release, or the
-        folder of a released fleet with its manifest.
+        folder of a released fleet or of its sums with its manifest.
     key : str or Path, optional
         Ed25519 public key (PEM) that must have signed the receipt of a file.
 

@@ -53,6 +53,16 @@ def test_bounds_of_readings(tmp_path):
     text = run(*asked).stdout
     assert "before error correction on 120 readings of sub.csv" in text.replace("\n", " ")
     assert "Assumption 3 (concentrated powers)" in text
+    counted = json.loads(
+        run("bounds", "rae13", "--readings", 600, "-e", "1", "--hierarchical", "--json").stdout
+    )
+    assert counted["readings"] == 600
+    assert "exact" not in counted
+    for prefix, hierarchical in (("", False), ("hierarchical_", True)):
+        rae = hm.bounds(hm.synth.ready_home("rae13"), 1.0, readings=600, hierarchical=hierarchical)
+        assert counted[f"{prefix}corrected_upper"] == [rae.upper.raw]
+    assert "on 600 readings; corrected" in run("bounds", "rae13", "--readings", 600).stdout
+    assert "is not a file" in run("bounds", "rae13", "--readings", "no.csv", expect=1).stderr
     refused = run("bounds", "similar8", "--hierarchical", expect=2).stderr
     assert "--hierarchical needs --readings" in refused
 

@@ -8,9 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 from tests.fleet.cases import new_ledger, release, small_fleet
 
+import hushmeter as hm
 from hushmeter.errors import DataError
 from hushmeter.fleet.manifest import check_released_folder, quarantine_file, read_manifest
 from hushmeter.fleet.statistics import summarise_fleet
+from hushmeter.fleet.sum_terms import SumTerms
+from hushmeter.fleet.sums import release_sums
 
 
 @pytest.fixture
@@ -84,3 +87,41 @@ def test_a_private_folder_that_was_left_behind_is_named(released):
 
 def test_the_list_of_what_was_left_out_is_beside_the_folder(tmp_path):
     assert quarantine_file(tmp_path / "out") == tmp_path / "out.quarantine.csv"
+
+
+@pytest.fixture
+def summed(tmp_path):
+    """The sums of three files."""
+    terms = SumTerms("1", (0.0, 12_000.0), ("group",))
+    source = small_fleet(tmp_path, meters=120, days=3, files=3, interval_s=1800)
+    release_sums(source, tmp_path / "sums", terms, ledger=new_ledger(tmp_path))
+    return tmp_path / "sums"
+
+
+def test_sums_are_compared_with_their_manifest(summed):
+    assert hm.verify(summed).passed
+    table = pq.read_table(summed / "sums.parquet")
+    change_manifest(summed, lambda facts: facts["files"]["sums.parquet"].update(rows=1))
+    assert f"has {table.num_rows} rows, but the manifest states 1" in hm.verify(summed).problems[0]
+    pq.write_table(table.slice(1), summed / "sums.parquet")
+    (summed / "readings.parquet").write_bytes(b"not part of the release")
+    changed, extra = hm.verify(summed).problems
+    assert "sums.parquet is not the file that was released: its SHA-256" in changed
+    assert "readings.parquet is not listed in the manifest" in extra
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda facts: facts.update(files=["sums.parquet"]), "is not the manifest of a fleet"),
+        (lambda facts: facts.update(schema="hushmeter-sums-0"), "is not the manifest of a fleet"),
+        (
+            lambda facts: facts.update(files={"../x.parquet": facts["files"]["sums.parquet"]}),
+            "names a file outside its folder",
+        ),
+    ],
+)
+def test_a_damaged_manifest_of_sums_is_refused(summed, change, message):
+    change_manifest(summed, change)
+    with pytest.raises(DataError, match=message):
+        hm.verify(summed)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -38,10 +39,33 @@ def test_ranks_means_and_slopes():
     assert found.floor == pytest.approx(0.7)
     assert found.mean("b", epsilon=EPSILONS[-1]) == pytest.approx(0.5)
     assert found.list_means() == "b 0.900, a 0.800"
-    first, second = found.robustness()
+    first, second = found.tell_robustness()
     assert first[0] == "slope, a"
     assert second[1].startswith("α -0.")
     assert found.interval("a") == pytest.approx((0.8, 0.8))
+    assert found.tell("a") == "0.800 [0.800, 0.800]"
+
+
+def test_the_table_of_robustness_has_slopes_breaks_and_limits():
+    found = made_up({"a": 0.8, "b": 0.9}, {"a": 0.1, "b": 0.4})
+    x = -np.log(EPSILONS)
+    # The curves of `made_up` are flat up to the fourth ε and straight from there.
+    limit = 1 - 0.03 * np.maximum(x - x[3], 0)
+    table = found.robustness({"limit": limit}).set_index(["name", "measure"])
+    assert table.index.tolist() == [
+        ("a", "alpha"), ("a", "f1"), ("b", "alpha"), ("b", "f1"), ("limit", "alpha"),
+    ]  # fmt: skip
+    step = x[1] - x[0]
+    np.testing.assert_allclose(table.slope["b", "alpha"], -0.4 / 6 / step, rtol=0.1)
+    np.testing.assert_allclose(table.slope["b", "f1"], -0.2 / 6 / step, rtol=0.1)
+    np.testing.assert_allclose(table.slope["limit", "alpha"], -0.03, rtol=0.1)
+    for name in ("a", "b", "limit"):
+        row = table.loc[name, "alpha"]
+        assert row.break_1_low <= row.break_1 <= row.break_1_high
+        assert row.slope_low <= row.slope <= row.slope_high
+        places = abs(np.log([row.break_1, row.break_2]) + x[3])
+        # One of the two breaks is the only real one; the other one may be anywhere.
+        assert places.min() < 0.25
 
 
 FALLS = {"Sparse-HMM": 0.5, "multi-shot": 0.5, "IP": 0.1, "ALIP": 0.1, "RNN": 0.2, "CO": 0.05,
@@ -79,6 +103,41 @@ def test_overlapping_intervals_leave_a_statement_undecided():
         assert verdicts[words] is None
 
 
+def spread_rnn(found, level, half):
+    """The same rows with three training runs of the RNN at `level` and `half` around it."""
+    rnn = found.table.attacker == "RNN"
+    spread = found.table.seed.map({0: -half, 1: 0.0, 2: half}) + level - 0.88
+    return Comparison(found.table.assign(alpha=found.table.alpha + spread.where(rnn, 0.0)))
+
+
+def test_a_training_run_does_not_decide_a_statement():
+    found = spread_rnn(made_up(AS_PRINTED, FALLS), 0.88, 0.05)
+    verdicts = {one.words: one for one in check_statements(found)}
+    # The interval of the RNN is 0.76 to 1.00: it may be the first or the last of the seven, and
+    # Sparse-HMM, whose mean is the largest, is not certainly the best.
+    assert verdicts["RNN is ordinary"].holds is None
+    assert "place between 1 and 7 of 7" in verdicts["RNN is ordinary"].because
+    best = verdicts["Sparse-HMM is best"]
+    assert best.holds is None
+    assert "RNN 0.880 [0.756, 1.004]" in best.because
+    # A sharp interval decides both.
+    verdicts = {one.words: one.holds for one in check_statements(made_up(AS_PRINTED, FALLS))}
+    assert verdicts["RNN is ordinary"] is True
+    assert verdicts["Sparse-HMM is best"] is True
+
+
+def test_robustness_by_accuracy_alone_is_named():
+    found = made_up(AS_PRINTED, FALLS)
+    steep = found.table.attacker.isin(["ALIP", "IP"])
+    fall = 0.2 * np.log(10 / found.table.epsilon)
+    table = found.table.assign(f1=found.table.f1 - fall.where(steep, 0.0))
+    words = "ALIP and IP are more robust than Sparse-HMM and multi-shot"
+    for rows, verdict in ((found.table, "holds"), (table, "holds by α, not by F1")):
+        (one,) = [one for one in check_statements(Comparison(rows)) if one.words == words]
+        assert one.verdict == verdict
+        assert "slopes of F1: ALIP" in one.because
+
+
 def test_training_runs_of_the_rnn_become_one_attacker(monkeypatch):
     home = hm.synth.ready_home("redd-like")
     source = Source(Case("x", home, None, None), "x", "x", real=False)
@@ -89,7 +148,8 @@ def test_training_runs_of_the_rnn_become_one_attacker(monkeypatch):
         attackers, "compare", lambda *_, seeds=None: Comparison(rows[nets if seeds else ~nets])
     )
     found = attackers.compare_all(source, Setting())
-    assert found.names == ["CO", "FHMM", "RNN"]
+    # In the order of the paper's list, so that the seven have the seven colours.
+    assert found.names == ["RNN", "CO", "FHMM"]
     assert found.mean("RNN") == pytest.approx(0.8)
     low, high = found.interval("RNN")
     assert high - low == pytest.approx(2 * 4.3027 * 0.1 / 3**0.5, rel=1e-4)

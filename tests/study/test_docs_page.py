@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from hushmeter.errors import DataError, InputError
 from hushmeter.study.figures import ITEMS
-from hushmeter.study.figures.docs_page import KINDS, OPENING, collect, main, render, title
-from hushmeter.study.figures.item import Caption, read_caption
+from hushmeter.study.figures.appliances import ONE, RUN
+from hushmeter.study.figures.attackers import BAYES, PAPER
+from hushmeter.study.figures.docs_page import (
+    KINDS,
+    OPENING,
+    ROBUSTNESS,
+    collect,
+    main,
+    render,
+    title,
+)
+from hushmeter.study.figures.item import MOST_WORDS, Caption, read_caption
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -21,8 +32,9 @@ def test_the_page_is_what_the_generator_makes_of_the_saved_data():
 def test_the_page_tells_claim_result_verdict_and_reason_of_every_item():
     page = (DOCS / "reproduction.md").read_text(encoding="utf-8")
     assert page.startswith(OPENING)
-    sections = page.split("\n## ")[1:]
+    *sections, last = page.split("\n## ")[1:]
     assert [section.splitlines()[0] for section in sections] == [title(item) for item in ITEMS]
+    assert f"## {last}".startswith(ROBUSTNESS)
     for section in sections:
         for words in ("The paper: ", *(f"**{kind}** (" for kind in KINDS.values()), "*Verdict: "):
             assert words in section
@@ -33,6 +45,25 @@ def test_the_saved_claims_are_those_of_the_code(item, small_items):
     for kind in KINDS:
         saved = read_caption(DOCS / "figures" / f"{kind}-{item}.txt")
         assert saved.claim == small_items[0][item].words.claim
+        assert len(saved.text.split()) <= MOST_WORDS
+        assert "Error" not in str(saved)
+
+
+def test_the_page_has_one_table_of_robustness_and_one_for_each_appliance():
+    page = (DOCS / "reproduction.md").read_text(encoding="utf-8")
+    last = page.split("\n## ")[-1]
+    assert "| slope, " not in page
+    for kind in KINDS:
+        for every in (3, 60):
+            rows = [row for row in last.splitlines() if f"| Fig. 6, {every} s, {kind} |" in row]
+            for name in (*PAPER, "limit of any attacker, one reading"):
+                (row,) = [row for row in rows if f"| {name} |" in row]
+                assert row.count("[") >= 3
+        saved = pd.read_csv(DOCS / "figures" / f"{kind}-appliances.csv")
+        for name in saved.appliance.unique():
+            table = page.split(f"| α, {name} | ε = 10 |")[1].split("\n\n")[0]
+            for row in (ONE, RUN, *PAPER, BAYES):
+                assert f"\n| {row} | " in table
 
 
 def test_pictures_in_the_docs_are_small():

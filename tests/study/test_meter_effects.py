@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from hushmeter.study.meter_effects import ATTACKERS, METERS, compare_meters, save_meters
+from hushmeter.files import write_results
+from hushmeter.study.meter_effects import ATTACKERS, METERS, compare_meters, meters_markdown
 from tests.cli.test_commands import run
 
 
@@ -19,7 +20,7 @@ def test_error_and_generation_cost_accuracy_and_removal_gives_some_back(tmp_path
         assert clean.f1["5 % error, each reading", attacker] < ideal - 0.1
         solar, removed = (clean.f1[f"solar panels{end}", attacker] for end in ("", ", removed"))
         assert solar < removed < ideal - 0.1
-    save_meters(table, tmp_path)
+    write_results(tmp_path, "meter-effects", table, meters_markdown(table))
     done = run("reproduce", "meter-effects", "--seeds", "1", "-o", tmp_path / "made", "--json")
     made = json.loads(done.stdout)
     assert [Path(file).name for file in made["files"]] == ["meter-effects.csv", "meter-effects.md"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,7 +25,8 @@ from hushmeter.errors import InputError
 if TYPE_CHECKING:
     from hushmeter.home import Home
     from hushmeter.read import ReadOptions
-    from hushmeter.theory.bounds import BoundCurves, SeriesCurves
+    from hushmeter.theory.bounds import BoundCurves
+    from hushmeter.theory.curves import SeriesBounds
 
 
 @takes_reader_options()
@@ -45,9 +46,11 @@ def bounds(
         str, typer.Option(help="Form of the bounds in the table: corrected, printed or integral.")
     ] = ("corrected"),
     readings: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            "--readings", help="Sub-metered readings: the accuracy of Algorithm 1 over them."
+            "--readings",
+            metavar="FILE|NUMBER",
+            help="Accuracy of Algorithm 1 over sub-metered readings, or over a number of readings.",
         ),
     ] = None,
     hierarchical: Annotated[
@@ -61,11 +64,14 @@ def bounds(
 ) -> None:
     """Compute the exact accuracy of the paper's attacker, its bounds and the limit of any attacker.
 
-    Without readings the bounds are those of Theorems 3 and 4 for one jump of the meter. With
-    readings they are those of Theorem 5 for a series, beside its exact accuracy before error
-    correction. Every bound has the form that the paper prints and a corrected form that is proved.
+    Without readings the bounds are those of Theorems 3 and 4 for one jump of the meter. With a file
+    or a number of readings they are those of Theorem 5 for a series; a file also gives the exact
+    accuracy before error correction. Every bound has the form that the paper prints and a corrected
+    form that is proved.
 
     Example: hushmeter bounds similar8 -e 0.001:10 -o bounds.png
+
+    Example: hushmeter bounds rae13 --readings 600 --hierarchical
 
     Example: hushmeter bounds home.toml --readings sub.csv -e 0.1,1 --hierarchical
     """
@@ -80,8 +86,9 @@ def bounds(
     if readings is not None:
         if output is not None:
             raise InputError("a figure is drawn for one jump only; leave out --readings or -o.")
-        series = _series(known, readings, options, epsilon, sensitivity, hierarchical)
-        _print_series(series, label, readings, form, json=json)
+        asked = {"sensitivity": sensitivity, "hierarchical": hierarchical}
+        series = _series(known, readings, options, epsilon, max_switches, asked)
+        _print_series(series, label, Path(readings).name, form, json=json)
         return
     if hierarchical:
         raise InputError("--hierarchical needs --readings: Theorem 6 is about a series.")
@@ -102,31 +109,39 @@ def bounds(
 
 def _series(
     home: Home,
-    file: Path,
+    readings: str,
     options: ReadOptions,
     epsilon: str,
-    sensitivity: float | None,
-    hierarchical: bool,
-) -> SeriesCurves:
-    """The curves of a file of sub-metered readings."""
+    max_switches: int,
+    asked: dict[str, Any],
+) -> SeriesBounds:
+    """The curves of a file of sub-metered readings, or of a number of readings."""
     from hushmeter.read import read_recording
-    from hushmeter.theory.bounds import series_curves
+    from hushmeter.theory.curves import series_bounds, series_curves
 
-    trace = home.label(read_recording(file, options).trace)
     values = parse_epsilon_range(epsilon)
-    return series_curves(home, trace, values, sensitivity=sensitivity, hierarchical=hierarchical)
+    if readings.isdecimal() and not Path(readings).exists():
+        return series_bounds(home, int(readings), values, max_switches=max_switches, **asked)
+    trace = home.label(read_recording(Path(readings), options).trace)
+    return series_curves(home, trace, values, **asked)
 
 
-def _print_series(curves: SeriesCurves, home: str, file: Path, form: str, *, json: bool) -> None:
+def _print_series(curves: SeriesBounds, home: str, name: str, form: str, *, json: bool) -> None:
     """Print the curves of a series as a table or as JSON."""
+    from hushmeter.theory.curves import SeriesCurves
+
     if json:
         columns = {name: values.tolist() for name, values in curves.columns().items()}
         facts = {"home": home, "readings": curves.readings, "assumptions": curves.assumptions}
         print_json({**facts, **columns})
         return
     table = curves.columns()
-    names = [f"{form}_lower", "exact", f"{form}_upper"]
-    heads = ["ε", "λ [W]", "lower", "exact", "upper"]
+    measured, exact = "", []
+    if isinstance(curves, SeriesCurves):
+        measured = f" of {name}; “nothing ever switches” scores {curves.floor:.3f}"
+        exact = ["exact"]
+    names = [f"{form}_lower", *exact, f"{form}_upper"]
+    heads = ["ε", "λ [W]", "lower", *exact, "upper"]
     if f"hierarchical_{form}_lower" in table:
         names += [f"hierarchical_{form}_lower", f"hierarchical_{form}_upper"]
         heads += ["Alg. 2 lower", "Alg. 2 upper"]
@@ -139,8 +154,8 @@ def _print_series(curves: SeriesCurves, home: str, file: Path, form: str, *, jso
         for i in _spread_out(table["epsilon"].size)
     ]
     title = (
-        f"Accuracy α_m of Algorithm 1 before error correction on {curves.readings} readings of "
-        f"{file.name}; “nothing ever switches” scores {curves.floor:.3f}; {form} bounds"
+        f"Accuracy α_m of Algorithm 1 before error correction on {curves.readings} readings"
+        f"{measured}; {form} bounds"
     )
     print_table(title, heads, rows)
     print_sentences(*curves.assumptions)

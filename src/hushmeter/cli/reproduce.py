@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hushmeter.cli.options import FORCE, JOBS, JSON, check_seed
 from hushmeter.cli.output import cell_progress, print_files, print_json
 from hushmeter.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def reproduce(
@@ -138,12 +141,8 @@ def _real_mains(
         readings=counts[2],
         note=lambda words: typer.echo(words, err=True),
     )
-    files = [str(file) for file in save_benchmark(table, output, force=force)]
-    if json:
-        print_json({"item": "real-mains", "caption": markdown(table), "files": files})
-    else:
-        typer.echo(markdown(table))
-        print_files(files)
+    files = save_benchmark(table, output, force=force)
+    _print_made("real-mains", markdown(table), files, json=json)
 
 
 def _options(
@@ -158,12 +157,7 @@ def _options(
 ) -> None:
     """Compare the kinds of release for every purpose and write the table."""
     from hushmeter.files import refuse_overwrite
-    from hushmeter.study.release_options import (
-        compare_options,
-        find_homes,
-        options_markdown,
-        save_options,
-    )
+    from hushmeter.study.release_options import compare_options, find_homes, options_markdown
 
     if data is not None and not data.is_dir():
         raise InputError(f"{data} is not a folder; name the folder of the data sets.")
@@ -175,26 +169,32 @@ def _options(
         receipts=receipts,
         note=lambda words: typer.echo(words, err=True),
     )
-    files = [str(file) for file in save_options(table, output, force=force)]
-    caption = options_markdown(table)
-    if json:
-        print_json({"item": "options", "caption": caption, "files": files})
-    else:
-        typer.echo(caption)
-        print_files(files)
+    _finish("options", table, options_markdown(table), output, force=force, json=json)
 
 
 def _meter_effects(seeds: int, seed: int, output: Path, *, force: bool, json: bool) -> None:
     """Measure what a meter error and solar panels do to attackers, and write the table."""
     from hushmeter.files import refuse_overwrite
-    from hushmeter.study.meter_effects import compare_meters, meters_markdown, save_meters
+    from hushmeter.study.meter_effects import compare_meters, meters_markdown
 
     refuse_overwrite(output / "meter-effects.csv", force)
     table = compare_meters(seeds=seeds, seed=seed, note=lambda words: typer.echo(words, err=True))
-    files = [str(file) for file in save_meters(table, output, force=force)]
-    caption = meters_markdown(table)
+    _finish("meter-effects", table, meters_markdown(table), output, force=force, json=json)
+
+
+def _finish(
+    item: str, table: pd.DataFrame, caption: str, output: Path, *, force: bool, json: bool
+) -> None:
+    """Write the table and the caption of a study, and print the caption and the files."""
+    from hushmeter.files import write_results
+
+    _print_made(item, caption, write_results(output, item, table, caption, force=force), json=json)
+
+
+def _print_made(item: str, caption: str, files: list[Path], *, json: bool) -> None:
+    """Print a caption and the written files."""
     if json:
-        print_json({"item": "meter-effects", "caption": caption, "files": files})
+        print_json({"item": item, "caption": caption, "files": list(map(str, files))})
     else:
         typer.echo(caption)
         print_files(files)

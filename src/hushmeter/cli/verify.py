@@ -15,7 +15,9 @@ from hushmeter.errors import DataError, InputError
 def verify(
     path: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE|FOLDER", help="A released file, or the folder of a fleet."),
+        typer.Argument(
+            metavar="FILE|FOLDER", help="A released file, or the folder of a fleet or of its sums."
+        ),
     ] = None,
     key: Annotated[
         Path | None, typer.Option(help="Public key (.pub) that must have signed the receipt.")

@@ -27,6 +27,7 @@ from hushmeter.fleet.source_folder import output_name
 from hushmeter.fleet.task import FileReport
 
 SCHEMA = "hushmeter-fleet-1"
+SUMS_SCHEMA = "hushmeter-sums-2"
 MANIFEST = "manifest.json"
 
 
@@ -188,11 +189,8 @@ def read_manifest(folder: Path) -> Manifest:
     DataError
         If there is no manifest, it is not one of a fleet, or it names a file outside the folder.
     """
-    path = folder / MANIFEST
+    path, facts = folder / MANIFEST, _read_facts(folder, SCHEMA)
     try:
-        facts = json.loads(path.read_bytes())
-        if facts["schema"] != SCHEMA:
-            raise DataError(f"{path} is not the manifest of a fleet.")
         terms = FleetTerms(**{**facts["asked"], "clamp": tuple(facts["asked"]["clamp"])})
         released = [file for file in facts["files"] if file["state"] == "released"]
         for file in facts["files"]:
@@ -207,28 +205,67 @@ def read_manifest(folder: Path) -> Manifest:
             sha256={file["file"]: str(file["sha256"]) for file in released},
             facts=facts,
         )
-    except FileNotFoundError:
-        raise DataError(
-            f"{folder} has no {MANIFEST}; it is not a finished release of a fleet."
-        ) from None
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path} is not the manifest of a fleet.") from None
 
 
+def _read_facts(folder: Path, *schemas: str) -> dict[str, Any]:
+    """The JSON of the manifest of a folder; raise `DataError` unless it has one of the schemas."""
+    path = folder / MANIFEST
+    try:
+        facts = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise DataError(
+            f"{folder} has no {MANIFEST}; it is not a finished release of a fleet."
+        ) from None
+    except ValueError:
+        facts = None
+    if not isinstance(facts, dict) or facts.get("schema") not in schemas:
+        raise DataError(f"{path} is not the manifest of a fleet.")
+    return facts
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """SHA-256 and number of rows of a released file, as its manifest states them."""
+
+    sha256: str
+    rows: int
+
+
+def _list_files(folder: Path) -> dict[str, _Listed]:
+    """The released files of a fleet or of its sums, by their names relative to the folder."""
+    path, facts = folder / MANIFEST, _read_facts(folder, SCHEMA, SUMS_SCHEMA)
+    if facts["schema"] == SCHEMA:
+        manifest = read_manifest(folder)
+        rows = {file["file"]: file["released_rows"] for file in manifest.facts["files"]}
+        return {name: _Listed(manifest.sha256[name], rows[name]) for name in manifest.files}
+    try:
+        listed = {
+            str(name): _Listed(str(one["sha256"]), int(one["rows"]))
+            for name, one in facts["files"].items()
+        }
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise DataError(f"{path} is not the manifest of a fleet.") from None
+    for name in listed:
+        _check_inside(path, name)
+    return listed
+
+
 @contextmanager
-def open_released(folder: Path, manifest: Manifest, name: str) -> Iterator[BinaryIO]:
+def open_released(folder: Path, name: str, sha256: str) -> Iterator[BinaryIO]:
     """Open a released file whose bytes are those that the manifest lists.
 
     Parameters
     ----------
     folder : Path
         The released folder.
-    manifest : Manifest
-        Its manifest.
     name : str
-        Name of the file, one of `manifest.files`.
+        Name of the file, relative to the folder.
+    sha256 : str
+        SHA-256 of the file in the manifest, as hexadecimal text.
 
     Yields
     ------
@@ -250,7 +287,7 @@ def open_released(folder: Path, manifest: Manifest, name: str) -> Iterator[Binar
             f"{path} is listed in the manifest but cannot be read: {error.strerror}."
         ) from None
     with file:
-        if hashlib.file_digest(file, "sha256").hexdigest() != manifest.sha256[name]:
+        if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
             raise DataError(
                 f"{path} is not the file that was released: its SHA-256 is not that of the "
                 "manifest; get the folder again from its publisher."
@@ -277,12 +314,12 @@ def check_released_folder(folder: Path | str) -> list[str]:
     Raises
     ------
     DataError
-        If there is no manifest of a fleet, or it names a file outside the folder.
+        If there is no manifest of a fleet or of its sums, or it names a file outside the folder.
     """
     folder = Path(folder)
-    manifest = read_manifest(folder)
-    problems = list(_wrong_files(folder, manifest))
-    listed = {*manifest.files, MANIFEST}
+    files = _list_files(folder)
+    problems = list(_wrong_files(folder, files))
+    listed = {*files, MANIFEST}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
         if name.parts[0] == PRIVATE:
@@ -294,28 +331,35 @@ def check_released_folder(folder: Path | str) -> list[str]:
             f"{folder / PRIVATE} holds the secrets of an unfinished release; run the release "
             "again with --resume, which removes it."
         )
+    return [*problems, *_wrong_totals(folder)]
+
+
+def _wrong_totals(folder: Path) -> Iterator[str]:
+    """Yield one sentence for every total of a fleet that is not the sum over its files."""
+    facts = _read_facts(folder, SCHEMA, SUMS_SCHEMA)
+    if facts["schema"] == SUMS_SCHEMA:
+        # The readings of a sum are not those of its tables, so that nothing can be added up.
+        return
     for total in ("rows", "released_rows", "released_blocks"):
-        added = sum(file[total] for file in manifest.facts["files"] if total in file)
-        if manifest.facts[total] != added:
-            problems.append(
-                f"{folder / MANIFEST} states {manifest.facts[total]} {total.replace('_', ' ')}, "
-                f"but its files add up to {added}."
+        added = sum(file[total] for file in facts["files"] if total in file)
+        if facts[total] != added:
+            yield (
+                f"{folder / MANIFEST} states {facts[total]} {total.replace('_', ' ')}, but its "
+                f"files add up to {added}."
             )
-    return problems
 
 
-def _wrong_files(folder: Path, manifest: Manifest) -> Iterator[str]:
+def _wrong_files(folder: Path, files: dict[str, _Listed]) -> Iterator[str]:
     """Yield one sentence for every released file that differs from the manifest."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    rows = {file["file"]: file["released_rows"] for file in manifest.facts["files"]}
-    for name in manifest.files:
+    for name, listed in files.items():
         try:
-            with open_released(folder, manifest, name) as file:
+            with open_released(folder, name, listed.sha256) as file:
                 found = parquet.read_metadata(file).num_rows
-            if found != rows[name]:
-                yield f"{folder / name} has {found} rows, but the manifest states {rows[name]}."
+            if found != listed.rows:
+                yield f"{folder / name} has {found} rows, but the manifest states {listed.rows}."
         except DataError as error:
             yield str(error)
         except (pa.ArrowException, OSError):

@@ -293,7 +293,7 @@ def _parts(
     wanted = list(dict.fromkeys((by, names.time, names.value, names.unit)))
     path = folder / name
     try:
-        with open_released(folder, manifest, name) as raw:
+        with open_released(folder, name, manifest.sha256[name]) as raw:
             known = parquet.read_schema(raw).names
             missing = [column for column in wanted if column not in known]
             if missing:

@@ -36,7 +36,12 @@ from hushmeter.fleet.kernels import to_watts
 from hushmeter.fleet.ledger import Charge, Ledger, Price, open_ledger
 from hushmeter.fleet.ledger.charges import UNITS, epsilon_text
 from hushmeter.fleet.ledger.transactions import check_name
-from hushmeter.fleet.manifest import MANIFEST, count_problems, publish_manifest
+from hushmeter.fleet.manifest import (
+    MANIFEST,
+    SUMS_SCHEMA,
+    count_problems,
+    publish_manifest,
+)
 from hushmeter.fleet.noised_rows import file_key, input_digest
 from hushmeter.fleet.output_folder import PrivateFolder, StagedFile
 from hushmeter.fleet.release import (
@@ -77,7 +82,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-SCHEMA = "hushmeter-sums-2"
 Group = tuple[str, ...]
 """Names of the groups that contain a meter, from the coarsest to the finest level."""
 
@@ -585,7 +589,7 @@ def _describe(
 ) -> dict[str, Any]:
     """Return the manifest as plain values."""
     return {
-        "schema": SCHEMA,
+        "schema": SUMS_SCHEMA,
         "release": job.release,
         "stream": job.stream,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),

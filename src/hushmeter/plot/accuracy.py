@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", ":")
-CURVE_LOOKS = ((GREEN, "-"), ("#7A3E9D", (0, (4, 1, 1, 1))), (BLUE, "-."))
+PURPLE = "#7A3E9D"
+CURVE_LOOKS = ((PURPLE, "-"), (PURPLE, (0, (4, 1, 1, 1))), (BLUE, "-."))
 LEAST_SEEDS = 3
 """Smallest number of seeds for which a 95 % band is drawn; fewer seeds are drawn as points."""
 BOUND_LOOKS = (("#444444", (0, (6, 2))), ("#444444", (0, (1, 1.5))))

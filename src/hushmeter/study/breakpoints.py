@@ -70,9 +70,14 @@ class BreakpointFit:
     sigmoid_bic: float
 
     @property
+    def evidence(self) -> float:
+        """Criterion of the sigmoid minus that of the lines; positive values favour the lines."""
+        return self.sigmoid_bic - self.bic
+
+    @property
     def better(self) -> str:
         """The fit with the smaller criterion: "piecewise" or "sigmoid"."""
-        return "piecewise" if self.bic <= self.sigmoid_bic else "sigmoid"
+        return "piecewise" if self.evidence >= 0 else "sigmoid"
 
 
 def fit_breakpoints(

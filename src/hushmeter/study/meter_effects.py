@@ -9,7 +9,6 @@ as they are and with noise.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +16,6 @@ import numpy as np
 from hushmeter.attack.generation import remove_generation
 from hushmeter.attack.registry import attackers
 from hushmeter.checks import whole
-from hushmeter.files import write_table, write_text
 from hushmeter.noise import Laplace
 from hushmeter.scoring import score
 from hushmeter.synth import add_meter_error, add_solar, ready_home
@@ -118,25 +116,3 @@ def meters_markdown(table: pd.DataFrame) -> str:
         f"home “{HOME}” at {INTERVAL_S:g} s a reading. The answer “everything off” has "
         f"α {floor:.3f}.\n"
     )
-
-
-def save_meters(table: pd.DataFrame, folder: Path, *, force: bool = False) -> list[Path]:
-    """Write meter-effects.csv and meter-effects.md into a folder.
-
-    Parameters
-    ----------
-    table : DataFrame
-        From `compare_meters`.
-    folder : Path
-    force : bool
-        Whether to replace existing files.
-
-    Returns
-    -------
-    list of Path
-        Both files.
-    """
-    data, text = folder / "meter-effects.csv", folder / "meter-effects.md"
-    write_table(data, {str(name): table[name].to_numpy() for name in table}, force=force)
-    write_text(text, meters_markdown(table), force=force)
-    return [data, text]

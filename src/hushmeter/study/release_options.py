@@ -20,7 +20,6 @@ from hushmeter.advice.planner import calendar_of
 from hushmeter.advice.purposes import PURPOSES, StandardErrors
 from hushmeter.checks import FloatArray, whole
 from hushmeter.errors import DataError
-from hushmeter.files import write_table, write_text
 from hushmeter.learn.homes import select_period
 from hushmeter.read import read_home_recording, read_meter
 from hushmeter.releases.calendar import Calendar, lay_out
@@ -335,25 +334,3 @@ def options_markdown(table: pd.DataFrame) -> str:
 def _digits(value: float) -> str:
     """Three digits at most, without an exponent."""
     return f"{value:.0f}" if value >= 99.5 else f"{value:.2g}" if value < 9.95 else f"{value:.1f}"
-
-
-def save_options(table: pd.DataFrame, folder: Path, *, force: bool = False) -> list[Path]:
-    """Write options.csv and options.md into a folder.
-
-    Parameters
-    ----------
-    table : DataFrame
-        From `compare_options`.
-    folder : Path
-    force : bool
-        Whether to replace existing files.
-
-    Returns
-    -------
-    list of Path
-        Both files.
-    """
-    data, text = folder / "options.csv", folder / "options.md"
-    write_table(data, {str(name): table[name].to_numpy() for name in table}, force=force)
-    write_text(text, options_markdown(table), force=force)
-    return [data, text]

@@ -24,7 +24,7 @@ from hushmeter import __version__
 from hushmeter.attack.base import Attacker
 from hushmeter.attack.registry import attackers
 from hushmeter.errors import DataError, HushmeterError, InputError
-from hushmeter.files import write_table, write_text
+from hushmeter.files import frame_columns, write_table, write_text
 from hushmeter.privacy.units import calibrate, resolve_unit
 from hushmeter.releases.cost import DAYS_PER_MONTH, PRICE_PER_KWH
 from hushmeter.releases.receipt import digest
@@ -245,8 +245,7 @@ def run_study(
                 report(row, left)
 
         table = sweep(study, jobs=jobs, done=done, report=keep, folder=path.resolve().parent)
-    plain = table.astype(object).where(table.notna(), None)
-    write_table(output / "results.parquet", {str(n): plain[n].tolist() for n in plain})
+    write_table(output / "results.parquet", frame_columns(table))
     return table
 
 

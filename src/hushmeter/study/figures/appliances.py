@@ -13,11 +13,11 @@ from hushmeter.plot.accuracy import SweepPanel, draw_panels
 from hushmeter.privacy.units import calibrate, resolve_unit
 from hushmeter.study.figures.attackers import (
     BAYES,
-    contenders,
+    compare_all,
     limit_over_runs,
     typical_run,
 )
-from hushmeter.study.figures.comparison import FLOORS, Comparison, compare
+from hushmeter.study.figures.comparison import Comparison
 from hushmeter.study.figures.item import EPSILONS, Caption, ReproducedItem, Setting
 from hushmeter.study.figures.sources import Source, find_building
 from hushmeter.theory.universal import universal_limit
@@ -32,10 +32,7 @@ def appliances_figure(setting: Setting) -> ReproducedItem:
 
     source = find_building(setting)
     home, test = source.case.home, source.case.test
-    chosen = tuple(
-        one for one in contenders(home) if one.name != "rnn" and "authors" not in one.label
-    )
-    found = compare(source.case, setting, chosen)
+    found = compare_all(source, setting, authors=False)
     limits = _limits(source)
     on = test.truth().mean(axis=0)
     panels, rows, tables = [], [], []
@@ -67,7 +64,7 @@ def appliances_figure(setting: Setting) -> ReproducedItem:
         f"{len(home)} appliances at some ε, because it uses all readings of a run.",
         (
             *source.details,
-            ("columns", "ε = " + ", ".join(f"{e:.2g}" for e in SHOWN)),
+            ("columns", "ε = " + " / ".join(f"{e:.2g}" for e in SHOWN)),
             *rows,
         ),
     )
@@ -89,18 +86,16 @@ def _limits(source: Source) -> dict[str, FloatArray]:
 
 
 def _tell(mine: Comparison, curves: dict[str, FloatArray]) -> str:
-    """Odds and the best attacker at the ε of the table, as words."""
+    """Odds of the best possible attacker and of the best one here at a few ε, as words."""
     place = [EPSILONS.index(e) for e in SHOWN]
     listed = [
         f"{label} {' / '.join(f'{values[k]:.3f}' for k in place)}"
         for label, values in curves.items()
     ]
+    best = ((e, mine.rank(epsilon=e)[0]) for e in SHOWN)
+    reached = " / ".join(f"{mine.mean(name, epsilon=e):.3f} ({name})" for e, name in best)
     off = float(mine.table.alpha_floor.iloc[0])
-    for name in mine.names:
-        if name not in FLOORS:
-            means = " / ".join(f"{mine.mean(name, epsilon=e):.3f}" for e in SHOWN)
-            listed.append(f"{name} {means}")
-    return f"{'; '.join(listed)}; everything off {off:.3f}"
+    return f"{'; '.join(listed)}; best attacker here {reached}; everything off {off:.3f}"
 
 
 def _above_the_limit(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hushmeter.checks import FloatArray
 from hushmeter.errors import DataError
 from hushmeter.plot.accuracy import mean_and_band
 from hushmeter.study.breakpoints import BreakpointFit, fit_breakpoints, rank_by_slope
-from hushmeter.study.figures.item import EPSILONS, Details, Setting
+from hushmeter.study.figures.item import EPSILONS, SLOPE, Details, Setting
 from hushmeter.study.plan import Case, Contender, Study
 from hushmeter.study.sweep import sweep
 
@@ -88,7 +90,38 @@ class Comparison:
         _, mean, half = mean_and_band(self.table[chosen], measure)
         return float(mean[0] - half[0]), float(mean[0] + half[0])
 
-    def robustness(self) -> Details:
+    def tell(self, name: str, measure: str = "alpha", epsilon: float = CALM) -> str:
+        """Return a mean with its 95 % interval as text."""
+        low, high = self.interval(name, measure, epsilon)
+        return f"{self.mean(name, measure, epsilon):.3f} [{low:.3f}, {high:.3f}]"
+
+    def robustness(self, curves: Mapping[str, FloatArray] | None = None) -> pd.DataFrame:
+        """Return slopes and break points of α and F1 with 95 % intervals, one row for each.
+
+        Parameters
+        ----------
+        curves : mapping of str to array, optional
+            Computed curves of α by their names, which get rows too. They have no spread.
+
+        Returns
+        -------
+        DataFrame
+            Steepest slope per unit of ln(1/ε) and break points as values of ε, each with the ends
+            of its interval, and the better fit.
+        """
+        import pandas as pd
+
+        fits = [
+            (name, measure, self.fits(measure)[name])
+            for name in rank_by_slope(self.fits())
+            for measure in ("alpha", "f1")
+        ]
+        for name, curve in (curves or {}).items():
+            fits.append((name, "alpha", fit_breakpoints(EPSILONS, curve, bootstrap=1)))
+        rows = [{self.by: name, "measure": measure, **_columns(fit)} for name, measure, fit in fits]
+        return pd.DataFrame(rows).rename(columns={self.by: "name"})
+
+    def tell_robustness(self) -> Details:
         """Return slopes and break points of α and F1, with 95 % intervals, as rows of details."""
         rows = []
         for name in rank_by_slope(self.fits()):
@@ -96,8 +129,22 @@ class Comparison:
                 f"{symbol} {_tell_fit(self.fits(measure)[name])}"
                 for measure, symbol in (("alpha", "α"), ("f1", "F1"))
             ]
-            rows.append((f"slope, {name}", "; ".join(words)))
+            rows.append((f"{SLOPE}{name}", "; ".join(words)))
         return (*rows, *(("left out", reason) for reason in self.failed))
+
+
+def _columns(fit: BreakpointFit) -> dict[str, float | str]:
+    """The numbers of a fit by the columns of the table of robustness."""
+    steepest = fit.steepest
+    row: dict[str, float | str] = {
+        "slope": steepest.value,
+        "slope_low": steepest.low,
+        "slope_high": steepest.high,
+    }
+    for i, one in enumerate(fit.breaks, 1):
+        ends = {"": one.value, "_low": one.high, "_high": one.low}
+        row |= {f"break_{i}{end}": float(np.exp(-x)) for end, x in ends.items()}
+    return row | {"better": fit.better}
 
 
 def _tell_fit(fit: BreakpointFit) -> str:

@@ -20,7 +20,8 @@ from hushmeter.study.figures.comparison import CALM, Comparison, compare
 from hushmeter.study.figures.item import EPSILONS, Caption, Details, ReproducedItem, Setting
 from hushmeter.study.figures.sources import Source, find_concentrated, find_eight, find_thirteen
 from hushmeter.study.plan import Case, Contender
-from hushmeter.theory.bounds import BoundCurves, bound_curves, series_curves
+from hushmeter.theory.bounds import BoundCurves, bound_curves
+from hushmeter.theory.curves import series_curves
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -245,11 +246,11 @@ def _tell_exact(exact: FloatArray, found: Comparison, name: str) -> str:
 
 def _levels(found: Comparison, name: str) -> str:
     """A sentence about an attacker with little and with much noise."""
-    ends = [(found.mean(name, epsilon=e), found.mean(name, "f1", e)) for e in (CALM, EPSILONS[7])]
-    (alpha, f1), (noisy_alpha, noisy_f1) = ends
+    much = EPSILONS[7]
     return (
-        f"α of {name} is {alpha:.3f} at ε = {CALM:g} and {noisy_alpha:.3f} at ε = "
-        f"{EPSILONS[7]:.2g} (floor {found.floor:.3f}), F1 {f1:.2f} and {noisy_f1:.2f}."
+        f"α of {name} is {found.tell(name)} at ε = {CALM:g} and {found.tell(name, epsilon=much)} "
+        f"at ε = {much:.2g} (floor {found.floor:.3f}), F1 {found.mean(name, 'f1'):.2f} and "
+        f"{found.mean(name, 'f1', much):.2f}."
     )
 
 
@@ -265,7 +266,6 @@ def hierarchical_figure(setting: Setting) -> ReproducedItem:
     found = compare(source.case, setting, contenders)
     home, test = source.case.home, source.case.test
     groups = split(home.powers, home.tolerance)
-    # A day of 1 s has more readings than the transfer operator needs to show its curve.
     curves = series_curves(home, test[:SERIES_READINGS], EPSILONS, hierarchical=True)
     top = home.subset([home.names[i] for i in groups[0]])
     largest = series_curves(
@@ -275,8 +275,12 @@ def hierarchical_figure(setting: Setting) -> ReproducedItem:
     slopes = {name: found.fits()[name].steepest.value for name in ("Algorithm 2", "Algorithm 1")}
     if verdict == "differs" and slopes["Algorithm 2"] >= slopes["Algorithm 1"]:
         verdict = "in part"
-    part = "" if len(test) <= SERIES_READINGS else f", first {curves.readings} readings"
-    bounds = _by_form(f"Theorem 6{part}", curves.hierarchies)
+    part = (
+        ""
+        if len(test) <= SERIES_READINGS
+        else f"Theorem 6 and E[α_m] are for the first {curves.readings} readings"
+    )
+    bounds = _by_form("Theorem 6", curves.hierarchies)
     details = (
         *source.details,
         ("groups", f"{len(groups)} of {', '.join(str(g.size) for g in groups)} appliances; the "
@@ -287,7 +291,7 @@ def hierarchical_figure(setting: Setting) -> ReproducedItem:
                   f"at ε = {EPSILONS[5]:.2g}"),
     )  # fmt: skip
     panels = [
-        SweepPanel(found.table, "alpha", bounds=bounds, curves={f"{EXACT}{part}": curves.exact}),
+        SweepPanel(found.table, "alpha", part, bounds=bounds, curves={EXACT: curves.exact}),
         SweepPanel(found.table, "f1"),
     ]
     return _from_comparison(
@@ -304,7 +308,8 @@ def hierarchical_figure(setting: Setting) -> ReproducedItem:
     )
 
 
-SERIES_READINGS = 3600
+SERIES_READINGS = 86_400
+"""Largest number of readings of the exact curve: a day of 1 s takes a minute and a half."""
 
 
 def _only(trace: Trace, appliances: IntArray) -> Trace:
@@ -340,7 +345,7 @@ def noise_figure(setting: Setting) -> ReproducedItem:
         Contender("(P1) signed", "multi-shot", SIGNED, knows_noise=False),
     )
     found = _compare_noises(source.case, setting, contenders)
-    two, three = _spread(found, "staircase"), _spread(found, "gaussian")
+    two, third = _spread(found, "staircase"), _spread(found, "gaussian")[0]
     panels = [SweepPanel(found.table, m, source.name, "series") for m in ("alpha", "f1")]
     details, tables = list(source.details), [found.table]
     if part is not None:
@@ -349,17 +354,14 @@ def noise_figure(setting: Setting) -> ReproducedItem:
         panels.append(SweepPanel(other.table, "alpha", part.name, "series"))
         details += part.details
         tables.append(other.table)
-    details.append(("Gaussian noise", f"(ε, 1e-6); its mean accuracy differs by up to {three:.3f}"))
+    details.append(("Gaussian noise", f"(ε, 1e-6); its mean accuracy differs by up to {third:.3f}"))
     return _from_comparison(
         "fig5",
         f"Fig. 5: the same ε with other noise, {source.name}",
         source,
         found,
         "Laplace and staircase noise lead to similar relationships of accuracy and ε.",
-        (
-            "agrees" if two < NEAR else "in part" if two < 2 * NEAR else "differs",
-            f"the mean accuracies under Laplace and staircase noise differ by {two:.3f} at most.",
-        ),
+        _judge_spread(two),
         panels,
         tuple(details),
         f"{_levels(found, 'Algorithm 1, laplace')}{_say_assumptions(source, part)}",
@@ -375,10 +377,34 @@ def _compare_noises(case: Case, setting: Setting, contenders: tuple[Contender, .
     return Comparison(table, "series", found.failed)
 
 
-def _spread(found: Comparison, mechanism: str) -> float:
-    """The largest difference of the mean accuracy to Laplace noise, over ε and attackers."""
-    means = found.table.groupby(["mechanism", "attacker", "epsilon"]).alpha.mean()
-    return float(np.abs(means.loc["laplace"] - means.loc[mechanism]).max())
+def _spread(found: Comparison, mechanism: str) -> tuple[float, float, float]:
+    """The largest difference of the mean accuracy to Laplace noise, with its 95 % interval.
+
+    The largest is taken over ε and attackers, and the interval is Student's t of that cell.
+    """
+    from scipy.stats import t
+
+    rows = found.table.pivot_table(
+        index="seed", columns=["mechanism", "attacker", "epsilon"], values="alpha"
+    )
+    one, other = rows["laplace"].to_numpy(), rows[mechanism].to_numpy()
+    gaps = np.abs(one.mean(axis=0) - other.mean(axis=0))
+    error = np.sqrt((one.var(axis=0, ddof=1) + other.var(axis=0, ddof=1)) / len(rows))
+    cell = int(gaps.argmax())
+    half = t.ppf(0.975, 2 * (len(rows) - 1)) * error[cell]
+    return float(gaps[cell]), float(max(0.0, gaps[cell] - half)), float(gaps[cell] + half)
+
+
+def _judge_spread(gap: tuple[float, float, float]) -> tuple[str, str]:
+    """The verdict on Fig. 5: whether the largest difference is surely small."""
+    value, low, high = gap
+    reason = (
+        f"the mean accuracies under Laplace and staircase noise differ by at most {value:.3f} "
+        f"[{low:.3f}, {high:.3f}]; up to {NEAR:g} counts as similar."
+    )
+    if low < NEAR <= high:
+        return "undecided", reason
+    return ("agrees" if high < NEAR else "in part" if low < 2 * NEAR else "differs"), reason
 
 
 def _from_comparison(
@@ -396,7 +422,7 @@ def _from_comparison(
     """An item whose panels are sweeps; the details get the slopes and the better fits."""
     import pandas as pd
 
-    rows = (*details, *found.robustness())
+    rows = (*details, *found.tell_robustness())
     caption = Caption(item, source.words, claim, finding, *judged, rows)
     table = pd.concat(tables, ignore_index=True) if len(tables) > 1 else found.table
-    return ReproducedItem(caption, table, draw_panels(panels, title))
+    return ReproducedItem(caption, table, draw_panels(panels, title), found.robustness())

@@ -12,7 +12,7 @@ import numpy as np
 
 from hushmeter.checks import one_of, whole
 from hushmeter.errors import DataError, InputError
-from hushmeter.files import write_table, write_text
+from hushmeter.files import frame_columns, write_table, write_text
 from hushmeter.plot.figure import save_figure
 
 if TYPE_CHECKING:
@@ -71,10 +71,9 @@ class Setting:
         return STAND_IN_READINGS if self.readings is None else self.readings
 
     def attacked(self, every_s: float) -> int | None:
-        """Number of attacked readings of a real set of this interval [s]; None for all.
+        """Number of attacked readings in Fig. 6 at this interval [s]; None for all of a real set.
 
-        Sets of Fig. 6 faster than 10 s are cut after 14 400 readings, so that the figure takes
-        minutes.
+        Readings of less than 10 s are cut after 14 400, so that the figure takes minutes.
         """
         most = FAST_READINGS if every_s < FAST_S else None
         return self.readings if self.readings is not None else most
@@ -90,6 +89,9 @@ MOST_WORDS = 120
 """Largest number of words of a caption; everything else is a detail."""
 
 Details = tuple[tuple[str, str], ...]
+
+SLOPE = "slope, "
+"""Beginning of the name of a detail about slopes and break points."""
 
 
 @dataclass(frozen=True)
@@ -154,11 +156,14 @@ class ReproducedItem:
         The data behind the picture.
     figure : Figure, optional
         The picture; a table has none.
+    robustness : DataFrame, optional
+        Slopes and break points of its attackers, one row for each attacker and measure.
     """
 
     words: Caption
     table: pd.DataFrame
     figure: Figure | None = None
+    robustness: pd.DataFrame | None = None
 
     @property
     def item(self) -> str:
@@ -171,14 +176,21 @@ class ReproducedItem:
         return str(self.words)
 
     def save(self, folder: Path, *, force: bool = False) -> list[Path]:
-        """Write item.png, item.svg, item.csv and item.txt into a folder; return their paths."""
-        columns: dict[str, Any] = {str(name): self.table[name].tolist() for name in self.table}
+        """Write the picture, the data and the caption into a folder; return their paths.
+
+        The files are item.png, item.svg, item.csv and item.txt, and item-robustness.csv if the item
+        has slopes.
+        """
+        columns = frame_columns(self.table)
         if self.figure is None:
             write_table(folder / f"{self.item}.csv", columns, force=force)
             paths = [folder / f"{self.item}.csv"]
         else:
             saved = save_figure(self.figure, folder, self.item, columns, force=force)
             paths = list(saved.values())
+        if self.robustness is not None:
+            paths.append(folder / f"{self.item}-robustness.csv")
+            write_table(paths[-1], frame_columns(self.robustness), force=force)
         write_text(folder / f"{self.item}.txt", self.caption, force=force)
         return [*paths, folder / f"{self.item}.txt"]
 

@@ -316,10 +316,9 @@ def _as_in_the_paper(home: Home) -> Home:
 
 def _short_stand_in(setting: Setting, every_s: float) -> Source:
     home = synth.ready_home("redd-like")
-    training = round(TRAIN_DAYS * 86_400 / MINUTE_S)
-    trace = synth.trace(
-        home, training + setting.stand_in_readings, interval_s=every_s, seed=setting.seed
-    )
+    training = round(TRAIN_DAYS * 86_400 / every_s)
+    attacked = setting.attacked(every_s) or setting.stand_in_readings
+    trace = synth.trace(home, training + attacked, interval_s=every_s, seed=setting.seed)
     train, test = trace[:training], trace[training:]
     words = f"{STAND_IN} “redd-like”" + missing(setting)
     details = (("trained on", span_words(train)), ("attacked", span_words(test)))
