@@ -75,9 +75,9 @@ def test_other_distributions_of_the_same_size_are_known(fitted):
 
 
 def test_the_threshold_rises_with_the_noise_until_only_certain_states_are_reported():
-    gains = np.array([[0.6, 0.5, 0.06, 0.2, 0.01, -0.1], [0.5, 0.6, 0.3, 0.3, 0.02, 0.0]])
+    gains = np.array([[0.6, 0.5, 0.02, 0.2, 0.01, -0.1], [0.5, 0.6, 0.1, 0.3, 0.02, 0.0]])
     found = choose_thresholds(gains)
-    # The worst network decides, and a better result at more noise does not lower the threshold.
+    # The mean decides, and a better result at more noise does not lower the threshold.
     middle = CAUTIOUS - 0.6 * (CAUTIOUS - USUAL)
     np.testing.assert_allclose(found[:4], [USUAL, USUAL, middle, middle])
     assert USUAL < found[4] < found[5] == CAUTIOUS

@@ -138,9 +138,9 @@ class Tcn(NetworkAttacker):
     by their power at another time, so that the network sees combinations that did not occur.
 
     An appliance is predicted to be on where the mean probability exceeds a threshold that depends
-    on the noise alone. It is 0.4 where each network makes at least a tenth fewer errors than the
-    best guess without data in the part that it left out, under this noise, and rises to ⅔ where a
-    network avoids no errors. It never falls with the noise. Without left-out parts it is ½.
+    on the noise alone. It is 0.4 where the networks make on average at least a tenth fewer errors
+    than the best guess without data in the parts that they left out, under this noise, and rises to
+    ⅔ where they avoid no errors. It never falls with the noise. Without left-out parts it is ½.
 
     References
     ----------
@@ -358,8 +358,8 @@ def choose_thresholds(gains: FloatArray) -> FloatArray:
     """
     if np.isnan(gains).any():
         return np.full(gains.shape[1], 0.5)
-    worst = np.minimum.accumulate(gains.min(axis=0))
-    thresholds: FloatArray = CAUTIOUS - (CAUTIOUS - USUAL) * np.clip(worst / CLEAR, 0.0, 1.0)
+    gain = np.minimum.accumulate(gains.mean(axis=0))
+    thresholds: FloatArray = CAUTIOUS - (CAUTIOUS - USUAL) * np.clip(gain / CLEAR, 0.0, 1.0)
     return thresholds
 
 
