@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,6 +19,7 @@ from hushmeter.study.real_mains import (
     draw_benchmark,
     find_homes,
     find_recordings,
+    home_table,
     markdown,
     mean_table,
     noise_scale,
@@ -156,6 +159,16 @@ def test_types_that_occur_in_one_home_only_are_not_judged(folder):
     )
     kettle = case.test.truth()[:, case.home.index("kettle")]
     assert rows[0]["alpha_floor"] == pytest.approx(1 - kettle.mean())
+
+
+def test_the_tables_of_the_page_are_those_of_the_saved_results():
+    docs = Path(__file__).parents[2] / "docs"
+    page, saved = (docs / "attackers.md").read_text(), pd.read_csv(docs / "figures/real-mains.csv")
+    for _, part in saved.groupby("interval_s"):
+        assert mean_table(part) in page
+    shown = saved[(saved.interval_s == 60) & saved.attacker.isin(["bayes", "tcn", "strongest"])]
+    assert home_table(shown) in page
+    assert saved.home.nunique() == 5
 
 
 def test_noise_and_empty_folders(tmp_path):

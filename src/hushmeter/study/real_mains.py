@@ -37,6 +37,7 @@ from hushmeter.trace import SECONDS_PER_DAY, Trace
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 ATTACKERS = (
@@ -81,6 +82,10 @@ STYLES = {
     "semi-blind": (GREEN, "-"),
 }
 """Colour and line of the attackers that the figure names; the others are thin grey lines."""
+
+
+LOWEST_GAIN = -0.15
+"""Lower end of the axis of α minus its floor."""
 
 
 @dataclass(frozen=True)
@@ -442,32 +447,54 @@ def summarise(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw_benchmark(table: pd.DataFrame) -> Figure:
-    """Draw F1 and α minus its floor against the noise, as means over the homes with their range."""
+    """Draw F1 and α minus its floor against the noise, as means over the homes with their range.
+
+    Every interval is one row of panels. Where α is more than `LOWEST_GAIN` below its floor, the
+    line leaves the panel, which says so.
+    """
     means = summarise(table)
     means["gain"] = means.alpha - means.alpha_floor
-    names, levels = list(dict.fromkeys(means.attacker)), list(dict.fromkeys(means.noise))
-    figure = new_figure(10, 4)
-    axes = figure.subplots(1, 2)
-    panels = (("f1", "macro F1"), ("gain", "α above “everything off”"))
-    for axis, (column, label) in zip(axes, panels, strict=True):
-        for name in names:
-            part = means[means.attacker == name].groupby("noise", sort=False)[column]
-            found = part.agg(["mean", "min", "max"]).loc[levels]
-            if name not in STYLES:
-                axis.plot(levels, found["mean"], color="0.7", linewidth=0.8, zorder=1)
-                continue
-            colour, style = STYLES[name]
-            axis.plot(levels, found["mean"], style, marker="o", color=colour, label=name)
-            axis.fill_between(levels, found["min"], found["max"], color=colour, alpha=0.08)
-        axis.plot([], [], color="0.7", linewidth=0.8, label="other attackers")
+    intervals = list(dict.fromkeys(means.interval_s))
+    figure = new_figure(10, 1.2 + 3.4 * len(intervals))
+    panels = figure.subplots(len(intervals), 2, squeeze=False)
+    for row, interval in zip(panels, intervals, strict=True):
+        part = means[means.interval_s == interval]
+        homes = part.home.nunique()
+        row[0].set_title(
+            f"{short_duration(float(interval))}: mean and range over {homes} "
+            f"home{'s' * (homes > 1)}",
+            loc="left",
+        )
+        for axis, column in zip(row, ("f1", "gain"), strict=True):
+            _draw_panel(axis, part, column)
+        row[0].set_ylabel("macro F1")
+        row[1].set_ylabel("α above “everything off”")
+        row[1].axhline(0.0, color="0.3", linewidth=0.8)
+        if row[1].get_ylim()[0] < LOWEST_GAIN:
+            row[1].set_ylim(bottom=LOWEST_GAIN)
+            row[1].set_title(f"lines below {LOWEST_GAIN:g} are cut off", loc="right", fontsize=8)
+    for axis in panels[-1]:
         axis.set_xlabel("scale of the Laplace noise (P: largest appliance)")
-        axis.set_ylabel(label)
-        axis.grid(alpha=0.3)
-    axes[1].axhline(0.0, color="0.3", linewidth=0.8)
-    axes[0].legend(frameon=False)
-    homes = means.home.nunique()
-    figure.suptitle(f"Real mains of {homes} home{'s' * (homes > 1)}: mean and range over the homes")
+    handles, labels = panels[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
     return figure
+
+
+def _draw_panel(axis: Axes, means: pd.DataFrame, column: str) -> None:
+    """Draw one column of all attackers at one interval."""
+    levels = list(dict.fromkeys(means.noise))
+    for name in dict.fromkeys(means.attacker):
+        part = means[means.attacker == name].groupby("noise", sort=False)[column]
+        found = part.agg(["mean", "min", "max"]).loc[levels]
+        if name not in STYLES:
+            axis.plot(levels, found["mean"], color="0.7", linewidth=0.8, zorder=1)
+            continue
+        colour, style = STYLES[name]
+        axis.plot(levels, found["mean"], style, marker="o", color=colour, label=name)
+        axis.fill_between(levels, found["min"], found["max"], color=colour, alpha=0.08)
+    if not set(means.attacker) <= set(STYLES):
+        axis.plot([], [], color="0.7", linewidth=0.8, label="other attackers")
+    axis.grid(alpha=0.3)
 
 
 def save_benchmark(table: pd.DataFrame, folder: Path, *, force: bool = False) -> list[Path]:
@@ -521,7 +548,8 @@ def mean_table(means: pd.DataFrame) -> str:
     for (interval, attacker), part in means.groupby(["interval_s", "attacker"], sort=False):
         by_noise = part.assign(gain=part.alpha - part.alpha_floor).groupby("noise", sort=False)
         f1, gain = by_noise.f1.mean()[levels], by_noise.gain.min()[levels]
-        cells = [f"{one:.3f} ({two:+.3f})" for one, two in zip(f1, gain, strict=True)]
+        # Adding zero turns a rounded −0 into 0.
+        cells = [f"{one:.3f} ({round(two, 3) + 0:+.3f})" for one, two in zip(f1, gain, strict=True)]
         taken = f"{part.training_s.mean():.0f} s"
         first = [short_duration(float(str(interval))), f"`{attacker}`", taken]
         lines.append(f"| {' | '.join([*first, *cells])} |")

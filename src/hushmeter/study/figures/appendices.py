@@ -227,12 +227,10 @@ def sparsity_figure(setting: Setting) -> ReproducedItem:
     curves = dict(zip(RULES, found, strict=False))
     finding, verdict, reason = _judge_sparsity(curves)
     if not source.case.home.check().concentrated:
-        finding += " Assumption 3 fails for these powers" + (
-            "." if part is None else f"; it holds for {part.name}."
-        )
+        finding += " Assumption 3 fails for these powers."
     if part is not None:
         words = _not_ordered(found[len(RULES)])
-        finding += f" In {part.name}, {words}."
+        finding += f" It holds for {part.name}, where {words}."
         verdict = "in part" if "better than" in words else verdict
     caption = Caption(
         "fig9",
@@ -285,17 +283,19 @@ def _judge_sparsity(curves: dict[str, dict[float, Any]]) -> tuple[str, str, str]
     rising = {rule: [s for s, y in found.items() if y[-1] > y[0]] for rule, found in curves.items()}
     ordered = bool((np.diff(list(calm.values())) > 0).all())
     listed = ", ".join(f"{s:g}" for s in rising["all"])
+    few, many = min(calm), max(calm)
     finding = (
-        f"with little noise α is {', '.join(f'{calm[s]:.2f} at s = {s:g}' for s in calm)}. Under "
-        "the authors’ rule noise lowers it "
+        f"with little noise α {'rises with s' if ordered else 'does not always rise with s'}, from "
+        f"{calm[few]:.2f} at {few:g} to {calm[many]:.2f} at {many:g}. Under the authors’ rule "
+        "noise lowers it "
         + ("at every sparsity" if not rising["error"] else "at some sparsities only")
         + (f"; if an infeasible jump switches everything, noise raises it at s = {listed}."
            if listed else " under both rules.")
     )  # fmt: skip
     agrees = ordered and not rising["error"]
     reason = (
-        "if most appliances switch at every reading, an answer that switches everything is often "
-        "right; the authors count it as N errors."
+        "if most appliances switch at every reading, switching everything is often right; the "
+        "authors count it as N errors."
     )
     return finding, ("agrees" if agrees else "in part"), reason
 
