@@ -61,8 +61,7 @@ amplifies this difference: the same seed gave an α of 0.927 on one machine and 
 For this reason the RNN is trained with five seeds, and its band is that of the training runs.
 
 Two limits keep the commands above short: at 3 s the attacked part has 12 hours, and the RNN trains
-on about every fifth reading. At 60 s nothing is left out. All results below are those of one
-version of the program.
+on about every fifth reading. At 60 s nothing is left out.
 """
 ROBUSTNESS = """\
 ## Robustness of the algorithms
