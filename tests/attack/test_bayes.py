@@ -275,6 +275,8 @@ def test_saved_and_read_again(evening, tmp_path):
         {"means_": "text"},
         {"pairs_": np.array([[0, 1]])},
         {"pairs_": np.array([[0, 99]]), "pair_transitions_": (np.ones((4, 4)) / 4,)},
+        {"busiest_week_": np.array([0.5])},
+        {"busiest_week_": np.zeros(6)},
     ],
 )
 def test_a_damaged_file_is_refused(evening, tmp_path, damage):
@@ -328,6 +330,54 @@ def test_the_states_are_chosen_on_readings_that_were_held_back(monkeypatch):
     assert learnt[0] == 4000
     assert set(learnt[1:6]) == {3200}
     assert set(learnt[6:]) <= {4000}
+
+
+def with_interval(trace: Trace, interval_s: float) -> Trace:
+    return Trace(trace.readings, interval_s, states=trace.states, power=trace.power)
+
+
+WEEK = 672
+"""Number of readings of 15 minutes in seven days."""
+
+
+@pytest.fixture(scope="module")
+def weeks() -> tuple[Bayes, Trace]:
+    """An attacker with eight weeks of training data, and two weeks with a new unmetered load."""
+    home, train = real_mains(8 * WEEK, 1)
+    _, test = real_mains(2 * WEEK + 100, 2)
+    new = np.where(np.arange(len(test)) % 60 < 30, 700.0, 0.0)
+    later = test.replace_readings(test.readings + new)
+    return Bayes(home).fit(with_interval(train, 900.0)), with_interval(later, 900.0)
+
+
+def test_no_appliance_runs_much_more_than_in_the_busiest_week(weeks):
+    attacker, test = weeks
+    _, train = real_mains(8 * WEEK, 1)
+    on = [train.states[first : first + WEEK].mean(axis=0) for first in range(7 * WEEK + 1)]
+    assert attacker.busiest_week_ == pytest.approx(np.max(on, axis=0))
+    free = Bayes(attacker.home).fit(with_interval(train, 900.0))
+    free.busiest_week_ = np.ones(2)
+    limited, before = attacker.predict(test), free.predict(test)
+    most = np.ceil(1.25 * WEEK * attacker.busiest_week_)
+    for rows in (slice(WEEK), slice(WEEK, 2 * WEEK), slice(2 * WEEK, None)):
+        assert (limited[rows].sum(axis=0) <= most).all()
+    assert before[:WEEK, 1].sum() > most[1], "the new load looks like the heater"
+    assert not (limited & ~before).any()
+    assert score(limited, test).alpha > score(before, test).alpha
+    # The most probable readings stay, and the power is that of the states.
+    chance = attacker.predict_proba(test)[:WEEK, 1]
+    assert chance[limited[:WEEK, 1]].min() >= chance[~limited[:WEEK, 1]].max()
+    assert ((attacker.predict_power(test)[:, 1] > 300) == limited[:, 1]).all()
+
+
+def test_use_is_not_compared_without_weeks_of_data(weeks, evening):
+    attacker, test = weeks
+    home, train = real_mains(8 * WEEK, 1)
+    assert (Bayes(home).fit(with_interval(train[: 4 * WEEK - 1], 900.0)).busiest_week_ == 1).all()
+    assert (Bayes(evening[0]).fit(evening[1]).busiest_week_ == 1).all()
+    part = test[: WEEK - 1]
+    free = attacker.predict_proba(part) > attacker._threshold()
+    assert (attacker.predict(part) == free).all(), "less than a week says little about its use"
 
 
 def coupled_home(length: int, seed: int) -> tuple[Home, Trace]:
