@@ -50,11 +50,16 @@ ATTACKERS = (
     "alip",
     "fhmm",
     "sparse-hmm",
+    "rnn",
     "bayes",
     "tcn",
     "strongest",
 )
 """Attackers of the benchmark by default: all that learn a home within two minutes."""
+
+PARAMETERS: Mapping[str, Mapping[str, Any]] = {"rnn": {"most_readings": 20_000}}
+"""Parameters of attackers that are not the default ones: on all readings of a year, the recurrent
+network would learn for half an hour."""
 
 NOISE = ("none", "100 W", "P/10", "P/3", "P/1")
 """Scales of the Laplace noise; P is the power of the largest appliance of the home."""
@@ -344,7 +349,7 @@ def _unseen_part(case: MainsHome, trace: Trace, population: SemiBlind) -> MainsH
 def _fit(case: MainsHome, name: str, seed: int, known: dict[tuple[str, int], Fitted]) -> Fitted:
     """Let one attacker learn; `strongest` uses what its candidates have already learnt."""
     given = {"seed": seed} if _has_seed(name) else {}
-    made = attackers[name](case.home, **given)
+    made = attackers[name](case.home, **given, **PARAMETERS.get(name, {}))
     before, earlier = time.process_time(), 0.0
     if isinstance(made, Strongest):
         learnt = {
