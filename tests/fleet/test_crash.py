@@ -31,7 +31,7 @@ from hushmeter.fleet.ledger import open_ledger
 from hushmeter.fleet.output_folder import PrivateFolder
 from hushmeter.fleet.source_folder import list_files
 
-KILLS = 110
+FEW_KILLS, KILLS = 40, 110
 KILLS_AT_SYSTEM_CALLS = 300
 CHILD = Path(__file__).with_name("child.py")
 
@@ -111,7 +111,8 @@ def check_finished(output, url, reference):
     assert len(spends(url)) == len(published(output)) == facts["released_blocks"]
 
 
-def test_killed_at_many_points(jobs, tmp_path):
+@pytest.mark.parametrize("most", [FEW_KILLS, pytest.param(KILLS, marks=pytest.mark.slow)])
+def test_killed_at_many_points(jobs, tmp_path, most):
     """Half at a random function call inside the job, half from outside at a random time."""
     source = small_fleet(tmp_path)
     undisturbed = tmp_path / "undisturbed"
@@ -119,7 +120,7 @@ def test_killed_at_many_points(jobs, tmp_path):
     reference = digests(undisturbed)
     chance = random.Random(5)
     kills, finished, calls, seconds = 0, 0, None, None
-    while kills < KILLS:
+    while kills < most:
         number = finished
         url, output = new_ledger(tmp_path, f"ledger-{number}"), tmp_path / f"out-{number}"
         order = {
