@@ -50,15 +50,15 @@ def appliances_figure(setting: Setting) -> ReproducedItem:
         tables.append(table)
         rows.append((name, _tell(Comparison(mine), curves)))
     ahead = _above_the_limit(found, limits, home.names)
+    large, small = int(np.argmax(home.powers)), int(np.argmin(home.powers))
+    odds = 100 * limits[ONE][EPSILONS.index(SHOWN[2])]
     caption = Caption(
         "appliances",
         f"{source.words}, means over {test.interval_s:g} s",
         "a more detailed analysis of individual appliances under DP could be conducted.",
         f"noise hides small appliances first: at ε = {SHOWN[2]:.2g} the best possible attacker is "
-        f"right about {home.names[int(np.argmax(home.powers))]} in "
-        f"{100 * limits[ONE][5, int(np.argmax(home.powers))]:.0f} out of 100 moments from one "
-        f"reading, and about {home.names[int(np.argmin(home.powers))]} in "
-        f"{100 * limits[ONE][5, int(np.argmin(home.powers))]:.0f}.",
+        f"right about {home.names[large]} in {odds[large]:.0f} out of 100 moments from one "
+        f"reading, and about {home.names[small]} in {odds[small]:.0f}.",
         "agrees",
         f"the analysis is done; {BAYES} exceeds the limit of one reading for {ahead} of "
         f"{len(home)} appliances at some ε, because it uses all readings of a run.",
@@ -92,10 +92,12 @@ def _tell(mine: Comparison, curves: dict[str, FloatArray]) -> str:
         f"{label} {' / '.join(f'{values[k]:.3f}' for k in place)}"
         for label, values in curves.items()
     ]
-    best = ((e, mine.rank(epsilon=e)[0]) for e in SHOWN)
-    reached = " / ".join(f"{mine.mean(name, epsilon=e):.3f} ({name})" for e, name in best)
+    best = [mine.rank(epsilon=e)[0] for e in SHOWN]
+    reached = [f"{mine.mean(name, epsilon=e):.3f}" for name, e in zip(best, SHOWN, strict=True)]
+    who = " / ".join(best) if len(set(best)) > 1 else best[0]
+    listed.append(f"best attacker here {' / '.join(reached)}, which is {who}")
     off = float(mine.table.alpha_floor.iloc[0])
-    return f"{'; '.join(listed)}; best attacker here {reached}; everything off {off:.3f}"
+    return f"{'; '.join(listed)}; everything off {off:.3f}"
 
 
 def _above_the_limit(
