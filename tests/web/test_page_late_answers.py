@@ -137,6 +137,25 @@ def test_answers_about_other_readings_are_given_up(page, page_server, hold, tmp_
     assert page.locator("#strips > *").count() == 0
 
 
+def test_a_view_of_other_readings_asks_for_nothing_more(page, page_server, hold, tmp_path):
+    """Its answer would start an attack on readings that the server no longer holds."""
+    page.clock.install()
+    open_example(page, page_server, epsilon=None)
+    held = hold("view")
+    unfold(page)
+    page.fill("#epsilon", "1")
+    wait_for(page, held)
+    # The timer of the next view stands still: the view before is given up without it.
+    page.clock.pause_at(page.evaluate("() => Date.now()") / 1000 + 1)
+    with page.expect_event("requestfailed", lambda request: request.url.endswith("view")):
+        page.set_input_files("#file", save_hours(tmp_path / "short.csv", 12))
+    page.unroute("**/api/view")
+    page.clock.resume()
+    wait_until_drawn(page)
+    assert page.inner_text("#file-title") == "short.csv"
+    assert page.locator("#error").text_content() == ""
+
+
 def test_the_later_choice_of_readings_wins(page, page_server, hold, tmp_path):
     page.goto(page_server)
     uploads = hold("traces")

@@ -94,7 +94,7 @@ class Page {
   /** Show new readings; the keyboard focus goes to their heading. */
   #open() {
     // The server no longer holds the readings before, and answers about them would mislead.
-    for (const task of [this.attacks, this.restores, this.calendars, this.bounds]) task.cancel();
+    for (const task of [this.views, this.attacks, this.restores, this.calendars, this.bounds]) task.cancel();
     this.boundsKey = null;
     show(find("results"));
     document.body.classList.add("opened");
