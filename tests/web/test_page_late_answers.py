@@ -225,6 +225,24 @@ def test_the_plan_for_the_last_tick_wins(page, page_server, hold):
     assert request["epsilon"] == pytest.approx(answer.value.json()["epsilon"], rel=1e-5)
 
 
+@pytest.mark.parametrize("route", ["plan", "release"])
+def test_an_error_about_earlier_choices_is_not_shown(page, page_server, hold, route):
+    """The answer to a wish that was taken back, or to settings that were changed, is an error."""
+    open_example(page, page_server, epsilon=1 if route == "release" else None)
+    held = hold(route)
+    if route == "plan":
+        page.check("#hide input[value=kettle]", force=True)
+        request = wait_for(page, held)
+        page.uncheck("#hide input[value=kettle]", force=True)
+    else:
+        page.click("#prepare")
+        request = wait_for(page, held)
+        page.fill("#epsilon", "2")
+    request.fulfill(status=400, json={"error": "this is about something else."})
+    wait_until_drawn(page)
+    assert page.locator("#error").text_content() == ""
+
+
 def test_learnt_numbers_are_named_and_need_a_tick(page, page_server, hold, tmp_path):
     home = hm.synth.ready_home("evening").subset(["kettle", "fridge"])
     trace = hm.synth.trace(home, 3000, 0.99, seed=5)

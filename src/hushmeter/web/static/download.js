@@ -86,8 +86,10 @@ export class Download {
       const release = await api.release({ ...releaseRequest(values), format, accept_learnt: consent });
       if (this.#isStillShown(values)) this.#offer(release, values.epsilon, unit);
     } catch (error) {
-      if (this.#isStillShown(values)) this.#show();
-      this.problem(error.message, "download");
+      if (this.#isStillShown(values)) {
+        this.#show();
+        this.problem(error.message, "download");
+      }
     } finally {
       this.#waiting = false;
       this.#showStake();

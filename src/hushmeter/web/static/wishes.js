@@ -36,6 +36,8 @@ export class Wishes {
     if (changed.has("home") || changed.has("hide") || changed.has("findings")) this.#draw();
     if (changed.has("purpose")) this.#drawPurposes();
     if (!PLAN_VALUES.some((name) => changed.has(name))) return;
+    // A plan that is under way answers other wishes, or is about other readings.
+    this.plans.cancel();
     // Noise that was chosen by hand stays, until somebody changes what must stay hidden.
     if (protect === "use" || changed.has("hide") || (epsilon === null && hide.length > 0)) this.#replan();
   }
