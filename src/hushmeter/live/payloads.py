@@ -142,8 +142,10 @@ def _csv_parser(options: PayloadOptions) -> Parser:
 
     def parse(topic: str, payload: bytes) -> Parsed:  # noqa: ARG001
         try:
-            first, _, second = payload.decode("ascii").replace(";", ",").partition(",")
-            watts = float(second.partition(",")[0])
+            text = payload.decode("ascii")
+            # Where semicolons separate the columns, a comma is the decimal sign.
+            first, second = text.split(";" if ";" in text else ",")[:2]
+            watts = float(second.replace(",", ".") if ";" in text else second)
         except ValueError:
             raise PayloadError("a line is not a time and a number") from None
         if not math.isfinite(watts):
