@@ -233,9 +233,11 @@ def test_an_extract_of_another_shape_with_one_command(tmp_path):
 def interrupted_job(folder, fleet, ledger):
     """Interrupt a job after its first file; None if it was finished before the signal arrived."""
     words = [str(part) for part in command(fleet, folder / "out", ledger)]
+    # Tests that a shell runs in the background ignore the signal, and so would the job.
     job = subprocess.Popen(
         [sys.executable, "-m", "hushmeter", *words],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     while not any((folder / "out").glob("*.parquet")) and job.poll() is None:
         time.sleep(0.01)
