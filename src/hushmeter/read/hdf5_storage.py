@@ -9,6 +9,7 @@ link is followed, and a dataset that is only opened reads nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ def refuse_outside_data(path: Path) -> None:
     with path.open("rb") as stream, h5py.File(stream, "r") as file:
         for name, dataset in _datasets(file.id, path):
             _refuse_outside(name, dataset.get_create_plist(), path)
+            _refuse_unstored(name, dataset, path)
 
 
 def _datasets(root: Any, path: Path) -> Iterator[tuple[str, Any]]:
@@ -117,6 +119,25 @@ def _refuse_outside(name: str, creation: Any, path: Path) -> None:
                 f"{shown} is compressed by filter {number}, which PyTables does not contain; "
                 "compress it with zlib, such as with h5repack -f GZIP=5."
             )
+
+
+def _refuse_unstored(name: str, dataset: Any, path: Path) -> None:
+    """Refuse a table that declares more rows than it stores: a small file would fill the memory."""
+    from h5py import h5d, h5t
+
+    kind, creation = dataset.get_type(), dataset.get_create_plist()
+    if not isinstance(kind, h5t.TypeCompoundID):
+        return
+    if creation.get_layout() == h5d.CHUNKED:
+        parts = zip(dataset.shape, creation.get_chunk(), strict=True)
+        whole = dataset.get_num_chunks() >= math.prod(-(-rows // size) for rows, size in parts)
+    else:
+        whole = dataset.get_storage_size() >= math.prod(dataset.shape) * kind.get_size()
+    if not whole:
+        raise DataError(
+            f"{path}: the dataset {name[-80:]} declares {math.prod(dataset.shape)} rows, but does "
+            "not store all of them: copy the file again."
+        )
 
 
 def _is_at_hand(number: int) -> bool:
