@@ -57,6 +57,15 @@ class CappedReader(io.RawIOBase):
         return len(data)
 
 
+def refuse_outside(path: Path, folder: Path) -> None:
+    """Refuse a file of a folder that is elsewhere: a link or a name leads out of the folder."""
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise DataError(
+            f"{path} leads to a file outside of {folder}: copy the file into the folder, or give "
+            "the folder that holds it."
+        )
+
+
 def is_gzip(path: Path) -> bool:
     """Whether the file starts as gzip does."""
     with path.open("rb") as file:
