@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import uvicorn
@@ -14,12 +15,16 @@ from hushmeter.web.app import bind, create_app, make_config
 from hushmeter.web.server import Settings
 
 START_S = 60.0
+TESTS = Path(__file__).parents[1]
 
 
 @contextmanager
 def serving(settings: Settings | None = None, app=None) -> Iterator[httpx.Client]:
     """A client of a server on a free port; they are at `client.app` and `client.server`."""
     app = create_app(settings) if app is None else app
+    for worker in app.state.server.workers._all:
+        # Tests send functions of their own to the processes, which may read nothing else.
+        worker._readable = (TESTS,)
     with bind("127.0.0.1", 0) as listener:
         server = uvicorn.Server(make_config(app))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

@@ -45,6 +45,7 @@ def serve(
     start_loading()
     from hushmeter.checks import whole
     from hushmeter.web.app import address_of, bind, choose_settings, create_app, run_app
+    from hushmeter.web.confinement import find_confinement
 
     if log_format == "json":
         from hushmeter.web.access_log import log_as_json
@@ -65,6 +66,7 @@ def serve(
             if settings.token is not None:
                 typer.echo("Everybody who has this address can use the page.")
                 typer.echo("The connection is not encrypted.")
+            typer.echo(find_confinement().sentence)
             typer.echo("Press Ctrl+C to stop the server. It keeps no readings.")
         if open_page:
             import webbrowser

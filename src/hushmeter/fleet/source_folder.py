@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet.ledger.transactions import is_name
+from hushmeter.read.source import refuse_outside
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,27 +91,36 @@ class _LocalFolder(SourceFolder):
     def list_all(self) -> Iterator[str]:
         for path in self._path.rglob("*"):
             if path.is_file():
-                yield path.relative_to(self._path).as_posix()
+                name = path.relative_to(self._path).as_posix()
+                if path.is_symlink() and name.endswith(SUFFIXES):
+                    self._place(name)
+                yield name
 
     def size(self, name: str) -> int:
-        return (self._path / name).stat().st_size
+        return self._place(name).stat().st_size
 
     def open(self, name: str) -> pa.NativeFile:
         import pyarrow as pa
 
-        return pa.OSFile(str(self._path / name), "rb")
+        return pa.OSFile(str(self._place(name)), "rb")
 
     def snapshot(self, name: str, scratch: Path | None) -> pa.NativeFile:  # noqa: ARG002
         import pyarrow as pa
 
-        path = self._path / name
+        path = self._place(name)
         if path.stat().st_size <= RAW_BYTES:
             return pa.BufferReader(path.read_bytes())
         return pa.OSFile(str(path), "rb")
 
     @contextmanager
     def local_path(self, name: str, scratch: Path | None) -> Iterator[Path]:  # noqa: ARG002
-        yield self._path / name
+        yield self._place(name)
+
+    def _place(self, name: str) -> Path:
+        """Return the path of a file, which must be inside the folder even if it is a link."""
+        path = self._path / name
+        refuse_outside(path, self._path)
+        return path
 
 
 class _RemoteFolder(SourceFolder):

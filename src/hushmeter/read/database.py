@@ -1,8 +1,8 @@
 """SQLite data bases of home automation: the recorder of Home Assistant, and Domoticz.
 
-The data base is opened for reading only, and only its tables are queried, never its views. Home
-Assistant keeps the states of its sensors for some days, statistics of five minutes for as long, and
-hourly statistics for ever. Domoticz keeps the counters of its meters every five minutes for some
+The data base is opened for reading only, and only its plain tables are queried. Home Assistant
+keeps the states of its sensors for some days, statistics of five minutes for as long, and hourly
+statistics for ever. Domoticz keeps the counters of its meters every five minutes for some
 days, and the energy of every day for ever.
 """
 
@@ -22,6 +22,7 @@ from hushmeter.checks import FloatArray
 from hushmeter.errors import DataError, HushmeterError
 from hushmeter.read.home_assistant import change_series
 from hushmeter.read.options import ENERGY_UNITS, POWER_UNITS, ReadOptions, unit_factor
+from hushmeter.read.plain_tables import restrict
 from hushmeter.read.recording import Series
 from hushmeter.read.source import (
     SQLITE_CAP,
@@ -36,6 +37,12 @@ from hushmeter.read.words import read_meaning
 HOUR_S, SHORT_S, DAY_S = 3600.0, 300.0, 86_400.0
 HOME_ASSISTANT = "Home Assistant recorder (SQLite)"
 DOMOTICZ = "Domoticz (SQLite)"
+TABLES = (
+    "statistics", "statistics_meta", "statistics_short_term", "states", "states_meta",
+    "state_attributes", "DeviceStatus", "Meter", "Meter_Calendar", "MultiMeter",
+    "MultiMeter_Calendar", "Preferences",
+)  # fmt: skip
+"""The tables that are queried."""
 MOST_LISTED = 20
 # Types of devices in Domoticz.
 P1_POWER, RFX_METER, GENERAL, YOULESS, ENERGY, POWER = 250, 113, 243, 251, 90, 91
@@ -65,7 +72,7 @@ def read_database(path: Path, options: ReadOptions) -> Series:
     """
     try:
         with _connect(path) as database:
-            names = _tables(database)
+            names = restrict(database, TABLES, path)
             if {"statistics", "statistics_meta"} <= names or "states" in names:
                 return _read_home_assistant(database, names, options, path)
             if {"DeviceStatus", "Meter"} <= names:
@@ -97,8 +104,6 @@ def _connect(path: Path) -> Iterator[sqlite3.Connection]:
     # Text of a damaged file may not be UTF-8.
     database.text_factory = lambda data: data.decode("utf-8", "replace")
     try:
-        database.execute("PRAGMA query_only = ON")
-        database.execute("PRAGMA trusted_schema = OFF")
         yield database
     finally:
         database.close()
@@ -118,12 +123,6 @@ def _connect_file(path: Path) -> sqlite3.Connection:
         database.close()
         database = sqlite3.connect(f"{place}?mode=ro&immutable=1", uri=True)
     return database
-
-
-def _tables(database: sqlite3.Connection) -> set[str]:
-    """The names of the tables; views are not used, because a view can compute for ever."""
-    rows = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-    return {str(name) for (name,) in rows}
 
 
 def _columns(database: sqlite3.Connection, table: str) -> set[str]:

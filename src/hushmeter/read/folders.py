@@ -16,6 +16,7 @@ from hushmeter.errors import DataError
 from hushmeter.read.channels import Channel, align, clean
 from hushmeter.read.options import ReadOptions
 from hushmeter.read.recording import Recording
+from hushmeter.read.source import refuse_outside
 
 MAINS = frozenset({"mains", "aggregate", "main"})
 REDD_INTERVAL_S = 3.0
@@ -25,9 +26,11 @@ UKDALE_INTERVAL_S = 6.0
 def read_folder(path: Path, options: ReadOptions) -> Recording:
     """One home of a data set that is a folder."""
     house = _house_folder(path, options.building)
+    blocks = sorted(path.glob("house*_power_blk*.csv*"))
+    for file in blocks if house is None else house.iterdir():
+        refuse_outside(file, path)
     if house is not None:
         return read_channels(house)
-    blocks = sorted(path.glob("house*_power_blk*.csv*"))
     if blocks:
         return _read_rae(blocks, options, path)
     raise DataError(

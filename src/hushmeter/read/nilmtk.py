@@ -2,6 +2,7 @@
 
 Attributes are pickles. A pickle from a stranger's file can run any code when it is loaded, so
 while the file is open only plain containers, numbers, text and NumPy scalars are let through.
+`hdf5_storage` refuses a file whose data are outside of it before PyTables opens it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 
 from hushmeter.errors import DataError, HushmeterError, MissingExtraError
 from hushmeter.read.channels import HOLD_S, Channel, align, clean, usual_interval
+from hushmeter.read.hdf5_storage import refuse_outside_data
 from hushmeter.read.options import ReadOptions
 from hushmeter.read.recording import Recording
 from hushmeter.read.source import hdf5_source, refuse_large
@@ -82,6 +84,7 @@ def read_nilmtk(path: Path, options: ReadOptions) -> Recording:
             with warnings.catch_warnings(), _plain_pickles():
                 # PyTables warns about a damaged node and goes on without it.
                 warnings.simplefilter("error")
+                refuse_outside_data(path)
                 with tables.open_file(mode="r", **hdf5_source(path)) as file:
                     return _read_building(file, path, options)
         except HushmeterError:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import io
 import re
+import stat
 import sys
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +20,8 @@ from hushmeter.read.words import find_source
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZIP_MAGIC = b"PK\x03\x04"
+ENCRYPTED = 1
+"""Flag of an encrypted file in a zip archive."""
 OLE_MAGIC = b"\xd0\xcf\x11\xe0"
 HEAD_BYTES = 1 << 18
 TEXT_CAP = 1 << 28
@@ -51,6 +55,15 @@ class CappedReader(io.RawIOBase):
             )
         view[: len(data)] = data
         return len(data)
+
+
+def refuse_outside(path: Path, folder: Path) -> None:
+    """Refuse a file of a folder that is elsewhere: a link or a name leads out of the folder."""
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise DataError(
+            f"{path} leads to a file outside of {folder}: copy the file into the folder, or give "
+            "the folder that holds it."
+        )
 
 
 def is_gzip(path: Path) -> bool:
@@ -305,10 +318,12 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     Raises
     ------
     DataError
-        If the archive is damaged, encrypted or too large.
+        If the archive is damaged, encrypted or too large, or holds links, names that lead out of
+        it or one name twice.
     """
     try:
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+            _refuse_entries(archive.infolist(), path)
             size = sum(entry.file_size for entry in archive.infolist())
             cap = most_bytes(path, TEXT_CAP)
             if size > cap:
@@ -324,6 +339,22 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
             raise
         reason = str(error).split("\n")[0].rstrip(".")[:160]
         raise DataError(f"{path} is an archive that cannot be read: {reason}.") from None
+
+
+def _refuse_entries(entries: Sequence[zipfile.ZipInfo], path: Path) -> None:
+    """Refuse an archive with files that another program would read or unpack differently."""
+    names = Counter(entry.filename for entry in entries)
+    for entry in entries:
+        shown = f"{path} is an archive in which {entry.filename[-80:]!r}"
+        if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+            raise DataError(f"{shown} is a link or a device: pack the file of readings itself.")
+        parts = re.split(r"[/\\]", entry.filename)
+        if ".." in parts or not parts[0] or re.match(r"[A-Za-z]:", entry.filename):
+            raise DataError(f"{shown} leads out of the archive: pack the file of readings alone.")
+        if entry.flag_bits & ENCRYPTED:
+            raise DataError(f"{shown} is encrypted: unpack the archive first.")
+        if names[entry.filename] > 1:
+            raise DataError(f"{shown} is there twice: pack the file of readings once.")
 
 
 def open_member(path: Path, asked: str | None) -> MemoryFile:

@@ -72,7 +72,7 @@ def _open(path: Path, *, hidden: bool) -> tuple[list[str], Any]:
     from python_calamine import CalamineWorkbook, SheetTypeEnum, SheetVisibleEnum
 
     if read_head(path, 4) == ZIP_MAGIC:
-        _refuse_large_sheets(path)
+        _check_parts(path)
     with path.open("rb") as file, _refusing_damage(path):
         book = CalamineWorkbook.from_filelike(io.BytesIO(file.read()))
     sheets = [
@@ -107,20 +107,64 @@ def _refusing_damage(path: Path) -> Iterator[None]:
     )
 
 
-def _refuse_large_sheets(path: Path) -> None:
-    """Refuse a sheet with more cells than a table of readings has; empty cells take memory too."""
+def _check_parts(path: Path) -> None:
+    """Refuse a workbook by its parts, before the library reads it."""
     with open_zip(path) as archive:
         for entry in archive.infolist():
             text = archive.read(entry)
-            if b"sheetData" not in text:
-                continue
-            rows, columns = _sheet_size(text)
-            refuse_large(path, rows, columns)
-            if rows * columns > MOST_CELLS:
-                raise DataError(
-                    f"{path} has a sheet of {rows} rows and {columns} columns, more than "
-                    f"{MOST_CELLS} cells: save the table of readings as CSV."
-                )
+            if entry.filename.lower().endswith((".xml", ".rels")):
+                _refuse_declarations(text, path)
+            if entry.filename.lower().endswith(".rels"):
+                _refuse_references(text, path)
+            if b"sheetData" in text:
+                _refuse_large_sheet(text, path)
+
+
+def _refuse_declarations(text: bytes, path: Path) -> None:
+    """Refuse XML with a document type or entities, in whatever encoding it is written."""
+    plain = text.replace(b"\0", b"")
+    if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
+        raise DataError(
+            f"{path} declares entities or a document type, as XML bombs do; a workbook has none, "
+            "so it was not read."
+        )
+
+
+def _refuse_references(text: bytes, path: Path) -> None:
+    """Refuse a workbook that takes cells from other files, programs or servers.
+
+    A hyperlink of a cell is only shown, so it is allowed.
+    """
+    from xml.etree.ElementTree import ParseError
+
+    from defusedxml.ElementTree import fromstring
+
+    try:
+        found = [element.attrib for element in fromstring(text, forbid_dtd=True).iter()]
+    except (ParseError, ValueError, LookupError):
+        raise DataError(
+            f"{path} cannot be read as an Excel workbook (its relationships are damaged): save it "
+            "again, or save the sheet as CSV."
+        ) from None
+    for reference in found:
+        kind = reference.get("Type", "").rpartition("/")[2]
+        outside = reference.get("TargetMode") == "External" and kind != "hyperlink"
+        if outside or kind in ("externalLink", "connections"):
+            raise DataError(
+                f"{path} refers to other files or data connections, which are not read: save the "
+                "sheet of readings as CSV."
+            )
+
+
+def _refuse_large_sheet(text: bytes, path: Path) -> None:
+    """Refuse a sheet with more cells than a table of readings has; empty cells take memory too."""
+    rows, columns = _sheet_size(text)
+    refuse_large(path, rows, columns)
+    if rows * columns > MOST_CELLS:
+        raise DataError(
+            f"{path} has a sheet of {rows} rows and {columns} columns, more than "
+            f"{MOST_CELLS} cells: save the table of readings as CSV."
+        )
 
 
 def _sheet_size(text: bytes) -> tuple[int, int]:

@@ -3,6 +3,8 @@
 A computation in a thread of Python cannot be stopped from outside. A slow attacker or a file that
 is slow to read would keep its thread for minutes. Here each computation runs in a process, which
 is ended when its time is over or when it takes too much memory; another process replaces it.
+
+Every process is confined before it gets anything to compute; see `confinement`.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hushmeter.errors import HushmeterError, TooLargeError
 from hushmeter.web.attacks import FitCache
+from hushmeter.web.compiled_code import stop_saving
+from hushmeter.web.confinement import confine
 from hushmeter.web.processes import process_context
 from hushmeter.web.sessions import Session
 
@@ -108,11 +112,15 @@ class WorkerPool:
         Largest number of computations that run or wait.
     most_bytes : int
         Memory of one process; a process that exceeds it is ended. [bytes]
+    readable : tuple of Path
+        Folders that the processes may read besides the code of Python.
     """
 
-    def __init__(self, workers: int, waiting: int, most_bytes: int) -> None:
+    def __init__(
+        self, workers: int, waiting: int, most_bytes: int, readable: tuple[Path, ...] = ()
+    ) -> None:
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="hushmeter")
-        self._all = [Worker(most_bytes) for _ in range(workers)]
+        self._all = [Worker(most_bytes, readable) for _ in range(workers)]
         self._idle = list(self._all)
         self._lock = threading.Lock()
         # Long computations never take all processes, so that short ones are always served.
@@ -256,10 +264,12 @@ class Worker:
     ----------
     most_bytes : int
         Memory at which the process is ended. [bytes]
+    readable : tuple of Path
+        Folders that the process may read besides the code of Python.
     """
 
-    def __init__(self, most_bytes: int) -> None:
-        self._most_bytes = most_bytes
+    def __init__(self, most_bytes: int, readable: tuple[Path, ...] = ()) -> None:
+        self._most_bytes, self._readable = most_bytes, readable
         self._process: BaseProcess | None = None
         self._pipe: Connection | None = None
         self._held: OrderedDict[str, int] = OrderedDict()
@@ -274,7 +284,8 @@ class Worker:
                 raise BusyError
             context = process_context()
             self._pipe, theirs = context.Pipe()
-            self._process = context.Process(target=serve_calls, args=(theirs,), daemon=True)
+            given = (theirs, self._readable)
+            self._process = context.Process(target=serve_calls, args=given, daemon=True)
             self._process.start()
             theirs.close()
         return self._pipe
@@ -403,14 +414,17 @@ def find_place(error: BaseException) -> str:
     return f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
 
 
-def serve_calls(pipe: Connection) -> None:
+def serve_calls(pipe: Connection, readable: tuple[Path, ...]) -> None:
     """Compute functions in this process until the server ends.
 
     Parameters
     ----------
     pipe : Connection
         It carries sessions to keep, sources to forget, and functions with their arguments.
+    readable : tuple of Path
+        Folders that this process may read besides the code of Python.
     """
+    confine({*readable, *stop_saving()})
     # Ctrl+C at the terminal reaches the server, which ends its processes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_the_server, daemon=True).start()
