@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import os
+import secrets
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,10 +30,11 @@ class Settings:
     Parameters
     ----------
     hosts : tuple of str
-        Names by which the server may be addressed. An empty tuple allows any name; the server
-        then needs a token.
-    token : str, optional
-        Every call of the API must send it as `Authorization: Bearer TOKEN`.
+        Names by which the server may be addressed. An empty tuple allows any name.
+    token : str
+        Every request that is not for a file of the page must send it as
+        `Authorization: Bearer TOKEN`, because every user of a computer can reach its loopback
+        address. By default it is new, with 192 random bits.
     upload_bytes : int
         Largest uploaded file. [bytes]
     unpacked_bytes : int
@@ -72,11 +75,12 @@ class Settings:
     release_s : float
         Time limit of a release [s]. It is longer, because a receipt composes the ε of whole days.
     stream : Path, optional
-        State of a stream that the page /live shows; only on a server without a token.
+        State of a stream that the page /live shows; only on a server that other computers
+        cannot reach.
     """
 
     hosts: tuple[str, ...] = LOOPBACK
-    token: str | None = None
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
     upload_bytes: int = 50 * MEGABYTE
     unpacked_bytes: int = 200 * MEGABYTE
     body_bytes: int = MEGABYTE
@@ -97,6 +101,21 @@ class Settings:
     request_s: float = 30.0
     release_s: float = 120.0
     stream: Path | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """True if only this computer can reach the server."""
+        return bool(self.hosts) and all(map(is_loopback, self.hosts))
+
+
+def is_loopback(host: str) -> bool:
+    """Return True if only this computer can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class Server:
