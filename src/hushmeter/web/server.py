@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hushmeter.home import Home
+from hushmeter.web import schemas
+from hushmeter.web.origins import KnownHomes, is_learnt, settle_origins
 from hushmeter.web.sessions import Session, Sessions, make_example
 from hushmeter.web.workers import BusyError, TooSlowError, WorkerPool
 
@@ -21,6 +24,7 @@ LONGEST_PAUSE_S = 60.0
 """Longest time between two searches for idle traces [s]."""
 
 Answer = TypeVar("Answer")
+Request = TypeVar("Request", bound=schemas.WithHome)
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,7 @@ class Server:
         self.sessions = Sessions(
             settings.sessions, settings.session_bytes, settings.idle_s, forgotten=self._forget
         )
+        self.homes = KnownHomes(settings.sessions, settings.idle_s)
         self.workers = WorkerPool(settings.workers, settings.waiting, settings.worker_bytes)
         self._examples: dict[str, Session] = {}
         self._uploads = 0
@@ -162,12 +167,39 @@ class Server:
         while True:
             await asyncio.sleep(min(self.settings.idle_s / 4, LONGEST_PAUSE_S))
             self.sessions.forget_idle()
+            self.homes.forget_idle()
 
     async def example(self, name: str) -> Session:
         """Return an example by its name; each example is made once."""
         if name not in self._examples:
             self._examples[name] = await self.compute(make_example, name)
         return self._examples[name]
+
+    def hold(self, session: Session) -> str:
+        """Hold a trace and what was learnt from it; return the identifier of both."""
+        key = self.sessions.add(session)
+        if session.home is not None:
+            self.hold_home(session.home, key)
+        return key
+
+    def hold_home(self, home: Home, key: str) -> schemas.HomeModel:
+        """Hold a home if a number of it was learnt, and return it as JSON."""
+        if not is_learnt(home):
+            return schemas.to_model(home)
+        self.homes.add(key, home)
+        return schemas.to_model(home, key)
+
+    def settle(self, request: Request) -> Request:
+        """Return a request with the sources of the numbers of its home as the server knows them."""
+        model, trace = request.home, request.trace
+        if model is None:
+            return request
+        session = None if trace is None else self.sessions.get(trace)
+        edited = self.homes.get(model.id)
+        held = (None if session is None else session.home, self.homes.get(trace), edited)
+        known = list({id(home): home for home in held if home is not None}.values())
+        settled = settle_origins(model, known, is_complete=edited is not None)
+        return request.model_copy(update={"home": settled})
 
     def _forget(self, session: Session) -> None:
         """Remove what attackers learnt from a removed trace; examples are nobody's data."""
