@@ -102,9 +102,9 @@ def server() -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 def call_with(url: str) -> dict[str, Any]:
     """The address and the headers of a client, from the address that a server printed."""
-    address, _, token = url.partition("#token=")
+    page, _, token = url.partition("#token=")
     headers = {"X-Hushmeter": "1", "Authorization": f"Bearer {token}"}
-    return {"base_url": address, "headers": headers}
+    return {"base_url": "/".join(page.split("/")[:3]), "headers": headers}
 
 
 def slide(url: str, moves: int = MOVES) -> tuple[list[float], list[float]]:

@@ -32,7 +32,7 @@ MEASURES = {
 
 
 class KnownHomes:
-    """The homes with learnt numbers that a server gave out; the least recently used one goes first.
+    """The homes that a server gave out; the least recently used one is removed first.
 
     Parameters
     ----------
@@ -76,11 +76,6 @@ class KnownHomes:
             if used >= oldest and len(self._held) <= self._most:
                 return
             self._held.popitem(last=False)
-
-
-def is_learnt(home: Home) -> bool:
-    """Return True if a number of a home was learnt from readings."""
-    return home.learnt_from is not None or any(one.source == "learnt" for one in home.appliances)
 
 
 class Numbers:

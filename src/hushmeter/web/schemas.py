@@ -110,8 +110,8 @@ class HomeModel(Strict):
     )
     id: TraceId | None = Field(
         None,
-        description="Under which the server holds a home with learnt numbers; send it back, so "
-        "that numbers that somebody entered are not taken for learnt ones",
+        description="Identifier under which the server holds the home; send it back, so that "
+        "numbers that somebody entered are not taken for learnt ones",
     )
     appliances: list[ApplianceModel] = Field(min_length=1, max_length=40)
 

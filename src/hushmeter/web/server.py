@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from hushmeter.home import Home
 from hushmeter.web import schemas
-from hushmeter.web.origins import KnownHomes, is_learnt, settle_origins
+from hushmeter.web.origins import KnownHomes, settle_origins
 from hushmeter.web.sessions import Session, Sessions, make_example
 from hushmeter.web.workers import BusyError, TooSlowError, WorkerPool
 
@@ -183,9 +183,7 @@ class Server:
         return key
 
     def hold_home(self, home: Home, key: str) -> schemas.HomeModel:
-        """Hold a home if a number of it was learnt, and return it as JSON."""
-        if not is_learnt(home):
-            return schemas.to_model(home)
+        """Hold a home, so that later its numbers are known again, and return it as JSON."""
         self.homes.add(key, home)
         return schemas.to_model(home, key)
 
