@@ -26,7 +26,6 @@ from hushmeter.write import meter_bytes
 GOAL_S = 0.120
 MOVES, CLIENTS, SOAK_S = 120, 100, 10.0
 MEMORY_GOAL = 1.5
-MARK = {"X-Hushmeter": "1"}
 SOURCES = {
     "household": "28 days at 1 min",
     "evening": "4 h at 6 s",
@@ -84,7 +83,7 @@ def rows(soak_s: float = SOAK_S) -> Iterator[Row]:
 
 @contextmanager
 def server() -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A running `hushmeter serve` and its address."""
+    """A running `hushmeter serve` and its address with the token."""
     command = [sys.executable, "-m", "hushmeter", "serve", "--port", "0", "--json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -101,10 +100,17 @@ def server() -> Iterator[tuple[subprocess.Popen[str], str]]:
         process.communicate()
 
 
+def call_with(url: str) -> dict[str, Any]:
+    """The address and the headers of a client, from the address that a server printed."""
+    page, _, token = url.partition("#token=")
+    headers = {"X-Hushmeter": "1", "Authorization": f"Bearer {token}"}
+    return {"base_url": "/".join(page.split("/")[:3]), "headers": headers}
+
+
 def slide(url: str, moves: int = MOVES) -> tuple[list[float], list[float]]:
     """Seconds that one client waits for each move of the slider, and that the server computes."""
     waited, computed = [], []
-    with httpx.Client(base_url=url, headers=MARK, timeout=60) as client:
+    with httpx.Client(**call_with(url), timeout=60) as client:
         session = client.post("/api/examples", json={"name": "evening"}).json()
         # The page asks for the attack after the view, so that the slider does not wait for it.
         client.post("/api/view", json=_request(session, 0) | {"attacker": None})
@@ -126,7 +132,7 @@ def choose(
     """
     rng = np.random.default_rng(0)
     waited, computed = [], []
-    with httpx.Client(base_url=url, headers=MARK, timeout=60) as client:
+    with httpx.Client(**call_with(url), timeout=60) as client:
         session = _open(client, source)
         usual = client.get("/api/about").json()["catalogue"][:8]
         shared = {"trace": session["id"], "home": {"appliances": usual}}
@@ -168,7 +174,7 @@ async def _soak(process: subprocess.Popen[str], url: str, seconds: float, client
     waited: list[float] = []
     errors: list[str] = []
     limits = httpx.Limits(max_connections=clients, max_keepalive_connections=clients)
-    async with httpx.AsyncClient(base_url=url, headers=MARK, timeout=120, limits=limits) as client:
+    async with httpx.AsyncClient(**call_with(url), timeout=120, limits=limits) as client:
         sessions = await asyncio.gather(*(_example(client) for _ in range(clients)))
         await asyncio.gather(*(_move(client, s, i) for i, s in enumerate(sessions)))
         before = memory_mb(process.pid)

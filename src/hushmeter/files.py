@@ -1,4 +1,8 @@
-"""Writing files: no file is overwritten without `force`, and no file is left half written."""
+"""Writing files: none is overwritten without `force`, and none is left half written.
+
+A file is private from its first moment: only its owner can read it, and only its owner can list a
+folder that is made for it. Whoever writes for others says so with `public=True`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import os
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -26,9 +31,29 @@ def refuse_overwrite(
         raise DataError(f"{path} exists; {remedy}.")
 
 
+def make_folder(path: Path, *, public: bool = False) -> None:
+    """Make a folder and those above it; only the owner may enter a new one that is not public."""
+    for folder in (*reversed(path.parents), path):
+        if not folder.exists():
+            folder.mkdir(mode=0o777 if public else 0o700, exist_ok=True)
+
+
+def create_file(path: Path, content: bytes = b"", *, public: bool = False) -> None:
+    """Write a new file and flush it to the disk; only its owner may read it, unless it is public.
+
+    An existing file is never opened, because it keeps the rights that it has.
+    """
+    mode = 0o666 if public else 0o600
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        if content:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+
+
 @contextmanager
-def atomic(path: Path, *, force: bool = False) -> Iterator[Path]:
-    """Give a temporary path beside `path`; rename it to `path` when the block ends without error.
+def atomic(path: Path, *, force: bool = False, public: bool = False) -> Iterator[Path]:
+    """Give a temporary file beside `path`; rename it to `path` when the block ends without error.
 
     Parameters
     ----------
@@ -36,6 +61,8 @@ def atomic(path: Path, *, force: bool = False) -> Iterator[Path]:
         The file to write. Its folder is made if it does not exist.
     force : bool, default False
         Overwrite an existing file.
+    public : bool, default False
+        Let other users of the machine read the file, as far as the umask allows it.
 
     Raises
     ------
@@ -45,7 +72,9 @@ def atomic(path: Path, *, force: bool = False) -> Iterator[Path]:
     refuse_overwrite(path, force)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent, public=public)
+        # What writes into it keeps its rights, however it is opened.
+        create_file(temporary, public=public)
         yield temporary
         temporary.replace(path)
     except OSError as error:
@@ -55,9 +84,9 @@ def atomic(path: Path, *, force: bool = False) -> Iterator[Path]:
             temporary.unlink()
 
 
-def write_text(path: Path, text: str, *, force: bool = False) -> None:
+def write_text(path: Path, text: str, *, force: bool = False, public: bool = False) -> None:
     """Write text as UTF-8; see `atomic` for the errors."""
-    with atomic(path, force=force) as temporary:
+    with atomic(path, force=force, public=public) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
@@ -75,12 +104,14 @@ def table_format(path: Path) -> str:
     return suffix[1:]
 
 
-def write_table(path: Path, columns: Mapping[str, Any], *, force: bool = False) -> None:
+def write_table(
+    path: Path, columns: Mapping[str, Any], *, force: bool = False, public: bool = False
+) -> None:
     """Write columns of equal length as CSV or Parquet, by the name of the file; times are UTC."""
     from pyarrow import csv, parquet
 
     kind, table = table_format(path), arrow_table(columns)
-    with atomic(path, force=force) as temporary:
+    with atomic(path, force=force, public=public) as temporary:
         if kind == "csv":
             csv.write_csv(table, temporary)
         else:

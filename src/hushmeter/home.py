@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hushmeter.assumptions import AssumptionCheck
     from hushmeter.trace import Trace
 
-HOME_KEYS = {"name", "tolerance", "base_load", "learnt_from", "use_catalogue", "appliance"}
+HOME_KEYS = {"name", "tolerance", "base_load", "learnt_from", "typed", "use_catalogue", "appliance"}
 DEFAULT_TOLERANCE = 20.0
 """Tolerance [W] of a home that does not state one. It is a fixed number: how much a reading of a
 home without a switch varies is never estimated from the readings to be released."""
@@ -61,6 +61,15 @@ OPTIONAL_NUMBERS = (
     "energy_wh",
     "use_s_per_day",
 )
+NUMBERS = ("power", "levels", *OPTIONAL_NUMBERS)
+
+
+def _checked_marks(marks: Iterable[str], known: tuple[str, ...], owner: str) -> tuple[str, ...]:
+    """The names of typed numbers in a fixed order; raise `InputError` for an unknown one."""
+    given = tuple(marks)
+    for mark in given:
+        one_of(f"typed of {owner}", mark, known)
+    return tuple(name for name in known if name in given)
 
 
 @dataclass(frozen=True)
@@ -93,6 +102,9 @@ class Appliance:
         Where the numbers come from. Numbers that were learnt from readings are rounded up to
         `PUBLIC_STEPS` in the properties whose names begin with "protected", because these
         calibrate the noise and their exact values would tell something about the readings.
+    typed : sequence of str, optional
+        Numbers that somebody entered although the others have another source, such as "run_s".
+        Every number that is not named here has the source of the appliance.
 
     Raises
     ------
@@ -112,6 +124,7 @@ class Appliance:
     energy_wh: float | None = None
     use_s_per_day: float | None = None
     source: str = "typed"
+    typed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -125,6 +138,7 @@ class Appliance:
         object.__setattr__(self, "levels", levels)
         object.__setattr__(self, "power", positive(f"power of {self.name}", power))
         one_of(f"source of {self.name}", self.source, SOURCES)
+        object.__setattr__(self, "typed", _checked_marks(self.typed, NUMBERS, self.name))
         for field in OPTIONAL_NUMBERS:
             value = getattr(self, field)
             if value is not None:
@@ -190,28 +204,45 @@ class Appliance:
         """Powers [W] of the on-states: `levels`, or the mean power alone."""
         return self.levels or (self.power,)
 
+    def source_of(self, field: str) -> str:
+        """Where one number comes from: "typed", "catalogue" or "learnt"."""
+        return "typed" if field in self.typed else self.source
+
+    @property
+    def power_field(self) -> str:
+        """The field that states the protected power: "high", "levels" or "power"."""
+        if self.high is not None:
+            return "high"
+        return "levels" if self.levels else "power"
+
+    @property
+    def run_field(self) -> str:
+        """The field that states the protected length of a run: "run_high_s" or "run_s"."""
+        return "run_s" if self.run_high_s is None else "run_high_s"
+
     @property
     def protected_power(self) -> float:
         """Power [W] that a release hides: `high` if it is known, else the highest on-level."""
-        return self._public(max(self.on_levels) if self.high is None else self.high)
+        power = max(self.on_levels) if self.high is None else self.high
+        return self._public(self.power_field, power)
 
     @property
     def protected_run_s(self) -> float | None:
         """Length of a run [s] that a release hides: `run_high_s` if it is known, else `run_s`."""
         length = self.run_s if self.run_high_s is None else self.run_high_s
-        return None if length is None else self._public(length)
+        return None if length is None else self._public(self.run_field, length)
 
     @property
     def protected_energy_wh(self) -> float | None:
         """Energy of a run [Wh] that a release hides, or None if `energy_wh` is unknown."""
-        return None if self.energy_wh is None else self._public(self.energy_wh)
+        return None if self.energy_wh is None else self._public("energy_wh", self.energy_wh)
 
     @property
     def protected_use_s_per_day(self) -> float | None:
         """Time of use a day [s] that a release hides, or None if `use_s_per_day` is unknown."""
         if self.use_s_per_day is None:
             return None
-        return min(self._public(self.use_s_per_day), float(SECONDS_PER_DAY))
+        return min(self._public("use_s_per_day", self.use_s_per_day), float(SECONDS_PER_DAY))
 
     def at_largest_power(self) -> Appliance | None:
         """Return the appliance with its largest measured power as the protected one.
@@ -230,11 +261,12 @@ class Appliance:
             run_high_s=self.protected_run_s,
             energy_wh=self.protected_energy_wh,
             source="typed",
+            typed=(),
         )
 
-    def _public(self, value: float) -> float:
-        """The value itself, or rounded up to a public step if it was learnt."""
-        return round_up_to_public_step(value) if self.source == "learnt" else value
+    def _public(self, field: str, value: float) -> float:
+        """The value of a field itself, or rounded up to a public step if it was learnt."""
+        return round_up_to_public_step(value) if self.source_of(field) == "learnt" else value
 
     @property
     def duty(self) -> float | None:
@@ -317,6 +349,8 @@ class Home:
     learnt_from : LearntFrom, optional
         The readings from which the tolerance, and the numbers of every appliance with the source
         "learnt", come.
+    typed : sequence of str, optional
+        ("tolerance",) if somebody entered the tolerance of a home that was learnt.
 
     Raises
     ------
@@ -336,6 +370,7 @@ class Home:
     base_load: float = 0.0
     name: str = "home"
     learnt_from: LearntFrom | None = None
+    typed: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -344,6 +379,7 @@ class Home:
         base_load: float = 0.0,
         name: str = "home",
         learnt_from: LearntFrom | None = None,
+        typed: Iterable[str] = (),
     ) -> None:
         members = tuple(appliances)
         if not members:
@@ -358,6 +394,7 @@ class Home:
         object.__setattr__(self, "base_load", non_negative("base_load", base_load))
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "learnt_from", learnt_from)
+        object.__setattr__(self, "typed", _checked_marks(typed, ("tolerance",), "the home"))
 
     def __repr__(self) -> str:
         """One line: the name, the number of appliances and the tolerance."""
@@ -389,11 +426,16 @@ class Home:
         return powers
 
     @property
+    def is_tolerance_learnt(self) -> bool:
+        """True if the tolerance was learnt from readings."""
+        return self.learnt_from is not None and "tolerance" not in self.typed
+
+    @property
     def protected_tolerance(self) -> float:
         """Tolerance [W] that a release of fluctuations hides; rounded up if it was learnt."""
-        if self.learnt_from is None:
-            return self.tolerance
-        return round_up_to_public_step(self.tolerance)
+        return (
+            round_up_to_public_step(self.tolerance) if self.is_tolerance_learnt else self.tolerance
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -419,7 +461,22 @@ class Home:
         Home
         """
         chosen = [self.appliances[self.index(name)] for name in names]
-        return Home(chosen, self.tolerance, self.base_load, self.name, self.learnt_from)
+        return self.with_appliances(chosen)
+
+    def with_appliances(self, appliances: Iterable[Appliance]) -> Home:
+        """Return the home with other appliances; all else, and its origin, stays.
+
+        Parameters
+        ----------
+        appliances : iterable of Appliance
+
+        Returns
+        -------
+        Home
+        """
+        return Home(
+            appliances, self.tolerance, self.base_load, self.name, self.learnt_from, self.typed
+        )
 
     def label(self, trace: Trace) -> Trace:
         """Return the trace with the true states of this home's appliances.
@@ -495,6 +552,8 @@ class Home:
         }
         if self.learnt_from is not None:
             table["learnt_from"] = asdict(self.learnt_from)
+        if self.typed:
+            table["typed"] = self.typed
         entries = [
             {field: value for field, value in vars(a).items() if value not in (None, (), "typed")}
             for a in self.appliances
@@ -591,6 +650,9 @@ def _from_table(table: dict[str, Any]) -> Home:
             raise InputError("an appliance has no name.")
         if not isinstance(entry.get("levels", []), list):
             raise InputError(f"levels of {entry['name']} must be a list of watts.")
+    for entry in (table, *appliances):
+        if not isinstance(entry.get("typed", []), list):
+            raise InputError("typed must be a list of the names of numbers.")
     fill = table.get("use_catalogue", True)
     if not isinstance(fill, bool):
         raise InputError("use_catalogue must be true or false.")
@@ -600,6 +662,7 @@ def _from_table(table: dict[str, Any]) -> Home:
         table.get("base_load", 0.0),
         str(table.get("name", "home")),
         _read_learnt_from(table.get("learnt_from")),
+        table.get("typed", ()),
     )
 
 

@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
+from benchmarks.bench_web import call_with
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.web.app import address_of, bind, choose_settings, is_loopback
+from hushmeter.web.app import address_of, bind, choose_settings
+from hushmeter.web.server import is_loopback
 from tests.cli.test_commands import run
 
-MARK = {"X-Hushmeter": "1"}
 READINGS = "timestamp,watts\n" + "".join(f"{1_700_000_000 + 6 * i},{4711 + i}\n" for i in range(50))
 
 
 @contextmanager
-def served(*arguments):
+def served(*arguments, environment=None):
     """The process and the address it prints as JSON."""
     command = [sys.executable, "-m", "hushmeter", "serve", "--port", "0", "--json", *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | (environment or {}),
+    )
     try:
         lines = ""
         while not lines.rstrip().endswith("}"):
@@ -41,7 +51,7 @@ def served(*arguments):
 def log_of_a_session():
     """Everything a server prints while a file is loaded, viewed and refused, and its exit code."""
     with served() as (process, found):
-        client = httpx.Client(base_url=found["url"], headers=MARK, timeout=60)
+        client = httpx.Client(**call_with(found["url"]), timeout=60)
         page, about = client.get("/"), client.get("/api/about")
         session = client.post("/api/traces", files={"file": ("secret-name.csv", READINGS)})
         trace = session.json()["id"]
@@ -58,20 +68,29 @@ def log_of_a_session():
 def test_it_answers_on_this_computer_alone_and_ends_well(log_of_a_session):
     found, answers, _, _, code = log_of_a_session
     assert found["url"].startswith("http://127.0.0.1:")
-    assert found["token"] is None
+    assert found["url"].endswith(f"/#token={found['token']}")
     assert [answer.status_code for answer in answers] == [200, 200, 200, 200, 400]
     assert code == 0
 
 
 def test_no_reading_name_or_id_is_logged(log_of_a_session):
-    _, _, trace, printed, _ = log_of_a_session
-    for secret in ("4711", "4712", "secret-name", trace, "GET", "POST", "Traceback"):
+    found, _, trace, printed, _ = log_of_a_session
+    for secret in (
+        found["token"],
+        "4711",
+        "4712",
+        "secret-name",
+        trace,
+        "GET",
+        "POST",
+        "Traceback",
+    ):
         assert secret not in printed
 
 
 def test_the_log_as_json_has_routes_sizes_and_times_only():
     with served("--log-format", "json") as (process, found):
-        with httpx.Client(base_url=found["url"], headers=MARK, timeout=60) as client:
+        with httpx.Client(**call_with(found["url"]), timeout=60) as client:
             session = client.post("/api/traces", files={"file": ("secret-name.csv", READINGS)})
             trace = session.json()["id"]
             client.get(f"/api/traces/{trace}")
@@ -86,13 +105,14 @@ def test_the_log_as_json_has_routes_sizes_and_times_only():
     ]
     assert lines[0]["received_bytes"] > len(READINGS)
     assert all(one["sent_bytes"] > 0 and one["seconds"] >= 0 for one in lines)
-    for secret in (trace, "4711", "secret-name"):
+    for secret in (found["token"], trace, "4711", "secret-name"):
         assert secret not in errors
     run("serve", "--log-format", "xml", expect=2)
 
 
-def test_beyond_this_computer_a_token_is_made_and_needed():
-    with served("--host", "0.0.0.0") as (_, found):
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_a_token_is_made_and_needed(host):
+    with served("--host", host) as (_, found):
         port = found["url"].rpartition(":")[2].partition("/")[0]
         assert found["url"].endswith(f"/#token={found['token']}")
         assert len(found["token"]) == 32
@@ -103,13 +123,14 @@ def test_beyond_this_computer_a_token_is_made_and_needed():
 
 
 def test_settings_follow_the_address():
-    assert choose_settings("127.0.0.1", 50).token is None
+    assert choose_settings("127.0.0.1", 50).is_local
     assert "127.0.0.5" in choose_settings("127.0.0.5", 50).hosts
     assert choose_settings("127.0.0.1", 300).unpacked_bytes == 300 << 20
     far = [choose_settings("192.168.1.7", 50) for _ in range(2)]
     assert far[0].hosts[0] == "192.168.1.7"
     assert far[0].token != far[1].token
     assert choose_settings("::", 50).hosts == ()
+    assert not any(one.is_local for one in (*far, choose_settings("::", 50)))
     assert [is_loopback(h) for h in ("localhost", "::1", "127.9.9.9", "0.0.0.0", "pc.lan")] == [
         True,
         True,
@@ -117,7 +138,7 @@ def test_settings_follow_the_address():
         False,
         False,
     ]
-    assert address_of("::1", 80, None) == "http://[::1]:80/"
+    assert address_of("::1", 80, "abc", "live") == "http://[::1]:80/live#token=abc"
     assert address_of("10.0.0.1", 80, "abc") == "http://10.0.0.1:80/#token=abc"
 
 
@@ -154,3 +175,27 @@ def test_without_the_extra_the_pip_command_is_told(missing):
     assert done.returncode == 2
     assert 'pip install ".[web]"' in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the browser is a script of a shell")
+def test_the_browser_is_started_without_the_token_on_its_command_line(tmp_path):
+    """Every user of a computer can read the command lines of all processes."""
+    seen, content = tmp_path / "seen", tmp_path / "content"
+    browser = tmp_path / "browser"
+    browser.write_text(
+        '#!/bin/sh\nfile="${1#file://}"\ncat "$file" > ' + f'{content}\nstat -c "%a %n" '
+        f'"$file" "$(dirname "$file")" > {seen}.part\nmv {seen}.part {seen}\n'
+    )
+    browser.chmod(0o755)
+    with served("--open", environment={"BROWSER": f"{browser} %s"}) as (process, found):
+        deadline = time.monotonic() + 60
+        while not seen.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        listed = seen.read_text().split()
+        assert found["token"] not in seen.read_text()
+        assert listed[::2] == ["600", "700"]
+        assert f'url={found["url"]}"' in content.read_text()
+        assert found["token"] not in Path(f"/proc/{process.pid}/cmdline").read_text()
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=60)
+    assert not Path(listed[1]).exists()

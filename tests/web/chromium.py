@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,38 +32,31 @@ def find_chromium() -> str | None:
     return named or shutil.which("chromium") or shutil.which("chromium-browser")
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def running_server(log: Path, *options: str) -> Iterator[str]:
-    """The address of `hushmeter serve` on a free port; what it prints goes into `log`."""
-    port = free_port()
-    address = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "hushmeter", "serve", "--port", str(port), *options]
+    """The address, with its token, of `hushmeter serve`; what it prints goes into `log`."""
+    command = [sys.executable, "-m", "hushmeter", "serve", "--port", "0", "--json", *options]
     with log.open("wb") as sink:
         process = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT)
         try:
-            _wait_for(f"{address}/api/about", process, log)
-            yield address
+            yield _wait_for(process, log)
         finally:
             process.terminate()
             process.wait(timeout=30)
 
 
-def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def origin_of(address: str) -> str:
+    """The address of a server without the page and the token."""
+    return "/".join(address.split("/")[:3])
+
+
+def _wait_for(process: subprocess.Popen[bytes], log: Path) -> str:
     deadline = time.monotonic() + START_S
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise RuntimeError(f"the server stopped: {log.read_text(errors='replace')}")
-        try:
-            with urllib.request.urlopen(address, timeout=5):
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.1)
+    while process.poll() is None and time.monotonic() < deadline:
+        found = re.search(r'"url": "(.*)"', log.read_text(errors="replace"))
+        if found:
+            return found[1]
+        time.sleep(0.1)
     raise RuntimeError(f"the server does not answer: {log.read_text(errors='replace')}")
 
 

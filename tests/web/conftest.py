@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.web.chromium import find_chromium, running_browser, running_server
+from tests.web.chromium import find_chromium, origin_of, running_browser, running_server
 
 
 @pytest.fixture(scope="session")
 def page_server(tmp_path_factory):
-    """The address of a running `hushmeter serve`."""
+    """The address, with its token, of a running `hushmeter serve`."""
     with running_server(tmp_path_factory.mktemp("server") / "server.log") as address:
         yield address
 
@@ -58,7 +58,9 @@ def open_page(contexts, page_server, mishaps):
         page.set_default_timeout(60_000)
         page.on("console", lambda message: _note_console(message, mishaps))
         page.on("pageerror", lambda error: mishaps.append(f"script error: {error}"))
-        page.on("request", lambda request: _note_origin(request.url, page_server, mishaps))
+        page.on(
+            "request", lambda request: _note_origin(request.url, origin_of(page_server), mishaps)
+        )
         return page
 
     yield open_one

@@ -77,7 +77,7 @@ def take_stream(browser: Any, folder: Path, path: Path) -> None:
     )
     with running_server(folder / "live.log", "--watch", str(state)) as address:
         page = browser.new_page(**DESKTOP, color_scheme="light", reduced_motion="reduce")
-        page.goto(f"{address}/live")
+        page.goto(address)
         page.wait_for_selector("#live-attacker .main-svg", state="attached")
         page.wait_for_timeout(500)
         take(page, path)

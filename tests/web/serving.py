@@ -20,7 +20,10 @@ TESTS = Path(__file__).parents[1]
 
 @contextmanager
 def serving(settings: Settings | None = None, app=None) -> Iterator[httpx.Client]:
-    """A client of a server on a free port; they are at `client.app` and `client.server`."""
+    """A client, with the token, of a server on a free port.
+
+    They are at `client.app` and `client.server`, the token at `client.token`.
+    """
     app = create_app(settings) if app is None else app
     for worker in app.state.server.workers._all:
         # Tests send functions of their own to the processes, which may read nothing else.
@@ -34,10 +37,10 @@ def serving(settings: Settings | None = None, app=None) -> Iterator[httpx.Client
             time.sleep(0.01)
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         try:
-            with httpx.Client(
-                base_url=address, headers={"X-Hushmeter": "1"}, timeout=120
-            ) as client:
-                client.app, client.server = app, server
+            token = app.state.server.settings.token
+            headers = {"X-Hushmeter": "1", "Authorization": f"Bearer {token}"}
+            with httpx.Client(base_url=address, headers=headers, timeout=120) as client:
+                client.app, client.server, client.token = app, server, token
                 yield client
         finally:
             server.should_exit = True

@@ -30,7 +30,9 @@ def connect(client, stack, sent=b""):
     line = stack.enter_context(
         socket.create_connection((client.base_url.host, client.base_url.port), timeout=60)
     )
-    line.sendall(sent)
+    mark = b"X-Hushmeter: 1\r\n"
+    token = f"Authorization: {client.headers['Authorization']}\r\n".encode()
+    line.sendall(sent.replace(mark, mark + token))
     return line
 
 
@@ -46,7 +48,7 @@ def is_closed(line):
 def test_an_honest_client_is_served_beside_many_that_owe_a_request(sent):
     with serving(Settings(connections=40)) as client, ExitStack() as stack:
         lines = [connect(client, stack, sent) for _ in range(110)]
-        with httpx.Client(base_url=client.base_url) as honest:
+        with httpx.Client(base_url=client.base_url, headers=client.headers) as honest:
             assert honest.get("/api/about").status_code == 200
         # Those that have owed a request for longest made room.
         assert all(is_closed(line) for line in lines[:70])

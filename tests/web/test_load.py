@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from benchmarks.bench_web import MARK, server, slide, soak
+from benchmarks.bench_web import call_with, server, slide, soak
 
 from tests.web.serving import example, upload
 from tests.web.test_connections import HALF_BODY, HALF_HEAD, connect
@@ -96,7 +96,7 @@ def test_a_hundred_clients_for_a_minute():
 def test_files_of_kilobytes_that_unpack_to_gigabytes():
     bombs = {kind: gigabytes(kind) for kind in ("list", "fixed")}
     assert all(len(data) < 25_000 for data in bombs.values())
-    with server() as (process, url), httpx.Client(base_url=url, headers=MARK, timeout=60) as client:
+    with server() as (process, url), httpx.Client(**call_with(url), timeout=60) as client:
         for data in bombs.values():
             answer = upload(client, data, "meter.parquet")
             assert answer.status_code == 413, answer.text
@@ -119,10 +119,10 @@ def test_eleven_hundred_half_open_connections(sent, tmp_path, capfd):
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 4096), hard))
     try:
-        with ExitStack() as stack, httpx.Client(base_url=url, timeout=60) as other:
+        with ExitStack() as stack, httpx.Client(**call_with(url), timeout=60) as other:
             for _ in range(1100):
                 connect(other, stack, sent)
-            with httpx.Client(base_url=url, headers=MARK, timeout=60) as honest:
+            with httpx.Client(**call_with(url), timeout=60) as honest:
                 assert honest.get("/api/about").status_code == 200
     finally:
         running.__exit__(None, None, None)

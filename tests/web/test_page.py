@@ -11,7 +11,7 @@ import pytest
 import hushmeter as hm
 from hushmeter.releases.cost import expect_cost
 from hushmeter.web.sessions import make_example
-from tests.web.chromium import choose_epsilon, open_example, unfold, wait_until_drawn
+from tests.web.chromium import choose_epsilon, open_example, origin_of, unfold, wait_until_drawn
 
 INTERVAL_MS = 6000
 BAR, GAP, ROW, TOP = 11, 3, 41, 8
@@ -361,16 +361,33 @@ def test_a_home_is_learnt_from_appliance_meters(page, page_server, example, tmp_
 
 
 def test_the_token_of_the_address_is_sent_and_hidden(page, page_server):
-    asked = []
+    asked, token = [], page_server.partition("#token=")[2]
     page.on("request", lambda request: asked.append(request))
-    page.goto(f"{page_server}/#token=a-secret")
+    page.goto(page_server)
     page.wait_for_selector("#examples button")
     api_calls = [request for request in asked if "/api/" in request.url]
     assert api_calls
     for request in api_calls:
-        assert request.headers["authorization"] == "Bearer a-secret"
+        assert request.headers["authorization"] == f"Bearer {token}"
         assert request.headers["x-hushmeter"] == "1"
-    assert "secret" not in page.url
+    for request in asked:
+        assert token not in request.url
+        assert not request.headers.get("referer")
+    assert token not in page.url
+    assert page.context.cookies() == []
+
+
+def test_without_the_token_the_page_says_what_to_do(page, page_server):
+    page.goto(origin_of(page_server))
+    page.wait_for_selector("#error p")
+    sentence = page.inner_text("#error p")
+    assert sentence.endswith("open the whole address that “hushmeter serve” printed at its start.")
+    assert page.is_hidden("main")
+    # The advice works on the open page, where the address changes its fragment alone.
+    page.goto(page_server)
+    page.wait_for_selector("#examples button")
+    assert page.is_visible("main")
+    assert page.inner_text("#error") == ""
 
 
 def test_a_server_that_stopped_is_told(page, page_server):

@@ -262,8 +262,16 @@ def test_learnt_numbers_are_named_and_need_a_tick(page, page_server, hold, tmp_p
     page.check("#consent")
     assert prepare(page, releases)["accept_learnt"] is True
     releases[0].abort()
-    # Consent is for these numbers only; typed ones need none.
+    # Consent is for these numbers only. Minutes that somebody enters leave the watts as learnt.
     page.click("#home-edit")
+    for row in (1, 2):
+        page.fill(f"#home-rows .appliance:nth-child({row}) .appliance-run", "4")
+    wait_until_drawn(page)
+    assert page.locator("#consent-block").is_visible()
+    assert "Learnt from these readings and rounded up: power of the" in (
+        page.inner_text("#parameters")
+    )
+    # Typed ones need none.
     for row, watts in ((1, "2000"), (2, "150")):
         page.fill(f"#home-rows .appliance:nth-child({row}) .appliance-watts", watts)
     wait_until_drawn(page)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
+from hushmeter.write import meter_bytes
 from tests.cli.test_commands import run
 from tests.web.serving import serving, upload
 
@@ -220,3 +221,160 @@ def test_curves_and_advice_count_how_the_meter_rounds(client, metered_files):
         known, "kettle", max_odds=0.6, mechanisms=("gaussian",), trace=trace, forms=("series",)
     )
     assert [option["scale"] for option in found["options"]] == [o.scale for o in wanted.options]
+
+
+LARGE_CHANGE_W = 120.0
+
+
+@pytest.fixture(scope="module")
+def distant(client):
+    """Two uploads that differ by 120 W in one reading of the kettle."""
+    home = hm.synth.ready_home("evening").subset(["kettle", "fridge"])
+    trace = hm.synth.trace(home, 4000, 0.99, seed=5)
+    at = int(np.argmax(trace.power[:, 0]))
+    sessions = []
+    for change in (0.0, LARGE_CHANGE_W):
+        power = trace.power.copy()
+        power[at, 0] += change
+        readings = trace.readings + (power - trace.power).sum(axis=1)
+        other = hm.Trace(readings, 6.0, trace.start, trace.states, power, trace.names)
+        answer = upload(client, meter_bytes(other, "csv"), "meter.csv")
+        assert answer.status_code == 200, answer.text
+        sessions.append(answer.json())
+    exact = [session["home"]["appliances"][0]["high"] for session in sessions]
+    assert exact[1] - exact[0] == pytest.approx(LARGE_CHANGE_W, abs=1.0)
+    return sessions
+
+
+def with_minutes(home, **claims):
+    """What a client sends after somebody has changed the minutes of the first appliance."""
+    first = {**home["appliances"][0], "run_s": 240.0, "run_high_s": None, "energy_wh": None}
+    return {**home, "appliances": [first | claims, *home["appliances"][1:]]}
+
+
+CLAIMS = {
+    "edited": {},
+    "claimed to be typed": {"source": "typed"},
+    "claimed to be typical": {"source": "catalogue"},
+    "every number claimed": {"typed": ["power", "levels", "high", "max_power", "run_s"]},
+    "another name": {"name": "boiler", "source": "typed"},
+    "as power": {"high": None, "max_power": None, "source": "typed"},
+}
+
+
+@pytest.mark.parametrize("identified", [True, False])
+@pytest.mark.parametrize("claims", CLAIMS.values(), ids=CLAIMS)
+def test_edited_minutes_do_not_turn_learnt_watts_into_typed_ones(
+    client, distant, claims, identified
+):
+    asked = {"span": "run", "protect": "appliance"}
+    for session in distant:
+        asked["appliance"] = claims.get("name", "kettle")
+        home = with_minutes(session["home"], **claims)
+        if not identified:
+            home |= {"id": None, "learnt_from": None}
+        if "high" in claims:
+            home["appliances"][0]["watts"] = session["home"]["appliances"][0]["high"]
+        refused = release(client, session, home=home, **asked)
+        assert refused.status_code == 422
+        assert "was learnt from the same readings" in refused.json()["error"]
+        view = {"trace": session["id"], "home": home, "epsilon": 1.0, "attacker": None, **asked}
+        shown = client.post("/api/view", json=view).json()
+        assert shown["needs_consent"] is True
+        power = shown["parameters"][0]
+        assert power["source"] == "learnt from these readings"
+        assert power["used"] == hm.home.round_up_to_public_step(power["value"])
+
+
+def test_a_mixed_appliance_keeps_its_own_minutes(client, distant):
+    """Only the learnt numbers are rounded, and the promise is the same for both uploads."""
+    parts = []
+    for session in distant:
+        home = with_minutes(session["home"], source="typed")
+        asked = {"home": home, "span": "run", "appliance": "kettle"}
+        answer = release(client, session, **asked, accept_learnt=True)
+        parts.append(public_part(answer))
+        found = {one["name"]: one for one in answer.json()["private"]["parameters"]}
+        assert found["length of a run of the kettle"]["source"] == "typed"
+        assert found["length of a run of the kettle"]["used"] == 240.0
+        assert found["power of the kettle"]["source"] == "learnt from these readings"
+    assert parts[0] == parts[1]
+    assert parts[0]["sources"] == ["learnt from these readings", "typed"]
+
+
+def test_own_watts_and_minutes_need_no_consent(client, distant):
+    parts = []
+    for session in distant:
+        own = {"name": "kettle", "watts": 2345.0, "run_s": 222.0, "source": "learnt"}
+        home = {**session["home"], "appliances": [own, session["home"]["appliances"][1]]}
+        asked = {"home": home, "span": "run", "appliance": "kettle"}
+        parts.append(public_part(release(client, session, **asked)))
+    assert parts[0] == parts[1]
+    assert parts[0]["sources"] == ["typed"]
+
+
+def test_learnt_lengths_of_runs_need_consent_whatever_is_protected(client, distant):
+    for protect in ({"protect": "change", "watts": 500.0}, {"protect": "fluctuation"}):
+        home = {**distant[0]["home"], "tolerance": 33.0}
+        refused = release(client, distant[0], home=home, span="run", **protect)
+        assert refused.status_code == 422
+        assert refused.json()["error"].startswith("the length of a run of the ")
+        assert release(client, distant[0], home=home, span="reading", **protect).status_code == 200
+
+
+def test_a_learnt_tolerance_needs_consent_and_an_own_one_does_not(client, distant):
+    learnt = distant[0]["home"]
+    for home in (learnt, {**learnt, "learnt_from": None, "id": None, "typed": ["tolerance"]}):
+        refused = release(client, distant[0], home=home, protect="fluctuation")
+        assert refused.status_code == 422
+        assert refused.json()["error"].startswith("the tolerance was learnt")
+
+
+def test_a_home_that_is_saved_keeps_the_sources_of_its_numbers(client, distant):
+    home = with_minutes(distant[0]["home"], source="typed")
+    for given in ({"home": home}, {"home": {**home, "id": None}, "trace": distant[0]["id"]}):
+        text = client.post("/api/homes/write", json=given).text
+        kettle = hm.Home.from_toml(text).appliances[0]
+        assert kettle.source == "learnt"
+        assert kettle.source_of("run_s") == "typed"
+        assert kettle.protected_run_s == 240.0
+        assert kettle.protected_power == hm.home.round_up_to_public_step(kettle.high)
+
+
+def test_a_home_of_a_file_keeps_its_sources_when_it_is_edited(client, distant, tmp_path):
+    """The home was learnt before, from the same time; the upload has no appliances."""
+    text = client.post("/api/homes/write", json={"home": distant[0]["home"]}).text
+    read = client.post("/api/homes/read", files={"file": ("home.toml", text.encode())}).json()
+    bare = client.post("/api/examples", json={"name": "evening"}).json()
+    home = with_minutes(read, source="typed")
+    asked = {"trace": bare["id"], "home": home, "epsilon": 1.0, "span": "run", "attacker": None}
+    shown = client.post("/api/view", json=asked | {"appliance": "kettle"}).json()
+    found = {one["name"]: one["source"] for one in shown["parameters"]}
+    assert found["power of the kettle"].startswith("learnt")
+    assert found["length of a run of the kettle"] == "typed"
+
+
+def test_every_route_with_a_home_decides_the_sources_itself(client, distant):
+    """A route that forgot it would take the power of the kettle as it was sent."""
+    session = distant[0]
+    home = {**with_minutes(session["home"], source="typed"), "id": None, "learnt_from": None}
+    home["appliances"] = home["appliances"][:1]
+    routes = client.get("/api/openapi.json").json()["paths"]
+    asked = {"trace": session["id"], "home": home, "epsilon": 1.0, "span": "run", "tz": "UTC"}
+    asked |= {"hide": ["kettle"], "appliance": "kettle", "length": 600, "attacker": None}
+    asked |= {"accept_learnt": True, "protect": "appliance"}
+    exact = f"{home['appliances'][0]['high']:g}"
+    checked = []
+    for path, methods in routes.items():
+        body = methods.get("post", {}).get("requestBody", {}).get("content", {})
+        name = body.get("application/json", {}).get("schema", {}).get("$ref", "").split("/")[-1]
+        fields = client.app.openapi()["components"]["schemas"].get(name, {}).get("properties", {})
+        if "home" not in fields:
+            continue
+        request = {key: value for key, value in asked.items() if key in fields}
+        answer = client.post(path, json=request)
+        assert answer.status_code in (200, 400), answer.text
+        unit = answer.json().get("unit") if "json" in answer.headers["content-type"] else ""
+        assert f"{exact} W" not in str(unit), path
+        checked.append(path)
+    assert len(checked) == 9

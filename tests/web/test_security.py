@@ -72,7 +72,8 @@ def test_every_answer_carries_the_headers_and_allows_no_other_origin(client, met
     for name, value in HEADERS.items():
         assert answer.headers[name] == value
     assert not [name for name in answer.headers if name.startswith("access-control")]
-    assert answer.headers["cache-control"] == ("no-store" if "/api" in path else "no-cache")
+    is_page = path in ("/", "/static/main.js", "/plotly.min.js")
+    assert answer.headers["cache-control"] == ("no-cache" if is_page else "no-store")
     assert "server" not in answer.headers
 
 
@@ -126,7 +127,8 @@ def test_a_page_from_elsewhere_reads_nothing(client, headers):
 
 def test_what_a_foreign_form_can_send_is_refused(client):
     """A form needs no permission of the server, but cannot set a header or send JSON."""
-    bare = httpx.Client(base_url=client.base_url)
+    token = {"Authorization": client.headers["Authorization"]}
+    bare = httpx.Client(base_url=client.base_url, headers=token)
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
         answer = bare.post("/api/examples", content="{}", headers={"Content-Type": kind})
         assert "needs the header X-Hushmeter: 1" in sentence_of(answer, 403)
@@ -141,17 +143,26 @@ def test_what_a_foreign_form_can_send_is_refused(client):
     bare.close()
 
 
-def test_a_token_guards_the_api_and_not_the_page(guarded):
+def test_a_token_guards_everything_but_the_files_of_the_page(guarded):
     assert guarded.get("/").status_code == 200
-    for given in ({}, {"Authorization": f"Bearer {TOKEN}x"}, {"Authorization": TOKEN}):
-        answer = guarded.get("/api/about", headers=given)
+    for given in ("", f"Bearer {TOKEN}x", TOKEN, "Bearer", f"Bearer {TOKEN[:-1]}"):
+        answer = guarded.get("/api/about", headers={"Authorization": given})
         assert "the token is missing or wrong" in sentence_of(answer, 401)
         assert answer.headers["www-authenticate"] == "Bearer"
         assert TOKEN not in answer.text
     right = {"Authorization": f"Bearer {TOKEN}"}
     assert guarded.get("/api/about", headers=right).status_code == 200
     assert guarded.post("/api/examples", json={}, headers=right).status_code == 200
-    assert guarded.get("/api/openapi.json").status_code == 401
+    wrong = {"Authorization": "Bearer x"}
+    for path in ("/api/openapi.json", "/api", "/docs", "/favicon.ico", "//api/about", "/API/about"):
+        assert guarded.get(path, headers=wrong).status_code == 401
+
+
+def test_a_token_is_needed_wherever_the_server_is_and_is_new_each_time():
+    found = [Settings().token for _ in range(2)]
+    assert found[0] != found[1]
+    assert all(len(token) == 32 for token in found)
+    assert found[0] not in repr(Settings(token=found[0]))
 
 
 def test_an_oversized_request_is_refused_whether_it_says_so_or_not(client):
@@ -190,6 +201,7 @@ def test_a_file_that_drips_is_given_up():
         place = (client.base_url.host, client.base_url.port)
         head = (
             "POST /api/traces HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Hushmeter: 1\r\n"
+            f"Authorization: Bearer {client.token}\r\n"
             "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 999\r\n\r\n--b"
         )
         with socket.create_connection(place, timeout=60) as line:
@@ -482,10 +494,10 @@ def test_a_fault_is_told_by_kind_and_place_and_nothing_else(caplog, capfd):
         raise ValueError("the reading of 4711 W")
 
     with caplog.at_level(logging.INFO), serving(app=app) as client:
-        answer = client.get("/api/fault", headers={"Authorization": f"Bearer {TOKEN}"})
+        answer = client.get("/api/fault")
         assert "hushmeter failed with an unexpected error" in sentence_of(answer, 500)
         assert answer.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
-        assert client.get("/api/about").status_code == 401
+        assert client.get("/api/about", headers={"Authorization": ""}).status_code == 401
     logged = caplog.text + "".join(capfd.readouterr())
     assert "fault: ValueError at test_security.py:" in logged
     for secret in ("4711", TOKEN, "Traceback"):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -301,7 +301,6 @@ def enclose_uses(appliances: Iterable[Appliance]) -> Appliance:
     members = list(appliances)
     if len(members) == 1:
         return members[0]
-    sources = {member.source for member in members}
     runs = [member.protected_run_s for member in members]
     lengths = [run for run in runs if run is not None]
     known = len(lengths) == len(members)
@@ -313,9 +312,29 @@ def enclose_uses(appliances: Iterable[Appliance]) -> Appliance:
         run_s=max(lengths) if known else None,
         energy_wh=max(map(use_energy_wh, members)) if known else None,
         use_s_per_day=max(capped) if len(capped) == len(members) else None,
-        # One learnt number is enough: the release then needs consent.
-        source="learnt" if "learnt" in sources else min(sources, key=SOURCES.index),
+        **_enclosed_sources(members),
     )
+
+
+def _enclosed_sources(members: Sequence[Appliance]) -> dict[str, Any]:
+    """The source of an enclosing use: one learnt number makes the number that encloses it learnt.
+
+    The energy of a use follows from its power and its run too.
+    """
+    power = {member.source_of(member.power_field) for member in members}
+    run = {member.source_of(member.run_field) for member in members}
+    energy = {one.source_of("energy_wh") for one in members if one.energy_wh is not None}
+    use = {one.source_of("use_s_per_day") for one in members if one.use_s_per_day is not None}
+    numbers = {
+        "power": power,
+        "run_s": run,
+        "energy_wh": power | run | energy,
+        "use_s_per_day": use,
+    }
+    others = tuple(name for name, sources in numbers.items() if "learnt" not in sources)
+    if len(others) == len(numbers):
+        return {"source": min((member.source for member in members), key=SOURCES.index)}
+    return {"source": "learnt", "typed": others}
 
 
 def use_energy_wh(appliance: Appliance) -> float:

@@ -40,7 +40,6 @@ def data(
     if output is not None:
         from hushmeter.write import write_meter
 
-        output.mkdir(parents=True, exist_ok=True)
         result.learnt.home.save(output / "home.toml", force=force)
         write_meter(output / "readings.parquet", result.learnt.trace, force=force)
         pictures = draw(result.learnt, result.trace, output / "home.toml", force)

@@ -57,7 +57,7 @@ def fleet_stats(
     if output is not None:
         columns = {str(name): summary.table[name].to_numpy() for name in summary.table}
         columns["start"] = summary.table["start"].dt.tz_localize(None).to_numpy()
-        write_table(output, columns, force=force)
+        write_table(output, columns, force=force, public=True)
     if json:
         rows = [
             {**row, "start": stamp}

@@ -233,4 +233,4 @@ def logged_job(command: str, log_format: str, metrics: Path | None) -> Iterator[
     finally:
         job.finish(code, error)
         if metrics is not None:
-            write_text(metrics, job.metrics_text(code), force=True)
+            write_text(metrics, job.metrics_text(code), force=True, public=True)

@@ -249,7 +249,6 @@ def _protection(**given: Any) -> tuple[Unit, Mechanism | ViewPlan, Home | None]:
     from hushmeter.advice.hiding import find_appliances, plan_to_hide
     from hushmeter.advice.sentences import explain
     from hushmeter.checks import seconds
-    from hushmeter.home import Home
     from hushmeter.live.calendar import common_month
     from hushmeter.live.stream import allow_for_samples
     from hushmeter.noise.parameters import exact, parse_clamp
@@ -307,9 +306,7 @@ def _protection(**given: Any) -> tuple[Unit, Mechanism | ViewPlan, Home | None]:
         return plan.unit, noise, plan.home
     chosen = choose_protection(given["protect"], given["sensitivity"], home)
     if home is not None:
-        home = Home(
-            sampled(home.appliances), home.tolerance, home.base_load, home.name, home.learnt_from
-        )
+        home = home.with_appliances(sampled(home.appliances))
     bounds = None if given["clamp"] is None else parse_clamp(given["clamp"])
     watts = given["sensitivity"]
     unit = resolve_unit(

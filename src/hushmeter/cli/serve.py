@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +19,7 @@ PORT = 8642
 def serve(
     host: Annotated[
         str,
-        typer.Option(help="Address to bind. If other computers can reach it, a token is needed."),
+        typer.Option(help="Address to bind; by default only this computer can reach it."),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 chooses any free port.")] = PORT,
     open_page: Annotated[bool, OPEN] = False,
@@ -33,7 +34,8 @@ def serve(
     """Serve a page with a slider that shows what an ε protects. Ctrl+C stops the server.
 
     Readings stay in the memory of this process. Nothing is written to disk, logged or sent to
-    other computers. Without --host, only this computer can connect.
+    other computers. Without --host, only this computer can connect. The printed address contains a
+    token; without it nobody, not even another user of this computer, gets any data.
 
     Example: hushmeter serve --open
 
@@ -54,24 +56,47 @@ def serve(
     settings = choose_settings(host, whole("max_upload", max_upload), watch)
     app = create_app(settings)
     listener = bind(host, port)
-    url = address_of(host, listener.getsockname()[1], settings.token)
-    if watch is not None:
-        url += "live"
+    path = "" if watch is None else "live"
+    url = address_of(host, listener.getsockname()[1], settings.token, path)
 
-    def announce() -> None:
+    @contextmanager
+    def announced() -> Iterator[None]:
         if json:
             print_json({"url": url, "token": settings.token})
         else:
             typer.echo(f"The page: {url}")
-            if settings.token is not None:
-                typer.echo("Everybody who has this address can use the page.")
+            typer.echo("Everybody who has this address can use the page: keep it to yourself.")
+            if not settings.is_local:
                 typer.echo("The connection is not encrypted.")
             typer.echo(find_confinement().sentence)
             typer.echo("Press Ctrl+C to stop the server. It keeps no readings.")
-        if open_page:
-            import webbrowser
-
-            webbrowser.open(url)
+        with _opened(url) if open_page else nullcontext():
+            yield
 
     with listener, suppress(KeyboardInterrupt):
-        run_app(app, listener, announce)
+        run_app(app, listener, announced())
+
+
+@contextmanager
+def _opened(url: str) -> Iterator[None]:
+    """Open an address with a token in a browser, through a file that only its owner can read.
+
+    All users of a computer can read the command line of a browser, so it names the file alone.
+    """
+    import html
+    import webbrowser
+    from tempfile import TemporaryDirectory
+
+    from hushmeter.files import write_text
+
+    address = html.escape(url)
+    text = (
+        '<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
+        f'<meta http-equiv="refresh" content="0; url={address}"><title>hushmeter</title>'
+        f'<p><a href="{address}">Open the page</a></p>\n'
+    )
+    with TemporaryDirectory(prefix="hushmeter-") as folder:
+        page = Path(folder) / "open.html"
+        write_text(page, text)
+        webbrowser.open(page.as_uri())
+        yield

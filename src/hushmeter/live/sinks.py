@@ -150,7 +150,7 @@ class FolderSink(Sink):
         return receipt.to_dict()
 
     def _write(self, name: str, content: bytes) -> None:
-        with atomic(self.folder / name, force=True) as temporary:
+        with atomic(self.folder / name, force=True, public=True) as temporary:
             temporary.write_bytes(content)
 
 

@@ -10,7 +10,6 @@ are those of the best possible attacker and not of a particular program.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushmeter.errors import DataError
-from hushmeter.files import json_text
+from hushmeter.files import json_text, write_text
 from hushmeter.formatting import out_of_100
 from hushmeter.live.calendar import noisy_tables
 from hushmeter.live.state import Kept, WindowRow, read_state
@@ -272,11 +270,5 @@ def write_day(folder: Path, day: str, kept: Kept, receipt: dict[str, Any] | None
         "receipt": receipt,
     }
     path = folder / f"{day}.private.json"
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path.unlink(missing_ok=True)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(json_text(fields))
-    except OSError as error:
-        raise DataError(f"{path} cannot be written: {error.strerror}.") from None
+    write_text(path, json_text(fields), force=True)
     return path

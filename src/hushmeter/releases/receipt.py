@@ -255,12 +255,14 @@ def list_parameters(unit: Unit, home: Home | None, trace: Trace) -> list[dict[st
             numbers.append(_parameter("use a day", unit.use_s, unit.use_s, "s", "typed"))
         return numbers
     if home is not None and unit.protect == "fluctuation":
-        source = "typed" if home.learnt_from is None else learnt
+        source = learnt if home.is_tolerance_learnt else "typed"
         used = home.protected_tolerance
-        return [_parameter("tolerance", home.tolerance, used, "W", source)]
-    name = {"range": "width of the clamp", "change": "protected change"}.get(unit.protect)
-    watts = unit.largest_watts
-    return [_parameter(name or "sensitivity", watts, watts, "W", "typed")]
+        size = _parameter("tolerance", home.tolerance, used, "W", source)
+    else:
+        name = {"range": "width of the clamp", "change": "protected change"}.get(unit.protect)
+        watts = unit.largest_watts
+        size = _parameter(name or "sensitivity", watts, watts, "W", "typed")
+    return [size, *_length_numbers(unit, home, learnt)]
 
 
 def refuse_learnt_from_these(unit: Unit, home: Home | None, trace: Trace) -> None:
@@ -385,24 +387,52 @@ def _learnt_source(home: Home | None, trace: Trace) -> str:
 
 def _appliance_numbers(appliance: Appliance, unit: Unit, learnt: str) -> list[dict[str, Any]]:
     """The numbers of one appliance that calibrate the noise for a unit."""
-    source = learnt if appliance.source == "learnt" else appliance.source
+
+    def entry(field: str, name: str, value: float, used: float | None, measure: str) -> None:
+        source = _source(appliance, field, learnt)
+        numbers.append(_parameter(f"{name} of the {appliance.name}", value, used, measure, source))
+
+    numbers: list[dict[str, Any]] = []
     power = max(appliance.on_levels) if appliance.high is None else appliance.high
-    run = appliance.run_s if appliance.run_high_s is None else appliance.run_high_s
-    numbers: list[tuple[str, float | None, float | None, str]] = [
-        ("power", power, appliance.protected_power, "W")
-    ]
-    if unit.span in ("run", "when") and unit.use_s is None:
-        numbers.append(("length of a run", run, appliance.protected_run_s, "s"))
-        energy = appliance.protected_energy_wh
-        numbers.append(("energy of a run", appliance.energy_wh, energy, "Wh"))
-    if unit.span == "day" and unit.use_s is None:
+    entry(appliance.power_field, "power", power, appliance.protected_power, "W")
+    if _lasts_a_run(unit):
+        numbers.append(_run_number(appliance, unit, learnt))
+        if appliance.energy_wh is not None:
+            energy = appliance.protected_energy_wh
+            entry("energy_wh", "energy of a run", appliance.energy_wh, energy, "Wh")
+    if unit.span == "day" and unit.use_s is None and appliance.use_s_per_day is not None:
         use = appliance.protected_use_s_per_day
-        numbers.append(("use a day", appliance.use_s_per_day, use, "s"))
-    return [
-        _parameter(f"{name} of the {appliance.name}", value, used, measure, source)
-        for name, value, used, measure in numbers
-        if value is not None
-    ]
+        entry("use_s_per_day", "use a day", appliance.use_s_per_day, use, "s")
+    return numbers
+
+
+def _lasts_a_run(unit: Unit) -> bool:
+    """True if the lengths of runs in the home bound the protected change."""
+    return unit.span in ("run", "when") and unit.use_s is None
+
+
+def _length_numbers(unit: Unit, home: Home | None, learnt: str) -> list[dict[str, Any]]:
+    """The lengths of runs that bound a change that is no appliance of the home."""
+    if home is None or not _lasts_a_run(unit):
+        return []
+    return [_run_number(appliance, unit, learnt) for appliance in home.appliances]
+
+
+def _run_number(appliance: Appliance, unit: Unit, learnt: str) -> dict[str, Any]:
+    """The length of a run of one appliance; nobody knows the origin of one outside the home."""
+    name, used = f"length of a run of the {appliance.name}", appliance.protected_run_s
+    if used is None:
+        longest = max(change.seconds for change in unit.changes)
+        return _parameter(name, longest, longest, "s", THESE_READINGS)
+    run = appliance.run_s if appliance.run_high_s is None else appliance.run_high_s
+    source = _source(appliance, appliance.run_field, learnt)
+    return _parameter(name, run or used, used, "s", source)
+
+
+def _source(appliance: Appliance, field: str, learnt: str) -> str:
+    """Where one number of an appliance comes from, with the days of a learnt one."""
+    source = appliance.source_of(field)
+    return learnt if source == "learnt" else source
 
 
 def _parameter(

@@ -31,7 +31,14 @@ import numpy as np
 
 from hushmeter.checks import FloatArray, whole
 from hushmeter.errors import DataError, HushmeterError, InputError
-from hushmeter.files import json_text, refuse_overwrite, sha256_of, table_format, write_table
+from hushmeter.files import (
+    json_text,
+    refuse_overwrite,
+    sha256_of,
+    table_format,
+    write_table,
+    write_text,
+)
 from hushmeter.noise import parse_mechanism
 from hushmeter.read import read_meter
 from hushmeter.releases.calendar_release import CalendarRelease
@@ -103,7 +110,7 @@ class Restored:
             "restored_watts": np.round(self.trace.readings, 3),
             "restored_standard_deviation": np.round(self.std, 3),
         }
-        write_table(data, columns, force=force)
+        write_table(data, columns, force=force, public=True)
         fields = {
             "schema": RESTORED_SCHEMA,
             "note": NOTE,
@@ -111,7 +118,7 @@ class Restored:
             "file": {"sha256": sha256_of(data)},
             "source": self.source,
         }
-        mark.write_text(json_text(fields), encoding="utf-8")
+        write_text(mark, json_text(fields), force=force, public=True)
         return [data, mark]
 
 

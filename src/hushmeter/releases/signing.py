@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.files import refuse_overwrite
+from hushmeter.files import create_file, refuse_overwrite
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -62,9 +61,8 @@ def make_signing_key(path: str | Path) -> list[Path]:
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
     try:
-        for file, content, mode in ((private, secret, 0o600), (public, known, 0o644)):
-            with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as out:
-                out.write(content)
+        for file, content in ((private, secret), (public, known)):
+            create_file(file, content, public=file is public)
     except OSError as error:
         raise DataError(f"{file} cannot be written: {error.strerror}.") from None
     return [private, public]

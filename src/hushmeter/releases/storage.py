@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.files import refuse_overwrite
+from hushmeter.files import create_file, refuse_overwrite
 from hushmeter.releases.receipt import PRIVATE_SCHEMA, json_text
 from hushmeter.releases.signing import sign_receipt
 from hushmeter.write import meter_bytes, meter_format
@@ -150,7 +150,7 @@ def _replace_all(files: dict[Path, bytes]) -> None:
     with _one_sentence(targets[0]), _temporary_names(targets) as temporary:
         targets[0].parent.mkdir(parents=True, exist_ok=True)
         for path, content in files.items():
-            _write_durably(temporary[path], content, private=path.name.endswith(".private.json"))
+            create_file(temporary[path], content, public=not path.name.endswith(".private.json"))
         # The public receipt is the last of the files: it goes first and comes back last.
         for path in reversed(targets[1:]):
             path.unlink(missing_ok=True)
@@ -171,15 +171,6 @@ def _temporary_names(paths: list[Path]) -> Iterator[dict[Path, Path]]:
         for name in names.values():
             with suppress(OSError):
                 name.unlink()
-
-
-def _write_durably(path: Path, content: bytes, *, private: bool) -> None:
-    """Write a file and flush it to the disk; only its owner may read a private one."""
-    mode = 0o600 if private else 0o666
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _flush_folder(folder: Path) -> None:

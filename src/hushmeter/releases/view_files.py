@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import secrets
 import shutil
 from collections.abc import Mapping
@@ -30,7 +29,7 @@ import numpy as np
 
 from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import DataError, HushmeterError, InputError
-from hushmeter.files import arrow_table, json_text, refuse_overwrite
+from hushmeter.files import arrow_table, atomic, json_text, refuse_overwrite
 from hushmeter.releases.calendar import Calendar, lay_out
 from hushmeter.releases.calendar_release import (
     VIEWS_SCHEMA,
@@ -168,9 +167,8 @@ def _replace_folder(
         # The private receipt is written first: a release without it could be released again
         # without a warning.
         if private is not None:
-            handle = os.open(private, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(handle, "wb") as file:
-                file.write(secret)
+            with atomic(private, force=True) as draft:
+                draft.write_bytes(secret)
         if target.exists():
             target.rename(old)
         temporary.rename(target)

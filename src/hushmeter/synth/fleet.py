@@ -219,7 +219,7 @@ def _write_file(plan: FleetPlan, path: Path, first: int, end: int) -> None:
     per_meter = plan.days * plan.slots
     at_once = max(1, ROWS_PER_GROUP // per_meter)
     with (
-        atomic(path) as temporary,
+        atomic(path, public=True) as temporary,
         parquet.ParquetWriter(
             temporary, _schema(), compression="zstd", write_batch_size=1 << 15
         ) as writer,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import tomllib
 from typing import Any
 
@@ -143,11 +144,12 @@ def describe_server(settings: Settings) -> schemas.About:
     )
 
 
-def describe_session(key: str, session: Session) -> schemas.SessionModel:
+def describe_session(server: Server, key: str, session: Session) -> schemas.SessionModel:
     """Describe a trace that the server holds.
 
     Parameters
     ----------
+    server : Server
     key : str
         Identifier of the trace.
     session : Session
@@ -164,7 +166,7 @@ def describe_session(key: str, session: Session) -> schemas.SessionModel:
         sentences=list(sentences(session.found)),
         has_truth=session.trace.states is not None,
         zone=session.zone,
-        home=None if session.home is None else schemas.to_model(session.home),
+        home=None if session.home is None else server.hold_home(session.home, key),
         kept=len(session.trace),
         **{k: found[k] for k in FOUND},
     )
@@ -187,7 +189,7 @@ def _add_traces(router: APIRouter, server: Server) -> None:
     @router.post("/examples", summary="Open an example home")
     async def examples(request: schemas.ExampleRequest) -> schemas.SessionModel:
         session = await server.example(request.name)
-        return describe_session(server.sessions.add(session), session)
+        return describe_session(server, server.hold(session), session)
 
     @router.post("/traces", summary="Load a file of readings", openapi_extra=_form(OPTIONS))
     async def traces(request: Request) -> schemas.SessionModel:
@@ -197,11 +199,11 @@ def _add_traces(router: APIRouter, server: Server) -> None:
             session = await server.compute(
                 read_upload, data, name, options, server.settings, long=True
             )
-        return describe_session(server.sessions.add(session), session)
+        return describe_session(server, server.hold(session), session)
 
     @router.get("/traces/{trace}", summary="Describe a loaded trace")
     async def trace_of(trace: str) -> schemas.SessionModel:
-        return describe_session(trace, server.sessions.get(trace))
+        return describe_session(server, trace, server.sessions.get(trace))
 
     @router.delete("/traces/{trace}", status_code=204, summary="Remove a trace")
     async def forget(trace: str) -> Response:
@@ -215,7 +217,8 @@ def _add_homes(router: APIRouter, server: Server) -> None:
     @router.post("/homes/read", summary="Read a home from TOML", openapi_extra=_form(()))
     async def read(request: Request) -> schemas.HomeModel:
         data, name, _ = await server.receive(take_form(request))
-        return schemas.to_model(_parse_home(data, name, server.settings))
+        home = _parse_home(data, name, server.settings)
+        return server.hold_home(home, secrets.token_urlsafe(24))
 
     @router.post(
         "/homes/write",
@@ -225,7 +228,8 @@ def _add_homes(router: APIRouter, server: Server) -> None:
     )
     async def write(request: schemas.HomeRequest) -> PlainTextResponse:
         disposition = {"Content-Disposition": 'attachment; filename="home.toml"'}
-        return PlainTextResponse(schemas.to_home(request.home).to_toml(), headers=disposition)
+        home = schemas.to_home(server.settle(request).home)
+        return PlainTextResponse(home.to_toml(), headers=disposition)
 
     @router.post("/homes/learn", summary="Learn a home from sub-metered readings")
     async def learn(request: schemas.TraceRequest) -> schemas.HomeModel:
@@ -236,7 +240,7 @@ def _add_homes(router: APIRouter, server: Server) -> None:
                 "appliance, so no home can be learnt from it: enter the appliances yourself."
             )
         learnt = await server.compute(learn_home, TraceOf(session), long=True)
-        return schemas.to_model(learnt.home)
+        return server.hold_home(learnt.home, request.trace)
 
 
 def _add_answers(router: APIRouter, server: Server) -> None:
@@ -250,7 +254,12 @@ def _add_answers(router: APIRouter, server: Server) -> None:
         session = server.sessions.get(request.trace)
         seconds = estimate_view(request, session, server.settings)
         answer: schemas.View = await server.compute(
-            make_view, request, session, Kept.FITS, server.settings, long=seconds > LONG_S
+            make_view,
+            server.settle(request),
+            session,
+            Kept.FITS,
+            server.settings,
+            long=seconds > LONG_S,
         )
         return answer
 
@@ -259,7 +268,7 @@ def _add_answers(router: APIRouter, server: Server) -> None:
         session = server.sessions.get(request.trace)
         estimate_view(request, session, server.settings)
         answer: schemas.AttackModel = await server.compute(
-            attack_view, request, session, Kept.FITS, server.settings, long=True
+            attack_view, server.settle(request), session, Kept.FITS, server.settings, long=True
         )
         return answer
 
@@ -267,7 +276,7 @@ def _add_answers(router: APIRouter, server: Server) -> None:
     async def restore(request: schemas.ViewRequest) -> schemas.RestoredModel:
         session = server.sessions.get(request.trace)
         answer: schemas.RestoredModel = await server.compute(
-            restore_view, request, session, server.settings, long=True
+            restore_view, server.settle(request), session, server.settings, long=True
         )
         return answer
 
@@ -275,7 +284,7 @@ def _add_answers(router: APIRouter, server: Server) -> None:
     async def calendar(request: schemas.CalendarRequest) -> schemas.CalendarModel:
         session = server.sessions.get(request.trace)
         answer: schemas.CalendarModel = await server.compute(
-            calendar_view, request, session, long=True
+            calendar_view, server.settle(request), session, long=True
         )
         return answer
 
@@ -290,26 +299,32 @@ def _add_answers(router: APIRouter, server: Server) -> None:
     @router.post("/bounds", summary="Accuracy against ε, with bounds")
     async def bounds(request: schemas.BoundsRequest) -> schemas.BoundsModel:
         trace = find_trace(request.trace)
-        answer: schemas.BoundsModel = await server.compute(find_bounds, request, trace)
+        answer: schemas.BoundsModel = await server.compute(
+            find_bounds, server.settle(request), trace
+        )
         return answer
 
     @router.post("/advise", summary="The releases that hide an appliance, and their cost")
     async def advise(request: schemas.AdviseRequest) -> schemas.AdviceModel:
         trace = find_trace(request.trace)
-        answer: schemas.AdviceModel = await server.compute(find_advice, request, trace)
+        answer: schemas.AdviceModel = await server.compute(
+            find_advice, server.settle(request), trace
+        )
         return answer
 
     @router.post("/plan", summary="The release that hides some appliances at the least cost")
     async def plan(request: schemas.PlanRequest) -> schemas.PlanModel:
         trace = find_trace(request.trace)
-        answer: schemas.PlanModel = await server.compute(find_plan, request, trace)
+        answer: schemas.PlanModel = await server.compute(find_plan, server.settle(request), trace)
         return answer
 
     @router.post("/release", summary="Protected readings and their receipt, to download")
     async def release(request: schemas.ReleaseRequest) -> schemas.Download:
         session = server.sessions.get(request.trace)
         limit = server.settings.release_s
-        return await server.workers.run(limit, make_download, request, session, long=True)
+        return await server.workers.run(
+            limit, make_download, server.settle(request), session, long=True
+        )
 
 
 def _parse_home(data: bytes, name: str, settings: Settings) -> Home:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -31,8 +29,9 @@ if TYPE_CHECKING:
 STATIC = Path(__file__).with_name("static")
 DESCRIPTION = (
     "Release smart-meter readings under differential privacy and see what an attacker can still "
-    "infer from them. Readings stay in the memory of this server. A request that is not a GET "
-    'needs the header `X-Hushmeter: 1`. Every error has the form `{"error": "one sentence"}`.'
+    "infer from them. Readings stay in the memory of this server. Every request needs the header "
+    "`Authorization: Bearer TOKEN` with the token that the server printed, and a request that is "
+    'not a GET needs `X-Hushmeter: 1`. Every error has the form `{"error": "one sentence"}`.'
 )
 STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (UnknownTraceError, 404),
@@ -131,7 +130,7 @@ def find_plotly() -> Path:
 
 
 def choose_settings(host: str, max_upload: int, stream: Path | None = None) -> Settings:
-    """Return the limits of a server and, if other computers can reach it, a new token.
+    """Return the limits of a server, its names and a new token.
 
     Parameters
     ----------
@@ -147,28 +146,14 @@ def choose_settings(host: str, max_upload: int, stream: Path | None = None) -> S
     Settings
     """
     upload = max_upload * MEGABYTE
-    unpacked = max(upload, Settings.unpacked_bytes)
-    if is_loopback(host):
-        names = tuple(dict.fromkeys((host, *LOOPBACK)))
-        return Settings(hosts=names, upload_bytes=upload, unpacked_bytes=unpacked, stream=stream)
+    # On all interfaces the server has many names; then only the token keeps others out.
+    names = () if host in EVERYWHERE else tuple(dict.fromkeys((host.lower(), *LOOPBACK)))
     return Settings(
-        # On all interfaces the server has many names; then only the token keeps others out.
-        hosts=() if host in EVERYWHERE else (host.lower(), *LOOPBACK),
-        token=secrets.token_urlsafe(24),
+        hosts=names,
         upload_bytes=upload,
-        unpacked_bytes=unpacked,
+        unpacked_bytes=max(upload, Settings.unpacked_bytes),
         stream=stream,
     )
-
-
-def is_loopback(host: str) -> bool:
-    """Return True if only this computer can reach an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -204,7 +189,7 @@ def bind(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def address_of(host: str, port: int, token: str | None) -> str:
+def address_of(host: str, port: int, token: str, path: str = "") -> str:
     """Return the address to type into a browser.
 
     Parameters
@@ -212,8 +197,10 @@ def address_of(host: str, port: int, token: str | None) -> str:
     host : str
         Address that the server binds.
     port : int
-    token : str or None
+    token : str
         It becomes the fragment of the address, which browsers never send.
+    path : str
+        The page, such as "live"; the usual one if it is empty.
 
     Returns
     -------
@@ -221,7 +208,7 @@ def address_of(host: str, port: int, token: str | None) -> str:
     """
     name = socket.gethostname() if host in EVERYWHERE else host
     name = f"[{name}]" if ":" in name else name
-    return f"http://{name}:{port}/" + ("" if token is None else f"#token={token}")
+    return f"http://{name}:{port}/{path}#token={token}"
 
 
 def make_config(app: FastAPI) -> uvicorn.Config:
@@ -244,7 +231,7 @@ def make_config(app: FastAPI) -> uvicorn.Config:
     )
 
 
-def run_app(app: FastAPI, listener: socket.socket, started: Callable[[], None]) -> None:
+def run_app(app: FastAPI, listener: socket.socket, running: AbstractContextManager[None]) -> None:
     """Serve the app until the process gets a signal.
 
     Parameters
@@ -252,15 +239,19 @@ def run_app(app: FastAPI, listener: socket.socket, started: Callable[[], None]) 
     app : FastAPI
     listener : socket.socket
         A socket of `bind`.
-    started : callable
-        Called when the server answers requests.
+    running : context manager
+        Entered when the server answers requests, and left when it stops, also after a signal.
     """
     import uvicorn
 
     class Announced(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
-            started()
+            running.__enter__()
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            running.__exit__(None, None, None)
+            await super().shutdown(sockets)
 
     Announced(make_config(app)).run(sockets=[listener])
 

@@ -1,6 +1,7 @@
 """The page of a stream: raw against protected values, for the household alone.
 
-The page exists only on a server that shows a stream and that other computers cannot reach. Raw
+The page exists only on a server that shows a stream and that other computers cannot reach. Its
+data need the token of the server, as every other user of this computer can reach the address. Raw
 means are read from the state of the stream, which the server never writes.
 """
 
@@ -39,7 +40,7 @@ def add_live_page(app: FastAPI, settings: Settings) -> None:
     state = settings.stream
     if state is None:
         return
-    if settings.token is not None:
+    if not settings.is_local:
         raise InputError(
             "raw values of a stream are shown on this computer only: leave out --host, or --watch."
         )

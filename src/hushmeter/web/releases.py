@@ -116,7 +116,7 @@ def hidden_home(home: Home, names: Sequence[str]) -> Home:
             f"nobody knows how long one run of the {unknown[0]} lasts at most: enter its minutes."
         )
     use = enclose_uses(chosen)
-    return Home([use], home.tolerance, learnt_from=home.learnt_from)
+    return Home([use], home.tolerance, learnt_from=home.learnt_from, typed=home.typed)
 
 
 def calibrate_noise(request: schemas.UnitRequest, epsilon: float, unit: Unit) -> Mechanism:
@@ -190,7 +190,7 @@ def make_download(request: schemas.ReleaseRequest, session: Session) -> schemas.
     if learnt and not request.accept_learnt:
         raise InputError(
             f"the {learnt[0]} was learnt from the same readings that you release, and ε does not "
-            "cover what it reveals about them: enter the number yourself, or accept this "
+            "cover what it reveals about them: enter another number yourself, or accept this "
             "(accept_learnt)."
         )
     mechanism = calibrate_noise(request, request.epsilon, unit)

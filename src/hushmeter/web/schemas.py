@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hushmeter.home import OPTIONAL_NUMBERS, Appliance, Home, LearntFrom
+from hushmeter.home import NUMBERS, OPTIONAL_NUMBERS, Appliance, Home, LearntFrom
 from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.releases.cost import PRICE_PER_KWH
 
@@ -73,7 +73,14 @@ class ApplianceModel(Strict):
     )
     source: Literal["typed", "catalogue", "learnt"] = Field(
         "typed",
-        description="Where the numbers come from; learnt ones are rounded up to public steps",
+        description="Where the numbers come from; learnt ones are rounded up to public steps. The "
+        "server decides it: in a request only the claim that numbers were learnt counts, and only "
+        "if the server does not hold the home",
+    )
+    typed: list[Annotated[str, Field(max_length=20)]] = Field(
+        default_factory=list,
+        max_length=len(NUMBERS),
+        description="Numbers with another source than `source`; computed, ignored in a request",
     )
 
 
@@ -93,14 +100,32 @@ class HomeModel(Strict):
         20.0, description="How far a step of the meter may be from an appliance's power [W]"
     )
     base_load: Annotated[float, Field(ge=0, le=MAX_WATTS)] = 0.0
-    learnt_from: LearntFromModel | None = None
+    learnt_from: LearntFromModel | None = Field(
+        None, description="Counts in a request only if the server does not hold the home"
+    )
+    typed: list[Annotated[str, Field(max_length=20)]] = Field(
+        default_factory=list,
+        max_length=1,
+        description="“tolerance” if somebody entered it; computed, ignored in a request",
+    )
+    id: TraceId | None = Field(
+        None,
+        description="Identifier under which the server holds the home; send it back, so that "
+        "numbers that somebody entered are not taken for learnt ones",
+    )
     appliances: list[ApplianceModel] = Field(min_length=1, max_length=40)
 
 
-class UnitRequest(Strict):
-    """The noise, its unit of protection, and how often a reading is released."""
+class WithHome(Strict):
+    """A request about a home and about readings from which it may be learnt."""
 
     home: HomeModel | None = None
+    trace: TraceId | None = None
+
+
+class UnitRequest(WithHome):
+    """The noise, its unit of protection, and how often a reading is released."""
+
     mechanism: MechanismName = "laplace"
     protect: Protect = "appliance"
     span: Span = "reading"
@@ -174,7 +199,7 @@ class BoundsRequest(UnitRequest):
     points: Annotated[int, Field(ge=2, le=200)] = 81
 
 
-class AdviseRequest(Strict):
+class AdviseRequest(WithHome):
     """A goal: an appliance about which nobody may be right too often."""
 
     home: HomeModel
@@ -192,7 +217,7 @@ class AdviseRequest(Strict):
     price_per_kwh: Price = PRICE_PER_KWH
 
 
-class PlanRequest(Strict):
+class PlanRequest(WithHome):
     """What nobody should be able to tell, how well, and what the data is for."""
 
     trace: TraceId
@@ -221,10 +246,11 @@ class TraceRequest(Strict):
     trace: TraceId
 
 
-class HomeRequest(Strict):
+class HomeRequest(WithHome):
     """A home to write as TOML."""
 
     home: HomeModel
+    trace: TraceId | None = Field(None, description="The readings from which it may be learnt")
 
 
 class ErrorAnswer(BaseModel):
@@ -559,19 +585,27 @@ def to_home(model: HomeModel) -> Home:
             tuple(a.levels),
             **{field: getattr(a, field) for field in OPTIONAL_NUMBERS},
             source=a.source,
+            typed=tuple(a.typed),
         )
         for a in model.appliances
     ]
     learnt = None if model.learnt_from is None else LearntFrom(**model.learnt_from.model_dump())
-    return Home(appliances, model.tolerance, model.base_load, model.name, learnt)
+    return Home(appliances, model.tolerance, model.base_load, model.name, learnt, model.typed)
 
 
-def to_model(home: Home) -> HomeModel:
+def to_origin(learnt: LearntFrom) -> LearntFromModel:
+    """Return the readings from which a home was learnt as JSON."""
+    return LearntFromModel.model_construct(**asdict(learnt))
+
+
+def to_model(home: Home, key: str | None = None) -> HomeModel:
     """Return a home as JSON. The limits of a request are not applied to it.
 
     Parameters
     ----------
     home : Home
+    key : str, optional
+        Identifier under which the server holds the home.
 
     Returns
     -------
@@ -586,16 +620,17 @@ def to_model(home: Home) -> HomeModel:
             protected_w=a.protected_power,
             protected_run_s=a.protected_run_s,
             source=a.source,
+            typed=list(a.typed),
         )
         for a in home.appliances
     ]
-    learnt = None
-    if home.learnt_from is not None:
-        learnt = LearntFromModel.model_construct(**asdict(home.learnt_from))
+    learnt = None if home.learnt_from is None else to_origin(home.learnt_from)
     return HomeModel.model_construct(
         name=home.name,
         tolerance=home.tolerance,
         base_load=home.base_load,
         learnt_from=learnt,
+        typed=list(home.typed),
+        id=key,
         appliances=appliances,
     )

@@ -1,7 +1,13 @@
 """Checks of every request, and headers of every answer.
 
-The server holds the readings of a home, so no other page in the same browser may reach them:
+The server holds the readings of a home, so neither another user of the computer nor another page
+in the same browser may reach them:
 
+- Every request needs the token of the server. Only the files of the page, which are the same for
+  everybody, are open to all.
+- The token comes to the page in the fragment of its address. Browsers never send a fragment, so it
+  is in no log and in no Referer. A cookie would not do: browsers send the cookies of 127.0.0.1 to
+  every port of it, and so to a server of another user.
 - The host name of a request must be one of the server's names, which prevents DNS rebinding.
 - A request that changes or computes something needs a header that a form or a script of another
   site cannot set without permission.
@@ -52,6 +58,9 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
+OPEN_PATHS = ("/", "/live", "/plotly.min.js")
+OPEN_FOLDER = "/static/"
+"""The files of the page; every other address needs the token."""
 MARK = "x-hushmeter"
 READING_METHODS = ("GET", "HEAD")
 BODY_TYPES = ("application/json", "multipart/form-data")
@@ -88,7 +97,7 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        marked = _marking(send, private=scope["path"].startswith("/api"))
+        marked = _marking(send, private=not _is_open(scope["path"]))
         try:
             limit = self._check(scope)
         except Refusal as refusal:
@@ -123,7 +132,7 @@ class Guard:
         """Raise `Refusal` for a forbidden request; return the largest size of its body [bytes]."""
         headers, path = Headers(scope=scope), str(scope["path"])
         check_host(headers.get("host", ""), self.settings.hosts)
-        if not path.startswith("/api"):
+        if _is_open(path):
             return 0
         _check_origin(headers)
         _check_token(headers, self.settings.token)
@@ -212,10 +221,13 @@ def _check_origin(headers: Headers) -> None:
         raise Refusal(403, "only the page of this server may send this request.")
 
 
-def _check_token(headers: Headers, token: str | None) -> None:
+def _is_open(path: str) -> bool:
+    """Return True for the files of the page, which hold no data."""
+    return path in OPEN_PATHS or path.startswith(OPEN_FOLDER)
+
+
+def _check_token(headers: Headers, token: str) -> None:
     """Refuse a request without the token of the server."""
-    if token is None:
-        return
     given = headers.get("authorization", "").encode()
     if not secrets.compare_digest(given, f"Bearer {token}".encode()):
         raise Refusal(
@@ -249,7 +261,7 @@ def _limited(receive: Receive, limit: int) -> Receive:
 
 
 def _marking(send: Send, *, private: bool) -> Send:
-    """Return `send` with security headers added; browsers must not store answers of the API."""
+    """Return `send` with security headers added; browsers must not store an answer with data."""
 
     async def marked(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import os
+import secrets
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hushmeter.home import Home
+from hushmeter.web import schemas
+from hushmeter.web.origins import KnownHomes, settle_origins
 from hushmeter.web.sessions import Session, Sessions, make_example
 from hushmeter.web.workers import BusyError, TooSlowError, WorkerPool
 
@@ -19,6 +24,7 @@ LONGEST_PAUSE_S = 60.0
 """Longest time between two searches for idle traces [s]."""
 
 Answer = TypeVar("Answer")
+Request = TypeVar("Request", bound=schemas.WithHome)
 
 
 @dataclass(frozen=True)
@@ -28,10 +34,11 @@ class Settings:
     Parameters
     ----------
     hosts : tuple of str
-        Names by which the server may be addressed. An empty tuple allows any name; the server
-        then needs a token.
-    token : str, optional
-        Every call of the API must send it as `Authorization: Bearer TOKEN`.
+        Names by which the server may be addressed. An empty tuple allows any name.
+    token : str
+        Every request that is not for a file of the page must send it as
+        `Authorization: Bearer TOKEN`, because every user of a computer can reach its loopback
+        address. By default it is new, with 192 random bits.
     upload_bytes : int
         Largest uploaded file. [bytes]
     unpacked_bytes : int
@@ -72,11 +79,12 @@ class Settings:
     release_s : float
         Time limit of a release [s]. It is longer, because a receipt composes the ε of whole days.
     stream : Path, optional
-        State of a stream that the page /live shows; only on a server without a token.
+        State of a stream that the page /live shows; only on a server that other computers
+        cannot reach.
     """
 
     hosts: tuple[str, ...] = LOOPBACK
-    token: str | None = None
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
     upload_bytes: int = 50 * MEGABYTE
     unpacked_bytes: int = 200 * MEGABYTE
     body_bytes: int = MEGABYTE
@@ -98,6 +106,21 @@ class Settings:
     release_s: float = 120.0
     stream: Path | None = None
 
+    @property
+    def is_local(self) -> bool:
+        """True if only this computer can reach the server."""
+        return bool(self.hosts) and all(map(is_loopback, self.hosts))
+
+
+def is_loopback(host: str) -> bool:
+    """Return True if only this computer can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
 
 class Server:
     """The memory of one app and its processes.
@@ -112,6 +135,7 @@ class Server:
         self.sessions = Sessions(
             settings.sessions, settings.session_bytes, settings.idle_s, forgotten=self._forget
         )
+        self.homes = KnownHomes(settings.sessions, settings.idle_s)
         self.workers = WorkerPool(settings.workers, settings.waiting, settings.worker_bytes)
         self._examples: dict[str, Session] = {}
         self._uploads = 0
@@ -143,12 +167,37 @@ class Server:
         while True:
             await asyncio.sleep(min(self.settings.idle_s / 4, LONGEST_PAUSE_S))
             self.sessions.forget_idle()
+            self.homes.forget_idle()
 
     async def example(self, name: str) -> Session:
         """Return an example by its name; each example is made once."""
         if name not in self._examples:
             self._examples[name] = await self.compute(make_example, name)
         return self._examples[name]
+
+    def hold(self, session: Session) -> str:
+        """Hold a trace and what was learnt from it; return the identifier of both."""
+        key = self.sessions.add(session)
+        if session.home is not None:
+            self.hold_home(session.home, key)
+        return key
+
+    def hold_home(self, home: Home, key: str) -> schemas.HomeModel:
+        """Hold a home, so that later its numbers are known again, and return it as JSON."""
+        self.homes.add(key, home)
+        return schemas.to_model(home, key)
+
+    def settle(self, request: Request) -> Request:
+        """Return a request with the sources of the numbers of its home as the server knows them."""
+        model, trace = request.home, request.trace
+        if model is None:
+            return request
+        session = None if trace is None else self.sessions.get(trace)
+        edited = self.homes.get(model.id)
+        held = (None if session is None else session.home, self.homes.get(trace), edited)
+        known = list({id(home): home for home in held if home is not None}.values())
+        settled = settle_origins(model, known, is_complete=edited is not None)
+        return request.model_copy(update={"home": settled})
 
     def _forget(self, session: Session) -> None:
         """Remove what attackers learnt from a removed trace; examples are nobody's data."""

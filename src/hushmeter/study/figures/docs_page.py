@@ -108,13 +108,13 @@ def collect(folders: dict[str, Path], target: Path) -> None:
     for kind, folder in folders.items():
         for item in _saved(folder):
             caption = read_caption(folder / f"{item}.txt")
-            write_text(target / f"{kind}-{item}.txt", str(caption), force=True)
+            write_text(target / f"{kind}-{item}.txt", str(caption), force=True, public=True)
             if item in TABLES:
                 _keep_means(item, folder, target / f"{kind}-{item}.csv")
             fitted = folder / f"{item}{ROBUST}"
             if fitted.is_file():
                 text = fitted.read_text(encoding="utf-8")
-                write_text(target / f"{kind}-{fitted.name}", text, force=True)
+                write_text(target / f"{kind}-{fitted.name}", text, force=True, public=True)
     last = folders[list(folders)[-1]]
     for item in ITEMS:
         if (last / f"{item}.png").is_file():
@@ -292,7 +292,7 @@ def _keep_means(item: str, folder: Path, target: Path) -> None:
             keys = ["home", *(["interval_s"] if "interval_s" in shown else []), "name", "epsilon"]
             values = ["alpha", "f1"]
         table = shown.groupby(keys, sort=False)[values].mean().round(4).reset_index()
-    write_table(target, frame_columns(table), force=True)
+    write_table(target, frame_columns(table), force=True, public=True)
 
 
 def _shrink(source: Path, target: Path) -> None:
@@ -302,7 +302,7 @@ def _shrink(source: Path, target: Path) -> None:
     with Image.open(source) as image:
         height = round(image.height * PICTURE_WIDTH / image.width)
         small = image.convert("RGB").resize((PICTURE_WIDTH, height), Image.Resampling.LANCZOS)
-        with atomic(target, force=True) as temporary:
+        with atomic(target, force=True, public=True) as temporary:
             small.quantize(PICTURE_COLOURS, dither=Image.Dither.NONE).save(
                 temporary, format="PNG", optimize=True
             )
@@ -314,7 +314,7 @@ def main(arguments: Sequence[str]) -> None:
         raise InputError("give the folders of the stand-ins, of the real data, and of the docs.")
     stand_ins, real, docs = map(Path, arguments)
     collect({"stand-in": stand_ins, "real": real}, docs / "figures")
-    write_text(docs / "reproduction.md", render(docs / "figures"), force=True)
+    write_text(docs / "reproduction.md", render(docs / "figures"), force=True, public=True)
 
 
 if __name__ == "__main__":

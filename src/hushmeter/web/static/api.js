@@ -10,7 +10,7 @@ export class ApiError extends Error {
   }
 }
 
-/** The token of a server that other computers can reach: from the address, stored for reloads. */
+/** The token of the server: from the address, which then hides it, or stored for reloads. */
 function takeToken() {
   const found = new URLSearchParams(location.hash.slice(1)).get("token");
   if (found) {
@@ -21,6 +21,8 @@ function takeToken() {
 }
 
 const token = takeToken();
+// A token that is entered into the address of an open page changes the fragment alone.
+addEventListener("hashchange", () => location.hash.includes("token=") && location.reload());
 
 async function call(method, path, { json, form, signal } = {}) {
   const headers = { "X-Hushmeter": "1" };
@@ -73,7 +75,7 @@ export const api = {
   release: (request) => post("release", request),
   learnHome: (trace) => post("homes/learn", { trace }),
   readHome: async (file) => (await call("POST", "homes/read", { form: fileForm(file) })).json(),
-  writeHome: async (home) => (await call("POST", "homes/write", { json: { home } })).text(),
+  writeHome: async (home, trace) => (await call("POST", "homes/write", { json: { home, trace } })).text(),
 };
 
 /**

@@ -157,7 +157,7 @@ export class HomeEditor {
   }
 
   async #save() {
-    saveFile(say("home.file_name"), await api.writeHome(this.store.values.home), "application/toml");
+    saveFile(say("home.file_name"), await api.writeHome(this.store.values.home, this.store.values.session?.id), "application/toml");
   }
 
   async #load(input) {
@@ -206,15 +206,20 @@ function runMinutes({ protected_run_s, run_high_s, run_s, source }) {
 
 /**
  * The appliance with the largest watts that somebody entered. Its other powers keep their
- * proportions; but numbers that were learnt from readings are dropped with the learnt watts.
+ * proportions; but powers that were learnt from readings are dropped with the learnt watts. The
+ * server decides which of the numbers that are left were learnt.
  */
 export function withWatts(appliance, value) {
   const before = atMostWatts(appliance);
   if (value === Number(bare(before))) return appliance;
-  if (appliance.source === "learnt") return { name: appliance.name, watts: value, source: "typed" };
+  if (appliance.source === "learnt") {
+    const { levels: _, high: __, max_power: ___, energy_wh: ____, protected_w: _____, ...rest } = appliance;
+    return { ...rest, watts: value };
+  }
   const factor = value / before;
   const mean = appliance.watts === before ? value : appliance.watts * factor;
-  const changed = { ...appliance, watts: mean, source: "typed" };
+  const { protected_w: _, ...rest } = appliance;
+  const changed = { ...rest, watts: mean, source: "typed" };
   if (appliance.levels?.length) changed.levels = appliance.levels.map((level) => level * factor);
   for (const name of PROPORTIONAL) if (appliance[name]) changed[name] = appliance[name] * factor;
   return changed;
@@ -225,7 +230,7 @@ export function withRun(appliance, minutes) {
   if (minutes === null) return appliance;
   const { run_s: _, run_high_s: __, energy_wh: ___, protected_run_s: ____, ...rest } = appliance;
   const run = Number.isNaN(minutes) ? {} : { run_s: 60 * minutes };
-  return { ...rest, ...run, source: "typed" };
+  return { ...rest, ...run };
 }
 
 function findProblem(entries, tolerance) {

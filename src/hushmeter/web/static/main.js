@@ -267,6 +267,8 @@ async function start() {
   try {
     new Page(await api.about());
   } catch (error) {
+    // Without the token nothing on the page works, and its sentence is all that is shown.
+    show(find("main"), error.status !== 401);
     tell(error.message, "page");
   }
 }

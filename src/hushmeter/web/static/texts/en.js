@@ -373,7 +373,7 @@ export default {
     unreachable: "The server does not answer. Is “hushmeter serve” still running?",
     unknown: "The server answered with an error ({status}).",
     charts: "The charts could not be loaded: is plotly installed? Run pip install \".[web]\" in a clone of hushmeter.",
-    token: "This page needs its token. Open the address that “hushmeter serve” printed.",
+    token: "This page shows nothing without its token: open the whole address that “hushmeter serve” printed at its start.",
     forgotten: "The server no longer holds these readings. Choose the file again.",
   },
   about: "hushmeter {version}",
