@@ -103,7 +103,7 @@ def test_wrong_usage_gets_one_sentence(tmp_path, words, sentence, code, monkeypa
     monkeypatch.chdir(tmp_path)
     if "when" in words:
         words, sentence = [*words, "--use", "30min"], "cannot keep if a reading is lost"
-    done = CliRunner().invoke(app, ["live", *words])
+    done = CliRunner().invoke(app, ["live", *words, "--changes", "no"])
     assert done.exception is not None
     assert sentence in str(done.exception)
     assert isinstance(done.exception, InputError) == (code == 2)

@@ -35,7 +35,7 @@ class Running:
         self.service = Service(
             terms,
             self.state,
-            MqttSource(parse_mqtt(f"{broker.url}/meter/power"), "home", "json:watts", hold=False),
+            MqttSource(parse_mqtt(f"{broker.url}/meter/power"), terms, "json:watts"),
             make_parser("json:watts", PayloadOptions(simulation=True)),
             [MqttSink(parse_mqtt(broker.url), terms, self.state, self.log.append)],
             by_readings=True,
@@ -230,4 +230,4 @@ def test_bad_urls_of_brokers(url):
 
 def test_a_source_needs_a_topic():
     with pytest.raises(InputError, match="topic is missing"):
-        MqttSource(parse_mqtt("mqtt://host"), "home", "number", hold=False)
+        MqttSource(parse_mqtt("mqtt://host"), make_terms(), "number")
