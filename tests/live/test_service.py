@@ -9,7 +9,7 @@ import pytest
 
 from hushmeter.errors import DataError
 from hushmeter.fleet.ledger import open_ledger
-from hushmeter.live.payloads import PayloadOptions, make_parser
+from hushmeter.live.payloads import make_parser
 from hushmeter.live.service import LedgerAccount, Service
 from hushmeter.live.sinks import HttpSink
 from hushmeter.live.sources import LineSource
