@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,13 @@ class Witness(Sink):
 
     def publish(self, item: Item) -> None:
         self.items.append(item)
+
+    def wait_for(self, count: int, seconds: float = 60.0) -> None:
+        """Wait until there are a number of messages."""
+        until = time.monotonic() + seconds
+        while len(self.items) < count:
+            assert time.monotonic() < until, f"{len(self.items)} of {count} messages"
+            time.sleep(0.05)
 
     def messages(self, kind: str) -> list[dict[str, object]]:
         """Messages of one kind."""

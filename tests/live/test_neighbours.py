@@ -148,6 +148,33 @@ def test_neighbouring_tables_of_changes(tmp_path, seed, monkeypatch):
     assert (change > 1e-9).sum() <= unit["touches"]
 
 
+def test_a_run_after_the_last_change_shows_no_more_windows(tmp_path, monkeypatch):
+    base = np.full(HOURS * 3600, 200)
+    run = base.copy()
+    run[5000:5060] += RUN_W
+    seen = []
+    for name, load in (("a", base), ("b", run)):
+        (tmp_path / name).mkdir()
+        table_of_changes(None, load, tmp_path / name / "meter.csv")
+        words = ["--changes", "yes", "--until", "2024-03-01T02:00Z"]
+        seen.append(published(tmp_path / name, words, monkeypatch))
+    assert seen[0] == seen[1]
+    assert seen[0][0].count(" ? W") == HOURS * 4
+
+
+def test_the_next_change_of_a_growing_file_is_no_clock(tmp_path):
+    """Windows of a meter that sends changes close by the clock of this machine."""
+    bench = Bench(terms_for(METERS["changes, silent"]), tmp_path / "s.db")
+    bench.service.back()
+    bench.send(BEGIN, b"200")
+    bench.send(BEGIN + 3600 * SECOND, b"900")
+    assert bench.published == []
+    bench.tick(BEGIN + 3600 * SECOND)
+    bench.tick(BEGIN + 3611 * SECOND)
+    assert len(bench.published) == 4
+    bench.state.close()
+
+
 def test_a_table_of_changes_needs_a_stated_end(tmp_path, monkeypatch):
     load, _ = neighbouring_loads(np.random.default_rng(1))
     table_of_changes(None, load, tmp_path / "meter.csv")

@@ -7,8 +7,10 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import numpy as np
 import pytest
 
-from hushmeter.errors import DataError
+import hushmeter as hm
+from hushmeter.errors import DataError, InputError
 from hushmeter.fleet.ledger import open_ledger
+from hushmeter.home import LearntFrom
 from hushmeter.live.payloads import make_parser
 from hushmeter.live.service import LedgerAccount, Service
 from hushmeter.live.sinks import HttpSink
@@ -267,6 +269,95 @@ def test_a_long_stream_stays_flat(tmp_path):
     assert last[0] - first[0] < 10_000  # [kB]
     assert last[1] < 1.2 * first[1]
     assert last[2] == first[2] == 41
+
+
+def test_words_and_units_of_a_value_make_no_gap_and_no_line(tmp_path):
+    """A word above the range, a field that is missing at zero: the reading counts as 0 W."""
+    odd = [b"overflow", b"nan", b"", b"31415"]
+    benches = []
+    for number, word in enumerate(odd):
+        bench = Bench(make_terms(), tmp_path / f"{number}.db")
+        for minute in range(60):
+            bench.send(BEGIN + minute * 60 * SECOND, word if minute == 30 else b"100")
+        bench.tick(BEGIN + HOUR)
+        bench.tick(BEGIN + HOUR + 2 * SECOND)
+        (row,) = bench.state.windows(0, 1 << 40)
+        benches.append((bench.public(), bench.log, row.mean))
+        bench.state.close()
+    overflow, nan, missing, large = benches
+    assert overflow[:2] == nan[:2] == large[:2]
+    assert overflow[2] == nan[2] == pytest.approx(100 * 59 / 60)
+    # A declared word for a missing value is a gap.
+    assert dict(missing[0][0][4:])["share"] == round(59 / 60, 4)
+
+
+def test_a_source_that_cannot_be_read_gets_a_sentence(tmp_path):
+    bench = Bench(make_terms(), tmp_path / "s.db")
+    for minute in range(61):
+        bench.send(BEGIN + minute * 60 * SECOND, b"a secret 31415")
+    assert bench.log == []
+    bench.tick(BEGIN + HOUR)
+    assert bench.log == [
+        "no message since the start could be read (a value is not a number), so all readings count "
+        "as 0 W; check --payload and --unit."
+    ]
+    bench.state.close()
+
+
+def test_numbers_learnt_at_the_time_of_the_stream_need_consent(tmp_path):
+    """The second day of the table is one of those from which the home was learnt."""
+    learnt = LearntFrom("0" * 64, "2024-03-02T10:00:00Z", "2024-03-09T00:00:00Z")
+    kettle = hm.Appliance("kettle", 2100.0, run_s=180.0, source="learnt")
+    home = hm.Home([kettle], learnt_from=learnt)
+    table = write_table(tmp_path / "meter.csv", make_trace(2, interval_s=900.0))
+    witness = Witness()
+    with pytest.raises(InputError, match="was learnt from these readings"):
+        run_table(table, make_terms(900.0, home=home), tmp_path / "a.db", [witness])
+    assert len(witness.messages("window")) == 34
+    accepted = make_terms(900.0, home=home, accept_learnt=True)
+    run_table(table, accepted, tmp_path / "b.db", [Witness()])
+    assert len(read_state(tmp_path / "b.db").windows) == 48
+
+
+class Redirect(BaseHTTPRequestHandler):
+    """A receiver that sends every request to another host, and that host."""
+
+    seen: list = []  # noqa: RUF012
+    to = ""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self._answer()
+
+    def do_GET(self):
+        self._answer()
+
+    def _answer(self):
+        self.seen.append((self.path, self.headers.get("Authorization")))
+        self.send_response(302 if self.path == "/first" else 204)
+        self.send_header("Location", self.to)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def test_no_token_goes_to_another_host(tmp_path, monkeypatch):
+    monkeypatch.setenv("HUSHMETER_HTTP_TOKEN", "secret-word")
+    Redirect.seen = []
+    server = HTTPServer(("127.0.0.1", 0), Redirect)
+    Redirect.to = f"http://localhost:{server.server_port}/second"
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    terms = make_terms()
+    sink = HttpSink(f"http://127.0.0.1:{server.server_port}/first", terms)
+    table = write_table(tmp_path / "meter.csv", make_trace(0.1))
+    log = run_table(table, terms, tmp_path / "s.db", [sink])
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    assert {path for path, _ in Redirect.seen} == {"/first"}
+    assert "sends to another place, and the token must not go there" in log[0]
 
 
 class Receiver(BaseHTTPRequestHandler):
