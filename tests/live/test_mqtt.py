@@ -159,7 +159,7 @@ def test_a_broker_that_forgets_gets_the_last_messages_again(broker, tmp_path, mo
 @needs_broker
 def test_gaps_of_a_meter_that_sends_changes_follow_from_its_connection(broker, tmp_path):
     """Its last will says when it is away; what it sends, and when, does not matter."""
-    terms = make_terms(interval_s=1.0, every="4s", hold=True, grace_s=1.0)
+    terms = make_terms(interval_s=1.0, every="4s", hold=True, grace_s=2.0)
     state = State(tmp_path / "s.db", terms.describe())
     place = parse_mqtt(f"{broker.url}/meter/power")
     source = MqttSource(place, terms, "number", online="meter/online")
@@ -265,6 +265,13 @@ def make_certificate(folder):
 def test_bad_urls_of_brokers(url):
     with pytest.raises(InputError, match="a broker is given as"):
         parse_mqtt(url)
+
+
+def test_a_lost_connection_must_be_noticed_within_the_grace_time():
+    with pytest.raises(InputError, match="must be 2 s or more"):
+        MqttSource(parse_mqtt("mqtt://host/t"), make_terms(hold=True, grace_s=1.0), "number")
+    with pytest.raises(InputError, match="sends only changes"):
+        MqttSource(parse_mqtt("mqtt://host/t"), make_terms(), "number", online="t/online")
 
 
 def test_a_source_needs_a_topic():

@@ -107,6 +107,8 @@ def test_faults_that_may_follow_from_a_value_are_told_apart():
         ("dsmr", with_checksum(TELEGRAM.replace("00.318*kW", "**.***"))),
         ("json:w", b'{"w": NaN, "time": 1709294400}'),
         ("json:w", b'{"time": 1709294400}'),
+        ("json:w", b'{"w": -nan(ind), "time": 1709294400}'),
+        ("json:a.w", b'{"time": 1709294400, "a": {"w": }}'),
         ("csv", b"1709294400,412 W"),
         ("shelly2", b'{"params":{"ts":1709294400.0,"em:0":{"act_power":"overflow"}}}'),
     ):

@@ -47,6 +47,9 @@ WAIT_S = 5.0
 ONLINE_WORDS = frozenset({"online", "true", "1", "on", "connected"})
 """Payloads of a topic of availability that say that a meter is connected."""
 
+LEAST_GRACE_S = 2
+"""Shortest time within which a lost connection is noticed [s]."""
+
 RETAINED_S = 1.0
 """Longest time to wait for a message that the broker keeps [s]."""
 
@@ -247,6 +250,11 @@ class MqttSource(Source):
             raise InputError("a source is given as mqtt://HOST/TOPIC; the topic is missing.")
         if online is not None and not terms.hold:
             raise InputError("--online belongs to a meter that sends only changes.")
+        if terms.hold and terms.grace_s < LEAST_GRACE_S:
+            raise InputError(
+                f"a lost connection is noticed within --grace, so it must be {LEAST_GRACE_S} s or "
+                "more for a meter that sends only changes."
+            )
         self._place, self._terms, self._online = place, terms, online
         self._topics = [place.topic]
         if payload == "statestream" and place.topic.endswith("/state"):

@@ -361,13 +361,35 @@ def _path(text: str) -> list[str]:
 
 def _document(payload: bytes, options: PayloadOptions) -> Any:
     """Parse JSON; refuse readings of a replay unless they are expected."""
-    try:
-        document = json.loads(payload)
-    except (ValueError, RecursionError):
-        raise PayloadError("a payload is not JSON") from None
+    document = None
+    for text in (payload, _mend(payload)):
+        try:
+            document = json.loads(text)
+            break
+        except (ValueError, RecursionError):
+            continue
+    else:
+        raise PayloadError("a payload is not JSON")
     if isinstance(document, dict) and document.get(SIMULATION) and not options.simulation:
         raise NotAReading("a payload comes from hushmeter replay; accept it with --simulation")
     return document
+
+
+_BARE = re.compile(r"(:\s*)([^\s\"{\[\]},][^,}\]]*)?(?=\s*[,}])")
+
+
+def _mend(payload: bytes) -> str:
+    """Quote what is no JSON value, such as inf or nothing at all, so that the time can be read."""
+
+    def quote(found: re.Match[str]) -> str:
+        value = (found[2] or "").strip()
+        try:
+            json.loads(value)
+        except ValueError:
+            value = json.dumps(value or "-")
+        return f"{found[1]}{value}"
+
+    return _BARE.sub(quote, payload.decode("utf-8", "replace"))
 
 
 def _follow(document: Any, steps: list[str]) -> Any:

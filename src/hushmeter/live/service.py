@@ -39,7 +39,6 @@ from hushmeter.live.stream import SeriesTerms, Terms, iso_of
 from hushmeter.live.watch import write_day
 from hushmeter.live.windows import (
     AHEAD_S,
-    DOUBLE,
     EARLY,
     LATE,
     SECOND,
@@ -70,7 +69,6 @@ DAY_NS = SECONDS_PER_DAY * SECOND
 _FATE_SENTENCES = {
     LATE: "a reading came after its window had closed and is ignored.",
     EARLY: f"a reading is more than {AHEAD_S} s ahead of the clock of this machine and is ignored.",
-    DOUBLE: "a second reading for the same moment is ignored.",
 }
 
 
