@@ -283,7 +283,10 @@ class MqttSource(Source):
             for topic in self._topics:
                 connection.client.subscribe(topic, qos=0)
 
-        def confirmed(*_: Any) -> None:
+        def confirmed(client: Any, data: Any, message: Any, answers: Any, more: Any) -> None:  # noqa: ARG001
+            if any(answer.is_failure for answer in answers):
+                lost(f"{self._place} refuses to send the topic; check the rights of its user.")
+                return
             self.subscribed.set()
             if self._online is None:
                 back()

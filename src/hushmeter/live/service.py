@@ -34,7 +34,15 @@ from hushmeter.live.payloads import NotAReading, NoValue, Parser, PayloadError, 
 from hushmeter.live.publication import Closing, Publication, SeriesPublication
 from hushmeter.live.sinks import Sink, SinkError
 from hushmeter.live.sources import Source
-from hushmeter.live.state import KEPT_DAYS, Item, Kept, StaleStateError, State, WindowRow
+from hushmeter.live.state import (
+    KEPT_DAYS,
+    Item,
+    Kept,
+    StaleStateError,
+    State,
+    WindowRow,
+    make_private,
+)
 from hushmeter.live.stream import SeriesTerms, Terms, iso_of
 from hushmeter.live.watch import write_day
 from hushmeter.live.windows import (
@@ -539,6 +547,7 @@ class Service:
         kept = Kept(self._public, self.state.windows_of(day[:7]), self.state.sums_of(day[:7]))
         folder = self.state.path.with_name(f"{self.state.path.name}.days")
         try:
+            make_private(folder)
             write_day(folder, day, kept, receipt)
             for path in folder.glob("*.private.json"):
                 if path.name[:10] < oldest:

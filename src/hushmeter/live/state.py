@@ -587,7 +587,7 @@ def _lock(path: Path) -> FileLock:
     real = path.resolve()
     lock = FileLock(real.with_name(f"{real.name}.lock"), mode=0o600, fallback_to_soft=False)
     try:
-        _make_private(path.parent)
+        make_private(path.parent)
         # The state holds the means of windows, so only its owner may read it. SQLite gives the
         # mode of the database to its other files.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -606,10 +606,16 @@ def _lock(path: Path) -> FileLock:
     return lock
 
 
-def _make_private(folder: Path) -> None:
-    """Make a folder, and those above it, that only their owner may enter; leave existing ones."""
+def make_private(folder: Path) -> None:
+    """Make a folder, and those above it, that only their owner may enter.
+
+    Parameters
+    ----------
+    folder : Path
+        It is left as it is if it exists.
+    """
     if not folder.exists():
-        _make_private(folder.parent)
+        make_private(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
 
 
