@@ -94,6 +94,10 @@ class Subscriber:
         assert arrived, f"{len(self.of(topic))} of {count} messages on {topic}"
         return self.of(topic)
 
+    def publish(self, topic: str, payload: bytes) -> None:
+        """Publish a message that the broker keeps."""
+        self._client.publish(topic, payload, qos=1, retain=True).wait_for_publish(10)
+
     def close(self) -> None:
         self._client.disconnect()
         self._client.loop_stop()

@@ -110,7 +110,7 @@ class Bench:
             self._receiver = subprocess.Popen([sys.executable, "-c", SUBSCRIBER, *place])
         # Waiting times are short, so that many kills fit into a test.
         service_module.RETRY_S, mqtt_module.WAIT_S = 0.05, 0.5
-        mqtt_module.RECONNECT_S = (0.05, 0.05)
+        mqtt_module.RECONNECT_S, mqtt_module.RETAINED_S = (0.05, 0.05), 0.2
 
     def run_stream(self) -> None:
         """Run the stream to the end of the table."""

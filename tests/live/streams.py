@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +12,18 @@ from hushmeter.live.calendar import CalendarTerms, common_month
 from hushmeter.live.payloads import PayloadOptions, make_parser
 from hushmeter.live.service import Service
 from hushmeter.live.sinks import Sink
-from hushmeter.live.sources import LineSource
+from hushmeter.live.sources import LineSource, Source
 from hushmeter.live.state import Item, State
 from hushmeter.live.stream import SeriesTerms, Terms
+from hushmeter.live.windows import SECOND
 from hushmeter.privacy.units import calibrate, resolve_unit
 from hushmeter.releases.view_plan import plan_views
 from hushmeter.write import write_meter
 
 KETTLE = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
 KEY = bytes(range(32))
+BEGIN = 1_709_251_200 * SECOND  # 2024-03-01T00:00:00Z
+HOUR = 3600 * SECOND
 
 
 def make_terms(interval_s: float = 60.0, every: str = "1h", **more: object) -> Terms:
@@ -67,6 +71,13 @@ class Witness(Sink):
     def publish(self, item: Item) -> None:
         self.items.append(item)
 
+    def wait_for(self, count: int, seconds: float = 60.0) -> None:
+        """Wait until there are a number of messages."""
+        until = time.monotonic() + seconds
+        while len(self.items) < count:
+            assert time.monotonic() < until, f"{len(self.items)} of {count} messages"
+            time.sleep(0.05)
+
     def messages(self, kind: str) -> list[dict[str, object]]:
         """Messages of one kind."""
         return [dict(item.message) for item in self.items if item.kind == kind]
@@ -90,3 +101,67 @@ def run_table(
         )
         service.run()
     return lines
+
+
+class NoSource(Source):
+    """A source that sends nothing by itself."""
+
+    def start(self, receive, lost, back):  # type: ignore[no-untyped-def]
+        pass
+
+    def stop(self) -> None:
+        pass
+
+
+class Bench:
+    """A service whose clock and messages are those of the test."""
+
+    def __init__(self, terms: Terms, path: Path, kind: str = "number", **more: object) -> None:
+        self.now, self.log, self.witness = BEGIN, [], Witness()
+        self.published: list[int] = []
+        self.state = State(path, terms.describe())
+        self.service = Service(
+            terms,
+            self.state,
+            NoSource(),
+            make_parser(kind, PayloadOptions()),
+            [self.witness],
+            log=self.log.append,
+            clock=lambda: self.now,
+            **more,  # type: ignore[arg-type]
+        )
+        # The machine itself does not wait, so its own clock must not be compared.
+        self.service._check_clock = lambda now: None  # type: ignore[method-assign]
+
+    def send(self, moment: int, payload: bytes) -> None:
+        """Let a message come at a time."""
+        self.now = moment
+        self.service.receive("t", payload)
+        self._look()
+
+    def tick(self, moment: int) -> None:
+        """Let the service do what is due at a time."""
+        self.now = moment
+        self.service.tick(moment)
+        self._look()
+
+    def _look(self) -> None:
+        """Remember when every message was published."""
+        self.published += [self.now] * (len(self.witness.items) - len(self.published))
+
+    def public(self) -> list[tuple[object, ...]]:
+        """Everything that the world sees, without the protected values."""
+        hidden = ("watts", "kwh", "noisy_steps")
+        return [
+            (
+                item.kind,
+                item.label,
+                item.due,
+                at,
+                *(
+                    (name, value is None if name in hidden else value)
+                    for name, value in item.message.items()
+                ),
+            )
+            for item, at in zip(self.witness.items, self.published, strict=True)
+        ]

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import hushmeter as hm
 from hushmeter.cli import app
 from hushmeter.errors import InputError
+from hushmeter.home import LearntFrom
 from hushmeter.write import write_meter
 from tests.live.broker import Broker, Subscriber, needs_broker
 from tests.live.streams import make_trace
@@ -103,7 +104,7 @@ def test_wrong_usage_gets_one_sentence(tmp_path, words, sentence, code, monkeypa
     monkeypatch.chdir(tmp_path)
     if "when" in words:
         words, sentence = [*words, "--use", "30min"], "cannot keep if a reading is lost"
-    done = CliRunner().invoke(app, ["live", *words])
+    done = CliRunner().invoke(app, ["live", *words, "--changes", "no"])
     assert done.exception is not None
     assert sentence in str(done.exception)
     assert isinstance(done.exception, InputError) == (code == 2)
@@ -147,3 +148,20 @@ def test_a_reader_runs_both_commands_with_a_broker(tmp_path):
         process.wait()
         subscriber.close()
         broker.kill()
+
+
+def test_a_home_learnt_from_the_file_needs_consent(tmp_path, monkeypatch):
+    write_meter(tmp_path / "meter.csv", make_trace(1.02, interval_s=600.0))
+    learnt = LearntFrom("0" * 64, "2024-03-01T20:00:00Z", "2024-03-05T00:00:00Z")
+    kettle = hm.Appliance("kettle", 2100.0, run_s=180.0, source="learnt")
+    hm.Home([kettle], learnt_from=learnt).save(tmp_path / "home.toml")
+    monkeypatch.chdir(tmp_path)
+    words = ["--interval", "600s", "--hide", "kettle", "--home", "home.toml", "--to", "out"]
+    done = CliRunner().invoke(app, ["live", "meter.csv", *words, "--once"])
+    assert isinstance(done.exception, InputError)
+    assert "learnt from these readings" in str(done.exception)
+    assert not (tmp_path / "out").exists()
+    done = CliRunner().invoke(app, ["live", "meter.csv", *words, "--once", "--accept-learnt"])
+    assert done.exit_code == 0, done.exception
+    summary = json.loads((tmp_path / "out" / "2024-03-01.summary.json").read_text())
+    assert "learnt from these readings" in summary["receipt"]["sources"]

@@ -16,7 +16,7 @@ from hushmeter.live.replay import replay_messages, replay_to_mqtt
 from hushmeter.live.service import Service
 from hushmeter.live.state import State
 from tests.live.broker import Broker, Subscriber, needs_broker
-from tests.live.streams import KETTLE, KEY, make_terms, make_trace
+from tests.live.streams import KETTLE, KEY, Witness, make_terms, make_trace
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ class Running:
         self.service = Service(
             terms,
             self.state,
-            MqttSource(parse_mqtt(f"{broker.url}/meter/power"), "home", "json:watts", hold=False),
+            MqttSource(parse_mqtt(f"{broker.url}/meter/power"), terms, "json:watts"),
             make_parser("json:watts", PayloadOptions(simulation=True)),
             [MqttSink(parse_mqtt(broker.url), terms, self.state, self.log.append)],
             by_readings=True,
@@ -157,6 +157,45 @@ def test_a_broker_that_forgets_gets_the_last_messages_again(broker, tmp_path, mo
 
 
 @needs_broker
+def test_gaps_of_a_meter_that_sends_changes_follow_from_its_connection(broker, tmp_path):
+    """Its last will says when it is away; what it sends, and when, does not matter."""
+    terms = make_terms(interval_s=1.0, every="4s", hold=True, grace_s=2.0)
+    state = State(tmp_path / "s.db", terms.describe())
+    place = parse_mqtt(f"{broker.url}/meter/power")
+    source = MqttSource(place, terms, "number", online="meter/online")
+    witness = Witness()
+    service = Service(terms, state, source, make_parser("number"), [witness])
+    meter = Subscriber(broker)
+    meter.publish("meter/power", b"500")
+    thread = threading.Thread(target=service.run)
+    thread.start()
+    try:
+        assert source.subscribed.wait(10)
+        time.sleep(1)
+        # It is not known yet whether the meter is connected, so a value alone makes no window.
+        witness.wait_for(2)
+        assert all(m["watts"] is None for m in witness.messages("window"))
+        meter.publish("meter/online", b"true")
+        count = len(witness.items)
+        witness.wait_for(count + 5)
+        present = [m["complete"] for m in witness.messages("window")][-1]
+        assert present
+        means = [row.mean for row in state.windows(0, 1 << 40) if row.share == 1.0]
+        assert means
+        assert set(means) == {500.0}
+        meter.publish("meter/online", b"false")
+        meter.publish("meter/power", b"900")
+        count = len(witness.items)
+        witness.wait_for(count + 3)
+        assert not [m["complete"] for m in witness.messages("window")][-1]
+    finally:
+        service.stop()
+        thread.join()
+        state.close()
+        meter.close()
+
+
+@needs_broker
 def test_a_broker_that_refuses_gets_one_sentence(tmp_path):
     (tmp_path / "users").write_text("")
     (tmp_path / "users").chmod(0o700)
@@ -228,6 +267,13 @@ def test_bad_urls_of_brokers(url):
         parse_mqtt(url)
 
 
+def test_a_lost_connection_must_be_noticed_within_the_grace_time():
+    with pytest.raises(InputError, match="must be 2 s or more"):
+        MqttSource(parse_mqtt("mqtt://host/t"), make_terms(hold=True, grace_s=1.0), "number")
+    with pytest.raises(InputError, match="sends only changes"):
+        MqttSource(parse_mqtt("mqtt://host/t"), make_terms(), "number", online="t/online")
+
+
 def test_a_source_needs_a_topic():
     with pytest.raises(InputError, match="topic is missing"):
-        MqttSource(parse_mqtt("mqtt://host"), "home", "number", hold=False)
+        MqttSource(parse_mqtt("mqtt://host"), make_terms(), "number")

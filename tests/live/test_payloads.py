@@ -7,7 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushmeter.errors import InputError, UnknownNameError
-from hushmeter.live.payloads import PayloadError, PayloadOptions, Skip, make_parser
+from hushmeter.live.payloads import (
+    NotAReading,
+    NoValue,
+    PayloadError,
+    PayloadOptions,
+    Skip,
+    make_parser,
+)
 from hushmeter.live.windows import SECOND
 
 NOON = 1_709_294_400 * SECOND  # 2024-03-01T12:00:00Z
@@ -35,10 +42,12 @@ def with_checksum(text):
         ("csv", "", b"2024-03-01 13:00:00+01:00,250,extra", (NOON, 250.0)),
         ("json:apower", "t", b'{"apower": 12, "time": 1709294400}', (NOON, 12.0)),
         ("json:a.1.w", "t", b'{"a": [{"w": 1}, {"w": 2}]}', (None, 2.0)),
-        ("json:w", "t", b'{"w": null}', (None, None)),
+        ("json:w", "t", b'{"w": "unavailable", "time": 1709294400}', (NOON, None)),
+        ("json:w", "t", b'{"w": 0.5, "unit": "kW"}', (None, 500.0)),
         ("json:w", "t", b'{"w": 5, "unit": "W"}', (None, 5.0)),
         ("statestream", "ha/sensor/p1/state", b"812", (None, 812.0)),
-        ("statestream", "ha/sensor/p1/state", b"unknown", (None, None)),
+        ("statestream", "ha/sensor/p1/state", b"unavailable", (None, None)),
+        ("csv", "", b"2024-03-01T12:00:00Z,unavailable", (NOON, None)),
         (
             "tasmota", "tele/plug/SENSOR",
             b'{"Time":"2024-03-01T12:00:00","ENERGY":{"Total":3.1,"Power":59}}', (None, 59.0),
@@ -64,16 +73,18 @@ def test_documented_payloads(kind, topic, payload, expected):
         ("number", b"secret 123", "not a number"),
         ("number", b"nan", "not a finite number"),
         ("number", b"\xff\xfe", "not a number"),
-        ("csv", b"123", "not a time and a number"),
+        ("csv", b"1709294400", "not a time and a number"),
+        ("csv", b"1709294400,>2000", "not a number"),
+        ("csv", b"1709294400,overflow", "not a number"),
         ("csv", b"2024-03-01T12:00:00,5", "no time zone"),
         ("csv", b"yesterday,5", "neither ISO 8601"),
-        ("csv", b'1709294400,"0,7"', "not a time and a number"),
-        ("csv", b"1709294400;1.000,7", "not a time and a number"),
+        ("csv", b'1709294400,"0,7"', "not a number"),
+        ("csv", b"1709294400;1.000,7", "not a number"),
         ("json:w", b"{", "not JSON"),
         ("json:w", b'{"v": 5}', "no field"),
         ("json:w", b'{"w": true}', "not a number"),
         ("json:w", b'{"w": 1e999}', "not a finite number"),
-        ("json:w", b'{"w": 5, "unit": "kW"}', "another unit"),
+        ("json:w", b'{"w": 5, "unit": "VA"}', "a unit that is not one of power"),
         ("json:w", b'{"w": 5, "simulation": true}', "hushmeter replay"),
         ("tasmota", b'{"Time": "x"}', "no ENERGY.Power"),
         ("dsmr", TELEGRAM.encode() + b"0000\r\n", "checksum"),
@@ -88,15 +99,34 @@ def test_other_payloads_get_one_sentence(kind, payload, sentence):
     assert "5" not in str(caught.value)
 
 
-def test_a_unit_that_changes_in_mid_stream_makes_readings_missing():
+def test_faults_that_may_follow_from_a_value_are_told_apart():
+    """Only a fault of the line or of the time may make a gap; the others carry their time."""
+    with pytest.raises(NotAReading, match="checksum"):
+        make_parser("dsmr")("", TELEGRAM.encode() + b"0000\r\n")
+    for kind, payload in (
+        ("dsmr", with_checksum(TELEGRAM.replace("00.318*kW", "**.***"))),
+        ("json:w", b'{"w": NaN, "time": 1709294400}'),
+        ("json:w", b'{"time": 1709294400}'),
+        ("json:w", b'{"w": -nan(ind), "time": 1709294400}'),
+        ("json:a.w", b'{"time": 1709294400, "a": {"w": }}'),
+        ("csv", b"1709294400,412 W"),
+        ("shelly2", b'{"params":{"ts":1709294400.0,"em:0":{"act_power":"overflow"}}}'),
+    ):
+        with pytest.raises(PayloadError) as caught:
+            make_parser(kind)("t", payload)
+        assert not isinstance(caught.value, NotAReading | NoValue)
+        assert caught.value.moment == NOON
+    for kind, payload in (("number", b"unknown"), ("json:w", b'{"w": null}'), ("csv", b"0,")):
+        with pytest.raises(NoValue):
+            make_parser(kind)("t", payload)
+
+
+def test_a_unit_that_changes_in_mid_stream_is_converted():
     parse = make_parser("statestream")
-    for unit, topic in (("W", "unit_of_measurement"), ("kW", "unit_of_measurement")):
+    for unit, payload in (("W", b"812"), ("kW", b"0.812")):
         with pytest.raises(Skip):
-            parse(f"ha/sensor/p1/{topic}", json.dumps(unit).encode())
-        if unit == "W":
-            assert parse("ha/sensor/p1/state", b"812") == (None, 812.0)
-    with pytest.raises(PayloadError, match="another unit"):
-        parse("ha/sensor/p1/state", b"0.812")
+            parse("ha/sensor/p1/unit_of_measurement", json.dumps(unit).encode())
+        assert parse("ha/sensor/p1/state", payload) == (None, 812.0)
 
 
 def test_options():

@@ -7,16 +7,22 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import numpy as np
 import pytest
 
-from hushmeter.errors import DataError
+import hushmeter as hm
+from hushmeter.errors import DataError, InputError
 from hushmeter.fleet.ledger import open_ledger
-from hushmeter.live.payloads import PayloadOptions, make_parser
+from hushmeter.home import LearntFrom
+from hushmeter.live.payloads import make_parser
 from hushmeter.live.service import LedgerAccount, Service
 from hushmeter.live.sinks import HttpSink
-from hushmeter.live.sources import LineSource, Source
+from hushmeter.live.sources import LineSource
 from hushmeter.live.state import State, read_state
 from hushmeter.live.windows import SECOND
 from tests.live.streams import (
+    BEGIN,
+    HOUR,
     KEY,
+    Bench,
+    NoSource,
     Witness,
     make_calendar_terms,
     make_terms,
@@ -24,63 +30,6 @@ from tests.live.streams import (
     run_table,
     write_table,
 )
-
-BEGIN = 1_709_251_200 * SECOND  # 2024-03-01T00:00:00Z
-HOUR = 3600 * SECOND
-
-
-class NoSource(Source):
-    """A source that sends nothing by itself."""
-
-    def start(self, receive, lost):
-        pass
-
-    def stop(self):
-        pass
-
-
-class Bench:
-    """A service whose clock and messages are those of the test."""
-
-    def __init__(self, terms, path, kind="number", **more):
-        self.now, self.log, self.witness = BEGIN, [], Witness()
-        self.state = State(path, terms.describe())
-        self.service = Service(
-            terms,
-            self.state,
-            NoSource(),
-            make_parser(kind, PayloadOptions()),
-            [self.witness],
-            log=self.log.append,
-            clock=lambda: self.now,
-            **more,
-        )
-        # The machine itself does not wait, so its own clock must not be compared.
-        self.service._check_clock = lambda now: None
-
-    def send(self, moment, payload):
-        self.now = moment
-        self.service.receive("t", payload)
-
-    def tick(self, moment):
-        self.now = moment
-        self.service.tick(moment)
-
-    def public(self):
-        """Everything that the world sees, without the protected values."""
-        hidden = ("watts", "kwh", "noisy_steps")
-        return [
-            (
-                item.kind,
-                item.label,
-                item.due,
-                *(
-                    (name, value is None if name in hidden else value)
-                    for name, value in item.message.items()
-                ),
-            )
-            for item in self.witness.items
-        ]
 
 
 def arrivals(rng, hours):
@@ -139,25 +88,6 @@ def test_neighbouring_streams_look_the_same(tmp_path, seed, extreme, make):
         assert moved <= one.service.terms.plan.sensitivities[1]
     for bench in benches:
         bench.state.close()
-
-
-def test_neighbouring_streams_of_changes_have_the_same_flags(tmp_path):
-    # A meter that sends only changes sends other messages in the neighbour, but no flag tells.
-    public = []
-    for name, run in (("a", ()), ("b", ((5000, b"2300"), (5170, b"200")))):
-        bench = Bench(make_terms(hold=True, grace_s=0.0), tmp_path / f"{name}.db")
-        for second, payload in sorted(
-            [(0, b"200"), (9000, b"unavailable"), (10_000, b"250"), *run]
-        ):
-            bench.tick(BEGIN + second * SECOND)
-            bench.send(BEGIN + second * SECOND, payload)
-        bench.tick(BEGIN + 5 * HOUR)
-        bench.tick(BEGIN + 5 * HOUR + 2 * SECOND)
-        public.append((bench.public(), bench.log))
-        bench.state.close()
-    assert public[0] == public[1]
-    shares = [dict(entry[3:])["share"] for entry in public[0][0] if entry[0] == "window"]
-    assert shares == [1.0, 1.0, 0.7333, 1.0, 1.0]
 
 
 def test_values_are_published_at_fixed_times(tmp_path):
@@ -228,8 +158,11 @@ def test_a_cap_ends_publication_with_a_message(tmp_path):
     (ended,) = witness.messages("status")
     assert ended["status"] == "ended"
     assert ended["day"] == "2024-03-03"
-    assert "cap" in ended["sentence"]
-    assert len(lines) == 1
+    assert ended["sentence"] == (
+        "Nothing is published on 2024-03-03 (UTC), because it is not paid for in the ledger."
+    )
+    (line,) = lines
+    assert "cap" in line
     with open_ledger(url) as ledger:
         assert ledger.total("m1") == 2 * account.price.micro
         assert {row["period"] for row in ledger.rows()} == {"2024-03-01", "2024-03-02"}
@@ -270,9 +203,7 @@ def test_faults_are_logged_once_and_without_readings(tmp_path):
     witness = Witness()
     log = run_table(table, make_terms(), tmp_path / "s.db", [witness])
     assert sorted(log) == [
-        "a line is not a time and a number.",
         "a reading is more than 60 s ahead of the clock of this machine and is ignored.",
-        "a second reading for the same moment is ignored.",
         "a time has no time zone; give --tz.",
         "a time is neither ISO 8601 nor seconds since 1970.",
     ]
@@ -337,6 +268,95 @@ def test_a_long_stream_stays_flat(tmp_path):
     assert last[0] - first[0] < 10_000  # [kB]
     assert last[1] < 1.2 * first[1]
     assert last[2] == first[2] == 41
+
+
+def test_words_and_units_of_a_value_make_no_gap_and_no_line(tmp_path):
+    """A word above the range, a field that is missing at zero: the reading counts as 0 W."""
+    odd = [b"overflow", b"nan", b"", b"31415"]
+    benches = []
+    for number, word in enumerate(odd):
+        bench = Bench(make_terms(), tmp_path / f"{number}.db")
+        for minute in range(60):
+            bench.send(BEGIN + minute * 60 * SECOND, word if minute == 30 else b"100")
+        bench.tick(BEGIN + HOUR)
+        bench.tick(BEGIN + HOUR + 2 * SECOND)
+        (row,) = bench.state.windows(0, 1 << 40)
+        benches.append((bench.public(), bench.log, row.mean))
+        bench.state.close()
+    overflow, nan, missing, large = benches
+    assert overflow[:2] == nan[:2] == large[:2]
+    assert overflow[2] == nan[2] == pytest.approx(100 * 59 / 60)
+    # A declared word for a missing value is a gap.
+    assert dict(missing[0][0][4:])["share"] == round(59 / 60, 4)
+
+
+def test_a_source_that_cannot_be_read_gets_a_sentence(tmp_path):
+    bench = Bench(make_terms(), tmp_path / "s.db")
+    for minute in range(61):
+        bench.send(BEGIN + minute * 60 * SECOND, b"a secret 31415")
+    assert bench.log == []
+    bench.tick(BEGIN + HOUR)
+    assert bench.log == [
+        "no message since the start could be read (a value is not a number), so all readings count "
+        "as 0 W; check --payload and --unit."
+    ]
+    bench.state.close()
+
+
+def test_numbers_learnt_at_the_time_of_the_stream_need_consent(tmp_path):
+    """The second day of the table is one of those from which the home was learnt."""
+    learnt = LearntFrom("0" * 64, "2024-03-02T10:00:00Z", "2024-03-09T00:00:00Z")
+    kettle = hm.Appliance("kettle", 2100.0, run_s=180.0, source="learnt")
+    home = hm.Home([kettle], learnt_from=learnt)
+    table = write_table(tmp_path / "meter.csv", make_trace(2, interval_s=900.0))
+    witness = Witness()
+    with pytest.raises(InputError, match="was learnt from these readings"):
+        run_table(table, make_terms(900.0, home=home), tmp_path / "a.db", [witness])
+    assert len(witness.messages("window")) == 34
+    accepted = make_terms(900.0, home=home, accept_learnt=True)
+    run_table(table, accepted, tmp_path / "b.db", [Witness()])
+    assert len(read_state(tmp_path / "b.db").windows) == 48
+
+
+class Redirect(BaseHTTPRequestHandler):
+    """A receiver that sends every request to another host, and that host."""
+
+    seen: list = []  # noqa: RUF012
+    to = ""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self._answer()
+
+    def do_GET(self):
+        self._answer()
+
+    def _answer(self):
+        self.seen.append((self.path, self.headers.get("Authorization")))
+        self.send_response(302 if self.path == "/first" else 204)
+        self.send_header("Location", self.to)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def test_no_token_goes_to_another_host(tmp_path, monkeypatch):
+    monkeypatch.setenv("HUSHMETER_HTTP_TOKEN", "secret-word")
+    Redirect.seen = []
+    server = HTTPServer(("127.0.0.1", 0), Redirect)
+    Redirect.to = f"http://localhost:{server.server_port}/second"
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    terms = make_terms()
+    sink = HttpSink(f"http://127.0.0.1:{server.server_port}/first", terms)
+    table = write_table(tmp_path / "meter.csv", make_trace(0.1))
+    log = run_table(table, terms, tmp_path / "s.db", [sink])
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    assert {path for path, _ in Redirect.seen} == {"/first"}
+    assert "sends to another place, and the token must not go there" in log[0]
 
 
 class Receiver(BaseHTTPRequestHandler):

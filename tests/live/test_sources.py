@@ -118,7 +118,7 @@ def test_telegrams_become_the_hours_of_the_file(tmp_path, kind, version):
 def test_a_port_that_does_not_exist_is_tried_again(tmp_path):
     lost = []
     source = TelegramSource(str(tmp_path / "ttyUSB0"), tcp=False)
-    source.start(lambda *_: None, lost.append)
+    source.start(lambda *_: None, lost.append, lambda: None)
     for _ in range(500):
         if lost:
             break

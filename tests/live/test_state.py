@@ -45,8 +45,23 @@ def test_other_terms_and_other_files_are_refused(tmp_path):
 
 
 def test_only_the_owner_may_read_the_state(tmp_path):
-    State(tmp_path / "s.db", make_terms().describe()).close()
-    assert (tmp_path / "s.db").stat().st_mode & 0o077 == 0
+    """From the first moment, whatever the umask is, also if the file was there before."""
+    (tmp_path / "s.db").touch(0o644)
+    table = write_table(tmp_path / "meter.csv", make_trace(1.1))
+    before = os.umask(0)
+    try:
+        for path in (tmp_path / "s.db", tmp_path / "new" / "deep" / "t.db"):
+            with State(path, make_terms().describe()) as state:
+                state.save_checkpoint(b"", 0)
+                for file in path.parent.glob(f"{path.name}*"):
+                    assert file.stat().st_mode & 0o077 == 0, file
+        run_table(table, make_terms(), tmp_path / "new" / "deep" / "t.db", [Witness()])
+    finally:
+        os.umask(before)
+    assert (tmp_path / "new").stat().st_mode & 0o077 == 0
+    private = list((tmp_path / "new").rglob("*"))
+    assert len(private) > 4
+    assert all(file.stat().st_mode & 0o077 == 0 for file in private)
 
 
 def test_keys_of_past_days_are_destroyed(tmp_path):
@@ -63,6 +78,17 @@ def test_keys_of_past_days_are_destroyed(tmp_path):
     assert keys[0][:32] not in kept
     assert keys[1][:32] not in kept
     assert keys[2][:32] in kept
+
+
+def test_destroyed_keys_do_not_stay_in_the_log_of_the_database(tmp_path):
+    key = b"a key of exactly thirty-two bytes"[:32]
+    with State(tmp_path / "s.db", make_terms().describe()) as state:
+        state.key_for("2024-03-01", lambda: key, again=False)
+        files = [tmp_path / "s.db", tmp_path / "s.db-wal"]
+        assert any(key in file.read_bytes() for file in files)
+        state.forget("2024-03-01", "2024-01-01")
+        # The process goes on: nothing was closed yet.
+        assert not any(key in file.read_bytes() for file in files)
 
 
 def test_a_restart_takes_a_new_key(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hushmeter.home import Home
+    from hushmeter.live.payloads import Parser
+    from hushmeter.live.preview import Preview
     from hushmeter.live.service import Service
     from hushmeter.live.state import Item, State
     from hushmeter.live.stream import Terms
@@ -111,9 +114,17 @@ def live(
         typer.Option(help="Whether a reading is one of samples (MQTT, P1) or of means (CSV)."),
     ] = None,
     changes: Annotated[
-        bool | None,
-        typer.Option("--changes/--no-changes", help="The meter sends only changes of its value."),
+        str | None,
+        typer.Option(help="yes if the meter sends only changes of its value, no if it does not."),
     ] = None,
+    online: Annotated[
+        str | None,
+        typer.Option(help="Topic that says whether a meter that sends changes is connected."),
+    ] = None,
+    heartbeat: Annotated[
+        str,
+        typer.Option(help="Longest time between two messages of a meter that sends changes."),
+    ] = "0s",
     grace: Annotated[
         str, typer.Option(help="Time from the end of a window until it closes.")
     ] = "10s",
@@ -123,6 +134,17 @@ def live(
     ] = None,
     once: Annotated[
         bool, typer.Option("--once", help="End at the end of the file; do not wait for more.")
+    ] = False,
+    until: Annotated[
+        str | None,
+        typer.Option(help="End of the readings of a file, as 2024-02-01T00:00Z."),
+    ] = None,
+    accept_learnt: Annotated[
+        bool,
+        typer.Option(
+            "--accept-learnt",
+            help="Accept numbers of the home that were learnt at the time of these readings.",
+        ),
     ] = False,
     watch: Annotated[
         bool,
@@ -160,7 +182,7 @@ def live(
     --watch shows, in another terminal and for you alone, raw against protected values and what the
     strongest attacker could say about each window.
 
-    Example: hushmeter live mqtt://localhost/meter/power --hide kettle --to mqtt://localhost
+    Example: hushmeter live mqtt://localhost/meter/power --changes no --hide kettle --to shared
 
     Example: hushmeter live meter.csv --hide kettle --views --to shared --once
     """
@@ -176,7 +198,16 @@ def live(
         raise InputError("--ledger and --ledger-meter belong together: give both, or neither.")
     refuse_contradictions(context, hide, epsilon, "span", "use")
     refuse_without_views(context, views)
-    kind = payload or _usual_payload(source)
+    feed = _Feed.of(
+        source,
+        payload,
+        interval=interval,
+        options=(unit, tz, time_path, simulation or seed is not None),
+        changes=changes,
+        once=once,
+        until=until,
+        clock=clock,
+    )
     unit_of_protection, noise, home = _protection(
         tz=tz,
         views=views,
@@ -184,7 +215,8 @@ def live(
         interval=interval,
         every=every,
         step=step,
-        sampled=_is_sampled(readings, source),
+        # A change is reported within one interval, so it counts as a sample does.
+        sampled=feed.hold or _is_sampled(readings, source),
         home=home,
         hide=hide,
         odds=odds,
@@ -207,8 +239,9 @@ def live(
         noise,
         zone=tz,
         grace=grace,
-        payload=kind,
-        changes=changes,
+        hold=feed.hold,
+        heartbeat=heartbeat,
+        accept_learnt=accept_learnt,
         seed=seed,
         simulation=simulation,
         home=home,
@@ -218,9 +251,9 @@ def live(
     say = _printer(json)
     with State(state, terms.describe()) as kept:
         service = _service(
-            terms, kept, source, to, kind,
-            unit=unit, tz=tz, time_path=time_path, once=once, clock=clock, file_format=file_format,
-            ledger=ledger, ledger_meter=ledger_meter, stream=stream, say=say,
+            terms, kept, feed, to,
+            online=online, file_format=file_format, ledger=ledger, ledger_meter=ledger_meter,
+            stream=stream, say=say,
         )  # fmt: skip
         _announce(terms, json)
         _run(service)
@@ -233,6 +266,100 @@ def _usual_payload(source: str) -> str:
     if source.startswith("dsmr"):
         return "dsmr"
     return "number" if "://" in source else "csv"
+
+
+@dataclass(frozen=True)
+class _Feed:
+    """What the options say about the readings that come in; times are in ns since 1970."""
+
+    source: str
+    kind: str
+    parser: Parser
+    hold: bool
+    by_readings: bool
+    once: bool
+    until_ns: int | None
+    preview: Preview | None
+
+    @classmethod
+    def of(
+        cls,
+        source: str,
+        payload: str | None,
+        *,
+        interval: str,
+        options: tuple[str, str, str | None, bool],
+        changes: str | None,
+        once: bool,
+        until: str | None,
+        clock: str | None,
+    ) -> _Feed:
+        """Check the options, and look at all rows of a file that ends."""
+        from hushmeter.checks import seconds
+        from hushmeter.live.payloads import PayloadOptions, make_parser
+        from hushmeter.live.preview import preview
+        from hushmeter.live.sources import LineSource
+
+        kind = payload or _usual_payload(source)
+        parser = make_parser(kind, PayloadOptions(*options))
+        until_ns = None if until is None else _end_of_readings(until, options[1], source, once)
+        seen = None
+        if once and source != "-" and "://" not in source:
+            lines = LineSource(Path(source), follow=False, header=kind == "csv")
+            seen = preview(lines, parser, source)
+        interval_ns = round(seconds("interval", interval) * 1e9)
+        even = options[3] or (seen is not None and seen.is_even(interval_ns))
+        hold = _sends_changes(changes, kind, even=even)
+        if clock not in (None, "system", "readings"):
+            raise InputError(f"--clock must be system or readings, got {clock!r}.")
+        # The next change of a file that grows is no clock.
+        ends = once or until is not None
+        by_readings = "://" not in source and (ends or not hold)
+        if clock is not None:
+            by_readings = clock == "readings"
+        return cls(source, kind, parser, hold, by_readings, once, until_ns, seen)
+
+
+def _sends_changes(changes: str | None, kind: str, *, even: bool) -> bool:
+    """True if the meter sends only changes of its value: as stated, or as its payload is known."""
+    from hushmeter.live.payloads import AT_FIXED_TIMES, CHANGES_ONLY
+
+    if changes not in (None, "yes", "no"):
+        raise InputError(f"--changes must be yes or no, got {changes!r}.")
+    if changes is not None:
+        return changes == "yes"
+    if kind in CHANGES_ONLY:
+        return True
+    if even or kind in AT_FIXED_TIMES:
+        return False
+    raise InputError(
+        "say whether the meter sends a message only when its value has changed: --changes yes, or "
+        "--changes no if it sends at fixed times. The times of changes follow from the readings "
+        "and must not be published."
+    )
+
+
+def _end_of_readings(until: str, zone: str, source: str, once: bool) -> int:
+    """Return --until [ns since 1970]; it belongs to a source that ends."""
+    import time
+    from datetime import datetime
+    from zoneinfo import ZoneInfo
+
+    from hushmeter.read.options import check_zone
+
+    if not (once or source == "-"):
+        raise InputError("--until belongs to a file with --once, or to standard input.")
+    check_zone(zone)
+    try:
+        moment = datetime.fromisoformat(until)
+    except ValueError:
+        raise InputError(f"--until is like 2024-02-01T00:00Z, got {until!r}.") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=ZoneInfo(zone))
+    end = round(moment.timestamp()) * 10**9
+    if end > time.time_ns():
+        raise InputError(f"--until {until} is later than now; nobody knows readings of that time.")
+    return end
 
 
 def _is_sampled(readings: str | None, source: str) -> bool:
@@ -340,8 +467,9 @@ def _terms(
     *,
     zone: str,
     grace: str,
-    payload: str,
-    changes: bool | None,
+    hold: bool,
+    heartbeat: str,
+    accept_learnt: bool,
     seed: int | None,
     simulation: bool,
     home: Home | None,
@@ -351,7 +479,6 @@ def _terms(
     """Return the terms of the stream."""
     from hushmeter.checks import seconds
     from hushmeter.live.calendar import CalendarTerms
-    from hushmeter.live.payloads import CHANGES_ONLY
     from hushmeter.live.stream import SeriesTerms
     from hushmeter.noise.parameters import parse_clamp
     from hushmeter.releases.view_plan import ViewPlan
@@ -359,7 +486,9 @@ def _terms(
     shared: dict[str, Any] = {
         "zone": zone,
         "grace_s": 0.0 if grace in ("0", "0s") else seconds("grace", grace),
-        "hold": payload in CHANGES_ONLY if changes is None else changes,
+        "hold": hold,
+        "heartbeat_s": 0.0 if heartbeat in ("0", "0s") else seconds("heartbeat", heartbeat),
+        "accept_learnt": accept_learnt,
         "seed": seed,
         "simulation": simulation,
         "home": home,
@@ -373,15 +502,10 @@ def _terms(
 def _service(
     terms: Terms,
     kept: State,
-    source: str,
+    feed: _Feed,
     to: list[str],
-    kind: str,
     *,
-    unit: str,
-    tz: str,
-    time_path: str | None,
-    once: bool,
-    clock: str | None,
+    online: str | None,
     file_format: str,
     ledger: str | None,
     ledger_meter: str | None,
@@ -391,27 +515,27 @@ def _service(
     """Connect the parts of a stream."""
     import time
 
-    from hushmeter.live.payloads import PayloadOptions, make_parser
     from hushmeter.live.places import open_sink, open_source
     from hushmeter.live.service import LedgerAccount, Log, Service
 
-    if clock not in (None, "system", "readings"):
-        raise InputError(f"--clock must be system or readings, got {clock!r}.")
-    by_readings = clock == "readings" if clock else "://" not in source
-    terms.refuse_learnt(time.time_ns())
+    span = time.time_ns(), time.time_ns()
+    if feed.preview is not None:
+        last = int(feed.preview.times.max())
+        span = int(feed.preview.times.min()), max(last, feed.until_ns or last)
+    terms.refuse_learnt(*span)
     account = None
     if ledger is not None and ledger_meter is not None:
         account = LedgerAccount(ledger, ledger_meter, stream, terms, kept)
     log = Log(lambda sentence: typer.echo(f"hushmeter: {sentence}", err=True))
-    options = PayloadOptions(unit, tz, time_path, terms.simulation)
     return Service(
         terms,
         kept,
-        open_source(source, kind, terms, follow=not once),
-        make_parser(kind, options),
+        open_source(feed.source, feed.kind, terms, follow=not feed.once, online=online),
+        feed.parser,
         [open_sink(place, terms, kept, kind=file_format, log=log) for place in to],
         account=account,
-        by_readings=by_readings,
+        by_readings=feed.by_readings,
+        until_ns=feed.until_ns,
         log=log,
         on_item=say,
     )

@@ -53,7 +53,7 @@ class CalendarTerms(Terms):
 
     Parameters
     ----------
-    name, unit, zone, grace_s, hold, seed, simulation, home
+    name, unit, zone, grace_s, hold, heartbeat_s, seed, simulation, home, accept_learnt
         See `Terms`.
     plan : ViewPlan
         The noise of the tables.

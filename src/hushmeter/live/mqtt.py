@@ -20,14 +20,17 @@ import ssl
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from hushmeter.errors import InputError, MissingExtraError
 from hushmeter.live.home_assistant import OFFLINE, ONLINE, discovery_messages
 from hushmeter.live.sinks import Sink, SinkError
-from hushmeter.live.sources import Receive, Source
+from hushmeter.live.sources import Back, Lost, Receive, Source
+from hushmeter.live.windows import SECOND
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client, MQTTMessageInfo
@@ -40,6 +43,15 @@ PORTS = {"mqtt": 1883, "mqtts": 8883}
 KEEPALIVE_S = 30
 WAIT_S = 5.0
 """Longest time to wait for a connection at the start, and for the answer to a message [s]."""
+
+ONLINE_WORDS = frozenset({"online", "true", "1", "on", "connected"})
+"""Payloads of a topic of availability that say that a meter is connected."""
+
+LEAST_GRACE_S = 2
+"""Shortest time within which a lost connection is noticed [s]."""
+
+RETAINED_S = 1.0
+"""Longest time to wait for a message that the broker keeps [s]."""
 
 RECONNECT_S = (1, 30)
 """Shortest and longest time until a lost connection is made again [s]."""
@@ -117,6 +129,9 @@ class Connection:
     place : MqttPlace
     client_id : str
         Name by which the broker knows this client.
+    keepalive_s : int
+        Time between two questions whether the broker still answers [s]; a connection that is lost
+        silently is noticed within twice this time.
     on_connect, on_lost : callable
         Called after every connection, and with a sentence after every loss or failed attempt.
     """
@@ -126,6 +141,7 @@ class Connection:
         place: MqttPlace,
         client_id: str,
         *,
+        keepalive_s: int = KEEPALIVE_S,
         on_connect: Callable[[], None],
         on_lost: Callable[[str], None],
     ) -> None:
@@ -134,7 +150,7 @@ class Connection:
             from paho.mqtt.enums import CallbackAPIVersion
         except ImportError:
             raise MissingExtraError("MQTT", "live") from None
-        self.place = place
+        self.place, self._keepalive_s = place, keepalive_s
         self.connected = threading.Event()
         self._answered = False
         self.client: Client = Client(CallbackAPIVersion.VERSION2, client_id=client_id)
@@ -150,7 +166,7 @@ class Connection:
 
     def start(self) -> None:
         """Begin to connect, in a thread."""
-        self.client.connect_async(self.place.host, self.place.port, KEEPALIVE_S)
+        self.client.connect_async(self.place.host, self.place.port, self._keepalive_s)
         self.client.loop_start()
 
     def stop(self) -> None:
@@ -211,45 +227,81 @@ class MqttSource(Source):
     Parameters
     ----------
     place : MqttPlace
-    stream : str
-        Name of the stream.
+    terms : Terms
+        Name of the stream, and whether the meter sends only changes. A message that the broker
+        kept is then the present value; otherwise it is an old reading and is left out.
     payload : str
         Kind of the payloads.
-    hold : bool
-        True if the meter sends only changes. A message that the broker kept is then the present
-        value; otherwise it is an old reading and is left out.
+    online : str, optional
+        Topic on which the meter and, by its last will, the broker say whether the meter is
+        connected.
+
+    Raises
+    ------
+    InputError
+        If the topic is missing, or `online` is given for a meter that sends at fixed times.
     """
 
-    def __init__(self, place: MqttPlace, stream: str, payload: str, *, hold: bool) -> None:
+    def __init__(
+        self, place: MqttPlace, terms: Terms, payload: str, *, online: str | None = None
+    ) -> None:
         super().__init__()
         if not place.topic:
             raise InputError("a source is given as mqtt://HOST/TOPIC; the topic is missing.")
-        self._place, self._stream, self._hold = place, stream, hold
+        if online is not None and not terms.hold:
+            raise InputError("--online belongs to a meter that sends only changes.")
+        if terms.hold and terms.grace_s < LEAST_GRACE_S:
+            raise InputError(
+                f"a lost connection is noticed within --grace, so it must be {LEAST_GRACE_S} s or "
+                "more for a meter that sends only changes."
+            )
+        self._place, self._terms, self._online = place, terms, online
         self._topics = [place.topic]
         if payload == "statestream" and place.topic.endswith("/state"):
             # The unit arrives first if both are retained and it is subscribed first.
             self._topics.insert(0, f"{place.topic.removesuffix('state')}unit_of_measurement")
+        if online is not None:
+            self._topics.append(online)
         self._connection: Connection | None = None
         self.subscribed = threading.Event()
         """Set when the broker has confirmed the subscription for the first time."""
 
-    def start(self, receive: Receive, lost: Callable[[str], None]) -> None:
+    def start(self, receive: Receive, lost: Lost, back: Back) -> None:
         """Connect and subscribe."""
 
         def take(client: Any, data: Any, message: Any) -> None:  # noqa: ARG001
-            if message.retain and not self._hold:
-                return
-            receive(message.topic, message.payload)
+            if message.topic == self._online:
+                word = message.payload.decode("utf-8", "replace").strip().strip('"').lower()
+                if word in ONLINE_WORDS:
+                    back()
+                else:
+                    lost("the meter is not connected to the broker.")
+            elif self._terms.hold or not message.retain:
+                receive(message.topic, message.payload)
 
         def subscribe() -> None:
             for topic in self._topics:
                 connection.client.subscribe(topic, qos=0)
 
+        def confirmed(client: Any, data: Any, message: Any, answers: Any, more: Any) -> None:  # noqa: ARG001
+            if any(answer.is_failure for answer in answers):
+                lost(f"{self._place} refuses to send the topic; check the rights of its user.")
+                return
+            self.subscribed.set()
+            if self._online is None:
+                back()
+
+        # A loss is noticed within twice the time between two questions.
+        keepalive_s = max(1, min(KEEPALIVE_S, int(self._terms.grace_s / 2)))
         connection = Connection(
-            self._place, f"hushmeter-{self._stream}-in", on_connect=subscribe, on_lost=lost
+            self._place,
+            f"hushmeter-{self._terms.name}-in",
+            keepalive_s=keepalive_s if self._terms.hold else KEEPALIVE_S,
+            on_connect=subscribe,
+            on_lost=lost,
         )
         connection.client.on_message = take
-        connection.client.on_subscribe = lambda *_: self.subscribed.set()
+        connection.client.on_subscribe = confirmed
         self._connection = connection
         connection.start()
 
@@ -284,9 +336,13 @@ class MqttSink(Sink):
         self._terms, self._base = terms, f"{place.topic or 'hushmeter'}/{terms.name}"
         self._discovery = place.options.get("discovery", "homeassistant")
         self._available = ONLINE
+        self._compared = False
+        self._retained = threading.Event()
+        self._until: int | None = None
         self._connection = Connection(
-            place, f"hushmeter-{terms.name}-out", on_connect=self._greet, on_lost=log
+            place, f"hushmeter-{terms.name}-out", on_connect=self._greet_again, on_lost=log
         )
+        self._connection.client.on_message = self._take_retained
         self._connection.client.will_set(f"{self._base}/availability", OFFLINE, qos=1, retain=True)
 
     def open(self) -> None:
@@ -295,6 +351,36 @@ class MqttSink(Sink):
             self._remember(item)
         self._connection.start()
         self._connection.connected.wait(WAIT_S)
+
+    def published_until(self) -> int | None:
+        """Return the end of the window that the broker keeps [ns since 1970]."""
+        if not self._connection.connected.is_set():
+            raise SinkError(f"{self._connection.place} is not connected; values wait for it.")
+        client, topic = self._connection.client, f"{self._base}/window"
+        client.subscribe(topic, qos=1)
+        self._retained.wait(RETAINED_S)
+        client.unsubscribe(topic)
+        if not self._connection.connected.is_set():
+            raise SinkError(f"{self._connection.place} is not connected; values wait for it.")
+        return self._until
+
+    def _take_retained(self, client: Any, data: Any, message: Any) -> None:  # noqa: ARG002
+        """Read the window that the broker keeps; a simulation was no release."""
+        with suppress(ValueError, KeyError, TypeError):
+            kept = json.loads(message.payload)
+            if not kept.get("simulation"):
+                self._until = int(datetime.fromisoformat(kept["end"]).timestamp()) * SECOND
+        self._retained.set()
+
+    def accept(self) -> None:
+        """Publish everything that is retained, now and after every connection."""
+        self._compared = True
+        self._greet()
+
+    def _greet_again(self) -> None:
+        """Greet after every connection but those before the state was compared."""
+        if self._compared:
+            self._greet()
 
     def publish(self, item: Item) -> None:
         """Publish a message and wait until the broker has it."""
@@ -319,7 +405,7 @@ class MqttSink(Sink):
 
     def close(self) -> None:
         """Say that the stream is offline, and disconnect."""
-        if self._connection.connected.is_set():
+        if self._compared and self._connection.connected.is_set():
             info = self._connection.client.publish(
                 f"{self._base}/availability", OFFLINE, qos=1, retain=True
             )

@@ -1,11 +1,17 @@
 """Payloads of meters and bridges: from the bytes of one message to a time and a power.
 
 A parser returns the time of the reading, or None if the payload carries none and the time of
-arrival counts, and the power, or None if the meter reports that it has no value. It raises
-`PayloadError` for anything else. Its sentence never contains the payload, because it is logged.
+arrival counts, and the power, or None if the payload is `AWAY`, the word for a meter that is not
+connected. It raises one of these, whose sentences never contain the payload:
 
-The unit of the values is declared and never inferred. A payload that names another unit is refused:
-a meter that changes its unit in mid-stream makes its readings missing, not wrong.
+* `NoValue`: the payload is a declared word for a missing value.
+* `PayloadError`: anything else that is not a number. This may follow from the value of a reading
+  (a word for a value above the range, a field that is left out at zero), so nothing public may
+  follow from it: the reading counts as 0 W.
+* `NotAReading`: the message is torn, has no readable time, or comes from a replay. This follows
+  from no value, and the message is ignored.
+
+The unit of the values is declared. A payload that names a unit of power itself is converted.
 """
 
 from __future__ import annotations
@@ -13,7 +19,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -27,20 +34,49 @@ Parsed = tuple[int | None, float | None]
 """Time [ns since 1970] and power [W] of a reading."""
 
 FACTORS = {"W": 1.0, "kW": 1000.0}
-"""Watts per unit."""
+"""Watts per unit that can be declared."""
 
-NO_VALUE = frozenset({"unavailable", "unknown", "none", "null", ""})
-"""Words for a sensor without a value."""
+STATED_FACTORS = FACTORS | {"mW": 0.001, "MW": 1e6}
+"""Watts per unit that a payload can name."""
+
+AWAY = "unavailable"
+"""Word for a meter that is not connected, as Home Assistant defines it."""
+
+NO_VALUE = frozenset({"unknown", "none", "null", ""})
+"""Words for a missing value of a meter that is connected."""
 
 CHANGES_ONLY = frozenset({"statestream", "shelly1", "shelly2"})
 """Payloads of bridges that send a message only when the value has changed."""
+
+AT_FIXED_TIMES = frozenset({"tasmota", "dsmr"})
+"""Payloads of meters that send at fixed times, whatever their value."""
 
 SIMULATION = "simulation"
 """Field of a JSON payload that `hushmeter replay` sets."""
 
 
 class PayloadError(ValueError):
-    """A payload is not a reading; the sentence says why without its content."""
+    """A payload is not a number; the sentence says why without its content.
+
+    Attributes
+    ----------
+    moment : int or None
+        Time of the reading [ns since 1970], if the payload carries it.
+    """
+
+    moment: int | None = None
+
+
+class NoValue(PayloadError):  # noqa: N818
+    """A payload is a declared word for a missing value."""
+
+
+class NotAReading(PayloadError):  # noqa: N818
+    """A message that is no reading, for a reason that follows from no value."""
+
+
+class Skip(NotAReading):
+    """A message that is no reading and no fault."""
 
 
 @dataclass(frozen=True)
@@ -111,28 +147,24 @@ def make_parser(kind: str, options: PayloadOptions | None = None) -> Parser:
     return makers[kind](known)
 
 
+@contextmanager
+def _at(moment: int | None) -> Iterator[None]:
+    """Give the time of the reading to an error about its value."""
+    try:
+        yield
+    except PayloadError as error:
+        error.moment = moment
+        raise
+
+
 def _number_parser(options: PayloadOptions) -> Parser:
     """A plain number such as b"123.4"."""
     factor = FACTORS[options.unit]
 
     def parse(topic: str, payload: bytes) -> Parsed:  # noqa: ARG001
-        try:
-            watts = float(payload)
-        except ValueError:
-            _refuse_other_words(payload)
-            return None, None
-        if not math.isfinite(watts):
-            raise PayloadError("a value is not a finite number")
-        return None, watts * factor
+        return None, _watts_of_text(payload.decode("utf-8", "replace").strip('"'), factor)
 
     return parse
-
-
-def _refuse_other_words(payload: bytes) -> None:
-    """Raise `PayloadError` for text that is not a word for "no value"."""
-    word = payload.strip().strip(b'"').lower().decode("utf-8", "replace")
-    if word not in NO_VALUE:
-        raise PayloadError("a payload is not a number")
 
 
 def _csv_parser(options: PayloadOptions) -> Parser:
@@ -141,16 +173,15 @@ def _csv_parser(options: PayloadOptions) -> Parser:
     moment_of = _time_reader(options.zone)
 
     def parse(topic: str, payload: bytes) -> Parsed:  # noqa: ARG001
-        try:
-            text = payload.decode("ascii")
-            # Where semicolons separate the columns, a comma is the decimal sign.
-            first, second = text.split(";" if ";" in text else ",")[:2]
-            watts = float(second.replace(",", ".") if ";" in text else second)
-        except ValueError:
-            raise PayloadError("a line is not a time and a number") from None
-        if not math.isfinite(watts):
-            raise PayloadError("a value is not a finite number")
-        return moment_of(first.strip()), watts * factor
+        text = payload.decode("utf-8", "replace")
+        # Where semicolons separate the columns, a comma is the decimal sign.
+        cells = text.split(";" if ";" in text else ",")
+        moment = moment_of(cells[0].strip())
+        with _at(moment):
+            if len(cells) < 2:
+                raise PayloadError("a line is not a time and a number")
+            value = cells[1].replace(",", ".") if ";" in text else cells[1]
+            return moment, _watts_of_text(value, factor)
 
     return parse
 
@@ -163,24 +194,25 @@ def _json_parser(path: str, options: PayloadOptions) -> Parser:
 
     def parse(topic: str, payload: bytes) -> Parsed:  # noqa: ARG001
         document = _document(payload, options)
-        value = _follow(document, steps)
-        around = _follow(document, steps[:-1])
-        if isinstance(around, dict):
-            _check_unit(around.get("unit", around.get("unit_of_measurement")), options.unit)
         stamp = _follow(document, time_steps)
         if stamp is None and options.time_path is not None:
-            raise PayloadError("a payload has no time at --time-path")
+            raise NotAReading("a payload has no time at --time-path")
         moment = None if stamp is None else moment_of(stamp)
-        if value is None and not _has(document, steps):
-            raise PayloadError("a payload has no field at the path of --payload")
-        return moment, _watts(value, factor)
+        with _at(moment):
+            value, around = _follow(document, steps), _follow(document, steps[:-1])
+            if value is None and not _has(document, steps):
+                raise PayloadError("a payload has no field at the path of --payload")
+            stated = None
+            if isinstance(around, dict):
+                stated = around.get("unit", around.get("unit_of_measurement"))
+            return moment, _watts(value, _factor(stated, factor))
 
     return parse
 
 
 def _statestream_parser(options: PayloadOptions) -> Parser:
     """Home Assistant's mqtt_statestream: …/state, with …/unit_of_measurement beside it."""
-    number = _number_parser(options)
+    factor = FACTORS[options.unit]
     units: dict[str, str] = {}
 
     def parse(topic: str, payload: bytes) -> Parsed:
@@ -190,14 +222,10 @@ def _statestream_parser(options: PayloadOptions) -> Parser:
             raise Skip
         if field not in ("state", ""):
             raise Skip
-        _check_unit(units.get(sensor), options.unit)
-        return number(topic, payload)
+        text = payload.decode("utf-8", "replace").strip('"')
+        return None, _watts_of_text(text, _factor(units.get(sensor), factor))
 
     return parse
-
-
-class Skip(PayloadError):  # noqa: N818
-    """A message that is no reading and no fault."""
 
 
 def _tasmota_parser(options: PayloadOptions) -> Parser:
@@ -207,17 +235,16 @@ def _tasmota_parser(options: PayloadOptions) -> Parser:
 
     def parse(topic: str, payload: bytes) -> Parsed:  # noqa: ARG001
         document = _document(payload, options)
-        power = _follow(document, ["ENERGY", "Power"])
-        if isinstance(power, list):
-            parts = [_watts(part, factor) for part in power]
-            watts = None if None in parts else math.fsum(p for p in parts if p is not None)
-        elif power is None:
-            raise PayloadError("a payload has no ENERGY.Power")
-        else:
-            watts = _watts(power, factor)
         # The time of Tasmota has no zone: without --tz the time of arrival counts.
         stamp = _follow(document, ["Time"])
-        return (None if moment_of is None or stamp is None else moment_of(stamp)), watts
+        moment = None if moment_of is None or stamp is None else moment_of(stamp)
+        with _at(moment):
+            power = _follow(document, ["ENERGY", "Power"])
+            if power is None:
+                raise PayloadError("a payload has no ENERGY.Power")
+            parts = power if isinstance(power, list) else [power]
+            watts = [_watts(part, factor) for part in parts]
+            return moment, math.fsum(w for w in watts if w is not None)
 
     return parse
 
@@ -243,7 +270,8 @@ def _shelly2_parser(options: PayloadOptions) -> Parser:
         for part in found:
             for name in _SHELLY_POWER:
                 if isinstance(part, dict) and name in part:
-                    return moment, _watts(part[name], factor)
+                    with _at(moment):
+                        return moment, _watts(part[name], factor)
         # A notification about something else, such as a switch, is no reading.
         raise Skip
 
@@ -263,21 +291,28 @@ def _dsmr_parser(options: PayloadOptions) -> Parser:
         try:
             TelegramParser.validate_checksum(text)
         except (InvalidChecksumError, ParseError, ValueError, IndexError):
-            raise PayloadError("a telegram is torn or fails its checksum") from None
-        drawn, stamp = DRAWN.search(text), STAMP.search(text)
-        if drawn is None:
-            raise PayloadError("a telegram has no power drawn (1-0:1.7.0)")
-        watts = float(drawn[1]) * FACTORS[drawn[2]]
-        if stamp is None:
-            return None, watts
-        try:
-            local = datetime.strptime(stamp[1], "%y%m%d%H%M%S").replace(tzinfo=UTC)
-        except ValueError:
-            raise PayloadError("a telegram has an impossible time") from None
-        utc = local - winter - timedelta(hours=stamp[2] == "S")
-        return int(utc.timestamp()) * SECOND, watts
+            # A checksum fails by a fault of the line, which follows from no value.
+            raise NotAReading("a telegram is torn or fails its checksum") from None
+        moment = _telegram_time(text, winter)
+        with _at(moment):
+            drawn = DRAWN.search(text)
+            if drawn is None:
+                raise PayloadError("a telegram has no power drawn (1-0:1.7.0)")
+            return moment, float(drawn[1]) * FACTORS[drawn[2]]
 
     return parse
+
+
+def _telegram_time(text: str, winter: timedelta) -> int | None:
+    """Time of a telegram [ns since 1970], or None if it has none or an impossible one."""
+    stamp = STAMP.search(text)
+    if stamp is None:
+        return None
+    try:
+        local = datetime.strptime(stamp[1], "%y%m%d%H%M%S").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return int((local - winter - timedelta(hours=stamp[2] == "S")).timestamp()) * SECOND
 
 
 def _time_reader(zone: str | None) -> Callable[[Any], int]:
@@ -292,7 +327,7 @@ def _time_reader(zone: str | None) -> Callable[[Any], int]:
                 return _from_number(stamp)
             if moment.tzinfo is None:
                 if default is None:
-                    raise PayloadError("a time has no time zone; give --tz")
+                    raise NotAReading("a time has no time zone; give --tz")
                 moment = moment.replace(tzinfo=default)
             # Whole microseconds, because a float of seconds would lose the last digits.
             since = moment - _EPOCH
@@ -310,9 +345,9 @@ def _from_number(stamp: Any) -> int:
     try:
         seconds = float(stamp)
     except (TypeError, ValueError):
-        raise PayloadError("a time is neither ISO 8601 nor seconds since 1970") from None
+        raise NotAReading("a time is neither ISO 8601 nor seconds since 1970") from None
     if isinstance(stamp, bool) or not 0 <= seconds < 1e10:
-        raise PayloadError("a time is neither ISO 8601 nor seconds since 1970")
+        raise NotAReading("a time is neither ISO 8601 nor seconds since 1970")
     return round(seconds * 1000) * (SECOND // 1000)
 
 
@@ -326,13 +361,35 @@ def _path(text: str) -> list[str]:
 
 def _document(payload: bytes, options: PayloadOptions) -> Any:
     """Parse JSON; refuse readings of a replay unless they are expected."""
-    try:
-        document = json.loads(payload)
-    except (ValueError, RecursionError):
-        raise PayloadError("a payload is not JSON") from None
+    document = None
+    for text in (payload, _mend(payload)):
+        try:
+            document = json.loads(text)
+            break
+        except (ValueError, RecursionError):
+            continue
+    else:
+        raise PayloadError("a payload is not JSON")
     if isinstance(document, dict) and document.get(SIMULATION) and not options.simulation:
-        raise PayloadError("a payload comes from hushmeter replay; accept it with --simulation")
+        raise NotAReading("a payload comes from hushmeter replay; accept it with --simulation")
     return document
+
+
+_BARE = re.compile(r"(:\s*)([^\s\"{\[\]},][^,}\]]*)?(?=\s*[,}])")
+
+
+def _mend(payload: bytes) -> str:
+    """Quote what is no JSON value, such as inf or nothing at all, so that the time can be read."""
+
+    def quote(found: re.Match[str]) -> str:
+        value = (found[2] or "").strip()
+        try:
+            json.loads(value)
+        except ValueError:
+            value = json.dumps(value or "-")
+        return f"{found[1]}{value}"
+
+    return _BARE.sub(quote, payload.decode("utf-8", "replace"))
 
 
 def _follow(document: Any, steps: list[str]) -> Any:
@@ -354,24 +411,34 @@ def _has(document: Any, steps: list[str]) -> bool:
 
 
 def _watts(value: Any, factor: float) -> float | None:
-    """Return a JSON value as watts; null and words such as "unavailable" mean no value."""
-    if value is None or (isinstance(value, str) and value.strip().lower() in NO_VALUE):
-        return None
+    """Return a JSON value as watts, or None for a meter that is not connected."""
+    if value is None:
+        raise NoValue("a value is missing")
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise PayloadError("a value is not a number")
+    return _watts_of_text(value, factor)
+
+
+def _watts_of_text(value: str | float, factor: float) -> float | None:
+    """Return a number, or a text with a number, as watts; None for a meter that is away."""
     try:
         watts = float(value) * factor
     except (ValueError, OverflowError):
+        word = str(value).strip().lower()
+        if word == AWAY:
+            return None
+        if word in NO_VALUE:
+            raise NoValue("a value is missing") from None
         raise PayloadError("a value is not a number") from None
     if not math.isfinite(watts):
         raise PayloadError("a value is not a finite number")
     return watts
 
 
-def _check_unit(stated: Any, declared: str) -> None:
-    """Refuse a payload whose unit is not the declared one."""
-    if stated is not None and stated != declared:
-        raise PayloadError(
-            f"a payload states another unit than the declared {declared}; its readings are missing "
-            "until the unit is right again"
-        )
+def _factor(stated: Any, declared: float) -> float:
+    """Return the watts per unit that a payload states, or the declared ones if it states none."""
+    if stated is None:
+        return declared
+    if not isinstance(stated, str) or stated not in STATED_FACTORS:
+        raise PayloadError("a payload states a unit that is not one of power")
+    return STATED_FACTORS[stated]

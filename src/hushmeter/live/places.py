@@ -14,7 +14,9 @@ from hushmeter.live.state import State
 from hushmeter.live.stream import Terms
 
 
-def open_source(place: str, payload: str, terms: Terms, *, follow: bool) -> Source:
+def open_source(
+    place: str, payload: str, terms: Terms, *, follow: bool, online: str | None = None
+) -> Source:
     """Return the source at a place.
 
     Parameters
@@ -28,6 +30,8 @@ def open_source(place: str, payload: str, terms: Terms, *, follow: bool) -> Sour
         The terms of the stream.
     follow : bool
         Wait for more at the end of a file.
+    online : str, optional
+        Topic of MQTT that says whether the meter is connected.
 
     Returns
     -------
@@ -36,11 +40,13 @@ def open_source(place: str, payload: str, terms: Terms, *, follow: bool) -> Sour
     Raises
     ------
     InputError
-        If the place has an unknown form.
+        If the place has an unknown form, or `online` belongs to no broker.
     """
     scheme = _scheme(place)
     if scheme in ("mqtt", "mqtts"):
-        return MqttSource(parse_mqtt(place), terms.name, payload, hold=terms.hold)
+        return MqttSource(parse_mqtt(place), terms, payload, online=online)
+    if online is not None:
+        raise InputError("--online is a topic of the broker of a source mqtt://….")
     if scheme in ("dsmr", "dsmr+tcp"):
         parts = urlsplit(place)
         version = parse_qs(parts.query).get("version", ["5"])[-1]

@@ -5,7 +5,9 @@ publish. A crash between two steps can cost budget, but a window is never publis
 
 *Clocks.* With the clock of the system, a window closes at its end plus the grace time and is
 published one second later, whatever it contains. With the clock of the readings, for files and
-replays, time is that of the latest reading.
+replays, time is that of the latest reading. A meter that sends only changes has no such clock: the
+time of its next message depends on its values. Its files are read to their end, and the windows up
+to a stated time are published.
 
 *Steps of the clock.* A window that closed never opens again. If the clock goes back, readings are
 late until it has caught up. If it goes forward, the windows in between are published as incomplete.
@@ -25,17 +27,33 @@ from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from typing import Any
 
-from hushmeter.errors import BudgetError, DataError, HushmeterError
+from hushmeter.errors import BudgetError, DataError, HushmeterError, InputError
 from hushmeter.fleet.ledger import Charge, open_ledger
 from hushmeter.live.calendar import CalendarPublication, CalendarTerms
-from hushmeter.live.payloads import Parser, PayloadError, Skip
+from hushmeter.live.payloads import NotAReading, NoValue, Parser, PayloadError, Skip
 from hushmeter.live.publication import Closing, Publication, SeriesPublication
 from hushmeter.live.sinks import Sink, SinkError
 from hushmeter.live.sources import Source
-from hushmeter.live.state import KEPT_DAYS, Item, Kept, State, WindowRow
+from hushmeter.live.state import (
+    KEPT_DAYS,
+    Item,
+    Kept,
+    StaleStateError,
+    State,
+    WindowRow,
+    make_private,
+)
 from hushmeter.live.stream import SeriesTerms, Terms, iso_of
 from hushmeter.live.watch import write_day
-from hushmeter.live.windows import AHEAD_S, DOUBLE, EARLY, LATE, SECOND, ClosedWindow
+from hushmeter.live.windows import (
+    AHEAD_S,
+    EARLY,
+    LATE,
+    SECOND,
+    ChangeBuffer,
+    ClosedWindow,
+    WindowBuffer,
+)
 from hushmeter.noise.randomness import release_key
 from hushmeter.trace import SECONDS_PER_DAY
 
@@ -48,6 +66,9 @@ CHECKPOINT_S = 10.0
 RETRY_S = 5.0
 """Time after which a sink that failed is tried again [s]."""
 
+SETTLE_S = 5
+"""Time after a connection within which the broker has sent the value that it keeps [s]."""
+
 LOG_S = 60.0
 """Time within which a sentence is logged at most once [s]."""
 
@@ -56,12 +77,11 @@ DAY_NS = SECONDS_PER_DAY * SECOND
 _FATE_SENTENCES = {
     LATE: "a reading came after its window had closed and is ignored.",
     EARLY: f"a reading is more than {AHEAD_S} s ahead of the clock of this machine and is ignored.",
-    DOUBLE: "a second reading for the same moment is ignored.",
 }
 
 
 class Log:
-    """Sentences for the operator, each at most once a minute. None contains a reading.
+    """Sentences for the operator, each at most once a minute. None follows from a reading.
 
     Parameters
     ----------
@@ -105,8 +125,43 @@ class LedgerAccount:
         noise = public["tables"] if "tables" in public else public["mechanism"]["parameters"]
         kept = {"unit": public["unit"], "mechanism": noise}
         self._charge = Charge(str(state.fact("release")), stream, kept)
-        with open_ledger(url):
-            pass
+        self._release = str(state.fact("release"))
+        self._place: int | None = None
+
+    def compare(self) -> None:
+        """Raise `DataError` if the ledger or the state is an older copy than the other."""
+        with open_ledger(self._url) as ledger:
+            head = self._state.fact("ledger_head")
+            if head is not None:
+                ledger.check_head(head)
+            self._place = ledger.place(self._release)
+        last = self._state.last_window()
+        if self._place is not None and (last is None or self._place > last):
+            raise self._stale()
+
+    def reach(self, window: int) -> None:
+        """Record in the ledger that windows up to a number are published.
+
+        Raises
+        ------
+        StaleStateError
+            If the ledger knows a later window than this process.
+        """
+        with open_ledger(self._url) as ledger:
+            place = ledger.place(self._release)
+            if place != self._place:
+                raise self._stale()
+            if place is None or window > place:
+                ledger.advance(self._release, window)
+                self._place = window
+
+    def _stale(self) -> StaleStateError:
+        """Return the error about a ledger that is ahead of the state."""
+        return StaleStateError(
+            f"{self._state.path} is older than the ledger: windows that it does not know were "
+            "published, and would be published twice; restore the newest state, or begin another "
+            "stream with a new --state."
+        )
 
     def pay(self, day: str) -> tuple[bool, str]:
         """Pay for a UTC day, once.
@@ -144,7 +199,8 @@ class LedgerAccount:
                 answer = (True, "")
             except BudgetError as error:
                 answer = (False, str(error))
-        self._state.record_payment(day, *answer)
+            head = str(ledger.head())
+        self._state.record_payment(day, *answer, head=head)
         return answer
 
     def published(self, day: str, values: Sequence[float | None]) -> None:
@@ -173,6 +229,9 @@ class Service:
         Who pays; nobody by default.
     by_readings : bool
         True if the time is that of the readings instead of that of this machine.
+    until_ns : int, optional
+        Stated end of the readings of a file [ns since 1970]; needed with `by_readings` if the meter
+        sends only changes.
     log : callable
         Writes one line for the operator.
     on_item : callable, optional
@@ -194,13 +253,20 @@ class Service:
         *,
         account: LedgerAccount | None = None,
         by_readings: bool = False,
+        until_ns: int | None = None,
         log: Callable[[str], None] = lambda _: None,
         on_item: Callable[[Item], None] | None = None,
         new_key: Callable[[str], bytes] | None = None,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self.terms, self.state, self.source, self.sinks = terms, state, source, list(sinks)
+        if terms.hold and by_readings and until_ns is None:
+            raise InputError(
+                "the time of the last change follows from the readings, so it must not end what is "
+                "published; state the end of the readings with --until 2024-04-01T00:00Z."
+            )
         self._parse, self._account, self._by_readings = parser, account, by_readings
+        self._until = until_ns
         self._log = log if isinstance(log, Log) else Log(log)
         self._on_item = on_item
         self._clock = clock
@@ -213,13 +279,20 @@ class Service:
         self._buffer = terms.buffer()
         self._public = terms.describe()
         self._publication = self._open_publication(new_key or self._draw_key)
-        self._silent, self._began = True, clock()
+        self._messages = self._unread = 0
+        self._fault, self._began = "", clock()
         self._known_until = 0
         self._latest: int | None = None
+        self._away = self._begun = False
+        self._reached: int | None = None
+        self._record_at = -math.inf
+        self._checked: set[str] = set()
         self._pending: tuple[int, float | None] | None = None
         self.ended = state.last_status() == "ended"
         """True while the budget does not allow to publish."""
         self._resume()
+        if account is not None:
+            account.compare()
 
     def _open_publication(self, new_key: Callable[[str], bytes]) -> Publication[Any]:
         """Return what makes the rows and messages of these terms."""
@@ -253,11 +326,13 @@ class Service:
         kept = self.state.checkpoint()
         if kept is not None:
             at, content = kept
-            self._buffer.restore(content)
-            self._known_until = max(self._known_until, self._buffer.filled_until())
-            if self.terms.hold and not self._by_readings:
-                # Nobody listened from then until now, so no value holds.
-                self._buffer.add(at, None, now)
+            if content:
+                self._buffer.restore(content)
+            if isinstance(self._buffer, WindowBuffer):
+                self._known_until = max(self._known_until, self._buffer.filled_until())
+            elif not self._by_readings:
+                # Nobody listened from then until now.
+                self._disconnect(at, now)
         self._last_now, self._last_mono = now, time.monotonic()
 
     # Readings in
@@ -265,33 +340,96 @@ class Service:
     def receive(self, topic: str, payload: bytes) -> None:
         """Take one message from the source."""
         arrived = self._clock()
-        self._silent = False
+        self._messages += 1
         try:
             moment, watts = self._parse(topic, payload)
+            away = watts is None
         except Skip:
             return
-        except PayloadError as error:
+        except NotAReading as error:
             self._log(f"{error}.")
             return
+        except PayloadError as error:
+            # A word instead of a number may follow from the value, so it must not make a gap.
+            self._unread += not isinstance(error, NoValue)
+            self._fault = str(error)
+            moment, away = error.moment, False
+            watts = None if isinstance(error, NoValue) else 0.0
         with self._lock:
             try:
-                if self._by_readings:
-                    self._receive_by_readings(arrived if moment is None else moment, watts)
-                else:
-                    at = arrived if moment is None else moment
-                    self._note(self._buffer.add(at, watts, arrived))
+                at = self._time_of(moment, arrived)
+                if at is not None:
+                    self._take(at, watts, away, arrived)
             except BaseException as error:
                 self._error = self._error or error
                 self._wake.set()
                 raise
 
+    def _time_of(self, moment: int | None, arrived: int) -> int | None:
+        """Time of a reading [ns since 1970]; None if nobody can say it."""
+        if moment is not None or not self._by_readings:
+            return arrived if moment is None else moment
+        # Only a reading that should have a time comes here, and it is the next one.
+        return None if self._latest is None else self._latest + self.terms.interval_ns
+
+    def _take(self, at: int, watts: float | None, away: bool, arrived: int) -> None:
+        """Take a reading at a time [ns since 1970]; `away` says that the meter is not connected."""
+        if self._until is not None and at >= self._until:
+            return
+        if isinstance(self._buffer, ChangeBuffer):
+            self._take_change(self._buffer, at, watts, away, arrived)
+        elif self._by_readings:
+            self._receive_by_readings(at, watts)
+        else:
+            self._note(self._buffer.add(at, watts, arrived))
+
+    def _take_change(
+        self, buffer: ChangeBuffer, at: int, watts: float | None, away: bool, arrived: int
+    ) -> None:
+        """Take a change of the value; nothing is logged, because its time follows from values."""
+        if at > arrived + AHEAD_S * SECOND:
+            return
+        if self._by_readings:
+            if not self._begun:
+                # A file begins with the value at its beginning.
+                self._begun = True
+                if buffer.first is None:
+                    buffer.begin(buffer.number_at(at))
+                buffer.mark(at, connected=True)
+            self._latest = at if self._latest is None else max(self._latest, at)
+        if away:
+            self._disconnect(at, arrived)
+            self._away = True
+            return
+        if self._away:
+            self._away = False
+            buffer.mark(at + round(self.terms.heartbeat_s * SECOND), connected=True)
+        buffer.add(at, watts, arrived)
+
     def lost(self, sentence: str) -> None:
-        """Take the news that messages are missing from now on."""
+        """Take the news that the meter is not connected from now on."""
         self._log(sentence)
         now = self._clock()
         with self._lock:
             if not self._by_readings:
-                self._buffer.add(now, None, now)
+                self._disconnect(now, now)
+
+    def back(self) -> None:
+        """Take the news that the meter is connected from now on."""
+        wait_s = max(self.terms.heartbeat_s, SETTLE_S)
+        with self._lock:
+            if isinstance(self._buffer, ChangeBuffer) and not self._by_readings:
+                self._away = False
+                self._buffer.mark(self._clock() + round(wait_s * SECOND), connected=True)
+
+    def _disconnect(self, at: int, now: int) -> None:
+        """Let no value of a meter that sends only changes hold after a time [ns since 1970].
+
+        The connection may have been lost up to the grace time before it was noticed.
+        """
+        if isinstance(self._buffer, ChangeBuffer):
+            self._buffer.mark(at - self.terms.grace_ns, connected=False)
+            self._buffer.add(at, None, now)
 
     def _receive_by_readings(self, moment: int, watts: float | None) -> None:
         """Take a reading whose time moves the clock, and close the windows that end by it."""
@@ -319,12 +457,8 @@ class Service:
             self.deliver()
 
     def _note(self, fate: str) -> None:
-        """Log what became of a reading.
-
-        If a meter sends only changes, the number of its messages depends on its values, so nothing
-        is logged about single messages.
-        """
-        if fate in _FATE_SENTENCES and not self.terms.hold:
+        """Log what became of a reading of a meter that sends at fixed times."""
+        if fate in _FATE_SENTENCES:
             self._log(_FATE_SENTENCES[fate])
 
     # Windows closed
@@ -350,8 +484,12 @@ class Service:
                 "service was running; check the clock, and start again."
             )
 
+    def _open_windows(self) -> bytes:
+        """Return the open windows for a checkpoint; none if all of the file is read again."""
+        return b"" if self.terms.hold and self._by_readings else self._buffer.to_bytes()
+
     def _save_checkpoint(self, now: int) -> None:
-        self.state.save_checkpoint(self._buffer.to_bytes(), now)
+        self.state.save_checkpoint(self._open_windows(), now)
         self._checkpointed = time.monotonic()
 
     def _close(self, now: int) -> None:
@@ -363,13 +501,13 @@ class Service:
         """Pay for one window, give it its noise, and commit it with its messages."""
         terms, number = self.terms, window.number
         day = terms.day_of(number)
-        if self._silent and number * terms.window_ns >= self._began:
-            self._log("no message has come from the source since the start; check its topic.")
+        terms.refuse_learnt(number * terms.window_ns, (number + 1) * terms.window_ns - 1)
+        self._report_silence(number)
         granted, items = self._payment(number)
         done = Closing(WindowRow(number, day, window.share, None, None, None, None))
         if granted:
             done = self._publication.close(number, window.share, terms.mean_of(window))
-        self.state.commit(done.row, items + done.items, self._buffer.to_bytes(), now, done.sums)
+        self.state.commit(done.row, items + done.items, self._open_windows(), now, done.sums)
         self._checkpointed = time.monotonic()
         after = terms.day_of(number + 1)
         if after != day:
@@ -379,6 +517,21 @@ class Service:
             self.state.forget(period if terms.period_of(after) != period else None, oldest)
         if granted and self._account and terms.utc_day_of(number + 1) != terms.utc_day_of(number):
             self._mark_published(number)
+
+    def _report_silence(self, number: int) -> None:
+        """Log at the end of a window if no reading has come since the start.
+
+        If a meter sends only changes, the number of its messages follows from its values.
+        """
+        if self.terms.hold or number * self.terms.window_ns < self._began:
+            return
+        if not self._messages:
+            self._log("no message has come from the source since the start; check its topic.")
+        elif self._unread == self._messages:
+            self._log(
+                f"no message since the start could be read ({self._fault}), so all readings count "
+                "as 0 W; check --payload and --unit."
+            )
 
     def _write_private_day(self, day: str, oldest: str) -> None:
         """Write the summary of a day for the household, and delete those before the oldest day.
@@ -394,6 +547,7 @@ class Service:
         kept = Kept(self._public, self.state.windows_of(day[:7]), self.state.sums_of(day[:7]))
         folder = self.state.path.with_name(f"{self.state.path.name}.days")
         try:
+            make_private(folder)
             write_day(folder, day, kept, receipt)
             for path in folder.glob("*.private.json"):
                 if path.name[:10] < oldest:
@@ -410,21 +564,20 @@ class Service:
             granted, reason = self._account.pay(day)
         except HushmeterError as error:
             granted, reason = False, f"the ledger cannot be used: {error}"
-            self._log(reason)
         changed = granted == self.ended
         self.ended = not granted
         if not changed:
             return granted, []
         if not granted:
             self._log(f"nothing is published on {day} (UTC): {reason}")
-        return granted, [self._status_item(number, reason)]
+        return granted, [self._status_item(number)]
 
-    def _status_item(self, number: int, reason: str) -> Item:
-        """Message that publication ends or goes on."""
+    def _status_item(self, number: int) -> Item:
+        """Message that publication ends or goes on; what was spent is nobody's business."""
         day = self.terms.utc_day_of(number)
         status = "ended" if self.ended else "publishing"
         sentence = (
-            f"Nothing is published on {day} (UTC): {reason}"
+            f"Nothing is published on {day} (UTC), because it is not paid for in the ledger."
             if self.ended
             else f"Protected values are published on {day} (UTC)."
         )
@@ -451,18 +604,59 @@ class Service:
         """Time at which a window is published [ns since 1970]."""
         if self._by_readings:
             return 0
-        length, grace = self.terms.window_ns, round(self.terms.grace_s * SECOND)
-        return (number + 1) * length + grace + PUBLISH_DELAY_S * SECOND
+        end = (number + 1) * self.terms.window_ns
+        return end + self.terms.grace_ns + PUBLISH_DELAY_S * SECOND
 
     # Values out
+
+    def _is_recorded(self) -> bool:
+        """Record which window is published, where a copy of the state cannot take it back.
+
+        Return False if the ledger cannot be reached; nothing may be published then.
+        """
+        last = self.state.last_value()
+        if last is None or last == self._reached:
+            return True
+        if time.monotonic() < self._record_at:
+            return False
+        try:
+            if self._account is not None:
+                self._account.reach(last)
+        except StaleStateError:
+            raise
+        except HushmeterError as error:
+            self._log(f"values wait for the ledger: {error}")
+            self._record_at = time.monotonic() + RETRY_S
+            return False
+        self.state.reach(last)
+        self._reached = last
+        return True
+
+    def _compare(self, sink: Sink) -> None:
+        """Raise `StaleStateError` if a sink has windows that the state does not know."""
+        if sink.name in self._checked:
+            return
+        until, last = sink.published_until(), self.state.last_window()
+        known = 0 if last is None else (last + 1) * self.terms.window_ns
+        if until is not None and until > known:
+            raise StaleStateError(
+                f"{sink.name} has values until {iso_of(until)}, which {self.state.path} does not "
+                "know: the state is an older copy or another one, and would publish windows twice; "
+                "restore the newest state, or choose another --to."
+            )
+        self._checked.add(sink.name)
+        sink.accept()
 
     def deliver(self) -> None:
         """Give every sink the messages that it does not have yet, in their order."""
         now = self._clock()
+        if not self._is_recorded():
+            return
         for sink in self.sinks:
             if time.monotonic() < self._retry_at[sink.name]:
                 continue
             try:
+                self._compare(sink)
                 while items := self.state.undelivered(sink.name, now):
                     for item in items:
                         sink.publish(item)
@@ -485,7 +679,7 @@ class Service:
             sink.open()
         try:
             self.tick(self._clock())
-            self.source.start(self.receive, self.lost)
+            self.source.start(self.receive, self.lost, self.back)
             while not self._stopped and self._error is None:
                 if self.source.finished.is_set():
                     break
@@ -493,11 +687,14 @@ class Service:
                 self.tick(now)
                 self._wake.wait(self._pause_s(now))
                 self._wake.clear()
+            complete = self.source.finished.is_set() and not self._stopped
             self.source.stop()
             error = self._error or self.source.error
             if error is not None:
                 raise error
             with self._lock:
+                if complete and self._until is not None:
+                    self._close(self._until + self.terms.grace_ns)
                 self._retry_at = dict.fromkeys(self._retry_at, -math.inf)
                 self.tick(self._clock())
                 self._save_checkpoint(self._clock())

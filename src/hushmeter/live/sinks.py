@@ -50,6 +50,16 @@ class Sink(ABC):
     def open(self) -> None:  # noqa: B027
         """Prepare for `publish`."""
 
+    def published_until(self) -> int | None:
+        """Return the end of the last window that the sink has [ns since 1970], if it knows one.
+
+        Raises `SinkError` if that cannot be said now.
+        """
+        return None
+
+    def accept(self) -> None:  # noqa: B027
+        """Take the news that the state knows every window of the sink."""
+
     @abstractmethod
     def publish(self, item: Item) -> None:
         """Take one message; raise `SinkError` if that is not possible now."""
@@ -89,6 +99,13 @@ class FolderSink(Sink):
         if self.folder.exists() and not self.folder.is_dir():
             raise DataError(f"{self.folder} is a file; give a folder for the files of the days.")
         self._terms, self._state, self._kind = terms, state, kind
+
+    def published_until(self) -> int | None:
+        """Return the end of the last window in the file of the last day [ns since 1970]."""
+        days = sorted(self.folder.glob(f"[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9].{self._kind}"))
+        if not days:
+            return None
+        return _last_time(days[-1]) + self._terms.window_ns
 
     def publish(self, item: Item) -> None:
         """Write the files that a message changes."""
@@ -154,6 +171,21 @@ class FolderSink(Sink):
             temporary.write_bytes(content)
 
 
+def _last_time(path: Path) -> int:
+    """Return the last time in a file that `meter_bytes` wrote [ns since 1970]."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    try:
+        table = csv.read_csv(path) if path.suffix == ".csv" else parquet.read_table(path)
+        times = table["timestamp"].cast(pa.timestamp("ns", tz="UTC")).cast(pa.int64())
+        return int(max(times.to_pylist()))
+    except (pa.ArrowException, OSError, KeyError, ValueError):
+        raise DataError(
+            f"{path} is not a file of a stream; choose another folder for --to."
+        ) from None
+
+
 TOKEN = "HUSHMETER_HTTP_TOKEN"
 """Environment variable with a bearer token for a receiver over HTTP."""
 
@@ -195,13 +227,28 @@ class HttpSink(Sink):
             headers["Authorization"] = f"Bearer {token}"
         request = urllib.request.Request(self._url, body.encode(), headers, method="POST")
         try:
-            with urllib.request.urlopen(request, timeout=HTTP_WAIT_S):
+            with _OPENER.open(request, timeout=HTTP_WAIT_S):
                 pass
         except urllib.error.HTTPError as error:
             error.close()
+            if 300 <= error.code < 400:
+                raise SinkError(
+                    f"{self._shown} sends to another place, and the token must not go there; give "
+                    "the URL of that place in --to. Values wait for it."
+                ) from None
             raise SinkError(f"{self._shown} answers {error.code}; values wait for it.") from None
         except (OSError, ValueError):
             raise SinkError(f"{self._shown} cannot be reached; values wait for it.") from None
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect would carry the token and the values to a place that nobody named."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Follow no redirect; it becomes an error with its code."""
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 def message_text(item: Item) -> str:

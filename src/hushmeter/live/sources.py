@@ -1,8 +1,9 @@
 """Sources of readings: standard input, a growing file and P1 ports; `mqtt` has that of MQTT.
 
-A source calls `receive` with a topic (or "") and the bytes of one message, and `lost` when it knows
-that messages are missing, from a thread of its own. `receive` is called by one thread at a time; it
-returns when the message is processed, so a source never has to keep messages.
+A source calls, from a thread of its own, `receive` with a topic (or "") and the bytes of one
+message, `back` when it is connected to the meter, and `lost` when it is not connected any more.
+`receive` is called by one thread at a time; it returns when the message is processed, so a source
+never has to keep messages. `back` and `lost` follow from the connection and from no message.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any, BinaryIO
 from hushmeter.errors import DataError, InputError, MissingExtraError
 
 Receive = Callable[[str, bytes], None]
+Lost = Callable[[str], None]
+Back = Callable[[], None]
 POLL_S = 0.2
 """Time between two looks at a file that grows [s]."""
 
@@ -34,8 +37,8 @@ class Source(ABC):
         self.error: BaseException | None = None
 
     @abstractmethod
-    def start(self, receive: Receive, lost: Callable[[str], None]) -> None:
-        """Begin to call `receive`; return at once."""
+    def start(self, receive: Receive, lost: Lost, back: Back) -> None:
+        """Begin to call `receive`, `lost` and `back`; return at once."""
 
     @abstractmethod
     def stop(self) -> None:
@@ -63,9 +66,10 @@ class LineSource(Source):
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def start(self, receive: Receive, lost: Callable[[str], None]) -> None:
+    def start(self, receive: Receive, lost: Lost, back: Back) -> None:
         """Read in a thread."""
         del lost  # A file keeps its lines, so none is missing.
+        back()
 
         def work() -> None:
             try:
@@ -78,6 +82,12 @@ class LineSource(Source):
 
         self._thread = threading.Thread(target=work, name="hushmeter-lines", daemon=True)
         self._thread.start()
+
+    def read_all(self) -> Iterator[bytes]:
+        """Yield the lines that a file has now; none of standard input."""
+        if self._path is not None:
+            with self._open(self._path) as file:
+                yield from self._body(self._complete(file, follow=False))
 
     def stop(self) -> None:
         """Stop after the current line; a read of standard input cannot be interrupted."""
@@ -194,14 +204,14 @@ class TelegramSource(Source):
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def start(self, receive: Receive, lost: Callable[[str], None]) -> None:
+    def start(self, receive: Receive, lost: Lost, back: Back) -> None:
         """Read in a thread; a port that is lost is opened again."""
 
         def work() -> None:
             try:
                 while not self._stop.is_set():
                     try:
-                        self._read(receive)
+                        self._read(receive, back)
                         reason = "it was closed"
                     except OSError as error:
                         reason = error.strerror or "no answer"
@@ -222,10 +232,11 @@ class TelegramSource(Source):
         if self._thread is not None:
             self._thread.join()
 
-    def _read(self, receive: Receive) -> None:
+    def _read(self, receive: Receive, back: Back) -> None:
         """Read telegrams until the port is closed."""
         buffer, waiting = self._new_buffer(), 0
         with self._open() as port:
+            back()
             while not self._stop.is_set():
                 part = self._next_part(port)
                 if part is None:

@@ -12,6 +12,11 @@ window, and the means of the windows after `KEPT_DAYS` days (with `secure_delete
 not remain in the file).
 
 The file belongs to one process at a time, which holds a lock until it ends, however it ends.
+
+*Old copies.* A state that was restored from an older copy would publish windows again with other
+noise. The number of the last published window is therefore kept in other places too, before it is
+published: in the file STATE.last beside the state, and in the ledger if there is one. A state that
+does not know this window is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ from filelock import FileLock, Timeout
 
 from hushmeter.errors import DataError
 
-SCHEMA = "hushmeter-live-2"
+SCHEMA = "hushmeter-live-3"
 KEPT_DAYS = 40
 """Days after which means and delivered messages are deleted; a month is complete before."""
 
@@ -140,6 +145,10 @@ class Item:
     id: int = 0
 
 
+class StaleStateError(DataError):
+    """A state does not know a window that was published: it is an older copy, or another one."""
+
+
 class State:
     """The state of one stream; a context manager that holds the lock of the file.
 
@@ -159,14 +168,18 @@ class State:
     def __init__(self, path: str | Path, terms: Mapping[str, Any]) -> None:
         self.path = Path(path)
         self._lock = _lock(self.path)
+        self._db: sqlite3.Connection = None  # type: ignore[assignment]
         try:
             with _one_sentence(self.path):
                 self._db = _connect(self.path)
                 if not self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
                     self._create(terms)
             self._check(terms)
+            self._check_last()
             self._sign()
         except BaseException:
+            if self._db is not None:
+                self._db.close()
             self._lock.release()
             raise
         self._own_keys: dict[str, int] = {}
@@ -214,6 +227,65 @@ class State:
                 f"{self.path} was begun with other options (unit, noise, window, time zone or "
                 "name); start with the same options, or begin another stream with a new --state."
             )
+
+    def _check_last(self) -> None:
+        """Refuse a state that does not know the last published window."""
+        last, release = self.last_window(), self.fact("release")
+        try:
+            kept = json.loads(self._last_path.read_text())
+            known, same = int(kept["window"]), kept["release"] == release
+        except FileNotFoundError:
+            if self.last_value() is None:
+                return
+            raise StaleStateError(
+                f"{self._last_path} is missing, so nobody can say whether {self.path} is the "
+                "newest state; copy both files together."
+            ) from None
+        except (OSError, ValueError, KeyError, TypeError):
+            raise DataError(f"{self._last_path} cannot be read; restore it.") from None
+        if not same or last is None or known > last:
+            raise StaleStateError(
+                f"{self.path} does not know a window that {self._last_path} says was published: it "
+                "is an older copy or another stream, and would publish windows twice; restore the "
+                "newest state, or begin another stream with a new --state."
+            )
+
+    @property
+    def _last_path(self) -> Path:
+        """The file with the number of the last published window."""
+        real = self.path.resolve()
+        return real.with_name(f"{real.name}.last")
+
+    def reach(self, window: int) -> None:
+        """Record beside the state, durably, that windows up to a number are published.
+
+        Parameters
+        ----------
+        window : int
+            Number of a committed window that is published next.
+
+        Raises
+        ------
+        DataError
+            If the file cannot be written. Nothing may be published then.
+        """
+        path = self._last_path
+        new = path.with_name(f"{path.name}.new")
+        try:
+            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                json.dump({"release": self.fact("release"), "window": window}, file)
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(path)
+        except OSError as error:
+            raise DataError(f"{path} cannot be written: {error.strerror}.") from None
+
+    def last_value(self) -> int | None:
+        """Number of the last committed window that has a value; None if there is none."""
+        found = self._db.execute(
+            "SELECT max(number) FROM windows WHERE value IS NOT NULL"
+        ).fetchone()[0]
+        return None if found is None else int(found)
 
     def fact(self, name: str) -> str | None:
         """Return a fact about the stream, such as "release", its identity in the ledger."""
@@ -390,10 +462,11 @@ class State:
         row = self._db.execute("SELECT granted, reason FROM days WHERE day = ?", (day,)).fetchone()
         return None if row is None else (bool(row[0]), str(row[1] or ""))
 
-    def record_payment(self, day: str, granted: bool, reason: str) -> None:
-        """Keep the answer of the ledger for a UTC day."""
+    def record_payment(self, day: str, granted: bool, reason: str, *, head: str) -> None:
+        """Keep the answer of the ledger for a UTC day, and the end of the ledger after it."""
         with _one_sentence(self.path), self._transaction():
             self._db.execute("INSERT OR REPLACE INTO days VALUES (?, ?, ?)", (day, granted, reason))
+            self._db.execute("INSERT OR REPLACE INTO facts VALUES ('ledger_head', ?)", (head,))
 
     def checkpoint(self) -> tuple[int, bytes] | None:
         """Return the time and the content of the last checkpoint."""
@@ -432,6 +505,9 @@ class State:
                 (before,),
             )
             self._db.execute("DELETE FROM days WHERE day < ?", (before,))
+        # What is destroyed in the file must not remain in the write-ahead log.
+        with _one_sentence(self.path):
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -511,9 +587,14 @@ def _lock(path: Path) -> FileLock:
     real = path.resolve()
     lock = FileLock(real.with_name(f"{real.name}.lock"), mode=0o600, fallback_to_soft=False)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # The state holds the means of windows, so only its owner may read it.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        make_private(path.parent)
+        # The state holds the means of windows, so only its owner may read it. SQLite gives the
+        # mode of the database to its other files.
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            os.fchmod(descriptor, 0o600)
+        finally:
+            os.close(descriptor)
         lock.acquire(blocking=False)
     except Timeout:
         raise DataError(
@@ -523,6 +604,19 @@ def _lock(path: Path) -> FileLock:
     except OSError as error:
         raise DataError(f"{path} cannot be used: {error.strerror}.") from None
     return lock
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder, and those above it, that only their owner may enter.
+
+    Parameters
+    ----------
+    folder : Path
+        It is left as it is if it exists.
+    """
+    if not folder.exists():
+        make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def _owner(path: Path) -> str:

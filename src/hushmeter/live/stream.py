@@ -22,9 +22,10 @@ import numpy as np
 from hushmeter.checks import non_negative, whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet.ledger import Price, period_price
-from hushmeter.live.windows import SECOND, ClosedWindow, WindowBuffer
+from hushmeter.live.windows import SECOND, Buffer, ChangeBuffer, ClosedWindow, WindowBuffer
 from hushmeter.noise.mechanism import Mechanism
 from hushmeter.noise.parameters import MAX_STEPS
+from hushmeter.privacy.sensitivity import round_up
 from hushmeter.privacy.units import Unit
 from hushmeter.read.options import check_zone
 from hushmeter.releases.receipt import (
@@ -59,15 +60,21 @@ class Terms(ABC):
     zone : str, default "UTC"
         Time zone of the days and months.
     grace_s : float
-        Time from the end of a window until it closes [s].
+        Time from the end of a window until it closes [s]. If the meter sends only changes, the
+        loss of its connection is noticed within this time.
     hold : bool
         True if the meter sends only changes of its value.
+    heartbeat_s : float
+        Time after which a meter that sends only changes has sent its value at least once [s]; 0 if
+        it sends its value as soon as it is connected.
     seed : int, optional
         Seed of a simulation. A real stream has none.
     simulation : bool
         True if the readings are those of `hushmeter replay`; every message says so.
     home : Home, optional
         The home for which the unit was made, for the origin of its numbers. It is not published.
+    accept_learnt : bool
+        True if numbers of the home may be learnt from readings of the time of the stream.
 
     Raises
     ------
@@ -81,9 +88,11 @@ class Terms(ABC):
     zone: str = "UTC"
     grace_s: float = GRACE_S
     hold: bool = False
+    heartbeat_s: float = 0.0
     seed: int | None = None
     simulation: bool = False
     home: Home | None = None
+    accept_learnt: bool = False
 
     def __post_init__(self) -> None:
         if not self.name or not all(c.isascii() and (c.isalnum() or c in "-_") for c in self.name):
@@ -92,6 +101,9 @@ class Terms(ABC):
             )
         check_zone(self.zone)
         object.__setattr__(self, "grace_s", non_negative("grace", self.grace_s))
+        object.__setattr__(self, "heartbeat_s", non_negative("heartbeat", self.heartbeat_s))
+        if self.heartbeat_s and not self.hold:
+            raise InputError("--heartbeat belongs to a meter that sends only changes.")
         length = self.window_ns
         if SECONDS_PER_DAY * SECOND % length:
             raise InputError(
@@ -164,15 +176,15 @@ class Terms(ABC):
         most = 0.9 * float(MAX_STEPS * self.grid)
         return max(BOUNDS_W[0], -most), min(BOUNDS_W[1], most)
 
-    def buffer(self) -> WindowBuffer:
+    @property
+    def grace_ns(self) -> int:
+        """Time from the end of a window until it closes [ns]."""
+        return round(self.grace_s * SECOND)
+
+    def buffer(self) -> Buffer:
         """Return an empty buffer for the windows of the stream."""
-        return WindowBuffer(
-            self.interval_ns,
-            self.unit.window,
-            grace_ns=round(self.grace_s * SECOND),
-            bounds=self.bounds,
-            hold=self.hold,
-        )
+        kind = ChangeBuffer if self.hold else WindowBuffer
+        return kind(self.interval_ns, self.unit.window, grace_ns=self.grace_ns, bounds=self.bounds)
 
     def start_of(self, number: int) -> np.datetime64:
         """Start of a window (UTC)."""
@@ -237,11 +249,19 @@ class Terms(ABC):
             steps=places - places[0],
         )
 
-    def refuse_learnt(self, now_ns: int) -> None:
-        """Raise `InputError` if a number of the home was learnt at the time of the stream."""
-        if not self.simulation:
-            now = Trace(np.zeros(1), self.unit.interval_s, np.datetime64(now_ns, "ns"))
-            refuse_learnt_from_these(self.unit, self.home, now)
+    def refuse_learnt(self, first_ns: int, last_ns: int) -> None:
+        """Raise `InputError` if a number of the home was learnt at the time of the stream.
+
+        Parameters
+        ----------
+        first_ns, last_ns : int
+            The time of readings that are to be published [ns since 1970].
+        """
+        if not (self.simulation or self.accept_learnt):
+            ends = np.array([0, max(1, (last_ns - first_ns) // self.interval_ns)])
+            start = np.datetime64(first_ns, "ns")
+            span = Trace(np.zeros(2), self.unit.interval_s, start, steps=ends)
+            refuse_learnt_from_these(self.unit, self.home, span)
 
     def describe(self) -> dict[str, Any]:
         """Return the terms as plain values; a state that was begun with other terms is refused."""
@@ -255,6 +275,7 @@ class Terms(ABC):
             "grace_s": self.grace_s,
             "zone": self.zone,
             "sends": "changes" if self.hold else "at fixed times",
+            **({"heartbeat_s": self.heartbeat_s} if self.hold else {}),
         }
 
 
@@ -264,7 +285,7 @@ class SeriesTerms(Terms):
 
     Parameters
     ----------
-    name, unit, zone, grace_s, hold, seed, simulation, home
+    name, unit, zone, grace_s, hold, heartbeat_s, seed, simulation, home, accept_learnt
         See `Terms`.
     mechanism : Mechanism
         The noise of every window.
@@ -380,20 +401,23 @@ def allow_for_samples(appliance: Appliance, interval_s: float) -> Appliance:
     Returns
     -------
     Appliance
-        With a run that is longer by one interval. A run of R seconds covers at most ⌊R/I⌋ + 1
-        samples, and each of them counts for I seconds; a meter that reports means does not need
-        this.
+        With a run of ⌈R/I⌉ + 1 intervals and without a smaller energy; a meter that reports means
+        does not need this.
+
+    Notes
+    -----
+    A run of R seconds overlaps at most ⌈R/I⌉ + 1 slots of I seconds. The one sample of a slot
+    counts for the whole slot and may lie anywhere in it, so each of these slots can change by the
+    full power P, and no other slot changes. Samples at equal distances would reach one slot less,
+    but no meter keeps them exactly. If a meter sends only changes and reports each of them within I
+    seconds, a run lasts at most R + I seconds in its messages, which is not more. An appliance
+    that switches within its run may be on at every sample, so its energy is bounded by P alone.
     """
     run_s = appliance.protected_run_s
     if run_s is None:
         return appliance
-    energy = appliance.protected_energy_wh
-    added = appliance.protected_power * interval_s / SECONDS_PER_HOUR
-    return replace(
-        appliance,
-        run_high_s=run_s + interval_s,
-        energy_wh=None if energy is None else energy + added,
-    )
+    seen_s = (round_up(run_s / interval_s) + 1) * interval_s
+    return replace(appliance, run_high_s=seen_s, energy_wh=None)
 
 
 def iso_of(moment_ns: int) -> str:

@@ -1,22 +1,27 @@
 """Fixed windows of time, and the rules for readings that are late, doubled or out of order.
 
 Windows start at whole multiples of their length in UTC, like those of `Trace.coarsen`. A window is
-divided into slots of one metered reading each. The rules depend on the times of the readings alone:
+divided into slots of one metered reading each. It closes at a fixed time after its end, whatever it
+contains, and messages that arrive later are ignored. A value outside the declared bounds is set to
+the nearest bound; it is never dropped, because a missing reading would be visible. A reading whose
+time is ahead of the clock by more than `AHEAD_S` is ignored.
 
-* A reading belongs to the slot that contains its time. The order of arrival does not matter.
-* If a meter sends at fixed times, the first reading of a slot counts and later ones are ignored.
-  If it sends only changes (`hold`), the last reading of a slot counts and its value holds until the
-  next one, or until the meter or the connection to it is lost.
-* A window closes at a fixed time after its end. Readings that arrive later are ignored.
-* A reading whose time is ahead of the clock by more than `AHEAD_S` is ignored.
-* A value outside the declared bounds is set to the nearest bound. It is never dropped, because a
-  missing reading would be visible.
+*A meter that sends at fixed times* (`WindowBuffer`). The times of its messages are public. A
+reading belongs to the slot that contains its time, whatever the order of arrival. The first reading
+of a slot counts for the whole slot, and later ones are ignored.
+
+*A meter that sends only changes* (`ChangeBuffer`). The times of its messages depend on its values,
+so nothing that is published may follow from them. What is public is when the meter was connected.
+Its value is a step function of time, and a slot has the mean of this function over its length. A
+slot is present if the meter was connected during all of it, whether or not a message came.
 """
 
 from __future__ import annotations
 
 import io
 import math
+from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -29,9 +34,6 @@ SECOND = 10**9
 
 AHEAD_S = 60
 """Largest time by which the clock of a meter may be ahead of that of this machine [s]."""
-
-GONE = math.inf
-"""Mark of a slot in which a meter that sends only changes was lost."""
 
 KEPT, LATE, EARLY, DOUBLE = "kept", "late", "early", "double"
 """What became of a reading."""
@@ -58,7 +60,7 @@ class ClosedWindow:
         return float(np.isfinite(self.readings).mean())
 
 
-class WindowBuffer:
+class Buffer(ABC):
     """The readings of the windows that are still open.
 
     Parameters
@@ -71,8 +73,6 @@ class WindowBuffer:
         Time from the end of a window until it closes [ns].
     bounds : (float, float)
         Declared bounds of a reading [W].
-    hold : bool
-        True if the meter sends only changes of its value.
     """
 
     def __init__(
@@ -82,28 +82,24 @@ class WindowBuffer:
         *,
         grace_ns: int = 0,
         bounds: tuple[float, float],
-        hold: bool = False,
     ) -> None:
         self._interval, self._slots, self._grace = interval_ns, slots, grace_ns
         self._length = interval_ns * slots
         self._low, self._high = bounds
-        self._hold = hold
-        self._held = math.nan
-        self._open: dict[int, list[float]] = {}
         self.first: int | None = None
         """Number of the first window that is still open; None before the stream begins."""
 
     def begin(self, number: int) -> None:
         """Make this window the first open one; earlier windows are closed for ever."""
         self.first = number
-        self._open = {n: slots for n, slots in self._open.items() if n >= number}
 
     def number_at(self, moment_ns: int) -> int:
         """Return the number of the window that contains a moment."""
         return moment_ns // self._length
 
+    @abstractmethod
     def add(self, moment_ns: int, watts: float | None, now_ns: int) -> str:
-        """Put a reading into its slot.
+        """Take a reading.
 
         Parameters
         ----------
@@ -119,28 +115,6 @@ class WindowBuffer:
         {"kept", "late", "early", "double"}
             What became of it. It depends on the times alone.
         """
-        if moment_ns > now_ns + AHEAD_S * SECOND:
-            return EARLY
-        number = moment_ns // self._length
-        if self.first is None:
-            self.first = number
-        elif number < self.first:
-            return LATE
-        slots = self._open.get(number)
-        if slots is None:
-            slots = self._open[number] = [math.nan] * self._slots
-        slot = (moment_ns - number * self._length) // self._interval
-        if watts is None:
-            if self._hold:
-                slots[slot] = GONE
-            return KEPT
-        if not self._hold and slots[slot] == slots[slot]:
-            return DOUBLE
-        # A comparison is faster than a call of min and max for every message.
-        slots[slot] = (
-            self._low if watts < self._low else self._high if watts > self._high else watts
-        )
-        return KEPT
 
     def closes_at(self) -> int | None:
         """Time at which the first open window closes [ns since 1970]; None before the stream."""
@@ -162,19 +136,69 @@ class WindowBuffer:
         """
         while self.first is not None and (self.first + 1) * self._length + self._grace <= now_ns:
             number = self.first
-            readings = np.array(self._open.pop(number, [math.nan] * self._slots))
-            if self._hold:
-                readings = self._fill(readings)
+            readings = self._take(number)
             self.first = number + 1
             yield ClosedWindow(number, readings)
 
-    def _fill(self, readings: FloatArray) -> FloatArray:
-        """Let every value hold until the next one, and keep the last one for the next window."""
-        known = np.append(self._held, readings)
-        last = np.maximum.accumulate(np.where(np.isnan(known), 0, np.arange(known.size)))
-        filled = known[last]
-        self._held = float(filled[-1])
-        return np.where(np.isfinite(filled[1:]), filled[1:], math.nan)
+    @abstractmethod
+    def _take(self, number: int) -> FloatArray:
+        """Remove the first open window, and return its slots [W]."""
+
+    @abstractmethod
+    def to_bytes(self) -> bytes:
+        """Return the open windows as bytes, for `restore`."""
+
+    @abstractmethod
+    def restore(self, content: bytes) -> None:
+        """Take over open windows from `to_bytes`, except for those before the first open one."""
+
+    def _within(self, watts: float) -> float:
+        """Return a value set to the nearest bound [W]."""
+        # A comparison is faster than a call of min and max for every message.
+        return self._low if watts < self._low else self._high if watts > self._high else watts
+
+
+class WindowBuffer(Buffer):
+    """Windows of a meter that sends at fixed times; the parameters are those of `Buffer`."""
+
+    def __init__(
+        self,
+        interval_ns: int,
+        slots: int,
+        *,
+        grace_ns: int = 0,
+        bounds: tuple[float, float],
+    ) -> None:
+        super().__init__(interval_ns, slots, grace_ns=grace_ns, bounds=bounds)
+        self._open: dict[int, list[float]] = {}
+
+    def begin(self, number: int) -> None:
+        """Make this window the first open one; earlier windows are closed for ever."""
+        super().begin(number)
+        self._open = {n: slots for n, slots in self._open.items() if n >= number}
+
+    def add(self, moment_ns: int, watts: float | None, now_ns: int) -> str:
+        """Put a reading into its slot; see `Buffer.add`."""
+        if moment_ns > now_ns + AHEAD_S * SECOND:
+            return EARLY
+        number = moment_ns // self._length
+        if self.first is None:
+            self.first = number
+        elif number < self.first:
+            return LATE
+        slots = self._open.get(number)
+        if slots is None:
+            slots = self._open[number] = [math.nan] * self._slots
+        slot = (moment_ns - number * self._length) // self._interval
+        if watts is None:
+            return KEPT
+        if slots[slot] == slots[slot]:
+            return DOUBLE
+        slots[slot] = self._within(watts)
+        return KEPT
+
+    def _take(self, number: int) -> FloatArray:
+        return np.array(self._open.pop(number, [math.nan] * self._slots))
 
     def filled_until(self) -> int:
         """End of the last open slot that has a reading [ns since 1970]; 0 if there is none."""
@@ -193,7 +217,6 @@ class WindowBuffer:
         np.savez(
             stream,
             first=np.array([] if self.first is None else [self.first], dtype=np.int64),
-            held=np.array([self._held]),
             numbers=np.array(numbers, dtype=np.int64),
             slots=np.array([self._open[n] for n in numbers]).reshape(len(numbers), self._slots),
         )
@@ -203,13 +226,115 @@ class WindowBuffer:
         """Take over open windows from `to_bytes`, except for those before the first open one."""
         with np.load(io.BytesIO(content), allow_pickle=False) as saved:
             numbers, slots = saved["numbers"].tolist(), saved["slots"].tolist()
-            self._held = float(saved["held"][0])
             begun = saved["first"].tolist()
         self._open = dict(zip(numbers, slots, strict=True))
         if self.first is None:
             self.first = begun[0] if begun else None
-        elif begun and begun[0] < self.first:
-            # Windows were closed after these bytes were written.
-            self._held = math.nan
         if self.first is not None:
             self.begin(self.first)
+
+
+class ChangeBuffer(Buffer):
+    """Windows of a meter that sends only changes; the parameters are those of `Buffer`.
+
+    A value that nobody knows counts as 0 W. `mark` says when the meter was connected.
+    """
+
+    def __init__(
+        self,
+        interval_ns: int,
+        slots: int,
+        *,
+        grace_ns: int = 0,
+        bounds: tuple[float, float],
+    ) -> None:
+        super().__init__(interval_ns, slots, grace_ns=grace_ns, bounds=bounds)
+        self._times: list[int] = []
+        self._values: list[float] = []
+        self._held, self._held_at = self._within(0.0), 0
+        self._mark_times: list[int] = []
+        self._marks: list[bool] = []
+        self._connected = False
+
+    def add(self, moment_ns: int, watts: float | None, now_ns: int) -> str:
+        """Let a value hold from its moment on; see `Buffer.add`."""
+        if moment_ns > now_ns + AHEAD_S * SECOND:
+            return EARLY
+        if self.first is None:
+            self.first = moment_ns // self._length
+        value = self._within(0.0 if watts is None else watts)
+        if moment_ns < self.first * self._length:
+            # Its window has closed, but the value may hold until now.
+            if moment_ns >= self._held_at:
+                self._held, self._held_at = value, moment_ns
+            return LATE
+        place = bisect_right(self._times, moment_ns)
+        self._times.insert(place, moment_ns)
+        self._values.insert(place, value)
+        return KEPT
+
+    def mark(self, moment_ns: int, *, connected: bool) -> None:
+        """Take the news that the meter is, or is not, connected from a moment on [ns since 1970].
+
+        It replaces what was said before about later moments.
+        """
+        place = bisect_left(self._mark_times, moment_ns)
+        del self._mark_times[place:], self._marks[place:]
+        if self.first is not None and moment_ns <= self.first * self._length:
+            self._connected = connected
+            return
+        self._mark_times.append(moment_ns)
+        self._marks.append(connected)
+
+    def _take(self, number: int) -> FloatArray:
+        start, end = number * self._length, (number + 1) * self._length
+        values = self._means(start, self._times, self._values, self._held)
+        away = [float(not mark) for mark in self._marks]
+        lost = self._means(start, self._mark_times, away, float(not self._connected))
+        past, marks = bisect_left(self._times, end), bisect_right(self._mark_times, end)
+        if past:
+            self._held, self._held_at = self._values[past - 1], self._times[past - 1]
+        if marks:
+            self._connected = self._marks[marks - 1]
+        del self._times[:past], self._values[:past], self._mark_times[:marks], self._marks[:marks]
+        return np.where(lost > 0, math.nan, values)
+
+    def _means(
+        self, start: int, times: list[int], values: list[float], before: float
+    ) -> FloatArray:
+        """Return the mean of a step function over every slot of the window that starts at a time.
+
+        `before` is its value before the first of the times.
+        """
+        edges = start + self._interval * np.arange(self._slots + 1, dtype=np.int64)
+        steps = np.array(times, dtype=np.int64)
+        inside = steps[(steps > edges[0]) & (steps < edges[-1])]
+        ends = np.unique(np.concatenate([edges, inside]))
+        holds = np.array([before, *values])[np.searchsorted(steps, ends[:-1], side="right")]
+        parts = holds * (np.diff(ends) / self._interval)
+        means: FloatArray = np.add.reduceat(parts, np.searchsorted(ends, edges[:-1]))
+        return means
+
+    def to_bytes(self) -> bytes:
+        """Return the open windows as bytes, for `restore`."""
+        stream = io.BytesIO()
+        np.savez(
+            stream,
+            first=np.array([] if self.first is None else [self.first], dtype=np.int64),
+            times=np.array([self._held_at, *self._times], dtype=np.int64),
+            values=np.array([self._held, *self._values]),
+            mark_times=np.array(self._mark_times, dtype=np.int64),
+            marks=np.array([self._connected, *self._marks]),
+        )
+        return stream.getvalue()
+
+    def restore(self, content: bytes) -> None:
+        """Take over open windows from `to_bytes`."""
+        with np.load(io.BytesIO(content), allow_pickle=False) as saved:
+            begun = saved["first"].tolist()
+            self._held_at, *self._times = saved["times"].tolist()
+            self._held, *self._values = saved["values"].tolist()
+            self._mark_times = saved["mark_times"].tolist()
+            self._connected, *self._marks = saved["marks"].tolist()
+        if self.first is None and begun:
+            self.first = begun[0]
