@@ -216,16 +216,10 @@ def add_up(
     if np.abs(readings).max() >= float(MAX_STEPS * grid):
         raise DataError("nothing was released: a reading is too large for the grid.")
     steps = cell_steps(readings, grid)
-    sums = [
-        layout.sums(steps[calendar.rows(number)].astype(float))
-        for number, layout in enumerate(calendar.layouts)
-    ]
-    return (
-        steps,
-        np.concatenate([days for days, _, _ in sums]).astype(np.int64),
-        np.stack([hours for _, hours, _ in sums]).astype(np.int64),
-        np.array([total for _, _, total in sums]).astype(np.int64),
+    days, hours, totals = (
+        table.sums(steps.astype(float)).astype(np.int64) for table in calendar.tables
     )
+    return steps, days, hours.reshape(len(calendar.months), -1), totals
 
 
 def cell_steps(readings: FloatArray, grid: Fraction) -> IntArray:
