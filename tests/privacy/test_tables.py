@@ -50,8 +50,7 @@ OCTOBER = calendar_tables(
 def test_published_values(tables, watts, seconds, watt_hours, expected):
     energy = None if watt_hours is None else 3600.0 * watt_hours
     change = Change("x", watts, seconds, 3600.0, energy=energy)
-    places = np.arange(tables[0].size)
-    assert [sensitivity(table, places, change, WATT) for table in tables] == expected
+    assert [sensitivity(table, change, WATT) for table in tables] == expected
 
 
 @pytest.mark.parametrize(
@@ -62,7 +61,7 @@ def test_a_household_day_of_a_fleet(watts, watt_hours, hourly):
     """Hourly sums of one group: P·√25 without a cap on the energy of a day, less with one."""
     energy = None if watt_hours is None else 3600.0 * watt_hours
     change = Change("day", watts, 25 * 3600, 3600.0, energy=energy)
-    found = sensitivity(every_cell(24 * 31), np.arange(24 * 31), change, WATT)
+    found = sensitivity(every_cell(24 * 31), change, WATT)
     assert found == pytest.approx(hourly, abs=math.sqrt(26) + 2)
 
 
@@ -76,7 +75,7 @@ def test_the_shares_of_a_stretch_at_its_three_borders():
 def cases(draw):
     """Random labels on times with gaps, and a change of any length and energy."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    count, size = int(rng.integers(2, 40)), int(rng.integers(1, 9))
+    count, size = int(rng.integers(10, 40)), int(rng.integers(1, 9))
     labels = rng.integers(0, size, count)
     if rng.random() < 0.5:  # neighbouring cells share a label, as the hours of a day do
         labels = np.sort(labels)
@@ -91,7 +90,7 @@ def cases(draw):
         metering=Metering(resolution_w=resolution),
     )  # fmt: skip
     grid = Fraction(int(rng.choice([1, 7, 40])))
-    return Table("random", labels, size), positions, change, grid, rng
+    return Table("random", labels, size, positions), change, grid, rng
 
 
 def worst_change(table, shares, change, rng):
@@ -110,8 +109,8 @@ def worst_change(table, shares, change, rng):
 @settings(max_examples=250)
 def test_no_change_exceeds_the_sensitivity(case):
     """80 offsets each, 20 000 changes in all, with rounding by the meter and by the grid."""
-    table, positions, change, grid, rng = case
-    bound, step = sensitivity(table, positions, change, grid), float(grid)
+    table, change, grid, rng = case
+    bound, step, positions = sensitivity(table, change, grid), float(grid), table.places
     meter = change.metering.resolution_w
     for _ in range(80):
         start = rng.uniform(positions[0] - 2, positions[-1] + 1)
@@ -126,10 +125,38 @@ def test_no_change_exceeds_the_sensitivity(case):
         assert np.linalg.norm(tables[1] - tables[0]) <= bound
 
 
+@given(cases(), st.integers(1, 9))
+@settings(max_examples=150)
+def test_all_patterns_of_windows_are_found(case, width):
+    """Against every window in turn."""
+    table = case[0]
+    line = np.full(int(table.places[-1]) + 2 * width - 1, NO_LABEL)
+    line[table.places + width - 1] = table.labels
+    windows = [line[start : start + width] for start in range(line.size - width + 1)]
+    expected = {tuple(in_order(window)) for window in windows}
+    found = {tuple(in_order(pattern)) for pattern in table.patterns(width)}
+    assert found == expected
+    # The beginnings of wider windows, of which some end before the first cell.
+    again = Table("again", table.labels, table.size, table.positions)
+    again.patterns(width + 3)
+    shorter = {tuple(in_order(pattern)) for pattern in again.patterns(width)}
+    assert shorter == expected | {(NO_LABEL,) * width}
+    assert every_cell(9).patterns(width).tolist() == [list(range(width))]
+
+
+def in_order(window):
+    """The labels of a window, numbered in the order in which they occur."""
+    seen = {}
+    for label in window.tolist():
+        if label != NO_LABEL:
+            seen.setdefault(label, len(seen))
+    return [seen.get(label, -1) for label in window.tolist()]
+
+
 def test_a_moved_change_has_two_places():
     change = Change("x", 2100.0, 180.0, 3600.0)
     moved = Change("x", 2100.0, 180.0, 3600.0, moved=True)
-    one, two = (sensitivity(JANUARY[0], np.arange(744), c, WATT) for c in (change, moved))
+    one, two = (sensitivity(JANUARY[0], c, WATT) for c in (change, moved))
     assert two == pytest.approx(math.sqrt(2) * one, abs=2)
 
 
@@ -139,8 +166,8 @@ def test_a_register_moves_all_later_cells(rng):
     positions = np.delete(np.arange(count), slice(100, 117))
     metering = Metering(register_step_w=step)
     change = Change("x", 2100.0, 180.0, interval, metering=metering, values=positions.size)
-    tables = [every_cell(positions.size), Table("days", positions // 96, 4)]
-    bounds = [sensitivity(table, positions, change, WATT) for table in tables]
+    tables = [every_cell(positions.size), Table("days", positions // 96, 4, positions)]
+    bounds = [sensitivity(table, change, WATT) for table in tables]
     load = rng.uniform(0, 500, count * 900)
     for _ in range(100):
         start, phase = int(rng.integers(load.size - 180)), rng.uniform(0, step * interval)

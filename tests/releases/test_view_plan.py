@@ -101,7 +101,7 @@ def test_no_start_and_no_length_of_a_run_exceeds_the_sensitivities(zone, hours):
     trace = hm.Trace(np.zeros(6 * 24 * 8), 600.0, "2024-03-27T23:00Z")
     calendar = lay_out(trace.coarsen("1h"), zone)
     change = Change("x", 1000.0, 3600 * hours, 600.0, window=6)
-    limits = view_sensitivities(change, calendar, Fraction(1))
+    limits = view_sensitivities([change], calendar, Fraction(1))
     rng = np.random.default_rng(1)
     base = rng.uniform(0, 500, len(trace))
     before = add_up(trace.replace_readings(base).coarsen("1h").readings, calendar, Fraction(1))
@@ -128,7 +128,7 @@ def test_no_change_within_a_day_exceeds_the_sensitivities(use, rng):
     calendar = lay_out(cells, "Europe/Berlin")
     unit = hm.resolve_unit("appliance", "day", interval_s=600.0, home=KETTLE, every="1h", use=use)
     (change,) = unit.changes
-    limits = view_sensitivities(change, calendar, Fraction(1))
+    limits = view_sensitivities([change], calendar, Fraction(1))
     before = add_up(cells.readings, calendar, Fraction(1))
     day = calendar.layouts[0].day
     for _ in range(150):
@@ -166,7 +166,7 @@ def test_registers_stay_within_the_sensitivities(rng):
     )
     (change,) = unit.changes
     calendar = lay_out(trace.coarsen("1h"), "UTC")
-    limits = view_sensitivities(change, calendar, Fraction(1))
+    limits = view_sensitivities([change], calendar, Fraction(1))
     load = rng.uniform(0, 500, 96 * 6 * 900)
     for _ in range(60):
         start, phase = int(rng.integers(load.size - 180)), rng.uniform(0, step * interval)

@@ -37,10 +37,9 @@ References
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -57,6 +56,9 @@ if TYPE_CHECKING:
 NO_LABEL = -1
 """Label of a cell that belongs to no sum of a table."""
 
+BASE = 0x9E3779B97F4A7C15
+"""Odd number near 2⁶⁴ times the golden ratio; its powers modulo 2⁶⁴ look random."""
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -70,21 +72,82 @@ class Table:
         Label of every cell, 0 … size − 1, or `NO_LABEL`.
     size : int
         Number of labels.
+    positions : array of int, shape (n,), optional
+        Position of every cell in time, in cells from the first one; ascending, with jumps at gaps.
+        By default no cell is missing.
     """
 
     name: str
     labels: IntArray
     size: int
+    positions: IntArray | None = None
+    _known: dict[int, IntArray] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def members(self) -> IntArray:
         """Number of cells of every label, shape (size,)."""
         return np.bincount(self.labels[self.labels >= 0], minlength=self.size)
 
+    @property
+    def places(self) -> IntArray:
+        """Position of every cell in time, shape (n,)."""
+        return np.arange(self.labels.size) if self.positions is None else self.positions
+
     def sums(self, cells: FloatArray) -> FloatArray:
         """Sums of the cells of every label, shape (size,)."""
         inside = self.labels >= 0
         return np.bincount(self.labels[inside], cells[inside], self.size).astype(np.float64)
+
+    def patterns(self, width: int) -> IntArray:
+        """The different windows of `width` adjoining cells, over all times, shape (m, width).
+
+        A pattern numbers the labels of a window; a cell that is missing or has no label has the
+        number `NO_LABEL`.
+        """
+        wider = [known for known in self._known if known >= width]
+        if not wider:
+            self._known[width] = self._find_patterns(width)
+            return self._known[width]
+        # Every window is the beginning of a wider one.
+        return self._known[min(wider)][:, :width]
+
+    def _find_patterns(self, width: int) -> IntArray:
+        if self.size == self.labels.size and self.members.max(initial=0) <= 1:
+            # Every cell has a label of its own, and missing cells only remove limits.
+            return np.arange(width)[None, :]
+        line = np.full(int(self.places[-1]) + 1 + 2 * (width - 1), NO_LABEL)
+        line[self.places + width - 1] = self.labels
+        return _numbered(
+            np.lib.stride_tricks.sliding_window_view(line, width)[_different(line, width)]
+        )
+
+
+def _different(line: IntArray, width: int) -> IntArray:
+    """Starts of windows of a line of labels, at least one for each pattern.
+
+    The steps between neighbouring labels, and where there are none, determine a pattern. Windows
+    are told apart by Σ code_i·b^i modulo 2⁶⁴ over these codes: of n windows, two different ones
+    have the same sum with a probability of about n²·2⁻⁶⁵.
+    """
+    there = line >= 0
+    code = 2 * np.diff(line, prepend=0).astype(np.uint64) + there
+    powers = np.cumprod(np.full(line.size, BASE, dtype=np.uint64))
+    shifts = np.cumprod(np.full(line.size, pow(BASE, -1, 1 << 64), dtype=np.uint64))
+    total = np.cumsum(code * powers)
+    count = line.size - width + 1
+    sums = (total[width - 1 :] - total[:count]) * shifts[:count] + there[:count]
+    return np.unique(sums, return_index=True)[1]
+
+
+def _numbered(windows: IntArray) -> IntArray:
+    """Number the labels of each row from 0 on, in the order of their size; `NO_LABEL` stays."""
+    order = np.argsort(windows, axis=1)
+    ranked = np.take_along_axis(windows, order, axis=1)
+    new = np.diff(ranked, axis=1, prepend=NO_LABEL) > 0
+    ranks = np.where(ranked < 0, NO_LABEL, np.cumsum(new, axis=1) - 1)
+    numbers = np.empty_like(windows)
+    np.put_along_axis(numbers, order, ranks, axis=1)
+    return numbers
 
 
 def every_cell(count: int) -> Table:
@@ -92,15 +155,13 @@ def every_cell(count: int) -> Table:
     return Table("cells", np.arange(count), count)
 
 
-def sensitivity(table: Table, positions: IntArray, change: Change, grid: Fraction) -> float:
+def sensitivity(table: Table, change: Change, grid: Fraction) -> float:
     """Largest Euclidean length of the change of all sums of a table [grid steps].
 
     Parameters
     ----------
     table : Table
         The labels of the cells.
-    positions : array of int, shape (n,)
-        Position of every cell in time, in cells from the first one; ascending, with jumps at gaps.
     change : Change
         The protected change; its released values are the cells.
     grid : Fraction
@@ -114,35 +175,26 @@ def sensitivity(table: Table, positions: IntArray, change: Change, grid: Fractio
     touched = change.own_touches // change.places
     length = change.metering.copies * change.seconds / change.value_s
     readings = min(float(touched), change.overlapped / change.window)
-    register = _Register.of(table, positions, change, grid)
-    longest = 0.0
-    for counts, limits in _places(table, positions, length, touched):
-        watts = change.watts * _majorised(limits, change.full_values)
-        watts += change.metering.resolution_w * _filled(counts, readings)
-        rounded = float(np.linalg.norm(counts))
-        own = math.sqrt(change.places) * watts + register.watts(rounded)
-        turned = register.turned if register.turned else math.sqrt(change.places) * rounded
-        longest = max(longest, own / float(grid) + turned * (1 + float(ROUNDING_SLACK)))
-    return float(math.ceil(longest))
-
-
-def _places(
-    table: Table, positions: IntArray, length: float, touched: int
-) -> Iterator[tuple[FloatArray, list[FloatArray]]]:
-    """Touched cells n_g of the labels, and the limits C_g at the three borders, of every place.
-
-    Places with the same pattern of labels differ in nothing, so each pattern occurs once.
-    """
+    register = _Register.of(table, change, grid)
     borders = _overlaps(length)
-    width = max(borders.shape[1], touched)
-    for pattern in _patterns(table, positions, width):
-        known = pattern >= 0
-        _, group = np.unique(pattern[known], return_inverse=True)
-        counts = np.bincount(group[np.flatnonzero(known) < touched])
-        shares = np.zeros((borders.shape[0], width))
-        shares[:, : borders.shape[1]] = borders
-        limits = [np.bincount(group, share[known]).astype(float) for share in shares]
-        yield counts.astype(float), limits
+    patterns = table.patterns(max(borders.shape[1], touched))
+    counts = _sorted_sums(patterns[:, :touched], np.ones(touched))
+    limits = [_sorted_sums(patterns[:, : borders.shape[1]], shares) for shares in borders]
+    rounded = np.linalg.norm(counts, axis=1)
+    watts = change.watts * _majorised(limits, change.full_values)
+    watts += change.metering.resolution_w * np.linalg.norm(_filled(counts, readings), axis=1)
+    own = math.sqrt(change.places) * watts + register.watts(rounded)
+    turned = register.turned or math.sqrt(change.places) * rounded
+    return float(np.ceil(own / float(grid) + turned * (1 + float(ROUNDING_SLACK))).max())
+
+
+def _sorted_sums(patterns: IntArray, shares: FloatArray) -> FloatArray:
+    """Sums of the shares of the cells of every label, largest first, for each pattern."""
+    rows, size = patterns.shape[0], int(patterns.max()) + 2
+    places = patterns - NO_LABEL + size * np.arange(rows)[:, None]
+    sums = np.bincount(places.ravel(), np.tile(shares, rows), rows * size).reshape(rows, size)
+    # The first sum is that of the cells without a label.
+    return np.sort(sums[:, 1:].astype(np.float64), axis=1)[:, ::-1]
 
 
 def _overlaps(length: float) -> FloatArray:
@@ -158,43 +210,25 @@ def _overlaps(length: float) -> FloatArray:
     return overlaps
 
 
-def _patterns(table: Table, positions: IntArray, width: int) -> IntArray:
-    """The different windows of `width` labels over all places, shape (m, width).
-
-    Labels are counted from the smallest of the window, so that windows that differ in nothing but
-    the day or the month are equal. A cell that is missing or has no label is negative.
-    """
-    if table.size == table.labels.size and table.members.max(initial=0) == 1:
-        # Missing cells only remove limits.
-        return np.arange(width)[None, :]
-    line = np.full(int(positions[-1]) + 1 + 2 * (width - 1), NO_LABEL)
-    line[positions + width - 1] = table.labels
-    windows = np.lib.stride_tricks.sliding_window_view(line, width)
-    there = windows >= 0
-    lowest = np.where(there, windows, table.size).min(axis=1, keepdims=True)
-    relative = np.where(there, windows - lowest, NO_LABEL)[there.any(axis=1)]
-    # Equal windows have equal sums; the comparison makes sure that no two others have.
-    mixed = relative @ (2 * np.arange(1, width + 1) ** 3 * 1_000_003 + 1)
-    _, first, place = np.unique(mixed, return_index=True, return_inverse=True)
-    if np.array_equal(relative[first][place], relative):
-        return relative[first]
-    return np.unique(relative, axis=0)
+def _majorised(limits: Sequence[FloatArray], total: float) -> FloatArray:
+    """Lengths of the vectors d that majorise every change within the limits of each place."""
+    partial = np.minimum(np.cumsum(limits, axis=2).max(axis=0), total)
+    steps = np.diff(partial, axis=1, prepend=0.0)
+    lengths = np.linalg.norm(steps, axis=1)
+    for row in np.flatnonzero((np.diff(steps, axis=1) > 0).any(axis=1)):
+        lengths[row] = np.linalg.norm(_concave_steps(partial[row]))
+    return np.asarray(lengths)
 
 
-def _majorised(limits: Sequence[FloatArray], total: float) -> float:
-    """Length of the vector d that majorises every change within the limits of one place."""
-    size = limits[0].size
-    sums = np.cumsum([np.sort(own)[::-1] for own in limits], axis=1).max(axis=0)
-    sums = np.minimum(sums, total)
+def _concave_steps(partial: FloatArray) -> FloatArray:
+    """Differences of the least concave majorant of partial sums."""
     hull = [(0, 0.0)]
-    for point in zip(range(1, size + 1), sums.tolist(), strict=True):
+    for point in enumerate(partial.tolist(), 1):
         while len(hull) > 1 and _slope(hull[-2], hull[-1]) <= _slope(hull[-1], point):
             hull.pop()
         hull.append(point)
-    squares = [
-        (right[0] - left[0]) * _slope(left, right) ** 2 for left, right in itertools.pairwise(hull)
-    ]
-    return math.sqrt(math.fsum(squares))
+    places, heights = zip(*hull, strict=True)
+    return np.diff(np.interp(np.arange(partial.size + 1), places, heights))
 
 
 def _slope(left: tuple[int, float], right: tuple[int, float]) -> float:
@@ -202,11 +236,9 @@ def _slope(left: tuple[int, float], right: tuple[int, float]) -> float:
     return (right[1] - left[1]) / (right[0] - left[0])
 
 
-def _filled(limits: FloatArray, total: float) -> float:
-    """Length of the longest vector within limits and with a given sum: the largest fill first."""
-    before = np.cumsum(np.sort(limits)[::-1])
-    parts = np.diff(np.minimum(before, total), prepend=0.0)
-    return float(np.linalg.norm(parts))
+def _filled(limits: FloatArray, total: float) -> FloatArray:
+    """The longest vectors within sorted limits and with a given sum: the largest fill first."""
+    return np.diff(np.minimum(np.cumsum(limits, axis=1), total), axis=1, prepend=0.0)
 
 
 @dataclass(frozen=True)
@@ -232,10 +264,11 @@ class _Register:
     turned: float = 0.0
 
     @classmethod
-    def of(cls, table: Table, positions: IntArray, change: Change, grid: Fraction) -> _Register:
+    def of(cls, table: Table, change: Change, grid: Fraction) -> _Register:
         """The register of the meter that a change describes."""
         if not change.register_w:
             return cls()
+        positions = table.places
         fresh = np.ones(positions.size, dtype=np.bool_)
         if change.metering.copies == 1:
             fresh[1:] = (np.diff(positions) > 1) | (np.diff(table.labels) != 0)
@@ -251,7 +284,7 @@ class _Register:
             change.register_w, float((stretches**2).sum()), float(touched), change.places, turned
         )
 
-    def watts(self, rounded: float) -> float:
+    def watts(self, rounded: FloatArray) -> FloatArray:
         """What is added in a place [W] whose touched cells have the length √(Σ n_g²)."""
         more = 2 * self.places * self.touched + (self.places * rounded) ** 2
-        return self.step_w * math.sqrt(self.squares + more) if self.step_w else 0.0
+        return np.asarray(self.step_w * np.sqrt(self.squares + more))

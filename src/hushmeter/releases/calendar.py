@@ -14,7 +14,7 @@ import numpy as np
 
 from hushmeter.checks import BoolArray, IntArray
 from hushmeter.errors import DataError, InputError
-from hushmeter.privacy.tables import NO_LABEL, Table
+from hushmeter.privacy.tables import NO_LABEL, Table, every_cell
 from hushmeter.read.options import check_zone
 from hushmeter.trace import SECONDS_PER_DAY, TimeArray, Trace
 
@@ -166,25 +166,24 @@ class Calendar:
         return np.cumsum([0, *counts[:-1]])
 
     @cached_property
+    def series(self) -> Table:
+        """The table of the cells themselves."""
+        return every_cell(len(self.cells))
+
+    @cached_property
     def tables(self) -> tuple[Table, Table, Table]:
         """The tables of sums: days, hours of the day of each month, and months."""
         day = [
             layout.day + first for layout, first in zip(self.layouts, self.first_days, strict=True)
         ]
         hour = np.concatenate([layout.hour for layout in self.layouts])
-        count = len(self.months)
+        hour = np.where(hour < 0, NO_LABEL, self.month * self.hours + hour)
+        count, steps = len(self.months), self.cells.steps
         return (
-            Table("days", np.concatenate(day), self.days.size),
-            Table("hours", np.where(hour < 0, NO_LABEL, self.month * self.hours + hour),
-                  count * self.hours),
-            Table("total", self.month, count),
-        )  # fmt: skip
-
-    @cached_property
-    def positions(self) -> IntArray:
-        """Position of every cell in time, in cells from the first one."""
-        steps = self.cells.steps
-        return np.arange(len(self.cells)) if steps is None else np.asarray(steps)
+            Table("days", np.concatenate(day), self.days.size, steps),
+            Table("hours", hour, count * self.hours, steps),
+            Table("total", self.month, count, steps),
+        )
 
     def rows(self, month: int) -> slice:
         """The cells of a month."""

@@ -100,9 +100,6 @@ class TableEstimate:
     @cached_property
     def _parts(self) -> list[_Part]:
         """The connected parts: cells of different parts share no published label."""
-        from scipy.sparse import coo_array
-        from scipy.sparse.csgraph import connected_components
-
         used = [t for t, w in zip(self.tables, self.weights[1:], strict=True) if w > 0]
         weights = np.repeat(self.weights[1:], [table.size for table in self.tables])
         weights = weights[weights > 0]
@@ -111,14 +108,24 @@ class TableEstimate:
         labels = np.full((len(used), count), nowhere)
         for row, table, start in zip(labels, used, first, strict=True):
             row[table.labels >= 0] = start + table.labels[table.labels >= 0]
-        # Cells and labels are the nodes of a graph; a cell is joined to its labels.
-        inside = labels < nowhere
-        ends = (np.nonzero(inside)[1], count + labels[inside])
-        graph = coo_array((np.ones(ends[0].size), ends), shape=(count + nowhere,) * 2)
-        place = connected_components(graph, directed=False)[1][:count].astype(np.int64)
-        # All cells without a label are one part.
-        place[~inside.any(axis=0)] = NO_LABEL
-        return _split(place, labels, weights, float(self.weights[0]))
+        return _split(_connected(labels, nowhere), labels, weights, float(self.weights[0]))
+
+
+def _connected(labels: IntArray, nowhere: int) -> IntArray:
+    """Number of the connected part of every cell: the first cell that shares labels with it.
+
+    All cells without a label are one part.
+    """
+    inside = labels < nowhere
+    place = np.where(inside.any(axis=0), np.arange(labels.shape[1]), NO_LABEL)
+    while True:
+        before = place
+        for row, known in zip(labels, inside, strict=True):
+            first = np.full(nowhere + 1, place.size)
+            np.minimum.at(first, row, place)
+            place = np.where(known, first[row], place)
+        if np.array_equal(before, place):
+            return place
 
 
 def _split(place: IntArray, labels: IntArray, weights: FloatArray, weight: float) -> list[_Part]:
@@ -160,11 +167,9 @@ class _Part:
         from scipy.linalg import cho_factor, cho_solve
 
         rows = self.weights.size
-        shared = np.zeros((rows + 1, rows + 1))
-        for one in self.labels:
-            for other in self.labels:
-                np.add.at(shared, (one, other), 1.0)
-        inverse = np.zeros_like(shared)
+        pairs = self.labels[:, None] * (rows + 1) + self.labels[None, :]
+        shared = np.bincount(pairs.ravel(), minlength=(rows + 1) ** 2).reshape(rows + 1, rows + 1)
+        inverse = np.zeros(shared.shape)
         if rows:
             gram = shared[:-1, :-1] + np.diag(self.weight / self.weights)
             inverse[:-1, :-1] = cho_solve(cho_factor(gram), np.eye(rows))

@@ -18,6 +18,7 @@ References
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -30,7 +31,7 @@ from hushmeter.errors import InputError
 from hushmeter.noise.gaussian import concentrated_delta, smallest, unit_sigma
 from hushmeter.noise.parameters import Exact, coarser, exact
 from hushmeter.noise.samplers import gaussian_fits
-from hushmeter.privacy.tables import every_cell, sensitivity
+from hushmeter.privacy.tables import sensitivity
 from hushmeter.releases.cost import DAYS_PER_MONTH
 from hushmeter.releases.least_squares import complete_variances
 
@@ -47,10 +48,12 @@ SHORTEST_MONTH = 28
 """Days of the shortest month."""
 
 
-def view_sensitivities(change: Change, calendar: Calendar, grid: Fraction) -> FloatArray:
+def view_sensitivities(changes: Sequence[Change], calendar: Calendar, grid: Fraction) -> FloatArray:
     """Largest changes of cells, days, hours of the day and totals [grid steps], shape (4,)."""
-    tables = (every_cell(len(calendar.cells)), *calendar.tables)
-    return np.array([sensitivity(table, calendar.positions, change, grid) for table in tables])
+    # The longest change comes first: the patterns of its windows serve the others.
+    ordered = sorted(changes, key=lambda change: -change.own_touches)
+    tables = (calendar.series, *calendar.tables)
+    return np.array([max(sensitivity(t, c, grid) for c in ordered) for t in tables])
 
 
 def divide_budget(
@@ -253,8 +256,7 @@ def plan_views(
     mu = 1 / unit_sigma(float(exact("epsilon", epsilon)), float(exact("delta", delta)), True)
     days = days_of_plan(calendar)
     for step in coarser(exact("grid", grid)):
-        lengths = [view_sensitivities(change, calendar, step) for change in unit.changes]
-        sensitivities = np.max(lengths, axis=0)
+        sensitivities = view_sensitivities(unit.changes, calendar, step)
         shares = divide_budget(sensitivities, days, calendar.hours, hourly_cost)
         with np.errstate(divide="ignore"):
             sigmas = sensitivities / (mu * np.sqrt(shares)) * (1 + 1e-12)

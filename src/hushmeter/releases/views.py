@@ -369,7 +369,7 @@ def _account(
             readings=unit.readings,
             use_s=unit.use_s if appliance.name in {c.name for c in unit.changes} else None,
         )
-        lengths = view_sensitivities(change, calendar, plan.grid)
+        lengths = view_sensitivities([change], calendar, plan.grid)
         rho = rho_of(lengths, plan.sigmas)
         epsilon = epsilon_of(rho, plan.delta)
         return Composition(change.touches, epsilon, epsilon, odds_of(rho, plan.sigmas)), change
@@ -414,7 +414,7 @@ def unknown_moment_in_views(change: Change, calendar: Calendar, plan: ViewPlan) 
     moments share; the cells and the hours of the day are disjoint. The bound is that of
     `hushmeter.privacy.accounting.unknown_moment` with these inner products.
     """
-    lengths = view_sensitivities(change, calendar, plan.grid)
+    lengths = view_sensitivities([change], calendar, plan.grid)
     known = odds_of(rho_of(lengths, plan.sigmas), plan.sigmas)
     lengths = (lengths / plan.sigmas) ** 2
     moments = max(1, calendar.hours // max(1, math.ceil(change.full_values - 1e-9)))
