@@ -241,7 +241,7 @@ def test_the_ledger_pays_for_all_tables_from_the_first_day(tmp_path):
     with open_ledger(url) as ledger:
         assert ledger.total("m1") == 2 * price.micro
     # All tables together cost more than the cells alone would.
-    cells = view_sensitivities(terms.unit.changes[0], file.calendar, file.plan.grid)[0]
+    cells = view_sensitivities(terms.unit.changes, file.calendar, file.plan.grid)[0]
     assert rho_of(file.plan.sensitivities, file.plan.sigmas) > 0.5 * (
         (cells / file.plan.sigmas[0]) ** 2
     )

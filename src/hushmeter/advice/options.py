@@ -170,7 +170,7 @@ def calendar_option(
     if unit.span == "run":
         unknown = unknown_moment_in_views(unit.changes[0], calendar, plan)
     if largest is not None:
-        lengths = view_sensitivities(largest.changes[0], calendar, plan.grid)
+        lengths = view_sensitivities(largest.changes, calendar, plan.grid)
         largest_epsilon = epsilon_of(rho_of(lengths, plan.sigmas), plan.delta)
     return Option(
         "gaussian",

@@ -155,7 +155,7 @@ def price_of_views(plan: ViewPlan, watts: float, calendar: Calendar) -> Price:
         (ε, δ) of all cells of the day.
     """
     day = Change("day", watts, LONGEST_S[PERIOD], calendar.cells.interval_s)
-    lengths = view_sensitivities(day, calendar, plan.grid)
+    lengths = view_sensitivities([day], calendar, plan.grid)
     epsilon = epsilon_of(rho_of(lengths, plan.sigmas), plan.delta)
     return Price(micro_epsilon(epsilon), femto_delta(plan.delta))
 

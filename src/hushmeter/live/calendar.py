@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -36,13 +36,14 @@ from hushmeter.fleet.single_release import price_of_views
 from hushmeter.live.publication import Closing, Publication
 from hushmeter.live.state import Item, SumRow, WindowRow
 from hushmeter.live.stream import Terms
-from hushmeter.releases.calendar import Calendar, MonthLayout, lay_out
+from hushmeter.privacy.tables import Table
+from hushmeter.releases.calendar import Calendar, lay_out
 from hushmeter.releases.calendar_release import SHARE_DECIMALS, CalendarRelease
-from hushmeter.releases.least_squares import TABLES, MonthEstimate
+from hushmeter.releases.least_squares import TABLES, TableEstimate
 from hushmeter.releases.series import scale_up
 from hushmeter.releases.view_plan import HOURLY_COST, ViewPlan
 from hushmeter.releases.views import add_up, cell_steps, table_noise, write_views_receipt
-from hushmeter.trace import JOULES_PER_KWH, Trace
+from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_DAY, Trace
 
 CELLS, DAYS, HOURS, TOTAL = TABLES
 
@@ -147,7 +148,10 @@ class CalendarTerms(Terms):
 
 
 def common_month(interval_s: float, cell_s: float, zone: str) -> Calendar:
-    """Return a month of 30 days, for which the noise of a stream is planned.
+    """Return the cells for which the noise of a stream is planned.
+
+    They are a month of 30 days or, where the clock is changed, a year: the noise must cover the
+    days of 23 and 25 hours.
 
     Parameters
     ----------
@@ -171,7 +175,10 @@ def common_month(interval_s: float, cell_s: float, zone: str) -> Calendar:
             f"a calendar needs windows that are whole numbers of readings of {interval_s:g} s and "
             f"divide half a day, but {cell_s:g} s do not; choose --every 1h."
         )
-    return replace(calendar, zone=zone)
+    if zone.upper() == "UTC":
+        return calendar
+    cells = Trace(np.zeros(round(366 * SECONDS_PER_DAY / cell_s)), cell_s, "2024-01-01T00:00Z")
+    return lay_out(cells, zone, whole_day=False)
 
 
 def noisy_tables(
@@ -276,15 +283,13 @@ class CalendarPublication(Publication[CalendarTerms]):
         """Estimated energy of a day and its standard error [kWh], from its cells and its sum."""
         if not rows:
             return None
-        weights = self._terms.plan.weights * [1, 1, 0, 0]
-        size = len(rows)
-        layout = MonthLayout(np.zeros(size, dtype=np.int64), np.arange(size), 1, size)
+        whole = Table("day", np.zeros(len(rows), dtype=np.int64), 1)
         scales = np.array([1 / row.share for row in rows])
-        month = MonthEstimate(layout, weights, scales)
+        fit = TableEstimate((whole,), self._terms.plan.weights[:2], scales)
         cells = np.array([row.steps for row in rows], dtype=float)
-        found = month.solve(cells, np.array([float(steps or 0)]), np.zeros(size), 0.0)
+        found = fit.solve(cells, [np.array([float(steps or 0)])])
         kwh = self._terms.window_s / JOULES_PER_KWH * float(self._terms.grid)
-        return float(found.sum()) * kwh, math.sqrt(float(month.day_variances[0])) * kwh
+        return float(found.sum()) * kwh, math.sqrt(float(fit.sum_variances(whole)[0])) * kwh
 
     def _typical_day(self, month: str, last: int, release: CalendarRelease) -> Item:
         """The message about the mean power of every hour of the day."""

@@ -12,8 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
-from hushmeter.checks import BoolArray, FloatArray, IntArray
+from hushmeter.checks import BoolArray, IntArray
 from hushmeter.errors import DataError, InputError
+from hushmeter.privacy.tables import NO_LABEL, Table, every_cell
 from hushmeter.read.options import check_zone
 from hushmeter.trace import SECONDS_PER_DAY, TimeArray, Trace
 
@@ -125,28 +126,6 @@ class MonthLayout:
     days: int
     hours: int
 
-    @cached_property
-    def complete(self) -> bool:
-        """True if every day has every hour once."""
-        full = self.day.size == self.days * self.hours
-        order = self.day * self.hours + self.hour
-        return full and bool(np.array_equal(order, np.arange(self.day.size)))
-
-    @cached_property
-    def _column(self) -> IntArray:
-        """The hour of the day of every cell, H for a cell that belongs to none."""
-        return np.where(self.hour < 0, self.hours, self.hour)
-
-    def sums(self, cells: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-        """Sums of the days, of the hours of the day, and of all cells."""
-        days = np.bincount(self.day, cells, self.days)
-        hours = np.bincount(self._column, cells, self.hours + 1)[:-1]
-        return np.asarray(days, dtype=float), np.asarray(hours, dtype=float), float(cells.sum())
-
-    def spread(self, days: FloatArray, hours: FloatArray, total: float) -> FloatArray:
-        """Add the numbers of its day, of its hour of the day and of the month to every cell."""
-        return np.asarray((days + total)[self.day] + np.append(hours, 0.0)[self._column])
-
 
 @dataclass(frozen=True, eq=False)
 class Calendar:
@@ -185,6 +164,26 @@ class Calendar:
         """Number of the first day of each month among all days."""
         counts = [layout.days for layout in self.layouts]
         return np.cumsum([0, *counts[:-1]])
+
+    @cached_property
+    def series(self) -> Table:
+        """The table of the cells themselves."""
+        return every_cell(len(self.cells))
+
+    @cached_property
+    def tables(self) -> tuple[Table, Table, Table]:
+        """The tables of sums: days, hours of the day of each month, and months."""
+        day = [
+            layout.day + first for layout, first in zip(self.layouts, self.first_days, strict=True)
+        ]
+        hour = np.concatenate([layout.hour for layout in self.layouts])
+        hour = np.where(hour < 0, NO_LABEL, self.month * self.hours + hour)
+        count, steps = len(self.months), self.cells.steps
+        return (
+            Table("days", np.concatenate(day), self.days.size, steps),
+            Table("hours", hour, count * self.hours, steps),
+            Table("total", self.month, count, steps),
+        )
 
     def rows(self, month: int) -> slice:
         """The cells of a month."""

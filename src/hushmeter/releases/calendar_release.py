@@ -16,13 +16,14 @@ import numpy as np
 
 from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import InputError
-from hushmeter.releases.least_squares import MonthEstimate
+from hushmeter.releases.least_squares import TableEstimate
 from hushmeter.releases.receipt import PRIVATE_SCHEMA, PrivateReceipt, appliance_lines
 from hushmeter.trace import JOULES_PER_KWH, Trace
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from hushmeter.privacy.tables import Table
     from hushmeter.releases.calendar import Calendar
     from hushmeter.releases.view_plan import ViewPlan
 
@@ -101,33 +102,18 @@ class CalendarRelease:
         cells, days, hours, totals = (table.astype(float) for table in self.tables)
         if self.restored is not None:
             cells = self.restored[0] / float(self.plan.grid)
-        parts = []
-        for number, month in enumerate(self._months):
-            first = int(self.calendar.first_days[number])
-            parts.append(
-                month.solve(
-                    cells[self.calendar.rows(number)],
-                    days[first : first + month.layout.days],
-                    hours[number],
-                    float(totals[number]),
-                )
-            )
-        return np.concatenate(parts) * float(self.plan.grid)
+        found = self._fit.solve(cells, [days, hours.ravel(), totals])
+        return found * float(self.plan.grid)
 
     @cached_property
-    def _months(self) -> list[MonthEstimate]:
-        """The estimators of the months."""
+    def _fit(self) -> TableEstimate:
+        """The estimator of all cells."""
         weights = self.plan.weights
         if self.restored is not None:
             variance = float((self.restored[1] ** 2).mean())
             weights[0] = float(self.plan.grid) ** 2 / variance
         scales = None if self.shares is None else 1 / self.shares
-        return [
-            MonthEstimate(
-                layout, weights, None if scales is None else scales[self.calendar.rows(number)]
-            )
-            for number, layout in enumerate(self.calendar.layouts)
-        ]
+        return TableEstimate(self.calendar.tables, weights, scales)
 
     def trace(self, every: float | str | None = None) -> Trace:
         """Return the estimate as a trace.
@@ -148,7 +134,7 @@ class CalendarRelease:
     @cached_property
     def hours(self) -> View:
         """Mean power of every cell [W]."""
-        errors = self._errors([month.cell_variances for month in self._months])
+        errors = self._errors(self._fit.cell_variances)
         labels: dict[str, Any] = {"timestamp": self.calendar.cells.times}
         if self.shares is not None:
             labels["share"] = np.round(self.shares, SHARE_DECIMALS)
@@ -157,25 +143,18 @@ class CalendarRelease:
     @cached_property
     def days(self) -> View:
         """Energy of every civil day [kWh], as far as it was metered."""
-        place = self._day_of_cell
-        count = self.calendar.days.size
-        labels = {"day": self.calendar.days, "cells": np.bincount(place, minlength=count)}
-        values = np.asarray(np.bincount(place, self.estimate, count) * self._kwh, dtype=float)
-        errors = self._errors([month.day_variances for month in self._months])
-        return View("days", labels, values, errors * self._kwh, "kWh")
+        table = self.calendar.tables[0]
+        values, errors = self._sums(table)
+        labels = {"day": self.calendar.days, "cells": table.members}
+        return View("days", labels, values * self._kwh, errors * self._kwh, "kWh")
 
     @cached_property
     def profile(self) -> View:
         """The typical day of every month: mean power [W] of every hour of the day."""
-        hours = self.calendar.hours
-        hour = np.concatenate([layout.hour for layout in self.calendar.layouts])
-        place = np.where(hour < 0, -1, self.calendar.month * hours + hour)
-        groups = hours * len(self.calendar.months)
-        inside = place >= 0
-        counts = np.bincount(place[inside], minlength=groups)
+        hours, table = self.calendar.hours, self.calendar.tables[1]
+        sums, errors = self._sums(table)
+        counts = table.members
         known = counts > 0
-        sums = np.bincount(place[inside], self.estimate[inside], groups)
-        errors = self._errors([month.hour_variances for month in self._months])
         seconds = np.tile(np.arange(hours), len(self.calendar.months)) * self._cell_s
         labels = {
             "month": np.repeat(self.calendar.months, hours)[known],
@@ -188,27 +167,19 @@ class CalendarRelease:
     @cached_property
     def months(self) -> View:
         """Energy of every month [kWh], as far as it was metered."""
-        count = len(self.calendar.months)
-        sums = np.bincount(self.calendar.month, self.estimate, count)
-        values = np.asarray(sums * self._kwh, dtype=float)
-        labels = {
-            "month": np.array(self.calendar.months),
-            "cells": np.bincount(self.calendar.month, minlength=count),
-        }
-        errors = self._errors([np.array([month.total_variance]) for month in self._months])
-        return View("months", labels, values, errors * self._kwh, "kWh")
+        table = self.calendar.tables[2]
+        values, errors = self._sums(table)
+        labels = {"month": np.array(self.calendar.months), "cells": table.members}
+        return View("months", labels, values * self._kwh, errors * self._kwh, "kWh")
 
     @cached_property
     def register(self) -> View:
         """Energy from the first cell to the end of every cell [kWh]; gaps add nothing."""
-        before, parts = 0.0, []
-        for month in self._months:
-            parts.append(before + month.register_variances)
-            before = float(parts[-1][-1])
         length = np.timedelta64(round(self.calendar.cells.interval_s * 1e9), "ns")
         labels = {"timestamp": self.calendar.cells.times + length}
         values = np.cumsum(self.estimate) * self._kwh
-        return View("register", labels, values, self._errors(parts) * self._kwh, "kWh")
+        errors = self._errors(self._fit.register_variances) * self._kwh
+        return View("register", labels, values, errors, "kWh")
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -224,15 +195,13 @@ class CalendarRelease:
         """Energy of one cell of 1 W [kWh]."""
         return self.calendar.cells.interval_s / JOULES_PER_KWH
 
-    @property
-    def _day_of_cell(self) -> IntArray:
-        """Number of the day of every cell among all days."""
-        pairs = zip(self.calendar.layouts, self.calendar.first_days, strict=True)
-        return np.concatenate([layout.day + first for layout, first in pairs])
+    def _sums(self, table: Table) -> tuple[FloatArray, FloatArray]:
+        """Estimated sums of the cells of every label, and their standard errors [W × cells]."""
+        return table.sums(self.estimate), self._errors(self._fit.sum_variances(table))
 
-    def _errors(self, variances: list[FloatArray]) -> FloatArray:
-        """Standard errors [W] of the variances of all months [grid steps²]."""
-        return np.asarray(np.sqrt(np.concatenate(variances)) * float(self.plan.grid))
+    def _errors(self, variances: FloatArray) -> FloatArray:
+        """Standard errors [W] of variances [grid steps²]."""
+        return np.asarray(np.sqrt(variances) * float(self.plan.grid))
 
     def __str__(self) -> str:
         return views_text(self.receipt, self.private)

@@ -1,13 +1,6 @@
 r"""The noise of a calendar release: sensitivities of its tables, and the shares of the budget.
 
-*Sensitivity.* A change of at most P watts and E watt-seconds within R seconds, with v = E/(P·V)
-full windows of V seconds, moves the cells by a vector of length P·√(q + f²), q + f = v, the days
-and the total by at most P·v, and the hours of the day by P·√(q + f²) as well, unless the run is
-longer than a day: then several of its windows fall on the same hour of the day, which
-`folded_length` counts. Rounding the t touched cells to the grid adds √t, t, √t and t steps. What
-the meter itself does to the readings is added as in `hushmeter.privacy.sensitivity`. The months do
-not add up: a run at the end of a month is divided between two months, which makes all four numbers
-smaller.
+*Sensitivity.* `hushmeter.privacy.tables` bounds how far a change moves the sums of each table.
 
 *Privacy.* Discrete Gaussian noise is ρ-concentrated differentially private with ρ = s²/2σ², and the
 ρ of independent tables add up [1]_: ρ = ½·Σ_j s_j²/σ_j². The shares a_j = s_j²/(σ_j²·2ρ) divide the
@@ -25,6 +18,7 @@ References
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -35,11 +29,11 @@ import numpy as np
 from hushmeter.checks import BoolArray, FloatArray, positive
 from hushmeter.errors import InputError
 from hushmeter.noise.gaussian import concentrated_delta, smallest, unit_sigma
-from hushmeter.noise.parameters import ROUNDING_SLACK, Exact, coarser, exact
+from hushmeter.noise.parameters import Exact, coarser, exact
 from hushmeter.noise.samplers import gaussian_fits
+from hushmeter.privacy.tables import sensitivity
 from hushmeter.releases.cost import DAYS_PER_MONTH
 from hushmeter.releases.least_squares import complete_variances
-from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     from hushmeter.privacy.sensitivity import Change
@@ -50,108 +44,16 @@ HOURLY_COST = 1.10
 SMALLEST_SHARE = 0.01
 """A table whose best share is smaller is not published."""
 
-SHORTEST_DAY_S = 23 * SECONDS_PER_HOUR
 SHORTEST_MONTH = 28
 """Days of the shortest month."""
 
 
-def view_sensitivities(change: Change, calendar: Calendar, grid: Fraction) -> FloatArray:
-    """Largest changes of the four tables.
-
-    Parameters
-    ----------
-    change : Change
-        The protected change; its released values are the cells.
-    calendar : Calendar
-        The cells.
-    grid : Fraction
-        Grid of the cells [W].
-
-    Returns
-    -------
-    array, shape (4,)
-        s₁ … s₄ [grid steps]: Euclidean lengths of the changes of the cells, the days, the hours of
-        the day and the totals.
-    """
-    touched, step = change.own_touches, float(grid)
-    # Two equal hours of the day are at least 23 hours apart where the clock is changed.
-    day_s = SECONDS_PER_DAY if calendar.zone.upper() == "UTC" else SHORTEST_DAY_S
-    hours = max(1, math.floor(day_s / change.value_s))
-    length = change.effect_s / change.value_s
-    readings = change.overlapped / change.window
-    rounding = change.resolution_w
-    sums = change.power * change.full_values + rounding * readings
-    by_hour = change.power * folded_length(change.full_values, length, hours)
-    by_hour += rounding * folded_length(readings, touched, hours)
-    turned = folded_length(touched, touched, hours)
-    rounded = np.array([math.sqrt(touched), touched, turned, touched])
-    register, all_cells = _register_lengths(change, calendar)
-    if change.register_w and (exact("step", change.register_w) / grid).denominator != 1:
-        # The phase of the register moves cells between two steps of the grid, in all cells.
-        rounded = all_cells
-    lengths = np.array([change.l2, sums, by_hour, sums]) + register
-    return np.ceil(lengths / step + rounded * (1 + float(ROUNDING_SLACK)))
-
-
-def folded_length(total: float, length: float, hours: int) -> float:
-    """Largest Euclidean length of a change of the hours of the day.
-
-    Parameters
-    ----------
-    total : float
-        Sum of the change, in windows at full power.
-    length : float
-        Windows from the beginning of the change to its end.
-    hours : int
-        Windows after which an hour of the day occurs again.
-
-    Returns
-    -------
-    float
-        In units of one window at full power.
-
-    Notes
-    -----
-    A change of n·H + q + f windows (q whole, 0 ≤ f < 1) covers q hours of the day n + 1 times, one
-    n + f times and the others n times. A sum of squares under these limits is largest if the
-    largest limits are used first.
-    """
-    turns, rest = divmod(length, hours)
-    full = math.floor(rest + 1e-9)
-    limits = [turns + 1] * full + [turns + max(0.0, rest - full)] + [turns] * hours
-    squares, left = 0.0, total
-    for limit in limits[:hours]:
-        part = min(limit, left)
-        squares += part**2
-        left -= part
-    return math.sqrt(squares)
-
-
-def _register_lengths(change: Change, calendar: Calendar) -> tuple[FloatArray, FloatArray]:
-    """What the phase of a register adds to the lengths of the tables [W], and those of all cells.
-
-    The differences of a counter telescope: the sum over a stretch without a gap moves by at most
-    one step. During the run each touched cell may move by one step more. The cells themselves are
-    counted in `Change.l2`. The second array has the lengths if every cell moves by one. Both are
-    zero if the readings are not differences of a register.
-    """
-    added, ones = np.zeros(4), np.zeros(4)
-    if not change.register_w:
-        return added, ones
-    for number, layout in enumerate(calendar.layouts):
-        starts = calendar.cells.run_starts[calendar.rows(number)].copy()
-        starts[0] = True
-        if change.metering.copies > 1 or change.metering.stretch > 1:
-            starts[:] = True
-        day_starts = starts | (np.diff(layout.day, prepend=-1) > 0)
-        by_hour = float((np.bincount(layout.hour[layout.hour >= 0]) ** 2).sum())
-        by_day = (np.bincount(layout.day[day_starts]), np.bincount(layout.day))
-        size = layout.day.size
-        added += [0.0, float((by_day[0] ** 2).sum()), by_hour, float(starts.sum() ** 2)]
-        ones += [size, float((by_day[1] ** 2).sum()), by_hour, float(size**2)]
-    lengths = change.register_w * (np.sqrt(added) + change.own_touches)
-    lengths[0] = 0.0
-    return lengths, np.sqrt(ones)
+def view_sensitivities(changes: Sequence[Change], calendar: Calendar, grid: Fraction) -> FloatArray:
+    """Largest changes of cells, days, hours of the day and totals [grid steps], shape (4,)."""
+    # The longest change comes first: the patterns of its windows serve the others.
+    ordered = sorted(changes, key=lambda change: -change.own_touches)
+    tables = (calendar.series, *calendar.tables)
+    return np.array([max(sensitivity(t, c, grid) for c in ordered) for t in tables])
 
 
 def divide_budget(
@@ -354,8 +256,7 @@ def plan_views(
     mu = 1 / unit_sigma(float(exact("epsilon", epsilon)), float(exact("delta", delta)), True)
     days = days_of_plan(calendar)
     for step in coarser(exact("grid", grid)):
-        lengths = [view_sensitivities(change, calendar, step) for change in unit.changes]
-        sensitivities = np.max(lengths, axis=0)
+        sensitivities = view_sensitivities(unit.changes, calendar, step)
         shares = divide_budget(sensitivities, days, calendar.hours, hourly_cost)
         with np.errstate(divide="ignore"):
             sigmas = sensitivities / (mu * np.sqrt(shares)) * (1 + 1e-12)

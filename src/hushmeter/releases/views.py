@@ -216,16 +216,10 @@ def add_up(
     if np.abs(readings).max() >= float(MAX_STEPS * grid):
         raise DataError("nothing was released: a reading is too large for the grid.")
     steps = cell_steps(readings, grid)
-    sums = [
-        layout.sums(steps[calendar.rows(number)].astype(float))
-        for number, layout in enumerate(calendar.layouts)
-    ]
-    return (
-        steps,
-        np.concatenate([days for days, _, _ in sums]).astype(np.int64),
-        np.stack([hours for _, hours, _ in sums]).astype(np.int64),
-        np.array([total for _, _, total in sums]).astype(np.int64),
+    days, hours, totals = (
+        table.sums(steps.astype(float)).astype(np.int64) for table in calendar.tables
     )
+    return steps, days, hours.reshape(len(calendar.months), -1), totals
 
 
 def cell_steps(readings: FloatArray, grid: Fraction) -> IntArray:
@@ -375,7 +369,7 @@ def _account(
             readings=unit.readings,
             use_s=unit.use_s if appliance.name in {c.name for c in unit.changes} else None,
         )
-        lengths = view_sensitivities(change, calendar, plan.grid)
+        lengths = view_sensitivities([change], calendar, plan.grid)
         rho = rho_of(lengths, plan.sigmas)
         epsilon = epsilon_of(rho, plan.delta)
         return Composition(change.touches, epsilon, epsilon, odds_of(rho, plan.sigmas)), change
@@ -420,7 +414,7 @@ def unknown_moment_in_views(change: Change, calendar: Calendar, plan: ViewPlan) 
     moments share; the cells and the hours of the day are disjoint. The bound is that of
     `hushmeter.privacy.accounting.unknown_moment` with these inner products.
     """
-    lengths = view_sensitivities(change, calendar, plan.grid)
+    lengths = view_sensitivities([change], calendar, plan.grid)
     known = odds_of(rho_of(lengths, plan.sigmas), plan.sigmas)
     lengths = (lengths / plan.sigmas) ** 2
     moments = max(1, calendar.hours // max(1, math.ceil(change.full_values - 1e-9)))

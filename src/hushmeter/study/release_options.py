@@ -262,19 +262,13 @@ def purpose_values(calendar: Calendar, cells: FloatArray) -> dict[str, FloatArra
         months and register values [kWh].
     """
     kwh = calendar.cells.interval_s / JOULES_PER_KWH
-    days, profiles, months = [], [], []
-    for number, layout in enumerate(calendar.layouts):
-        part = cells[calendar.rows(number)]
-        sums, counts = layout.sums(part), layout.sums(np.ones(part.size))
-        days.append(sums[0] * kwh)
-        known = counts[1] > 0
-        profiles.append(sums[1][known] / counts[1][known])
-        months.append(sums[2] * kwh)
+    days, hours, months = calendar.tables
+    known = hours.members > 0
     return {
         "hour": cells,
-        "day": np.concatenate(days),
-        "month": np.array(months),
-        "profile": np.concatenate(profiles),
+        "day": days.sums(cells) * kwh,
+        "month": months.sums(cells) * kwh,
+        "profile": hours.sums(cells)[known] / hours.members[known],
         "register": np.cumsum(cells) * kwh,
     }
 
