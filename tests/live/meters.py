@@ -71,15 +71,17 @@ class ChangesMeter:
         # The sensor looks every few seconds, and a message takes a while.
         look, phase = int(rng.integers(1, 50)), int(rng.integers(0, 10))
         delays = rng.uniform(0, self.interval_s - look, HOURS * 3600) * (rng.random() < 0.5)
+        # Messages of one connection keep their order.
+        arrivals = np.maximum.accumulate(np.arange(HOURS * 3600) + delays)
         noticed = rng.uniform(0, self.grace_s, len(lost))
         beat = int(rng.integers(0, self.heartbeat_s))
-        return lambda load: self._events(load, lost, noticed, (look, phase, beat), delays)
+        return lambda load: self._events(load, lost, noticed, (look, phase, beat), arrivals)
 
-    def _events(self, load, lost, noticed, rhythm, delays):  # type: ignore[no-untyped-def]
+    def _events(self, load, lost, noticed, rhythm, arrivals):  # type: ignore[no-untyped-def]
         look, phase, beat = rhythm
         looked = np.arange(phase, load.size, look)
         sent = looked[np.append(True, np.diff(load[looked]) != 0)]
-        times = sent + delays[sent]
+        times = arrivals[sent]
         values = load[sent]
         if self.after == "heartbeat":
             beats = np.arange(beat, load.size, self.heartbeat_s)
