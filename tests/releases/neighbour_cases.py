@@ -76,7 +76,9 @@ def draw_pair(kind, number, *, spans=UNITS, days=None):
     writer = WRITERS[kind]
     rng = np.random.default_rng([zlib.crc32(kind.encode()), number])
     interval = int(rng.choice(writer.intervals))
-    start = [ordinary_day(3), clock_change(autumn=True), clock_change(autumn=False)][rng.integers(3)]
+    start = [ordinary_day(3), clock_change(autumn=True), clock_change(autumn=False)][
+        rng.integers(3)
+    ]
     days = days or writer.days
     if writer.days:
         start = ordinary_day(3)
@@ -207,7 +209,11 @@ def check_pair(pair):
     if all(refused):
         return "refused"
     if any(refused):
-        assert WRITERS[pair.kind].refused_one, (pair.kind, describe(pair), found[refused.index(True)])
+        assert WRITERS[pair.kind].refused_one, (
+            pair.kind,
+            describe(pair),
+            found[refused.index(True)],
+        )
         return "refused one"
     (one, unit, first), (two, _, second) = found
     problems = compare_neighbours(one, two, unit)

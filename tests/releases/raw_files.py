@@ -71,7 +71,9 @@ class House:
     @cached_property
     def net(self) -> Load:
         """What the meter sees: drawn is positive, fed in is negative."""
-        edges = np.unique(np.concatenate([load.edges for load in (*self.loads.values(), self.solar)]))
+        edges = np.unique(
+            np.concatenate([load.edges for load in (*self.loads.values(), self.solar)])
+        )
         powers = sum(load.at(edges) for load in self.loads.values()) - self.solar.at(edges)
         return Load(edges, powers)
 
@@ -260,7 +262,9 @@ def out_of_range(word, most):
     def sheet(house, meter):
         own = plain(house, meter)
         watts = meter.watts(house.net)
-        own.columns[1] = [word if w > most else t for w, t in zip(watts, own.columns[1], strict=True)]
+        own.columns[1] = [
+            word if w > most else t for w, t in zip(watts, own.columns[1], strict=True)
+        ]
         return own
 
     return sheet
@@ -279,7 +283,14 @@ def derived(house, meter):
         quality[row] = "estimated"
     return Sheet(
         ["Start", "Consumption (kWh)", "Cost (EUR)", "Max power (W)", "Status", "Quality"],
-        [utc_stamps(meter), meter.texts(kwh), [f"{0.31 * v:.2f}" for v in kwh], peaks, words, quality],
+        [
+            utc_stamps(meter),
+            meter.texts(kwh),
+            [f"{0.31 * v:.2f}" for v in kwh],
+            peaks,
+            words,
+            quality,
+        ],
         {"step": meter.step},
     )
 
@@ -293,7 +304,9 @@ def daily_totals(house, meter):
         mine = np.flatnonzero(days == day)
         rows += [(f"{utc_stamps(meter)[i]}", meter.texts(kwh)[i]) for i in mine]
         rows.append((f"Total {day}", f"{kwh[mine].sum():.3f}"))
-    return Sheet(["Start", "Usage (kWh)"], [list(c) for c in zip(*rows, strict=True)], {"step": meter.step})
+    return Sheet(
+        ["Start", "Usage (kWh)"], [list(c) for c in zip(*rows, strict=True)], {"step": meter.step}
+    )
 
 
 def import_and_export(house, meter):
@@ -346,7 +359,7 @@ def register(house, meter):
 
 
 def uneven_register(house, meter):
-    """A counter whose logger was restarted: one row comes some minutes late, the next ones after it."""
+    """A counter whose logger was restarted: its rows are some minutes late from then on."""
     times = meter.starts.astype(float)
     row = int(meter.spoilt[0]) + 1
     times[row:] += float(np.random.default_rng(meter.seed).integers(1, 9)) * 60.0
@@ -371,7 +384,10 @@ def tariff_registers(house, meter):
     ]
     return Sheet(
         ["time", "Import T1 kWh", "Import T2 kWh", "Export T1 kWh", "Export T2 kWh"],
-        [stamps(meter.starts, "%Y-%m-%d %H:%M:%S", AMSTERDAM), *([f"{v:.3f}" for v in c] for c in columns)],
+        [
+            stamps(meter.starts, "%Y-%m-%d %H:%M:%S", AMSTERDAM),
+            *([f"{v:.3f}" for v in c] for c in columns),
+        ],
     )
 
 
@@ -457,7 +473,9 @@ def fluvius(house, meter):
     rows = []
     for i, (first, last) in enumerate(zip(meter.starts[:-1], meter.starts[1:], strict=True)):
         for side, word in enumerate(("Offtake", "Injection")):
-            ends = [at(t, zone).strftime(p) for t in (first, last) for p in ("%d/%m/%Y", "%H:%M:%S")]
+            ends = [
+                at(t, zone).strftime(p) for t in (first, last) for p in ("%d/%m/%Y", "%H:%M:%S")
+            ]
             name = f"{word} {'Night' if meter.cheap[i] else 'Day'}"
             value = "" if i in meter.spoilt else kwh[side][i].replace(".", ",")
             state = "No consumption" if i in meter.spoilt else "Read"
@@ -555,7 +573,9 @@ def refit(house, meter):
     columns = [np.array(c, dtype=int).astype(str).tolist() for c in (total, *plugs, issues)]
     header = ["Time", "Unix", "Aggregate", *(f"Appliance{i}" for i in (1, 2, 3, 4)), "Issues"]
     unix = [str(int(t)) for t in meter.starts[:-1]]
-    return Sheet(header, [stamps(meter.starts[:-1], "%Y-%m-%d %H:%M:%S"), unix, *columns], {"step": 1.0})
+    return Sheet(
+        header, [stamps(meter.starts[:-1], "%Y-%m-%d %H:%M:%S"), unix, *columns], {"step": 1.0}
+    )
 
 
 def slimme_meter(house, meter):
@@ -567,7 +587,11 @@ def slimme_meter(house, meter):
     ]
     names = ["levering_normaal", "levering_laag", "teruglevering_normaal", "teruglevering_laag"]
     ends = stamps(meter.starts[1:], "%Y-%m-%d %H:%M:%S")
-    return Sheet(["datum_tijd", *names], [ends, *columns], {"tz": "UTC", "unit": "kWh", "step": 2 * meter.step})
+    return Sheet(
+        ["datum_tijd", *names],
+        [ends, *columns],
+        {"tz": "UTC", "unit": "kWh", "step": 2 * meter.step},
+    )
 
 
 def energie_manager(house, meter):
@@ -575,7 +599,9 @@ def energie_manager(house, meter):
     rows = []
     for k, (code, load) in enumerate((("ellm", house.net.part(1)), ("elrm", house.net.part(-1)))):
         for t, v in zip(meter.starts, meter.counts(meter.kwh(load), k), strict=True):
-            rows.append(("home", "8717", code, str(int(t)), utc_text(t), f"{v * 1000:.0f}", "0.001", "0"))
+            rows.append(
+                ("home", "8717", code, str(int(t)), utc_text(t), f"{v * 1000:.0f}", "0.001", "0")
+            )
     header = ["name", "ean", "code", "moment", "moment-date", "value", "factor", "type"]
     options = {"unit": "Wh", "step": 1000 * meter.step}
     return Sheet(header, [list(c) for c in zip(*rows, strict=True)], options)
@@ -600,7 +626,11 @@ def day_rows(house, meter):
 
 
 def csv(sheet, mark=","):
-    lines = [*sheet.preamble, mark.join(sheet.header), *(mark.join(map(str, r)) for r in sheet.rows)]
+    lines = [
+        *sheet.preamble,
+        mark.join(sheet.header),
+        *(mark.join(map(str, r)) for r in sheet.rows),
+    ]
     return "meter.csv", "\n".join([*lines, *sheet.footer, ""]).encode(), sheet.options
 
 
@@ -737,7 +767,10 @@ def recorder(house, meter, kind):
     loads = [("house", house.net), *((n, house.loads[n]) for n in PLUGS[:2])]
     for number, (name, load) in enumerate(loads, 1):
         database.execute("INSERT INTO states_meta VALUES (?, ?)", (number, f"sensor.{name}_power"))
-        rows = [(str(v), t, 1, number) for t, v in zip(*changes_of(load, meter, meter.step), strict=True)]
+        rows = [
+            (str(v), t, 1, number)
+            for t, v in zip(*changes_of(load, meter, meter.step), strict=True)
+        ]
         database.executemany(
             "INSERT INTO states (state, last_updated_ts, attributes_id, metadata_id)"
             " VALUES (?, ?, ?, ?)", rows,
@@ -807,7 +840,9 @@ def dsmr(house, meter):
     """Telegrams with a checksum: power and registers of both directions, and the tariff."""
     drawn, fed = (rounded(meter.watts(house.net.part(s)) / 1000, 0.001) for s in (1, -1))
     registers = [
-        replace(meter, step=0.001).counts(np.where(meter.cheap == low, meter.kwh(house.net.part(s)), 0))
+        replace(meter, step=0.001).counts(
+            np.where(meter.cheap == low, meter.kwh(house.net.part(s)), 0)
+        )
         for s in (1, -1)
         for low in (True, False)
     ]
@@ -859,7 +894,9 @@ def nem12(house, meter):
             date = at(midnight + offset).strftime("%Y%m%d")
             cells = [values.get(midnight + t, "") for t in range(0, day, meter.interval_s)]
             flagged = number == 1 and meter.seed % 2
-            lines.append(f"300,{date},{','.join(cells)},{'V' if flagged else 'A'},,,20240301120000,")
+            lines.append(
+                f"300,{date},{','.join(cells)},{'V' if flagged else 'A'},,,20240301120000,"
+            )
             if flagged:
                 lines.append(f"400,1,{a_day // 2},A,,")
                 lines.append(f"400,{a_day // 2 + 1},{a_day},S14,32,")
@@ -877,7 +914,9 @@ def nilmtk(house, meter):
             watts = rounded(meter.watts(load), meter.step)
             there = watts > 0 if number > 1 else np.ones(watts.size, bool)
             there[[0, -1]] = True
-            columns = pd.MultiIndex.from_tuples([("power", "active")], names=["physical_quantity", "type"])
+            columns = pd.MultiIndex.from_tuples(
+                [("power", "active")], names=["physical_quantity", "type"]
+            )
             frame = pd.DataFrame(watts[there, None], index=times[there], columns=columns)
             store.put(f"/building1/elec/meter{number}", frame, format="table", track_times=False)
         group = store.root._v_file.get_node("/building1")
@@ -927,7 +966,10 @@ WRITERS = {
     ),
     "one unit in cells": Writer(written(csv, same_unit_in_cells), (60,), (1.0, 0.1)),
     "out of range": Writer(
-        written(csv, out_of_range(">2000", 2000)), (60,), (1.0,), refused_one="a word for much",
+        written(csv, out_of_range(">2000", 2000)),
+        (60,),
+        (1.0,),
+        refused_one="a word for much",
         compared=False,
     ),
     "overload": Writer(
@@ -938,7 +980,11 @@ WRITERS = {
     "import and export": Writer(written(csv, import_and_export), QUARTERS, ENERGY, solar=True),
     "signed csv": Writer(written(csv, signed), (60, 900), (1.0,), solar=True),
     "direction by word": Writer(
-        written(csv, direction_word), QUARTERS, (0.001,), solar=True, compared=False,
+        written(csv, direction_word),
+        QUARTERS,
+        (0.001,),
+        solar=True,
+        compared=False,
         refused_one="a direction that follows from the sign",
     ),
     "direction in rows": Writer(written(csv, direction_rows), QUARTERS, (0.001,), solar=True),
@@ -948,14 +994,20 @@ WRITERS = {
     "tariff registers": Writer(written(csv, tariff_registers), QUARTERS, (0.001,), solar=True),
     "tariff energies": Writer(written(csv, tariff_energies), QUARTERS, ENERGY),
     "changes in a csv": Writer(
-        written(csv, changes_only(lambda _: {})), MINUTES, (1.0,), compared=False,
+        written(csv, changes_only(lambda _: {})),
+        MINUTES,
+        (1.0,),
+        compared=False,
         refused_one="a row for every change",
     ),
     "changes, stated": Writer(written(csv, changes_only(stated_changes)), MINUTES, (1.0,)),
     "newest first": Writer(written(csv, newest_first), QUARTERS, (0.001,), solar=True),
     "merged rows": Writer(written(csv, merged_rows), (1800,), (0.001,), compared=False),
     "blocks": Writer(
-        written(blocks, import_and_export), QUARTERS, (0.001,), solar=True,
+        written(blocks, import_and_export),
+        QUARTERS,
+        (0.001,),
+        solar=True,
         refused_one="a table of what was fed in that is empty",
     ),
     "day rows": Writer(written(semicolon_csv, day_rows), QUARTERS, (0.001,), days=3),
@@ -971,7 +1023,9 @@ WRITERS = {
     "uci": Writer(written(semicolon_csv, uci), (60,), (0.001,)),
     "refit": Writer(written(csv, refit), (10,), (1.0,)),
     "slimme meter": Writer(written(semicolon_csv, slimme_meter), (900,), (0.001,), solar=True),
-    "energie manager": Writer(written(semicolon_csv, energie_manager), (900,), (0.001,), solar=True),
+    "energie manager": Writer(
+        written(semicolon_csv, energie_manager), (900,), (0.001,), solar=True
+    ),
     "xlsx": Writer(written(xlsx, derived), (900, 3600), ENERGY),
     "xlsx with plugs": Writer(written(xlsx, with_plugs("")), (900,), (1.0,)),
     "parquet": Writer(written(parquet, with_plugs("")), (6, 60), (0.001, 1.0)),
@@ -1012,7 +1066,9 @@ def random_house(start, stop, rng, *, solar, runs=2):
     for name in PLUGS:
         load = idle
         for first in exact_time(rng.uniform(start, stop, rng.integers(runs + 1))):
-            load = load.plus(float(first), float(first) + 300.0, 1000.0 + 900.0 * float(rng.random()))
+            load = load.plus(
+                float(first), float(first) + 300.0, 1000.0 + 900.0 * float(rng.random())
+            )
         loads[name] = load
     panels = idle
     if solar:
