@@ -14,6 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -231,9 +232,11 @@ class RawFile:
         """Powers and registers of telegrams; the register is that of the tariff."""
         rows = self.cells.rows
         moments = [datetime.strptime(row[0][:12], "%y%m%d%H%M%S") for row in rows]
-        summer = [timedelta(hours=1 + (row[0][12] == "S")) for row in rows]
-        times = np.array([(m - s).replace(tzinfo=UTC).timestamp()
-                          for m, s in zip(moments, summer, strict=True)])  # fmt: skip
+        zone = ZoneInfo(self.options.tz or "Europe/Amsterdam")
+        winter = datetime(2024, 1, 1, tzinfo=zone).utcoffset() or timedelta(0)
+        ahead = [winter + timedelta(hours=row[0][12] == "S") for row in rows]
+        times = np.array([(m - a).replace(tzinfo=UTC).timestamp()
+                          for m, a in zip(moments, ahead, strict=True)])  # fmt: skip
         layout, length = Layout(), self.recording.public.interval_s
         for column, code in enumerate(CODES, 1):
             role = (
