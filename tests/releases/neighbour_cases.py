@@ -135,13 +135,16 @@ def add_change(house, meter, protect, span, member, rng):
             "range": CLAMP[1] - 9000.0,
             "change": 300.0,
         }[protect] * rng.choice([1.0, rng.random()])
-        first = float(rng.choice(meter.starts[:-1]))
+        row = int(rng.choice([meter.spoilt[0], rng.integers(meter.readings)]))
+        first = float(meter.starts[row])
         name = member.name if protect == "appliance" else "base"
         return house.plus(name, first, first + meter.interval_s, float(watts))
     if span == "run":
         length, watts = run_of(member, rng)
         offset = rng.uniform(-meter.interval_s, meter.interval_s) * rng.integers(2)
-        first = float(exact_time(rng.choice(meter.starts) + offset))
+        # Often where a device failed: rows are missing, merged or late there.
+        row = meter.starts[meter.spoilt[0]] if rng.random() < 0.3 else rng.choice(meter.starts)
+        first = float(exact_time(row + offset + meter.interval_s * rng.integers(3)))
         return house.plus(member.name, first, first + length, watts)
     # A day of an appliance: on for all of it, or switching as it likes.
     length = 25 * 3600.0

@@ -169,6 +169,75 @@ def test_the_audit_names_the_columns_that_it_does_not_change(tmp_path):
     assert "fridge" in found.not_changed
 
 
+def table(header, rows):
+    moments = [f"2024-03-05T{i // 60:02d}:{i % 60:02d}:00Z" for i in range(1440)]
+    return "\n".join([header, *(f"{moments[i]},{row}" for i, row in rows)]) + "\n"
+
+
+def telling_files():
+    """Files in which a run of the kettle once decided what was public."""
+    rng = np.random.default_rng(3)
+    watts = rng.integers(80, 400, 1440)
+    minutes = range(1440)
+    cells = {500: "2.31 kW", 501: "2.30 kW", 502: "2.29 kW"}
+    few = rng.integers(80, 84, 1440)
+    new = [i for i in minutes if i == 0 or few[i] != few[i - 1]]
+    net = 200 + 800 * np.sin(np.arange(1440) / 100)
+    words = ["Import" if w >= 0 else "Export" for w in net]
+    return {
+        "empty while off": table(
+            "timestamp,watts,kettle,fridge", [(i, f"{watts[i]},,70") for i in minutes]
+        ),
+        "one run": table(
+            "timestamp,watts,kettle,fridge",
+            [(i, f"{watts[i]},{2100 if 500 <= i < 503 else ''},70") for i in minutes],
+        ),
+        "unit in cells": table(
+            "timestamp,power", [(i, cells.get(i, f"{watts[i]} W")) for i in minutes]
+        ),
+        "no kilowatt yet": table("timestamp,power", [(i, f"{watts[i]} W") for i in minutes]),
+        "out of range": table(
+            "timestamp,watts", [(i, ">2000" if i == 9 else str(watts[i])) for i in minutes]
+        ),
+        "direction": table(
+            "timestamp,direction,power (W)", [(i, f"{words[i]},{abs(net[i]):.0f}") for i in minutes]
+        ),
+        "changes": table("timestamp,watts", [(i, str(few[i])) for i in new]),
+    }
+
+
+@pytest.mark.parametrize("name", telling_files())
+def test_no_file_tells_of_a_run(name, tmp_path):
+    """Each of these files failed its audit: times, gaps and notes followed from the values."""
+    (tmp_path / "meter.csv").write_text(telling_files()[name])
+    home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)])
+    try:
+        found = audit_file(
+            tmp_path / "meter.csv", home, pairs=8, options=options_of({"step": 10.0}), rng=1
+        )
+    except HushmeterError as error:
+        assert "\n" not in str(error)
+        assert name not in ("empty while off", "one run")
+    else:
+        assert found.problems == ()
+
+
+def test_the_audit_catches_a_reader_that_makes_gaps(tmp_path, monkeypatch):
+    """A reader that leaves out rows without a value of the kettle fails the audit."""
+
+    def gaps_of_circuits(content, name, options):
+        header, *lines = content.decode().splitlines()
+        kept = [line for line in lines if line.split(",")[2]] or lines
+        return read_bytes("\n".join([header, *kept, ""]).encode(), name, options)
+
+    monkeypatch.setattr("hushmeter.releases.rewriting.read_bytes", gaps_of_circuits)
+    (tmp_path / "meter.csv").write_text(telling_files()["one run"])
+    home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)])
+    options = options_of({"step": 1.0})
+    found = audit_file(tmp_path / "meter.csv", home, pairs=4, options=options, rng=1)
+    assert any("times differs" in problem for problem in found.problems)
+
+
 def test_the_audit_covers_the_tables_of_a_calendar_release(tmp_path, monkeypatch):
     meter = Meter(ordinary_day(3), 900, 96 * 3, 0.01)
     rng = np.random.default_rng(5)
