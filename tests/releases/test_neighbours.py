@@ -190,7 +190,7 @@ def telling_files():
         ),
         "one run": table(
             "timestamp,watts,kettle,fridge",
-            [(i, f"{watts[i]},{2100 if 500 <= i < 503 else ''},70") for i in minutes],
+            [(i, f"{watts[i]},,70" if i // 3 != 167 else "2300,2100,70") for i in minutes],
         ),
         "unit in cells": table(
             "timestamp,power", [(i, cells.get(i, f"{watts[i]} W")) for i in minutes]
@@ -211,15 +211,14 @@ def test_no_file_tells_of_a_run(name, tmp_path):
     """Each of these files failed its audit: times, gaps and notes followed from the values."""
     (tmp_path / "meter.csv").write_text(telling_files()[name])
     home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)])
+    options = options_of({"step": 10.0})
     try:
-        found = audit_file(
-            tmp_path / "meter.csv", home, pairs=8, options=options_of({"step": 10.0}), rng=1
-        )
-    except HushmeterError as error:
-        assert "\n" not in str(error)
-        assert name not in ("empty while off", "one run")
-    else:
-        assert found.problems == ()
+        found = audit_file(tmp_path / "meter.csv", home, pairs=8, options=options, rng=1)
+    except HushmeterError:
+        found = None
+    # A refusal publishes nothing, but a plug is no reason for one.
+    assert found is not None or name not in ("empty while off", "one run")
+    assert found is None or found.problems == ()
 
 
 def test_the_audit_catches_a_reader_that_makes_gaps(tmp_path, monkeypatch):
