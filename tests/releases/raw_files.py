@@ -417,6 +417,7 @@ def stated_changes(meter):
     return {
         "changes": "yes",
         "reading_length": meter.interval_s,
+        "since": utc_text(meter.start),
         "until": utc_text(meter.starts[-1]),
     }
 
@@ -501,12 +502,12 @@ def enedis_index(house, meter):
     """Registers of two tariffs in watt-hours, and their sum."""
     kwh = meter.kwh(house.net)
     wh = [meter.counts(np.where(meter.cheap == low, kwh, 0.0), low) * 1000 for low in (True, False)]
-    columns = [*wh, wh[0] + wh[1]]
+    columns = [*wh, meter.counts(kwh, 3) * 1000]
     zoned = [at(t, ZoneInfo("Europe/Paris")).isoformat() for t in meter.starts]
     return Sheet(
         ["Horodate", "Type de releve", "EAS F1", "EAS F2", "EAS T"],
         [zoned, ["Arrete"] * len(zoned), *([f"{v:.0f}" for v in c] for c in columns)],
-        {"unit": "Wh", "step": 2 * 1000 * meter.step},
+        {"unit": "Wh", "step": 1000 * meter.step},
     )
 
 
@@ -534,9 +535,9 @@ def enphase(house, meter):
 
 
 def emporia(house, meter):
-    """Two phases, a clamp that is not there, and circuits."""
+    """Two phases (the heat pump is on both), a clamp that is not there, and circuits."""
     kwh = [meter.kwh(house.loads[name]) for name in PLUGS]
-    first = kwh[0] + kwh[2]
+    first = kwh[0] + kwh[2] + kwh[3] / 2
     texts = [first, meter.kwh(house.net) - first, *kwh]
     names = ["Home-Mains_A (kWhs)", "Home-Mains_B (kWhs)", "Home-Mains_C (kWhs)"]
     columns = [[f"{v:.4f}" for v in c] for c in texts]
@@ -544,7 +545,7 @@ def emporia(house, meter):
         ["Time Bucket (UTC)", *names, *(f"Home-{n} (kWhs)" for n in PLUGS)],
         [stamps(meter.starts[:-1], "%m/%d/%Y %H:%M:%S"), *columns[:2], ["No CT"] * meter.readings,
          *columns[2:]],
-        {"step": 2e-4, "tz": "UTC"},
+        {"step": 1e-4, "tz": "UTC"},
     )  # fmt: skip
 
 
@@ -589,7 +590,7 @@ def slimme_meter(house, meter):
     return Sheet(
         ["datum_tijd", *names],
         [ends, *columns],
-        {"tz": "UTC", "unit": "kWh", "step": 2 * meter.step},
+        {"tz": "UTC", "unit": "kWh", "step": meter.step},
     )
 
 
@@ -715,6 +716,7 @@ def changes_of(load, meter, step):
 def until(meter):
     return {
         "reading_length": meter.interval_s,
+        "since": utc_text(meter.start),
         "until": utc_text(meter.starts[-1]),
         "step": meter.step,
     }
@@ -899,7 +901,7 @@ def nem12(house, meter):
             if flagged:
                 lines.append(f"400,1,{a_day // 2},A,,")
                 lines.append(f"400,{a_day // 2 + 1},{a_day},S14,32,")
-    return "meter.csv", "\n".join([*lines, "900"]).encode(), {"step": meter.step, "changes": "no"}
+    return "meter.csv", "\n".join([*lines, "900"]).encode(), {"step": meter.step}
 
 
 def nilmtk(house, meter):
@@ -961,7 +963,7 @@ WRITERS = {
     "plug registers": Writer(written(csv, with_plug_registers), (60,), (1.0,)),
     "missing marks": Writer(written(csv, missing_marks), (60, 900), (1.0,)),
     "unit in cells": Writer(
-        written(csv, unit_in_cells), (60,), (1.0,), refused_one="cells of two units"
+        written(csv, unit_in_cells), (60,), (1.0,)
     ),
     "one unit in cells": Writer(written(csv, same_unit_in_cells), (60,), (1.0, 0.1)),
     "out of range": Writer(
@@ -982,13 +984,11 @@ WRITERS = {
         QUARTERS,
         (0.001,),
         solar=True,
-        compared=False,
-        refused_one="a direction that follows from the sign",
     ),
     "direction in rows": Writer(written(csv, direction_rows), QUARTERS, (0.001,), solar=True),
     "register csv": Writer(written(csv, register), QUARTERS, ENERGY),
-    "register of minutes": Writer(written(csv, register), (60,), (0.001,)),
-    "uneven register": Writer(written(csv, uneven_register), (900, 60), (0.001,)),
+    "register of minutes": Writer(written(csv, register), (60,), (1e-4,)),
+    "uneven register": Writer(written(csv, uneven_register), (900, 60), (1e-4,)),
     "tariff registers": Writer(written(csv, tariff_registers), QUARTERS, (0.001,), solar=True),
     "tariff energies": Writer(written(csv, tariff_energies), QUARTERS, ENERGY),
     "changes in a csv": Writer(
