@@ -67,21 +67,37 @@ class Metering:
         the readings are not differences of a counter.
     copies : int, default 1
         Largest number of readings of the trace into which one metered value was copied.
+    stretch : float, default 1
+        The nominal interval divided by the length of the shortest reading. A reading of 23 hours
+        among days makes it 24/23. Every change of a reading grows by at most this factor.
+    reach : int, default 0
+        Further readings that a change can move, because the values of a counter at uneven times
+        were interpolated.
+    unsettled : str, optional
+        One sentence about what must be stated before these readings may be released; None if
+        nothing is open.
 
     Raises
     ------
     InputError
-        If a step is negative or not finite, or `copies` is not a whole number of at least 1.
+        If a step is negative or not finite, `copies` is not a whole number of at least 1, or
+        `stretch` is below 1.
     """
 
     resolution_w: float = 0.0
     register_step_w: float = 0.0
     copies: int = 1
+    stretch: float = 1.0
+    reach: int = 0
+    unsettled: str | None = None
 
     def __post_init__(self) -> None:
         for field in ("resolution_w", "register_step_w"):
             object.__setattr__(self, field, non_negative(field, getattr(self, field)))
         object.__setattr__(self, "copies", whole("copies", self.copies))
+        object.__setattr__(self, "reach", whole("reach", self.reach, least=0))
+        if not self.stretch >= 1:
+            raise InputError(f"stretch must be at least 1, got {self.stretch!r}.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,7 +56,7 @@ def best_odds(mechanism: Mechanism, unit: Unit) -> float:
     change = unit.changes[0]
     if unit.span == "reading":
         # One released value, during which the appliance is on from its beginning to its end.
-        return compose(mechanism, [(change.watts, 1)]).odds
+        return compose(mechanism, [(change.power, 1)]).odds
     return change_odds(mechanism, change)
 
 

@@ -105,7 +105,7 @@ def advise(
     Example: hushmeter advise --max-hourly-error 50
     """
     from hushmeter.checks import seconds
-    from hushmeter.read import read_recording
+    from hushmeter.read import read_home_recording, read_recording
 
     check_seed(seed)
     if file is not None and trace is not None:
@@ -113,6 +113,9 @@ def advise(
     source = file or trace
     recording = None if source is None else read_recording(source, options)
     readings = None if recording is None else recording.trace
+    if source is not None and attacker is not None:
+        # An attacker is measured on the truth of the circuits; everything else is the meter's.
+        readings = read_home_recording(source, options, need_circuits=False).trace
     wanted: dict[str, Any] = {
         "purpose": purpose,
         "span": span,
@@ -192,16 +195,17 @@ def _public_facts(recording: Recording | None) -> tuple[dict[str, Any], tuple[st
         "readings": len(trace),
         "zone": recording.public.zone or "UTC",
     }
+    notes = () if trace.metering.unsettled is None else (trace.metering.unsettled,)
     try:
         calendar = calendar_of(trace, trace.interval_s, facts["zone"])
     except DataError as error:
         facts["forms"] = ("series",)
-        return facts, (f"The calendar release is not among the options: {error}",)
+        return facts, (*notes, f"The calendar release is not among the options: {error}")
     # The errors are those of a month of 30 days, also if the file is shorter. Only the effect of a
     # register depends on the number of cells.
     if trace.metering.register_step_w:
         facts["calendar"] = calendar
-    return facts, ()
+    return facts, notes
 
 
 def _plan(

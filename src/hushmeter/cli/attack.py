@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -97,7 +98,7 @@ def attack(
     from hushmeter.attack.strongest import Strongest
     from hushmeter.checks import one_of
     from hushmeter.files import refuse_overwrite, table_format, write_table
-    from hushmeter.read import read_recording
+    from hushmeter.read import read_home_recording
 
     chosen = attackers[attacker]
     check_seed(seed)
@@ -110,11 +111,12 @@ def attack(
     else:
         made = _load_population(population, chosen, home, values)
     home = made.home
-    training = None if train is None else home.label(read_recording(train, options).trace)
+    read = partial(read_home_recording, options=options, need_circuits=False)
+    training = None if train is None else home.label(read(train).trace)
     if training is not None:
         training = remove_generation(training) if generation == "remove" else training
         made.fit(_coarsen(training, every))
-    metered = read_recording(file, options).trace
+    metered = read(file).trace
     if _has_truth(home, metered):
         metered = home.label(metered)
     summary_of_generation = _describe_generation(metered, generation)

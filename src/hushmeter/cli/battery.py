@@ -161,9 +161,9 @@ def _refuse_overwrite(folder: Path, force: bool) -> None:
 
 def _read_house(file: Path, home: Home, options: ReadOptions) -> tuple[Home, Trace]:
     """The home and the trace, with true states if the file has every appliance of the home."""
-    from hushmeter.read import read_recording
+    from hushmeter.read import read_home_recording
 
-    known, trace = home, read_recording(file, options).trace
+    known, trace = home, read_home_recording(file, options, need_circuits=False).trace
     labelled = trace.power is not None and set(known.names) <= set(trace.names or ())
     return known, known.label(trace) if labelled else trace
 

@@ -116,13 +116,14 @@ def _series(
     asked: dict[str, Any],
 ) -> SeriesBounds:
     """The curves of a file of sub-metered readings, or of a number of readings."""
-    from hushmeter.read import read_recording
+    from hushmeter.read import read_home_recording
     from hushmeter.theory.curves import series_bounds, series_curves
 
     values = parse_epsilon_range(epsilon)
     if readings.isdecimal() and not Path(readings).exists():
         return series_bounds(home, int(readings), values, max_switches=max_switches, **asked)
-    trace = home.label(read_recording(Path(readings), options).trace)
+    recording = read_home_recording(Path(readings), options, need_circuits=False)
+    trace = home.label(recording.trace)
     return series_curves(home, trace, values, **asked)
 
 

@@ -124,9 +124,9 @@ def _print_story(file: Path, home: Path) -> None:
     from hushmeter.advice.hiding import compare_plan, plan_to_hide
     from hushmeter.home import read_home
     from hushmeter.learn.inspection import inspect_recording
-    from hushmeter.read import read_recording
+    from hushmeter.read import read_home_recording
 
-    recording = read_recording(file)
+    recording = read_home_recording(file)
     trace = recording.trace
     shown = inspect_recording(recording).to_dict()["regime_sentence"]
     plan = plan_to_hide(HIDE, MAX_ODDS, interval_s=trace.interval_s, home=read_home(home))

@@ -35,12 +35,12 @@ def inspect(
     Example: hushmeter inspect meter.xml.gz -o picture
     """
     from hushmeter.learn.inspection import inspect_recording, sentences
-    from hushmeter.read import read_home_recording, read_recording
+    from hushmeter.read import read_home_recording
 
     if output is not None:
         _refuse_overwrite(output, force)
-    read = read_home_recording if file.is_dir() else read_recording
-    found = inspect_recording(read(file, options), tz=options.tz)
+    recording = read_home_recording(file, options, need_circuits=file.is_dir())
+    found = inspect_recording(recording, tz=options.tz)
     pictures = [] if output is None else _draw(found, file, output, force)
     if json:
         print_json({**found.to_dict(), "files": pictures})

@@ -135,6 +135,10 @@ READER_OPTIONS: dict[str, Any] = {
     "reading_length": _reader_option(
         "--reading-length", "Length of a reading of a change history: 1min."
     ),
+    "changes": _reader_option(
+        "--changes", "Whether a row is there only where the value changed: yes or no."
+    ),
+    "since": _reader_option("--since", "Start of a history of changes, as 2024-01-01T00:00Z."),
     "until": _reader_option("--until", "End of a history of changes, as 2024-02-01T00:00Z."),
     "sheet": _reader_option(
         "--sheet", "Which sheet of a workbook, or list of a JSON file, if several."

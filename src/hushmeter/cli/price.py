@@ -113,11 +113,11 @@ def price(
 def _read_load(path: Path, options: ReadOptions) -> Trace | Estimate:
     """The readings of a file, or the released hours of one home with their errors."""
     from hushmeter.errors import DataError
-    from hushmeter.read import read_recording
+    from hushmeter.read import read_home_recording
     from hushmeter.releases.estimates import holds_estimates, read_estimates
 
     if not holds_estimates(path):
-        return read_recording(path, options).trace
+        return read_home_recording(path, options, need_circuits=False).trace
     found = read_estimates(path)
     if len(found) > 1:
         raise DataError(f"{path} has {len(found)} homes; a menu is for one of them.")

@@ -197,8 +197,8 @@ def _numbers(column: pa.Array, decimal: str, name: str) -> pa.Array:
     import pyarrow as pa
 
     values, wrong = to_numbers(pa.chunked_array([column]), decimal)
-    if wrong:
-        row, _ = wrong[0]
+    if wrong.any():
+        row = int(np.argmax(wrong))
         raise DataError(f"has text that is not a number in column {name!r}, row {row}.")
     return pa.array(values, from_pandas=True)
 

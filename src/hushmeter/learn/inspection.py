@@ -15,7 +15,7 @@ from hushmeter.formatting import count_of, duration_in_words, short_duration
 from hushmeter.learn.homes import LearntHome, learn_home
 from hushmeter.learn.statements import LEAST_LARGEST_W, MOST_MEAN_W, Findings, findings
 from hushmeter.read import Recording
-from hushmeter.trace import iso
+from hushmeter.trace import Trace, iso
 
 REGIMES = (
     (
@@ -210,6 +210,12 @@ def _completeness(found: dict[str, Any]) -> str:
 
 def _warnings(recording: Recording) -> Sequence[str]:
     trace = recording.trace
+    unsettled = trace.metering.unsettled
+    open_facts = [] if unsettled is None else [f"Before a release: {unsettled}"]
+    return [*open_facts, *_odd_values(trace)]
+
+
+def _odd_values(trace: Trace) -> Sequence[str]:
     mean_kw = float(trace.readings.mean()) / 1000
     if mean_kw > MOST_MEAN_W / 1000:
         return [f"A mean of {mean_kw:.4g} kW is not that of a home: check the unit (--unit)."]

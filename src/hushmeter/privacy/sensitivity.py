@@ -33,6 +33,17 @@ What the meter itself does to a reading is added (`hushmeter.trace.Metering`):
   ends have moved by E rounded up or down, so the value moves by at most r/W, and so may each of
   the N values of the period. With m values during the run, (N + m)·r/W is added to Δ1,
   √(N + 3m)·r/W to Δ2, and all N values are touched.
+* *Own lengths.* If reading i is a mean over its own length L_i and all L_i ≥ I/s, a run moves it by
+  d_i = ∫p/L_i ≤ P and Σ d_i ≤ s·E/I. If it is an energy of L_i ≤ s·I divided by I, then d_i ≤ s·P
+  and Σ d_i ≤ E/I. A run of R seconds overlaps at most ⌈s·R/I⌉ + 1 readings in both cases. The
+  largest Euclidean length of d under 0 ≤ d_i ≤ s·P and Σ d_i ≤ s·E/I is s times the one above, so
+  all lengths in watts are multiplied by s. Differences of a register that are divided by different
+  lengths do not telescope: each may then move by s·r.
+* *Interpolation.* The value of a counter between two of its rows is taken to rise linearly. A run
+  moves the rows by e(t), which rises from 0 to E, and the interpolated counter by a function that
+  also rises from 0 to E, with a slope of at most P. All differences over I are therefore moved as
+  above; only the run seems longer, by the distance of two rows at each of its ends, which moves
+  `reach` readings more. The rounding of an interpolated value lies between those of its two rows.
 """
 
 from __future__ import annotations
@@ -113,7 +124,19 @@ class Change:
     def constant(self) -> bool:
         """True if the change draws its full power from its beginning to its end."""
         whole_energy = self.watts * self.seconds * (1 - _TOLERANCE)
-        return not self.moved and self.metering.copies == 1 and self.energy >= whole_energy
+        plain = self.metering.copies == 1 and self.metering.stretch == 1 and not self.metering.reach
+        return not self.moved and plain and self.energy >= whole_energy
+
+    @property
+    def power(self) -> float:
+        """Most that one metered reading can change by the run itself [W]."""
+        return self.watts * self.metering.stretch
+
+    @property
+    def effect_s(self) -> float:
+        """Time from the first to the last moment that the change can move in the trace [s]."""
+        own = self.metering.copies * self.seconds * self.metering.stretch
+        return own + self.metering.reach * self.interval_s
 
     @property
     def places(self) -> int:
@@ -128,8 +151,9 @@ class Change:
     @property
     def overlapped(self) -> int:
         """Most readings of the trace that the change can overlap in one place, with copies."""
-        readings = round_up(self.seconds / self.interval_s) + (not self.aligned)
-        return self.metering.copies * readings
+        stretch = 1.0 if self.aligned else self.metering.stretch
+        readings = round_up(self.seconds * stretch / self.interval_s) + (not self.aligned)
+        return self.metering.copies * readings + self.metering.reach
 
     @property
     def full_values(self) -> float:
@@ -150,8 +174,8 @@ class Change:
     @property
     def largest(self) -> float:
         """Most that one released value can change [W]."""
-        own = self.watts * min(1.0, self.full_values)
-        rounding = self.metering.resolution_w * min(1.0, self.overlapped / self.window)
+        own = self.power * min(1.0, self.full_values)
+        rounding = self.resolution_w * min(1.0, self.overlapped / self.window)
         return own + rounding + 2 * self.register_w
 
     @property
@@ -162,22 +186,28 @@ class Change:
     @property
     def own_l1(self) -> float:
         """Sum of the changes of the values that the change itself overlaps [W]."""
-        own = self.watts * self.full_values
-        rounding = self.metering.resolution_w * self.overlapped / self.window
+        own = self.power * self.full_values
+        rounding = self.resolution_w * self.overlapped / self.window
         return self.places * (own + rounding) + 2 * self.register_w * self.own_touches
 
     @property
     def l2(self) -> float:
         """Euclidean length of the change of all values Δ2 [W]."""
-        own = self.watts * corner(self.full_values)
-        rounding = self.metering.resolution_w * corner(self.overlapped / self.window)
+        own = self.power * corner(self.full_values)
+        rounding = self.resolution_w * corner(self.overlapped / self.window)
         return math.sqrt(self.places) * (own + rounding) + self.register_l2
 
     @property
     def register_w(self) -> float:
         """Change of a value after the run by the phase of a register [W]; during it twice that."""
-        step = self.metering.register_step_w
-        return step * min(self.metering.copies, self.window) / self.window
+        step = self.metering.register_step_w * self.metering.stretch
+        own = self.window if self.metering.stretch > 1 else min(self.metering.copies, self.window)
+        return step * own / self.window
+
+    @property
+    def resolution_w(self) -> float:
+        """Change of a metered reading by its rounding [W]."""
+        return self.metering.resolution_w * self.metering.stretch
 
     @property
     def register_l1(self) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hushmeter.errors import DataError
-from hushmeter.read.options import ReadOptions
+from hushmeter.read.options import Circuits, ReadOptions
 from hushmeter.read.recording import Recording, Series
 from hushmeter.trace import Trace
 
@@ -15,6 +15,7 @@ __all__ = [
     "ReadOptions",
     "Recording",
     "read_bytes",
+    "read_home_bytes",
     "read_home_data",
     "read_home_recording",
     "read_meter",
@@ -28,8 +29,8 @@ def read_meter(path: str | Path, **options: Any) -> Trace:
     Supported are Green Button XML, NEM12, the exports of Home Assistant, DSMR telegrams, NILMTK's
     HDF5, and tables (CSV, Excel, JSON or Parquet, also gzipped or in a zip archive) of utilities,
     portals, loggers and data sets. A table
-    needs a column of times and one of power or energy; further columns with the power of circuits
-    become the truth of the trace.
+    needs a column of times and one of power or energy. Only the meter is read: `read_home_data`
+    also reads the power of circuits.
 
     Parameters
     ----------
@@ -55,13 +56,16 @@ def read_meter(path: str | Path, **options: Any) -> Trace:
 
 
 def read_recording(path: str | Path, options: ReadOptions | None = None) -> Recording:
-    """Read meter readings with the public facts about them: format, gaps, notes, metering."""
+    """Read meter readings with the public facts about them: format, gaps, notes, metering.
+
+    Circuits are not read: nothing that a release publishes may depend on them.
+    """
     source = Path(path)
     if str(source) == "-":
         return read_bytes(sys.stdin.buffer.read(), "standard input", options)
     if not source.is_file():
         raise DataError(f"{source} is not a file.")
-    return _read_file(source, options or ReadOptions(), homes=False)
+    return _read_file(source, options or ReadOptions(), circuits="leave")
 
 
 def read_bytes(
@@ -81,7 +85,17 @@ def read_bytes(
     from hushmeter.read.source import MemoryFile
 
     file = MemoryFile(name, data, most_values)
-    return _read_file(file, options or ReadOptions(), homes=False)
+    return _read_file(file, options or ReadOptions(), circuits="leave")
+
+
+def read_home_bytes(
+    data: bytes, name: str, options: ReadOptions | None = None, *, most_values: int | None = None
+) -> Recording:
+    """Like `read_bytes`, with the circuits beside the meter, where the file has some."""
+    from hushmeter.read.source import MemoryFile
+
+    file = MemoryFile(name, data, most_values)
+    return _read_file(file, options or ReadOptions(), circuits="beside")
 
 
 def read_home_data(
@@ -114,18 +128,36 @@ def read_home_data(
     return read_home_recording(path, options).trace
 
 
-def read_home_recording(path: str | Path, options: ReadOptions | None = None) -> Recording:
-    """Read an appliance-level data set with the public facts about it."""
+def read_home_recording(
+    path: str | Path, options: ReadOptions | None = None, *, need_circuits: bool = True
+) -> Recording:
+    """Read an appliance-level data set with the facts about it.
+
+    Parameters
+    ----------
+    path : str or Path
+    options : ReadOptions, optional
+    need_circuits : bool
+        False also accepts a file that has only the meter, and no table that has only circuits.
+
+    Returns
+    -------
+    Recording
+        For learning, attacks and scores. Times without a value of a circuit are left out of it, so
+        its times may depend on the readings: a release reads the meter alone (`read_recording`).
+    """
     source, chosen = Path(path), options or ReadOptions()
-    if source.is_dir():
+    if str(source) == "-":
+        recording = read_home_bytes(sys.stdin.buffer.read(), "standard input", options)
+    elif source.is_dir():
         from hushmeter.read.folders import read_folder
 
         recording = read_folder(source, chosen)
     elif source.exists():
-        recording = _read_file(source, chosen, homes=True)
+        recording = _read_file(source, chosen, circuits="sum" if need_circuits else "beside")
     else:
         raise DataError(f"{source} does not exist.")
-    if recording.trace.power is None:
+    if need_circuits and recording.trace.power is None:
         raise DataError(
             f"{source} ({recording.format}) has only the meter, no column per appliance: "
             "learning a home needs sub-metered data."
@@ -133,7 +165,7 @@ def read_home_recording(path: str | Path, options: ReadOptions | None = None) ->
     return recording
 
 
-def _read_file(path: Path, options: ReadOptions, *, homes: bool) -> Recording:
+def _read_file(path: Path, options: ReadOptions, *, circuits: Circuits) -> Recording:
     from hushmeter.read.regular import assemble
     from hushmeter.read.source import recognise
 
@@ -141,32 +173,36 @@ def _read_file(path: Path, options: ReadOptions, *, homes: bool) -> Recording:
     if kind == "archive":
         from hushmeter.read.source import open_member
 
-        return _read_file(open_member(path, options.member), options, homes=homes)
+        return _read_file(open_member(path, options.member), options, circuits=circuits)
     if kind == "nilmtk":
         from hushmeter.read.nilmtk import read_nilmtk
 
-        return read_nilmtk(path, options)
+        return read_nilmtk(path, options, circuits=circuits)
     if kind in ("table", "workbook", "json"):
-        series, mains = _read_tables(kind, path, options, homes=homes)
+        series, mains = _read_tables(kind, path, options, circuits=circuits)
         return assemble(series, path, mains=mains)
-    return assemble(_read_series(kind, path, options), path)
+    if options.changes is not None:
+        raise DataError(f"{path} is no table: leave --changes out, its format says it.")
+    return assemble(_read_series(kind, path, options, circuits=circuits), path)
 
 
-def _read_tables(kind: str, path: Path, options: ReadOptions, *, homes: bool) -> tuple[Series, str]:
+def _read_tables(
+    kind: str, path: Path, options: ReadOptions, *, circuits: Circuits
+) -> tuple[Series, str]:
     if kind == "workbook":
         from hushmeter.read.workbook import read_workbook
 
-        return read_workbook(path, options, homes=homes)
+        return read_workbook(path, options, circuits=circuits)
     if kind == "json":
         from hushmeter.read.json_records import read_json
 
-        return read_json(path, options, homes=homes)
+        return read_json(path, options, circuits=circuits)
     from hushmeter.read.table import read_table
 
-    return read_table(path, options, homes=homes)
+    return read_table(path, options, circuits=circuits)
 
 
-def _read_series(kind: str, path: Path, options: ReadOptions) -> Series:
+def _read_series(kind: str, path: Path, options: ReadOptions, *, circuits: Circuits) -> Series:
     if kind == "greenbutton":
         from hushmeter.read.green_button import read_green_button
 
@@ -186,5 +222,5 @@ def _read_series(kind: str, path: Path, options: ReadOptions) -> Series:
     from hushmeter.read import home_assistant
 
     if kind == "ha-energy":
-        return home_assistant.read_energy(path, options)
+        return home_assistant.read_energy(path, options, circuits=circuits)
     return home_assistant.read_history(path, options)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hushmeter.checks import FloatArray
+from hushmeter.checks import BoolArray, FloatArray
 from hushmeter.errors import DataError, InputError
 from hushmeter.read import words
-from hushmeter.read.text_table import NUMBER, RawTable
+from hushmeter.read.options import unit_factor
+from hushmeter.read.text_table import MISSING, RawTable
 from hushmeter.read.times import read_clock, read_stamps, split_range
-from hushmeter.read.words import Meaning, has_word, read_meaning
+from hushmeter.read.words import Meaning, find_unit, has_word, read_meaning
 
 SAMPLE = 200
-CELL_UNIT = re.compile(r"\s*[-+]?[\d.,' ]*\d\s*([kM]?Wh?)\s*")
+CELL_UNIT = r"^\s*(?P<number>[-+]?[\d.,' ]*\d[.,]?)\s*(?P<unit>[kM]?Wh?)\s*$"
 NAMELESS = re.compile(r"column_\d+|Unnamed: \d+")
 
 
@@ -38,6 +39,10 @@ class Column:
         time, date, clock, range, number, text or empty.
     aware : bool
         For times: whether they carry their zone.
+    factors : FloatArray, optional
+        Where cells carry a unit of their own: `cell_unit` in one unit of every cell.
+    cell_unit : str, optional
+        W or Wh, where cells carry a unit of their own.
     """
 
     name: str
@@ -46,11 +51,14 @@ class Column:
     decimal: str
     kind: str = "text"
     aware: bool = False
+    factors: FloatArray | None = None
+    cell_unit: str | None = None
 
     @cached_property
     def meaning(self) -> Meaning:
-        """What its header says."""
-        return read_meaning(self.name, self.context)
+        """What its header says, with the unit of its cells where they carry one."""
+        meaning = read_meaning(self.name, self.context)
+        return meaning if self.cell_unit is None else replace(meaning, unit=self.cell_unit)
 
     @property
     def role(self) -> str:
@@ -76,22 +84,25 @@ class Column:
             If cells are no numbers, or infinite.
         """
         values, odd = to_numbers(self.data, self.decimal)
-        if odd:
-            row, text = odd[0]
-            number_like = any(NUMBER.fullmatch(t) for _, t in odd)
-            if number_like or len(odd) > 0.05 * len(self.data):
-                raise DataError(
-                    f"{path}: column {self.name!r} is not numbers, but for example {text[:40]!r} "
-                    f"in row {row}; write 1234.5, or name the meter's column (--value-column)."
-                )
+        if self.factors is not None:
+            odd = odd | (np.isnan(self.factors) & (values != 0) & np.isfinite(values))
+            values = values * np.where(np.isnan(self.factors), 1.0, self.factors)
+        if odd.any():
+            # A gap is public, and a word such as >2000 follows from the value.
+            row = int(np.argmax(odd))
+            raise DataError(
+                f"{path}: column {self.name!r} is {str(self.data[row].as_py())[:40]!r} in row {row}"
+                ", neither a number nor a mark of a missing value: write 1234.5, or name the "
+                "meter's column (--value-column)."
+            )
         if np.isinf(values).any():
             row = int(np.argmax(np.isinf(values)))
             raise DataError(f"{path}: column {self.name!r} is {values[row]} in row {row}.")
         return values
 
 
-def to_numbers(data: Any, decimal: str) -> tuple[FloatArray, list[tuple[int, str]]]:
-    """A column as float64 with NaN for empty cells, and the cells that are no numbers.
+def to_numbers(data: Any, decimal: str) -> tuple[FloatArray, BoolArray]:
+    """A column as float64 with NaN for missing cells, and where a cell is something else.
 
     Text is read with the decimal mark of the file; the other mark, blanks and apostrophes may
     separate thousands.
@@ -101,14 +112,13 @@ def to_numbers(data: Any, decimal: str) -> tuple[FloatArray, list[tuple[int, str
 
     kind = data.type
     if pa.types.is_null(kind):
-        return np.full(len(data), np.nan), []
+        return np.full(len(data), np.nan), np.zeros(len(data), dtype=np.bool_)
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
         if not (numeric or pa.types.is_decimal(kind)):
-            found = [(i, str(v.as_py())) for i, v in enumerate(data) if v.is_valid]
-            return np.full(len(data), np.nan), found
+            return np.full(len(data), np.nan), _mask(data.is_valid())
         values: FloatArray = np.asarray(data.cast(pa.float64()).to_numpy(), dtype=np.float64)
-        return values, []
+        return values, np.zeros(len(data), dtype=np.bool_)
     text = pc.replace_substring_regex(data.cast(pa.string()), "[\\s\u00a0\u202f']", "")
     other = "." if decimal == "," else ","
     point, mark = re.escape(decimal), re.escape(other)
@@ -117,9 +127,15 @@ def to_numbers(data: Any, decimal: str) -> tuple[FloatArray, list[tuple[int, str
     plain = pc.replace_substring(pc.replace_substring(text, other, ""), decimal, ".")
     numbers = pc.if_else(good, plain, None).cast(pa.float64())
     values = np.asarray(numbers.to_numpy(), dtype=np.float64)
-    bad = pc.and_(pc.invert(good), pc.is_valid(data)).fill_null(False)
-    rows = np.flatnonzero(np.asarray(bad.to_numpy(), dtype=np.bool_)).tolist()
-    return values, [(row, str(data[row].as_py())) for row in rows]
+    marks = pc.utf8_lower(pc.utf8_trim_whitespace(data.cast(pa.string())))
+    missing = pc.is_in(marks, pa.array(sorted(MISSING)))
+    bad = pc.and_(pc.invert(pc.or_(good, missing)), pc.is_valid(data))
+    return values, _mask(bad)
+
+
+def _mask(flags: Any) -> BoolArray:
+    """Arrow's flags as an array; a null is False."""
+    return np.array(flags.fill_null(False).to_pylist(), dtype=np.bool_)
 
 
 def is_text(data: Any) -> bool:
@@ -136,7 +152,9 @@ def classify(raw: RawTable, path: Path) -> list[Column]:
         column = Column(
             name, raw.context[i] if raw.context else "", raw.data.column(i), raw.decimal
         )
-        _strip_unit(column)
+        split = _split_units(column)
+        if split is not None and _text_kind(split, path) == "number":
+            column = split
         column.kind = _kind(column, path)
         if column.kind == "number" and is_unix(column) and _are_dates(column, path):
             column.kind = "date"
@@ -144,18 +162,33 @@ def classify(raw: RawTable, path: Path) -> list[Column]:
     return columns
 
 
-def _strip_unit(column: Column) -> None:
-    """Move a unit that every cell carries, such as "0.25 kWh", into the header."""
+def _split_units(column: Column) -> Column | None:
+    """The column without the units in its cells (412 W, 2.31 kW); None if no cell has one.
+
+    Every cell counts by its own unit: which unit a cell has may follow from its value, so neither
+    the unit of the column nor the place of the first such cell decides anything.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if not pa.types.is_string(column.data.type):
-        return
-    sample = column.data.drop_null().slice(0, SAMPLE).to_pylist()
-    units = {match[1] if (match := CELL_UNIT.fullmatch(cell)) else None for cell in sample}
-    if len(units) == 1 and (unit := units.pop()) is not None:
-        column.context = f"{column.context} {unit}".strip()
-        column.data = pc.replace_substring(column.data, unit, "")
+    if not is_text(column.data):
+        return None
+    text = pa.chunked_array([column.data.cast(pa.string())]) if not isinstance(
+        column.data, pa.ChunkedArray) else column.data.cast(pa.string())  # fmt: skip
+    whole = pa.concat_arrays(text.chunks) if text.num_chunks else pa.array([], pa.string())
+    parts = pc.extract_regex(whole, CELL_UNIT)
+    units = parts.field("unit").filter(parts.is_valid()).unique().to_pylist()
+    if not units or len({unit.endswith("h") for unit in units}) > 1:
+        return None
+    base = "Wh" if units[0].endswith("h") else "W"
+    stated = find_unit(f"{column.context} {column.name}")
+    same = stated is not None and stated.endswith("h") == base.endswith("h")
+    sizes = {unit: unit_factor(unit)[0] for unit in (*units, *([stated] if same else []))}
+    plain = sizes[stated] if stated is not None and same else np.nan
+    found = pc.if_else(parts.is_valid(), parts.field("unit"), None).to_pylist()
+    factors = np.array([plain if unit is None else sizes[unit] for unit in found])
+    data = pc.if_else(parts.is_valid(), parts.field("number"), whole)
+    return replace(column, data=data, factors=factors, cell_unit=base)
 
 
 def _kind(column: Column, path: Path) -> str:
@@ -189,12 +222,15 @@ def _are_dates(column: Column, path: Path) -> bool:
 
 
 def _text_kind(column: Column, path: Path) -> str:
-    """What a column of text holds, by a sample of its cells."""
+    """What a column of text holds: numbers by all of its cells, times by a sample."""
     data = column.data.drop_null()
-    sample = data.slice(0, SAMPLE)
-    values, odd = to_numbers(sample, column.decimal)
-    if len(odd) <= 0.1 * len(sample) and np.isfinite(values).any():
+    values, odd = to_numbers(data, column.decimal)
+    numbers = int(np.isfinite(values).sum())
+    stated = find_unit(f"{column.context} {column.name}") is not None or column.cell_unit
+    half = has_word(column.name, words.VALUES) and numbers > 0.5 * odd.size
+    if numbers and (stated or half or odd.sum() <= 0.1 * odd.size):
         return "number"
+    sample = data.slice(0, SAMPLE)
     if read_clock(sample) is not None:
         return "clock"
     if split_range(sample) is not None:
@@ -238,7 +274,7 @@ def is_number_of_day(column: Column) -> bool:
         return False
     values, odd = to_numbers(column.data, column.decimal)
     known = values[np.isfinite(values)]
-    whole = known.size > 0 and not odd and bool((known == np.floor(known)).all())
+    whole = known.size > 0 and not odd.any() and bool((known == np.floor(known)).all())
     return whole and float(known.min()) >= 0 and float(known.max()) <= 300
 
 

@@ -20,7 +20,8 @@ import numpy as np
 
 from hushmeter.checks import FloatArray
 from hushmeter.errors import DataError, HushmeterError
-from hushmeter.read.home_assistant import change_series
+from hushmeter.read.changes import Changes, change_series
+from hushmeter.read.home_assistant import read_state
 from hushmeter.read.options import ENERGY_UNITS, POWER_UNITS, ReadOptions, unit_factor
 from hushmeter.read.recording import Series
 from hushmeter.read.source import (
@@ -176,10 +177,11 @@ def _read_home_assistant(
         raise DataError(
             f"{path} has only statistics of {entity}: choose --reading-length 1h or 5min."
         )
-    chosen = replace(options, unit=options.unit or sensor.unit)
-    series = change_series(entity, _state_changes(database, entity, path), chosen, path)
-    series.format = HOME_ASSISTANT
-    return series
+    seconds, values = _state_changes(database, entity, path)
+    # Old rows are deleted, so that the first one is a change.
+    unit, name = options.unit or sensor.unit, f"Entity {entity}"
+    changes = Changes(name, seconds, values, unit, HOME_ASSISTANT, begins=False)
+    return change_series(changes, options, path)
 
 
 def _sensors(database: sqlite3.Connection, tables: set[str]) -> dict[str, _Sensor]:
@@ -258,21 +260,27 @@ def _read_statistics(
         counter=sensor.counter,
         step=options.step_size,
         found=len(rows),
+        complete=True,
         notes=notes,
     )
 
 
-def _state_changes(database: sqlite3.Connection, entity: str, path: Path) -> FloatArray:
+def _state_changes(
+    database: sqlite3.Connection, entity: str, path: Path
+) -> tuple[FloatArray, FloatArray]:
     """Times and values of the states of a sensor; NaN where it is unavailable."""
     query = (
         "SELECT coalesce(s.last_changed_ts, s.last_updated_ts), s.state FROM states s "
         "JOIN states_meta m ON m.metadata_id = s.metadata_id "
         "WHERE m.entity_id = ? AND s.last_updated_ts IS NOT NULL ORDER BY s.last_updated_ts"
     )
-    rows = _numbers(database.execute(query, (entity,)).fetchall(), 2, path)
+    rows = database.execute(query, (entity,)).fetchall()
     if len(rows) == 0:
         raise DataError(f"{path} has no states of {entity} with a time.")
-    return rows
+    seconds = _numbers([(second,) for second, _ in rows], 1, path)[:, 0]
+    values = [read_state(state, f"row {i} of {entity}", path) for i, (_, state) in enumerate(rows)]
+    good = np.isfinite(seconds)
+    return seconds[good], np.array(values)[good]
 
 
 @dataclass(frozen=True)
@@ -314,7 +322,9 @@ def _local_series(
     import pyarrow as pa
 
     assert options.tz is not None
-    values = _numbers([(value,) for _, value in rows], 1, path)[:, 0]
+    names = (f"row {i} of {device.name}" for i in range(len(rows)))
+    values = np.array([read_state(value, name, path)
+                       for (_, value), name in zip(rows, names, strict=True)])  # fmt: skip
     stamps = read_stamps(pa.array([str(date) for date, _ in rows]), path, options.tz)
     times, exists, clock = to_utc(stamps.ns, options.tz)
     good = np.flatnonzero(stamps.good & exists & np.isfinite(values))
@@ -332,6 +342,7 @@ def _local_series(
         counter=not daily,
         step=options.step_size or 1.0,
         found=len(rows),
+        complete=True,
         clock_changes=clock,
         notes=notes,
     )

@@ -72,6 +72,7 @@ def read_dsmr(path: Path, options: ReadOptions) -> Series:
         repeats="last",
         found=found,
         clock_changes="local times with their season (W, S)",
+        complete=True,
         notes=notes,
     )
 

@@ -153,9 +153,9 @@ def _read_rae(blocks: list[Path], options: ReadOptions, path: Path) -> Recording
     mine = [block for block in blocks if block.name.startswith(f"house{house}_")]
     if not mine:
         raise DataError(f"{path} has no house {house}, only {', '.join(houses)}.")
-    series, mains = read_table(mine[0], options, homes=True)
+    series, mains = read_table(mine[0], options, circuits="sum")
     for block in mine[1:]:
-        more, _ = read_table(block, options, homes=True)
+        more, _ = read_table(block, options, circuits="sum")
         if more.names != series.names or series.power is None or more.power is None:
             raise DataError(f"{block} has other columns than {mine[0].name}.")
         series.times = np.concatenate([series.times, more.times])

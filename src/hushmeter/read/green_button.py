@@ -438,6 +438,7 @@ def _series(
         # Values are whole numbers of the unit that the reading type declares.
         step=options.step_size or 1.0,
         repeats="last",
+        complete=True,
         notes=notes,
     )
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from hushmeter.errors import DataError
-from hushmeter.read.options import DECIMALS, ReadOptions
+from hushmeter.read.options import DECIMALS, Circuits, ReadOptions
 from hushmeter.read.parts import read_parts
 from hushmeter.read.recording import Series
 from hushmeter.read.source import open_text
@@ -43,7 +43,9 @@ class Found:
     around: list[Mapping[str, Any]] = field(default_factory=list)
 
 
-def read_json(path: Path, options: ReadOptions, *, homes: bool = False) -> tuple[Series, str]:
+def read_json(
+    path: Path, options: ReadOptions, *, circuits: Circuits = "leave"
+) -> tuple[Series, str]:
     """Read the list of records of a JSON file that holds the meter's readings.
 
     Parameters
@@ -52,8 +54,8 @@ def read_json(path: Path, options: ReadOptions, *, homes: bool = False) -> tuple
         A JSON document, or one object per line.
     options : ReadOptions
         `sheet` names the list to read, such as data.results, where there are several.
-    homes : bool
-        True if a table without a meter gets the sum of its circuits.
+    circuits : {"leave", "beside", "sum"}
+        Whether circuits are read; "sum" lets their sum stand for a meter that lacks.
 
     Returns
     -------
@@ -75,7 +77,7 @@ def read_json(path: Path, options: ReadOptions, *, homes: bool = False) -> tuple
             "readings to CSV with timestamp and watts."
         )
     tables = {name: partial(_table, found, options, path) for name, found in lists.items()}
-    return read_parts(tables, options, path, noun="list", homes=homes)
+    return read_parts(tables, options, path, noun="list", circuits=circuits)
 
 
 def _parse(path: Path) -> Any:

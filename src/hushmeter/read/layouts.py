@@ -49,6 +49,9 @@ class Layout:
     ignore : frozenset of str
     country : str
         Where the source is used, for the documentation.
+    regular : bool
+        True if the source writes a row for every interval, so that a row lacks only where the
+        meter or its connection failed.
     verified : bool
         True if the layout was checked on a real file, False if on a made-up one only.
     prepare : callable, optional
@@ -70,6 +73,7 @@ class Layout:
     circuits: bool = False
     ignore: frozenset[str] = frozenset()
     country: str = ""
+    regular: bool = True
     verified: bool = False
     prepare: Prepare | None = None
 
@@ -311,6 +315,7 @@ LAYOUTS = (
         circuits=True,
         ignore=frozenset({"time", "issues"}),
         country="GB",
+        regular=False,
         prepare=_refit,
     ),
     Layout(
@@ -323,6 +328,7 @@ LAYOUTS = (
         circuits=True,
         ignore=frozenset({"issues", "house"}),
         country="GB",
+        regular=False,
         verified=True,
         prepare=_refit,
     ),

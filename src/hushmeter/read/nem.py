@@ -301,6 +301,7 @@ def _series(
         chosen_s=options.interval_s,
         step=options.step_size,
         zone=options.tz or MARKET_ZONE,
+        complete=True,
         notes=notes,
     )
 

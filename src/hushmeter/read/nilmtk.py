@@ -22,7 +22,7 @@ import numpy as np
 
 from hushmeter.errors import DataError, HushmeterError, MissingExtraError
 from hushmeter.read.channels import HOLD_S, Channel, align, clean, usual_interval
-from hushmeter.read.options import ReadOptions
+from hushmeter.read.options import Circuits, ReadOptions
 from hushmeter.read.recording import Recording
 from hushmeter.read.source import hdf5_source, refuse_large
 
@@ -71,8 +71,8 @@ def _plain_pickles() -> Iterator[None]:
         attributeset.pickle = loud
 
 
-def read_nilmtk(path: Path, options: ReadOptions) -> Recording:
-    """One building of a NILMTK file, its meters on one grid."""
+def read_nilmtk(path: Path, options: ReadOptions, *, circuits: Circuits = "leave") -> Recording:
+    """One building of a NILMTK file: its mains, and its other meters on its grid."""
     try:
         import tables
     except ImportError:
@@ -83,7 +83,7 @@ def read_nilmtk(path: Path, options: ReadOptions) -> Recording:
                 # PyTables warns about a damaged node and goes on without it.
                 warnings.simplefilter("error")
                 with tables.open_file(mode="r", **hdf5_source(path)) as file:
-                    return _read_building(file, path, options)
+                    return _read_building(file, path, options, circuits=circuits)
         except HushmeterError:
             raise
         except Exception as error:
@@ -113,19 +113,26 @@ def _forget_half_open_files() -> None:
         _open_files.remove(file)
 
 
-def _read_building(file: Any, path: Path, options: ReadOptions) -> Recording:
-    """Mains and circuits of one building."""
+def _read_building(file: Any, path: Path, options: ReadOptions, *, circuits: Circuits) -> Recording:
+    """The mains of one building, and its circuits unless `circuits` is "leave"."""
     group = _building(file, path, options.building)
     metadata = _metadata(group)
     described = {int(k): m for k, m in metadata.get("elec_meters", {}).items()}
     notes: list[str] = []
     tables = _enabled(dict(_meters(group, path)), described, notes)
-    refuse_large(path, sum(int(table.nrows) for table in tables.values()), 2)
     names = _names(metadata)
     sites = [number for number in tables if described.get(number, {}).get("site_meter")]
     if not metadata and tables:
         notes.append("No metadata: meter 1 is taken as the mains.")
         sites = [min(tables)]
+    if circuits == "leave":
+        if not sites:
+            raise DataError(
+                f"{path} ({group._v_name}) has no meter of the whole home (site_meter), only "
+                "circuits: the gaps of their sum depend on the readings."
+            )
+        tables = {number: tables[number] for number in sites}
+    refuse_large(path, sum(int(table.nrows) for table in tables.values()), 2)
     channels = {
         number: _channel(
             table,
@@ -138,12 +145,12 @@ def _read_building(file: Any, path: Path, options: ReadOptions) -> Recording:
     unnamed = [str(number) for number in tables if number not in sites and number not in names]
     if metadata and unnamed:
         notes.append(f"Meters without an appliance are kept as circuits: {', '.join(unnamed)}.")
-    circuits = [number for number in tables if number not in sites]
-    inner = _inner(circuits, described, notes)
+    others = [number for number in tables if number not in sites]
+    inner = _inner(others, described, notes)
     return _align(
         [channels[number] for number in sites],
-        [channels[number] for number in circuits],
-        [circuits.index(number) for number in inner],
+        [channels[number] for number in others],
+        [others.index(number) for number in inner],
         path,
         notes,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from hushmeter.checks import one_of, positive, seconds
 from hushmeter.errors import InputError
@@ -12,6 +13,8 @@ ENERGY_UNITS = {"mwh": 1e6, "kwh": 1e3, "wh": 1.0, "milliwh": 1e-3}
 UNITS = ("W", "kW", "MW", "Wh", "kWh", "MWh", "milliWh", "VA", "kVA")
 ANSWERS = {"yes": True, "no": False}
 DECIMALS = {"point": ".", "comma": ","}
+Circuits = Literal["leave", "beside", "sum"]
+"""Whether circuits are left out, read beside the meter, or added up where there is no meter."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,11 @@ class ReadOptions:
         Step to which the meter rounds its values, in their unit. It enters the sensitivity.
     reading_length : str or float, optional
         Length of one reading, such as "10s", for files that record changes only.
-    until : str, optional
-        End of a recording of changes, as an ISO 8601 time with a zone.
+    changes : {"yes", "no"}, optional
+        Whether a table has a row only where the value changed. "no" states that rows which lack
+        are missing for reasons that do not depend on the readings.
+    since, until : str, optional
+        Start and end of a recording of changes, as ISO 8601 times with a zone.
     decimal : {"point", "comma"}, optional
         The decimal mark of a text table.
     sheet : str, optional
@@ -63,6 +69,8 @@ class ReadOptions:
     counter: str | None = None
     step: float | str | None = None
     reading_length: float | str | None = None
+    changes: str | None = None
+    since: str | None = None
     until: str | None = None
     decimal: str | None = None
     sheet: str | None = None
@@ -75,6 +83,8 @@ class ReadOptions:
             one_of("stamp", self.stamp, ("start", "end"))
         if self.counter is not None:
             one_of("counter", self.counter, tuple(ANSWERS))
+        if self.changes is not None:
+            one_of("changes", self.changes, tuple(ANSWERS))
         if self.decimal is not None:
             one_of("decimal", self.decimal, tuple(DECIMALS))
         if self.tz is not None:

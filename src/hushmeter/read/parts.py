@@ -15,7 +15,7 @@ import numpy as np
 from hushmeter.checks import IntArray
 from hushmeter.errors import DataError, InputError
 from hushmeter.formatting import short_duration
-from hushmeter.read.options import ReadOptions
+from hushmeter.read.options import Circuits, ReadOptions
 from hushmeter.read.recording import Series
 from hushmeter.read.regular import LONGEST_INTERVAL_S
 from hushmeter.read.row_times import ascending, read_row_times
@@ -65,7 +65,7 @@ def read_parts(
     path: Path,
     *,
     noun: str,
-    homes: bool = False,
+    circuits: Circuits = "leave",
 ) -> tuple[Series, str]:
     """Read the table of a file that holds the meter's readings.
 
@@ -81,8 +81,8 @@ def read_parts(
     path : Path
     noun : str
         What a table is called in messages, such as "sheet".
-    homes : bool
-        True if a table without a meter gets the sum of its circuits.
+    circuits : {"leave", "beside", "sum"}
+        Whether circuits are read; "sum" lets their sum stand for a meter that lacks.
 
     Returns
     -------
@@ -99,8 +99,8 @@ def read_parts(
     """
     if options.sheet is not None:
         table = tables[_asked(list(tables), options.sheet, path, noun)]
-        return read_plan(plan_table(table(), options, path, homes=homes), options, path)
-    parts, reasons = _understood(tables, options, path, noun, homes=homes)
+        return read_plan(plan_table(table(), options, path, circuits=circuits), options, path)
+    parts, reasons = _understood(tables, options, path, noun, circuits=circuits)
     chosen = _choose(parts, reasons, path, noun)
     planned = chosen[0].planned
     if len(tables) > 1:
@@ -110,7 +110,7 @@ def read_parts(
         planned.notes.append(f"{noun.capitalize()} read: {', '.join(map(repr, read[:12]))}{rest}.")
     if len(chosen) > 1:
         joined = _joined([part.planned.raw for part in chosen], planned.notes)
-        planned = plan_table(joined, options, path, homes=homes)
+        planned = plan_table(joined, options, path, circuits=circuits)
     return read_plan(planned, options, path)
 
 
@@ -123,7 +123,7 @@ def _asked(names: Sequence[str], asked: str, path: Path, noun: str) -> str:
 
 
 def _understood(
-    tables: Mapping[str, Loader], options: ReadOptions, path: Path, noun: str, *, homes: bool
+    tables: Mapping[str, Loader], options: ReadOptions, path: Path, noun: str, *, circuits: Circuits
 ) -> tuple[list[Part], dict[str, str]]:
     """The tables whose columns are understood, and why the others are not."""
     parts: list[Part] = []
@@ -131,7 +131,7 @@ def _understood(
     for name, load in tables.items():
         try:
             _refuse_name(name, path, noun)
-            planned = plan_table(load(), options, path, homes=homes)
+            planned = plan_table(load(), options, path, circuits=circuits)
             clock = read_row_times(planned.plan.time, options, path)
             if not clock.good.any():
                 raise DataError(f"{path} has no row with a time.")

@@ -87,6 +87,8 @@ class Plan:
         True if a reading lacks when one of `values` does (phases); tariffs may be empty.
     keys : tuple of Column
         Columns of words that may tell series apart.
+    exports : tuple of Column
+        Columns of what was fed into the grid.
     notes : list of str
     """
 
@@ -98,6 +100,7 @@ class Plan:
     counter: bool = False
     need_all: bool = False
     keys: tuple[Column, ...] = ()
+    exports: tuple[Column, ...] = ()
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -250,6 +253,7 @@ def plan_columns(
         empty = [c for c in columns if c.kind == "empty"]
         plan = _choose(numbers, empty, time, path, homes=homes)
         plan.keys = keys
+    plan.exports = tuple(c for c in numbers if c.meaning.flow == "export" and not c.meaning.counter)
     return _with_unit(plan, raw, options)
 
 
@@ -546,7 +550,10 @@ def _with_unit(plan: Plan, raw: RawTable, options: ReadOptions) -> Plan:
     """The plan with its unit, and whether the values are those of a counter."""
     columns = plan.values or plan.circuits
     stated = {c.meaning.unit for c in columns}
-    unit = options.unit or (next(iter(stated)) if len(stated) == 1 else None)
+    cells = {c.cell_unit for c in columns}
+    # Cells that carry their own unit were brought to a common one.
+    given = None if len(cells) == 1 and None not in cells else options.unit
+    unit = given or (next(iter(stated)) if len(stated) == 1 else None)
     assumed = False
     if unit is None and raw.preamble:
         units = {stated_unit(line) for line in raw.preamble} - {None}

@@ -60,6 +60,13 @@ class Series:
         How local times were placed.
     zone : str, optional
         Time zone of the home, where the file or the user states it.
+    complete : bool
+        True if the format, or the user, states that a row lacks only for reasons that do not
+        depend on the readings.
+    lacks : bool
+        True if rows without a value were left out.
+    unsettled : str, optional
+        What must be stated before a release, where the reader knows it; see `Metering`.
     notes : list of str
         What else a reader found, one sentence each. A note never depends on the values.
     """
@@ -83,6 +90,9 @@ class Series:
     found: int | None = None
     clock_changes: str = UTC_CLOCK
     zone: str | None = None
+    complete: bool = False
+    lacks: bool = False
+    unsettled: str | None = None
     notes: list[str] = field(default_factory=list)
 
     def take(self, rows: IntArray | slice) -> None:

@@ -7,7 +7,8 @@ takes the values of those rows. A check of the values may refuse a file; it neve
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of, short_duration
 from hushmeter.read.recording import PublicFacts, Recording, Series
-from hushmeter.read.times import SECOND
+from hushmeter.read.times import SECOND, changes_clock
 from hushmeter.trace import Metering, iso
 
 HOUR_S, DAY_S = 3600.0, 86_400.0
@@ -27,6 +28,39 @@ FEW_REPEATS = 0.01
 # Rows this many times longer than the usual one are totals of a day, a month or a year.
 TOTAL_ROWS = 24.0
 LONGEST_PAUSE = 1.5
+SHORTEST_STEP = 0.5
+# Shorter rows do not become longer where the clock is changed: there is one more of them.
+CIVIL_S = 7200.0
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What is known about the times of the rows of a series; see `Series` for the fields."""
+
+    times: IntArray
+    durations: FloatArray | None = None
+    declared_s: float | None = None
+    chosen_s: float | None = None
+    stamp: str = "start"
+    counter: bool = False
+    repeats: str = "leave out"
+    zone: str | None = None
+    format: str = "table"
+
+    @classmethod
+    def of(cls, series: Series) -> Timing:
+        """The times of a series, without its values."""
+        return cls(
+            series.times,
+            series.durations,
+            series.interval_s,
+            series.chosen_s,
+            series.stamp,
+            series.counter,
+            series.repeats,
+            series.zone,
+            series.format,
+        )
 
 
 @dataclass
@@ -36,21 +70,23 @@ class Placement:
     Attributes
     ----------
     rows : IntArray
-        Rows in the order of time. For a counter, the row at the start of every difference.
-    ends : IntArray or None
-        For a counter, the row at the end of every difference.
+        Rows in the order of time. For a counter, all rows between which it is read.
     interval_s : float
         Length of one reading [s].
-    start : int
-        Start of the first reading, nanoseconds since 1970.
+    start, end : int
+        Start of the first and end of the last reading, nanoseconds since 1970.
     steps : IntArray or None
         Position of every reading, in intervals from `start`; None without gaps.
     lengths : FloatArray or None
         Own length of every reading [s], where readings differ.
     repeated, backward : int
         Rows that repeat a time; rows that go back in time.
-    end : int
-        End of the last reading, nanoseconds since 1970.
+    spans : tuple of IntArray, optional
+        For a counter, the start and the end of every reading, nanoseconds since 1970.
+    stretch, reach : float, int
+        See `Metering`.
+    uneven : bool
+        True if rows lack or do not follow the interval.
     """
 
     rows: IntArray
@@ -60,8 +96,11 @@ class Placement:
     steps: IntArray | None
     repeated: int
     backward: int
-    ends: IntArray | None = None
+    spans: tuple[IntArray, IntArray] | None = None
     lengths: FloatArray | None = None
+    stretch: float = 1.0
+    reach: int = 0
+    uneven: bool = False
 
 
 def assemble(series: Series, path: Path, *, mains: str = "metered") -> Recording:
@@ -87,24 +126,12 @@ def assemble(series: Series, path: Path, *, mains: str = "metered") -> Recording
     found = series.times.size if series.found is None else series.found
     if series.repeats == "leave out":
         _refuse_differing(series, path)
-    placed = place(
-        series.times,
-        path,
-        series.notes,
-        durations=series.durations,
-        declared_s=series.interval_s,
-        chosen_s=series.chosen_s,
-        stamp=series.stamp,
-        counter=series.counter,
-        repeats=series.repeats,
-        format_name=series.format,
-    )
-    factor = _watts_per_unit(series, placed)
-    watts = _taken(series.values, placed, factor, "readings", series, path)
+    placed = place(Timing.of(series), path, series.notes)
+    watts = _taken(series.values, placed, "readings", series, path)
     power = None
     if series.power is not None:
         columns = [
-            _taken(series.power[:, i], placed, factor, name, series, path)
+            _taken(series.power[:, i], placed, name, series, path)
             for i, name in enumerate(series.names)
         ]
         power = np.column_stack(columns)
@@ -123,85 +150,98 @@ def assemble(series: Series, path: Path, *, mains: str = "metered") -> Recording
         zone=series.zone,
         mains=mains,
         notes=tuple(series.notes),
-        metering=_metering(series, placed.interval_s),
+        metering=_metering(series, placed, path),
     )
     return Recording(public, watts, power)
 
 
-def place(
-    times: IntArray,
-    path: Path,
-    notes: list[str],
-    *,
-    durations: FloatArray | None = None,
-    declared_s: float | None = None,
-    chosen_s: float | None = None,
-    stamp: str = "start",
-    counter: bool = False,
-    repeats: str = "leave out",
-    format_name: str = "table",
-) -> Placement:
+def place(timing: Timing, path: Path, notes: list[str]) -> Placement:
     """Decide which rows are used and where they lie; the values are not looked at.
 
     Parameters
     ----------
-    times : IntArray
-        Times of the rows, nanoseconds since 1970.
+    timing : Timing
     path : Path
     notes : list of str
         Notes about rows that were left out are added to it.
-    durations : FloatArray, optional
-        Length of each row [s].
-    declared_s : float, optional
-        Length of every reading [s], where the format declares it.
-    chosen_s, stamp, counter, repeats
-        See `Series`.
-    format_name : str
-        For messages.
 
     Returns
     -------
     Placement
     """
+    times, chosen_s = timing.times, timing.chosen_s
     if times.size == 0:
         reason = " ".join(notes) or "check that the export was complete."
-        raise DataError(f"{path} ({format_name}) holds no readings: {reason}")
+        raise DataError(f"{path} ({timing.format}) holds no readings: {reason}")
     order, backward = _in_order(times, notes)
-    kept = order
+    kept, durations = order, timing.durations
     if durations is not None:
-        usual = chosen_s or declared_s
-        kept, durations = _usual_lengths(
-            times, order, durations, usual, path, notes, chosen=chosen_s is not None
-        )
-    kept, repeated = _without_repeats(times, kept, repeats, notes)
+        kept, durations = _usual_lengths(timing, order, path, notes)
+    kept, repeated = _without_repeats(times, kept, timing.repeats, notes)
     moments = times[kept]
     lengths = None if durations is None else durations[kept]
-    interval = chosen_s or declared_s or _interval(moments, lengths, path)
+    interval = chosen_s or timing.declared_s or _interval(moments, lengths, path)
     if chosen_s is not None and lengths is None and moments.size > 1:
-        _refuse_longer(chosen_s, declared_s or _interval(moments, None, path), path)
+        _refuse_longer(chosen_s, timing.declared_s or _interval(moments, None, path), path)
     _refuse_long(interval, path)
-    ends = None
-    if counter:
-        kept, ends, lengths = _pairs(times, kept, interval, notes, path)
-        moments = times[kept]
-    elif stamp == "end":
-        moments = moments - round(interval * SECOND)
-    steps, keep = _steps(moments, interval, path, notes)
-    if keep is not None:
-        kept, moments = kept[keep], moments[keep]
-        lengths = None if lengths is None else lengths[keep]
-        ends = None if ends is None else ends[keep]
-    return Placement(
-        rows=kept,
-        interval_s=interval,
-        start=int(moments[0]),
-        end=int(moments[-1]) + round((interval if lengths is None else lengths[-1]) * SECOND),
-        steps=steps,
-        repeated=repeated,
-        backward=backward,
-        ends=ends,
-        lengths=lengths,
+    placed = Placement(
+        kept, interval, int(moments[0]), 0, None, repeated, backward, lengths=lengths
     )
+    if timing.counter:
+        return _between_rows(moments, placed, timing, path, notes)
+    if lengths is None and interval >= CIVIL_S:
+        placed.lengths = _civil_lengths(moments, interval, timing)
+    if timing.stamp == "end":
+        own = interval if placed.lengths is None else placed.lengths
+        moments = moments - np.rint(np.asarray(own) * SECOND).astype(np.int64)
+    return _on_grid(moments, placed, timing, path, notes)
+
+
+def _on_grid(
+    moments: IntArray, placed: Placement, timing: Timing, path: Path, notes: list[str]
+) -> Placement:
+    """Put rows that begin at `moments` into the intervals of the grid."""
+    interval = placed.interval_s
+    placed.start = int(moments[0])
+    placed.steps, keep = _steps(moments, interval, path, notes)
+    placed.uneven = keep is not None or _has_gaps(moments, interval, timing.zone)
+    if keep is not None:
+        placed.rows, moments = placed.rows[keep], moments[keep]
+        placed.lengths = None if placed.lengths is None else placed.lengths[keep]
+    placed.stretch = _stretch(moments, placed)
+    last = interval if placed.lengths is None else placed.lengths[-1]
+    placed.end = int(moments[-1]) + round(last * SECOND)
+    return placed
+
+
+def _stretch(moments: IntArray, placed: Placement) -> float:
+    """How far the length of a reading, or the distance of two rows, is off the interval."""
+    own = np.diff(moments) / SECOND if placed.lengths is None else placed.lengths
+    shares = own / placed.interval_s
+    shares = shares[shares < LONGEST_PAUSE]
+    return max(1.0 / float(shares.min(initial=1.0)), float(shares.max(initial=1.0)))
+
+
+def _has_gaps(moments: IntArray, interval: float, zone: str | None) -> bool:
+    """True if rows lack or do not follow the interval, other than in an hour shown twice."""
+    apart = np.diff(moments) / SECOND
+    off = np.abs(apart - interval) > 0.25 * interval
+    odd = np.flatnonzero(off & (np.abs(apart - interval) > 1))
+    return any(
+        apart[i] > interval + 2 * HOUR_S + 1 or not changes_clock(moments[i], moments[i + 1], zone)
+        for i in odd.tolist()
+    )
+
+
+def _civil_lengths(moments: IntArray, interval: float, timing: Timing) -> FloatArray | None:
+    """Own lengths of days and other long rows that a change of the clock made longer or shorter."""
+    apart = np.diff(moments) / SECOND
+    found = np.flatnonzero(np.abs(np.abs(apart - interval) - HOUR_S) <= 60)
+    lengths = np.full(moments.size, interval)
+    for i in found.tolist():
+        if timing.zone is None or changes_clock(moments[i], moments[i + 1], timing.zone):
+            lengths[i + (timing.stamp == "end")] = apart[i]
+    return lengths if (lengths != interval).any() else None
 
 
 def _in_order(times: IntArray, notes: list[str]) -> tuple[IntArray, int]:
@@ -220,26 +260,25 @@ def _in_order(times: IntArray, notes: list[str]) -> tuple[IntArray, int]:
 
 
 def _usual_lengths(
-    times: IntArray,
-    order: IntArray,
-    durations: FloatArray,
-    declared_s: float | None,
-    path: Path,
-    notes: list[str],
-    *,
-    chosen: bool,
+    timing: Timing, order: IntArray, path: Path, notes: list[str]
 ) -> tuple[IntArray, FloatArray]:
     """Rows of the usual length; longer rows are totals, and others are refused."""
-    usual = declared_s or _usual_length(durations[order])
+    times, durations = timing.times, timing.durations
+    assert durations is not None
+    stated = timing.chosen_s or timing.declared_s
+    usual = stated or _usual_length(durations[order])
     # A row from 00:00 to 00:59 (or 00:59:59) is an hour long.
     apart = np.diff(times[order]) / SECOND
     for missing in (60.0, 1.0):
-        if declared_s is None and apart.size and np.median(apart) == usual + missing:
+        if stated is None and apart.size and np.median(apart) == usual + missing:
             durations, usual = durations + missing, usual + missing
             break
-    # On a day of a clock change a row is an hour longer or shorter by the local clock.
-    off = np.abs(durations - usual)
-    near = (off <= 0.02 * usual) | (np.abs(off - HOUR_S) <= 0.02 * usual)
+    near = np.abs(durations - usual) <= 0.02 * usual
+    for row in np.flatnonzero(~near & (np.abs(np.abs(durations - usual) - HOUR_S) <= 60)).tolist():
+        # A day on which the clock is changed is an hour longer or shorter.
+        end = times[row] + round(durations[row] * SECOND)
+        long = usual >= CIVIL_S
+        near[row] = long and (timing.zone is None or changes_clock(times[row], end, timing.zone))
     kept = order[near[order]]
     left = order[~near[order]]
     if left.size == 0:
@@ -248,7 +287,7 @@ def _usual_lengths(
     totals = (durations[left] >= TOTAL_ROWS * usual) | covered
     if kept.size == 0:
         raise DataError(f"{path} has no reading of {short_duration(usual)}.")
-    if not (chosen or totals.all()):
+    if not (timing.chosen_s is not None or totals.all()):
         row = int(left[~totals][0])
         one, other = short_duration(usual), short_duration(float(durations[row]))
         raise DataError(
@@ -360,20 +399,60 @@ def _refuse_long(interval: float, path: Path) -> None:
         )
 
 
-def _pairs(
-    times: IntArray, kept: IntArray, interval: float, notes: list[str], path: Path
-) -> tuple[IntArray, IntArray, FloatArray]:
-    """Rows between which a counter's difference is taken; a pause is a gap."""
-    if kept.size < 2:
+def _between_rows(
+    moments: IntArray, placed: Placement, timing: Timing, path: Path, notes: list[str]
+) -> Placement:
+    """Put the differences of a counter on the grid; a pause is a gap.
+
+    Between rows at even times the differences are taken as they are. A counter that was read at
+    uneven times is interpolated at the multiples of the interval: a difference over a shorter time
+    divided by that time would move further than the sensitivity of the interval states.
+    """
+    if moments.size < 2:
         raise DataError(f"{path} holds a single value of a counter: at least two are needed.")
-    apart = np.diff(times[kept]) / SECOND
+    interval = placed.interval_s
+    apart = np.diff(moments) / SECOND
     near = apart <= LONGEST_PAUSE * interval
     pauses = int((~near).sum())
     notes.append(
         "The values are those of a counter: differences were taken"
         + (f", without {pauses} pauses, which are gaps." if pauses else ".")
     )
-    return kept[:-1][near], kept[1:][near], apart[near]
+    if not near.any():
+        raise DataError(f"{path}: no two values of the counter follow each other at its interval.")
+    starts, ends = moments[:-1][near], moments[1:][near]
+    even = np.abs(apart - interval) <= 0.02 * interval
+    if interval >= CIVIL_S:
+        own = _civil_lengths(moments, interval, replace(timing, stamp="start"))
+        even |= False if own is None else (own != interval)[:-1]
+    cells = np.rint((starts - starts[0]) / (interval * SECOND)).astype(np.int64)
+    placed.uneven = bool(pauses) or not even[near].all()
+    if not even[near].all() or (np.diff(cells) < 1).any():
+        cells, starts, ends = _interpolated(moments, near, interval)
+        placed.reach = 2 * math.ceil(float(apart[near].max()) / interval - 1e-9)
+        length = short_duration(interval)
+        notes.append(f"Its rows are uneven: its values at multiples of {length} are interpolated.")
+        if cells.size == 0:
+            raise DataError(f"{path}: no interval of {length} lies between values of the counter.")
+    placed.lengths = (ends - starts) / SECOND
+    placed.stretch = _stretch(starts, placed)
+    placed.spans = (starts, ends)
+    placed.start, placed.end = int(starts[0]), int(ends[-1])
+    cells = cells - cells[0]
+    placed.steps = None if int(cells[-1]) == cells.size - 1 else cells
+    return placed
+
+
+def _interpolated(
+    moments: IntArray, near: BoolArray, interval: float
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Cells of the grid that lie between rows of a counter, with their starts and ends [ns]."""
+    size = round(interval * SECOND)
+    bounds = np.arange(moments[0], moments[-1] + 1, size)
+    before = np.searchsorted(moments, bounds, side="right") - 1
+    known = (moments[before] == bounds) | np.append(near, False)[before]
+    cells = np.flatnonzero(known[:-1] & known[1:])
+    return cells, bounds[cells], bounds[cells + 1]
 
 
 def _steps(
@@ -381,8 +460,9 @@ def _steps(
 ) -> tuple[IntArray | None, IntArray | None]:
     """Interval of every row, and the rows that are kept where several share one.
 
-    A row belongs to the nearest interval; of several rows in one interval the last is kept. An
-    interval without a row is a gap: no value is ever copied into a second interval.
+    A row belongs to the nearest interval; of several rows in one interval the last is kept, and of
+    two rows less than half an interval apart the first. An interval without a row is a gap: no
+    value is ever copied into a second interval.
     """
     apart = np.diff(moments)
     if apart.size == 0 or int(apart.min()) == int(apart.max()) == round(interval * SECOND):
@@ -390,16 +470,19 @@ def _steps(
     position = (moments - moments[0]) / (interval * SECOND)
     cells = np.rint(position).astype(np.int64)
     _refuse_irregular(apart / SECOND / interval, interval, path)
-    last = np.append(np.diff(cells) > 0, True)
-    lost = int((~last).sum())
+    kept = np.flatnonzero(np.append(np.diff(cells) > 0, True))
+    close = np.diff(position[kept], prepend=-1.0) < SHORTEST_STEP
+    kept = kept[~close]
+    lost = moments.size - kept.size
     if lost == 0:
         return None if int(np.diff(cells).max()) == 1 else cells, None
-    empty = int(cells[-1]) + 1 - int(last.sum())
+    cells = cells[kept] - cells[kept[0]]
+    empty = int(cells[-1]) + 1 - cells.size
     notes.append(
         f"Times are uneven: rows lie at the nearest multiple of {short_duration(interval)}; {lost} "
-        f"rows shared an interval with a later row, and {empty} intervals are gaps."
+        f"rows shared an interval with another row, and {empty} intervals are gaps."
     )
-    return cells[last], np.flatnonzero(last)
+    return cells, kept
 
 
 def _refuse_irregular(steps: FloatArray, interval: float, path: Path) -> None:
@@ -436,43 +519,31 @@ def _refuse_differing(series: Series, path: Path) -> None:
         )
 
 
-def _watts_per_unit(series: Series, placed: Placement) -> float | FloatArray:
-    """Watts in one unit of the file, of every reading where lengths differ."""
-    if not series.energy:
-        return series.factor
-    if placed.lengths is not None and (placed.ends is not None or series.interval_s is not None):
-        return series.factor * HOUR_S / placed.lengths
-    return series.factor * HOUR_S / placed.interval_s
-
-
 def _taken(
-    values: FloatArray,
-    placed: Placement,
-    factor: float | FloatArray,
-    name: str,
-    series: Series,
-    path: Path,
+    values: FloatArray, placed: Placement, name: str, series: Series, path: Path
 ) -> FloatArray:
     """The values of the placed rows [W]; a counter that falls and an absurd size are refused."""
     taken = values[placed.rows]
-    if placed.ends is not None:
-        taken = values[placed.ends] - taken
-        # A counter of several tariffs is a sum of rounded numbers.
-        if taken.size and float(taken.min()) < -1e-6 * max(1.0, float(np.abs(values).max())):
-            row = int(np.argmin(taken))
-            when = iso(np.datetime64(int(series.times[placed.rows[row]]), "ns"))
-            raise DataError(
-                f"{path}: the counter ({name}) falls after {when}, as it does when a meter is "
-                "exchanged; cut the file there, or state that the values are energies of single "
-                "intervals (--counter no)."
-            )
-        taken = np.maximum(taken, 0.0)
+    starts = series.times[placed.rows]
+    if placed.spans is not None:
+        _refuse_fall(taken, starts, name, path)
+        # Differences of times stay exact in floats, unlike nanoseconds since 1970.
+        first, moments = int(starts[0]), (starts - starts[0]) / SECOND
+        low, high = ((ends - first) / SECOND for ends in placed.spans)
+        taken = np.maximum(np.interp(high, moments, taken) - np.interp(low, moments, taken), 0.0)
+        starts = placed.spans[0]
+    factor: float | FloatArray = series.factor
+    if series.energy:
+        # A day of 23 hours keeps its energy, unless the format gives the length of every reading.
+        declared = series.durations is not None and series.interval_s is not None
+        own = placed.lengths if placed.spans is not None or declared else None
+        factor = series.factor * HOUR_S / (placed.interval_s if own is None else own)
     with np.errstate(over="ignore", invalid="ignore"):
         watts: FloatArray = taken * factor
     bad = ~(np.abs(watts) <= LARGEST_W)
     if bad.any():
         row = int(np.argmax(bad))
-        when = iso(np.datetime64(int(series.times[placed.rows[row]]), "ns"))
+        when = iso(np.datetime64(int(starts[row]), "ns"))
         raise DataError(
             f"{path}: {name} at {when}: {watts[row]:.4g} W is not possible in a home; check the "
             "column and its unit (--unit)."
@@ -480,11 +551,29 @@ def _taken(
     return watts
 
 
-def _metering(series: Series, interval_s: float) -> Metering:
-    """How the meter rounds, from the format, the header or an option."""
-    if series.metering is not None:
-        return series.metering
-    scale = series.factor * (HOUR_S / interval_s if series.energy else 1.0)
-    if series.counter:
-        return Metering(register_step_w=(series.step or 1.0) * scale)
-    return Metering(resolution_w=(series.step or 0.0) * scale)
+def _refuse_fall(counter: FloatArray, moments: IntArray, name: str, path: Path) -> None:
+    """Refuse a counter that falls; one of several tariffs is a sum of rounded numbers."""
+    rise = np.diff(counter)
+    if float(rise.min()) < -1e-6 * max(1.0, float(np.abs(counter).max())):
+        when = iso(np.datetime64(int(moments[int(np.argmin(rise))]), "ns"))
+        raise DataError(
+            f"{path}: the counter ({name}) falls after {when}, as it does when a meter is "
+            "exchanged; cut the file there, or state that the values are energies of single "
+            "intervals (--counter no)."
+        )
+
+
+def _metering(series: Series, placed: Placement, path: Path) -> Metering:
+    """How the meter rounds, from the format, the header or an option, and what is still open."""
+    scale = series.factor * (HOUR_S / placed.interval_s if series.energy else 1.0)
+    step = (series.step or (1.0 if series.counter else 0.0)) * scale
+    own = Metering(register_step_w=step) if series.counter else Metering(resolution_w=step)
+    known = series.metering or own
+    unsettled = series.unsettled
+    if unsettled is None and not series.complete and (placed.uneven or series.lacks):
+        unsettled = (
+            f"{path} has times that are uneven or missing. If it has a row only where the value "
+            "changed, its times show the readings: state it (--changes yes, with --until), or "
+            "state that rows are missing for other reasons (--changes no)."
+        )
+    return replace(known, stretch=placed.stretch, reach=placed.reach, unsettled=unsettled)

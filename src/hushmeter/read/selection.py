@@ -18,6 +18,9 @@ from hushmeter.read.plan import Plan
 from hushmeter.read.row_times import RowTimes
 from hushmeter.read.words import find_source, find_unit, has_word, read_meaning
 
+REACTIVE = "reactiv reaktiv kvar varh"
+OTHER_FLOWS = ("export", "production", "battery")
+
 
 class RowChoice:
     """The rows of the home's consumption, where columns of words tell series apart."""
@@ -34,13 +37,34 @@ class RowChoice:
         self.plan, self.layout, self.options = plan, layout, options
         self.clock, self.notes, self.path = clock, notes, path
         self.unit: str | None = None
+        self.idle: IntArray = np.zeros(0, dtype=np.int64)
         self._texts: dict[str, Any] = {}
+        self._left: list[IntArray] = []
 
     def parts(self, rows: IntArray) -> list[IntArray]:
-        """The rows of every series that is added up: one, or one for each tariff."""
+        """The rows of every series that is added up: one, or one for each tariff.
+
+        Rows of another direction at times without a row of the chosen one are in `idle`, and in
+        the first part: the word Import or Export may follow from the sign of the value, so that
+        leaving such a row out would show it. What was drawn is nothing at these times.
+        """
+        parts = self._parts(rows)
+        if self._left and not self.plan.counter:
+            kept = np.concatenate(parts)
+            left = np.unique(np.concatenate(self._left))
+            left = left[~np.isin(self._moments(left), self._moments(kept))]
+            self.idle = left[np.unique(self._moments(left), return_index=True)[1]]
+            parts[0] = np.sort(np.concatenate([parts[0], self.idle]))
+        return parts
+
+    def _moments(self, rows: IntArray) -> IntArray:
+        """Local times of some rows [ns]."""
+        times: IntArray = self.clock.ns[rows]
+        after = self.clock.after_midnight
+        return times if after is None else times + after[rows]
+
+    def _parts(self, rows: IntArray) -> list[IntArray]:
         keys = [c for c in self.plan.keys if not _is_remark(c)]
-        if self.options.register is not None and keys:
-            rows = self._asked(rows, keys, self.options.register, "register")
         if self.options.meter is not None:
             rows = self._asked(rows, keys, self.options.meter, "meter")
         if self.layout is not None:
@@ -49,7 +73,9 @@ class RowChoice:
         for column in units:
             rows = self._one_unit(rows, column, keys)
         others = [c for c in keys if c not in units]
-        if self.options.register is None:
+        if self.options.register is not None and keys:
+            rows = self._asked(rows, keys, self.options.register, "register")
+        else:
             for column in others:
                 if not column.names_meter:
                     rows = self._without_other_flows(rows, column)
@@ -80,7 +106,12 @@ class RowChoice:
         for column in order:
             same = [v for v in self._distinct(column, rows) if v.lower() == wanted]
             if same:
-                return rows[np.isin(self._values(column, rows), same)]
+                texts = self._values(column, rows)
+                if option == "register":
+                    others = [t for t in set(texts) - set(same) if read_meaning(t).flow
+                              and not _is_other(t)]  # fmt: skip
+                    self._left.append(rows[np.isin(texts, others)])
+                return rows[np.isin(texts, same)]
         found = [v for c in order for v in self._distinct(c, rows)[:12]]
         raise DataError(
             f"{self.path} has no {option} {asked!r} (found: {', '.join(found[:24]) or 'none'})."
@@ -121,7 +152,8 @@ class RowChoice:
             self.unit = units[energies[0]]
         else:
             raise DataError(
-                f"{self.path} mixes the units {', '.join(energies)}: keep the rows of one."
+                f"{self.path} mixes the units {', '.join(energies)} ({column.name}): export all "
+                "rows in one unit."
             )
         if len(energies) < len(units):
             left = ", ".join(t for t in units if t not in energies)
@@ -136,8 +168,7 @@ class RowChoice:
         if len(distinct) == 1 and not has_word(column.name, words.REGISTERS):
             return rows
         flows = {text: read_meaning(text).flow for text in distinct}
-        unused = [t for t, flow in flows.items() if flow in ("export", "production", "battery")
-                  or find_source(t) or has_word(t, "reactiv reaktiv kvar varh")]  # fmt: skip
+        unused = [t for t, flow in flows.items() if flow in OTHER_FLOWS or _is_other(t)]
         if not unused:
             return rows
         if len(unused) == len(distinct):
@@ -147,8 +178,10 @@ class RowChoice:
                 f"{self.path} holds only {what} ({column.name}: {', '.join(unused[:5])}), not what "
                 "the home used."
             )
+        texts = self._values(column, rows)
+        self._left.append(rows[np.isin(texts, [t for t in unused if not _is_other(t)])])
         self.notes.append(f"Rows of {', '.join(unused[:8])} were left out ({column.name}).")
-        return rows[~np.isin(self._values(column, rows), unused)]
+        return rows[~np.isin(texts, unused)]
 
     def _one_home(self, rows: IntArray) -> IntArray:
         """The rows of the home that the user chose, in a data set of many homes."""
@@ -187,9 +220,7 @@ class RowChoice:
         distinct = self._distinct(column, rows)
         if len(distinct) < 2 or len(distinct) > 0.5 * rows.size:
             return False
-        texts, times = self._values(column, rows), self.clock.ns[rows]
-        if self.clock.after_midnight is not None:
-            times = times + self.clock.after_midnight[rows]
+        texts, times = self._values(column, rows), self._moments(rows)
         codes = np.unique(texts, return_inverse=True)[1]
         order = np.lexsort((codes, times))
         same = (np.diff(times[order]) == 0) & (np.diff(codes[order]) != 0)
@@ -224,6 +255,11 @@ def _plain_word(value: object) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value).strip().removeprefix("=").strip("\"'").strip()
+
+
+def _is_other(text: str) -> bool:
+    """True for a word of gas, water, heat or reactive energy."""
+    return find_source(text) is not None or has_word(text, REACTIVE)
 
 
 def _is_remark(column: Column) -> bool:

@@ -18,14 +18,15 @@ import numpy as np
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of
+from hushmeter.read.changes import Changes, change_series
 from hushmeter.read.columns import Column, classify, is_text, to_numbers
 from hushmeter.read.layouts import Layout, find_layout
-from hushmeter.read.options import DECIMALS, ReadOptions, unit_factor
+from hushmeter.read.options import DECIMALS, Circuits, ReadOptions, unit_factor
 from hushmeter.read.plan import Plan, TimePlan, plan_columns, stated_unit
 from hushmeter.read.plausibility import refuse_implausible
 from hushmeter.read.recording import Series
 from hushmeter.read.regular import FEW_REPEATS
-from hushmeter.read.row_times import RowTimes, find_stamp, read_row_times, spread_days
+from hushmeter.read.row_times import RowTimes, ascending, find_stamp, read_row_times, spread_days
 from hushmeter.read.selection import RowChoice
 from hushmeter.read.source import read_head, read_parquet
 from hushmeter.read.text_table import RawTable, load_text, unique_names
@@ -34,19 +35,22 @@ from hushmeter.read.words import ZONES, find_source, has_word
 from hushmeter.trace import iso
 
 PARQUET_MAGIC = b"PAR1"
+HOUR = 3600 * SECOND
 BALANCE_ROUNDING = 0.02
 ELECTRIC = "electric elektri stroom strom elec$ luz$ kwh kw elettric sahko el$"
 
 
-def read_table(path: Path, options: ReadOptions, *, homes: bool = False) -> tuple[Series, str]:
+def read_table(
+    path: Path, options: ReadOptions, *, circuits: Circuits = "leave"
+) -> tuple[Series, str]:
     """Read a CSV or Parquet table.
 
     Parameters
     ----------
     path : Path
     options : ReadOptions
-    homes : bool
-        True if a table without a meter gets the sum of its circuits.
+    circuits : {"leave", "beside", "sum"}
+        Whether circuits are read; "sum" lets their sum stand for a meter that lacks.
 
     Returns
     -------
@@ -54,7 +58,7 @@ def read_table(path: Path, options: ReadOptions, *, homes: bool = False) -> tupl
     mains : str
         "metered", or "sum of sub-meters".
     """
-    return series_of_table(load_table(path, options), options, path, homes=homes)
+    return series_of_table(load_table(path, options), options, path, circuits=circuits)
 
 
 def load_table(
@@ -210,16 +214,19 @@ class PlannedTable:
     plan : Plan
     layout : Layout or None
     notes : list of str
+    regular : bool
+        True if the layout states that the table has a row for every interval.
     """
 
     raw: RawTable
     plan: Plan
     layout: Layout | None
     notes: list[str]
+    regular: bool = False
 
 
 def series_of_table(
-    raw: RawTable, options: ReadOptions, path: Path, *, homes: bool = False
+    raw: RawTable, options: ReadOptions, path: Path, *, circuits: Circuits = "leave"
 ) -> tuple[Series, str]:
     """Understand the columns of a table and read its series.
 
@@ -229,8 +236,8 @@ def series_of_table(
     options : ReadOptions
     path : Path
         For messages.
-    homes : bool
-        True if a table without a meter gets the sum of its circuits.
+    circuits : {"leave", "beside", "sum"}
+        Whether circuits are read; "sum" lets their sum stand for a meter that lacks.
 
     Returns
     -------
@@ -242,11 +249,11 @@ def series_of_table(
     DataError
         If the table holds no electricity that the home used, or the choice is not clear.
     """
-    return read_plan(plan_table(raw, options, path, homes=homes), options, path)
+    return read_plan(plan_table(raw, options, path, circuits=circuits), options, path)
 
 
 def plan_table(
-    raw: RawTable, options: ReadOptions, path: Path, *, homes: bool = False
+    raw: RawTable, options: ReadOptions, path: Path, *, circuits: Circuits = "leave"
 ) -> PlannedTable:
     """Decide which columns hold the times, the meter and its circuits; see `series_of_table`."""
     notes = list(raw.notes)
@@ -255,18 +262,23 @@ def plan_table(
     layout = None if asked or not raw.has_header else find_layout(names)
     if layout is not None:
         raw, plan = _by_layout(raw, layout, options, notes, path)
+        regular = layout.regular
     else:
         columns = classify(raw, path)
         daily = spread_days(columns, options, path) if raw.has_header else None
         if daily is not None:
             columns, raw = daily
             notes.append("One row holds a day; its columns were read as times of the day.")
+        regular = daily is not None
         _refuse_source(raw, columns, path)
-        plan = plan_columns(raw, columns, options, path, homes=homes)
+        plan = plan_columns(raw, columns, options, path, homes=circuits == "sum")
     if plan.time.zone is None:
         plan.time.zone = _stated_zone(raw.preamble)
     notes.extend(plan.notes)
-    return PlannedTable(raw, plan, layout, notes)
+    if circuits == "leave":
+        # What a release publishes must not depend on circuits, so they are not even read.
+        plan = replace(plan, circuits=())
+    return PlannedTable(raw, plan, layout, notes, regular)
 
 
 def _stated_zone(preamble: Sequence[str]) -> str | None:
@@ -317,6 +329,7 @@ def _by_layout(
         counter=counter,
         need_all=counter and len(values) > 1,
         keys=tuple(c for c in columns if c.kind == "text" or c.name.lower() == layout.meter),
+        exports=tuple(c for c in columns if c.kind == "number" and c.meaning.flow == "export"),
     )
     if len(values) > 1:
         notes.append(f"Added up: {', '.join(c.name for c in values)}.")
@@ -336,6 +349,7 @@ def _refuse_source(raw: RawTable, columns: Sequence[Column], path: Path) -> None
 def read_plan(table: PlannedTable, options: ReadOptions, path: Path) -> tuple[Series, str]:
     """Select the rows of one series, place its times and take its values."""
     plan, layout, notes = table.plan, table.layout, table.notes
+    _refuse_changes(plan, options, path)
     clock = read_row_times(plan.time, options, path)
     rows = np.flatnonzero(clock.good)
     if rows.size < clock.good.size:
@@ -353,11 +367,15 @@ def read_plan(table: PlannedTable, options: ReadOptions, path: Path) -> tuple[Se
             "(--unit W, kW, Wh or kWh)."
         )
     values, circuits = _values(plan, path)
+    values[choice.idle] = 0.0
     zone = options.tz or (plan.time.zone if not clock.aware else None)
     stamp = find_stamp(clock, parts, options, layout, notes)
-    pieces = [_piece(part, clock, zone, values, plan, path) for part in parts]
-    times, taken, durations, sentence = _combined(pieces, notes, path)
     factor, energy = unit_factor(unit)
+    pieces = [
+        _piece(part, clock, zone, values, path, energy=energy and not plan.counter)
+        for part in parts
+    ]
+    times, taken, durations, sentence = _combined(pieces, notes, path)
     series = Series(
         times,
         taken,
@@ -367,21 +385,47 @@ def read_plan(table: PlannedTable, options: ReadOptions, path: Path) -> tuple[Se
         energy,
         tuple(c.name for c in plan.circuits),
         None,
-        durations,
+        None if plan.counter else durations,
         chosen_s=options.interval_s,
         stamp=stamp,
         counter=plan.counter and energy,
         step=options.step_size or (layout.step if layout is not None else None),
         clock_changes=sentence + clock.remark,
         zone=options.tz or plan.time.zone,
+        complete=options.changes == "no" or table.regular,
         notes=notes,
     )
+    if options.changes == "yes":
+        return _of_changes(series, options, path), "metered"
     if plan.circuits:
         series.power = np.column_stack([column[pieces[0].rows] for column in circuits])
     _drop_missing(series, path)
     with np.errstate(over="ignore", invalid="ignore"):
         refuse_implausible(series, plan, layout, options, path)
     return series, "metered" if plan.values else "sum of sub-meters"
+
+
+def _refuse_changes(plan: Plan, options: ReadOptions, path: Path) -> None:
+    """Refuse a table of changes that has the ends of intervals: it has intervals."""
+    if options.changes == "yes" and plan.time.end_date is not None:
+        raise DataError(
+            f"{path} has the start and the end of every reading, so it holds no changes: leave "
+            "--changes yes out."
+        )
+
+
+def _of_changes(series: Series, options: ReadOptions, path: Path) -> Series:
+    """The readings of a table that has a row only where the value changed."""
+    if series.energy and not series.counter:
+        raise DataError(
+            f"{path} is in {series.unit}: a table of changes holds power, or the values of a "
+            "counter (--counter yes)."
+        )
+    changes = Changes("The meter", series.times / SECOND, series.values, series.unit, series.format)
+    found = change_series(changes, options, path)
+    found.notes = [*series.notes, *found.notes]
+    found.zone, found.clock_changes = series.zone, series.clock_changes
+    return found
 
 
 def _values(plan: Plan, path: Path) -> tuple[FloatArray, list[FloatArray]]:
@@ -391,10 +435,14 @@ def _values(plan: Plan, path: Path) -> tuple[FloatArray, list[FloatArray]]:
         total: FloatArray = np.sum(circuits, axis=0)
         return total, circuits
     columns = [column.numbers(path) for column in plan.values]
-    if len(columns) == 1:
-        return columns[0], circuits
     missing = _missing_rows(columns, plan.need_all or plan.counter)
     total = np.sum([np.nan_to_num(column) for column in columns], axis=0)
+    if not plan.counter:
+        # A portal may leave the cell of what was drawn empty where energy was fed in: whether it
+        # does follows from the value, so that such a cell counts as nothing drawn and not as a gap.
+        for column in plan.exports:
+            fed, odd = to_numbers(column.data, column.decimal)
+            missing &= ~(np.isfinite(fed) | odd)
     return np.where(missing, np.nan, total), circuits
 
 
@@ -416,10 +464,19 @@ class _Piece:
 
 
 def _piece(
-    rows: IntArray, clock: RowTimes, zone: str | None, values: FloatArray, plan: Plan, path: Path
+    rows: IntArray,
+    clock: RowTimes,
+    zone: str | None,
+    values: FloatArray,
+    path: Path,
+    *,
+    energy: bool,
 ) -> _Piece:
+    """Rows with their times and lengths in UTC; `energy` is true for energies of intervals."""
     times, sentence = clock.ns[rows], UTC_CLOCK
-    if not clock.aware:
+    if clock.aware:
+        ends = None if clock.ends is None else clock.ends[rows]
+    else:
         if zone is None:
             example = np.datetime64(int(times[0]), "ns").astype("datetime64[s]")
             raise DataError(
@@ -427,14 +484,42 @@ def _piece(
                 "at their end, or name their zone (--tz, such as --tz Europe/London)."
             )
         times, exists, sentence = to_utc(times, zone)
+        ends = None if clock.ends is None else _ends_in_utc(clock, rows, times, zone)
         if clock.after_midnight is not None:
             times = times + clock.after_midnight[rows]
-        elif not exists.all():
+        else:
+            if energy:
+                exists &= ~_shown_once(clock.ns[rows], times, zone)
             rows, times = rows[exists], times[exists]
-    durations = None
-    if clock.ends is not None and not plan.counter:
-        durations = (clock.ends[rows] - clock.ns[rows]) / SECOND
+            ends = None if ends is None else ends[exists]
+    durations = None if ends is None else (ends - times) / SECOND
     return _Piece(rows, times, values[rows], durations, sentence)
+
+
+def _ends_in_utc(clock: RowTimes, rows: IntArray, times: IntArray, zone: str) -> IntArray:
+    """Ends of intervals in UTC; a short row is as long as its two clock times or UTC say.
+
+    In the hour that the clock shows twice, the end of an hour is written as that of the second.
+    """
+    assert clock.ends is not None
+    ends = to_utc(clock.ends[rows], zone)[0]
+    local = clock.ends[rows] - clock.ns[rows]
+    short = (local > 0) & (local <= 2 * HOUR) & (ends - times > local)
+    return np.where(short, times + local, ends)
+
+
+def _shown_once(local: IntArray, times: IntArray, zone: str) -> BoolArray:
+    """True in an hour that the clock shows twice if the file has only one of the two.
+
+    Such a row of an hour or less may hold the energy of both hours.
+    """
+    again = to_utc(local + HOUR, zone)[0]
+    twice: BoolArray = again - times == 2 * HOUR
+    apart = np.diff(ascending(times))
+    if apart.size == 0 or float(np.median(apart)) > HOUR or not twice.any():
+        return np.zeros(times.size, dtype=np.bool_)
+    alone: BoolArray = twice & ~np.isin(times + HOUR, times)
+    return alone
 
 
 def _combined(
@@ -483,7 +568,7 @@ def _refuse_different(piece: _Piece, path: Path) -> None:
 
 
 def _drop_missing(series: Series, path: Path) -> None:
-    """Rows without a reading of the meter, or of a circuit, become gaps."""
+    """Rows without a reading of the meter, or of a circuit of a home, become gaps."""
     if series.power is not None:
         seen: BoolArray = np.asarray(np.isfinite(series.power).any(axis=0))
         if not seen.all():
@@ -497,6 +582,7 @@ def _drop_missing(series: Series, path: Path) -> None:
     if missing.any():
         rows = count_of(int(missing.sum()), "row has a missing value", "rows have missing values")
         series.notes.append(f"{rows}: these times are gaps.")
+        series.lacks = True
         series.take(np.flatnonzero(~missing))
     if series.times.size == 0:
         raise DataError(f"{path} ({series.format}) has no row in which every column has a value.")

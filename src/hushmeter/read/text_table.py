@@ -42,7 +42,7 @@ UNUSED_FLOWS = ("export", "production")
 NULLS = [
     "", "NA", "N/A", "NaN", "nan", "NAN", "NULL", "null", "Null", "None", "none", "-nan", "#N/A",
     "#N/A N/A", "n/a", "-", "--", "?", "No CT", "unavailable", "unknown", "No data", "no data",
-    "NoData", "Missing", "missing", "\\N", "nicht verfügbar", "#VALUE!", "#REF!",
+    "NoData", "Missing", "missing", "\\N", "nicht verfügbar",
 ]  # fmt: skip
 MISSING = frozenset(text.lower() for text in NULLS)
 CELL_UNIT = re.compile(r"(?<=\d)\s*[kM]?Wh?$")
@@ -158,10 +158,24 @@ def load_text(path: Path, texts: Collection[str] = (), decimal: str | None = Non
     if regular:
         table = _by_arrow(path, encoding, delimiter, mark, frame, texts)
         if table is not None:
+            if decimal is None:
+                mark = find_decimal([*body, *_numbers_as_text(table)], delimiter, path)
             return RawTable(table, frame.context, frame.preamble, frame.header is not None, mark)
     with open_text(path, TEXT_CAP) as text:
         every = list(_all_rows(text, delimiter, path))
     return table_of_rows(every, path, decimal=mark if decimal or not regular else decimal)
+
+
+def _numbers_as_text(table: Any) -> Iterator[list[str]]:
+    """The different cells of columns of text that are mostly numbers, such as 0,25 or 412 W."""
+    from pyarrow import types
+
+    for column in table.columns:
+        if types.is_string(column.type):
+            cells = column.drop_null().unique().to_pylist()
+            numbers = [cell for cell in cells if NUMBER.fullmatch(CELL_UNIT.sub("", cell))]
+            if len(numbers) > 0.5 * len(cells):
+                yield numbers
 
 
 def table_of_rows(

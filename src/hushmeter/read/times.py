@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +207,17 @@ def to_utc(local: IntArray, tz: str) -> tuple[IntArray, BoolArray, str]:
     if not exists.all():
         words += f"; {int((~exists).sum())} in an hour that the clock skips"
     return utc, exists, words
+
+
+def changes_clock(start: int, end: int, zone: str | None) -> bool:
+    """True if the clock of a zone is changed between two moments [ns since 1970]."""
+    if zone is None:
+        return False
+    from zoneinfo import ZoneInfo
+
+    place = ZoneInfo(zone)
+    one, two = (datetime.fromtimestamp(int(ns) / SECOND, place).utcoffset() for ns in (start, end))
+    return one != two
 
 
 def unix_ns(seconds: FloatArray, path: Path) -> IntArray:
@@ -554,6 +566,7 @@ __all__ = [
     "SECOND",
     "UTC_CLOCK",
     "Stamps",
+    "changes_clock",
     "find_zone",
     "read_clock",
     "read_stamps",

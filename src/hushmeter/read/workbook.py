@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hushmeter.errors import DataError
-from hushmeter.read.options import DECIMALS, ReadOptions
+from hushmeter.read.options import DECIMALS, Circuits, ReadOptions
 from hushmeter.read.parts import read_parts
 from hushmeter.read.recording import Series
 from hushmeter.read.source import ZIP_MAGIC, open_zip, read_head, refuse_large
@@ -34,7 +34,9 @@ FILLED_CELL = re.compile(
 )
 
 
-def read_workbook(path: Path, options: ReadOptions, *, homes: bool = False) -> tuple[Series, str]:
+def read_workbook(
+    path: Path, options: ReadOptions, *, circuits: Circuits = "leave"
+) -> tuple[Series, str]:
     """Read the sheet of an Excel workbook that holds the meter's readings.
 
     Of several sheets with the same quantity, the one with the shortest interval is read; sheets
@@ -46,8 +48,8 @@ def read_workbook(path: Path, options: ReadOptions, *, homes: bool = False) -> t
         A workbook (.xlsx, .xlsm or .xls).
     options : ReadOptions
         `sheet` names the sheet to read.
-    homes : bool
-        True if a table without a meter gets the sum of its circuits.
+    circuits : {"leave", "beside", "sum"}
+        Whether circuits are read; "sum" lets their sum stand for a meter that lacks.
 
     Returns
     -------
@@ -64,7 +66,7 @@ def read_workbook(path: Path, options: ReadOptions, *, homes: bool = False) -> t
     """
     names, book = _open(path, hidden=options.sheet is not None)
     tables = {name: partial(_table, book, name, options, path) for name in names}
-    return read_parts(tables, options, path, noun="sheet", homes=homes)
+    return read_parts(tables, options, path, noun="sheet", circuits=circuits)
 
 
 def _open(path: Path, *, hidden: bool) -> tuple[list[str], Any]:

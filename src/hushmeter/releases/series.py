@@ -247,7 +247,17 @@ def _with_exact_days(metered: Trace, coarse: Trace, noisy: FloatArray, unit: Uni
 
 
 def check_metering(trace: Trace, unit: Unit) -> None:
-    """Raise `InputError` if the unit does not count how the meter made these readings."""
+    """Refuse readings about which something is still open, or that the unit does not count.
+
+    Raises
+    ------
+    DataError
+        If a fact must be stated before these readings may be released.
+    InputError
+        If the unit does not count how the meter made the readings.
+    """
+    if trace.metering.unsettled is not None:
+        raise DataError(f"nothing was released: {trace.metering.unsettled}")
     enough = not trace.metering.register_step_w or (unit.readings or 0) >= len(trace)
     if trace.metering != unit.metering or not enough:
         raise InputError(

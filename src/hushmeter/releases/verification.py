@@ -15,7 +15,7 @@ import numpy as np
 from hushmeter.errors import DataError, HushmeterError
 from hushmeter.noise import parse_mechanism
 from hushmeter.privacy.units import unit_epsilon
-from hushmeter.read import ReadOptions, read_bytes
+from hushmeter.read import ReadOptions, read_home_bytes
 from hushmeter.read.green_button import read_green_button
 from hushmeter.read.source import MemoryFile
 from hushmeter.releases.calendar import local_times
@@ -232,7 +232,7 @@ def _read_columns(path: Path, data: bytes, fields: dict[str, Any]) -> tuple[Time
     if kind == "xml":
         return _read_feed(path, data, fields)
     if kind == "h5":
-        recording = read_bytes(data, path.name)
+        recording = read_home_bytes(data, path.name)
         if recording.power is not None:
             raise DataError(f"{path} has other columns than the readings.")
         return recording.trace.times, recording.watts

@@ -77,11 +77,11 @@ def view_sensitivities(change: Change, calendar: Calendar, grid: Fraction) -> Fl
     # Two equal hours of the day are at least 23 hours apart where the clock is changed.
     day_s = SECONDS_PER_DAY if calendar.zone.upper() == "UTC" else SHORTEST_DAY_S
     hours = max(1, math.floor(day_s / change.value_s))
-    length = change.metering.copies * change.seconds / change.value_s
+    length = change.effect_s / change.value_s
     readings = change.overlapped / change.window
-    rounding = change.metering.resolution_w
-    sums = change.watts * change.full_values + rounding * readings
-    by_hour = change.watts * folded_length(change.full_values, length, hours)
+    rounding = change.resolution_w
+    sums = change.power * change.full_values + rounding * readings
+    by_hour = change.power * folded_length(change.full_values, length, hours)
     by_hour += rounding * folded_length(readings, touched, hours)
     turned = folded_length(touched, touched, hours)
     rounded = np.array([math.sqrt(touched), touched, turned, touched])
@@ -141,7 +141,7 @@ def _register_lengths(change: Change, calendar: Calendar) -> tuple[FloatArray, F
     for number, layout in enumerate(calendar.layouts):
         starts = calendar.cells.run_starts[calendar.rows(number)].copy()
         starts[0] = True
-        if change.metering.copies > 1:
+        if change.metering.copies > 1 or change.metering.stretch > 1:
             starts[:] = True
         day_starts = starts | (np.diff(layout.day, prepend=-1) > 0)
         by_hour = float((np.bincount(layout.hour[layout.hour >= 0]) ** 2).sum())

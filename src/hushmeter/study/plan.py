@@ -16,7 +16,7 @@ from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.home import Home, read_home
 from hushmeter.noise.mechanism import MECHANISMS
 from hushmeter.privacy.units import PROTECT
-from hushmeter.read import read_meter
+from hushmeter.read import read_home_recording
 from hushmeter.trace import Trace
 
 
@@ -259,7 +259,7 @@ def _read_case(entry: dict[str, Any], home: Home, folder: Path) -> Trace:
     """The readings of a file: means over `interval`, and the first 2 · `readings` of them."""
     if "sparsity" in entry:
         raise InputError("sparsity is for synthetic readings; remove it, or remove data.")
-    trace = home.label(read_meter(folder / str(entry["data"])))
+    trace = home.label(read_home_recording(folder / str(entry["data"])).trace)
     if "interval" in entry:
         length = seconds("interval", entry["interval"])
         trace = trace if length == trace.interval_s else trace.coarsen(length)

@@ -184,9 +184,10 @@ def make_download(request: schemas.ReleaseRequest, session: Session) -> schemas.
         If the readings cannot be released.
     """
     given = None if request.home is None else schemas.to_home(request.home)
-    unit = find_unit(request, given, session.trace.interval_s, session.trace)
+    trace = session.trace if session.metered is None else session.metered
+    unit = find_unit(request, given, trace.interval_s, trace)
     home = protected_home(request, given)
-    learnt = learnt_here(find_parameters(unit, home, session.trace))
+    learnt = learnt_here(find_parameters(unit, home, trace))
     if learnt and not request.accept_learnt:
         raise InputError(
             f"the {learnt[0]} was learnt from the same readings that you release, and ε does not "
@@ -194,9 +195,7 @@ def make_download(request: schemas.ReleaseRequest, session: Session) -> schemas.
             "(accept_learnt)."
         )
     mechanism = calibrate_noise(request, request.epsilon, unit)
-    released = release(
-        session.trace, mechanism, unit, home=home, accept_learnt=request.accept_learnt
-    )
+    released = release(trace, mechanism, unit, home=home, accept_learnt=request.accept_learnt)
     name = f"protected-{iso(released.trace.times[0])[:10]}.{request.format}"
     data = meter_bytes(released.trace, request.format)
     receipt = released.receipt.for_file(data)

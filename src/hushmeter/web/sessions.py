@@ -56,7 +56,8 @@ class Session:
     found : Inspection
         What the inspection of the file found.
     trace : Trace
-        The readings, with the true states where they are known.
+        The readings, with the true states where they are known. Times without a value of a
+        circuit are not in it.
     home : Home or None
         The home that the file or the example describes.
     training : Trace or None
@@ -65,6 +66,8 @@ class Session:
         What `training` is, in words.
     zone : str or None
         Time zone of the home, where it is known.
+    metered : Trace or None
+        The readings of the meter alone, where the file has circuits: only they may be released.
     source : str
         Equal only for sessions with equal data, such as the same example. Fitted attackers are
         stored under it.
@@ -77,12 +80,15 @@ class Session:
     training: Trace | None = None
     trained_on: str | None = None
     zone: str | None = None
+    metered: Trace | None = None
     source: str = field(default_factory=lambda: secrets.token_hex(16))
 
     @property
     def bytes(self) -> int:
         """Memory of the trace. [bytes]"""
-        parts = (self.trace.readings, self.trace.states, self.trace.power, self.trace.steps)
+        parts = [self.trace.readings, self.trace.states, self.trace.power, self.trace.steps]
+        if self.metered is not None:
+            parts += [self.metered.readings, self.metered.steps]
         # The recording may hold its own copy of everything.
         return 2 * sum(part.nbytes for part in parts if part is not None)
 

@@ -15,7 +15,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from hushmeter.errors import DataError, InputError, TooLargeError
 from hushmeter.learn.inspection import inspect_recording
-from hushmeter.read import ReadOptions, read_bytes
+from hushmeter.read import ReadOptions, read_bytes, read_home_bytes
 from hushmeter.read.source import GZIP_MAGIC, ZIP_MAGIC
 from hushmeter.web.sessions import Session
 
@@ -155,7 +155,8 @@ def read_upload(data: bytes, name: str, options: ReadOptions, settings: Settings
     plain = unpack(data, name, settings)
     if not plain.startswith(BINARY):
         _refuse_many(plain, name, settings)
-    found = inspect_recording(read_bytes(plain, name, options, most_values=settings.values))
+    most = settings.values
+    found = inspect_recording(read_home_bytes(plain, name, options, most_values=most))
     trace = found.recording.trace
     if len(trace) > settings.readings:
         raise TooLargeError(
@@ -163,9 +164,13 @@ def read_upload(data: bytes, name: str, options: ReadOptions, settings: Settings
             "split it into smaller files."
         )
     zone = found.recording.public.zone
-    if found.learnt is None:
+    if trace.power is None:
         return Session(name, found, trace, zone=zone)
-    return Session(name, found, found.learnt.trace, found.learnt.home, zone=zone)
+    metered = read_bytes(plain, name, options, most_values=most).trace
+    if found.learnt is None:
+        return Session(name, found, trace, zone=zone, metered=metered)
+    home = found.learnt.home
+    return Session(name, found, found.learnt.trace, home, zone=zone, metered=metered)
 
 
 def unpack(data: bytes, name: str, settings: Settings) -> bytes:
