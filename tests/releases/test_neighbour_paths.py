@@ -41,7 +41,8 @@ def reader_options(fields):
     """Options of the reader as words of a command."""
     words = []
     for name, value in fields.items():
-        words += [f"--{name.replace('_', '-')}", str(value)]
+        text = f"{value}s" if name == "reading_length" else str(value)
+        words += [f"--{name.replace('_', '-')}", text]
     return words
 
 

@@ -47,13 +47,6 @@ def test_many_neighbouring_files(kind):
     count_outcomes(kind, MANY)
 
 
-def test_every_pair_of_the_quick_test_differs():
-    """A file without its run would pass every comparison."""
-    for kind in WRITERS:
-        pairs = [draw_pair(kind, number).files[1] for number in range(FEW)]
-        assert sum(one != other for one, other in pairs) >= FEW / 2, kind
-
-
 def plain_recordings(change):
     meter = Meter(0, 60, 100, 0.001)
     house = random_house(0.0, 6000.0, np.random.default_rng(1), solar=False)
@@ -75,9 +68,11 @@ def test_a_violation_of_every_kind_is_found():
     assert any("times differs" in problem for problem in compare_neighbours(one, longer, unit))
 
 
+# Files with gaps in every day have no calendar.
 VIEW_KINDS = [
     kind for kind, writer in WRITERS.items()
     if writer.compared and set(writer.intervals) & {900, 1800, 3600}
+    and kind not in ("uneven register", "fluvius", "missing marks")
 ]  # fmt: skip
 VIEW_SPANS = tuple(("appliance", span) for span in ("reading", "run", "day", "capped day"))
 
