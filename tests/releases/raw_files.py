@@ -962,9 +962,7 @@ WRITERS = {
     "plugs with a word while off": Writer(written(csv, with_plugs("off")), (60,), POWER),
     "plug registers": Writer(written(csv, with_plug_registers), (60,), (1.0,)),
     "missing marks": Writer(written(csv, missing_marks), (60, 900), (1.0,)),
-    "unit in cells": Writer(
-        written(csv, unit_in_cells), (60,), (1.0,)
-    ),
+    "unit in cells": Writer(written(csv, unit_in_cells), (60,), (1.0,)),
     "one unit in cells": Writer(written(csv, same_unit_in_cells), (60,), (1.0, 0.1)),
     "out of range": Writer(
         written(csv, out_of_range(">4000", 4000)),
