@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hushmeter.errors import DataError
-from hushmeter.read import ReadOptions, read_recording
+from hushmeter.read import ReadOptions, read_home_recording, read_recording
 from hushmeter.read.words import find_source, find_unit, read_meaning
 
 FIRST = datetime(2024, 1, 1)
@@ -141,7 +141,9 @@ def test_a_home_with_circuits_and_weather(save):
               "Fridge [kW],Solar [kW],temperature,icon,humidity,summary")  # fmt: skip
     lines = (f"{1_451_624_400 + 60 * i},{v + 0.5},0.1,{v + 0.5},0,0.1,0.2,0.1,36.1,clear,0.6,Dry"
              for i, v in enumerate(HALF))  # fmt: skip
-    found = read_recording(save("\n".join([header, *lines, "\\,,,,,,,,,,,"]).encode()))
+    path = save("\n".join([header, *lines, "\\,,,,,,,,,,,"]).encode())
+    assert read_recording(path).power is None
+    found = read_home_recording(path)
     assert found.trace.names == ("Dishwasher [kW]", "Home office [kW]", "Fridge [kW]")
     np.testing.assert_allclose(found.trace.readings, 1000 * (HALF + 0.5))
 
@@ -173,8 +175,6 @@ def hours(header, line, count=48):
          r"several series \(Channel: A1, A2\).*--register"),
         (hours("time,Volume,Unit", lambda i, t: f"{t},{i % 5},kWh\n{t},{i % 7},m³"), "gas or wat"),
         (hours("Inverter,time,W", lambda i, t: f"x,{t},{i % 5}"), "solar inverter"),
-        (hours("time,watts,dishwasher", lambda i, t: f"{t},{50 + i % 5},{90 + i % 5}"),
-         "the circuits draw 1.8 times"),
         (hours("time,kWh", lambda i, t: f"{t},{2 + i % 5 if i != 20 else 900}"),
          "a total, or the unit may be wrong"),
     ],
@@ -182,6 +182,12 @@ def hours(header, line, count=48):
 def test_what_is_not_clear_is_refused(save, data, message):
     with pytest.raises(DataError, match=message):
         read_recording(save(data))
+
+
+def test_circuits_that_draw_more_than_the_meter_are_refused(save):
+    data = hours("time,watts,dishwasher", lambda i, t: f"{t},{50 + i % 5},{90 + i % 5}")
+    with pytest.raises(DataError, match=r"the circuits draw 1.8 times"):
+        read_home_recording(save(data))
 
 
 def test_the_choices_of_a_refusal_work(save):

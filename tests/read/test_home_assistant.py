@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from hushmeter.errors import DataError
-from hushmeter.read import ReadOptions, read_home_data, read_meter, read_recording
+from hushmeter.read import (
+    ReadOptions,
+    read_home_data,
+    read_home_recording,
+    read_meter,
+    read_recording,
+)
 
 
 def test_the_energy_download_has_meter_and_devices(samples, save):
@@ -12,6 +18,8 @@ def test_the_energy_download_has_meter_and_devices(samples, save):
     assert found.format == "Home Assistant energy CSV"
     assert found.public.gaps == 1
     np.testing.assert_allclose(found.trace.readings, [600, 500, 700, 700, 1000])
+    assert found.power is None
+    found = read_home_recording(save(samples.ha_energy()))
     assert found.trace.names == ("fridge", "kettle")
     np.testing.assert_allclose(found.trace.power[:, 1], [0, 200, 0, 200, 0])
     assert any("solar_production" in note for note in found.notes)
@@ -20,8 +28,10 @@ def test_the_energy_download_has_meter_and_devices(samples, save):
 
 def test_without_a_grid_row_the_devices_are_summed(samples, save):
     text = samples.ha_energy().replace(b"grid_consumption", b"gas_consumption")
-    found = read_recording(save(text))
+    found = read_home_recording(save(text))
     np.testing.assert_allclose(found.trace.readings, [100, 200, 100, 0, 300, 0])
+    with pytest.raises(DataError, match="no row of grid_consumption"):
+        read_recording(save(text))
     nothing = text.replace(b"device_consumption", b"other")
     with pytest.raises(DataError, match="no row of grid_consumption"):
         read_meter(save(nothing))
@@ -163,9 +173,9 @@ def test_histories_that_cannot_be_used(rows, message, save):
 
 
 def test_a_history_longer_than_memory_is_refused(save, monkeypatch):
-    monkeypatch.setattr("hushmeter.read.home_assistant.MAX_CELLS", 10)
+    monkeypatch.setattr("hushmeter.read.changes.MAX_CELLS", 10)
     rows = [(f"2024-01-01T00:00:{s:02d}Z", s) for s in range(30)]
-    with pytest.raises(DataError, match="would give more than 10 cells of 1 s"):
+    with pytest.raises(DataError, match="would give more than 10 readings of 1 s"):
         read_meter(save(changes(*rows)), reading_length="1s")
 
 

@@ -92,7 +92,7 @@ def test_lines_above_the_header_and_units_in_names(save):
 @pytest.mark.parametrize("encoding", ["utf-16", "latin-1", "utf-8-sig"])
 def test_encodings(save, encoding):
     text = "timestamp,watts,Küche\n1,5,1\n2,6,2\n".encode(encoding)
-    trace = read_meter(save(text))
+    trace = read_home_data(save(text))
     assert trace.names == ("Küche",)
     assert trace.readings.tolist() == [5.0, 6.0]
 

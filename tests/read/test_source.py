@@ -13,7 +13,13 @@ import pytest
 from tests.read.spreadsheets import xlsx_bytes
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.read import ReadOptions, read_bytes, read_meter, read_recording
+from hushmeter.read import (
+    ReadOptions,
+    read_bytes,
+    read_home_bytes,
+    read_meter,
+    read_recording,
+)
 from hushmeter.read.source import MemoryFile, arrow_source
 
 
@@ -45,7 +51,7 @@ def test_hdf5_is_read_from_memory(tmp_path):
     data = (tmp_path / "home.h5").read_bytes()
     np.testing.assert_allclose(read_bytes(data, "home.h5").trace.readings, trace.readings)
     with pytest.raises(DataError, match="at most 100 values are taken"):
-        read_bytes(data, "home.h5", most_values=100)
+        read_home_bytes(data, "home.h5", most_values=100)
 
 
 def test_no_reader_gets_at_a_path(tmp_path):

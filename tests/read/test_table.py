@@ -40,7 +40,7 @@ def test_round_trip_with_appliances_and_gaps(tmp_path, suffix):
     path = tmp_path / f"meter.{suffix}"
     columns = dict(zip(home.names, trace.power.T, strict=True))
     write_table(path, {"timestamp": trace.times, "watts": trace.readings, **columns})
-    back = read_meter(path)
+    back = hm.read_home_data(path)
     np.testing.assert_allclose(back.readings, trace.readings, rtol=1e-12)
     np.testing.assert_allclose(back.power, trace.power, rtol=1e-12)
     assert back.names == home.names
@@ -49,7 +49,8 @@ def test_round_trip_with_appliances_and_gaps(tmp_path, suffix):
 
 
 def test_other_names_and_unix_times(tmp_path):
-    trace = read_meter(write(tmp_path, "Unix,Aggregate,fridge\n1700000000,50,1\n1700000003,60,2\n"))
+    text = "Unix,Aggregate,fridge\n1700000000,50,1\n1700000003,60,2\n"
+    trace = hm.read_home_data(write(tmp_path, text))
     assert trace.interval_s == 3.0
     assert trace.names == ("fridge",)
     assert trace.start == np.datetime64("2023-11-14T22:13:20")
@@ -77,7 +78,7 @@ def test_jitter_is_not_a_gap(tmp_path):
         ("timestamp,watts\nsoon,2\nlater,4\n", "times that cannot be read, such as 'soon'"),
         ("timestamp,watts\n2024-01-01 00:00:00,2\n2024-01-01 00:00:06,4\n", "without a zone"),
         ("timestamp,watts\n1,2\n2,inf\n", "'watts' is inf in row 1"),
-        ("timestamp,watts\n1,x\n2,y\n", "'watts' is not numbers"),
+        ("timestamp,watts\n1,x\n2,y\n", "'watts' is 'x' in row 0"),
         ("timestamp,watts\n5,2\n5,3\n", "several different values for one time, first at 1970"),
     ],
 )
@@ -114,7 +115,7 @@ def test_files_of_the_writer_are_read_whatever_the_circuits_are_called(tmp_path,
     appliances = [hm.Appliance(name, watts) for name, watts in zip(names, (2000, 150), strict=True)]
     trace = hm.synth.trace(hm.Home(appliances, tolerance=5.0), 200, 0.97, seed=1)
     hm.write_meter(tmp_path / "home.csv", trace)
-    found = hm.read_meter(tmp_path / "home.csv")
+    found = hm.read_home_data(tmp_path / "home.csv")
     assert found.names == names
     assert found.readings == pytest.approx(trace.readings)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hushmeter.errors import DataError
-from hushmeter.read import ReadOptions, read_meter, read_recording
+from hushmeter.read import ReadOptions, read_home_recording, read_meter, read_recording
 from hushmeter.read.text_table import find_decimal, load_text, table_of_rows, unique_names
 
 SECONDS = [1_704_067_200 + 60 * i for i in range(50)]
@@ -42,16 +42,16 @@ def test_one_table_in_many_hands(save, data):
 
 def test_a_trailing_delimiter_and_an_index_are_no_appliances(save):
     rows = "\n".join(f"{i},{second},50,,7" for i, second in enumerate(SECONDS))
-    found = read_recording(save(f",timestamp,watts,,lamp\n{rows}\n".encode()))
+    found = read_home_recording(save(f",timestamp,watts,,lamp\n{rows}\n".encode()))
     assert found.trace.names == ("lamp",)
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (lines(";", "400,5") + "1704070800;1,234.5\n", r"example '1,234.5' in row 50; write 1234"),
+        (lines(";", "400,5") + "1704070800;1,234.5\n", r"is '1,234.5' in row 50, neither a number"),
         (lines(value="400,5"), "a row of 3 cells under a header of 2"),
-        (lines(value="x"), "'watts' is not numbers, but for example 'x' in row 0"),
+        (lines(value="x"), "'watts' is 'x' in row 0, neither a number"),
         ("\n \n\n", "it is empty"),
         ("timestamp\n5\n6\n", "has no time column"),
     ],
