@@ -25,9 +25,9 @@ TELEGRAM = (
 
 
 def with_checksum(text):
-    from hushmeter.read.dsmr import _crc16
+    from hushmeter.read.dsmr import crc16
 
-    return f"{text}{_crc16(text.encode()):04X}\r\n".encode()
+    return f"{text}{crc16(text.encode()):04X}\r\n".encode()
 
 
 @pytest.mark.parametrize(

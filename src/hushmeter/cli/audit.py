@@ -66,10 +66,11 @@ def audit(
     and Laplace noise in floating point, must be caught; otherwise the audit has no power. The exit
     code is 1 if the claim is refuted or a broken mechanism is not caught.
 
-    With --file and --home, it writes neighbouring versions of the file, with one more run (or
-    reading, or day) of an appliance, reads all of them and checks that times, interval, gaps and
-    notes are equal and that the readings differ by no more than a release would declare; with
-    --views also the hours, days, hours of the day and totals of a calendar release.
+    With --file and --home, it writes the file as the meter, its registers, the plugs and the
+    portal would have written it with one more run (or reading, or day) of an appliance. It reads
+    all versions and checks that times, interval, gaps and notes are equal and that the readings
+    differ by no more than a release would declare; with --views also the hours, days, hours of the
+    day and totals of a calendar release. It names the columns that it did not change.
 
     Example: hushmeter audit --file meter.csv --home home.toml --span run --every 30min
     """
@@ -124,6 +125,16 @@ def _report_file(file: Path, found: FileAudit) -> None:
         *(f"Tried: {entry}." for entry in found.tried),
         *found.problems[:10],
     )
+    if found.refused:
+        print_sentences(
+            f"In {found.refused} pairs one version was refused, so that nothing of it would be "
+            "published."
+        )
+    if found.not_changed:
+        print_sentences(
+            f"Not changed: columns {', '.join(found.not_changed[:12])}; if a run changes them, the "
+            "audit does not cover it."
+        )
     if found.passed:
         print_sentences(
             f"In all {found.pairs} pairs times, interval, gaps and notes were equal, and the "

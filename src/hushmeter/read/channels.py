@@ -46,6 +46,7 @@ def align(
     notes: list[str],
     hold_s: float = HOLD_S,
     inner: Sequence[int] = (),
+    step_w: float = 0.0,
 ) -> Recording:
     """Mains (added up) and circuits on one grid of `interval_s` seconds.
 
@@ -63,6 +64,8 @@ def align(
         Longest time for which a sample of a circuit fills cells without one [s].
     inner : sequence of int
         Positions of circuits that are parts of other circuits; the sum leaves them out.
+    step_w : float
+        Step to which each meter rounds a sample [W].
 
     Returns
     -------
@@ -96,7 +99,7 @@ def align(
         power=power,
         names=number_repeats([channel.name for channel in circuits]) if circuits else None,
         steps=keep - keep[0],
-        metering=Metering(copies=copies),
+        metering=Metering(resolution_w=step_w * len(outer), copies=copies),
     )
     return Recording.of_trace(
         trace,

@@ -105,7 +105,7 @@ def _is_whole(telegram: str) -> bool:
     checksum = tail.strip()
     if not re.fullmatch(r"[0-9A-Fa-f]{1,4}", checksum):
         return checksum == ""
-    return _crc16((body + "!").replace("\n", "\r\n").encode("latin-1", "replace")) == int(
+    return crc16((body + "!").replace("\n", "\r\n").encode("latin-1", "replace")) == int(
         checksum, 16
     )
 
@@ -123,7 +123,7 @@ def _crc16_table() -> list[int]:
 _TABLE = _crc16_table()
 
 
-def _crc16(data: bytes) -> int:
+def crc16(data: bytes) -> int:
     """CRC-16 with polynomial x^16 + x^15 + x^2 + 1, least bit first, as the P1 standard says."""
     crc = 0
     for byte in data:

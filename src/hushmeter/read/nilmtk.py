@@ -156,6 +156,7 @@ def _read_building(file: Any, path: Path, options: ReadOptions, *, circuits: Cir
         [others.index(number) for number in inner],
         path,
         notes,
+        options.step_size or 0.0,
     )
 
 
@@ -165,6 +166,7 @@ def _align(
     inner: list[int],
     path: Path,
     notes: list[str],
+    step_w: float,
 ) -> Recording:
     """All meters on one grid; nothing is held if they were logged at the same times."""
     everything = [*mains, *circuits]
@@ -183,6 +185,7 @@ def _align(
         notes=notes,
         hold_s=0.0 if together else HOLD_S,
         inner=inner,
+        step_w=step_w,
     )
 
 

@@ -491,7 +491,8 @@ def _refuse_irregular(steps: FloatArray, interval: float, path: Path) -> None:
     if float((off > 0.25).mean()) > 0.4:
         raise DataError(
             f"{path}: the times follow no interval (the median is {short_duration(interval)}, but "
-            "most others are no multiple of it); readings at regular times are needed."
+            "most others are no multiple of it); readings at regular times are needed, or a "
+            "statement that a row is there only where the value changed (--changes yes)."
         )
 
 

@@ -172,7 +172,7 @@ def spread_days(
         dates = [c for c in [find_named(columns, options.time_column, path)] if c.kind == "date"]
     if not dates:
         return None
-    found = _times_of_day([c.name for c in columns])
+    found = times_of_day([c.name for c in columns])
     if found is None:
         return None
     places, offsets = found
@@ -199,7 +199,7 @@ def spread_days(
     return table, RawTable(data, kind="table with one row for each day")
 
 
-def _times_of_day(names: Sequence[str]) -> tuple[list[int], IntArray] | None:
+def times_of_day(names: Sequence[str]) -> tuple[list[int], IntArray] | None:
     """Columns that are times of a day, and their starts after midnight [ns]."""
     clocks = [(i, re.match(r"\D*?(\d{1,2})[:.h](\d{2})(?!\d)", n)) for i, n in enumerate(names)]
     timed = [(i, int(m[1]) * 60 + int(m[2])) for i, m in clocks if m is not None]

@@ -197,13 +197,13 @@ def _table(book: Any, name: str, options: ReadOptions, path: Path) -> RawTable:
     """The cells of a sheet as a table."""
     with _refusing_damage(path):
         rows = book.get_sheet_by_name(name).to_python()
-    _write_alike(rows)
+    write_alike(rows)
     mark = None if options.decimal is None else DECIMALS[options.decimal]
     raw = table_of_rows(rows, path, kind=KIND, decimal=mark, typed=True)
     return whole_table(raw, options, path)
 
 
-def _write_alike(rows: list[list[object]]) -> None:
+def write_alike(rows: list[list[object]]) -> None:
     """Write clocks and lengths of time as H:MM:SS, and moments as whole hundredths of a second.
 
     A spreadsheet counts days as a floating-point number: midnight has no time of day, a time of

@@ -10,24 +10,21 @@ versions of a file and checks them.
 from __future__ import annotations
 
 import math
-import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
-from functools import cached_property
-from io import BytesIO
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushmeter.checks import FloatArray, IntArray, RngLike, whole
+from hushmeter.checks import RngLike, whole
 from hushmeter.errors import DataError, HushmeterError, InputError
 from hushmeter.privacy.units import Unit, resolve_unit
-from hushmeter.read import ReadOptions, Recording, read_bytes
+from hushmeter.read import ReadOptions, Recording
 from hushmeter.releases.calendar import lay_out
 from hushmeter.releases.least_squares import TABLES
-from hushmeter.releases.series import mean_windows
+from hushmeter.releases.rewriting import RawFile, Run
+from hushmeter.releases.series import check_metering, mean_windows
 from hushmeter.releases.view_plan import plan_views
 from hushmeter.releases.views import add_up
 from hushmeter.trace import SECONDS_PER_DAY, Trace
@@ -37,14 +34,6 @@ if TYPE_CHECKING:
 
 SLACK = 1e-9
 """Relative rounding error of sums in floating point."""
-
-PROBES = 5
-PROBED_READINGS = 2
-"""Most readings that a step of a counter may change: it can lie at the border of two of them."""
-
-LARGEST_FILE = 50_000_000
-# Files with one column per time have few rows.
-MANY_ROWS = 100
 
 
 def compare_neighbours(one: Recording, other: Recording, unit: Unit) -> list[str]:
@@ -140,6 +129,10 @@ class FileAudit:
         What was tried, one phrase for each appliance.
     pairs : int
         Number of pairs of neighbouring files that were read and compared.
+    refused : int
+        Number of pairs of which one file is refused, so that nothing of it is published.
+    not_changed : tuple of str
+        Columns that vary and that no version changed, because it is not known how a run would.
     largest_share : float
         Largest Δ1 that was found, as a share of the declared one.
     problems : tuple of str
@@ -150,6 +143,8 @@ class FileAudit:
     unit: str
     tried: tuple[str, ...]
     pairs: int
+    refused: int
+    not_changed: tuple[str, ...]
     largest_share: float
     problems: tuple[str, ...]
 
@@ -173,11 +168,14 @@ def audit_file(
 ) -> FileAudit:
     """Write neighbouring versions of a file and check the promise for each of them.
 
+    A version is the file that the meter, its registers, the plugs and the portal would have
+    written: every column changes that a run of the appliance is known to change.
+
     Parameters
     ----------
     path : str or Path
-        A file of readings: a text table, Parquet, Green Button XML, DSMR telegrams or a history
-        of Home Assistant.
+        A file of readings: a text table, workbook (xlsx), JSON records, Parquet, NEM12, Green
+        Button XML, DSMR telegrams or an export of Home Assistant, also gzipped or in a zip archive.
     home : Home
         The appliances whose runs are added.
     span : {"reading", "run", "day", "when"}
@@ -205,48 +203,98 @@ def audit_file(
     ------
     DataError
         If the file is too large, cannot be read, or its values cannot be found in it.
+    InputError
+        If a release of the file would be refused.
     """
-    source = Path(path)
     if views and every is None:
         every = "1h"
-    raw = _RawFile(source, options or ReadOptions())
-    trace = raw.recording.trace
     names = home.names if appliance is None else (home.appliances[home.index(appliance)].name,)
-    generator = np.random.default_rng(rng)
     count = whole("pairs", pairs)
-    problems: list[str] = []
-    tried: list[str] = []
-    share = 0.0
-    sentence = ""
+    raw = RawFile(Path(path), options or ReadOptions())
+    checks = _Checks(raw, home, span, every, views, np.random.default_rng(rng))
     for name in names:
-        member = home.appliances[home.index(name)]
-        unit = _unit_for(trace, home, name, span, every)
-        sentence = unit.sentence if len(names) == 1 else sentence or f"one {span} of an appliance"
-        for _ in range(count):
-            first, stop = _place(trace, member, span, generator)
-            one, seed = raw.recording, int(generator.integers(2**32))
-            other = raw.read_with(member.protected_power, first, stop, seed)
-            if span == "when":
-                moved = _move(first, stop, generator)
-                # The same seed gives the counter of the meter the same phase in both files.
-                one = raw.read_with(member.protected_power, *moved, seed)
-            found = compare_neighbours(one, other, unit)
-            if views and not found:
-                found = compare_tables(one, other, unit)
-            when = np.datetime64(round(first), "s")
-            problems += [f"{name} added at {when}Z: {problem}." for problem in found]
-            share = max(share, _l1_share(one, other, unit))
-        length = f"{member.protected_power:g} W"
-        tried.append(f"{count} versions with one more {span} of the {name} ({length})")
-    total = count * len(names)
+        checks.add(name, count)
+    if checks.share == 0:
+        raise DataError(checks.nothing_compared())
     return FileAudit(
         raw.recording.public.format,
-        sentence,
-        tuple(tried),
-        total,
-        share,
-        tuple(dict.fromkeys(problems)),
+        checks.sentence if len(names) == 1 else f"one {span} of an appliance",
+        tuple(checks.tried),
+        checks.compared,
+        checks.refused,
+        tuple(raw.unknown_for(names)),
+        checks.share,
+        tuple(dict.fromkeys(checks.problems)),
     )
+
+
+class _Checks:
+    """The pairs that were compared, and what was found."""
+
+    def __init__(
+        self,
+        raw: RawFile,
+        home: Home,
+        span: str,
+        every: float | str | None,
+        views: bool,
+        rng: np.random.Generator,
+    ) -> None:
+        self.raw, self.home, self.span = raw, home, span
+        self.every, self.views, self.rng = every, views, rng
+        self.tried: list[str] = []
+        self.problems: list[str] = []
+        self.compared = self.refused = 0
+        self.share = 0.0
+        self.sentence = self.refusal = ""
+
+    def add(self, name: str, count: int) -> None:
+        """Compare `count` pairs that differ by a run, reading or day of one appliance."""
+        member = self.home.appliances[self.home.index(name)]
+        unit = _unit_for(self.raw.recording.trace, self.home, name, self.span, self.every)
+        check_metering(self.raw.recording.trace, unit)
+        self.sentence = unit.sentence
+        for _ in range(count):
+            self._compare(member, unit)
+        power = f"{member.protected_power:g} W"
+        self.tried.append(f"{count} versions with one more {self.span} of the {name} ({power})")
+
+    def _compare(self, member: Appliance, unit: Unit) -> None:
+        trace = self.raw.recording.trace
+        first, stop = _place(trace, member, self.span, self.rng)
+        seed = int(self.rng.integers(2**32))
+        # The same seed gives the counter of the meter the same phase in both files.
+        runs = [Run(member.name, member.protected_power, first, stop, seed)]
+        if self.span == "when":
+            moved = _move(first, stop, self.rng)
+            runs.append(Run(member.name, member.protected_power, *moved, seed))
+        try:
+            versions = [self.raw.read_with(run) for run in runs]
+            for version in versions:
+                check_metering(version.trace, _unit_like(unit, version.trace))
+        except HushmeterError as error:
+            self.refused, self.refusal = self.refused + 1, str(error)
+            return
+        one, other = (self.raw.recording, *versions)[-2:]
+        found = compare_neighbours(one, other, unit)
+        if self.views and not found:
+            found = compare_tables(one, other, unit)
+        when = np.datetime64(round(first), "s")
+        self.problems += [f"{member.name} added at {when}Z: {problem}." for problem in found]
+        self.share = max(self.share, _l1_share(one, other, unit))
+        self.compared += 1
+
+    def nothing_compared(self) -> str:
+        """Why the audit says nothing."""
+        name = self.raw.name
+        if self.refusal:
+            return f"{name}: every version with one more {self.span} is refused: {self.refusal}"
+        return f"{name}: no version changed a reading, so the audit says nothing: use more --pairs."
+
+
+def _unit_like(unit: Unit, trace: Trace) -> Unit:
+    """The unit with the readings of another version, whose metering must be the same."""
+    return replace(unit, readings=len(trace)) if unit.readings else unit
 
 
 def _unit_for(trace: Trace, home: Home, name: str, span: str, every: float | str | None) -> Unit:
@@ -302,300 +350,6 @@ def _l1_share(one: Recording, other: Recording, unit: Unit) -> float:
     return float(change / unit.l1)
 
 
-class _Cells(ABC):
-    """The numbers of a file that may be the values of the meter.
-
-    Parameters
-    ----------
-    values : array
-        The numbers in the order of the file.
-    """
-
-    def __init__(self, values: FloatArray) -> None:
-        self.values = values
-
-    @property
-    @abstractmethod
-    def step(self) -> float:
-        """Step to which the file rounds its numbers; 0 if it does not."""
-
-    @abstractmethod
-    def write(self, values: FloatArray) -> bytes:
-        """Return the file with other numbers in the same places."""
-
-
-class _TextCells(_Cells):
-    """Numbers at given places of a text file."""
-
-    def __init__(self, text: str, places: list[tuple[int, int]], telegrams: bool = False) -> None:
-        self._text, self._places, self._telegrams = text, places, telegrams
-        words = [text[first:stop] for first, stop in places]
-        self._comma = any("," in word for word in words)
-        self._decimals = max(len(re.split("[.,]", word + ".")[1]) for word in words)
-        self._width = len(words[0]) if telegrams else 0
-        super().__init__(np.array([float(word.replace(",", ".")) for word in words]))
-
-    @property
-    def step(self) -> float:
-        return float(10.0**-self._decimals)
-
-    def write(self, values: FloatArray) -> bytes:
-        parts, end = [], 0
-        for (first, stop), value in zip(self._places, values.tolist(), strict=True):
-            word = f"{value:0{self._width}.{self._decimals}f}"
-            parts += [self._text[end:first], word.replace(".", ",") if self._comma else word]
-            end = stop
-        text = "".join([*parts, self._text[end:]])
-        return (_with_checksums(text) if self._telegrams else text).encode()
-
-
-class _ParquetCells(_Cells):
-    """One column of a Parquet file."""
-
-    def __init__(self, table: Any, column: int) -> None:
-        self._table, self._column = table, column
-        super().__init__(table.column(column).to_numpy(zero_copy_only=False).astype(np.float64))
-
-    @property
-    def step(self) -> float:
-        import pyarrow as pa
-
-        return 1.0 if pa.types.is_integer(self._table.schema.field(self._column).type) else 0.0
-
-    def write(self, values: FloatArray) -> bytes:
-        import pyarrow as pa
-        from pyarrow import parquet
-
-        kind = self._table.schema.field(self._column)
-        changed = self._table.set_column(self._column, kind, pa.array(values).cast(kind.type))
-        stream = BytesIO()
-        parquet.write_table(changed, stream)
-        return stream.getvalue()
-
-
-@dataclass
-class _RawFile:
-    """A file whose values can be changed so that a given power is added for some time."""
-
-    path: Path
-    options: ReadOptions
-    recording: Recording = field(init=False)
-    content: bytes = field(init=False)
-
-    def __post_init__(self) -> None:
-        try:
-            self.content = self.path.read_bytes()
-        except OSError as error:
-            raise DataError(f"{self.path} cannot be read: {error.strerror}.") from None
-        if len(self.content) > LARGEST_FILE:
-            raise DataError(
-                f"{self.path} has more than {LARGEST_FILE / 1e6:g} MB; audit a shorter part of it."
-            )
-        self.recording = self._read(self.content)
-
-    def read_with(self, watts: float, first: float, stop: float, seed: int) -> Recording:
-        """Read the version of the file in which a power is added between two times [s]."""
-        if _is_history(self.content):
-            end = self.recording.public.end.astype("datetime64[ns]").astype(np.int64) / 1e9
-            return self._read(_add_to_history(self.content, watts, first, stop, float(end)))
-        cells, order, scale, counter = self._meter
-        trace = self.recording.trace
-        starts = trace.times.astype(np.int64) / 1e9
-        ends = starts + trace.interval_s
-        overlap = np.clip(np.minimum(ends, stop) - np.maximum(starts, first), 0.0, None)
-        added = watts * overlap / trace.interval_s / scale
-        values = cells.values.copy()
-        if counter:
-            # A counter shows the energy that was added before, below its rounding.
-            phase = np.random.default_rng(seed).uniform(0.0, 1.0, values.size) * cells.step
-            total = np.concatenate([[0.0], np.cumsum(added)])
-            values += _floor_to(total + phase, cells.step)[order]
-        else:
-            values += added[order]
-            values = _round_to(values, cells.step)
-        return self._read(cells.write(values))
-
-    def _read(self, content: bytes) -> Recording:
-        """Read a version of the file through the public entry."""
-        return read_bytes(content, self.path.name, self.options)
-
-    @cached_property
-    def _meter(self) -> tuple[_Cells, IntArray, float, bool]:
-        """The cells of the meter, the reading of each, watts per unit, and if they count up."""
-        for cells in _candidates(self.path, self.content):
-            found = self._probe(cells)
-            if found is not None:
-                return cells, *found
-        raise DataError(
-            f"{self.path} ({self.recording.public.format}): the values of the meter could not be "
-            "found in the file, because rows are repeated, left out or combined."
-        )
-
-    def _probe(self, cells: _Cells) -> tuple[IntArray, float, bool] | None:
-        """Change single cells and see which reading follows; None if these are not the meter's."""
-        size, length = cells.values.size, len(self.recording.trace)
-        counter = size == length + 1
-        if size not in (length, length + 1) or length < 3:
-            return None
-        probes = np.unique(np.linspace(1, length - 2, PROBES).astype(int))
-        seen = [self._effect(cells, int(probe), counter) for probe in probes]
-        if any(effect is None for effect in seen):
-            return None
-        at = np.array([effect[0] for effect in seen if effect is not None])
-        scale = float(np.median([effect[1] for effect in seen if effect is not None]))
-        order = np.arange(size)
-        expected = probes - counter
-        if (at == expected).all():
-            return order, scale, counter
-        if not counter and (at == length - 1 - probes).all():
-            return order[::-1].copy(), scale, counter
-        return None
-
-    def _effect(self, cells: _Cells, probe: int, counter: bool) -> tuple[int, float] | None:
-        """The reading that rises with a cell, and by how many watts per unit.
-
-        For a counter all later counts rise too, because a counter never falls.
-        """
-        values = cells.values.copy()
-        step = max(cells.step, 1e-3 * float(np.abs(values).mean()), 1e-6)
-        amount = _round_to(np.array([step]), cells.step)[0] or cells.step
-        values[slice(probe, None) if counter else probe] += amount
-        try:
-            other = self._read(cells.write(values)).trace
-        except HushmeterError:
-            return None
-        trace = self.recording.trace
-        if len(other) != len(trace):
-            return None
-        change = other.readings - trace.readings
-        if not (change > 1e-9).any():
-            return None
-        # The differences of a counter change in one place; if all later readings rise, the file has
-        # one value more than readings for another reason.
-        if counter and (change > 1e-9).sum() > PROBED_READINGS:
-            return None
-        reading = int(change.argmax())
-        return reading, float(change[reading] / amount)
-
-
-def _candidates(path: Path, content: bytes) -> Iterator[_Cells]:
-    """Groups of numbers that may be the values of the meter, the likeliest first."""
-    if content.startswith(b"PAR1"):
-        yield from _parquet_columns(path, content)
-        return
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise DataError(f"{path} is neither text nor Parquet, so it cannot be audited.") from None
-    # Summaries of a Green Button file have values too, so only those of its readings are taken.
-    interval = r"(?s)<(?:\w+:)?IntervalReading\b.*?<(?:\w+:)?value>(-?\d+)<"
-    for pattern in (interval, r"1-0:1\.7\.0\((\d+\.\d+)\*kW\)"):
-        places = [match.span(1) for match in re.finditer(pattern, text)]
-        if places:
-            yield _TextCells(text, places, telegrams="kW" in pattern)
-            return
-    yield from _text_columns(text)
-
-
-def _text_columns(text: str) -> Iterator[_Cells]:
-    """The columns of a text table, and then its rows, that hold at least three numbers."""
-    lines, start, rows = text.splitlines(keepends=True), 0, []
-    delimiter = max(";\t,", key=lambda mark: text.count(mark))
-    for line in lines:
-        cells, at = [], start
-        for part in line.split(delimiter):
-            word = part.strip().strip('"')
-            first = at + part.find(word) if word else at
-            cells.append((word, first))
-            at += len(part) + 1
-        rows.append(cells)
-        start += len(line)
-    body = [row for row in rows if len(row) > 1]
-    columns = [
-        [row[column] for row in body if len(row) > column]
-        for column in range(max((len(row) for row in body), default=0))
-    ]
-    for group in (*columns, *(body if len(body) < MANY_ROWS else ())):
-        places = [
-            (first, first + len(word))
-            for word, first in group
-            if re.fullmatch(r"-?\d+(?:[.,]\d+)?", word)
-        ]
-        if len(places) >= 3:
-            yield _TextCells(text, places)
-
-
-def _parquet_columns(path: Path, content: bytes) -> Iterator[_Cells]:
-    """The numeric columns of a Parquet file."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    try:
-        table = parquet.read_table(pa.BufferReader(content))
-    except pa.ArrowException:
-        raise DataError(f"{path} is not a Parquet file.") from None
-    for column, kind in enumerate(table.schema):
-        numeric = pa.types.is_floating(kind.type) or pa.types.is_integer(kind.type)
-        if numeric and not table.column(column).null_count:
-            yield _ParquetCells(table, column)
-
-
-def _is_history(content: bytes) -> bool:
-    """True for a history of Home Assistant, which has rows only where a value changed."""
-    return content.lstrip(b"\xef\xbb\xbf").startswith(b"entity_id,state,last_changed")
-
-
-def _add_to_history(content: bytes, watts: float, first: float, stop: float, last: float) -> bytes:
-    """Add a power to a history: values in between rise, and two rows mark start and end.
-
-    The value of the last row holds until the end of the recording, `last`.
-    """
-    header, *lines = content.decode("utf-8-sig").splitlines()
-    rows = [line.split(",") for line in lines if line.strip()]
-    decimals = max((len(row[1].partition(".")[2]) for row in rows), default=0)
-
-    def seconds(row: list[str]) -> float:
-        return float(np.datetime64(row[2].strip().rstrip("Z"), "ns").astype(np.int64)) / 1e9
-
-    def number(row: list[str]) -> float | None:
-        return float(row[1]) if re.fullmatch(r"-?\d+(?:\.\d+)?", row[1]) else None
-
-    rows.sort(key=seconds)
-    result: list[tuple[float, list[str]]] = []
-    for at, row in enumerate(rows):
-        begin, value = seconds(row), number(row)
-        end = seconds(rows[at + 1]) if at + 1 < len(rows) else last
-        moments = [begin, *(m for m in (first, stop) if begin < m < end)]
-        for moment in moments if value is not None else [begin]:
-            extra = watts if first <= moment < stop else 0.0
-            state = row[1] if value is None else f"{value + extra:.{decimals}f}"
-            when = row[2] if moment == begin else _iso_milliseconds(moment)
-            result.append((moment, [row[0], state, when]))
-    body = "\n".join(",".join(row) for _, row in result)
-    return f"{header}\n{body}\n".encode()
-
-
-def _iso_milliseconds(seconds: float) -> str:
-    """A time as ISO 8601 text with milliseconds."""
-    moment = np.datetime64(round(seconds * 1e3), "ms")
-    return f"{moment}Z"
-
-
-def _with_checksums(text: str) -> str:
-    """DSMR telegrams with the checksums of their content."""
-    return re.sub(r"(/[^!]*!)[0-9A-Fa-f]{4}", lambda m: f"{m[1]}{_crc16(m[1]):04X}", text)
-
-
-def _crc16(text: str) -> int:
-    """The CRC-16 (polynomial 0xA001) of a telegram."""
-    register = 0
-    for byte in text.encode():
-        register ^= byte
-        for _ in range(8):
-            register = (register >> 1) ^ (0xA001 if register & 1 else 0)
-    return register
-
-
 def _public_facts(one: Recording, other: Recording) -> Iterator[tuple[str, Any, Any]]:
     """What a release publishes besides the noisy readings, of both recordings."""
     for known in fields(one.public):
@@ -605,8 +359,8 @@ def _public_facts(one: Recording, other: Recording) -> Iterator[tuple[str, Any, 
 
 def _same(one: Any, other: Any) -> bool:
     """True if two facts are equal."""
-    if isinstance(one, np.ndarray):
-        return bool(np.array_equal(one, other))
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return one is not None and other is not None and bool(np.array_equal(one, other))
     return bool(one == other)
 
 
@@ -616,13 +370,3 @@ def _short(value: Any) -> str:
         return f"{value.size} times from {value[0]} to {value[-1]}"
     text = str(value)
     return text if len(text) < 120 else f"{text[:117]}…"
-
-
-def _round_to(values: FloatArray, step: float) -> FloatArray:
-    """Round to whole multiples of a step; a step of zero keeps the values."""
-    return values if step == 0 else np.rint(values / step) * step
-
-
-def _floor_to(values: FloatArray, step: float) -> FloatArray:
-    """Round down to whole multiples of a step; a step of zero keeps the values."""
-    return values if step == 0 else np.floor(values / step + 1e-9) * step

@@ -156,7 +156,12 @@ def read_upload(data: bytes, name: str, options: ReadOptions, settings: Settings
     if not plain.startswith(BINARY):
         _refuse_many(plain, name, settings)
     most = settings.values
-    found = inspect_recording(read_home_bytes(plain, name, options, most_values=most))
+    try:
+        recording = read_home_bytes(plain, name, options, most_values=most)
+    except DataError:
+        # Circuits that never have a value together are no reason to refuse the meter.
+        recording = read_bytes(plain, name, options, most_values=most)
+    found = inspect_recording(recording)
     trace = found.recording.trace
     if len(trace) > settings.readings:
         raise TooLargeError(
