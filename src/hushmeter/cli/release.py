@@ -251,8 +251,8 @@ def _with_own_use(
         if isinstance(done, Release):
             described = done.receipt.mechanism
             noise = parse_mechanism({described["mechanism"]: dict(described["parameters"])})
-            exact_days = done.receipt.unit["span"] == "when"
-            errors = series_errors(noise, done.trace.interval_s, exact_days=exact_days)
+            scale = done.receipt.unit.get("day_scale")
+            errors = series_errors(noise, done.trace.interval_s, day_scale=scale)
         else:
             errors = calendar_errors(done.calendar, done.plan)
         own = compare_with_use(errors, recording.trace)

@@ -336,7 +336,7 @@ def describe_readings(trace: Trace) -> dict[str, Any]:
 def describe_unit(unit: Unit) -> dict[str, Any]:
     """The public numbers of a unit; names and lengths of runs are left out."""
     watt_hours = unit.l1 * unit.window * unit.interval_s / SECONDS_PER_HOUR
-    zone = {"zone": unit.zone} if unit.span == "when" else {}
+    when = {"zone": unit.zone, "day_scale": unit.day_scale} if unit.span == "when" else {}
     return {
         "protect": unit.protect,
         "span": unit.span,
@@ -349,7 +349,7 @@ def describe_unit(unit: Unit) -> dict[str, Any]:
         "l2": unit.l2,
         "largest": unit.largest,
         "touches": unit.touches,
-        **zone,
+        **when,
     }
 
 
@@ -426,7 +426,7 @@ def _account(
         window=unit.window,
         metering=unit.metering,
         period=unit.readings,
-        exact_days=unit.span == "when",
+        day_scale=unit.day_scale if unit.span == "when" else None,
         use_s=None if unit.use_s is None else {c.name: unit.use_s for c in unit.changes},
     )
 
@@ -476,8 +476,9 @@ def _promise_lines(receipt: Receipt, sentence: str) -> list[str]:
     first = []
     if receipt.unit["span"] == "when":
         first.append(
-            "Not hidden: whether an appliance ran. The sum of every complete day is exact; only "
-            "the time within the day is protected."
+            "Not hidden: whether an appliance ran. The sum of every complete day is published "
+            f"{'with less noise' if receipt.unit['day_scale'] else 'exactly'}; only the time "
+            "within the day is protected."
         )
     return [
         *first,
@@ -517,11 +518,11 @@ def appliance_lines(entries: tuple[ApplianceAccount, ...]) -> list[str]:
 
 def _unknown_moment_lines(entries: tuple[ApplianceAccount, ...]) -> list[str]:
     """A line about the attacker who does not know when a run happened, for the worst appliance."""
-    known = [(e.unknown.odds, e.name) for e in entries if e.unknown is not None]
+    known = [(e.unknown.habit_odds, e.name, e.unknown) for e in entries if e.unknown is not None]
     if not known:
         return []
-    odds, name = max(known)
-    return [f"one run, if its time is unknown: at most {100 * odds:.1f} ({name})"]
+    _, name, unknown = max(known, key=lambda one: one[:2])
+    return [f"one run of the {name}, if its time is unknown: {unknown.sentence}"]
 
 
 def _four_digits(value: float) -> str:

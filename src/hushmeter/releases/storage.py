@@ -100,7 +100,7 @@ def write_release(
     data = Path(path)
     if meter_format(data) == "xml" and release.receipt.unit["span"] == "when":
         raise InputError(
-            "Green Button rounds every reading, but this release keeps the exact sum of every day; "
+            "Green Button rounds every reading, but this release keeps the sum of every day; "
             "write .csv, .parquet or .h5."
         )
     content = meter_bytes(release.trace, meter_format(data))

@@ -170,7 +170,7 @@ def _check_rows(path: Path, data: bytes, fields: dict[str, Any]) -> str:
         raise DataError(f"{path} has other readings than its receipt.")
     offsets = readings / grid
     if fields["unit"]["span"] == "when":
-        # The exact sum of a day moves all of its values by one amount.
+        # The published sum of a day moves all of its values by one amount.
         days = local_times(times, fields["unit"]["zone"]).astype("datetime64[D]")
         _, first, place = np.unique(days, return_index=True, return_inverse=True)
         offsets = offsets - offsets[first][place]
