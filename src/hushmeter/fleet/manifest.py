@@ -21,7 +21,9 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
+from hushmeter import __version__
 from hushmeter.errors import DataError
+from hushmeter.files import parse_json
 from hushmeter.fleet.blocks import Problem
 from hushmeter.fleet.job import Columns, FleetJob, FleetTerms
 from hushmeter.fleet.output_folder import PRIVATE, rename_durably, write_durably
@@ -228,7 +230,7 @@ def _read_facts(folder: Path, *schemas: str) -> dict[str, Any]:
     """The JSON of the manifest of a folder; raise `DataError` unless it has one of the schemas."""
     path = folder / MANIFEST
     try:
-        facts = json.loads(path.read_bytes())
+        facts = parse_json(path.read_bytes())
     except FileNotFoundError:
         raise DataError(
             f"{folder} has no {MANIFEST}; it is not a finished release of a fleet."
@@ -344,7 +346,26 @@ def check_released_folder(folder: Path | str) -> list[str]:
             f"{folder / PRIVATE} holds the secrets of an unfinished release; run the release "
             "again with --resume, which removes it."
         )
-    return [*problems, *_wrong_totals(folder)]
+    return [*problems, *_wrong_totals(folder), *_wrong_promise(folder)]
+
+
+def _wrong_promise(folder: Path) -> Iterator[str]:
+    """Yield a sentence if the promise of a manifest does not follow from what was asked for."""
+    from hushmeter.fleet.sum_terms import SumTerms
+
+    facts = _read_facts(folder, SCHEMA, SUMS_SCHEMA)
+    try:
+        stated, asked = facts["promise"], dict(facts["asked"])
+        if stated["version"] != __version__:
+            return
+        if facts["schema"] == SUMS_SCHEMA:
+            due = SumTerms.from_dict(asked).describe(stated["interval_s"])
+        else:
+            due = FleetTerms(**{**asked, "clamp": tuple(asked["clamp"])}).describe()
+    except (KeyError, TypeError, ValueError):
+        due = None
+    if due is None or json.loads(json.dumps(due)) != stated:
+        yield f"{folder / MANIFEST} promises something else than its own terms give."
 
 
 def _wrong_totals(folder: Path) -> Iterator[str]:

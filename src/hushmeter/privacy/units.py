@@ -145,7 +145,7 @@ class Unit:
         if self.span == "reading":
             return f"{subject}, in one metered reading of {duration_in_words(self.interval_s)}"
         if self.span == "day":
-            return f"{subject}, over one day, {self.use_in_words}"
+            return f"{subject}, over one day, {use_in_words(self.largest_use_s, self.protect)}"
         longest = duration_in_words(max(change.seconds for change in self.changes))
         if self.span == "when":
             moved = "its use" if self.use_s else f"one run of up to {longest}"
@@ -156,14 +156,9 @@ class Unit:
         return f"{subject}, over one run of up to {longest}"
 
     @property
-    def use_in_words(self) -> str:
-        """How long an appliance is on, or a change lasts, in a unit of one day."""
-        use_s = max(change.energy / change.watts for change in self.changes)
-        appliance = self.protect == "appliance"
-        if use_s >= LONGEST_DAY_S * (1 - 1e-9):
-            return f"in which it may {'be on' if appliance else 'last'} all the time"
-        verb = "is on" if appliance else "lasts"
-        return f"in which it {verb} for at most {duration_in_words(use_s)}"
+    def largest_use_s(self) -> float:
+        """Longest time at full power [s]."""
+        return max(change.energy / change.watts for change in self.changes)
 
     def for_appliance(self, appliance: Appliance) -> Unit:
         """Return the unit with this appliance instead of the protected ones.
@@ -188,6 +183,27 @@ class Unit:
             use_s=self.use_s,
         )
         return replace(self, changes=(replace(change, day_scale=self.day_scale),))
+
+
+def use_in_words(use_s: float, protect: str) -> str:
+    """Say how long an appliance is on, or a change lasts, in a unit of one day.
+
+    Parameters
+    ----------
+    use_s : float
+        Longest time [s].
+    protect : {"appliance", "fluctuation", "range", "change"}
+        What is protected.
+
+    Returns
+    -------
+    str
+    """
+    appliance = protect == "appliance"
+    if use_s >= LONGEST_DAY_S * (1 - 1e-9):
+        return f"in which it may {'be on' if appliance else 'last'} all the time"
+    verb = "is on" if appliance else "lasts"
+    return f"in which it {verb} for at most {duration_in_words(use_s)}"
 
 
 def resolve_unit(

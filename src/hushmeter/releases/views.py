@@ -33,11 +33,16 @@ from hushmeter.privacy.accounting import (
 )
 from hushmeter.privacy.units import Unit, appliance_change, resolve_unit
 from hushmeter.releases.calendar import Calendar, lay_out
-from hushmeter.releases.calendar_release import SHARE_DECIMALS, VIEWS_SCHEMA, CalendarRelease
+from hushmeter.releases.calendar_release import (
+    SHARE_DECIMALS,
+    VIEWS_SCHEMA,
+    CalendarRelease,
+    describe_calendar,
+)
 from hushmeter.releases.least_squares import TABLES
 from hushmeter.releases.receipt import (
     PrivateReceipt,
-    describe_readings,
+    describe_input,
     describe_unit,
     list_parameters,
     refuse_learnt_from_these,
@@ -336,13 +341,7 @@ def write_views_receipt(
                 TABLES, plan.shares, plan.sensitivities, plan.sigmas, strict=True
             )
         ],
-        "calendar": {
-            "zone": calendar.zone,
-            "interval_s": calendar.cells.interval_s,
-            "months": list(calendar.months),
-            "days": int(calendar.days.size),
-            "cells": len(calendar.cells),
-        },
+        "calendar": describe_calendar(calendar),
         "sources": sorted({entry["source"] for entry in parameters}),
         "version": __version__,
     }
@@ -360,7 +359,7 @@ def _private_receipt(
         appliances=()
         if home is None
         else tuple(_account(a, unit, calendar, plan) for a in home.appliances),
-        input=describe_readings(trace),
+        input=describe_input(trace),
     )
 
 
