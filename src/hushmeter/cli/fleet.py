@@ -101,6 +101,7 @@ def fleet(
     from hushmeter.noise.parameters import parse_clamp
 
     with logged_job("fleet", log_format, metrics) as job:
+        job.folders = (str(source), str(output))
         terms = FleetTerms(
             epsilon=epsilon,
             clamp=parse_clamp(clamp),

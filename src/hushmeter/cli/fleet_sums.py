@@ -114,6 +114,7 @@ def fleet_sums(
     from hushmeter.noise.parameters import parse_clamp
 
     with logged_job("fleet-sums", log_format, metrics) as job:
+        job.folders = (str(source), str(output))
         terms = SumTerms(
             epsilon,
             parse_clamp(clamp),
