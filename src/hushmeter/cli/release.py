@@ -219,8 +219,9 @@ def release(
             trace, noise, unit, home=home, delta=delta, rng=seed, accept_learnt=accept_learnt
         )
     done = _with_own_use(done, plan, recording)
-    metered = recording.trace
-    files, warnings = _write(done, metered, output, force, sign, ledger, ledger_meter, stream)
+    files, warnings = _write(
+        done, recording.trace, output, force, sign, ledger, ledger_meter, stream
+    )
     _report(done, plan, recording, warnings, files, json)
 
 

@@ -328,9 +328,10 @@ class Blocks:
         periods = np.where(known, period_of_day[np.where(known, days, 0)], -1)
         pairs = np.stack([meters, periods], axis=1)
         found, first, counts = np.unique(pairs, axis=0, return_index=True, return_counts=True)
-        for block, row, count in zip(found.tolist(), rows[first].tolist(), counts, strict=True):
-            begun, before = self._odd.get(tuple(block), (self.rows + row, 0))
-            self._odd[tuple(block)] = (begun, before + int(count))
+        lines = zip(found.tolist(), rows[first].tolist(), counts, strict=True)
+        for (meter, period), row, count in lines:
+            begun, before = self._odd.get((meter, period), (self.rows + row, 0))
+            self._odd[meter, period] = (begun, before + int(count))
 
     @property
     def odd_count(self) -> int:
@@ -339,11 +340,12 @@ class Blocks:
 
     def odd_cells(self) -> list[OddCells]:
         """Return the odd cells of every block, in order of their rows."""
-        pairs = np.array(sorted(self._odd, key=self._odd.__getitem__), np.int64).reshape(-1, 2)
+        found = sorted(self._odd.items(), key=lambda item: item[1])
+        pairs = np.array([block for block, _ in found], np.int64).reshape(-1, 2)
         meters, periods = self._texts(pairs[:, 0], pairs[:, 1])
         return [
-            OddCells(meter, period, *self._odd[tuple(pair)])
-            for pair, meter, period in zip(pairs.tolist(), meters, periods, strict=True)
+            OddCells(meter, period, *cells)
+            for meter, period, (_, cells) in zip(meters, periods, found, strict=True)
         ]
 
     def meter(self, number: int) -> str:

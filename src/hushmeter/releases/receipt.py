@@ -461,7 +461,7 @@ def covers_any_use(unit: dict[str, Any]) -> bool:
     """True if the change covers every use of the stated power and energy, not only planned ones."""
     _, length, largest = least_change(unit)
     slack = 1 + 1e-9
-    return unit["l2"] * slack >= length and unit["largest"] * slack >= largest
+    return bool(unit["l2"] * slack >= length and unit["largest"] * slack >= largest)
 
 
 def _learnt_source(home: Home | None, trace: Trace) -> str:
