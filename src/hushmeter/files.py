@@ -157,6 +157,42 @@ def _utc(times: Any) -> Any:
     return times.cast(pa.timestamp("ns", tz="UTC"))
 
 
+def parse_json(content: bytes | str) -> Any:
+    """Read a JSON document of a stranger, in which every name has one meaning.
+
+    Parameters
+    ----------
+    content : bytes or str
+
+    Returns
+    -------
+    object
+
+    Raises
+    ------
+    ValueError
+        If it is not JSON, contains NaN or infinity, is nested too deeply, or an object has one
+        name twice: another program may then take the other value.
+    """
+    try:
+        return json.loads(content, object_pairs_hook=_unique_names, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("the document is nested too deeply") from None
+
+
+def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; raise `ValueError` if a name occurs twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("an object has a name twice")
+    return found
+
+
+def _refuse_constant(name: str) -> float:
+    """Raise for NaN and infinity, which JSON does not have."""
+    raise ValueError(f"{name} is not JSON")
+
+
 def json_text(value: Any) -> str:
     """Return a value as one JSON document with indents.
 

@@ -10,6 +10,7 @@ from hushmeter.advice.least_noise import plan_for_odds
 from hushmeter.advice.planner import calendar_of
 from hushmeter.advice.purposes import PURPOSES, calendar_errors, choose_purpose, series_errors
 from hushmeter.errors import InputError
+from hushmeter.releases.series import day_weight
 
 KETTLE = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)])
 DAYS = 30
@@ -31,15 +32,19 @@ def drawn_errors(noise: np.ndarray, interval_s: float) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("interval_s", [1800.0, 3600.0])
-@pytest.mark.parametrize("exact_days", [False, True])
-def test_the_errors_of_a_series_are_those_of_drawn_noise(interval_s, exact_days):
+@pytest.mark.parametrize("day_scale", [None, 0.0, 0.3])
+def test_the_errors_of_a_series_are_those_of_drawn_noise(interval_s, day_scale):
     mechanism = hm.Gaussian(1.0, 1e-6, 40.0, 1.0)
-    stated = series_errors(mechanism, interval_s, days=DAYS, exact_days=exact_days)
+    stated = series_errors(mechanism, interval_s, days=DAYS, day_scale=day_scale)
     in_day = round(86_400 / interval_s)
     noise = mechanism.release(np.zeros(400 * DAYS * in_day), rng=1).reshape(400, -1)
-    if exact_days:
+    if day_scale is not None:
         days = noise.reshape(400, DAYS, in_day)
-        noise = (days - days.mean(axis=2, keepdims=True)).reshape(400, -1)
+        sums = np.zeros((400, DAYS, 1))
+        if day_scale:
+            sums = mechanism.release(np.zeros(400 * DAYS), rng=2).reshape(sums.shape) / day_scale
+        mean = sums / in_day - days.mean(axis=2, keepdims=True)
+        noise = (days + day_weight(in_day, day_scale) * mean).reshape(400, -1)
     for name, error in drawn_errors(noise, interval_s).items():
         # 400 months: the least certain number, the month, is known to 1/√800 of itself.
         assert stated.of(name) == pytest.approx(error, rel=0.18, abs=1e-9), name

@@ -60,7 +60,7 @@ def test_what_cannot_be_hidden_is_named():
 
 
 def test_a_limit_that_no_noise_moves_is_refused():
-    with pytest.raises(InputError, match="every day is exact, whatever the noise is"):
+    with pytest.raises(InputError, match="error of a day follows from the rounding"):
         find_reach([KETTLE], 1.0, "day", interval_s=3600.0, span="when")
     with pytest.raises(InputError, match="max_error must be positive"):
         find_reach([KETTLE], 0.0, interval_s=3600.0)

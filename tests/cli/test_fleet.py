@@ -83,7 +83,7 @@ def test_a_second_time_the_ledger_says_no(released, fleet, tmp_path):
 
 def test_what_is_left_out_is_told_in_one_sentence(tmp_path):
     columns = readings()
-    columns["value"][5] = float("nan")
+    columns["interval_s"][5] = 900
     write(tmp_path / "in/x.parquet", columns)
     (tmp_path / "in/y.parquet").write_text("no parquet")
     ledger = new_ledger(tmp_path)

@@ -9,10 +9,16 @@ import re
 import pytest
 import typer
 
-from hushmeter.cli.job_log import JobLog, exit_code_of, logged_job, without_names
+from hushmeter.cli.job_log import (
+    JobLog,
+    exit_code_of,
+    logged_job,
+    number_names,
+    without_names,
+)
 from hushmeter.errors import BudgetError, DataError, InputError, MissingExtraError
 from tests.cli.test_commands import run
-from tests.fleet.cases import new_ledger
+from tests.fleet.cases import new_ledger, readings, write
 
 HELP = re.compile(r"# HELP ([a-zA-Z_:][a-zA-Z0-9_:]*) ([^\\\n]+)")
 TYPE = re.compile(r"# TYPE ([a-zA-Z_:][a-zA-Z0-9_:]*) (counter|gauge|histogram|summary|untyped)")
@@ -160,3 +166,28 @@ def test_a_logged_sentence_names_no_meter_and_no_reading(sentence, logged):
 def test_an_unknown_format_is_refused():
     with pytest.raises(InputError, match="log-format must be text or json, got 'xml'"):
         JobLog("fleet", "xml")
+
+
+def test_the_log_names_a_file_by_its_number(tmp_path):
+    """The names of files may be those of customers, also without digits or quotes."""
+    columns = readings()
+    for name in ("Anna Meyer, Hill Road", "Zoe Jones"):
+        words = columns | {"value": [float("nan")] * 96, "meter": [name] * 96}
+        write(tmp_path / f"in/{name}.parquet", columns if name < "B" else words)
+    url = new_ledger(tmp_path)
+    done = run(
+        "fleet", tmp_path / "in", "-e", 1, "--clamp", "0,12000", "--ledger", url, "-o",
+        tmp_path / "out", "--log-format", "json", "--metrics", tmp_path / "job.prom", expect=1,
+    )  # fmt: skip
+    logs = done.stderr + (tmp_path / "job.prom").read_text()
+    for word in ("Anna", "Meyer", "Hill", "Zoe", "Jones", str(tmp_path)):
+        assert word not in logs
+    assert "file 2 has" in logs
+
+
+def test_names_are_numbered_longest_first():
+    names = ("a.csv", "a.csv.gz", "b c.csv")
+    assert (
+        number_names("b c.csv and a.csv.gz: meter 7 at 3 W", names)
+        == "file 3 and file 2 meter … at … W"
+    )

@@ -398,7 +398,7 @@ def test_views_follow_from_a_wish_and_pay_in_a_ledger(weeks, tmp_path):
 
 def test_when_and_a_cap_on_use(weeks, tmp_path):
     options = ("--home", "evening", "--appliance", "kettle", "--mechanism", "gaussian", "-e", "1.9")
-    when = release(weeks, tmp_path / "when.csv", *options, "--span", "when")
+    when = release(weeks, tmp_path / "when.csv", *options, "--span", "when", "--step", "0.1")
     assert when.stdout.startswith("Not hidden: whether an appliance ran.")
     day = release(weeks, tmp_path / "day.csv", *options, "--span", "day", "--use", "24min")
     assert "in which it is on for at most 24 minutes" in day.stdout

@@ -2,7 +2,8 @@
 
 Reads one JSON object per line: the arguments of a job and, optionally, `kill_at`, the number of
 the Python or C function call at which the job kills itself with SIGKILL. With `stop` the job stops
-itself before it begins, so that a tracer can attach, and works with two forks. Answers with the pid
+itself before it begins, so that a tracer can attach, and works with two forks. With `sums` the job
+releases sums instead of series. Answers with the pid
 and, after another line, with the status of the job and, if it lived, how many calls it made.
 """
 
@@ -21,9 +22,12 @@ from hushmeter.errors import DataError, HushmeterError
 from hushmeter.fleet import release_fleet
 from hushmeter.fleet.job import FleetTerms
 from hushmeter.fleet.ledger import open_ledger
+from hushmeter.fleet.sum_terms import TABLES, SumTerms
+from hushmeter.fleet.sums import release_sums
 from hushmeter.synth.fleet import FleetPlan, write_fleet
 
 TERMS = FleetTerms("0.5", (0.0, 12_000.0), interval_s=3600)
+SUMS = SumTerms("1", (0.0, 12_000.0), ("group",), tables=TABLES)
 
 
 PR_SET_PDEATHSIG = 1
@@ -88,11 +92,12 @@ def run(order, calls) -> int:
 
     if order.get("count"):
         sys.setprofile(count)
+    work, terms = (release_sums, SUMS) if order.get("sums") else (release_fleet, TERMS)
     try:
-        release_fleet(
+        work(
             order["source"],
             order["output"],
-            TERMS,
+            terms,
             ledger=order["ledger"],
             resume=True,
             schedule=forks.schedule if forks else None,
@@ -115,6 +120,7 @@ def warm_up() -> None:
         open_ledger(ledger, create=True).close()
         write_fleet(FleetPlan(2, 1, 3600), folder / "in")
         release_fleet(folder / "in", folder / "out", TERMS, ledger=ledger)
+        release_sums(folder / "in", folder / "sums", SUMS, ledger=ledger)
     answer(ready=True)
 
 

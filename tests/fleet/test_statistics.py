@@ -146,7 +146,7 @@ def test_units_become_watts(tmp_path):
 
 def test_what_the_errors_leave_out_is_said(tmp_path):
     columns = readings()
-    columns["value"][0] = float("nan")
+    columns["interval_s"][1] = 900
     write(tmp_path / "in/a.parquet", columns)
     release(tmp_path / "in", tmp_path / "out", new_ledger(tmp_path))
     notes = summarise_fleet(tmp_path / "out", "meter").notes
@@ -171,7 +171,7 @@ def test_folders_that_are_no_release(case, tmp_path):
 
 def test_nothing_released_leaves_nothing_to_summarise(tmp_path):
     columns = readings(days=1, meters=("a",))
-    columns["value"][0] = None
+    columns["interval_s"][0] = 900
     write(tmp_path / "in/a.parquet", columns)
     release(tmp_path / "in", tmp_path / "out", new_ledger(tmp_path))
     with pytest.raises(DataError, match="not a finished release"):

@@ -10,7 +10,13 @@ from scipy.stats import norm
 
 import hushmeter as hm
 from hushmeter.noise import Gaussian, Laplace, Staircase
-from hushmeter.privacy.accounting import account, compose, compose_change, unknown_moment
+from hushmeter.privacy.accounting import (
+    account,
+    bound_unknown_moment,
+    compose,
+    compose_change,
+    unknown_moment,
+)
 from hushmeter.privacy.privacy_loss import hockey_stick
 from hushmeter.privacy.sensitivity import Change
 from hushmeter.trace import Metering
@@ -275,7 +281,55 @@ def test_accounts_count_the_moments_of_a_day():
     (open_,) = hm.account(hm.Gaussian(1.9, 1e-6, 1.0), home, interval_s=3600.0)
     assert open_.unknown.odds == open_.run.odds
     (when,) = hm.account(
-        hm.Gaussian(1.9, 1e-6, 105.0, touches=2), home, interval_s=3600.0, exact_days=True
+        hm.Gaussian(1.9, 1e-6, 105.0, touches=2), home, interval_s=3600.0, day_scale=0.0
     )
     assert (when.reading, when.run, when.day) == (None, None, None)
     assert when.when.odds > hourly.run.odds
+
+
+def habit(moments):
+    """Half of all runs in the first moment, the others equally likely."""
+    return np.append(0.5, np.full(moments - 1, 0.5 / (moments - 1)))
+
+
+@pytest.mark.parametrize("prior", ["even", "habit"])
+def test_the_bound_without_the_time_holds_for_its_stated_prior(prior):
+    """The formula for a prior π, and the best attacker of 400 000 simulated days."""
+    moments, shift = 24, 0.5067
+    known = norm.cdf(shift / 2)
+    found = bound_unknown_moment(moments, known, math.expm1(shift**2), 0.0)
+    weights = np.full(moments, 1 / moments) if prior == "even" else habit(moments)
+    gram = np.where(np.eye(moments) > 0, math.exp(shift**2), 1.0)
+    formula = 0.5 + 0.25 * math.sqrt(weights @ gram @ weights - 1)
+    stated = found.odds if prior == "even" else found.habit_odds
+    assert stated == pytest.approx(formula, rel=1e-12)
+    rng, right = np.random.default_rng(5), 0
+    for _ in range(20):
+        ran = rng.random(20_000) < 0.5
+        noise = rng.normal(size=(20_000, moments))
+        when = rng.choice(moments, 20_000, p=weights)
+        noise[np.arange(20_000), when] += shift * ran
+        ratio = np.exp(shift * noise - shift**2 / 2) @ weights
+        right += int(((ratio > 1) == ran).sum())
+    # Five standard deviations of the share of right guesses.
+    share = right / 400_000
+    assert share <= stated + 5 * 0.5 / math.sqrt(400_000)
+    if prior == "habit":
+        # The bound for equally likely hours does not hold for this household.
+        assert share > found.odds + 5 * 0.5 / math.sqrt(400_000)
+    assert found.odds < found.habit_odds < known
+
+
+def test_one_reading_counts_how_the_meter_rounds():
+    """A lamp of 4 W on a meter that rounds to 100 W moves a reading by up to 104 W."""
+    lamp = hm.Home([hm.Appliance("lamp", 4.0, run_s=3600.0)], tolerance=1.0)
+    noise = hm.Laplace(1.0, 20.0)
+    ideal, rounded = (
+        account(noise, lamp, interval_s=3600.0, metering=metering)[0].reading
+        for metering in (hm.Metering(), hm.Metering(resolution_w=100.0))
+    )
+    assert rounded == compose(noise, [(104.0, 1)])
+    assert rounded.odds > 0.95 > 0.62 > ideal.odds
+    register = hm.Metering(register_step_w=100.0)
+    counted = account(noise, lamp, interval_s=3600.0, metering=register, period=3)[0].reading
+    assert counted == compose(noise, [(204.0, 1), (100.0, 2)])

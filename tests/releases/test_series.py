@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError
 from hushmeter.releases.receipt import digest
-from hushmeter.releases.series import mean_windows
+from hushmeter.releases.series import day_weight, mean_windows
 
 HOME = hm.synth.ready_home("evening")
 TRACE = hm.synth.trace(HOME, 2400, seed=3)
@@ -176,10 +176,14 @@ KETTLE = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
 
 
 def test_when_publishes_exact_sums_of_complete_days(tmp_path):
+    """The differences of a register add up to those of its ends, wherever a run is."""
     trace = month()
+    metering = hm.Metering(register_step_w=0.1)
+    trace = hm.Trace(trace.readings, 600.0, trace.start, metering=metering)
     unit = hm.resolve_unit(
-        "appliance", "when", interval_s=600.0, home=KETTLE, every="1h", zone="Europe/Berlin"
-    )
+        "appliance", "when", interval_s=600.0, home=KETTLE, every="1h", zone="Europe/Berlin",
+        metering=metering, readings=len(trace),
+    )  # fmt: skip
     done = hm.release(trace, hm.calibrate("gaussian", 1.9, unit), unit, home=KETTLE)
     # The second day has 23 hours; the last hour of the trace belongs to an incomplete day.
     bounds = [0, 24, 47, 71, 95]
@@ -210,15 +214,97 @@ def test_when_has_the_stated_hourly_error_and_none_over_a_day():
     assert np.abs(errors.reshape(-1, 24).sum(axis=1)).max() < 1e-5
 
 
+METER = {"interval_s": 3600.0, "metering": hm.Metering(resolution_w=10.0)}
+
+
+def moved_pair(rng):
+    """Two days of hourly readings, rounded to 10 Wh, with one kettle run at different times."""
+    base = np.round(rng.gamma(1.0, 300.0, 24), 1)
+    pair = []
+    for begin in rng.uniform(0, 86_400 - 180, 2):
+        watts = base.copy()
+        for hour in range(24):
+            inside = min(begin + 180, 3600 * (hour + 1)) - max(begin, 3600 * hour)
+            watts[hour] += 2100 * max(0.0, inside) / 3600
+        pair.append(np.round(watts / 10) * 10)
+    return pair
+
+
+def test_rounding_moves_a_published_day_by_no_more_than_is_counted():
+    unit = hm.resolve_unit("appliance", "when", home=KETTLE, **METER)
+    rng = np.random.default_rng(3)
+    moved = 0
+    for _ in range(2000):
+        one, two = moved_pair(rng)
+        change = np.abs(one - two)
+        day = abs(one.sum() - two.sum())
+        moved += day > 0
+        assert day <= unit.changes[0].day_sum_w
+        published = np.append(change, unit.day_scale * day)
+        assert published.sum() <= unit.l1
+        assert np.sqrt((published**2).sum()) <= unit.l2
+        assert np.count_nonzero(published) <= unit.touches
+        assert published.max() <= unit.largest
+    # About half of all moves change the sum of the day, which would show the time of the run.
+    assert moved > 700
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "staircase"])
+def test_the_sums_of_days_of_a_rounding_meter_have_the_stated_noise(mechanism):
+    days = 600
+    readings = np.tile(moved_pair(np.random.default_rng(1))[0], days)
+    trace = hm.Trace(readings, 3600.0, "2024-01-01T00:00Z", metering=METER["metering"])
+    unit = hm.resolve_unit("appliance", "when", home=KETTLE, **METER)
+    noise = hm.calibrate(mechanism, 1.0, unit)
+    done = hm.release(trace, noise, unit, home=KETTLE)
+    errors = done.trace.readings - readings
+    weight = day_weight(24, unit.day_scale)
+    assert 0 < weight < 1
+    stated = noise.std * math.sqrt(24 * (1 - weight))
+    # The kurtosis of the noise is at most 6 or so; the sum of 24 values is nearly normal.
+    assert errors.reshape(days, 24).sum(axis=1).std() == pytest.approx(stated, rel=0.35)
+    assert errors.std() == pytest.approx(noise.std * math.sqrt(1 - weight / 24), rel=0.2)
+    assert done.receipt.epsilon == pytest.approx(1.0, rel=1e-9)
+    assert "published with less noise" in str(done)
+
+
+def test_when_needs_the_step_of_the_meter(tmp_path):
+    """A whole raw file: kWh with two decimals, without and with its step."""
+    one, _ = moved_pair(np.random.default_rng(1))
+    times = np.datetime64("2024-01-15T00:00") + np.arange(24) * np.timedelta64(1, "h")
+    lines = [f"{time}Z,{value / 1000:.2f}" for time, value in zip(times, one, strict=True)]
+    (tmp_path / "meter.csv").write_text("\n".join(["timestamp,kWh", *lines]) + "\n")
+    unknown = hm.read_meter(tmp_path / "meter.csv")
+    keywords = {"protect": "appliance", "span": "when", "interval_s": 3600.0, "home": KETTLE}
+    with pytest.raises(InputError, match=r"state the step of the readings.*--step"):
+        hm.resolve_unit(**keywords, metering=unknown.metering)
+    unit = hm.resolve_unit(**keywords)
+    noise = hm.calibrate("laplace", 1, unit)
+    with pytest.raises(InputError, match=r"state the step of the readings.*--step"):
+        hm.release(unknown, noise, unit)
+    stated = hm.read_meter(tmp_path / "meter.csv", step=0.01)
+    unit = hm.resolve_unit(**keywords, metering=stated.metering)
+    found = {
+        round(hm.release(stated, hm.calibrate("laplace", 1, unit), unit).trace.readings.sum(), 3)
+        for _ in range(20)
+    }
+    assert len(found) > 10
+
+
 def test_a_moved_run_leaves_no_trace_in_the_last_digits():
     """The published sum of a day is one number, wherever the run is, in floating point too."""
-    unit = hm.resolve_unit("appliance", "when", interval_s=600.0, home=KETTLE, every="1h")
+    register = hm.Metering(register_step_w=0.001)
+    unit = hm.resolve_unit(
+        "appliance", "when", interval_s=600.0, home=KETTLE, every="1h", metering=register,
+        readings=144,
+    )  # fmt: skip
     mechanism = hm.calibrate("gaussian", 1.9, unit)
     sums = set()
     for place in range(0, 144, 7):
         readings = np.full(144, 0.1)
         readings[place] += 0.7
-        done = hm.release(hm.Trace(readings, 600.0), mechanism, unit, key=bytes(32))
+        trace = hm.Trace(readings, 600.0, metering=register)
+        done = hm.release(trace, mechanism, unit, key=bytes(32))
         noisy = mechanism.release(hm.Trace(readings, 600.0).coarsen("1h").readings, key=bytes(32))
         sums.add(float((done.trace.readings - noisy)[0]))
     assert len(sums) == 1
@@ -227,10 +313,14 @@ def test_a_moved_run_leaves_no_trace_in_the_last_digits():
 def test_exact_days_cannot_be_charged_to_a_ledger():
     from hushmeter.fleet.single_release import pay_for_release
 
-    unit = hm.resolve_unit("appliance", "when", interval_s=600.0, home=KETTLE, every="1h")
-    done = hm.release(month(), hm.calibrate("gaussian", 1.9, unit), unit, home=KETTLE)
+    rounded = hm.Metering(resolution_w=0.1)
+    trace = hm.Trace(month().readings, 600.0, month().start, metering=rounded)
+    unit = hm.resolve_unit(
+        "appliance", "when", interval_s=600.0, home=KETTLE, every="1h", metering=rounded
+    )
+    done = hm.release(trace, hm.calibrate("gaussian", 1.9, unit), unit, home=KETTLE)
     with (
-        pytest.raises(InputError, match="publishes exact sums of the days"),
+        pytest.raises(InputError, match="publishes the sums of the days"),
         pay_for_release("sqlite:///unused.db", done, meter="m"),
     ):
         pass

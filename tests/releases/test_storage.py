@@ -12,11 +12,11 @@ import subprocess
 import sys
 import textwrap
 
+import numpy as np
 import pytest
 
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError
-from hushmeter.releases.receipt import digest
 from hushmeter.releases.storage import find_earlier_releases
 
 TRACE = hm.Trace([100.0, 2100.0, 90.0, 95.0], 6.0, "2024-01-15T00:00Z")
@@ -54,7 +54,7 @@ def test_three_files_are_written(tmp_path):
     assert receipt["file"] == {"sha256": hash_file(files[0]), "bytes": files[0].stat().st_size}
     private = json.loads(files[2].read_text())
     assert private["receipt"] == receipt
-    assert private["input"]["sha256"] == digest(TRACE)
+    assert private["input"]["readings"] == 4
     assert len(list((tmp_path / "deep").iterdir())) == 3
 
 
@@ -154,7 +154,29 @@ def test_earlier_releases_of_the_same_readings_are_found(tmp_path):
     other.save(tmp_path / "other.csv")
     hm.release(TRACE, hm.calibrate("laplace", 1, UNIT), UNIT, rng=1).save(tmp_path / "seeded.csv")
     (tmp_path / "broken.private.json").write_text("{")
-    found = find_earlier_releases(tmp_path, digest(TRACE))
-    assert [(earlier.path.name, earlier.epsilon) for earlier in found] == [
-        ("one.csv.private.json", pytest.approx(0.5))
+    found = find_earlier_releases(tmp_path, TRACE)
+    assert [(earlier.path.name, earlier.epsilon, earlier.days) for earlier in found] == [
+        ("one.csv.private.json", pytest.approx(0.5), 1)
     ]
+
+
+@pytest.mark.parametrize("interval_s", [6.0, 900.0, 3600.0])
+def test_an_export_that_overlaps_an_earlier_one_is_recognised(tmp_path, interval_s):
+    """One more row, fewer rows, and a later month: the days that were released before are told."""
+    per_day = round(86_400 / interval_s)
+    rng = np.random.default_rng(2)
+    whole = hm.Trace(rng.gamma(1, 300, 6 * per_day).round(), interval_s, "2024-01-15T00:00Z")
+    unit = hm.resolve_unit("change", interval_s=interval_s, watts=100.0)
+    released = whole[: 3 * per_day]
+    hm.release(released, hm.calibrate("laplace", 1, unit), unit).save(tmp_path / "one.csv")
+    parts = {
+        "one row more": (whole[: 3 * per_day + 1], 3),
+        "one row fewer": (whole[: 3 * per_day - 1], 3),
+        "one row later": (whole[1 : 3 * per_day], 3),
+        "the next days too": (whole[2 * per_day :], 1),
+        "other days": (whole[3 * per_day :], 0),
+        "another meter": (whole.replace_readings(rng.gamma(1, 300, len(whole)).round()), 0),
+    }
+    for name, (part, days) in parts.items():
+        found = [earlier.days for earlier in find_earlier_releases(tmp_path, part)]
+        assert found == ([days] if days else []), name

@@ -105,7 +105,8 @@ class Plan:
             return (
                 f"Hidden: {self.unit.sentence}.",
                 f"Nobody who has the released values can be right {odds} about which of two times "
-                f"of the day it was; {coin}. The sums of the days are exact and show whether it "
+                f"of the day it was; {coin}. The sums of the days are published "
+                f"{'with less noise' if self.unit.day_scale else 'exactly'} and show whether it "
                 "ran.",
             )
         if self.unit.span == "run":
@@ -116,8 +117,8 @@ class Plan:
         blind = ""
         if unknown is not None and unknown.moments > 1 and unknown.odds < self.option.odds:
             blind = (
-                " An attacker who does not know at which time of the day to look is right at most "
-                f"{out_of_100(unknown.odds)} times."
+                " An attacker who does not know at which time of the day to look is right "
+                f"{unknown.sentence}."
             )
         return (
             f"Hidden: {hidden}.",

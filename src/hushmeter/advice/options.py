@@ -134,8 +134,8 @@ def errors_in_series(
     if calendar is not None:
         period = int(calendar.days.size)
         days = max(1, round(period / len(calendar.months)))
-    every, exact_days = unit.window * unit.interval_s, unit.span == "when"
-    return series_errors(noise, every, days=days, period_days=period, exact_days=exact_days)
+    every, scale = unit.window * unit.interval_s, unit.day_scale if unit.span == "when" else None
+    return series_errors(noise, every, days=days, period_days=period, day_scale=scale)
 
 
 def calendar_option(

@@ -13,9 +13,10 @@ in a day, D days in a month and N values in the whole period,
 
 where the register is the root mean square over all N values.
 
-*Series with exact days* (the span "when"). The sum of each day is exact, so the errors of its n
-values add up to zero: an hour of m values has σ·√(1/m − 1/n), a day and a month have no error, and
-the register within a day has σ·V·√((n² − 1)/(6n)).
+*Series with sums of days* (the span "when"). The sum of each day is published with the weight w of
+`hushmeter.releases.series.release` (w = 1 if it is exact): an hour of m values has σ·√(1/m − w/n),
+a day σ·V·√(n·(1 − w)), and the register within a day has σ·V·√((n² − 1)/(6n)) in addition to the
+days before it.
 
 *Calendar release.* The standard errors follow from the normal equations of its estimate; see
 `hushmeter.releases.least_squares`.
@@ -34,6 +35,7 @@ from hushmeter.errors import InputError
 from hushmeter.formatting import format_two_digits, format_watts, short_duration
 from hushmeter.releases.calendar_release import CalendarRelease
 from hushmeter.releases.cost import DAYS_PER_MONTH, Cost
+from hushmeter.releases.series import day_weight
 from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
@@ -152,7 +154,7 @@ def series_errors(
     *,
     days: int = DAYS_PER_MONTH,
     period_days: int | None = None,
-    exact_days: bool = False,
+    day_scale: float | None = None,
 ) -> StandardErrors:
     """Standard errors of a series of values with independent noise.
 
@@ -166,9 +168,10 @@ def series_errors(
         Days D of a month.
     period_days : int, optional
         Days of the whole period; one month by default.
-    exact_days : bool, default False
-        True if the sum of every day is exact, as with the span "when". It has no effect on values
-        that do not divide a day, because no day is complete then.
+    day_scale : float, optional
+        `Unit.day_scale` of the span "when", which publishes the sum of every day too; 0 if it is
+        exact. It has no effect on values that do not divide a day, because no day is complete
+        then.
 
     Returns
     -------
@@ -182,16 +185,20 @@ def series_errors(
     sigma = noise if isinstance(noise, float) else noise.std
     kwh = value_s / JOULES_PER_KWH
     in_day, in_hour = SECONDS_PER_DAY / value_s, SECONDS_PER_HOUR / value_s
-    exact_days = exact_days and abs(in_day - round(in_day)) < 1e-9
+    summed = day_scale is not None and abs(in_day - round(in_day)) < 1e-9
     fine = value_s <= SECONDS_PER_HOUR * _SLACK
-    known = 1 / in_day if exact_days else 0.0
+    weight = day_weight(in_day, day_scale or 0.0) if summed else 0.0
+    known = weight / in_day
     hour = sigma * math.sqrt(max(0.0, 1 / in_hour - known)) if fine else None
-    day = 0.0 if exact_days else sigma * math.sqrt(in_day) * kwh
-    if exact_days:
-        register = sigma * kwh * math.sqrt((in_day**2 - 1) / (6 * in_day))
+    day = sigma * math.sqrt(in_day * (1 - weight)) * kwh
+    whole_days = whole("period_days", period_days or days)
+    if summed:
+        within = (in_day**2 - 1) / (6 * in_day)
+        register = math.hypot(
+            sigma * kwh * math.sqrt(within), day * math.sqrt((whole_days + 1) / 2)
+        )
     else:
-        values = in_day * whole("period_days", period_days or days)
-        register = sigma * kwh * math.sqrt((values + 1) / 2)
+        register = sigma * kwh * math.sqrt((in_day * whole_days + 1) / 2)
     return StandardErrors(
         value_s=value_s,
         value_w=sigma * math.sqrt(1 - known),

@@ -260,7 +260,7 @@ def describe_option(option: Option) -> str:
     odds = f"the best possible guess is right {out_of_100(option.odds)} times out of 100"
     unknown = option.unknown
     if unknown is not None and out_of_100(unknown.odds) != out_of_100(option.odds):
-        odds += f", or at most {out_of_100(unknown.odds)} times without knowing the time of the run"
+        odds += f", or without knowing the time of the run {unknown.sentence}"
     return f"{what}, with ε = {option.epsilon:.3g}; {odds}"
 
 

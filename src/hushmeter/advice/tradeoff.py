@@ -129,8 +129,8 @@ def find_reach(
     every = nearest_multiple(max(longest, interval_s), interval_s)
     if span == "when" and purpose in ("day", "month"):
         raise InputError(
-            f"with the span 'when' every {purpose} is exact, whatever the noise is; limit the "
-            "error of an hour instead."
+            f"with the span 'when' the error of a {purpose} follows from the rounding of the "
+            "meter; limit the error of an hour instead."
         )
     views = None
     if "calendar" in wanted and span != "when":

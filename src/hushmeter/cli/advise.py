@@ -351,9 +351,9 @@ def _print_options(advice: Advice) -> None:
     others = [o for o in shown if o.form == "calendar" and o.name != "calendar"]
     more = "".join(f" {o.name}: calendar with --hourly-cost {o.hourly_cost:g}." for o in others)
     print_table(
-        f"{title}. Odds out of 100, and of an attacker who does not know the time of the run "
-        "(blind); standard errors of an hour [W], a day [kWh], a month [kWh], an hour of the "
-        "typical day [W] (typ.) and a register value [kWh] (reg.)."
+        f"{title}. Odds out of 100, and of an attacker to whom all times of the run are equally "
+        "likely (blind); standard errors of an hour [W], a day [kWh], a month [kWh], an hour of "
+        "the typical day [W] (typ.) and a register value [kWh] (reg.)."
         f"{more}",
         head,
         rows,
@@ -459,7 +459,7 @@ def _print_reach(
     if rows:
         print_table(
             "How often the best attacker is right, out of 100, if the time of the run is known and "
-            "if not (blind); a coin is right 50 times.",
+            "if all times are equally likely (blind); a coin is right 50 times.",
             ("appliance", "power", "energy", "odds", "blind", "release"),
             rows,
         )

@@ -16,6 +16,7 @@ from hushmeter.cli.options import (
     DELTA,
     DRY_RUN,
     EPSILON,
+    FILE_DECIMAL,
     FILE_TZ,
     FILE_UNIT,
     GRID,
@@ -79,6 +80,7 @@ def fleet(
     json: Annotated[bool, JSON] = False,
     unit: Annotated[str | None, FILE_UNIT] = None,
     tz: Annotated[str | None, FILE_TZ] = None,
+    decimal: Annotated[str | None, FILE_DECIMAL] = None,
     log_format: LogFormat = "text",
     metrics: MetricsFile = None,
 ) -> None:
@@ -88,8 +90,9 @@ def fleet(
     --tz and --interval state what the files lack, and so do folders such as feeder=F7. Rows are
     sorted by meter and time, and other columns are dropped unless --keep names them. The ledger
     charges every (meter, period) before any of it is written. What cannot be released is left
-    out, costs nothing and is listed in OUT_DIR.quarantine.csv; the exit code is then 1. The
-    output does not depend on --jobs.
+    out, costs nothing and is listed in OUT_DIR.quarantine.csv; the exit code is then 1. A value
+    that is no number counts as 0 W and is listed in OUT_DIR.odd-cells.csv, which is private.
+    Released values are in W, or in --unit. The output does not depend on --jobs.
 
     Example: hushmeter fleet readings/ -e 1 --clamp 0,15000 --ledger sqlite:///ledger.db -o out -j 2
     """
@@ -98,6 +101,7 @@ def fleet(
     from hushmeter.noise.parameters import parse_clamp
 
     with logged_job("fleet", log_format, metrics) as job:
+        job.folders = (str(source), str(output))
         terms = FleetTerms(
             epsilon=epsilon,
             clamp=parse_clamp(clamp),
@@ -122,7 +126,7 @@ def fleet(
                 stream=stream,
                 columns=parse_columns(columns),
                 keep=keep or (),
-                form=InputFormat(unit, tz),
+                form=InputFormat(unit, tz, decimal=decimal),
                 jobs=jobs,
                 resume=resume,
                 correct=correct,

@@ -14,6 +14,7 @@ from hushmeter.cli.options import (
     COLUMNS,
     DELTA,
     DRY_RUN,
+    FILE_DECIMAL,
     FILE_TZ,
     FILE_UNIT,
     GRID,
@@ -93,6 +94,7 @@ def fleet_sums(
     json: Annotated[bool, JSON] = False,
     unit: Annotated[str | None, FILE_UNIT] = None,
     tz: Annotated[str | None, FILE_TZ] = None,
+    decimal: Annotated[str | None, FILE_DECIMAL] = None,
     log_format: LogFormat = "text",
     metrics: MetricsFile = None,
 ) -> None:
@@ -112,6 +114,7 @@ def fleet_sums(
     from hushmeter.noise.parameters import parse_clamp
 
     with logged_job("fleet-sums", log_format, metrics) as job:
+        job.folders = (str(source), str(output))
         terms = SumTerms(
             epsilon,
             parse_clamp(clamp),
@@ -142,7 +145,7 @@ def fleet_sums(
                 ledger=ledger,
                 stream=stream,
                 columns=parse_columns(columns),
-                form=InputFormat(unit, tz),
+                form=InputFormat(unit, tz, decimal=decimal),
                 interval_s=None if interval is None else parse_interval(interval),
                 jobs=jobs,
                 resume=resume,

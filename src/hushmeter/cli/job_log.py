@@ -1,7 +1,8 @@
 """What a job of a utility leaves for its operators: lines of JSON, metrics and an exit code.
 
 Lines and metrics hold counts and times. They never hold a reading, the name of a meter or the name
-of a file, which may be that of a meter.
+of a file, which may be that of a customer: a file is named by its number in the sorted list of the
+input files.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import json
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,6 +42,7 @@ GAUGES = {
 }
 """Metrics and what they mean; each name begins with hushmeter_job_."""
 # A quoted text, the word after "meter", and a word with a digit may name a meter or a reading.
+_FIRST_MARK, _MOST_MARKS = 0xE000, 6000
 _NAMING = re.compile(r"'[^']*'|“[^”]*”|\"[^\"]*\"|(?<=\bmeter )\S+|\S*\d\S*")
 
 
@@ -85,6 +87,31 @@ def without_names(sentence: str) -> str:
     return _NAMING.sub("…", sentence)
 
 
+def number_names(sentence: str, names: Sequence[str]) -> str:
+    """Return a sentence in which names are replaced by their numbers, without other names.
+
+    Parameters
+    ----------
+    sentence : str
+    names : sequence of str
+        Names that may occur in the sentence.
+
+    Returns
+    -------
+    str
+        The first name becomes "file 1".
+    """
+    # A mark without digits and spaces survives `without_names`.
+    marks = {name: chr(_FIRST_MARK + min(i, _MOST_MARKS)) for i, name in enumerate(names)}
+    for name in sorted(marks, key=len, reverse=True):
+        sentence = sentence.replace(name, marks[name])
+    return re.sub(
+        f"\\S*([{chr(_FIRST_MARK)}-{chr(_FIRST_MARK + _MOST_MARKS)}])\\S*",
+        lambda found: f"file {ord(found[1]) - _FIRST_MARK + 1}",
+        without_names(sentence),
+    )
+
+
 class JobLog:
     """The log of one job.
 
@@ -100,6 +127,7 @@ class JobLog:
         check_format(log_format)
         self.is_json = log_format == "json"
         self.metrics: list[tuple[str, dict[str, str], float]] = []
+        self.folders: tuple[str, ...] = ()
         self._command = command
         self._start, self._began = time.time(), time.monotonic()
 
@@ -149,10 +177,22 @@ class JobLog:
         """Log the end of the job."""
         facts: dict[str, Any] = {"exit_code": code}
         if isinstance(error, HushmeterError):
-            facts |= {"error": type(error).__name__, "message": without_names(str(error))}
+            facts |= {"error": type(error).__name__, "message": self._nameless(str(error))}
         elif error is not None and not isinstance(error, typer.Exit):
             facts["error"] = type(error).__name__
         self.write("finished", level="error" if code else "info", **facts)
+
+    def _nameless(self, sentence: str) -> str:
+        """Return a sentence without names; input files become numbers, folders a mark."""
+        from hushmeter.fleet.source_folder import list_files
+
+        names: list[str] = []
+        if self.folders:
+            with suppress(HushmeterError, OSError):
+                names = list_files(self.folders[0])
+        for folder in sorted(self.folders, key=len, reverse=True):
+            sentence = sentence.replace(folder, "…")
+        return number_names(sentence, names)
 
     def metrics_text(self, code: int) -> str:
         """Return all metrics in the text format of Prometheus.

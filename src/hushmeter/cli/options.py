@@ -75,6 +75,7 @@ COLUMNS = typer.Option(
 )
 FILE_UNIT = typer.Option("--unit", help="Unit of files without a unit: W, kW, Wh or kWh.")
 FILE_TZ = typer.Option("--tz", help="Zone of times without a zone, such as Europe/Berlin.")
+FILE_DECIMAL = typer.Option("--decimal", help="Decimal mark of text: point (default) or comma.")
 SPARK = typer.Option(
     "--spark",
     help="Use this Spark cluster: spark://host:7077, or submit under spark-submit.",

@@ -37,6 +37,7 @@ from hushmeter.cli.options import (
 )
 from hushmeter.cli.output import print_files, print_json, print_sentences
 from hushmeter.errors import InputError
+from hushmeter.formatting import count_of
 
 if TYPE_CHECKING:
     from hushmeter.advice.hiding import Plan
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from hushmeter.releases.calendar_release import CalendarRelease
     from hushmeter.releases.series import Release
     from hushmeter.releases.storage import EarlierRelease
+    from hushmeter.trace import Trace
 
 
 @takes_reader_options()
@@ -217,7 +219,9 @@ def release(
             trace, noise, unit, home=home, delta=delta, rng=seed, accept_learnt=accept_learnt
         )
     done = _with_own_use(done, plan, recording)
-    files, warnings = _write(done, output, force, sign, ledger, ledger_meter, stream)
+    files, warnings = _write(
+        done, recording.trace, output, force, sign, ledger, ledger_meter, stream
+    )
     _report(done, plan, recording, warnings, files, json)
 
 
@@ -251,8 +255,8 @@ def _with_own_use(
         if isinstance(done, Release):
             described = done.receipt.mechanism
             noise = parse_mechanism({described["mechanism"]: dict(described["parameters"])})
-            exact_days = done.receipt.unit["span"] == "when"
-            errors = series_errors(noise, done.trace.interval_s, exact_days=exact_days)
+            scale = done.receipt.unit.get("day_scale")
+            errors = series_errors(noise, done.trace.interval_s, day_scale=scale)
         else:
             errors = calendar_errors(done.calendar, done.plan)
         own = compare_with_use(errors, recording.trace)
@@ -266,6 +270,7 @@ def _with_own_use(
 
 def _write(
     done: Release | CalendarRelease,
+    metered: Trace,
     output: Path,
     force: bool,
     sign: Path | None,
@@ -277,8 +282,7 @@ def _write(
     from hushmeter.files import sha256_of
     from hushmeter.releases.storage import find_earlier_releases
 
-    assert done.private is not None
-    earlier = find_earlier_releases(output.parent, done.private.input["sha256"])
+    earlier = find_earlier_releases(output.parent, metered)
     warnings = _warnings(_public_receipt(done), earlier)
     if ledger is None or meter is None:
         return done.save(output, force=force, signing_key=sign), warnings
@@ -368,7 +372,10 @@ def _warnings(receipt: dict[str, Any], earlier: list[EarlierRelease]) -> list[st
         sentences.append("This is a simulation: its noise can be repeated. Do not publish it.")
     elif earlier:
         total = receipt["epsilon"] + sum(e.epsilon for e in earlier)
-        names = ", ".join(e.path.name.removesuffix(".private.json") for e in earlier)
+        names = ", ".join(
+            f"{count_of(e.days, 'day')} in {e.path.name.removesuffix('.private.json')}"
+            for e in earlier
+        )
         sentences.append(
             f"These readings were released before ({names}): each further release of these "
             f"readings adds its ε. Together they have at most ε = {total:.4g} for a change that "

@@ -35,7 +35,7 @@ Calendar = tuple[NDArray[np.int32], IntArray, IntArray]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The reason why rows were left out; it never contains a reading.
+    """The reason why rows were left out; it follows from names and times, never from a value.
 
     Attributes
     ----------
@@ -57,6 +57,26 @@ class Problem:
     sentence: str
 
 
+@dataclass(frozen=True, slots=True)
+class OddCells:
+    """Cells of one block that hold no number of a known unit; they count as 0 W and are private.
+
+    Attributes
+    ----------
+    meter, period : str
+        The block; empty where the row has no meter or time.
+    row : int
+        Number of the first row with such a cell.
+    cells : int
+        Number of such cells.
+    """
+
+    meter: str
+    period: str
+    row: int
+    cells: int
+
+
 @dataclass(frozen=True)
 class RowArrays:
     """The columns of a record batch as the arrays that the kernels take.
@@ -69,12 +89,6 @@ class RowArrays:
         Number of the meter of every code within the file.
     times : array
         Times [ticks]; −1 where missing.
-    values : array
-        Values; NaN where missing.
-    unit_codes : array
-        Code of the unit of every row; −1 where it is missing.
-    unit_map : array
-        Number of the unit of every code; −1 for an unknown unit.
     intervals : array
         Lengths of the readings [s]; −1 where missing.
     """
@@ -82,9 +96,6 @@ class RowArrays:
     codes: NDArray[np.int32]
     meter_map: IntArray
     times: IntArray
-    values: FloatArray
-    unit_codes: NDArray[np.int32]
-    unit_map: IntArray
     intervals: IntArray
 
 
@@ -99,12 +110,19 @@ class Readings:
     unit_codes : array
         Code of the unit of every row; −1 where it is missing.
     factors : array
-        Watts per unit for every code; 1 for an unknown unit.
+        Watts per unit for every code; NaN for an unknown unit.
     """
 
     values: FloatArray
     unit_codes: NDArray[np.int32]
     factors: FloatArray
+
+    @property
+    def odd(self) -> BoolArray:
+        """True where a cell holds no finite number, or has no known unit."""
+        unknown = np.append(np.isnan(self.factors), True)[self.unit_codes]
+        found: BoolArray = ~np.isfinite(self.values) | unknown
+        return found
 
 
 @lru_cache(maxsize=2)
@@ -175,13 +193,14 @@ class Blocks:
         self.rows = 0
         self._meters_rise = True
         self._last = np.array([0, -1], np.int64)
+        self._odd: dict[tuple[int, int], tuple[int, int]] = {}
         self._facts: tuple[Any, ...] = ()
         self._bits: NDArray[np.uint64] = np.zeros(0, np.uint64)
         self._allocate(min(1024, self._most))
 
     def _allocate(self, room: int) -> None:
         """Make room for more blocks and keep those that are known."""
-        kinds = (np.int64, np.int64, np.int8, np.int8, np.int64, np.int64, np.int64)
+        kinds = (np.int64, np.int64, np.int8, np.int64, np.int64, np.int64)
         facts = tuple(np.zeros(room, kind) for kind in kinds)
         for new, known in zip(facts, self._facts, strict=False):
             new[: self.count] = known[: self.count]
@@ -199,27 +218,29 @@ class Blocks:
         names = self.columns
         codes, meters = dictionary_codes(record.column(names.meter))
         self._whole_numbers = pa.types.is_integer(meters.type)
-        unit_codes, units = dictionary_codes(record.column(names.unit))
-        known = {unit: number for number, unit in enumerate(UNITS)}
         return RowArrays(
             codes=codes,
             meter_map=self._number(meters),
             times=_whole(record.column(names.time)),
-            values=_numbers(record.column(names.value)),
-            unit_codes=unit_codes,
-            unit_map=np.array([known.get(unit, -1) for unit in units.to_pylist()], np.int64),
             intervals=_whole(record.column(names.interval)),
         )
 
-    def add(self, part: RowArrays) -> None:
+    def add(self, part: RowArrays, odd: BoolArray | None = None) -> None:
         """Check the next rows of the file.
+
+        Parameters
+        ----------
+        part : RowArrays
+            The rows.
+        odd : array of bool, optional
+            True where a cell holds no number; it is counted and decides nothing.
 
         Raises
         ------
         DataError
             If the file has too many blocks.
         """
-        columns = (part.codes, part.times, part.values, part.unit_codes, part.intervals)
+        columns = (part.codes, part.times, part.intervals)
         step = self.interval_s * self.ticks
         scales = (SECONDS_PER_DAY * self.ticks, step, self.interval_s)
         row = 0
@@ -229,7 +250,7 @@ class Blocks:
                 row,
                 self.rows,
                 columns,
-                (part.meter_map, part.unit_map),
+                part.meter_map,
                 calendar_of(self.period),
                 scales,
                 (self._table, *self._facts, self._bits),
@@ -244,6 +265,8 @@ class Blocks:
                     "split it into smaller files."
                 )
             self._allocate(min(2 * self.count, self._most))
+        if odd is not None and odd.any():
+            self._count_odd(part, np.flatnonzero(odd))
         self.rows += part.codes.size
         if self._meters_rise:
             self._meters_rise = bool(
@@ -275,27 +298,64 @@ class Blocks:
     @property
     def bad(self) -> BoolArray:
         """True for every block with a problem."""
-        found: BoolArray = self._facts[3][: self.count] != kernels.FINE
+        found: BoolArray = self._facts[2][: self.count] != kernels.FINE
         return found
 
     @property
     def row_counts(self) -> IntArray:
         """Number of rows of every block."""
-        counts: IntArray = self._facts[6][: self.count]
+        counts: IntArray = self._facts[5][: self.count]
         return counts
 
     def names(self, blocks: IntArray) -> tuple[list[str], list[str]]:
         """Return the meters and periods of some blocks as text; empty where missing."""
-        numbers, places = np.unique(self._facts[0][blocks], return_inverse=True)
+        return self._texts(self._facts[0][blocks], self._facts[1][blocks])
+
+    def _texts(self, meters: IntArray, periods: IntArray) -> tuple[list[str], list[str]]:
+        """Return numbers of meters and periods as text; empty where missing."""
+        numbers, places = np.unique(meters, return_inverse=True)
         texts = ["" if n < 0 else self._names[n].as_py() for n in numbers.tolist()]
         labels = labels_of(self.period)
-        periods = self._facts[1][blocks].tolist()
-        return [texts[m] for m in places.tolist()], [labels[p] if p >= 0 else "" for p in periods]
+        named = [labels[p] if p >= 0 else "" for p in periods.tolist()]
+        return [texts[m] for m in places.tolist()], named
+
+    def _count_odd(self, part: RowArrays, rows: IntArray) -> None:
+        """Count the odd cells of each block, and remember the first of them."""
+        period_of_day, day = calendar_of(self.period)[0], SECONDS_PER_DAY * self.ticks
+        meters = np.append(part.meter_map, -1)[part.codes[rows]]
+        days = part.times[rows] // day
+        known = (days >= 0) & (days < period_of_day.size)
+        periods = np.where(known, period_of_day[np.where(known, days, 0)], -1)
+        pairs = np.stack([meters, periods], axis=1)
+        found, first, counts = np.unique(pairs, axis=0, return_index=True, return_counts=True)
+        lines = zip(found.tolist(), rows[first].tolist(), counts, strict=True)
+        for (meter, period), row, count in lines:
+            begun, before = self._odd.get((meter, period), (self.rows + row, 0))
+            self._odd[meter, period] = (begun, before + int(count))
+
+    @property
+    def odd_count(self) -> int:
+        """Number of cells that hold no number of a known unit."""
+        return sum(count for _, count in self._odd.values())
+
+    def odd_cells(self) -> list[OddCells]:
+        """Return the odd cells of every block, in order of their rows."""
+        found = sorted(self._odd.items(), key=lambda item: item[1])
+        pairs = np.array([block for block, _ in found], np.int64).reshape(-1, 2)
+        meters, periods = self._texts(pairs[:, 0], pairs[:, 1])
+        return [
+            OddCells(meter, period, *cells)
+            for meter, period, (_, cells) in zip(meters, periods, found, strict=True)
+        ]
+
+    def meter(self, number: int) -> str:
+        """Return the name of a meter of the file."""
+        return str(self._names[number])
 
     def problems(self) -> list[Problem]:
         """Return the first problem of every bad block, in order of their rows."""
         found = np.flatnonzero(self.bad)
-        _, _, _, codes, rows, ticks, _ = self._facts
+        _, _, codes, rows, ticks, _ = self._facts
         found = found[np.argsort(rows[found], kind="stable")]
         meters, periods = self.names(found)
         out = []
@@ -338,9 +398,11 @@ class Blocks:
         """Return the values of a record batch with the factors that convert them to watts."""
         codes, units = dictionary_codes(record.column(self.columns.unit))
         factors = [
-            watts_per(unit, self.interval_s) if unit in UNITS else 1.0 for unit in units.to_pylist()
+            watts_per(unit, self.interval_s) if unit in UNITS else np.nan
+            for unit in units.to_pylist()
         ]
-        return Readings(_numbers(record.column(self.columns.value)), codes, np.array(factors))
+        values = _numbers(record.column(self.columns.value))
+        return Readings(values, codes, np.array(factors, np.float64))
 
     def _number(self, meters: pa.Array) -> IntArray:
         """Return the numbers of meters within the file; new meters are appended."""
@@ -365,13 +427,9 @@ class Blocks:
 
 
 _SENTENCES = {
-    kernels.NO_VALUE: "the value is missing or not a number.",
-    kernels.NOT_FINITE: "the value is infinite.",
     kernels.DUPLICATE: "the meter has this time twice.",
     kernels.OFF_GRID: "the time is not a whole number of intervals of {interval} s after midnight.",
     kernels.WRONG_INTERVAL: "the interval is not the {interval} s of this release.",
-    kernels.NO_UNIT: "the unit is missing or none of " + ", ".join(UNITS) + ".",
-    kernels.MIXED_UNITS: "the unit changes within the period.",
     kernels.NO_TIME: "the time is missing or outside 1970 to 2199.",
     kernels.NO_METER: "the meter's id is missing, too long or not printable.",
 }

@@ -26,6 +26,7 @@ from hushmeter.fleet.input_files import (
 )
 from hushmeter.fleet.job import Columns, InputFormat
 from hushmeter.read.columns import to_numbers
+from hushmeter.read.options import DECIMALS, ReadOptions
 from hushmeter.read.table import load_table
 from hushmeter.read.times import read_stamps, to_utc
 from hushmeter.trace import UNITS
@@ -116,7 +117,7 @@ def _convert(
     """Read a file and return the released columns."""
     import pyarrow as pa
 
-    table, decimal = _load(path, (columns.meter, columns.time, columns.unit, *keep))
+    table = _load(path, (*columns.names[:4], *keep), form)
     if table.num_rows > MAX_ROWS:
         raise DataError(f"has more than {MAX_ROWS} rows to convert; split it into smaller files.")
     partitions = partition_values(name)
@@ -134,8 +135,7 @@ def _convert(
         columns.meter: meter.dictionary_encode(),
         columns.time: _times(column(columns.time, "name it with --columns time=NAME"), meter, form,
                              columns.time, path),
-        columns.value: _numbers(column(columns.value, "name it with --columns value=NAME"),
-                                decimal, columns.value),
+        columns.value: _numbers(column(columns.value, "name it with --columns value=NAME"), form),
         columns.unit: _units(table, partitions, columns.unit, form),
         columns.interval: _intervals(table, partitions, columns.interval, form),
     }  # fmt: skip
@@ -144,18 +144,19 @@ def _convert(
     return pa.table(arrays)
 
 
-def _load(path: Path, texts: Sequence[str]) -> tuple[pa.Table, str]:
-    """Read a table and its decimal mark; ids, times and units stay text."""
+def _load(path: Path, texts: Sequence[str], form: InputFormat) -> pa.Table:
+    """Read a table; ids, times, values and units stay text."""
     from pyarrow import parquet
 
     if path.suffix == ".parquet":
-        return parquet.ParquetFile(path).read(use_threads=False), "."
+        return parquet.ParquetFile(path).read(use_threads=False)
     try:
-        raw = load_table(path, texts=[text.lower() for text in texts])
+        # The mark is stated: one that is found in the values would depend on them.
+        options = ReadOptions(decimal=form.decimal or "point")
+        return load_table(path, options, texts=[text.lower() for text in texts]).data
     except DataError as error:
         # The message names the path, which the report of the file states already.
         raise DataError(str(error).removeprefix(f"{path} ")) from None
-    return raw.data, raw.decimal
 
 
 def _times(
@@ -192,14 +193,13 @@ def _rows_by_code(codes: IntArray) -> Iterator[IntArray]:
     yield from np.split(order, cuts)
 
 
-def _numbers(column: pa.Array, decimal: str, name: str) -> pa.Array:
-    """Return values as float64; an empty cell is null, and other text is refused."""
+def _numbers(column: pa.Array, form: InputFormat) -> pa.Array:
+    """Return values as float64; a cell that holds no number is null."""
     import pyarrow as pa
 
-    values, wrong = to_numbers(pa.chunked_array([column]), decimal)
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise DataError(f"has text that is not a number in column {name!r}, row {row}.")
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    values, _ = to_numbers(pa.chunked_array([column]), DECIMALS[form.decimal or "point"])
     return pa.array(values, from_pandas=True)
 
 

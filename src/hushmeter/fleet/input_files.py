@@ -237,7 +237,7 @@ def partition_values(name: str) -> dict[str, str]:
 def needs_conversion(
     folder: SourceFolder, name: str, columns: Columns, keep: Sequence[str], form: InputFormat
 ) -> bool:
-    """Return whether a Parquet file lacks a column or a zone that an option or its path states.
+    """Return whether a Parquet file lacks a column or zone that is stated, or has values as text.
 
     Parameters
     ----------
@@ -271,11 +271,13 @@ def needs_conversion(
     if form.interval_s is not None:
         stated.add(columns.interval)
     lacking = {*columns.names, *keep} - set(schema.names)
+    # One odd cell can turn a whole column into text when a table is written.
+    text = columns.value not in lacking and _is_text(_value_type(schema.field(columns.value).type))
     if columns.time in lacking or form.tz is None:
-        return bool(lacking) and lacking <= stated
+        return bool(lacking or text) and lacking <= stated
     kind = schema.field(columns.time).type
     local = not pa.types.is_timestamp(kind) or kind.tz is None
-    return lacking <= stated and bool(local or lacking)
+    return lacking <= stated and bool(local or lacking or text)
 
 
 @contextmanager

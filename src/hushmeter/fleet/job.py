@@ -64,18 +64,24 @@ class InputFormat:
     Attributes
     ----------
     unit : str, optional
-        Unit of the values of files without a unit column: W, kW, Wh or kWh.
+        Unit of the values of files without a unit column, and of all released values: W, kW, Wh
+        or kWh.
     tz : str, optional
         Time zone of times without a zone, such as Europe/Berlin.
     interval_s : int, optional
         Length of a reading of files without that column [s].
+    decimal : {"point", "comma"}, optional
+        Decimal mark of values that are text; a point by default.
     """
 
     unit: str | None = None
     tz: str | None = None
     interval_s: int | None = None
+    decimal: str | None = None
 
     def __post_init__(self) -> None:
+        if self.decimal is not None:
+            one_of("decimal", self.decimal, ("point", "comma"))
         if self.unit is not None:
             one_of("unit", self.unit, UNITS_OF_VALUES)
         if self.tz is not None:
@@ -285,6 +291,11 @@ class FleetJob:
         return f"{self.stream} corrected by {self.release}" if self.correction else self.stream
 
     @property
+    def unit_of_output(self) -> str:
+        """Unit of released values: the stated one, or W; that of a row may follow from its size."""
+        return self.form.unit or "W"
+
+    @property
     def days(self) -> tuple[str, str] | None:
         """First and last day that may be released; None for all days."""
         return None
@@ -297,8 +308,8 @@ class FleetJob:
 
     @property
     def key_terms(self) -> dict[str, Any]:
-        """Terms on which the keys of the noise depend, with the unit and zone if stated."""
-        stated = {name: getattr(self.form, name) for name in ("unit", "tz")}
+        """Terms on which the keys of the noise depend, with what is stated about the input."""
+        stated = {name: getattr(self.form, name) for name in ("unit", "tz", "decimal")}
         terms = self.terms.describe()
         return terms | {"input": stated} if any(stated.values()) else terms
 

@@ -12,11 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-FINE, NO_VALUE, NOT_FINITE, DUPLICATE, OFF_GRID = 0, 1, 2, 3, 4
-WRONG_INTERVAL, NO_UNIT, MIXED_UNITS, NO_TIME, NO_METER = 5, 6, 7, 8, 9
-
-NOT_YET = -2
-"""Unit of a block before its first row."""
+FINE, DUPLICATE, OFF_GRID, WRONG_INTERVAL, NO_TIME, NO_METER = 0, 1, 2, 3, 4, 5
 
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xFF51AFD7ED558CCD)
@@ -68,16 +64,11 @@ def even_stretch(start: int, codes: Any, times: Any, step: int, end_tick: Any) -
 
 
 @njit(cache=True)
-def all_alike(
-    start: int, end: int, values: Any, intervals: Any, step_s: int, unit_codes: Any
-) -> bool:
-    """Return whether rows have finite values, the correct interval and a single unit."""
-    unit, odd = unit_codes[start], 0
+def all_alike(start: int, end: int, intervals: Any, step_s: int) -> bool:
+    """Return whether rows have the correct interval."""
+    odd = 0
     for i in range(start, end):
-        value = values[i]
-        odd += 1 if value - value != 0.0 else 0
         odd += 1 if intervals[i] != step_s else 0
-        odd += 1 if unit_codes[i] != unit else 0
     return odd == 0
 
 
@@ -102,30 +93,11 @@ def take_slots(bits: Any, first: int, slot: int, count: int) -> bool:
 
 
 @njit(cache=True)
-def check_row(value: float, interval: int, step_s: int, unit: Any, block: int, units: Any) -> int:
-    """Return the problem of a row whose meter and time are correct.
-
-    The first row of a block decides the unit of the block.
-    """
-    if value != value:
-        return NO_VALUE
-    if value - value != 0.0:
-        return NOT_FINITE
-    if interval != step_s:
-        return WRONG_INTERVAL
-    if unit < 0:
-        return NO_UNIT
-    if units[block] == NOT_YET:
-        units[block] = unit
-    return FINE if units[block] == unit else MIXED_UNITS
-
-
-@njit(cache=True)
 def check_rows(
     start: int,
     first_row: int,
     columns: Any,
-    maps: Any,
+    meter_map: Any,
     calendar: Any,
     scales: Any,
     blocks: Any,
@@ -134,23 +106,24 @@ def check_rows(
     """Enter rows into their blocks.
 
     Consecutive rows of one meter at even steps are checked together. If one of them has a
-    problem, the rows of that stretch are checked one by one.
+    problem, the rows of that stretch are checked one by one. Neither a value nor its unit is
+    looked at: which rows are released is public.
 
     Parameters
     ----------
     start, first_row : int
         Row of the record to begin with, and the row of the file at which the record begins.
     columns : tuple of arrays
-        Codes of the meters (−1: none), times [ticks], values, codes of the units, intervals [s].
-    maps : tuple of arrays
-        Number of each meter's code in the file, number of each unit's code (−1: unknown).
+        Codes of the meters (−1: none), times [ticks] and intervals [s].
+    meter_map : array
+        Number of each meter's code in the file.
     calendar : tuple of arrays
         Period of each day since 1970, first day and end of each period.
     scales : (day, step, step_s)
         Ticks of a day, ticks and seconds of an interval.
     blocks : tuple of arrays
-        Table, meters, periods, units, problems, rows and ticks of the first problem, row counts,
-        bits; filled up to cursor[0].
+        Table, meters, periods, problems, rows and ticks of the first problem, row counts, bits;
+        filled up to cursor[0].
     cursor : array
         Number of blocks, and the largest number that fits.
 
@@ -159,11 +132,10 @@ def check_rows(
     int
         The first row that found no room for a new block; the number of rows if all did.
     """
-    codes, times, values, unit_codes, intervals = columns
-    meter_map, unit_map = maps
+    codes, times, intervals = columns
     period_of_day, starts, ends = calendar
     day, step, step_s = scales
-    table, meters, periods, units, problems, rows, ticks, counts, bits = blocks
+    table, meters, periods, problems, rows, ticks, counts, bits = blocks
     words = bits.size // meters.size
     i = start
     # Rows before `singly` are checked one by one.
@@ -180,7 +152,7 @@ def check_rows(
             if cursor[0] >= cursor[1]:
                 return i
             table[cell] = cursor[0]
-            meters[cursor[0]], periods[cursor[0]], units[cursor[0]] = meter, period, NOT_YET
+            meters[cursor[0]], periods[cursor[0]] = meter, period
             cursor[0] += 1
         block = table[cell]
         fault = FINE
@@ -193,15 +165,14 @@ def check_rows(
             slot, first = (t - low) // step, block * words
             if i >= singly:
                 end = even_stretch(i, codes, times, step, high)
-                if not all_alike(i, end, values, intervals, step_s, unit_codes):
+                if not all_alike(i, end, intervals, step_s):
                     singly, end = end, i + 1
             if not take_slots(bits, first, slot, end - i):
                 singly, end = max(singly, end), i + 1
                 if not take_slots(bits, first, slot, 1):
                     fault = DUPLICATE
-        if fault == FINE:
-            unit = unit_map[unit_codes[i]] if unit_codes[i] >= 0 else np.int64(-1)
-            fault = check_row(values[i], intervals[i], step_s, unit, block, units)
+        if fault == FINE and intervals[i] != step_s:
+            fault = WRONG_INTERVAL
         if fault != FINE and problems[block] == FINE:
             problems[block], rows[block], ticks[block] = fault, first_row + i, t
         counts[block] += end - i
@@ -263,17 +234,11 @@ def mark_kept(
 def to_watts(values: Any, codes: Any, factors: Any, low: float, high: float, out: Any) -> None:
     """Convert values to clamped watts.
 
-    A value that is not a number becomes `low`; its row is left out in any case.
+    A value that is not a finite number, or has no known unit, counts as 0 W before the clamp: no
+    cell decides whether its row is released.
     """
     for i in range(out.size):
-        factor = factors[codes[i]] if codes[i] >= 0 else 1.0
-        watts = values[i] * factor
-        out[i] = min(max(watts, low), high) if watts == watts else low
-
-
-@njit(cache=True)
-def from_watts(watts: Any, codes: Any, factors: Any) -> None:
-    """Convert watts back to the unit of each row, in place."""
-    for i in range(watts.size):
-        if codes[i] >= 0:
-            watts[i] /= factors[codes[i]]
+        watts = values[i] * factors[codes[i]] if codes[i] >= 0 else np.nan
+        if watts != watts or values[i] - values[i] != 0.0:
+            watts = 0.0
+        out[i] = min(max(watts, low), high)

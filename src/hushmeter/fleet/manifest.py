@@ -1,9 +1,10 @@
 """The manifest of a finished release, and the list of what was left out.
 
 The manifest is written last: a folder without a manifest is not a release. It is public and states
-what was promised and which files the folder holds. The list of what was left out is for the
-operator only: it names meters and reasons, though never a reading. It is therefore a file beside
-the output folder, which may be published as a whole.
+what was promised and which files the folder holds. Everything in it follows from names, times,
+options and noisy values. Two lists are for the operator only and lie beside the output folder,
+which may be published as a whole: what was left out, with the reasons, and which cells hold no
+number and count as 0 W.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
+from hushmeter import __version__
 from hushmeter.errors import DataError
+from hushmeter.files import parse_json
+from hushmeter.fleet.blocks import Problem
 from hushmeter.fleet.job import Columns, FleetJob, FleetTerms
 from hushmeter.fleet.output_folder import PRIVATE, rename_durably, write_durably
 from hushmeter.fleet.source_folder import output_name
@@ -65,8 +69,18 @@ class Manifest:
 
 def quarantine_file(folder: Path) -> Path:
     """Return the path of the list of what was left out, beside the output folder."""
-    named = folder if folder.name not in ("", "..") else folder.resolve()
+    named = _named(folder)
     return named.with_name(f"{named.name}.quarantine.csv")
+
+
+def _named(folder: Path) -> Path:
+    """Return the folder with a name of its own."""
+    return folder if folder.name not in ("", "..") else folder.resolve()
+
+
+def odd_cells_file(folder: Path) -> Path:
+    """Return the path of the private list of cells that hold no number."""
+    return quarantine_file(folder).with_name(f"{_named(folder).name}.odd-cells.csv")
 
 
 def write_manifest(
@@ -93,34 +107,28 @@ def write_manifest(
         The manifest.
     """
     facts = describe_release(job, reports, ledger_head)
-    publish_manifest(folder, facts, reports)
+    write_private_lists(folder, reports)
+    if not any(report.state == "released" for report in reports):
+        return facts
+    # Written in the private folder first, so that a killed job leaves no part of it outside.
+    draft = folder / PRIVATE / MANIFEST
+    write_durably(draft, [manifest_bytes(facts)])
+    draft.chmod(0o644)
+    rename_durably(draft, folder / MANIFEST)
     return facts
 
 
-def publish_manifest(folder: Path, facts: dict[str, Any], reports: Sequence[FileReport]) -> None:
-    """Write the list of what was left out beside a folder, and a manifest into it.
+def manifest_bytes(facts: dict[str, Any]) -> bytes:
+    """Return a manifest as JSON."""
+    return json.dumps(facts, indent=2, ensure_ascii=False).encode() + b"\n"
 
-    Nothing is written into the folder if no file was released.
 
-    Parameters
-    ----------
-    folder : Path
-        The output folder.
-    facts : dict
-        The manifest.
-    reports : sequence of FileReport
-        The reports of all files.
-    """
+def write_private_lists(folder: Path, reports: Sequence[FileReport]) -> None:
+    """Write the lists of what was left out and of odd cells beside a folder, if there are any."""
     if any(report.problems for report in reports):
         write_durably(quarantine_file(folder), _quarantine_table(reports))
-    if not any(report.state == "released" for report in reports):
-        return
-    content = json.dumps(facts, indent=2, ensure_ascii=False).encode()
-    # Written in the private folder first, so that a killed job leaves no part of it outside.
-    draft = folder / PRIVATE / MANIFEST
-    write_durably(draft, [content, b"\n"])
-    draft.chmod(0o644)
-    rename_durably(draft, folder / MANIFEST)
+    if any(report.odd_cells for report in reports):
+        write_durably(odd_cells_file(folder), _odd_cells_table(reports))
 
 
 def describe_release(
@@ -153,7 +161,7 @@ def count_problems(reports: Sequence[FileReport]) -> dict[str, Any]:
     reasons: Counter[str] = Counter()
     blocks = 0
     for report in reports:
-        reasons.update(_reason(p.sentence) for p in report.problems)
+        reasons.update(_public_reason(p) for p in report.problems)
         blocks += sum(bool(p.meter or p.period or p.row is not None) for p in report.problems)
     return {
         "files": sum(report.state == "quarantined" for report in reports),
@@ -170,6 +178,13 @@ def _quarantine_table(reports: Iterable[FileReport]) -> Iterator[bytes]:
             (report.source, p.meter, p.period, "" if p.row is None else p.row, p.time, p.sentence)
             for p in report.problems
         )
+
+
+def _odd_cells_table(reports: Iterable[FileReport]) -> Iterator[bytes]:
+    """Yield one line of CSV per block with cells that hold no number."""
+    yield _csv([("file", "meter", "period", "first_row", "cells_that_count_as_0_W")])
+    for report in reports:
+        yield _csv((report.source, o.meter, o.period, o.row, o.cells) for o in report.odd_cells)
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -215,7 +230,7 @@ def _read_facts(folder: Path, *schemas: str) -> dict[str, Any]:
     """The JSON of the manifest of a folder; raise `DataError` unless it has one of the schemas."""
     path = folder / MANIFEST
     try:
-        facts = json.loads(path.read_bytes())
+        facts = parse_json(path.read_bytes())
     except FileNotFoundError:
         raise DataError(
             f"{folder} has no {MANIFEST}; it is not a finished release of a fleet."
@@ -331,7 +346,26 @@ def check_released_folder(folder: Path | str) -> list[str]:
             f"{folder / PRIVATE} holds the secrets of an unfinished release; run the release "
             "again with --resume, which removes it."
         )
-    return [*problems, *_wrong_totals(folder)]
+    return [*problems, *_wrong_totals(folder), *_wrong_promise(folder)]
+
+
+def _wrong_promise(folder: Path) -> Iterator[str]:
+    """Yield a sentence if the promise of a manifest does not follow from what was asked for."""
+    from hushmeter.fleet.sum_terms import SumTerms
+
+    facts = _read_facts(folder, SCHEMA, SUMS_SCHEMA)
+    try:
+        stated, asked = facts["promise"], dict(facts["asked"])
+        if stated["version"] != __version__:
+            return
+        if facts["schema"] == SUMS_SCHEMA:
+            due = SumTerms.from_dict(asked).describe(stated["interval_s"])
+        else:
+            due = FleetTerms(**{**asked, "clamp": tuple(asked["clamp"])}).describe()
+    except (KeyError, TypeError, ValueError):
+        due = None
+    if due is None or json.loads(json.dumps(due)) != stated:
+        yield f"{folder / MANIFEST} promises something else than its own terms give."
 
 
 def _wrong_totals(folder: Path) -> Iterator[str]:
@@ -388,13 +422,15 @@ def _file_facts(report: FileReport) -> dict[str, Any]:
         "rows": report.rows,
         "released_rows": report.released_rows,
         "released_blocks": report.released_blocks,
-        "input_hmac": report.input_digest,
         "sha256": report.output_sha256,
         "bytes": report.output_bytes,
     }
 
 
-def _reason(sentence: str) -> str:
-    """Return what sentences about different meters have in common; their amounts of ε differ."""
-    head, mark, _ = sentence.partition(": ")
-    return f"{head})" if mark and "(" in head else sentence.rstrip(".")
+def _public_reason(problem: Problem) -> str:
+    """Return a reason without amounts of ε, and without the content of a file."""
+    if not (problem.meter or problem.period or problem.row is not None):
+        # The full sentence may quote what a parser found in the file.
+        return "the file cannot be used"
+    head, mark, _ = problem.sentence.partition(": ")
+    return f"{head})" if mark and "(" in head else problem.sentence.rstrip(".")

@@ -30,8 +30,9 @@ from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.fleet.blocks import Blocks, Readings
 from hushmeter.fleet.input_files import GROUP_ROWS, FleetFile
 from hushmeter.fleet.job import FleetJob, build_mechanism
-from hushmeter.fleet.kernels import from_watts, number_by_first_use, to_watts
+from hushmeter.fleet.kernels import number_by_first_use, to_watts
 from hushmeter.fleet.output_folder import StagedFile, open_writer, output_schema
+from hushmeter.trace import watts_per
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -113,14 +114,16 @@ def _noised_records(
         source=source,
         file_sha256=file.sha256,
     )
-    place = held.get_field_index(job.columns.value)
+    place, unit = (held.get_field_index(n) for n in (job.columns.value, job.columns.unit))
+    per_unit = watts_per(job.unit_of_output, job.terms.interval_s)
     in_order, first = blocks.in_order, 0
     for record in itertools.chain.from_iterable(file.row_groups()):
         secret = stretch_key(key, first, record.num_rows)
         first += record.num_rows
-        values = pa.array(noise_readings(blocks.readings(record), mechanism, secret))
+        watts = noise_readings(blocks.readings(record), mechanism, secret)
         columns = record.columns
-        columns[place] = values.cast(held.field(place).type)
+        columns[place] = pa.array(watts / per_unit).cast(held.field(place).type)
+        columns[unit] = _repeat(job.unit_of_output, record.num_rows, held.field(unit).type)
         noised = pa.RecordBatch.from_arrays(columns, schema=held)
         if in_order and not dropped.any():
             yield _Noised(noised, _NOTHING, _NOTHING)
@@ -133,6 +136,14 @@ def _noised_records(
             yield _Noised(noised, _NOTHING, _NOTHING)
         else:
             yield _Noised(noised, blocks.ranks(part)[keep], part.times[keep])
+
+
+def _repeat(text: str, rows: int, kind: pa.DataType) -> pa.Array:
+    """Return a column with one text in every row."""
+    import pyarrow as pa
+
+    column = pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), pa.array([text]))
+    return (column if pa.types.is_dictionary(kind) else column.dictionary_decode()).cast(kind)
 
 
 def _gather(noised: Iterable[_Noised], held: pa.Schema) -> Iterator[pa.Table]:
@@ -208,7 +219,7 @@ def _codes(indices: pa.Array) -> IntArray:
 
 
 def noise_readings(readings: Readings, mechanism: Mechanism, secret: bytes) -> FloatArray:
-    """Convert values to clamped watts, add noise, and convert them back to their units.
+    """Convert values to clamped watts and add noise.
 
     Parameters
     ----------
@@ -222,15 +233,13 @@ def noise_readings(readings: Readings, mechanism: Mechanism, secret: bytes) -> F
     Returns
     -------
     array
-        Noisy values in the units of the input.
+        Noisy values [W].
     """
     assert mechanism.clamp is not None
     codes, factors = readings.unit_codes, readings.factors
     watts = np.empty(readings.values.size)
     to_watts(readings.values, codes, factors, *mechanism.clamp, watts)
     mechanism.release(watts, key=secret, out=watts)
-    if (factors != 1.0).any():
-        from_watts(watts, codes, factors)
     return watts
 
 

@@ -21,7 +21,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 PRIVATE = ".hushmeter"
 """Name of the private folder."""
+
+SEALED = "sealed"
+"""Name of the folder, within the private one, of files that are complete and fixed."""
 
 WRITE_ROWS = 1 << 15
 """Rows that the Parquet writer encodes together."""
@@ -144,6 +147,51 @@ class PrivateFolder:
             return self.head_file.read_text()
         except FileNotFoundError:
             return None
+
+    @property
+    def sealed(self) -> bool:
+        """True if all files of the release are complete and only have to be moved."""
+        return (self.path / SEALED).is_dir()
+
+    def seal(self, contents: Mapping[str, bytes]) -> None:
+        """Write the files of a release that is published as a whole, and fix them for good.
+
+        A resumed job publishes these files and no others, whatever its input is by then: two
+        versions of a noisy number would tell more than one.
+
+        Parameters
+        ----------
+        contents : mapping
+            The files by name.
+
+        Raises
+        ------
+        DataError
+            If they cannot be written.
+        """
+        draft = self.staging / SEALED
+        with _one_sentence(self.output):
+            draft.mkdir(mode=0o700)
+            for name, content in contents.items():
+                write_durably(draft / name, [content])
+                (draft / name).chmod(0o644)
+            rename_durably(draft, self.path / SEALED)
+
+    def publish_sealed(self, last: str) -> None:
+        """Move the sealed files into the output; the one that makes it a release comes last.
+
+        Parameters
+        ----------
+        last : str
+            Name of that file.
+
+        Raises
+        ------
+        DataError
+            If a file cannot be moved.
+        """
+        for path in sorted((self.path / SEALED).iterdir(), key=lambda one: one.name == last):
+            rename_durably(path, self.output / path.name)
 
     def remove_unlisted(self, listed: Collection[str]) -> None:
         """Remove files of this release that are not listed, and refuse any other file.

@@ -163,7 +163,7 @@ def release_fleet(
     value = (columns or Columns()).value
     footers = {name: read_footer(source, name, value) for name in files}
     rows = {name: footer.rows for name, footer in footers.items()}
-    seconds = interval_s if interval_s is not None else _begun_interval(folder, resume)
+    seconds = interval_s if interval_s is not None else begun_interval(folder, resume)
     if seconds is None:
         seconds = find_interval(source, files, columns or Columns())
     job = FleetJob(
@@ -326,7 +326,7 @@ def check_output(folder: PrivateFolder, resume: bool) -> None:
         raise DataError(f"{output} is not empty; name another folder.")
 
 
-def _begun_interval(folder: PrivateFolder, resume: bool) -> int | None:
+def begun_interval(folder: PrivateFolder, resume: bool) -> int | None:
     """Return the interval of the release to resume, or None."""
     asked = folder.asked if resume else None
     return None if asked is None else int(asked["terms"]["interval_s"])

@@ -90,7 +90,7 @@ def pay_for_release(
     Raises
     ------
     InputError
-        If the release is a simulation, or publishes exact sums of the days.
+        If the release is a simulation, or publishes the sums of the days.
     BudgetError
         If a day was released before in this stream, or a cap does not allow the release. Nothing
         is charged then.
@@ -122,7 +122,7 @@ def _bill(release: Release | CalendarRelease) -> tuple[Price, TimeArray, dict[st
         raise InputError("a simulation spends no budget; leave out --seed or --ledger.")
     if unit["span"] == "when":
         raise InputError(
-            "the span 'when' publishes exact sums of the days, for which no ε can be charged; "
+            "the span 'when' publishes the sums of the days, for which no ε can be charged; "
             "leave out --ledger, or protect a run or a day."
         )
     if isinstance(release, CalendarRelease):

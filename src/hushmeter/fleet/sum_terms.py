@@ -11,16 +11,20 @@ L·Δ1, Gaussian noise √(L·Δ2²)). With I seconds for a reading and W readin
 
     everything that a household does in a civil day (25 h, N = 25 h/I readings)
         sums    Δ1 = C·N             Δ2² = C²·N·W
-        shape   Δ1 = C·N             Δ2² = 27·C²·W²     (one hour of the day occurs twice)
-        counts  Δ1 = 2·26            Δ2² = 2·30         (26 hours, of which two occur twice)
+        shape   Δ1 = C·N             Δ2² = C²·Σ r_h²     (r_h readings in hour h of the day)
+        counts  Δ1 = 2·Σ n_h         Δ2² = 2·Σ n_h²      (n_h hours of the clock show hour h)
     everything that a household does in a period of D days (N = D·24 h/I)
         sums    Δ1 = C·N             Δ2² = C²·N·W
-        shape   Δ1 = C·N             Δ2² = C²·W²·Σ n_h²  (hour h occurs n_h times)
+        shape   Δ1 = C·N             Δ2² = C²·W²·Σ n_h²
         counts  Δ1 = 2·Σ n_h         Δ2² = 2·Σ n_h²
     one run of at most P watts, R seconds and E watt-seconds, which touches n = ⌈R/I⌉ + 1 readings
         sums    Δ1 = E/I + n·g       Δ2² = Δ1·min(Δ1, (P + g)·W)
-        shape   the same with (P + g)·W·m, if an hour of the day occurs up to m times
-        counts  Δ1 = 2·T             Δ2² = 2·Σ n_h²      (T = ⌈R/1 h⌉ + 1 hours)
+        shape   the same with (P + g)·r, if up to r of the n readings are in one hour of the day
+        counts  Δ1 = 2·Σ n_h         Δ2² = 2·Σ n_h²
+
+`clock_hours` finds the largest r_h and n_h of a stretch of readings by trying all of its places in
+the zone, with all changes of the clock. In UTC 25 h of quarter-hours have Σ r_h² = 27·W²,
+Σ n_h = 26 and Σ n_h² = 30; a change of the clock by one hour forward makes it 29·W², 26 and 32.
 
 The ledger charges the (ε, δ) that protects all readings of a household's day, whatever the unit
 of the release is, because it adds up the charges of all releases by day.
@@ -29,18 +33,17 @@ of the release is, because it adds up the charges of all releases by day.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
-from zoneinfo import ZoneInfo
 
 from hushmeter import __version__
 from hushmeter.checks import one_of, positive, whole
 from hushmeter.errors import InputError
+from hushmeter.fleet.clock_hours import HOUR_S, HourCounts, count_hours, hours_of_period
 from hushmeter.fleet.ledger import Price, micro_epsilon
 from hushmeter.fleet.ledger.charges import LONGEST_S, femto_delta
 from hushmeter.formatting import duration_in_words
@@ -54,14 +57,12 @@ if TYPE_CHECKING:
 EVERY_S = {"hour": 3600, "day": SECONDS_PER_DAY}
 """Length of a bin [s]."""
 
-HOUR_S = 3600
 UNITS_OF = ("household-day", "household", "run")
 TABLES = ("sums", "shape", "quantiles")
 QUANTILES = (0.1, 0.5, 0.9)
-QUARTER_S = 900
-"""Clocks of different zones differ by whole multiples of this time [s]."""
+LONGEST_RUN_S = 31 * SECONDS_PER_DAY
+"""Longest run that tables by hour of the day can hide [s]."""
 
-_DAY_SHAPE = 27
 _BINS = 40
 """Number of classes of the default grid of quantiles."""
 
@@ -334,98 +335,53 @@ def largest_change(terms: SumTerms, table: str, interval_s: int) -> Change:
     bin_s = max(EVERY_S[terms.every], interval_s) if table == "sums" else HOUR_S
     per_bin = -(-bin_s // interval_s)
     if terms.unit_of == "run":
-        return _change_by_run(terms, table, interval_s, bin_s, per_bin)
+        return _change_by_run(terms, table, interval_s, per_bin)
     if terms.unit_of == "household":
-        hours = hours_of_period(*terms.period, terms.tz)  # type: ignore[misc]
         seconds = terms.days * SECONDS_PER_DAY
         readings, cells = seconds // interval_s, -(-seconds // bin_s)
-        squares_of_hours, windows = sum(n * n for n in hours), sum(hours)
     else:
         readings = -(-LONGEST_S["day"] // interval_s)
         cells = math.ceil(LONGEST_S["day"] / bin_s) + 1
-        windows = LONGEST_S["day"] // HOUR_S + 1
-        squares_of_hours = squares_of_hour_counts(windows)
-    if table == "quantiles":
-        return Change(Fraction(2 * windows), Fraction(2 * squares_of_hours), 2 * windows)
     total = terms.width * readings
     if table == "sums":
         return Change(total, terms.width**2 * readings * per_bin, cells)
-    squares = squares_of_hours if terms.unit_of == "household" else _DAY_SHAPE
-    return Change(total, terms.width**2 * per_bin**2 * squares, 24)
+    if terms.unit_of == "household":
+        hours = hours_of_period(*terms.period, terms.tz, interval_s)  # type: ignore[misc]
+        squares = sum(n * n for n in hours)
+        touched = HourCounts(sum(hours), squares, per_bin**2 * squares, 0, 24)
+    else:
+        touched = count_hours(readings, interval_s, terms.tz, terms.period)
+    if table == "quantiles":
+        return _change_of_counts(touched)
+    return Change(total, terms.width**2 * touched.reading_squares, touched.hours)
 
 
-def _change_by_run(
-    terms: SumTerms, table: str, interval_s: int, bin_s: int, per_bin: int
-) -> Change:
+def _change_of_counts(touched: HourCounts) -> Change:
+    """Return the change of counts if each touched hour moves from one class to another."""
+    windows = touched.windows
+    return Change(Fraction(2 * windows), Fraction(2 * touched.window_squares), 2 * windows)
+
+
+def _change_by_run(terms: SumTerms, table: str, interval_s: int, per_bin: int) -> Change:
     """Compute the largest change of a table by one run."""
     assert terms.run is not None
     seconds = exact("seconds", terms.run.seconds)
-    windows = math.ceil(seconds / bin_s) + 1
-    if table == "quantiles":
-        squares = squares_of_hour_counts(windows, repeated=terms.tz is not None)
-        return Change(Fraction(2 * windows), Fraction(2 * squares), 2 * windows)
     readings = math.ceil(seconds / interval_s) + 1
+    if table != "sums":
+        if seconds > LONGEST_RUN_S:
+            raise InputError(
+                "tables by hour of the day hide runs of up to 31 days; publish only sums."
+            )
+        touched = count_hours(readings, interval_s, terms.tz, terms.period)
+    if table == "quantiles":
+        return _change_of_counts(touched)
     # Rounding can move two readings one step further apart, but never beyond the clamp.
     of_one = min(exact("watts", terms.run.watts) + terms.step, terms.width)
     total = min(terms.run.watt_seconds / interval_s + readings * terms.step, of_one * readings)
-    repeats = 1 if table == "sums" else -(-windows // 24) + (terms.tz is not None)
-    largest = min(total, of_one * per_bin * repeats)
-    return Change(total, total * largest, windows if table == "sums" else min(24, windows))
-
-
-def squares_of_hour_counts(windows: int, *, repeated: bool = False) -> int:
-    """Sum up n_h², where hour h of the day occurs n_h times in consecutive hours.
-
-    Parameters
-    ----------
-    windows : int
-        Number of consecutive hours.
-    repeated : bool
-        True if a clock change may repeat one hour.
-
-    Returns
-    -------
-    int
-
-    Examples
-    --------
-    >>> squares_of_hour_counts(24), squares_of_hour_counts(26)
-    (24, 30)
-    """
-    often, rest = divmod(windows - repeated, 24)
-    squares = (24 - rest) * often**2 + rest * (often + 1) ** 2
-    if not repeated:
-        return squares
-    return squares + 2 * (often + (rest > 0)) + 1
-
-
-@lru_cache(maxsize=8)
-def hours_of_period(first: str, last: str, tz: str | None) -> tuple[int, ...]:
-    """Count how often each hour of the day begins or continues in a period of UTC days.
-
-    Parameters
-    ----------
-    first, last : str
-        First and last UTC day.
-    tz : str or None
-        Time zone of the hours of the day; UTC if None.
-
-    Returns
-    -------
-    tuple of int
-        24 numbers.
-    """
-    start = datetime.combine(date.fromisoformat(first), datetime.min.time(), UTC)
-    days = (date.fromisoformat(last) - date.fromisoformat(first)).days + 1
-    if tz is None:
-        return (days,) * 24
-    zone = ZoneInfo(tz)
-    quarters = (
-        (start + timedelta(seconds=QUARTER_S * i)).astimezone(zone) for i in range(days * 96)
-    )
-    begun = {(moment.replace(minute=0), moment.fold) for moment in quarters}
-    counts = Counter(moment.hour for moment, _ in begun)
-    return tuple(counts[hour] for hour in range(24))
+    if table == "shape":
+        return Change(total, total * min(total, of_one * touched.most_readings), touched.hours)
+    windows = math.ceil(seconds / max(EVERY_S[terms.every], interval_s)) + 1
+    return Change(total, total * min(total, of_one * per_bin), windows)
 
 
 @lru_cache(maxsize=64)

@@ -9,8 +9,9 @@ sensitivity of every table, and `sum_tables` draws the noise. This module adds u
 file is one task, on any machine: it checks the rows, charges the ledger, adds up what was granted
 in whole numbers, and leaves the partial sums in the private folder of the output. The order of the
 files does not matter, because whole numbers are added up. The noise is drawn once, after the last
-file, with a key that depends on the exact sums. A job that was killed is resumed with the same
-key, so it publishes the same bytes.
+file, with a key that depends on the exact sums. All tables and the manifest are sealed in the
+private folder before the first of them is published. A job that is killed later publishes exactly
+these files when it is resumed, even if files were added to the input meanwhile.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from hushmeter.checks import BoolArray, IntArray, whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet.blocks import Blocks, RowArrays, dictionary_codes
+from hushmeter.fleet.clock_hours import HOUR_S, QUARTER_S, local_hours
 from hushmeter.fleet.input_files import UnusableFileError, read_footer
 from hushmeter.fleet.job import Columns, FleetJob, FleetTerms, InputFormat
 from hushmeter.fleet.kernels import to_watts
@@ -40,14 +41,16 @@ from hushmeter.fleet.manifest import (
     MANIFEST,
     SUMS_SCHEMA,
     count_problems,
-    publish_manifest,
+    manifest_bytes,
+    write_private_lists,
 )
 from hushmeter.fleet.noised_rows import file_key, input_digest
-from hushmeter.fleet.output_folder import PrivateFolder, StagedFile
+from hushmeter.fleet.output_folder import SEALED, PrivateFolder
 from hushmeter.fleet.release import (
     Report,
     Schedule,
     begin_or_continue,
+    begun_interval,
     check_output,
     find_interval,
     new_release,
@@ -59,8 +62,6 @@ from hushmeter.fleet.source_folder import list_files
 from hushmeter.fleet.sum_tables import make_tables
 from hushmeter.fleet.sum_terms import (
     EVERY_S,
-    HOUR_S,
-    QUARTER_S,
     SumTerms,
     build_mechanism,
     day_price,
@@ -76,7 +77,7 @@ from hushmeter.fleet.task import (
     usable_blocks,
 )
 from hushmeter.noise.parameters import per_watt
-from hushmeter.trace import check_interval
+from hushmeter.trace import SECONDS_PER_DAY, check_interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -155,6 +156,37 @@ def _price(terms: SumTerms, interval_s: int) -> Price:
     return day_price(terms, interval_s)
 
 
+@dataclass(frozen=True)
+class SplitHour:
+    """The readings of one meter in a part of an hour of the clock.
+
+    Attributes
+    ----------
+    first : int
+        When the first of them begins, UTC [s].
+    group : Group
+        The group of the first of them.
+    hour : int
+        The hour of the day.
+    steps, readings : int
+        Their sum [steps] and their number.
+    """
+
+    first: int
+    group: Group
+    hour: int
+    steps: int
+    readings: int
+
+    def join(self, other: SplitHour | None) -> SplitHour:
+        """Return both parts of the hour; the group is that of the earlier part."""
+        if other is None:
+            return self
+        early = min(self, other, key=lambda part: part.first)
+        steps, readings = self.steps + other.steps, self.readings + other.readings
+        return replace(early, steps=steps, readings=readings)
+
+
 @dataclass
 class ExactSums:
     """Exact sums of the finest groups, in whole steps of the grid.
@@ -167,6 +199,10 @@ class ExactSums:
         The same for every (group, hour of the day).
     counts : dict
         For every (group, hour of the day): how many hourly means of a meter are in each class.
+    split : dict
+        For every (meter, hour of the clock) that lies in two UTC days, which may be in two files:
+        the first moment, the group, the hour of the day, the sum [steps] and the number of
+        readings.
     members : dict
         The meters of every group.
     """
@@ -174,6 +210,7 @@ class ExactSums:
     sums: dict[tuple[Group, int], list[int]] = field(default_factory=dict)
     shape: dict[tuple[Group, int], list[int]] = field(default_factory=dict)
     counts: dict[tuple[Group, int], list[int]] = field(default_factory=dict)
+    split: dict[tuple[str, int], SplitHour] = field(default_factory=dict)
     members: dict[Group, set[str]] = field(default_factory=dict)
 
     def add(self, other: ExactSums) -> None:
@@ -182,8 +219,16 @@ class ExactSums:
             mine = getattr(self, name)
             for key, numbers in getattr(other, name).items():
                 _add_to(mine, key, numbers)
+        for key, part in other.split.items():
+            self.split[key] = part.join(self.split.get(key))
         for group, meters in other.members.items():
             self.members.setdefault(group, set()).update(meters)
+
+    def count_split_hours(self, edges: IntArray) -> None:
+        """Count the hours that lie in two UTC days by their classes, after all files are added."""
+        for part in self.split.values():
+            _count(self.counts, edges, (part.group, part.hour), part.steps, part.readings)
+        self.split.clear()
 
     def to_json(self) -> bytes:
         """Return the sums in one form for equal content."""
@@ -191,6 +236,7 @@ class ExactSums:
             name: sorted([*key, *numbers] for key, numbers in getattr(self, name).items())
             for name in ("sums", "shape", "counts")
         }
+        plain["split"] = sorted([*key, *astuple(part)] for key, part in self.split.items())
         plain["members"] = sorted([g, sorted(meters)] for g, meters in self.members.items())
         return json.dumps(plain, ensure_ascii=False).encode()
 
@@ -201,6 +247,8 @@ class ExactSums:
         for name in ("sums", "shape", "counts"):
             for group, place, *numbers in plain[name]:
                 getattr(found, name)[tuple(group), place] = numbers
+        for meter, start, first, group, *rest in plain["split"]:
+            found.split[meter, start] = SplitHour(first, tuple(group), *rest)
         found.members = {tuple(group): set(meters) for group, meters in plain["members"]}
         return found
 
@@ -276,7 +324,9 @@ def release_sums(
     files, names = list_files(source), columns or Columns()
     folder = PrivateFolder(output)
     check_output(folder, resume)
-    seconds = interval_s if interval_s is not None else find_interval(source, files, names)
+    seconds = interval_s if interval_s is not None else begun_interval(folder, resume)
+    if seconds is None:
+        seconds = find_interval(source, files, names)
     job = SumsJob(
         FleetTerms(terms.epsilon, terms.clamp, interval_s=check_interval(seconds)),
         source.name, str(output), ledger, release or new_release(), stream, False, names,
@@ -296,6 +346,8 @@ def release_sums(
             folder.destroy()
             return SumsRelease({}, json.loads((output / MANIFEST).read_bytes()))
         job = begin_or_continue(folder, job, key)
+        if folder.sealed:
+            return _finish(folder, job)
         reports, head = run_all(add_up_file, _find_added, folder, job, rows, schedule, jobs, report)
         return _publish(folder, job, reports, head)
 
@@ -326,7 +378,7 @@ def add_up_file(job: SumsJob, source: str) -> FileReport:
             return done
         try:
             with open_input(job, source) as file:
-                blocks = check_blocks(job, file)
+                blocks = check_blocks(job, source, file)
                 if blocks.rows == 0:
                     return FileReport(source, "empty")
                 digest = input_digest(job.key, file.sha256)
@@ -368,7 +420,7 @@ def _add_up(job: SumsJob, file: Any, blocks: Blocks, dropped: BoolArray) -> Exac
             rows = np.flatnonzero(keep)
             if rows.size:
                 _add_record(total, means, record, part, rows, blocks, job)
-    means.count_into(total)
+    means.count_into(total, blocks)
     return total
 
 
@@ -402,7 +454,7 @@ def _add_record(
             _add_cells(total.shape, groups, places, hours, steps)
         if "quantiles" in terms.tables:
             numbers = part.meter_map[part.codes[rows]]
-            means.add(numbers, starts, hours, steps, groups, places)
+            means.add(numbers, seconds, (starts, hours), steps, groups, places)
 
 
 def _groups_of(
@@ -451,10 +503,24 @@ def _add_to(
     )
 
 
+def _count(
+    counts: dict[tuple[Group, int], list[int]],
+    edges: IntArray,
+    key: tuple[Group, int],
+    steps: int,
+    readings: int,
+) -> None:
+    """Count one mean in its class."""
+    classes = len(edges) - 1
+    place = int(np.searchsorted(edges, steps // readings, side="right")) - 1
+    counts.setdefault(key, [0] * classes)[min(max(place, 0), classes - 1)] += 1
+
+
 class _HourlyMeans:
     """The mean of every meter in every hour of a file, counted by classes at its end.
 
-    A meter counts once in an hour, in the group of its first row of that hour.
+    A meter counts once in an hour, in the group of its first row of that hour. An hour of the
+    clock that lies in two UTC days may be in two files. It is counted after the last file.
 
     Parameters
     ----------
@@ -464,70 +530,49 @@ class _HourlyMeans:
 
     def __init__(self, terms: SumTerms) -> None:
         self._edges = np.array(terms.class_edges)
-        self._means: dict[tuple[int, int], tuple[Group, int, list[int]]] = {}
+        self._means: dict[tuple[int, int], SplitHour] = {}
 
     def add(
         self,
         meters: IntArray,
-        starts: IntArray,
-        hours: IntArray,
+        seconds: IntArray,
+        clock: tuple[IntArray, IntArray],
         steps: Any,
         groups: Sequence[Group],
         places: IntArray,
     ) -> None:
-        """Add rows: numbers of meters, beginnings and hours of the day, steps and groups."""
+        """Add rows: numbers of meters, moments, hours of the clock, steps and groups."""
+        starts, hours = clock
+        order = np.argsort(seconds, kind="stable")
+        meters, seconds, starts, hours, steps, places = (
+            column[order] for column in (meters, seconds, starts, hours, steps, places)
+        )
         key = meters << 32 | (starts // QUARTER_S)
         found, first, cell = np.unique(key, return_index=True, return_inverse=True)
         totals, counts = np.bincount(cell, weights=steps), np.bincount(cell)
         lines = zip(found.tolist(), first.tolist(), totals, counts, strict=True)
         for number, row, total, count in lines:
-            known = self._means.setdefault(
-                divmod(number, 1 << 32), (groups[places[row]], int(hours[row]), [0, 0])
-            )[2]
-            known[0] += int(total)
-            known[1] += int(count)
+            part = SplitHour(
+                int(seconds[row]), groups[places[row]], int(hours[row]), int(total), int(count)
+            )
+            found_key = divmod(number, 1 << 32)
+            self._means[found_key] = part.join(self._means.get(found_key))
 
-    def count_into(self, total: ExactSums) -> None:
-        """Count the means by group, hour of the day and class."""
-        classes = len(self._edges) - 1
-        for group, hour, (steps, readings) in self._means.values():
-            place = int(np.searchsorted(self._edges, steps // readings, side="right")) - 1
-            counts = total.counts.setdefault((group, hour), [0] * classes)
-            counts[min(max(place, 0), classes - 1)] += 1
-
-
-def local_hours(seconds: IntArray, tz: str | None) -> tuple[IntArray, IntArray]:
-    """Return the hours of the clock in which moments are.
-
-    Parameters
-    ----------
-    seconds : array
-        Moments, UTC [s].
-    tz : str or None
-        Time zone; UTC if None.
-
-    Returns
-    -------
-    starts : array
-        When the hour began, UTC [s].
-    hours : array
-        The hour of the day, 0 to 23.
-    """
-    if tz is None:
-        return seconds // HOUR_S * HOUR_S, seconds // HOUR_S % 24
-    found, places = np.unique(seconds // QUARTER_S, return_inverse=True)
-    zone, starts, hours = ZoneInfo(tz), [], []
-    for quarter in found.tolist():
-        moment = datetime.fromtimestamp(quarter * QUARTER_S, zone)
-        starts.append(quarter * QUARTER_S - moment.minute * 60 - moment.second)
-        hours.append(moment.hour)
-    return np.array(starts)[places], np.array(hours)[places]
+    def count_into(self, total: ExactSums, blocks: Blocks) -> None:
+        """Count the means by group, hour of the day and class; keep hours of two UTC days."""
+        for (meter, quarter), part in self._means.items():
+            start = quarter * QUARTER_S
+            if start // SECONDS_PER_DAY != (start + HOUR_S - 1) // SECONDS_PER_DAY:
+                total.split[blocks.meter(meter), start] = part
+            else:
+                key = (part.group, part.hour)
+                _count(total.counts, self._edges, key, part.steps, part.readings)
 
 
 def _publish(
     folder: PrivateFolder, job: SumsJob, reports: tuple[FileReport, ...], head: str
 ) -> SumsRelease:
-    """Draw the noise, publish the tables and the manifest, and destroy the key."""
+    """Draw the noise, seal the tables and the manifest, publish them and destroy the key."""
     total = ExactSums()
     released = [one for one in reports if one.state == "released"]
     for one in released:
@@ -535,21 +580,38 @@ def _publish(
         if content is None or hashlib.sha256(content).hexdigest() != one.output_sha256:
             raise DataError(f"the partial sums of {one.source} are lost; continue with --resume.")
         total.add(ExactSums.from_json(content))
-    tables: dict[str, pd.DataFrame] = {}
-    written: dict[str, dict[str, Any]] = {}
-    if released:
-        tables = make_tables(total, job.sums, job.terms.interval_s, _keys(job, total))
-        written = {f"{name}.parquet": _write(folder, name, tables[name]) for name in tables}
-        digest = hashlib.sha256(json.dumps(written, sort_keys=True).encode()).hexdigest()
-        with open_ledger(job.ledger, patience_s=PATIENCE_S) as ledger:
-            for one in released:
-                ledger.mark_released(job.charge, one.source, digest)
-            head = str(ledger.head())
-    folder.remove_unlisted(written)
+    total.count_split_hours(np.array(job.sums.class_edges))
+    folder.remove_unlisted(())
+    write_private_lists(folder.output, reports)
+    if not released:
+        folder.destroy()
+        return SumsRelease({}, _describe(job, reports, head, {}))
+    tables = make_tables(total, job.sums, job.terms.interval_s, _keys(job, total))
+    contents = {f"{name}.parquet": _parquet(table) for name, table in tables.items()}
+    written = {
+        name: {
+            "rows": len(tables[name.removesuffix(".parquet")]),
+            "bytes": len(content),
+            "sha256": hashlib.sha256(content).hexdigest(),
+        }
+        for name, content in contents.items()
+    }
     manifest = _describe(job, reports, head, written)
-    publish_manifest(folder.output, manifest, reports)
+    folder.seal(contents | {MANIFEST: manifest_bytes(manifest)})
+    return replace(_finish(folder, job), tables=tables)
+
+
+def _finish(folder: PrivateFolder, job: SumsJob) -> SumsRelease:
+    """Publish the tables that were sealed, record that in the ledger and destroy the key."""
+    manifest = json.loads((folder.path / SEALED / MANIFEST).read_bytes())
+    digest = hashlib.sha256(json.dumps(manifest["files"], sort_keys=True).encode()).hexdigest()
+    with open_ledger(job.ledger, patience_s=PATIENCE_S) as ledger:
+        for source in folder.reported():
+            if (folder.report(source) or {})["state"] == "released":
+                ledger.mark_released(job.charge, source, digest)
+    folder.publish_sealed(last=MANIFEST)
     folder.destroy()
-    return SumsRelease(tables, manifest)
+    return SumsRelease({}, manifest)
 
 
 def _keys(job: SumsJob, total: ExactSums) -> dict[str, bytes]:
@@ -568,20 +630,15 @@ def _keys(job: SumsJob, total: ExactSums) -> dict[str, bytes]:
     }  # fmt: skip
 
 
-def _write(folder: PrivateFolder, name: str, table: pd.DataFrame) -> dict[str, Any]:
-    """Write a table under its final name, durably, and return the facts of the file."""
+def _parquet(table: pd.DataFrame) -> bytes:
+    """Return a table as the bytes of a Parquet file."""
     import pyarrow as pa
     from pyarrow import parquet
 
+    sink = pa.BufferOutputStream()
     content = pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(None)
-    staged = StagedFile(folder, folder.output / f"{name}.parquet", content.nbytes + (1 << 16))
-    try:
-        parquet.write_table(content, pa.PythonFile(staged, mode="w"), compression="zstd")
-        staged.settle()
-        staged.publish()
-    finally:
-        staged.discard()
-    return {"rows": len(table), "bytes": staged.size, "sha256": staged.digest}
+    parquet.write_table(content, sink, compression="zstd")
+    return bytes(sink.getvalue())
 
 
 def _describe(

@@ -24,7 +24,7 @@ import numpy as np
 
 from hushmeter.checks import BoolArray, IntArray
 from hushmeter.errors import BudgetError, DataError
-from hushmeter.fleet.blocks import Blocks, Problem
+from hushmeter.fleet.blocks import Blocks, OddCells, Problem
 from hushmeter.fleet.input_files import (
     UnusableFileError,
     as_unusable,
@@ -45,6 +45,9 @@ BATCH_BLOCKS = 1 << 15
 
 PATIENCE_S = 120.0
 """Time for which a task tries to reach the server of its ledger [s]."""
+
+MOST_ODD = 0.5
+"""Largest share of the cells of a file that may hold no number; beyond it the job stops."""
 
 SORT_ROWS = 1 << 22
 """Most rows of a file that is not sorted by meter and time; it is sorted in memory."""
@@ -72,6 +75,8 @@ class FileReport:
         Size of the published file [bytes].
     problems : tuple of Problem
         Why blocks, or the whole file, were left out.
+    odd_cells : tuple of OddCells
+        Cells that hold no number and count as 0 W. They follow from values and are private.
     """
 
     source: str
@@ -84,6 +89,7 @@ class FileReport:
     output_sha256: str = ""
     output_bytes: int = 0
     problems: tuple[Problem, ...] = ()
+    odd_cells: tuple[OddCells, ...] = ()
 
     def to_json(self) -> bytes:
         """Return the report as JSON for the private folder."""
@@ -93,7 +99,8 @@ class FileReport:
     def from_dict(cls, plain: dict[str, Any]) -> FileReport:
         """Return the report that `to_json` wrote."""
         problems = tuple(Problem(**problem) for problem in plain["problems"])
-        return cls(**{**plain, "problems": problems})
+        odd_cells = tuple(OddCells(**cells) for cells in plain["odd_cells"])
+        return cls(**{**plain, "problems": problems, "odd_cells": odd_cells})
 
 
 Task = Callable[[Any, str], FileReport]
@@ -128,7 +135,7 @@ def protect_file(job: FleetJob, source: str) -> FileReport:
             return done
         try:
             with open_input(job, source) as file:
-                blocks = check_blocks(job, file)
+                blocks = check_blocks(job, source, file)
                 return _release(job, source, file, blocks, ledger)
         except UnusableFileError as error:
             return unusable_file(source, error)
@@ -170,12 +177,40 @@ def open_input(job: FleetJob, source: str) -> Iterator[InputFile]:
     yield converted
 
 
-def check_blocks(job: FleetJob, file: InputFile) -> Blocks:
-    """Check every row of a file and return its blocks."""
+def check_blocks(job: FleetJob, source: str, file: InputFile) -> Blocks:
+    """Check every row of a file and return its blocks.
+
+    Parameters
+    ----------
+    job : FleetJob
+        The release.
+    source : str
+        Name of the file.
+    file : FleetFile or ConvertedFile
+        The open file.
+
+    Returns
+    -------
+    Blocks
+
+    Raises
+    ------
+    UnusableFileError
+        If the file cannot be read, or is too large to be sorted.
+    DataError
+        If most of its values are no numbers. The whole job then ends, because the manifest must
+        not tell which files have such values.
+    """
     blocks = Blocks(job.columns, job.terms.period, job.terms.interval_s, file.time_unit)
     with as_unusable():
         for record in file.records():
-            blocks.add(blocks.arrays(record))
+            blocks.add(blocks.arrays(record), blocks.readings(record).odd)
+    if blocks.odd_count > MOST_ODD * blocks.rows:
+        raise DataError(
+            f"{source} has {blocks.odd_count} of {blocks.rows} values that are no numbers in W, "
+            "kW, Wh or kWh, and the job has ended; name the column of the values (--columns) and "
+            "state their unit and decimal mark (--unit, --decimal), or remove the file."
+        )
     if blocks.rows > SORT_ROWS and not blocks.in_order:
         raise UnusableFileError(
             f"the rows of the file are not sorted by meter and time, and it has more than "
@@ -299,6 +334,7 @@ def describe_file(
         released_blocks=int((~dropped).sum()),
         input_digest=digest,
         problems=tuple(problems),
+        odd_cells=tuple(blocks.odd_cells()),
     )
 
 
@@ -417,7 +453,7 @@ def check_file(job: FleetJob, source: str) -> CheckedFile:
     """
     try:
         with open_input(job, source) as file:
-            blocks = check_blocks(job, file)
+            blocks = check_blocks(job, source, file)
     except UnusableFileError as error:
         return CheckedFile(unusable_file(source, error))
     if blocks.rows == 0:
@@ -425,7 +461,12 @@ def check_file(job: FleetJob, source: str) -> CheckedFile:
     usable, problems = usable_blocks(job, blocks)
     good = np.flatnonzero(usable)
     report = FileReport(
-        source, "quarantined", rows=blocks.rows, blocks=blocks.count, problems=tuple(problems)
+        source,
+        "quarantined",
+        rows=blocks.rows,
+        blocks=blocks.count,
+        problems=tuple(problems),
+        odd_cells=tuple(blocks.odd_cells()),
     )
     return CheckedFile(report, *blocks.names(good), blocks.row_counts[good])
 

@@ -112,7 +112,7 @@ class Terms(ABC):
             )
         if self.unit.span == "when":
             raise InputError(
-                "the span 'when' publishes exact sums of days, which a stream cannot keep if a "
+                "the span 'when' publishes sums of days, which a stream cannot keep if a "
                 "reading is lost; protect a run or a day."
             )
         if self.unit.metering.register_step_w:

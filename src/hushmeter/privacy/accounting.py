@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -94,13 +94,26 @@ class UnknownMoment:
     Attributes
     ----------
     moments : int
-        Number K of disjoint moments of a day in which the run may happen, all equally likely.
+        Number K of disjoint moments of a day in which the run may happen.
     odds : float
-        Upper bound of the probability that the attacker names correctly whether it happened.
+        Upper bound of the probability that the attacker names correctly whether it happened, if
+        all moments are equally likely.
+    habit_odds : float
+        The same if half of all runs happen in one moment that the attacker knows, and the others
+        are equally likely.
     """
 
     moments: int
     odds: float
+    habit_odds: float
+
+    @property
+    def sentence(self) -> str:
+        """The bounds with the habits for which they hold, as the end of a sentence."""
+        return (
+            f"at most {100 * self.odds:.1f} times if all times of the day are equally likely, and "
+            f"at most {100 * self.habit_odds:.1f} times if half of all runs are at one known time"
+        )
 
 
 @dataclass(frozen=True)
@@ -123,7 +136,7 @@ class ApplianceAccount:
         All values of a day: on for `use_s_per_day` of the appliance, or all day if that is
         unknown.
     when : Composition or None
-        The time of a run within its day, if the release hides only that. The exact sums of the
+        The time of a run within its day, if the release hides only that. The sums of the
         days then show whether it ran, so that `reading`, `run` and `day` are None.
     unknown : UnknownMoment or None
         One run, for an attacker who does not know when it happens.
@@ -149,7 +162,7 @@ def account(
     window: int = 1,
     metering: Metering | None = None,
     period: int | None = None,
-    exact_days: bool = False,
+    day_scale: float | None = None,
     use_s: Mapping[str, float] | None = None,
 ) -> tuple[ApplianceAccount, ...]:
     """Account for one reading, one run and one day of every appliance.
@@ -172,8 +185,8 @@ def account(
         How the meter rounds and copies.
     period : int, optional
         Metered readings of the period released; needed if the meter differences a register.
-    exact_days : bool
-        True if the exact sum of every day is published too, as the span "when" does.
+    day_scale : float, optional
+        `Unit.day_scale` of the span "when", which publishes the sums of the days too.
     use_s : mapping from str to float, optional
         Longest use a day [s] of some appliances, instead of that of the home.
 
@@ -192,7 +205,7 @@ def account(
         interval_s = SECONDS_PER_DAY / whole("readings", readings)
 
     def change(appliance: Appliance, span: str) -> Change:
-        return appliance_change(
+        found = appliance_change(
             appliance,
             span,
             interval_s=interval_s,
@@ -201,11 +214,12 @@ def account(
             readings=period,
             use_s=(use_s or {}).get(appliance.name),
         )
+        return replace(found, day_scale=day_scale or 0.0)
 
     accounts = []
     for appliance in home.appliances:
         known = appliance.protected_run_s is not None
-        if exact_days:
+        if day_scale is not None:
             moved = compose_change(mechanism, change(appliance, "when"), delta) if known else None
             entry = ApplianceAccount(
                 appliance.name, appliance.protected_power, None, None, None, None, moved
@@ -217,7 +231,7 @@ def account(
             ApplianceAccount(
                 name=appliance.name,
                 watts=appliance.protected_power,
-                reading=compose(mechanism, [(appliance.protected_power, 1)], delta),
+                reading=compose(mechanism, _one_value(change(appliance, "reading")), delta),
                 run=None if run is None else compose_change(mechanism, run, delta),
                 run_readings=None if run is None else run.overlapped,
                 day=compose_change(mechanism, change(appliance, "day"), delta),
@@ -225,6 +239,16 @@ def account(
             )
         )
     return tuple(accounts)
+
+
+def _one_value(change: Change) -> list[tuple[float, int]]:
+    """Return how far values move if an appliance is on during the whole of one of them.
+
+    The meter may round the readings of this value in another way, and a register those after it.
+    """
+    metering = change.metering
+    moved = [(change.watts + metering.resolution_w + 2 * change.register_w, 1)]
+    return moved + [(change.register_w, change.values - 1)] * (change.values > 1)
 
 
 def unknown_moment(
@@ -256,6 +280,9 @@ def unknown_moment(
 
         odds = ½ + TV(P, Q)/2 ≤ ½ + ¼·√(χ²(Q, P)) = ½ + ¼·√((C − 1)/K).
 
+    If moment k has the probability π_k, 1/K becomes Σ π_k². It is ¼ + ¼/(K − 1) if half of all
+    runs are in one known moment.
+
     Noise is never calibrated to this bound: it holds only as long as the attacker does not learn
     the moment in another way.
     """
@@ -271,9 +298,32 @@ def unknown_moment(
         steps = worst_steps(mechanism, change)
     log_ratio = sum(times * _log_second_moment(mechanism, step) for step, times in steps)
     if log_ratio > HOPELESS:
-        return UnknownMoment(count, known)
-    bound = 0.5 + 0.25 * math.sqrt(math.expm1(log_ratio) / count)
-    return UnknownMoment(count, min(known, bound))
+        return UnknownMoment(count, known, known)
+    return bound_unknown_moment(count, known, math.expm1(log_ratio), 0.0)
+
+
+def bound_unknown_moment(moments: int, known: float, own: float, shared: float) -> UnknownMoment:
+    """Bound the odds from the χ² of one moment, and from that of two different moments.
+
+    Parameters
+    ----------
+    moments : int
+        Number K of moments.
+    known : float
+        Odds of an attacker who knows the moment.
+    own, shared : float
+        ∫ Q_k·Q_l/P − 1 for k = l, and for k ≠ l.
+
+    Returns
+    -------
+    UnknownMoment
+        Neither bound is above `known`.
+    """
+    rest = moments - 1
+    squares = [1 / moments, 0.25 + 0.25 / rest if rest else 1.0]
+    excess = [same * own + (1 - same) * shared for same in squares]
+    even, habit = (min(known, 0.5 + 0.25 * math.sqrt(max(0.0, one))) for one in excess)
+    return UnknownMoment(moments, even, habit)
 
 
 def _log_second_moment(mechanism: Mechanism, steps: int) -> float:

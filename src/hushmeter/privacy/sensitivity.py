@@ -18,7 +18,11 @@ overlaps at most ⌈R/V⌉ + 1 intervals of V seconds. The interval I of the met
 *Moved runs.* If the neighbours differ in when a run happens and not in whether it happens, the run
 is removed in one place and added in another. The positive and the negative parts of d each satisfy
 the constraints above, so Δ1 and the number of touched values double, Δ2 grows by √2 and `largest`
-does not change. Two aligned places without a common value attain all of them.
+does not change. Two aligned places without a common value attain all of them. The sum of the
+released values of the day, S, is published too. It is the same for both places, except that the
+meter rounds other readings: S moves by at most d = 2·s·m/W for a meter that rounds to s watts (see
+below for m and W), and not at all for a register, whose differences telescope. If d > 0, c·S is
+published with the noise of one more value, which moves by c·d.
 
 What the meter itself does to a reading is added (`hushmeter.trace.Metering`):
 
@@ -89,6 +93,9 @@ class Change:
         Released values N of the period; needed only if the meter differences a register.
     moved : bool
         True if the run is moved to another time: the neighbours differ in when it happens.
+    day_scale : float
+        Factor c with which the sum of the values of a day is published as one more value, for a
+        moved run; 0 if the sum of a day is exact or not published.
 
     Raises
     ------
@@ -106,6 +113,7 @@ class Change:
     metering: Metering = IDEAL
     values: int = 0
     moved: bool = False
+    day_scale: float = 0.0
 
     def __post_init__(self) -> None:
         for field in ("watts", "seconds", "interval_s"):
@@ -168,20 +176,42 @@ class Change:
     @property
     def touches(self) -> int:
         """Most released values that can change, those by the phase of a register included."""
+        return self._moved_touches + (self.day_w > 0)
+
+    @property
+    def _moved_touches(self) -> int:
+        """Most released values that can change, without the sum of a day."""
         own = self.own_touches
         return max(own, self.values) if self.metering.register_step_w else own
+
+    @property
+    def day_sum_w(self) -> float:
+        """Most that rounding by the meter moves the sum of the values of a day [W], if moved."""
+        if not self.moved:
+            return 0.0
+        return self.places * self.metering.resolution_w * self.overlapped / self.window
+
+    @property
+    def day_w(self) -> float:
+        """Most that the published sum of a day moves, in its own scale [W]."""
+        return self.day_scale * self.day_sum_w
+
+    @property
+    def later(self) -> int:
+        """Values that only the phase of a register moves."""
+        return self._moved_touches - self.own_touches
 
     @property
     def largest(self) -> float:
         """Most that one released value can change [W]."""
         own = self.power * min(1.0, self.full_values)
         rounding = self.resolution_w * min(1.0, self.overlapped / self.window)
-        return own + rounding + 2 * self.register_w
+        return max(own + rounding + 2 * self.register_w, self.day_w)
 
     @property
     def l1(self) -> float:
         """Sum of the changes of all values Δ1 [W]."""
-        return self.own_l1 + self.register_w * (self.touches - self.own_touches)
+        return self.own_l1 + self.register_w * self.later + self.day_w
 
     @property
     def own_l1(self) -> float:
@@ -195,7 +225,7 @@ class Change:
         """Euclidean length of the change of all values Δ2 [W]."""
         own = self.power * corner(self.full_values)
         rounding = self.resolution_w * corner(self.overlapped / self.window)
-        return math.sqrt(self.places) * (own + rounding) + self.register_l2
+        return math.hypot(math.sqrt(self.places) * (own + rounding) + self.register_l2, self.day_w)
 
     @property
     def register_w(self) -> float:
@@ -212,12 +242,12 @@ class Change:
     @property
     def register_l1(self) -> float:
         """Part of Δ1 that comes from a register [W]."""
-        return self.register_w * (self.touches + self.own_touches)
+        return self.register_w * (self._moved_touches + self.own_touches)
 
     @property
     def register_l2(self) -> float:
         """Part of Δ2 that comes from a register [W]."""
-        return self.register_w * math.sqrt(self.touches + 3 * self.own_touches)
+        return self.register_w * math.sqrt(self._moved_touches + 3 * self.own_touches)
 
 
 def worst_steps(mechanism: Mechanism, change: Change) -> list[tuple[int, int]]:
@@ -254,13 +284,21 @@ def worst_steps(mechanism: Mechanism, change: Change) -> list[tuple[int, int]]:
     else:
         changes = [(largest, full), (1 + rest, 1), (1, own - full - 1)]
     changes = [(steps, change.places * times) for steps, times in changes]
-    later = change.touches - change.own_touches
-    if later:
-        changes.append((mechanism.steps_of(change.register_w), later))
+    changes += further_steps(mechanism, change)
     counts: dict[int, int] = {}
     for steps, times in changes:
         counts[steps] = counts.get(steps, 0) + times
     return [(steps, times) for steps, times in counts.items() if times]
+
+
+def further_steps(mechanism: Mechanism, change: Change) -> list[tuple[int, int]]:
+    """Return (steps, times) of values that a run does not overlap: after it, and sums of days."""
+    found = []
+    if change.later:
+        found.append((mechanism.steps_of(change.register_w), change.later))
+    if change.day_w:
+        found.append((mechanism.steps_of(change.day_w), 1))
+    return found
 
 
 def round_up(number: float) -> int:

@@ -25,7 +25,7 @@ from hushmeter.checks import FloatArray
 from hushmeter.errors import InputError
 from hushmeter.noise import Mechanism, Staircase
 from hushmeter.privacy.privacy_loss import PrivacyLoss, convolve, stair_losses
-from hushmeter.privacy.sensitivity import Change, worst_steps
+from hushmeter.privacy.sensitivity import Change, further_steps, worst_steps
 
 MOST_KNOTS = 12
 """Largest number of knots between which the quadratic maximum is computed."""
@@ -59,7 +59,7 @@ def worst_curve(mechanism: Mechanism, change: Change) -> FloatArray:
     reach = -(-largest // mechanism.steps)
     if not change.constant:
         # The energy may be spread in any way: every value may change by the largest amount.
-        every = [(largest, change.own_touches), *_later(mechanism, change)]
+        every = [(largest, change.own_touches), *further_steps(mechanism, change)]
         return _compose(mechanism, every, reach).deltas()
     if full > MOST_VALUES:
         # Two further full values contain every division; the loss grows by at most 2 %.
@@ -71,12 +71,6 @@ def worst_curve(mechanism: Mechanism, change: Change) -> FloatArray:
     width = max(curve.size for curve in curves)
     padded = np.stack([np.append(c, np.full(width - c.size, c[-1])) for c in curves])
     return np.asarray(padded.max(axis=0))
-
-
-def _later(mechanism: Staircase, change: Change) -> Steps:
-    """Return the values after the run, which only the phase of a register moves."""
-    later = change.touches - change.own_touches
-    return [(mechanism.steps_of(change.register_w), later)] if later else []
 
 
 def _divisions(values: Steps) -> list[tuple[Steps, int]]:

@@ -34,6 +34,10 @@ SPANS = ("reading", "run", "day", "when")
 LONGEST_DAY_S = 25 * SECONDS_PER_HOUR
 """Length of the longest civil day [s]: the day on which summer time ends has 25 hours."""
 
+DAY_SHARE = 0.2
+"""Change of the published sum of a day, as a share of the largest change of another value. With
+Laplace noise it makes the noise of all values of a moved short run 10 % larger."""
+
 REGISTER_LIMIT = 1.0
 """Largest accepted ratio of the effect of a register to the effect of the change itself."""
 
@@ -117,6 +121,11 @@ class Unit:
         return self.changes[0].window
 
     @property
+    def day_scale(self) -> float:
+        """Factor of the noisy sums of days; 0 if they are exact, or not published."""
+        return self.changes[0].day_scale
+
+    @property
     def largest_watts(self) -> float:
         """Largest change of the power [W]."""
         return max(change.watts for change in self.changes)
@@ -136,7 +145,7 @@ class Unit:
         if self.span == "reading":
             return f"{subject}, in one metered reading of {duration_in_words(self.interval_s)}"
         if self.span == "day":
-            return f"{subject}, over one day, {self.use_in_words}"
+            return f"{subject}, over one day, {use_in_words(self.largest_use_s, self.protect)}"
         longest = duration_in_words(max(change.seconds for change in self.changes))
         if self.span == "when":
             moved = "its use" if self.use_s else f"one run of up to {longest}"
@@ -147,14 +156,9 @@ class Unit:
         return f"{subject}, over one run of up to {longest}"
 
     @property
-    def use_in_words(self) -> str:
-        """How long an appliance is on, or a change lasts, in a unit of one day."""
-        use_s = max(change.energy / change.watts for change in self.changes)
-        appliance = self.protect == "appliance"
-        if use_s >= LONGEST_DAY_S * (1 - 1e-9):
-            return f"in which it may {'be on' if appliance else 'last'} all the time"
-        verb = "is on" if appliance else "lasts"
-        return f"in which it {verb} for at most {duration_in_words(use_s)}"
+    def largest_use_s(self) -> float:
+        """Longest time at full power [s]."""
+        return max(change.energy / change.watts for change in self.changes)
 
     def for_appliance(self, appliance: Appliance) -> Unit:
         """Return the unit with this appliance instead of the protected ones.
@@ -178,7 +182,28 @@ class Unit:
             readings=self.readings,
             use_s=self.use_s,
         )
-        return replace(self, changes=(change,))
+        return replace(self, changes=(replace(change, day_scale=self.day_scale),))
+
+
+def use_in_words(use_s: float, protect: str) -> str:
+    """Say how long an appliance is on, or a change lasts, in a unit of one day.
+
+    Parameters
+    ----------
+    use_s : float
+        Longest time [s].
+    protect : {"appliance", "fluctuation", "range", "change"}
+        What is protected.
+
+    Returns
+    -------
+    str
+    """
+    appliance = protect == "appliance"
+    if use_s >= LONGEST_DAY_S * (1 - 1e-9):
+        return f"in which it may {'be on' if appliance else 'last'} all the time"
+    verb = "is on" if appliance else "lasts"
+    return f"in which it {verb} for at most {duration_in_words(use_s)}"
 
 
 def resolve_unit(
@@ -224,7 +249,8 @@ def resolve_unit(
         Source of the run lengths of appliances without `run_s`: the longest run in it. Take
         earlier data, not the readings to be released.
     metering : Metering, optional
-        How the meter rounds and copies; `Trace.metering` of the trace to be released.
+        How the meter rounds and copies; `Trace.metering` of the trace to be released. The span
+        "when" needs the step to which the meter rounds.
     readings : int, optional
         Metered readings of the period to be released; needed if the meter differences a register.
     use : float or str, optional
@@ -247,6 +273,8 @@ def resolve_unit(
     one_of("protect", protect, PROTECT)
     one_of("span", span, SPANS)
     interval_s = positive("interval_s", interval_s)
+    if metering is not None:
+        refuse_unknown_rounding(span, metering)
     window = 1 if every is None else intervals_in(every, interval_s)
     if appliance is not None and protect != "appliance":
         raise InputError(f"an appliance is named, but protect is {protect!r}.")
@@ -274,7 +302,16 @@ def resolve_unit(
         )
         for member in members
     )
+    changes = _with_day_scale(changes)
     return Unit(protect, span, changes, interval_s, metering or IDEAL, readings, cap_s, zone)
+
+
+def _with_day_scale(changes: tuple[Change, ...]) -> tuple[Change, ...]:
+    """Return moved changes with one scale for the sums of days, if rounding moves these."""
+    scales = [DAY_SHARE * one.largest / one.day_sum_w for one in changes if one.day_sum_w]
+    if not scales:
+        return changes
+    return tuple(replace(change, day_scale=min(scales)) for change in changes)
 
 
 def appliance_change(
@@ -431,6 +468,22 @@ def refuse_large_register(mechanism: str, unit: Unit) -> None:
             f"released values by {worst.register_w:g} W, {effect:.4g} W against "
             f"{total - effect:.4g} W of the change itself; {other}release longer means or a "
             "shorter period, or read the meter with more digits."
+        )
+
+
+def refuse_unknown_rounding(span: str, metering: Metering) -> None:
+    """Refuse to publish the sums of days of a meter that may round by an unknown step.
+
+    Raises
+    ------
+    InputError
+        If the span is "when" and neither the step of the readings nor that of a register is known.
+    """
+    if span == "when" and not (metering.resolution_w or metering.register_step_w):
+        raise InputError(
+            "the span 'when' publishes the sums of the days, which show the time of a run if the "
+            "meter rounds its readings; state the step of the readings in their unit, such as "
+            "--step 0.001 for kWh with three decimals (metering=Metering(resolution_w=…))."
         )
 
 

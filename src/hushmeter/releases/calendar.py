@@ -1,6 +1,6 @@
 """Civil days, months and hours of the day: which released values belong to which of them.
 
-Days matter in two releases: the span "when" publishes the exact sum of every complete day, and a
+Days matter in two releases: the span "when" publishes the sum of every complete day, and a
 calendar release publishes tables of days, hours of the day and months. A civil day has 23, 24 or 25
 hours. The times of a trace are public, and so is everything here.
 """

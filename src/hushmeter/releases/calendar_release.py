@@ -32,6 +32,17 @@ SHARE_DECIMALS = 6
 """Decimals of the share of the readings of a cell that are present."""
 
 
+def describe_calendar(calendar: Calendar) -> dict[str, Any]:
+    """Zone, months and numbers of days and cells of a calendar release, for its receipt."""
+    return {
+        "zone": calendar.zone,
+        "interval_s": calendar.cells.interval_s,
+        "months": list(calendar.months),
+        "days": int(calendar.days.size),
+        "cells": len(calendar.cells),
+    }
+
+
 @dataclass(frozen=True, eq=False)
 class View:
     """One view of a calendar release: values with a standard error each.

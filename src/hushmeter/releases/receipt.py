@@ -9,7 +9,10 @@ it.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
+import math
+import secrets
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +27,8 @@ from hushmeter.privacy.accounting import (
     Composition,
     account,
 )
-from hushmeter.privacy.units import Unit, unit_epsilon
+from hushmeter.privacy.sensitivity import corner
+from hushmeter.privacy.units import Unit, unit_epsilon, use_in_words
 from hushmeter.trace import SECONDS_PER_HOUR, TimeArray, Trace, iso
 
 if TYPE_CHECKING:
@@ -34,6 +38,9 @@ if TYPE_CHECKING:
 
 SCHEMA = "hushmeter-receipt-2"
 PRIVATE_SCHEMA = "hushmeter-private-receipt-1"
+METERING = ("resolution_w", "register_step_w", "copies")
+"""What a receipt states about how the meter rounds."""
+
 OTHER_DAYS, THESE_READINGS = "learnt from other days", "learnt from these readings"
 
 
@@ -51,7 +58,7 @@ class Receipt:
     unit : dict
         What is protected: `protect`, `span`, a sentence, the size of the change (`watts`,
         `watt_hours`, `l1`, `l2`, `largest` [W] and `touches`), and the metering (`interval_s`,
-        `window`).
+        `window`, `resolution_w`, `register_step_w` and `copies`).
     epsilon : float
         ε at which the unit is protected.
     delta : float
@@ -129,7 +136,8 @@ class PrivateReceipt:
     appliances : tuple of ApplianceAccount
         What an attacker can learn about each appliance of the home; empty without a home.
     input : dict
-        Number, interval, first and last time, and SHA-256 of the metered readings.
+        Number, interval, first and last time, and SHA-256 of the metered readings, and keyed
+        digests of some of them by day, by which `overlapping_days` recognises them.
     largest_powers : tuple of dict
         Protected appliances that once drew more than the protected power: `name`, `protected_w`,
         `largest_w`, `epsilon` of the unit at the largest power, `share` of these readings while
@@ -201,7 +209,7 @@ def write_receipts(
         parameters=tuple(list_parameters(unit, home, metered)),
         composition_delta=delta,
         appliances=_account(mechanism, unit, home, delta),
-        input=describe_readings(metered),
+        input=describe_input(metered),
         largest_powers=_largest_powers(mechanism, unit, home, metered),
     )
     return receipt, private
@@ -335,44 +343,127 @@ def describe_readings(trace: Trace) -> dict[str, Any]:
     }
 
 
+def describe_input(trace: Trace) -> dict[str, Any]:
+    """Number, interval, first and last time, and keyed digests by day of metered readings."""
+    salt = secrets.token_hex(16)
+    return describe_readings(trace) | {"salt": salt, "days": _digests_by_day(trace, salt)}
+
+
+def overlapping_days(trace: Trace, described: dict[str, Any]) -> int:
+    """Count the UTC days of which a trace has readings that a private receipt describes.
+
+    Parameters
+    ----------
+    trace : Trace
+        Metered readings.
+    described : dict
+        The entry `input` of a private receipt.
+
+    Returns
+    -------
+    int
+        Days on which at least half of the digests that both have are equal. Single equal readings
+        of two meters are no overlap.
+    """
+    if described["interval_s"] != trace.interval_s:
+        return 0
+    count = 0
+    for day, cells in _digests_by_day(trace, str(described["salt"])).items():
+        before = described["days"].get(day, {})
+        common = cells.keys() & before.keys()
+        count += bool(common) and 2 * sum(cells[c] == before[c] for c in common) >= len(common)
+    return count
+
+
+def _digests_by_day(trace: Trace, salt: str) -> dict[str, dict[str, str]]:
+    """Keyed digests of the first readings of every cell, by UTC day and by time of the day.
+
+    A cell of the clock is an hour, or ten minutes of readings shorter than a minute. Only its
+    first readings count, so that a file that ends later has the same digests.
+    """
+    cell = np.timedelta64(3600 if trace.interval_s >= 60 else 600, "s")
+    places = (trace.times - np.datetime64(0, "ns")) // cell
+    found: dict[str, dict[str, str]] = {}
+    for first in np.flatnonzero(np.diff(places, prepend=places[0] - 1)).tolist():
+        rows = slice(first, first + 1 + int((places[first + 1 : first + 3] == places[first]).sum()))
+        content = digest_columns(trace.times[rows], trace.readings[rows]).encode()
+        day, _, clock = str(trace.times[first].astype("datetime64[m]")).partition("T")
+        keyed = hmac.new(bytes.fromhex(salt), content, hashlib.sha256).hexdigest()
+        found.setdefault(day, {})[clock] = keyed[:8]
+    return found
+
+
 def describe_unit(unit: Unit) -> dict[str, Any]:
     """The public numbers of a unit; names and lengths of runs are left out."""
-    watt_hours = unit.l1 * unit.window * unit.interval_s / SECONDS_PER_HOUR
-    zone = {"zone": unit.zone} if unit.span == "when" else {}
-    return {
+    metering = {name: getattr(unit.metering, name) for name in METERING}
+    when = {"zone": unit.zone, "day_scale": unit.day_scale} if unit.span == "when" else {}
+    day = {"use_s": unit.largest_use_s} if unit.span == "day" else {}
+    fields = {
         "protect": unit.protect,
         "span": unit.span,
-        "sentence": _public_sentence(unit),
         "watts": unit.largest_watts,
-        "watt_hours": watt_hours,
+        "watt_hours": max(change.energy for change in unit.changes) / SECONDS_PER_HOUR,
         "interval_s": unit.interval_s,
         "window": unit.window,
         "l1": unit.l1,
         "l2": unit.l2,
         "largest": unit.largest,
         "touches": unit.touches,
-        **zone,
+        **metering,
+        **when,
+        **day,
     }
+    return {"sentence": unit_sentence(fields), **fields}
 
 
-def _public_sentence(unit: Unit) -> str:
-    """What is protected, without names and lengths of runs."""
-    # The energy of the use itself: what rounding by the meter adds to Δ1 is no part of it.
-    watt_hours = max(change.energy for change in unit.changes) / SECONDS_PER_HOUR
-    size = f"up to {format_watt_hours(watt_hours)} and {format_watts(unit.largest_watts)}"
+def unit_sentence(unit: dict[str, Any]) -> str:
+    """What is protected, from the public numbers of a unit, without names and lengths of runs.
+
+    Parameters
+    ----------
+    unit : dict
+        The entry `unit` of a public receipt.
+
+    Returns
+    -------
+    str
+    """
+    size = f"up to {format_watt_hours(unit['watt_hours'])} and {format_watts(unit['watts'])}"
     subject = {
-        "appliance": f"any use of {size}",
+        "appliance": f"any use of {size}" if covers_any_use(unit) else f"any planned use, {size}",
         "fluctuation": f"fluctuations within a state, not switches, of {size}",
         "range": f"any value of a reading, {size}",
         "change": f"any change of {size}",
-    }[unit.protect]
+    }[unit["protect"]]
     where = {
-        "reading": f"in one metered reading of {duration_in_words(unit.interval_s)}",
+        "reading": f"in one metered reading of {duration_in_words(unit['interval_s'])}",
         "run": "over one run",
-        "day": f"over one day, {unit.use_in_words}",
-        "when": f"when within one day of {unit.zone}, but not whether",
-    }[unit.span]
+        "day": f"over one day, {use_in_words(unit.get('use_s', 0.0), unit['protect'])}",
+        "when": f"when within one day of {unit.get('zone')}, but not whether",
+    }[unit["span"]]
     return f"{subject}, {where}"
+
+
+def least_change(unit: dict[str, Any]) -> tuple[float, float, float]:
+    """Δ1, Δ2 and the largest change [W] of one use with the full power and energy of a unit.
+
+    They are those of a meter that does not round. Several appliances may have less: that of the
+    largest power need not have the largest energy.
+    """
+    places = 2 if unit["span"] == "when" else 1
+    value_s = unit["interval_s"] * unit["window"]
+    full = unit["copies"] * unit["watt_hours"] * SECONDS_PER_HOUR / (unit["watts"] * value_s)
+    watts = unit["watts"]
+    return (
+        places * watts * full, math.sqrt(places) * watts * corner(full), watts * min(1.0, full)
+    )  # fmt: skip
+
+
+def covers_any_use(unit: dict[str, Any]) -> bool:
+    """True if the change covers every use of the stated power and energy, not only planned ones."""
+    _, length, largest = least_change(unit)
+    slack = 1 + 1e-9
+    return bool(unit["l2"] * slack >= length and unit["largest"] * slack >= largest)
 
 
 def _learnt_source(home: Home | None, trace: Trace) -> str:
@@ -456,7 +547,7 @@ def _account(
         window=unit.window,
         metering=unit.metering,
         period=unit.readings,
-        exact_days=unit.span == "when",
+        day_scale=unit.day_scale if unit.span == "when" else None,
         use_s=None if unit.use_s is None else {c.name: unit.use_s for c in unit.changes},
     )
 
@@ -506,8 +597,9 @@ def _promise_lines(receipt: Receipt, sentence: str) -> list[str]:
     first = []
     if receipt.unit["span"] == "when":
         first.append(
-            "Not hidden: whether an appliance ran. The sum of every complete day is exact; only "
-            "the time within the day is protected."
+            "Not hidden: whether an appliance ran. The sum of every complete day is published "
+            f"{'with less noise' if receipt.unit['day_scale'] else 'exactly'}; only the time "
+            "within the day is protected."
         )
     return [
         *first,
@@ -547,11 +639,11 @@ def appliance_lines(entries: tuple[ApplianceAccount, ...]) -> list[str]:
 
 def _unknown_moment_lines(entries: tuple[ApplianceAccount, ...]) -> list[str]:
     """A line about the attacker who does not know when a run happened, for the worst appliance."""
-    known = [(e.unknown.odds, e.name) for e in entries if e.unknown is not None]
+    known = [(e.unknown.habit_odds, e.name, e.unknown) for e in entries if e.unknown is not None]
     if not known:
         return []
-    odds, name = max(known)
-    return [f"one run, if its time is unknown: at most {100 * odds:.1f} ({name})"]
+    _, name, unknown = max(known, key=lambda one: one[:2])
+    return [f"one run of the {name}, if its time is unknown: {unknown.sentence}"]
 
 
 def _four_digits(value: float) -> str:

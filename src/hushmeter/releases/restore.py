@@ -20,7 +20,6 @@ References
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -33,6 +32,7 @@ from hushmeter.checks import FloatArray, whole
 from hushmeter.errors import DataError, HushmeterError, InputError
 from hushmeter.files import (
     json_text,
+    parse_json,
     refuse_overwrite,
     sha256_of,
     table_format,
@@ -152,7 +152,7 @@ def read_restored(path: str | Path) -> Restored:
     data = Path(path)
     mark = mark_path(data)
     try:
-        fields = json.loads(mark.read_bytes())
+        fields = parse_json(mark.read_bytes())
         if fields["file"]["sha256"] != sha256_of(data):
             raise DataError(f"{data} is not the file of its mark: its SHA-256 differs.")
         table = _read_plain(data)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from hushmeter.checks import FloatArray
+from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import DataError, InputError
 from hushmeter.formatting import html_facts, html_line, short_duration
 from hushmeter.home import Home
+from hushmeter.noise import parse_mechanism
 from hushmeter.noise.mechanism import Mechanism, Rng
+from hushmeter.noise.randomness import release_key
 from hushmeter.privacy.accounting import DELTA
-from hushmeter.privacy.units import Unit
+from hushmeter.privacy.units import Unit, refuse_unknown_rounding
 from hushmeter.releases.calendar import civil_days
 from hushmeter.releases.receipt import (
     PrivateReceipt,
@@ -134,9 +138,12 @@ def release(
 
     Notes
     -----
-    The span "when" also publishes the exact sum of every complete civil day: each value of such a
-    day is moved by (exact sum − noisy sum)/n, where n is the number of values of the day. The
-    error of a value is then √(1 − 1/n) times that of the noise, and the sum of the day is exact.
+    The span "when" also publishes the sum S of the n values of every complete civil day. A meter
+    that rounds moves S when a run is moved, so c·S gets the noise of one more value, with the
+    factor c of the unit (`Unit.day_scale`). Each value of the day is then moved by w/n times the
+    difference to the sum of the noisy values, where w = n·c²/(n·c² + 1) gives the least error: the
+    variance of a value is 1 − w/n, and that of the day n·(1 − w), times that of the noise. For
+    differences of a register S does not move; it is published exactly (w = 1).
 
     Raises
     ------
@@ -155,6 +162,7 @@ def release(
         )
     if rng is None:
         check_metering(trace, unit)
+        refuse_unknown_rounding(unit.span, unit.metering)
     if rng is None and not accept_learnt:
         refuse_learnt_from_these(unit, home, trace)
     coarse, shares = mean_windows(trace, unit, mechanism.clamp)
@@ -163,7 +171,8 @@ def release(
     except DataError as error:
         raise DataError(f"nothing was released: {error}") from None
     if unit.span == "when":
-        readings = _with_exact_days(trace, coarse, readings, unit)
+        sums = _DaySums(mechanism, unit, release_key(rng, key)[0])
+        readings = sums.add_to(trace, coarse, readings)
     elif (shares < 1).any():
         readings = scale_up(readings, shares, mechanism.grid)
     released = Trace(readings, coarse.interval_s, coarse.start, steps=coarse.steps)
@@ -227,23 +236,65 @@ def scale_up(noisy: FloatArray, shares: FloatArray, grid: float) -> FloatArray:
     return np.where(shares < 1, np.rint(noisy / shares / grid) * grid, noisy)
 
 
-def _with_exact_days(metered: Trace, coarse: Trace, noisy: FloatArray, unit: Unit) -> FloatArray:
-    """Return the noisy values with the exact sum of every complete civil day.
+@dataclass(frozen=True)
+class _DaySums:
+    """The sums of civil days that the span "when" publishes, with or without noise."""
 
-    The sum is that of the metered readings. Values that are rounded to the grid would not do: their
-    sum depends on when a run happens. The sum is rounded to a millionth of a watt, because the last
-    bits of a floating-point sum depend on the order of the readings, and so on when a run happens.
-    """
-    days = civil_days(coarse, unit.zone)
-    values = noisy.copy()
-    length = np.timedelta64(round(coarse.interval_s * 1e9), "ns")
-    for day in np.flatnonzero(days.complete):
-        rows = np.flatnonzero(days.place == day)
+    mechanism: Mechanism
+    unit: Unit
+    secret: bytes
+
+    def add_to(self, metered: Trace, coarse: Trace, noisy: FloatArray) -> FloatArray:
+        """Return the noisy values, moved towards the published sum of their complete civil day.
+
+        The sum is that of the metered readings. Values that are rounded to the grid would not do:
+        their sum depends on when a run happens.
+        """
+        days = civil_days(coarse, self.unit.zone)
+        rows = [np.flatnonzero(days.place == day) for day in np.flatnonzero(days.complete)]
+        values = noisy.copy()
+        published = self._publish([self._sum(metered, coarse, day) for day in rows])
+        for day, total in zip(rows, published, strict=True):
+            weight = day_weight(day.size, self.unit.day_scale)
+            values[day] += weight * (total - math.fsum(noisy[day])) / day.size
+        return values
+
+    def _sum(self, metered: Trace, coarse: Trace, rows: IntArray) -> float:
+        """Sum of the metered readings of a day, in released values [W].
+
+        It is rounded to a millionth of a watt, because the last bits of a floating-point sum depend
+        on the order of the readings, and so on when a run happens.
+        """
+        length = np.timedelta64(round(coarse.interval_s * 1e9), "ns")
         start, stop = coarse.times[rows[0]], coarse.times[rows[-1]] + length
         first, last = np.searchsorted(metered.times, [start, stop])
-        exact = round(math.fsum(metered.readings[first:last]) / unit.window, 6)
-        values[rows] += (exact - math.fsum(noisy[rows])) / rows.size
-    return values
+        return round(math.fsum(metered.readings[first:last]) / self.unit.window, 6)
+
+    def _publish(self, sums: list[float]) -> FloatArray:
+        """Return the sums with noise; exact if moving a run does not change them."""
+        scale, exact = self.unit.day_scale, np.array(sums)
+        if not scale or not sums:
+            return exact
+        key = hmac.new(self.secret, b"hushmeter sums of days", hashlib.sha256).digest()
+        # The clamp is for single readings.
+        described = self.mechanism.parameters() | {"clamp": None}
+        return (
+            parse_mechanism({self.mechanism.name: described}).release(exact * scale, key=key)
+            / scale
+        )
+
+
+def day_weight(values: float, scale: float) -> float:
+    """Weight of the published sum of a day against that of its noisy values, in [0, 1].
+
+    Parameters
+    ----------
+    values : float
+        Number n of values of the day.
+    scale : float
+        `Unit.day_scale`.
+    """
+    return 1.0 if not scale else values * scale**2 / (values * scale**2 + 1)
 
 
 def check_metering(trace: Trace, unit: Unit) -> None:

@@ -12,7 +12,6 @@ order of the steps also makes sure that no mixture exists at any moment, even if
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 from collections.abc import Iterator
@@ -22,18 +21,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.files import create_file, refuse_overwrite
-from hushmeter.releases.receipt import PRIVATE_SCHEMA, json_text
+from hushmeter.files import create_file, parse_json, refuse_overwrite
+from hushmeter.releases.receipt import PRIVATE_SCHEMA, json_text, overlapping_days
 from hushmeter.releases.signing import sign_receipt
 from hushmeter.write import meter_bytes, meter_format
 
 if TYPE_CHECKING:
     from hushmeter.releases.series import Release
+    from hushmeter.trace import Trace
 
 
 @dataclass(frozen=True)
 class EarlierRelease:
-    """A release of the same metered readings, found by its private receipt.
+    """A release of some of the same metered readings, found by its private receipt.
 
     Attributes
     ----------
@@ -41,11 +41,14 @@ class EarlierRelease:
         The private receipt.
     epsilon, delta : float
         ε and δ of the unit of that release.
+    days : int
+        UTC days of which it has released readings too.
     """
 
     path: Path
     epsilon: float
     delta: float
+    days: int
 
 
 def receipt_path(data: Path) -> Path:
@@ -100,7 +103,7 @@ def write_release(
     data = Path(path)
     if meter_format(data) == "xml" and release.receipt.unit["span"] == "when":
         raise InputError(
-            "Green Button rounds every reading, but this release keeps the exact sum of every day; "
+            "Green Button rounds every reading, but this release keeps the sum of every day; "
             "write .csv, .parquet or .h5."
         )
     content = meter_bytes(release.trace, meter_format(data))
@@ -119,14 +122,14 @@ def write_release(
     return [data, receipt_path(data), private_path(data)]
 
 
-def find_earlier_releases(folder: Path, input_sha256: str) -> list[EarlierRelease]:
-    """Find releases of the same metered readings by the private receipts of a folder.
+def find_earlier_releases(folder: Path, trace: Trace) -> list[EarlierRelease]:
+    """Find releases of some of the same metered readings by the private receipts of a folder.
 
     Parameters
     ----------
     folder : Path
-    input_sha256 : str
-        Digest of the metered readings.
+    trace : Trace
+        The metered readings.
 
     Returns
     -------
@@ -135,12 +138,14 @@ def find_earlier_releases(folder: Path, input_sha256: str) -> list[EarlierReleas
     """
     found = []
     for path in sorted(folder.glob("*.private.json")):
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            fields: Any = json.loads(path.read_bytes())
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            fields: Any = parse_json(path.read_bytes())
             receipt = fields["receipt"]
-            same = fields["schema"] == PRIVATE_SCHEMA and fields["input"]["sha256"] == input_sha256
-            if same and receipt["kind"] == "release":
-                found.append(EarlierRelease(path, receipt["epsilon"], receipt["delta"]))
+            if fields["schema"] != PRIVATE_SCHEMA or receipt["kind"] != "release":
+                continue
+            days = overlapping_days(trace, fields["input"])
+            if days:
+                found.append(EarlierRelease(path, receipt["epsilon"], receipt["delta"], days))
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +12,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hushmeter.errors import DataError, HushmeterError
+from hushmeter.files import parse_json
 from hushmeter.noise import parse_mechanism
-from hushmeter.privacy.units import unit_epsilon
+from hushmeter.privacy.units import LONGEST_DAY_S, unit_epsilon
 from hushmeter.read import ReadOptions, read_home_bytes
 from hushmeter.read.green_button import read_green_button
 from hushmeter.read.source import MemoryFile
 from hushmeter.releases.calendar import local_times
-from hushmeter.releases.receipt import SCHEMA, digest_columns
+from hushmeter.releases.receipt import (
+    METERING,
+    OTHER_DAYS,
+    SCHEMA,
+    THESE_READINGS,
+    covers_any_use,
+    digest_columns,
+    least_change,
+    unit_sentence,
+)
 from hushmeter.releases.signing import check_signature
 from hushmeter.releases.storage import receipt_path
 from hushmeter.trace import SECONDS_PER_HOUR, TimeArray, iso, utc
@@ -31,6 +40,12 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-9
 """Relative difference between two ways to compute the same number."""
+
+SOURCES = {"typed", "catalogue", OTHER_DAYS, THESE_READINGS}
+UNIT_NAMES = {
+    "sentence", "protect", "span", "watts", "watt_hours", "interval_s", "window", "l1", "l2",
+    "largest", "touches", "zone", "day_scale", "use_s", *METERING,
+}  # fmt: skip
 
 FIELDS: dict[str, type | tuple[type, ...]] = {
     "kind": str,
@@ -97,7 +112,7 @@ def verify_file(
     fields = read_receipt(stated)
     checks: list[str] = []
     problems: list[str] = []
-    for check in (_check_digest, _check_rows, _check_promise, _check_kind):
+    for check in (_check_digest, _check_rows, _check_promise, _check_names, _check_kind):
         try:
             checks.append(check(path, data, fields))
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
@@ -129,9 +144,9 @@ def read_receipt(path: Path) -> dict[str, Any]:
     """
     content = _read_bytes(path)
     try:
-        fields: Any = json.loads(content, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        raise DataError(f"{path} is not a JSON file.") from None
+        fields: Any = parse_json(content)
+    except ValueError as error:
+        raise DataError(f"{path} is not a JSON file ({error}).") from None
     schema = fields.get("schema") if isinstance(fields, dict) else None
     if schema != SCHEMA:
         raise DataError(f"{path} is not a public receipt of this version ({SCHEMA}).")
@@ -170,7 +185,7 @@ def _check_rows(path: Path, data: bytes, fields: dict[str, Any]) -> str:
         raise DataError(f"{path} has other readings than its receipt.")
     offsets = readings / grid
     if fields["unit"]["span"] == "when":
-        # The exact sum of a day moves all of its values by one amount.
+        # The published sum of a day moves all of its values by one amount.
         days = local_times(times, fields["unit"]["zone"]).astype("datetime64[D]")
         _, first, place = np.unique(days, return_index=True, return_inverse=True)
         offsets = offsets - offsets[first][place]
@@ -191,7 +206,6 @@ def _check_promise(path: Path, data: bytes, fields: dict[str, Any]) -> str:  # n
         "ε": (fields["epsilon"], unit_epsilon(mechanism, size)),
         "δ": (fields["delta"], mechanism.delta),
         "interval": (output["interval_s"], released_s),
-        "watt-hours": (unit["watt_hours"], unit["l1"] * released_s / SECONDS_PER_HOUR),
     }
     for what, (claimed, computed) in stated.items():
         if not _equal(claimed, computed):
@@ -199,14 +213,86 @@ def _check_promise(path: Path, data: bytes, fields: dict[str, Any]) -> str:  # n
                 f"the receipt of {path} states {what} = {claimed:g}, but its own numbers give "
                 f"{computed:g}."
             )
-    ordered = unit["largest"] <= unit["l2"] * (1 + TOLERANCE)
-    ordered = ordered and unit["l2"] <= unit["l1"] * (1 + TOLERANCE)
-    if not (ordered and unit["l1"] <= unit["touches"] * unit["largest"] * (1 + TOLERANCE)):
-        raise DataError(f"the receipt of {path} describes a change that cannot be.")
+    check_unit(path, unit)
     span = (utc(output["end"]) - utc(output["start"])).astype(np.int64) / 1e9
     if output["readings"] > span / output["interval_s"] + 1 + 1e-6:
         raise DataError(f"the receipt of {path} states more readings than its times allow.")
     return f"ε = {fields['epsilon']:.4g} follows from the mechanism and the unit of the receipt."
+
+
+def check_unit(path: Path, unit: dict[str, Any]) -> None:
+    """Compare every number and the sentence of a unit of protection with each other.
+
+    Parameters
+    ----------
+    path : Path
+        The release, for the message.
+    unit : dict
+        The entry `unit` of its receipt.
+
+    Raises
+    ------
+    DataError
+        If the numbers cannot be those of one change, or the sentence states others.
+    """
+    slack = 1 + TOLERANCE
+    total, _, _ = least_change(unit)
+    step = unit["register_step_w"] * min(unit["copies"], unit["window"]) / unit["window"]
+    rounds = unit["resolution_w"] > 0 or unit["register_step_w"] > 0
+    possible = (
+        min(unit["resolution_w"], unit["register_step_w"], unit["copies"] - 1) >= 0
+        and unit["largest"] <= unit["l2"] * slack
+        and unit["l2"] <= unit["l1"] * slack
+        and unit["l1"] <= unit["touches"] * unit["largest"] * slack
+        and total <= unit["l1"] * slack
+        and (rounds or unit["l1"] <= total * slack)
+        and unit["largest"] <= (unit["watts"] + unit["resolution_w"] + 2 * step) * slack
+    )
+    alone = unit["protect"] in ("range", "change")
+    if not possible or (alone and not covers_any_use(unit)) or not _energy_fits(unit):
+        raise DataError(f"the receipt of {path} describes a change that cannot be.")
+    if unit["sentence"] != unit_sentence(unit):
+        raise DataError(
+            f"the receipt of {path} states that it protects “{unit['sentence']}”, but its numbers "
+            f"say: {unit_sentence(unit)}."
+        )
+
+
+def _energy_fits(unit: dict[str, Any]) -> bool:
+    """True if the energy of a change fits its power and its span."""
+    watt_hours = unit["watts"] * unit["interval_s"] / SECONDS_PER_HOUR
+    if unit["span"] == "reading":
+        return _equal(unit["watt_hours"], watt_hours)
+    if unit["span"] == "day":
+        most = unit["watts"] * unit["use_s"] / SECONDS_PER_HOUR
+        return bool(unit["use_s"] <= LONGEST_DAY_S and unit["watt_hours"] <= most * (1 + TOLERANCE))
+    return True
+
+
+def _check_names(path: Path, data: bytes, fields: dict[str, Any]) -> str:  # noqa: ARG001
+    """A receipt states nothing but what this version writes and checks."""
+    known = {
+        "the receipt": (fields, {"schema", "signature", *FIELDS}),
+        "its output": (fields["output"], {"readings", "interval_s", "start", "end", "sha256"}),
+        "its file": (fields["file"], {"sha256", "bytes"}),
+        "its unit": (fields["unit"], UNIT_NAMES),
+        "its mechanism": (fields["mechanism"], {"parameters", *_described(fields)}),
+    }
+    for where, (found, names) in known.items():
+        if unknown := found.keys() - names:
+            raise DataError(
+                f"the receipt of {path} has an unknown entry {min(unknown)!r} in {where}."
+            )
+    if not set(fields["sources"]) <= SOURCES:
+        raise DataError(f"the receipt of {path} states an unknown origin of its numbers.")
+    return "Every entry of the receipt is known."
+
+
+def _described(fields: dict[str, Any]) -> set[str]:
+    """Names of the facts about the noise of a receipt."""
+    described = fields["mechanism"]
+    mechanism = parse_mechanism({described["mechanism"]: dict(described["parameters"])})
+    return set(mechanism.describe())
 
 
 def _check_kind(path: Path, data: bytes, fields: dict[str, Any]) -> str:  # noqa: ARG001
@@ -278,11 +364,6 @@ def _read_bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
-
-
-def _refuse_constant(name: str) -> float:
-    """Raise for NaN and infinity, which JSON does not have."""
-    raise ValueError(f"{name} is not JSON")
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -14,7 +14,6 @@ The private receipt is FOLDER.private.json, beside the folder, so that the folde
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import secrets
 import shutil
@@ -29,17 +28,18 @@ import numpy as np
 
 from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import DataError, HushmeterError, InputError
-from hushmeter.files import arrow_table, atomic, json_text, refuse_overwrite
+from hushmeter.files import arrow_table, atomic, json_text, parse_json, refuse_overwrite
 from hushmeter.releases.calendar import Calendar, lay_out
 from hushmeter.releases.calendar_release import (
     VIEWS_SCHEMA,
     CalendarRelease,
     View,
+    describe_calendar,
     private_fields,
 )
 from hushmeter.releases.least_squares import TABLES
 from hushmeter.releases.signing import check_signature, make_signature
-from hushmeter.releases.verification import Verification
+from hushmeter.releases.verification import Verification, check_unit
 from hushmeter.releases.view_plan import ViewPlan, epsilon_of, odds_of, rho_of
 from hushmeter.trace import Trace
 
@@ -148,7 +148,7 @@ def refuse_existing_views(folder: Path, force: bool) -> None:
 def is_views(folder: Path) -> bool:
     """True if a folder has the receipt of a calendar release."""
     with suppress(OSError, ValueError):
-        fields = json.loads((folder / RECEIPT).read_bytes())
+        fields = parse_json((folder / RECEIPT).read_bytes())
         return isinstance(fields, dict) and fields.get("schema") == VIEWS_SCHEMA
     return False
 
@@ -214,11 +214,11 @@ def read_views(folder: str | Path) -> CalendarRelease:
 def read_views_receipt(folder: Path) -> dict[str, Any]:
     """Read the public receipt of a calendar release; raise `DataError` if it is not one."""
     try:
-        fields: Any = json.loads((folder / RECEIPT).read_bytes())
+        fields: Any = parse_json((folder / RECEIPT).read_bytes())
     except OSError as error:
         raise DataError(f"{folder / RECEIPT} cannot be read: {error.strerror}.") from None
-    except ValueError:
-        raise DataError(f"{folder / RECEIPT} is not a JSON file.") from None
+    except ValueError as error:
+        raise DataError(f"{folder / RECEIPT} is not a JSON file ({error}).") from None
     if not isinstance(fields, dict) or fields.get("schema") != VIEWS_SCHEMA:
         raise DataError(f"{folder} is not a calendar release of this version ({VIEWS_SCHEMA}).")
     return fields
@@ -266,6 +266,8 @@ def _check_files(folder: Path, receipt: dict[str, Any]) -> str:
         data = (folder / Path(name).name).read_bytes()
         if hashlib.sha256(data).hexdigest() != stated["sha256"]:
             raise DataError(f"{folder / name} is not the file of its receipt: its SHA-256 differs.")
+        if len(data) != stated["bytes"]:
+            raise DataError(f"the receipt of {folder} states another size of {name}.")
     others = {path.name for path in folder.iterdir()} - {RECEIPT, *receipt["files"]}
     if others:
         raise DataError(f"{folder} has files that its receipt does not list: {sorted(others)[0]}.")
@@ -275,6 +277,7 @@ def _check_files(folder: Path, receipt: dict[str, Any]) -> str:
 def _check_promise(folder: Path, receipt: dict[str, Any]) -> str:
     """ρ, ε and the odds follow from the noise and the sensitivities of the tables."""
     plan = plan_of(receipt)
+    check_unit(folder, receipt["unit"])
     rho = rho_of(plan.sensitivities, plan.sigmas)
     stated = {
         "ρ": (receipt["rho"], rho),
@@ -298,8 +301,8 @@ def _check_promise(folder: Path, receipt: dict[str, Any]) -> str:
 def _check_estimate(folder: Path, receipt: dict[str, Any]) -> str:
     """The estimates follow from the noisy tables."""
     release = read_views(folder)
-    if len(release.calendar.cells) != receipt["calendar"]["cells"]:
-        raise DataError(f"{folder} has another number of cells than its receipt.")
+    if receipt["calendar"] != describe_calendar(release.calendar):
+        raise DataError(f"{folder} has other cells, days or months than its receipt.")
     for view in release.views:
         found = _read_csv(folder / f"{view.name}.csv")
         for column, values in _estimate_columns(view).items():

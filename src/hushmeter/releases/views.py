@@ -25,14 +25,24 @@ from hushmeter.noise.mechanism import MAX_EPSILON, Rng
 from hushmeter.noise.parameters import MAX_STEPS, Exact, clamp_bounds, exact, per_watt
 from hushmeter.noise.randomness import release_key
 from hushmeter.noise.samplers import Sampler, draw_noise, gaussian_sampler
-from hushmeter.privacy.accounting import ApplianceAccount, Composition, UnknownMoment
+from hushmeter.privacy.accounting import (
+    ApplianceAccount,
+    Composition,
+    UnknownMoment,
+    bound_unknown_moment,
+)
 from hushmeter.privacy.units import Unit, appliance_change, resolve_unit
 from hushmeter.releases.calendar import Calendar, lay_out
-from hushmeter.releases.calendar_release import SHARE_DECIMALS, VIEWS_SCHEMA, CalendarRelease
+from hushmeter.releases.calendar_release import (
+    SHARE_DECIMALS,
+    VIEWS_SCHEMA,
+    CalendarRelease,
+    describe_calendar,
+)
 from hushmeter.releases.least_squares import TABLES
 from hushmeter.releases.receipt import (
     PrivateReceipt,
-    describe_readings,
+    describe_input,
     describe_unit,
     list_parameters,
     refuse_learnt_from_these,
@@ -115,12 +125,17 @@ def release_views(
     Raises
     ------
     InputError
-        If a parameter is invalid, or the unit is "when", whose exact sums need no tables.
+        If a parameter is invalid, or the unit is "when", whose sums of days need no tables.
     DataError
         If there is less than one day of readings, or a month has no complete day.
     """
     if float(exact("epsilon", epsilon)) > max_epsilon:
         raise InputError(f"epsilon must be at most max_epsilon = {max_epsilon:g}, got {epsilon}.")
+    if (span if unit is None else unit.span) == "when":
+        raise InputError(
+            "the span 'when' publishes the sums of the days, so a calendar release has nothing "
+            "to add; use `release` instead."
+        )
     unit = unit or resolve_unit(
         "appliance",
         span,
@@ -151,11 +166,6 @@ def release_views(
 
 def _check_unit(trace: Trace, unit: Unit, rng: Rng, home: Home | None, accept_learnt: bool) -> None:
     """Refuse a unit that does not fit the trace or a calendar release."""
-    if unit.span == "when":
-        raise InputError(
-            "the span 'when' publishes exact sums of the days, so a calendar release has nothing "
-            "to add; use `release` instead."
-        )
     if abs(trace.interval_s - unit.interval_s) > 1e-9 * unit.interval_s:
         raise InputError(
             f"the unit is for readings of {unit.interval_s:g} s, but those of the trace are of "
@@ -325,13 +335,7 @@ def write_views_receipt(
                 TABLES, plan.shares, plan.sensitivities, plan.sigmas, strict=True
             )
         ],
-        "calendar": {
-            "zone": calendar.zone,
-            "interval_s": calendar.cells.interval_s,
-            "months": list(calendar.months),
-            "days": int(calendar.days.size),
-            "cells": len(calendar.cells),
-        },
+        "calendar": describe_calendar(calendar),
         "sources": sorted({entry["source"] for entry in parameters}),
         "version": __version__,
     }
@@ -349,7 +353,7 @@ def _private_receipt(
         appliances=()
         if home is None
         else tuple(_account(a, unit, calendar, plan) for a in home.appliances),
-        input=describe_readings(trace),
+        input=describe_input(trace),
     )
 
 
@@ -420,6 +424,5 @@ def unknown_moment_in_views(change: Change, calendar: Calendar, plan: ViewPlan) 
     moments = max(1, calendar.hours // max(1, math.ceil(change.full_values - 1e-9)))
     shared, own = float(lengths[1] + lengths[3]), float(lengths.sum())
     if own > 50:
-        return UnknownMoment(moments, known)
-    mean = (math.exp(own) + (moments - 1) * math.exp(shared)) / moments
-    return UnknownMoment(moments, min(known, 0.5 + 0.25 * math.sqrt(max(0.0, mean - 1))))
+        return UnknownMoment(moments, known, known)
+    return bound_unknown_moment(moments, known, math.expm1(own), math.expm1(shared))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import tomllib
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hushmeter.errors import DataError, HushmeterError
+from hushmeter.files import parse_json
 from hushmeter.releases.receipt import PRIVATE_SCHEMA as PRIVATE_RECEIPT
 from hushmeter.releases.receipt import SCHEMA as RECEIPT
 from hushmeter.releases.receipt import digest
@@ -237,7 +237,7 @@ def _same_readings(study: Study, manifest: dict[str, Any]) -> bool:
 def _read_json(file: Path) -> Any:
     """Return the content of a JSON file."""
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        return parse_json(file.read_bytes())
     except OSError as error:
         raise DataError(f"{file} cannot be read: {error.strerror}.") from None
     except ValueError:

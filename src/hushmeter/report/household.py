@@ -281,7 +281,9 @@ def _receipt(receipt: Saved) -> list[Block]:
     head: tuple[str, ...] = ("appliance", "from one reading", "from one run", "from one day")
     spans: tuple[str, ...] = ("reading", "run", "day")
     if told["unit"]["span"] == "when":
-        lines.insert(0, "Whether an appliance ran is not hidden: the sums of the days are exact.")
+        lines.insert(
+            0, "Whether an appliance ran is not hidden: the sums of the days are published."
+        )
         head, spans = ("appliance", "when it ran"), ("when",)
     rows: list[tuple[str | Cell, ...]] = [
         (f"{a['name']} ({a['watts']:g} W)", *(_promised(a[k]) for k in spans))

@@ -1,0 +1,123 @@
+"""Hours of the clock in all zones: no stretch of readings touches more than is counted."""
+
+from __future__ import annotations
+
+from zoneinfo import available_timezones
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.lib.stride_tricks import sliding_window_view
+from tests.fleet.cases import new_ledger, readings, write
+
+from hushmeter.fleet.clock_hours import count_hours, hours_of_period
+from hushmeter.fleet.sum_terms import TABLES, Run, SumTerms, largest_change
+from hushmeter.fleet.sums import release_sums
+
+YEARS = ("2023-01-01", "2026-12-31")
+ODD_ZONES = [
+    "UTC", "Europe/London", "America/New_York", "Asia/Kolkata", "Asia/Kathmandu",
+    "Australia/Adelaide", "Australia/Lord_Howe", "Pacific/Chatham", "America/St_Johns",
+    "Pacific/Marquesas", "Antarctica/Troll", "Africa/Casablanca", "Asia/Tehran", "Africa/Cairo",
+]  # fmt: skip
+
+
+def clock(zone, moments):
+    """The hour of the day of moments, and a name of each hour of the clock."""
+    local = pd.DatetimeIndex(moments).tz_localize("UTC").tz_convert(zone)
+    naive = local.tz_localize(None)
+    offset = naive - pd.DatetimeIndex(moments)
+    names = naive.floor("h").asi8 // 10**9 * 10**6 + offset.asi8 // 10**9
+    return np.asarray(local.hour), names
+
+
+def changes_of_the_clock(zone):
+    """Quarter-hours at which the offset of a zone changes."""
+    quarters = pd.date_range(*YEARS, freq="15min")
+    naive = quarters.tz_localize("UTC").tz_convert(zone).tz_localize(None)
+    places = np.flatnonzero(np.diff((naive - quarters).asi8)) + 1
+    return [pd.Timestamp("2024-01-05"), *quarters[places]]
+
+
+def brute(zone, count, interval_s):
+    """Most hours of the clock, squares and readings of any `count` readings near the changes."""
+    found = np.zeros(4, np.int64)
+    seen = set()
+    step, reach = pd.Timedelta(interval_s, "s"), pd.Timedelta(count * interval_s + 7200, "s")
+    for change in changes_of_the_clock(zone):
+        moments = pd.date_range((change - reach).floor("h"), (change + reach).ceil("h"), freq=step)
+        hours, names = clock(zone, moments)
+        key = hours.tobytes() + np.diff(names).tobytes()
+        if key in seen:
+            continue
+        seen.add(key)
+        for row_hours, row_names in zip(
+            sliding_window_view(hours, count), sliding_window_view(names, count), strict=True
+        ):
+            begins = np.append(True, np.diff(row_names) != 0)
+            windows = np.bincount(row_hours[begins], minlength=24)
+            counts = np.bincount(row_hours, minlength=24)
+            sizes = (windows.sum(), (windows**2).sum(), (counts**2).sum(), counts.max())
+            found = np.maximum(found, sizes)
+    return tuple(found.tolist())
+
+
+def check_zone(zone, interval_s, seconds):
+    count = -(-seconds // interval_s) + (seconds != 90_000)
+    most = count_hours(count, interval_s, None if zone == "UTC" else zone, YEARS)
+    stated = (most.windows, most.window_squares, most.reading_squares, most.most_readings)
+    assert stated == brute(zone, count, interval_s)
+
+
+@pytest.mark.parametrize("zone", ODD_ZONES)
+@pytest.mark.parametrize(("interval_s", "seconds"), [(900, 90_000), (1800, 5000), (3600, 90_000)])
+def test_the_counts_are_those_of_all_places(zone, interval_s, seconds):
+    check_zone(zone, interval_s, seconds)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interval_s", [300, 900, 1200, 1800, 3600])
+def test_the_counts_of_all_zones(interval_s):
+    for zone in sorted(available_timezones() - {"localtime", "posixrules", "Factory"}):
+        for seconds in (300, 3600, 5000, 90_000):
+            check_zone(zone, interval_s, seconds)
+
+
+@pytest.mark.parametrize("zone", ODD_ZONES[1:])
+def test_the_hours_of_a_period(zone):
+    first, last = "2024-03-01", "2024-11-30"
+    hours, names = clock(zone, pd.date_range(first, "2024-11-30 23:45", freq="15min"))
+    begins = np.append(True, np.diff(names) != 0)
+    wanted = np.bincount(hours[begins], minlength=24)
+    assert hours_of_period(first, last, zone, 900) == tuple(wanted.tolist())
+
+
+@pytest.mark.parametrize("zone", ["Asia/Kolkata", "Australia/Adelaide", "Asia/Kathmandu", None])
+def test_an_hour_in_two_files_is_counted_once(tmp_path, zone):
+    """Files of single UTC days: the hour that the clock shows at UTC midnight is in two of them."""
+    columns = readings(days=3, interval_s=900) | {"group": ["f"] * 576}
+    for day in range(3):
+        rows = [i for i, time in enumerate(columns["time"]) if time.day == day + 1]
+        part = {name: [values[i] for i in rows] for name, values in columns.items()}
+        write(tmp_path / f"in/{day}.parquet", part)
+    write(tmp_path / "whole/a.parquet", columns)
+    terms = SumTerms("1e3", (0.0, 12_000.0), ("group",), tables=("quantiles",), tz=zone,
+                     max_epsilon=1e7)  # fmt: skip
+    found = [
+        release_sums(tmp_path / name, tmp_path / f"{name}-out", terms,
+                     ledger=new_ledger(tmp_path, name)).tables["quantiles"]
+        for name in ("in", "whole")
+    ]  # fmt: skip
+    counts = found[0].drop_duplicates("hour")["values"].tolist()
+    local = pd.DatetimeIndex(columns["time"][:288]).tz_localize("UTC").tz_convert(zone or "UTC")
+    wanted = pd.Series(local.floor("h")).drop_duplicates().dt.hour.value_counts().sort_index() * 2
+    assert counts == wanted.tolist()
+    assert found[0]["value_w"].to_numpy() == pytest.approx(found[1]["value_w"].to_numpy(), abs=0.5)
+
+
+def test_a_run_over_midnight_moves_the_counts_by_what_is_charged():
+    """One hour of full power in Kolkata touches two hours of the clock, wherever files are cut."""
+    terms = SumTerms("1", (0.0, 12_000.0), ("group",), unit_of="run", run=Run(2000.0, 3600.0),
+                     tables=TABLES, tz="Asia/Kolkata")  # fmt: skip
+    assert largest_change(terms, "quantiles", 900).total == 4
+    assert largest_change(terms, "quantiles", 900).squares == 4
