@@ -327,5 +327,5 @@ def test_marks_read_as_they_are_printed():
 
 
 def test_both_databases_have_the_same_tables():
-    assert TABLES.count("CREATE TABLE") == 4
+    assert TABLES.count("CREATE TABLE") == 5
     assert all(name.rpartition("_")[0] in TABLES for name in TRIGGERS)

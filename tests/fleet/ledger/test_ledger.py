@@ -602,3 +602,27 @@ def test_long_runs_are_cut():
     for label in ("2024-01/2024-01", "2024-01-01/2024-02", "2024-02/2024-01", "a/b"):
         with pytest.raises(InputError):
             expand_periods(label)
+
+
+def test_a_release_never_reaches_a_place_twice(ledger, ledger_url):
+    """An older copy of a stream asks for a place that the ledger has passed."""
+    assert ledger.place("r1") is None
+    for place in (-3, 0, 7):
+        ledger.advance("r1", place)
+    ledger.advance("r2", 1)
+    with open_ledger(ledger_url) as again:
+        assert (again.place("r1"), again.place("r2")) == (7, 1)
+        for late in (7, 6):
+            with pytest.raises(DataError, match=f"reached place 7, so that {late} would be"):
+                again.advance("r1", late)
+        assert again.verify() == []
+
+
+def test_the_last_period_of_a_release_and_meter(ledger):
+    assert ledger.last_period("r1", "m1") is None
+    spend(ledger, days("m1", 9) + days("m2", 2))
+    spend(ledger, days("m1", 12), release="r2", stream="other", source="b")
+    assert ledger.last_period("r1", "m1") == "2024-03-09"
+    assert ledger.last_period("r1", "m2") == "2024-03-02"
+    assert ledger.last_period("r2", "m1") == "2024-03-12"
+    assert ledger.last_period("r2", "m2") is None

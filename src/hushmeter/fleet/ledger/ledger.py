@@ -25,7 +25,7 @@ from hushmeter.fleet.ledger.budget import (
     worst_window,
 )
 from hushmeter.fleet.ledger.chain import SCHEMA, SINGLE_PERIODS, Entry, Head, Row, find_problems
-from hushmeter.fleet.ledger.charges import Price, femto_cap, micro_cap
+from hushmeter.fleet.ledger.charges import LARGEST, Price, femto_cap, micro_cap
 from hushmeter.fleet.ledger.sqlite import SqliteStore
 from hushmeter.fleet.ledger.store import ALL_METERS, TRIGGERS, Store, no_ledger
 from hushmeter.fleet.ledger.transactions import Charge, SpendOutcome, check_name, check_request
@@ -409,6 +409,56 @@ class Ledger:
                     "replaced or restored from an older copy, which has forgotten charges; "
                     "restore the newest copy before you release."
                 )
+
+    def last_period(self, release: str, meter: str) -> str | None:
+        """Return the last period that a release has charged to a meter.
+
+        Parameters
+        ----------
+        release : str
+            Identifier of the release.
+        meter : str
+            Name of the meter.
+
+        Returns
+        -------
+        str or None
+            A day or a month; None if the release has charged nothing to the meter.
+        """
+        with self._store.reading():
+            return self._store.last_period(release, meter)
+
+    def place(self, release: str) -> int | None:
+        """Return the place that a release has reached (see `advance`), or None."""
+        with self._store.reading():
+            return self._store.place(release)
+
+    def advance(self, release: str, place: int) -> None:
+        """Record durably that a release has reached a place, before that place is published.
+
+        A stream whose own records were restored from an older copy would publish windows again,
+        with other noise. Its place in the ledger is then later than that of its own records.
+
+        Parameters
+        ----------
+        release : str
+            Identifier of the release.
+        place : int
+            A number that grows with every publication, such as that of a window.
+
+        Raises
+        ------
+        DataError
+            If the release has reached this place before.
+        """
+        check_name("release", release)
+        number = whole("place", place, least=-LARGEST)
+        if not self._store.write(lambda: self._store.advance(release, number)):
+            raise DataError(
+                f"the ledger {self.name} says that release {release} has already reached place "
+                f"{self.place(release)}, so that {number} would be published twice: another "
+                "process continues this release, or its records come from an older copy."
+            )
 
     def history(self, meter: str) -> list[Spend]:
         """Return every spend of a meter in order of period."""

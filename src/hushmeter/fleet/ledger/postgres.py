@@ -194,7 +194,8 @@ class PostgresStore(Store):
         """Return the names of the triggers in force."""
         found = self.run(
             "SELECT t.tgname FROM pg_trigger t WHERE t.tgenabled <> 'D' AND t.tgrelid IN "
-            "('ledger_entries'::regclass, 'ledger_spends'::regclass, 'ledger_balances'::regclass)"
+            "('ledger_entries'::regclass, 'ledger_spends'::regclass, "
+            "'ledger_balances'::regclass, 'ledger_places'::regclass)"
         )
         return {row[0] for row in found} & set(TRIGGERS)
 

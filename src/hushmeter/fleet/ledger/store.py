@@ -6,7 +6,7 @@ a fleet that is charged by day would otherwise spend a third of its time on thes
 key cannot compare such ranges, so writers lock the balances of their meters, look for overlaps
 before they insert, and `Ledger.verify` looks for them again. `ledger_balances` and `ledger_caps`
 follow from them: a balance answers in one look-up what a meter has spent, and the database itself
-enforces its cap by a CHECK constraint.
+enforces its cap by a CHECK constraint. `ledger_places` has one growing number for each stream.
 """
 
 from __future__ import annotations
@@ -69,6 +69,10 @@ CREATE TABLE ledger_caps (
     width BIGINT CHECK (width > 0),
     most BIGINT CHECK (most > 0),
     delta BIGINT CHECK (delta > 0)
+){without_rowid};
+CREATE TABLE ledger_places (
+    release {text} NOT NULL PRIMARY KEY,
+    place BIGINT NOT NULL
 ){without_rowid}"""
 
 TRIGGERS = (
@@ -78,13 +82,20 @@ TRIGGERS = (
     "ledger_spends_delete",
     "ledger_balances_update",
     "ledger_balances_delete",
+    "ledger_places_update",
+    "ledger_places_delete",
 )
 """Names of the triggers that both databases must have; `Ledger.verify` looks for them."""
 
 APPEND_ONLY = "the ledger is append-only"
 
-_SHRINKS = "NEW.spent < OLD.spent OR NEW.delta_spent < OLD.delta_spent OR NEW.meter <> OLD.meter"
-"""Condition under which an update of a balance is refused."""
+_SHRINKS = {
+    "ledger_balances_update": (
+        "NEW.spent < OLD.spent OR NEW.delta_spent < OLD.delta_spent OR NEW.meter <> OLD.meter"
+    ),
+    "ledger_places_update": "NEW.place <= OLD.place OR NEW.release <> OLD.release",
+}
+"""Conditions under which an update of a table that only grows is refused, by trigger."""
 
 ALL_METERS = ""
 """Name in `ledger_caps` of the cap that applies to every meter."""
@@ -355,6 +366,30 @@ class Store(ABC):
         rows = [one for row in self.run(sql, (meter,)) for one in Row(*row).single_periods()]
         return sorted(rows, key=attrgetter("period", "stream"))
 
+    def last_period(self, release: str, meter: str) -> str | None:
+        """Return the last period that a release has charged to a meter, or None."""
+        found = self.run(
+            "SELECT max(s.period) FROM ledger_spends s JOIN ledger_entries e ON e.batch = s.batch "
+            "WHERE s.meter = ? AND e.release = ?",
+            (meter, release),
+        ).fetchone()[0]
+        # A release has one stream, so its ranges do not overlap and the last label ends last.
+        return None if found is None else str(found).rpartition("/")[2]
+
+    def place(self, release: str) -> int | None:
+        """Return the last place that a release has recorded, or None."""
+        found = self.run("SELECT place FROM ledger_places WHERE release = ?", (release,)).fetchone()
+        return None if found is None else int(found[0])
+
+    def advance(self, release: str, place: int) -> bool:
+        """Record a later place of a release; return False if it is not later than the last one."""
+        done = self.run(
+            "INSERT INTO ledger_places (release, place) VALUES (?, ?) ON CONFLICT (release) "
+            "DO UPDATE SET place = excluded.place WHERE excluded.place > ledger_places.place",
+            (release, place),
+        )
+        return bool(done.rowcount == 1)
+
     def counts(self) -> tuple[int, int]:
         """Return how many meters have spent and how many spends there are."""
         meters = self.run("SELECT COUNT(*) FROM ledger_balances WHERE spent > 0").fetchone()[0]
@@ -399,7 +434,7 @@ def sqlite_statements() -> list[str]:
     parts = _tables(text="TEXT", without_rowid=" WITHOUT ROWID")
     for name in TRIGGERS:
         table, _, event = name.rpartition("_")
-        only = f" WHEN {_SHRINKS}" if name == "ledger_balances_update" else ""
+        only = f" WHEN {_SHRINKS[name]}" if name in _SHRINKS else ""
         parts.append(
             f"CREATE TRIGGER {name} BEFORE {event.upper()} ON {table}{only} "
             f"BEGIN SELECT RAISE(ABORT, '{APPEND_ONLY}'); END"
@@ -419,12 +454,12 @@ def postgres_statements() -> list[str]:
     )
     for name in TRIGGERS:
         table, _, event = name.rpartition("_")
-        only = f" WHEN ({_SHRINKS})" if name == "ledger_balances_update" else ""
+        only = f" WHEN ({_SHRINKS[name]})" if name in _SHRINKS else ""
         parts.append(
             f"CREATE TRIGGER {name} BEFORE {event.upper()} ON {table} "
             f"FOR EACH ROW{only} EXECUTE FUNCTION ledger_refuse()"
         )
-    for table in ("ledger_entries", "ledger_spends", "ledger_balances"):
+    for table in ("ledger_entries", "ledger_spends", "ledger_balances", "ledger_places"):
         parts.append(
             f"CREATE TRIGGER {table}_truncate BEFORE TRUNCATE ON {table} "
             "FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse()"
