@@ -20,7 +20,7 @@ from pathlib import Path
 from hushmeter.errors import DataError, HushmeterError
 from hushmeter.fleet import release_fleet
 from hushmeter.fleet.job import FleetTerms
-from hushmeter.fleet.ledger import open_ledger
+from hushmeter.fleet.ledger import DayChange, open_ledger
 from hushmeter.synth.fleet import FleetPlan, write_fleet
 
 TERMS = FleetTerms("0.5", (0.0, 12_000.0), interval_s=3600)
@@ -112,7 +112,7 @@ def warm_up() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         ledger = f"sqlite:///{folder}/l.db"
-        open_ledger(ledger, create=True).close()
+        open_ledger(ledger, create=DayChange.within(0, 15_000)).close()
         write_fleet(FleetPlan(2, 1, 3600), folder / "in")
         release_fleet(folder / "in", folder / "out", TERMS, ledger=ledger)
     answer(ready=True)

@@ -38,7 +38,7 @@ from hushmeter.fleet import output_folder as fleet_output
 from hushmeter.fleet import task as fleet_task
 from hushmeter.fleet.input_files import read_footer
 from hushmeter.fleet.job import Columns, FleetJob, build_mechanism
-from hushmeter.fleet.ledger import Ledger, open_ledger
+from hushmeter.fleet.ledger import DayChange, Ledger, open_ledger
 from hushmeter.fleet.manifest import read_manifest
 from hushmeter.fleet.noised_rows import file_key, input_digest, stretch_key
 from hushmeter.fleet.output_folder import PrivateFolder, StagedFile
@@ -114,7 +114,9 @@ def test_the_manifest_says_what_was_promised(fleet, ledger, tmp_path):
         promise = facts["promise"] | {"charge": facts["charge"]}
         assert begun.facts["terms"] == json.loads(json.dumps(promise))
     assert facts["charge"]["epsilon"] == "12.5"
-    assert facts["charge"]["unit"] == "all readings of a customer's day (up to 25 hours)"
+    assert facts["charge"]["unit"] == (
+        "any readings of a customer's day (up to 25 hours) between 0 W and 15 kW"
+    )
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
         "manifest.json",
         *list_files(fleet),
@@ -753,7 +755,7 @@ def test_the_delta_of_gaussian_noise_is_charged_and_capped(tmp_path, ledger):
 def test_a_ledger_that_composes_charges_less_than_the_sum(tmp_path):
     write(tmp_path / "in/x.parquet", readings(meters=("a",)))
     url = f"sqlite:///{tmp_path}/composed.db"
-    open_ledger(url, create=True, composition_delta=1e-6).close()
+    open_ledger(url, create=DayChange.within(0, 15_000), composition_delta=1e-6).close()
     done = release(tmp_path / "in", tmp_path / "out", url)
     assert done.complete
     charge = done.manifest["charge"]

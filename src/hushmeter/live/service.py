@@ -101,12 +101,11 @@ class LedgerAccount:
             raise DataError("a simulation spends no budget; leave out --ledger or --simulation.")
         self._url, self._meter, self._state = url, meter, state
         public = terms.describe()
-        self.price = terms.price
         noise = public["tables"] if "tables" in public else public["mechanism"]["parameters"]
         kept = {"unit": public["unit"], "mechanism": noise}
         self._charge = Charge(str(state.fact("release")), stream, kept)
-        with open_ledger(url):
-            pass
+        with open_ledger(url) as ledger:
+            self.price = terms.price(ledger.protects)
 
     def pay(self, day: str) -> tuple[bool, str]:
         """Pay for a UTC day, once.
