@@ -44,7 +44,7 @@ from hushmeter.checks import one_of, positive, whole
 from hushmeter.errors import InputError
 from hushmeter.fleet.ledger import DayChange, Price, micro_epsilon
 from hushmeter.fleet.ledger.charges import femto_delta
-from hushmeter.fleet.ledger.day_change import LONGEST_S
+from hushmeter.fleet.ledger.day_change import LONGEST_S, ZONE_STEP_S
 from hushmeter.formatting import duration_in_words
 from hushmeter.noise import Gaussian, Laplace
 from hushmeter.noise.parameters import exact, to_steps
@@ -529,7 +529,7 @@ def change_of_day(terms: SumTerms, table: str, interval_s: int, protects: DayCha
     day = replace(terms, unit_of="household-day", run=None)
     whole_day = largest_change(day, table, interval_s)
     # A day may begin within a reading that is longer than the step of time zones.
-    within = QUARTER_S % interval_s != 0
+    within = ZONE_STEP_S % interval_s != 0
     if table == "quantiles" or (protects.clamp is not None and not within):
         return whole_day
     watts = min(protects.watts, float(terms.width))
