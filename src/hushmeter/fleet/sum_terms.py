@@ -48,6 +48,7 @@ from hushmeter.fleet.ledger.day_change import LONGEST_S, ZONE_STEP_S
 from hushmeter.formatting import duration_in_words
 from hushmeter.noise import Gaussian, Laplace
 from hushmeter.noise.parameters import exact, to_steps
+from hushmeter.releases.view_plan import epsilon_of
 from hushmeter.trace import SECONDS_PER_DAY
 
 if TYPE_CHECKING:
@@ -493,7 +494,9 @@ def day_price(terms: SumTerms, interval_s: int, protects: DayChange) -> Price:
         If the readings are not clamped as the ledger needs it.
     """
     protects.bounds_for(terms.clamp)
-    femto, loss, levels = 0, Fraction(0), len(terms.by)
+    femto, pure, levels = 0, Fraction(0), len(terms.by)
+    gaussian: list[float] = []
+    rho, delta = 0.0, 0.0
     for table in terms.tables:
         noise = build_mechanism(terms, table, interval_s)
         change = change_of_day(terms, table, interval_s, protects)
@@ -501,11 +504,17 @@ def day_price(terms: SumTerms, interval_s: int, protects: DayChange) -> Price:
         touches = change.touches * levels
         if isinstance(noise, Gaussian):
             length = _root(change.squares * levels, noise.exact_grid)
-            loss += Fraction(noise.epsilon_for(length, touches))
+            gaussian.append(noise.epsilon_for(length, touches))
+            rho += (noise.steps_of(length, touches) / noise.sigma_steps) ** 2 / 2
+            delta += noise.delta
         else:
             assert isinstance(noise, Laplace)
-            loss += noise.rate * noise.steps_of(change.total * levels, touches)
-    return Price(micro_epsilon(loss), femto)
+            pure += noise.rate * noise.steps_of(change.total * levels, touches)
+    loss = sum(gaussian)
+    if len(gaussian) > 1:
+        # The ρ of concentrated privacy of several tables add up to less than their ε.
+        loss = min(loss, epsilon_of(rho, delta * (1 - 1e-12)))
+    return Price(micro_epsilon(pure + Fraction(loss)), femto)
 
 
 def change_of_day(terms: SumTerms, table: str, interval_s: int, protects: DayChange) -> Change:
