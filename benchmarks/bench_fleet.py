@@ -26,7 +26,7 @@ from pyarrow import parquet
 from benchmarks.harness import Row, together
 from hushmeter.fleet import release_fleet
 from hushmeter.fleet.job import FleetTerms
-from hushmeter.fleet.ledger import open_ledger
+from hushmeter.fleet.ledger import DayChange, open_ledger
 from hushmeter.fleet.source_folder import list_files
 from hushmeter.synth.fleet import FleetPlan, write_fleet
 
@@ -112,7 +112,7 @@ def new_ledger(folder: Path, server: str | None) -> str:
             connection.execute("DROP SCHEMA IF EXISTS bench CASCADE")
             connection.execute("CREATE SCHEMA bench")
         url = f"{server}&options=-csearch_path%3Dbench"
-    open_ledger(url, create=True).close()
+    open_ledger(url, create=DayChange.within(0, 15_000)).close()
     return url
 
 

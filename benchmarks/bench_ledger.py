@@ -9,13 +9,14 @@ from itertools import count
 from pathlib import Path
 
 from benchmarks.harness import Row, best_of, together
-from hushmeter.fleet.ledger import Charge, Ledger, open_ledger
+from hushmeter.fleet.ledger import Charge, DayChange, Ledger, open_ledger
 
 METERS, DAYS = 10_000, 30
 ROWS = METERS * DAYS
 PERIODS = [f"2024-04-{day + 1:02d}" for day in range(DAYS)] * METERS
 CHARGE = Charge("bench", "load", {"epsilon": "0.5"})
 ONE_BY_ONE = 300
+DAY = DayChange.within(0, 15_000)
 
 
 def rows() -> Iterator[Row]:
@@ -33,8 +34,8 @@ def in_batches(folder: Path) -> Iterator[Row]:
     bare.execute("CREATE TABLE spends (meter TEXT, period TEXT, stream TEXT, micro, batch)")
     fleets = (meters_of(number) for number in count())
     with (
-        open_ledger(f"sqlite:///{folder / 'plain.db'}", create=True) as plain,
-        open_ledger(f"sqlite:///{folder / 'capped.db'}", create=True) as capped,
+        open_ledger(f"sqlite:///{folder / 'plain.db'}", create=DAY) as plain,
+        open_ledger(f"sqlite:///{folder / 'capped.db'}", create=DAY) as capped,
     ):
         capped.set_cap(total=20, window=(30, 18))
         ours, with_caps, theirs = together(
@@ -62,7 +63,7 @@ def one_by_one(folder: Path) -> Row:
     bare.execute("PRAGMA synchronous=FULL")
     bare.execute("CREATE TABLE spends (meter TEXT)")
     numbers = count()
-    with open_ledger(f"sqlite:///{folder / 'ones.db'}", create=True) as ledger:
+    with open_ledger(f"sqlite:///{folder / 'ones.db'}", create=DAY) as ledger:
 
         def ours() -> None:
             for _ in range(ONE_BY_ONE):

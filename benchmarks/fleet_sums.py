@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from hushmeter.fleet import FleetTerms, release_fleet
-from hushmeter.fleet.ledger import open_ledger
+from hushmeter.fleet.ledger import DayChange, open_ledger
 from hushmeter.fleet.statistics import summarise_fleet
 from hushmeter.fleet.sum_terms import SumTerms
 from hushmeter.fleet.sums import release_sums
@@ -55,7 +55,7 @@ def main() -> None:
         folder = Path(name)
         write_groups(folder)
         url = f"sqlite:///{folder}/ledger.db"
-        open_ledger(url, create=True).close()
+        open_ledger(url, create=DayChange.within(0, 15_000)).close()
         homes = FleetTerms(EPSILON, CLAMP, span="day", mechanism="laplace")
         keep = [f"of_{size}" for size in SIZES]
         release_fleet(folder / "in", folder / "homes", homes, ledger=url, keep=keep)

@@ -54,8 +54,8 @@ def test_fleet_says_what_it_promised(released):
         "any value of a reading (15000 W wide), in one metered reading of 30 minutes" in done.stdout
     )
     assert (
-        "at ε = 1\ncharged for each of 180 meter-days: ε = 50 for all readings of a customer's day "
-        "(up to 25 hours)" in done.stdout
+        "at ε = 1\ncharged for each of 180 meter-days: ε = 51\nfor any readings of a customer's "
+        "day (up to 25 hours) between 0 W and 15 kW\n" in done.stdout
     )
     assert len(digests(out)) == 2
     assert len(spends(ledger)) == 180
@@ -78,7 +78,7 @@ def test_a_second_time_the_ledger_says_no(released, fleet, tmp_path):
     done = run(*command(fleet, tmp_path / "fixed", ledger, "--correct"))
     assert "8640 of 8640" in done.stdout
     with open_ledger(ledger) as opened:
-        assert opened.total("M00000000") == 6 * 50_000_000
+        assert opened.total("M00000000") == 6 * 51_000_000
 
 
 def test_what_is_left_out_is_told_in_one_sentence(tmp_path):
@@ -217,7 +217,7 @@ def test_an_extract_of_another_shape_with_one_command(tmp_path):
     asked = command(tmp_path / "in", tmp_path / "out", new_ledger(tmp_path), *options)
     tried = run(*asked, "--dry-run")
     assert "dry run: 48 of 48 readings in 1 of 1 files" in tried.stdout
-    assert "to be charged for each of 2 meter-days: ε = 50 for all readings" in tried.stdout
+    assert "to be charged for each of 2 meter-days: ε = 51\nfor any readings" in tried.stdout
     assert "Nothing was spent or written" in tried.stdout
     assert not (tmp_path / "out").exists()
     done = run(*asked)
@@ -259,7 +259,7 @@ def test_fleet_sums(fleet, tmp_path):
     asked = ("fleet-sums", fleet, "-e", 1, "--clamp", "0,15000", "--ledger", ledger)
     done = run(*asked, "-o", tmp_path / "sums", "--every", "day")
     assert "everything that one household does in one civil day" in done.stdout
-    assert "charged for each of 180 meter-days: ε = 1 for all readings" in done.stdout
+    assert "charged for each of 180 meter-days: ε = 1.02" in done.stdout
     assert "feeder-00001" in done.stdout
     assert sorted(p.name for p in (tmp_path / "sums").iterdir()) == [
         "manifest.json",

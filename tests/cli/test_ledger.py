@@ -8,7 +8,7 @@ import sqlite3
 
 import pytest
 
-from hushmeter.fleet.ledger import Charge, open_ledger
+from hushmeter.fleet.ledger import Charge, DayChange, open_ledger
 from tests.cli.test_commands import run
 
 
@@ -16,7 +16,7 @@ from tests.cli.test_commands import run
 def url(tmp_path):
     """A ledger with two meters under caps."""
     address = f"sqlite:///{tmp_path / 'ledger.db'}"
-    with open_ledger(address, create=True) as ledger:
+    with open_ledger(address, create=DayChange.within(0, 15_000)) as ledger:
         ledger.set_cap(total=5, window=(30, 2))
         ledger.spend(
             Charge("spring", "load", {"epsilon": "0.5"}),
@@ -35,9 +35,11 @@ def ask(*arguments, expect=0):
 
 def test_from_nothing_to_a_capped_ledger(tmp_path):
     address = f"sqlite:///{tmp_path / 'new' / 'ledger.db'}"
-    done = ask("init", "--ledger", address)
+    done = ask("init", "--ledger", address, "--clamp", "0,15000")
     assert "An empty ledger at" in done.stdout
-    mark = done.stdout.split()[-1]
+    unit = "any readings of a customer's day (up to 25 hours) between 0 W and 15 kW"
+    assert f"Every charge is the cost of {unit}." in done.stdout
+    mark = done.stdout.splitlines()[0].split()[-1]
     assert mark.startswith("1:")
     told = json.loads(ask("cap", "--ledger", address, "--delta", "1e-3", "--json").stdout)
     assert told["delta_cap"] == 1e-3
@@ -45,14 +47,36 @@ def test_from_nothing_to_a_capped_ledger(tmp_path):
     told = json.loads(ask("cap", "--ledger", address, "--total", 20, "--json").stdout)
     assert (told["total_cap"], told["window_cap"]) == (20, None)
     words = ask("cap", "--ledger", address, "--window", "30,5").stdout
-    assert (
-        "ε = 20 for all readings of a customer, ε = 5 for those of any 30 periods in a row" in words
-    )
+    assert "ε = 20 for all days of a customer, ε = 5 for any 30 periods in a row" in words
     own = ask("cap", "--ledger", address, "--meter", "1001", "--total", "0.3").stdout
-    assert "Cap for meter 1001: ε = 0.3 for all readings of a customer." in own
+    assert "Cap for meter 1001: ε = 0.3 for all days of a customer." in own
     assert "is sound, 6 entries" in ask("verify", "--ledger", address, "--head", mark).stdout
-    again = ask("init", "--ledger", address, expect=1)
+    again = ask("init", "--ledger", address, "--clamp", "0,15000", expect=1)
     assert "already holds a ledger of 6 entries" in again.stderr
+    other = ask("init", "--ledger", address, "--change", "3kW,8kWh", expect=1)
+    assert "a ledger declares this once, so make another one" in other.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--clamp", "0,9000", "--change", "3kW,8kWh")])
+def test_a_new_ledger_declares_one_change(tmp_path, options):
+    done = ask("init", "--ledger", f"sqlite:///{tmp_path}/l.db", *options, expect=2)
+    assert "give either --clamp, such as 0,15000, or --change, such as 3kW,8kWh" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_declared_change_is_in_the_chain(tmp_path):
+    url = f"sqlite:///{tmp_path}/l.db"
+    told = json.loads(ask("init", "--ledger", url, "--change", "3kW,8kWh", "--json").stdout)
+    assert told["protects"] == {"watts": 3000, "watt_hours": 8000}
+    shown = json.loads(ask("show", "--ledger", url, "--json").stdout)
+    assert shown["protects"] == told["protects"]
+    assert shown["unit"] in ask("show", "--ledger", url).stdout
+    connection = sqlite3.connect(tmp_path / "l.db")
+    with connection:
+        connection.execute("DROP TRIGGER ledger_entries_update")
+        connection.execute("UPDATE ledger_entries SET body = replace(body, '3000', '1')")
+    connection.close()
+    assert "entry 1 (opened" in ask("verify", "--ledger", url, expect=1).stdout
 
 
 def test_show(url):
@@ -67,7 +91,7 @@ def test_show(url):
     assert second["meter"] == "1002"
     text = ask("show", "--ledger", url).stdout
     assert f"High-water mark: {told['head']}" in text
-    assert "Cap for all meters: ε = 5 for all readings of a customer" in text
+    assert "Cap for all meters: ε = 5 for all days of a customer" in text
     assert len(json.loads(ask("show", "--ledger", url, "--limit", 1, "--json").stdout)[
         "meters_shown"
     ]) == 1  # fmt: skip

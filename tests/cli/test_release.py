@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import hushmeter as hm
 from hushmeter.files import write_table
@@ -242,7 +244,7 @@ def test_a_powerless_audit_fails():
 def test_a_release_is_paid_for_in_a_ledger(case, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     url = "sqlite:///ledger.db"
-    run("ledger", "init", "--ledger", url)
+    run("ledger", "init", "--ledger", url, "--clamp", "0,15000")
     options = [
         "-e",
         "0.01",
@@ -254,7 +256,14 @@ def test_a_release_is_paid_for_in_a_ledger(case, tmp_path, monkeypatch):
         "home-7",
     ]
     done = release(case, "one.csv", *options)
-    assert "was charged for 1 day: each ε = " in " ".join(done.stdout.split())
+    told = " ".join(done.stdout.split())
+    assert "was charged for 1 day: each ε = " in told
+    assert "for any readings of a customer's day (up to 25 hours) between 0 W and 15 kW." in told
+    # The release has taken the clamp of the ledger, and its receipt says so.
+    receipt = json.loads((tmp_path / "one.csv.receipt.json").read_text())
+    assert receipt["mechanism"]["clamp"] == [0, 15000]
+    wide = release(case, "x.csv", *options, "--clamp", "0,20000", expect=2)
+    assert "choose a clamp within 0,15000." in wide.stderr
     shown = json.loads(run("ledger", "show", "--ledger", url, "--meter", "home-7", "--json").stdout)
     assert "home-7" in json.dumps(shown)
     again = release(case, "two.csv", *options, expect=1)
@@ -371,7 +380,7 @@ def test_views_that_cannot_be_made_are_refused_in_one_sentence(case, tmp_path):
 
 def test_views_follow_from_a_wish_and_pay_in_a_ledger(weeks, tmp_path):
     ledger = ("--ledger", f"sqlite:///{tmp_path}/l.db")
-    run("ledger", "init", *ledger)
+    run("ledger", "init", *ledger, "--clamp", "0,20000")
     out = tmp_path / "views"
     hidden = ("--hide", "kettle", "--odds", 60, "--views")
     done = release(weeks, out, *hidden, *ledger, "--ledger-meter", "m")
@@ -380,6 +389,7 @@ def test_views_follow_from_a_wish_and_pay_in_a_ledger(weeks, tmp_path):
     assert "was charged for 35 days" in done.stdout
     receipt = json.loads((out / "receipt.json").read_text())
     assert 0.599 < receipt["odds"] <= 0.6
+    assert receipt["clamp"] == [0, 20000]
     assert "kettle" not in json.dumps(receipt)
     private = json.loads((tmp_path / "views.private.json").read_text())
     assert private["own_use"][0].startswith("Each hour is off by about 5")
@@ -419,3 +429,60 @@ def test_a_recipient_restores_a_release(weeks, tmp_path):
     changed = run("restore", tmp_path / "out.csv", "-o", tmp_path / "x.csv", expect=1)
     assert "its receipt does not verify" in changed.stderr
     assert not (tmp_path / "x.csv").exists()
+
+
+def spends_of(url, meter="m"):
+    shown = json.loads(run("ledger", "show", "--ledger", url, "--meter", meter, "--json").stdout)
+    return {s["period"]: s["micro_epsilon"] / 1e6 for s in shown["spends"]}
+
+
+def test_the_ledger_charges_the_change_that_it_declares(tmp_path):
+    """ε = 0.01 for one watt costs 120 and more for a kilowatt; a hidden kettle costs more, too."""
+    trace = hm.Trace(np.full(24, 300.0), 3600.0, "2024-03-01T00:00Z")
+    hm.write_meter(tmp_path / "meter.csv", trace)
+    url = f"sqlite:///{tmp_path}/l.db"
+    run("ledger", "init", "--ledger", url, "--change", "1kW,25kWh")
+    paid = ("--ledger", url, "--ledger-meter", "m")
+    release(tmp_path, tmp_path / "a.csv", "-e", "0.01", "--sensitivity", "1", *paid)
+    # Each of 25 readings may move by 1000 W; the noise loses ε = 0.01 on two steps of 1 W.
+    assert spends_of(url)["2024-03-01"] >= 25 * 1000 * 0.01 / 2
+    hidden = ("--hide", "kettle", "--odds", 60, "--for", "hour", *paid, "--stream", "b")
+    release(tmp_path, tmp_path / "b.csv", *hidden)
+    noise = json.loads((tmp_path / "b.csv.receipt.json").read_text())["mechanism"]
+    shown = json.loads(run("ledger", "show", "--ledger", url, "--meter", "m", "--json").stdout)
+    epsilon = next(s["micro_epsilon"] / 1e6 for s in shown["spends"] if s["stream"] == "b")
+    if noise["mechanism"] == "gaussian":
+        mu = 1000 * math.sqrt(25) / noise["scale"]
+        lost = stats.norm.cdf(mu / 2 - epsilon / mu)
+        lost -= math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
+        assert lost <= noise["delta"]
+    else:
+        assert epsilon >= 25 * 1000 / noise["scale"]
+
+
+def test_a_value_of_a_week_is_charged_on_each_of_its_days(tmp_path):
+    trace = hm.Trace(np.full(24 * 21, 300.0), 3600.0, "2024-02-29T00:00Z")
+    hm.write_meter(tmp_path / "meter.csv", trace)
+    url = f"sqlite:///{tmp_path}/l.db"
+    run("ledger", "init", "--ledger", url, "--clamp", "0,15000")
+    options = ("-e", "1", "--sensitivity", "1000", "--every", "7d")
+    options += ("--ledger", url, "--ledger-meter", "m")
+    done = release(tmp_path, tmp_path / "weeks.csv", *options)
+    assert "was charged for 21 days" in done.stdout
+    assert list(spends_of(url))[::20] == ["2024-02-29", "2024-03-20"]
+    # The days of the third week cannot be released again.
+    hm.write_meter(tmp_path / "part.csv", trace[24 * 15 : 24 * 17])
+    again = release(
+        tmp_path, tmp_path / "two.csv", *options[:4], *options[6:], expect=1, file="part.csv"
+    )
+    assert "already released" in again.stderr
+
+
+def test_a_value_across_midnight_is_charged_on_both_days(tmp_path):
+    trace = hm.Trace(np.full(3, 300.0), 3600.0, "2024-03-01T21:30Z")
+    hm.write_meter(tmp_path / "meter.csv", trace)
+    url = f"sqlite:///{tmp_path}/l.db"
+    run("ledger", "init", "--ledger", url, "--change", "3kW,8kWh")
+    paid = ("--ledger", url, "--ledger-meter", "m")
+    release(tmp_path, tmp_path / "a.csv", "-e", "1", "--sensitivity", "1000", *paid)
+    assert list(spends_of(url)) == ["2024-03-01", "2024-03-02"]

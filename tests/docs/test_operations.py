@@ -45,7 +45,8 @@ def night(tmp_path):
         run("synth-fleet", "--meters", 3, "--days", 1, "--interval", 3600, "--files", 1,
             "--start", day, "--seed", number, "-o", base / "in" / day)  # fmt: skip
     (base / "ledger").mkdir()
-    run("ledger", "init", "--ledger", f"sqlite:///{base}/ledger/ledger.db")
+    url = f"sqlite:///{base}/ledger/ledger.db"
+    run("ledger", "init", "--ledger", url, "--clamp", "0,15000")
     path = f"{tools}{os.pathsep}{os.environ['PATH']}"
 
     def run_night(day, expect=0):

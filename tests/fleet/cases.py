@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from hushmeter.fleet import release_fleet
 from hushmeter.fleet.job import FleetTerms
-from hushmeter.fleet.ledger import open_ledger
+from hushmeter.fleet.ledger import DayChange, open_ledger
 from hushmeter.synth.fleet import FleetPlan, write_fleet
 
 KEY = bytes(range(32))
@@ -21,7 +21,7 @@ TERMS = FleetTerms("0.5", (0.0, 12_000.0), interval_s=3600)
 
 def new_ledger(folder: Path, name: str = "ledger") -> str:
     url = f"sqlite:///{folder / name}.db"
-    open_ledger(url, create=True).close()
+    open_ledger(url, create=DayChange.within(0, 15_000)).close()
     return url
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from hushmeter.errors import DataError, HushmeterError
 from hushmeter.fleet import release_fleet
 from hushmeter.fleet.job import FleetTerms
-from hushmeter.fleet.ledger import open_ledger
+from hushmeter.fleet.ledger import DayChange, open_ledger
 from hushmeter.fleet.sum_terms import TABLES, SumTerms
 from hushmeter.fleet.sums import release_sums
 from hushmeter.synth.fleet import FleetPlan, write_fleet
@@ -117,7 +117,7 @@ def warm_up() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         ledger = f"sqlite:///{folder}/l.db"
-        open_ledger(ledger, create=True).close()
+        open_ledger(ledger, create=DayChange.within(0, 15_000)).close()
         write_fleet(FleetPlan(2, 1, 3600), folder / "in")
         release_fleet(folder / "in", folder / "out", TERMS, ledger=ledger)
         release_sums(folder / "in", folder / "sums", SUMS, ledger=ledger)

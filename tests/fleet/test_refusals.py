@@ -78,13 +78,13 @@ def test_a_bad_block_is_left_out_and_costs_nothing(tmp_path, ledger, fault):
 def test_over_the_cap(tmp_path, ledger):
     write(tmp_path / "in/x.parquet", readings(days=4))
     with open_ledger(ledger) as opened:
-        opened.set_cap(total="25")
-        opened.set_cap(window=(2, "12.5"), meter="b")
+        opened.set_cap(total="26")
+        opened.set_cap(window=(2, "13"), meter="b")
     done = release(tmp_path / "in", tmp_path / "out", ledger)
     kept = {("a", "2024-03-01"), ("a", "2024-03-02"), ("b", "2024-03-01"), ("b", "2024-03-03")}
     assert {(meter, period) for meter, period, _ in spends(ledger)} == kept
     sentences = {p.sentence for p in done.reports[0].problems}
-    assert any("readings of the customer so far cost ε = 25 of 25" in s for s in sentences)
+    assert any("days of the customer so far cost ε = 26 of 26" in s for s in sentences)
     assert any("over the cap on 2 periods in a row" in s for s in sentences)
     assert len(done.manifest["quarantine"]["reasons"]) == 2
     with open_ledger(ledger) as opened:

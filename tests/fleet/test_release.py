@@ -38,7 +38,7 @@ from hushmeter.fleet import output_folder as fleet_output
 from hushmeter.fleet import task as fleet_task
 from hushmeter.fleet.input_files import read_footer
 from hushmeter.fleet.job import Columns, FleetJob, InputFormat, build_mechanism
-from hushmeter.fleet.ledger import Ledger, open_ledger
+from hushmeter.fleet.ledger import DayChange, Ledger, open_ledger
 from hushmeter.fleet.manifest import quarantine_file, read_manifest
 from hushmeter.fleet.noised_rows import file_key, input_digest, stretch_key
 from hushmeter.fleet.output_folder import PrivateFolder, StagedFile
@@ -47,7 +47,7 @@ from hushmeter.fleet.source_folder import list_files, open_source
 from hushmeter.fleet.task import charge_names, protect_file
 from hushmeter.noise.randomness import KEY_BYTES
 
-PRICE = 25 * 500_000
+PRICE = 26 * 500_000
 """What a customer's day of 25 hourly readings costs at ε = 0.5 each [micro-ε]."""
 """micro-ε of `TERMS`."""
 
@@ -113,8 +113,10 @@ def test_the_manifest_says_what_was_promised(fleet, ledger, tmp_path):
             begun = opened._store.entry("release", facts["release"], "")
         promise = facts["promise"] | {"charge": facts["charge"]}
         assert begun.facts["terms"] == json.loads(json.dumps(promise))
-    assert facts["charge"]["epsilon"] == "12.5"
-    assert facts["charge"]["unit"] == "all readings of a customer's day (up to 25 hours)"
+    assert facts["charge"]["epsilon"] == "13"
+    assert facts["charge"]["unit"] == (
+        "any readings of a customer's day (up to 25 hours) between 0 W and 15 kW"
+    )
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
         "manifest.json",
         *list_files(fleet),
@@ -147,7 +149,8 @@ def test_every_release_has_fresh_noise(fleet, ledger, tmp_path):
 
 
 def test_a_job_travels(tmp_path):
-    job = FleetJob(TERMS, "in", "out", "sqlite:///x.db", RELEASE, key=KEY)
+    use = DayChange(3000, 8000)
+    job = FleetJob(TERMS, "in", "out", "sqlite:///x.db", RELEASE, protects=use, key=KEY)
     assert pickle.loads(pickle.dumps(job)) == job
     assert FleetJob.from_dict(json.loads(json.dumps(job.to_dict())), KEY) == job
     assert KEY.hex() not in repr(job)
@@ -397,7 +400,7 @@ def test_noise_does_not_depend_on_what_is_left_out(tmp_path):
     write(tmp_path / "in/a.parquet", readings())
     free, capped = new_ledger(tmp_path, "free"), new_ledger(tmp_path, "capped")
     with open_ledger(capped) as ledger:
-        ledger.set_cap(total="12.5", meter="a")
+        ledger.set_cap(total="13", meter="a")
     release(tmp_path / "in", tmp_path / "whole", free, key=KEY, release=RELEASE)
     release(tmp_path / "in", tmp_path / "part", capped, key=KEY, release=RELEASE)
     whole, part = (pq.read_table(tmp_path / f / "a.parquet") for f in ("whole", "part"))
@@ -452,7 +455,7 @@ def test_a_period_is_released_once(fleet, ledger, tmp_path):
 def test_a_correction_spends_again_with_fresh_noise(fleet, ledger, tmp_path):
     release(fleet, tmp_path / "out", ledger)
     with open_ledger(ledger) as opened:
-        opened.set_cap(total="37.5", meter="M00000000")
+        opened.set_cap(total="39", meter="M00000000")
     done = release(fleet, tmp_path / "fixed", ledger, correct=True)
     assert done.manifest["correction"]
     problems = [p for r in done.reports for p in r.problems]
@@ -758,7 +761,7 @@ def test_the_delta_of_gaussian_noise_is_charged_and_capped(tmp_path, ledger):
 def test_a_ledger_that_composes_charges_less_than_the_sum(tmp_path):
     write(tmp_path / "in/x.parquet", readings(meters=("a",)))
     url = f"sqlite:///{tmp_path}/composed.db"
-    open_ledger(url, create=True, composition_delta=1e-6).close()
+    open_ledger(url, create=DayChange.within(0, 15_000), composition_delta=1e-6).close()
     done = release(tmp_path / "in", tmp_path / "out", url)
     assert done.complete
     charge = done.manifest["charge"]
@@ -789,7 +792,7 @@ def test_a_dry_run_tells_what_a_release_would_do_and_does_nothing(fleet, ledger,
     done = release(fleet, tmp_path / "out", ledger)
     same = ("rows", "released_rows", "released_blocks", "quarantine", "charge", "promise")
     assert {key: tried.manifest[key] for key in same} == {key: done.manifest[key] for key in same}
-    # The cap of 40 allows three days of 12.5 to the meter that is in two files.
+    # The cap of 40 allows three days of 13 to the meter that is in two files.
     assert "over the cap" in str(done.manifest["quarantine"]["reasons"])
     assert not done.complete
     assert not tried.complete

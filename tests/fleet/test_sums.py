@@ -29,7 +29,7 @@ from tests.fleet.cases import (
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet import output_folder, sums
 from hushmeter.fleet.job import FleetTerms
-from hushmeter.fleet.ledger import Ledger, open_ledger
+from hushmeter.fleet.ledger import DayChange, Ledger, open_ledger
 from hushmeter.fleet.output_folder import PrivateFolder
 from hushmeter.fleet.statistics import summarise_fleet
 from hushmeter.fleet.sum_tables import isotonic
@@ -203,14 +203,26 @@ def test_one_unit_changes_every_table_by_at_most_its_sensitivity(
 
 def test_the_price_protects_a_day_whatever_the_unit():
     day = SumTerms("1", CLAMP, ("group",), mechanism="laplace")
-    assert day_price(day, 3600) == (1_000_000, 0)
+    clamped, use = DayChange.within(*CLAMP), DayChange(3000, 8000)
+    assert day_price(day, 900, clamped) == (1_000_000, 0)
     month = replace(day, unit_of="household", period=("2024-01-01", "2024-01-31"))
     # 25 of 31·24 hours.
-    assert day_price(month, 3600).micro == math.ceil(25 / (31 * 24) * 1e6)
+    assert day_price(month, 900, clamped).micro == math.ceil(25 / (31 * 24) * 1e6)
     run = replace(day, unit_of="run", run=Run(2000.0, 3600.0))
-    assert day_price(run, 3600).micro == math.ceil(1e6 * 12_000 * 25 / (2000 + 2))
+    # 8 kWh are 32 kW of quarter hours, and rounding adds a step to each of 101.
+    noise = build_mechanism(run, "sums", 900)
+    steps = math.floor((32_000 + 101) / noise.grid)
+    assert day_price(run, 900, use).micro >= 1e6 * steps / noise.steps
+    assert day_price(run, 900, use).micro <= 1e6 * (steps + 200) / noise.steps
     three = replace(day, tables=TABLES, mechanism="gaussian")
-    assert day_price(three, 3600) == (1_000_000, 1_000_000_002)
+    # Each table has a third of ε, but together they lose less than the sum.
+    paid = day_price(three, 900, clamped)
+    assert 500_000 < paid.micro < 650_000
+    assert paid.femto == 1_000_000_002
+    # A civil day may begin within a reading of an hour.
+    assert 1_040_000 <= day_price(day, 3600, clamped).micro <= 1_050_000
+    with pytest.raises(InputError, match="choose a clamp within 0,1000"):
+        day_price(day, 900, DayChange.within(0, 1000))
 
 
 def test_shapes_agree_with_pandas(tmp_path, ledger):
@@ -414,7 +426,7 @@ def test_levels_are_joined_by_least_squares(tmp_path, ledger):
 
 
 def test_every_member_is_charged_and_refused_the_second_time(tmp_path, ledger):
-    source = small_fleet(tmp_path, meters=4, days=2, files=2)
+    source = small_fleet(tmp_path, meters=4, days=2, files=2, interval_s=900)
     terms = replace(ONE, mechanism="gaussian")
     done = release_sums(source, tmp_path / "out", terms, ledger=ledger)
     assert done.complete
@@ -423,7 +435,8 @@ def test_every_member_is_charged_and_refused_the_second_time(tmp_path, ledger):
     assert facts == json.loads(json.dumps(done.manifest))
     assert facts["charge"] == {
         "epsilon": "1", "micro_epsilon": 10**6, "femto_delta": 10**9, "blocks": 8,
-        "unit": "all readings of a customer's day (up to 25 hours)",
+        "unit": "any readings of a customer's day (up to 25 hours) between 0 W and 15 kW",
+        "protects": {"clamp": [0, 15000]}, "composition_delta": 0,
     }  # fmt: skip
     with open_ledger(ledger) as opened:
         assert opened.balance("M00000000").spent == 2_000_000

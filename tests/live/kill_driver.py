@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from hushmeter.fleet.ledger import open_ledger
+from hushmeter.fleet.ledger import DayChange, open_ledger
 from hushmeter.live import mqtt as mqtt_module
 from hushmeter.live import service as service_module
 from hushmeter.live import state as state_module
@@ -177,7 +177,7 @@ def main() -> None:
     # The last day lacks its last hour, so that its keys are still there.
     trace = make_trace(days - 1 / 24, interval_s=600.0)
     whole = write_table(folder / "whole.csv", trace).read_text().splitlines(keepends=True)
-    open_ledger(f"sqlite:///{folder}/ledger.db", create=True).close()
+    open_ledger(f"sqlite:///{folder}/ledger.db", create=DayChange(3000, 8000)).close()
     protect(bench.terms, 0.0, bytes(32), 1)  # Tables and kernels are made once, before the forks.
     done = dict.fromkeys(("process", "broker", "both"), 0)
     while sum(done.values()) < kills:

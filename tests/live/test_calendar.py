@@ -8,7 +8,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.errors import InputError
-from hushmeter.fleet.ledger import open_ledger
+from hushmeter.fleet.ledger import DayChange, open_ledger
 from hushmeter.fleet.single_release import price_of_views
 from hushmeter.live.calendar import common_month
 from hushmeter.live.payloads import PayloadOptions, make_parser
@@ -226,7 +226,7 @@ def test_restarts_take_new_keys_and_never_draw_twice(tmp_path):
 
 def test_the_ledger_pays_for_all_tables_from_the_first_day(tmp_path):
     url = f"sqlite:///{tmp_path}/ledger.db"
-    open_ledger(url, create=True).close()
+    open_ledger(url, create=DayChange(3000, 8000)).close()
     trace, terms, witness = month_of("2024-04-01T00:00Z", 2), make_calendar_terms(), Witness()
     table = write_table(tmp_path / "meter.csv", trace)
     with State(tmp_path / "s.db", terms.describe()) as state:
@@ -236,7 +236,10 @@ def test_the_ledger_pays_for_all_tables_from_the_first_day(tmp_path):
             [witness], account=account, by_readings=True,
         ).run()  # fmt: skip
     file = hm.release_views(month_of("2024-04-01T00:00Z", 30), epsilon=1.0, unit=terms.unit, rng=1)
-    price = price_of_views(file.plan, terms.unit.largest, file.calendar)
+    change = DayChange(3000, 8000).on_meter(
+        terms.unit.interval_s, terms.unit.window, clamp=None, metering=terms.unit.metering
+    )
+    price = price_of_views(file.plan, change, file.calendar)
     assert account.price == price
     with open_ledger(url) as ledger:
         assert ledger.total("m1") == 2 * price.micro

@@ -9,7 +9,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet.ledger import open_ledger
+from hushmeter.fleet.ledger import DayChange, open_ledger
 from hushmeter.home import LearntFrom
 from hushmeter.live.payloads import make_parser
 from hushmeter.live.service import LedgerAccount, Service
@@ -140,7 +140,7 @@ def test_steps_of_the_clock(tmp_path):
 def test_a_cap_ends_publication_with_a_message(tmp_path):
     url = f"sqlite:///{tmp_path}/ledger.db"
     terms, witness = make_terms(interval_s=900.0), Witness()
-    open_ledger(url, create=True).close()
+    open_ledger(url, create=DayChange(3000, 8000)).close()
     with State(tmp_path / "s.db", terms.describe()) as state:
         account = LedgerAccount(url, "m1", "load", terms, state)
         day = account.price.micro / 1e6
@@ -171,7 +171,7 @@ def test_a_cap_ends_publication_with_a_message(tmp_path):
 
 def test_a_day_that_was_released_before_is_not_published_again(tmp_path):
     url = f"sqlite:///{tmp_path}/ledger.db"
-    open_ledger(url, create=True).close()
+    open_ledger(url, create=DayChange(3000, 8000)).close()
     terms = make_terms(interval_s=900.0)
     table = write_table(tmp_path / "meter.csv", make_trace(1, interval_s=900.0))
     seen = []

@@ -220,7 +220,7 @@ def _print_result(done: FleetRelease, output: Path, json: bool, job: JobLog) -> 
 
 def _print_summary(facts: dict[str, Any], output: Path) -> None:
     """Print the main facts of a manifest."""
-    from hushmeter.fleet.ledger.charges import Price, price_text
+    from hushmeter.fleet.ledger.charges import Price, amount_text
     from hushmeter.formatting import format_watts
 
     promise, noise = facts["promise"], facts["promise"]["mechanism"]
@@ -241,8 +241,9 @@ def _print_summary(facts: dict[str, Any], output: Path) -> None:
     typer.echo(f"at ε = {promise['epsilon']}{delta}")
     blocks = count_of(facts["released_blocks"], f"meter-{promise['period']}")
     charge = facts["charge"]
-    price = price_text(Price(charge["micro_epsilon"], charge["femto_delta"]), promise["period"])
+    price = amount_text(Price(charge["micro_epsilon"], charge["femto_delta"]))
     typer.echo(f"{'to be ' if dry else ''}charged for each of {blocks}: {price}")
+    typer.echo(f"for {charge['unit']}")
     if dry:
         size = facts["estimated_bytes"] / 1e6
         typer.echo(f"Nothing was spent or written; the release would take about {size:.3g} MB.")

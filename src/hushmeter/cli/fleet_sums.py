@@ -203,16 +203,17 @@ def _parse_run(text: str | None) -> Run | None:
 
 def _print_report(done: SumsRelease, output: Path) -> None:
     """Print the promise and the first rows of every table."""
-    from hushmeter.fleet.ledger.charges import Price, price_text
+    from hushmeter.fleet.ledger.charges import Price, amount_text
 
     facts = done.manifest
     promise, charge = facts["promise"], facts["charge"]
     delta = f", δ = {promise['delta']:g}" if promise["delta"] else ""
     dry = facts.get("dry_run", False)
     typer.echo(f"protected: {promise['unit']}, at ε = {promise['epsilon']}{delta}")
-    price = price_text(Price(charge["micro_epsilon"], charge["femto_delta"]), "day")
+    price = amount_text(Price(charge["micro_epsilon"], charge["femto_delta"]))
     blocks = count_of(charge["blocks"], "meter-day")
     typer.echo(f"{'to be ' if dry else ''}charged for each of {blocks}: {price}")
+    typer.echo(f"for {charge['unit']}")
     for name, table in done.tables.items():
         _print_table(name, table, promise)
     if dry:

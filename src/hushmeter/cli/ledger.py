@@ -11,7 +11,7 @@ from hushmeter.cli.options import FORCE, JSON
 from hushmeter.cli.output import print_files, print_json, print_table
 
 if TYPE_CHECKING:
-    from hushmeter.fleet.ledger import Balance, Cap, Ledger, Spend
+    from hushmeter.fleet.ledger import Balance, Cap, DayChange, Ledger, Spend
 
 app = typer.Typer(
     help="The privacy ledger: what every meter has spent and may still spend.",
@@ -25,6 +25,14 @@ Json = Annotated[bool, JSON]
 @app.command("init")
 def init(
     ledger: Url,
+    clamp: Annotated[
+        str | None,
+        typer.Option("--clamp", help="Protect any readings of a day between LO,HI in watts."),
+    ] = None,
+    change: Annotated[
+        str | None,
+        typer.Option("--change", help="Protect a change of a day of this size, such as 3kW,8kWh."),
+    ] = None,
     delta: Annotated[
         float,
         typer.Option(help="Charge the composed ε at this δ, not the sum over all readings."),
@@ -33,23 +41,28 @@ def init(
 ) -> None:
     """Make an empty ledger; an existing one is left unchanged.
 
-    The ledger charges the ε (and δ) that protects all readings of a customer in a period. With
-    --delta it uses the composed ε of Laplace and staircase noise wherever that is less.
+    A ledger declares once which change of a customer's day it protects, and charges every release
+    the ε (and δ) of that change: any readings within --clamp, to which every release must then
+    clamp its readings, or a --change of the power and the energy of a day. With --delta it uses the
+    composed ε of Laplace and staircase noise wherever that is less.
 
-    Example: hushmeter ledger init --ledger sqlite:///ledger.db
+    Example: hushmeter ledger init --ledger sqlite:///ledger.db --clamp 0,15000
     """
     from hushmeter.errors import DataError
     from hushmeter.fleet.ledger import open_ledger
 
-    with open_ledger(ledger, create=True, composition_delta=delta) as opened:
+    protects = _declared(clamp, change)
+    with open_ledger(ledger, create=protects, composition_delta=delta) as opened:
         head = opened.head()
         if head.count > 1:
             raise DataError(f"{opened.name} already holds a ledger of {head.count} entries.")
         if json:
-            facts = {"ledger": opened.name, "composition_delta": opened.composition_delta}
-            print_json(facts | {"head": str(head)})
+            facts = {"ledger": opened.name, "protects": protects.describe()}
+            delta_of = {"composition_delta": opened.composition_delta}
+            print_json(facts | delta_of | {"head": str(head)})
             return
         typer.echo(f"An empty ledger at {opened.name}. High-water mark: {head}")
+        typer.echo(f"Every charge is the cost of {protects.sentence()}.")
 
 
 @app.command("show")
@@ -86,6 +99,7 @@ def show(
         f"{facts['entries']} entries."
     )
     typer.echo(f"High-water mark: {facts['head']}")
+    typer.echo(f"Every charge is the cost of {facts['unit']}.")
     typer.echo(f"Cap for all meters: {_cap_words(facts['cap'])}.")
     _print_balances(balances)
     if meter is not None:
@@ -128,16 +142,14 @@ def verify(
 def cap(
     ledger: Url,
     total: Annotated[
-        str | None, typer.Option("--total", help="ε for all readings of a customer; or none.")
+        str | None, typer.Option("--total", help="ε for all days of a customer; or none.")
     ] = None,
     window: Annotated[
         str | None,
-        typer.Option(
-            "--window", help="W,ε: ε for the readings of any W periods in a row; or none."
-        ),
+        typer.Option("--window", help="W,ε: ε for any W periods in a row; or none."),
     ] = None,
     delta: Annotated[
-        str | None, typer.Option("--delta", help="δ for all readings of a customer; or none.")
+        str | None, typer.Option("--delta", help="δ for all days of a customer; or none.")
     ] = None,
     meter: Annotated[
         str | None,
@@ -145,11 +157,12 @@ def cap(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Cap what the readings of a customer may cost from now on.
+    """Cap what the days of a customer may cost from now on.
 
-    Caps are in the unit of the ledger: the ε (and δ) that protects all readings of a customer in
-    the periods together; --window 1,ε caps one day. A cap that is not given stays as it was, and
-    the word none removes it. A cap below what is already spent allows no further spend.
+    Caps are in the unit of the ledger: the ε (and δ) of the change that it declares, on all days of
+    the customer together, or in any W periods in a row; --window 1,ε caps one day. A cap that is
+    not given stays as it was, and the word none removes it. A cap below what is already spent
+    allows no further spend.
 
     Example: hushmeter ledger cap --ledger sqlite:///ledger.db --total 2000 --window 1,100
     """
@@ -190,6 +203,22 @@ def export(
     print_files([output])
 
 
+def _declared(clamp: str | None, change: str | None) -> DayChange:
+    """Return the change that a new ledger declares."""
+    from hushmeter.errors import InputError
+    from hushmeter.fleet.ledger import DayChange
+    from hushmeter.noise.parameters import parse_clamp
+
+    if (clamp is None) == (change is None):
+        raise InputError(
+            "a new ledger declares once which change of a customer's day it protects: give either "
+            "--clamp, such as 0,15000, or --change, such as 3kW,8kWh."
+        )
+    if clamp is not None:
+        return DayChange.within(*parse_clamp(clamp))
+    return DayChange.parse(str(change))
+
+
 def _frame(text: str | None) -> tuple[int, str] | str | None:
     """Read W,ε as a pair."""
     from hushmeter.errors import InputError
@@ -213,6 +242,8 @@ def _describe(opened: Ledger) -> dict[str, Any]:
         "spends": spends,
         "entries": head.count,
         "head": str(head),
+        "protects": opened.protects.describe(),
+        "unit": opened.protects.sentence(),
         "composition_delta": opened.composition_delta,
         "cap": _cap_facts(everybody),
         "own_caps": len(single),
@@ -250,13 +281,13 @@ def _cap_words(cap: dict[str, Any]) -> str:
     """Return a cap in words."""
     parts = []
     if cap["total_cap"] is not None:
-        parts.append(f"ε = {cap['total_cap']:g} for all readings of a customer")
+        parts.append(f"ε = {cap['total_cap']:g} for all days of a customer")
     if cap["window_cap"] is not None:
         width = cap["window_periods"]
         row = "any one period" if width == 1 else f"any {width} periods in a row"
-        parts.append(f"ε = {cap['window_cap']:g} for those of {row}")
+        parts.append(f"ε = {cap['window_cap']:g} for {row}")
     if cap["delta_cap"] is not None:
-        parts.append(f"δ = {cap['delta_cap']:g} for all readings")
+        parts.append(f"δ = {cap['delta_cap']:g} for all days")
     return ", ".join(parts) or "none"
 
 
@@ -279,7 +310,7 @@ def _print_balances(balances: list[Balance]) -> None:
             (balance.meter, *("–" if number is None else f"{number:.6g}" for number in numbers))
         )
     header = ("meter", "ε spent", "cap", "left", "fullest window", "left in it", "δ spent")
-    print_table("Cost of all readings of each customer", header, rows)
+    print_table("Cost of all days of each customer", header, rows)
 
 
 def _print_spends(spends: list[Spend]) -> None:
@@ -288,5 +319,5 @@ def _print_spends(spends: list[Spend]) -> None:
         (s["period"], s["stream"], f"{s['micro_epsilon'] / 1e6:.6g}", s["release"], s["source"])
         for s in spends
     ]
-    title = "Charges, each for all readings of its period"
+    title = "Charges, each for one period"
     print_table(title, ("period", "stream", "ε", "release", "source"), rows)

@@ -26,6 +26,7 @@ from hushmeter.cli.options import (
     VIEWS,
     check_seed,
     choose_protection,
+    clamp_in_ledger,
     parse_watts,
     refuse_contradictions,
     refuse_without_views,
@@ -187,6 +188,7 @@ def live(
     Example: hushmeter live meter.csv --hide kettle --views --to shared --once
     """
     from hushmeter.live.state import State
+    from hushmeter.noise.parameters import parse_clamp
 
     check_seed(seed)
     if watch:
@@ -208,6 +210,7 @@ def live(
         until=until,
         clock=clock,
     )
+    bounds = clamp_in_ledger(ledger, None if clamp is None else parse_clamp(clamp))
     unit_of_protection, noise, home = _protection(
         tz=tz,
         views=views,
@@ -228,7 +231,7 @@ def live(
         span=span,
         use=use,
         sensitivity=sensitivity,
-        clamp=clamp,
+        clamp=bounds,
         grid=grid,
         delta=delta,
         max_epsilon=max_epsilon,
@@ -245,7 +248,7 @@ def live(
         seed=seed,
         simulation=simulation,
         home=home,
-        clamp=clamp,
+        clamp=bounds,
         hourly_cost=hourly_cost,
     )
     say = _printer(json)
@@ -378,7 +381,8 @@ def _protection(**given: Any) -> tuple[Unit, Mechanism | ViewPlan, Home | None]:
     from hushmeter.checks import seconds
     from hushmeter.live.calendar import common_month
     from hushmeter.live.stream import allow_for_samples
-    from hushmeter.noise.parameters import exact, parse_clamp
+    from hushmeter.noise import clamped
+    from hushmeter.noise.parameters import exact
     from hushmeter.privacy.units import calibrate, resolve_unit
     from hushmeter.releases.view_plan import plan_views
     from hushmeter.trace import Metering
@@ -429,12 +433,13 @@ def _protection(**given: Any) -> tuple[Unit, Mechanism | ViewPlan, Home | None]:
         )
         if not plan.advice.feasible:
             raise InputError(f"nothing can be published: {explain(plan.advice)[0]}")
-        noise = tables(plan.unit, plan.option.epsilon) if form else plan.mechanism
-        return plan.unit, noise, plan.home
+        if form:
+            return plan.unit, tables(plan.unit, plan.option.epsilon), plan.home
+        return plan.unit, clamped(plan.mechanism, given["clamp"]), plan.home
     chosen = choose_protection(given["protect"], given["sensitivity"], home)
     if home is not None:
         home = home.with_appliances(sampled(home.appliances))
-    bounds = None if given["clamp"] is None else parse_clamp(given["clamp"])
+    bounds = given["clamp"]
     watts = given["sensitivity"]
     unit = resolve_unit(
         chosen,
@@ -473,14 +478,13 @@ def _terms(
     seed: int | None,
     simulation: bool,
     home: Home | None,
-    clamp: str | None,
+    clamp: tuple[float, float] | None,
     hourly_cost: float,
 ) -> Terms:
     """Return the terms of the stream."""
     from hushmeter.checks import seconds
     from hushmeter.live.calendar import CalendarTerms
     from hushmeter.live.stream import SeriesTerms
-    from hushmeter.noise.parameters import parse_clamp
     from hushmeter.releases.view_plan import ViewPlan
 
     shared: dict[str, Any] = {
@@ -494,8 +498,7 @@ def _terms(
         "home": home,
     }
     if isinstance(noise, ViewPlan):
-        bounds = None if clamp is None else parse_clamp(clamp)
-        return CalendarTerms(name, unit, noise, bounds, hourly_cost, **shared)
+        return CalendarTerms(name, unit, noise, clamp, hourly_cost, **shared)
     return SeriesTerms(name, unit, noise, **shared)
 
 

@@ -341,6 +341,18 @@ def parse_interval(text: str) -> int:
     return int(length)
 
 
+def clamp_in_ledger(
+    ledger: str | None, clamp: tuple[float, float] | None
+) -> tuple[float, float] | None:
+    """Return the clamp of a release: its own, or by default the one that its ledger declares."""
+    if ledger is None:
+        return clamp
+    from hushmeter.fleet.ledger import open_ledger
+
+    with open_ledger(ledger) as opened:
+        return opened.protects.bounds_for(clamp)
+
+
 def parse_watts(name: str, text: str) -> float:
     """Parse a number of watts."""
     try:

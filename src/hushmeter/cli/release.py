@@ -29,6 +29,7 @@ from hushmeter.cli.options import (
     VIEWS,
     check_seed,
     choose_protection,
+    clamp_in_ledger,
     parse_watts,
     refuse_contradictions,
     refuse_without_views,
@@ -42,6 +43,7 @@ from hushmeter.formatting import count_of
 if TYPE_CHECKING:
     from hushmeter.advice.hiding import Plan
     from hushmeter.home import Home
+    from hushmeter.privacy.units import Unit
     from hushmeter.read import ReadOptions, Recording
     from hushmeter.releases.calendar_release import CalendarRelease
     from hushmeter.releases.series import Release
@@ -128,6 +130,7 @@ def release(
     Example: hushmeter release meter.csv --home home.toml -e 1 --span run --every 30min -o out.csv
     """
     from hushmeter.advice.hiding import plan_to_hide
+    from hushmeter.noise import clamped
     from hushmeter.noise.parameters import parse_clamp
     from hushmeter.privacy.units import calibrate, resolve_unit
     from hushmeter.read import read_recording
@@ -148,7 +151,7 @@ def release(
     refuse_contradictions(context, hide, epsilon)
     refuse_without_views(context, views)
     chosen = choose_protection(protect, sensitivity, home) if hide is None else ""
-    bounds = None if clamp is None else parse_clamp(clamp)
+    bounds = clamp_in_ledger(ledger, None if clamp is None else parse_clamp(clamp))
     watts = None if sensitivity is None else parse_watts("sensitivity", sensitivity)
     recording = read_recording(file, options)
     trace = recording.trace
@@ -204,7 +207,7 @@ def release(
             accept_learnt=accept_learnt,
         )
     else:
-        noise = None if plan is None else plan.noise
+        noise = None if plan is None or plan.noise is None else clamped(plan.noise, bounds)
         noise = noise or calibrate(
             mechanism,
             promised,
@@ -219,9 +222,8 @@ def release(
             trace, noise, unit, home=home, delta=delta, rng=seed, accept_learnt=accept_learnt
         )
     done = _with_own_use(done, plan, recording)
-    files, warnings = _write(
-        done, recording.trace, output, force, sign, ledger, ledger_meter, stream
-    )
+    account = None if ledger is None or ledger_meter is None else (ledger, ledger_meter, stream)
+    files, warnings = _write(done, recording.trace, unit, output, force, sign, account)
     _report(done, plan, recording, warnings, files, json)
 
 
@@ -271,24 +273,27 @@ def _with_own_use(
 def _write(
     done: Release | CalendarRelease,
     metered: Trace,
+    unit: Unit,
     output: Path,
     force: bool,
     sign: Path | None,
-    ledger: str | None,
-    meter: str | None,
-    stream: str,
+    account: tuple[str, str, str] | None,
 ) -> tuple[list[Path], list[str]]:
-    """Pay for a release if a ledger is given, write it, and return its files and the warnings."""
+    """Pay for a release in an account (ledger, meter, stream), and write it.
+
+    Return its files and the warnings.
+    """
     from hushmeter.files import sha256_of
     from hushmeter.releases.storage import find_earlier_releases
 
     earlier = find_earlier_releases(output.parent, metered)
     warnings = _warnings(_public_receipt(done), earlier)
-    if ledger is None or meter is None:
+    if account is None:
         return done.save(output, force=force, signing_key=sign), warnings
     from hushmeter.fleet.single_release import pay_for_release
 
-    with pay_for_release(ledger, done, meter=meter, stream=stream) as payment:
+    ledger, meter, stream = account
+    with pay_for_release(ledger, done, unit, meter=meter, stream=stream) as payment:
         files = done.save(output, force=force, signing_key=sign)
         # The receipt of a calendar release has the SHA-256 of all its files.
         stated = next((file for file in files if file.name == "receipt.json"), files[0])

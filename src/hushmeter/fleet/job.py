@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from hushmeter import __version__
 from hushmeter.checks import one_of
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet.ledger import Charge
-from hushmeter.fleet.ledger.charges import PERIODS, UNITS, Price, epsilon_text, period_price
+from hushmeter.fleet.ledger.charges import Price, epsilon_text, period_price
+from hushmeter.fleet.ledger.day_change import PERIODS, DayChange
 from hushmeter.noise.parameters import clamp_bounds
 from hushmeter.privacy.units import Unit, calibrate, resolve_unit
 from hushmeter.trace import UNITS as UNITS_OF_VALUES
 from hushmeter.trace import check_interval
 
 if TYPE_CHECKING:
-    from hushmeter.fleet.ledger import Charge
+    from hushmeter.fleet.ledger import Ledger
     from hushmeter.noise.mechanism import Mechanism
 
 SPANS = ("reading", "day")
@@ -266,6 +267,8 @@ class FleetJob:
         Names of further columns that are published unchanged, without noise.
     form : InputFormat
         What the input files do not state themselves.
+    protects : DayChange or None
+        The change of which the ledger charges the cost; None before the ledger is opened.
     ledger_delta : float
         δ' at which the ledger composes the losses of a period; 0 if it adds them up.
     key : bytes
@@ -282,6 +285,7 @@ class FleetJob:
     columns: Columns = field(default_factory=Columns)
     keep: tuple[str, ...] = ()
     form: InputFormat = field(default_factory=InputFormat)
+    protects: DayChange | None = None
     ledger_delta: float = 0.0
     key: bytes = field(default=b"", repr=False)
 
@@ -316,17 +320,26 @@ class FleetJob:
     @property
     def price(self) -> Price:
         """What the ledger charges for one (meter, period)."""
-        return _price(self.terms, self.ledger_delta)
+        assert self.protects is not None
+        return _price(self.terms, self.protects, self.ledger_delta)
 
     def describe_price(self) -> dict[str, Any]:
-        """Return the price as plain facts for the manifest and the ledger."""
+        """Return the price, and the change that it is for, as plain facts."""
+        assert self.protects is not None
         return {
             "epsilon": epsilon_text(self.price.micro),
             "micro_epsilon": self.price.micro,
             "femto_delta": self.price.femto,
-            "unit": UNITS[self.terms.period],
+            "unit": self.protects.sentence(self.terms.period),
+            "protects": self.protects.describe(),
             "composition_delta": self.ledger_delta,
         }
+
+    def paid_in(self, ledger: Ledger) -> Self:
+        """Return the same job with what its ledger declares; refuse a release it cannot price."""
+        job = replace(self, protects=ledger.protects, ledger_delta=ledger.composition_delta)
+        job.price  # noqa: B018 (a release that the ledger cannot price raises here)
+        return job
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything except the secret, and the versions that decide on the noise."""
@@ -356,13 +369,14 @@ class FleetJob:
             )
         terms = dict(plain["terms"])
         terms["clamp"] = tuple(terms["clamp"])
-        parsed = ("terms", "columns", "keep", "form", "made_by")
+        parsed = ("terms", "columns", "keep", "form", "protects", "made_by")
         rest = {name: value for name, value in plain.items() if name not in parsed}
         return cls(
             FleetTerms(**terms),
             columns=Columns(**plain["columns"]),
             keep=tuple(plain["keep"]),
             form=InputFormat(**plain["form"]),
+            protects=DayChange.from_dict(plain["protects"]),
             key=key,
             **rest,
         )
@@ -373,15 +387,15 @@ class FleetJob:
 
 
 @lru_cache(maxsize=8)
-def _price(terms: FleetTerms, ledger_delta: float) -> Price:
+def _price(terms: FleetTerms, protects: DayChange, ledger_delta: float) -> Price:
     """Compute what one (meter, period) costs."""
-    return period_price(
-        build_mechanism(terms),
-        terms.unit.largest_watts,
+    change = protects.on_meter(
         terms.interval_s,
-        terms.period,
-        composition_delta=ledger_delta,
+        clamp=clamp_bounds(terms.clamp),
+        period=terms.period,
+        on_whole_intervals=True,
     )
+    return period_price(build_mechanism(terms), change, composition_delta=ledger_delta)
 
 
 def _versions() -> dict[str, str]:

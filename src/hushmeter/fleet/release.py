@@ -182,7 +182,7 @@ def release_fleet(
     with open_ledger(ledger, patience_s=PATIENCE_S) as opened:
         if head is not None:
             opened.check_head(head)
-        job = replace(job, ledger_delta=opened.composition_delta)
+        job = job.paid_in(opened)
     check_output(folder, resume)
     if dry_run:
         if resume:

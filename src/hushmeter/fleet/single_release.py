@@ -1,7 +1,8 @@
 """The release of one home in the same ledger as a fleet.
 
 A household or an operator who releases single files with `hushmeter release --ledger` spends the
-same budget as a fleet: each UTC day of a meter is paid for before anything is written.
+same budget as a fleet: each UTC day that a released value covers is paid for before anything is
+written.
 """
 
 from __future__ import annotations
@@ -17,20 +18,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hushmeter.errors import InputError
-from hushmeter.fleet.ledger import Charge, Ledger, Price, open_ledger, period_price
-from hushmeter.fleet.ledger.charges import LONGEST_S, femto_delta, micro_epsilon, price_text
+from hushmeter.fleet.ledger import Charge, DayChange, Ledger, Price, open_ledger, period_price
+from hushmeter.fleet.ledger.charges import femto_delta, micro_epsilon, price_text
 from hushmeter.noise import parse_mechanism
-from hushmeter.privacy.sensitivity import Change
+from hushmeter.noise.parameters import clamp_bounds
+from hushmeter.privacy.sensitivity import round_up
 from hushmeter.releases.calendar_release import CalendarRelease
 from hushmeter.releases.view_plan import epsilon_of, rho_of, view_sensitivities
 
 if TYPE_CHECKING:
+    from hushmeter.privacy.sensitivity import Change
+    from hushmeter.privacy.units import Unit
     from hushmeter.releases.calendar import Calendar
     from hushmeter.releases.series import Release
     from hushmeter.releases.view_plan import ViewPlan
-    from hushmeter.trace import TimeArray
-
-PERIOD = "day"
+    from hushmeter.trace import Trace
 
 
 @dataclass
@@ -43,12 +45,15 @@ class Payment:
         Number of UTC days that were charged.
     price : Price
         What each of them costs.
+    protects : DayChange
+        The change of which this is the cost.
     ledger : str
         Place of the ledger.
     """
 
     days: int
     price: Price
+    protects: DayChange
     ledger: str
     _done: list[str] = field(default_factory=list, repr=False)
 
@@ -56,7 +61,9 @@ class Payment:
     def sentence(self) -> str:
         """What was charged, with its unit."""
         days = "1 day" if self.days == 1 else f"{self.days} days"
-        return f"{self.ledger} was charged for {days}: each {price_text(self.price, PERIOD)}."
+        return (
+            f"{self.ledger} was charged for {days}: each {price_text(self.price, self.protects)}."
+        )
 
     def written(self, sha256: str) -> None:
         """State the SHA-256 of the data file after it was written."""
@@ -65,7 +72,7 @@ class Payment:
 
 @contextmanager
 def pay_for_release(
-    url: str, release: Release | CalendarRelease, *, meter: str, stream: str = "load"
+    url: str, release: Release | CalendarRelease, unit: Unit, *, meter: str, stream: str = "load"
 ) -> Iterator[Payment]:
     """Charge a release to a meter, durably, before it is written.
 
@@ -75,6 +82,8 @@ def pay_for_release(
         The ledger; see `open_ledger`.
     release : Release or CalendarRelease
         A real release that is not yet written.
+    unit : Unit
+        Its unit of protection, which states how the meter made the readings.
     meter : str
         Name of the meter in the ledger.
     stream : str, default "load"
@@ -90,74 +99,174 @@ def pay_for_release(
     Raises
     ------
     InputError
-        If the release is a simulation, or publishes the sums of the days.
+        If the release is a simulation, publishes the sums of the days, or does not clamp its
+        readings as the ledger needs it.
     BudgetError
         If a day was released before in this stream, or a cap does not allow the release. Nothing
         is charged then.
     """
-    price, times, terms = _bill(release)
+    _refuse_free_releases(release, unit)
     assert release.private is not None
-    days = [str(day) for day in np.unique(times.astype("datetime64[D]"))]
+    values = release.calendar.cells if isinstance(release, CalendarRelease) else release.trace
+    days = covered_days(values, (unit.metering.copies - 1) * unit.interval_s)
+    terms = _terms(release)
     charge = Charge(f"release-{secrets.token_hex(8)}", stream, terms)
     # The key is thrown away: nobody can test guesses of the readings against the ledger.
     digest = hmac.new(
         secrets.token_bytes(32), release.private.input["sha256"].encode(), hashlib.sha256
     ).hexdigest()
     with open_ledger(url) as ledger:
+        price = price_of_release(release, unit, ledger.protects, ledger.composition_delta)
         _spend(ledger, charge, price, meter, days, digest)
-        payment = Payment(len(days), price, ledger.name)
+        payment = Payment(len(days), price, ledger.protects, ledger.name)
         yield payment
         if payment._done:
             ledger.mark_released(charge, meter, payment._done[-1])
 
 
-def _bill(release: Release | CalendarRelease) -> tuple[Price, TimeArray, dict[str, object]]:
-    """What each day of a release costs, the times of its values, and the terms of the charge."""
+def covered_days(values: Trace, before_s: float = 0.0) -> list[str]:
+    """Return the UTC days that the values of a trace cover.
+
+    Parameters
+    ----------
+    values : Trace
+        Released values; only their times are used. A value of a week covers eight days if it does
+        not begin at midnight.
+    before_s : float
+        Time before the beginning and after the end of a value from which its readings may have
+        been copied [s].
+
+    Returns
+    -------
+    list of str
+        In order, each once.
+    """
+    margin = np.timedelta64(round(before_s * 1e9), "ns")
+    length = np.timedelta64(round(values.interval_s * 1e9), "ns")
+    first = (values.times - margin).astype("datetime64[D]").astype(np.int64)
+    # The end of a value is not a part of it.
+    end = values.times + length + margin - np.timedelta64(1, "ns")
+    last = end.astype("datetime64[D]").astype(np.int64)
+    spans = set(zip(first.tolist(), last.tolist(), strict=True))
+    days = sorted({day for begin, stop in spans for day in range(begin, stop + 1)})
+    return [str(np.datetime64(day, "D")) for day in days]
+
+
+def price_of_release(
+    release: Release | CalendarRelease,
+    unit: Unit,
+    protects: DayChange,
+    composition_delta: float = 0.0,
+) -> Price:
+    """Compute what each day of a release costs.
+
+    Parameters
+    ----------
+    release : Release or CalendarRelease
+        The release.
+    unit : Unit
+        Its unit of protection, which states how the meter made the readings.
+    protects : DayChange
+        The change of which the ledger charges the cost.
+    composition_delta : float
+        See `period_price`.
+
+    Returns
+    -------
+    Price
+
+    Raises
+    ------
+    InputError
+        If the release does not clamp its readings as the ledger needs it.
+    """
     if isinstance(release, CalendarRelease):
-        receipt = release.receipt
-        kind, unit, version = receipt["kind"], receipt["unit"], receipt["version"]
-    else:
-        kind, unit, version = release.receipt.kind, release.receipt.unit, release.receipt.version
-    if kind != "release":
-        raise InputError("a simulation spends no budget; leave out --seed or --ledger.")
-    if unit["span"] == "when":
-        raise InputError(
-            "the span 'when' publishes the sums of the days, for which no ε can be charged; "
-            "leave out --ledger, or protect a run or a day."
-        )
-    if isinstance(release, CalendarRelease):
-        price = price_of_views(release.plan, unit["largest"], release.calendar)
-        noise = {"tables": release.receipt["tables"]}
-        return price, release.calendar.cells.times, {"unit": unit, **noise, "version": version}
+        clamp = clamp_bounds(release.receipt["clamp"])
+        change = change_on_meter(unit, protects, clamp)
+        return price_of_views(release.plan, change, release.calendar)
     described = release.receipt.mechanism
     mechanism = parse_mechanism({described["mechanism"]: described["parameters"]})
-    price = period_price(mechanism, unit["largest"], release.receipt.output["interval_s"], PERIOD)
-    terms = {"unit": unit, "mechanism": described["parameters"], "version": version}
-    return price, release.trace.times, terms
+    offset = release.trace.start.astype(np.int64) % round(unit.interval_s * 1e9)
+    whole = unit.window == 1 and offset == 0
+    change = change_on_meter(unit, protects, mechanism.clamp, on_whole_intervals=whole)
+    return period_price(mechanism, change, composition_delta=composition_delta)
 
 
-def price_of_views(plan: ViewPlan, watts: float, calendar: Calendar) -> Price:
+def change_on_meter(
+    unit: Unit,
+    protects: DayChange,
+    clamp: tuple[float, float] | None,
+    *,
+    on_whole_intervals: bool = False,
+) -> Change:
+    """Return how far the declared change moves values that are released with some unit.
+
+    Parameters
+    ----------
+    unit : Unit
+        It states how the meter made the readings, and how many of them a value has.
+    protects : DayChange
+        The declared change.
+    clamp : (low, high) or None
+        Range to which the release clamps every metered reading [W].
+    on_whole_intervals : bool
+        True if the metered readings begin at whole multiples of their length (UTC).
+
+    Returns
+    -------
+    Change
+    """
+    return protects.on_meter(
+        unit.interval_s,
+        unit.window,
+        clamp=clamp,
+        on_whole_intervals=on_whole_intervals,
+        metering=unit.metering,
+        values=round_up((unit.readings or 0) / unit.window),
+    )
+
+
+def price_of_views(plan: ViewPlan, change: Change, calendar: Calendar) -> Price:
     """Compute what a day costs in all four tables of a calendar release together.
 
     Parameters
     ----------
     plan : ViewPlan
         The noise of the tables.
-    watts : float
-        Largest change of a cell that the unit of protection covers [W]. As for a series, each cell
-        of the day may change by as much.
+    change : Change
+        How far the declared change moves the cells.
     calendar : Calendar
-        Length of the cells, and time zone.
+        The cells and their time zone.
 
     Returns
     -------
     Price
-        (ε, δ) of all cells of the day.
     """
-    day = Change("day", watts, LONGEST_S[PERIOD], calendar.cells.interval_s)
-    lengths = view_sensitivities([day], calendar, plan.grid)
+    lengths = view_sensitivities([change], calendar, plan.grid)
     epsilon = epsilon_of(rho_of(lengths, plan.sigmas), plan.delta)
     return Price(micro_epsilon(epsilon), femto_delta(plan.delta))
+
+
+def _refuse_free_releases(release: Release | CalendarRelease, unit: Unit) -> None:
+    """Refuse a release whose cost cannot be stated."""
+    receipt = release.receipt
+    kind = receipt["kind"] if isinstance(receipt, dict) else receipt.kind
+    if kind != "release":
+        raise InputError("a simulation spends no budget; leave out --seed or --ledger.")
+    if unit.span == "when":
+        raise InputError(
+            "the span 'when' publishes exact sums of the days, for which no ε can be charged; "
+            "leave out --ledger, or protect a run or a day."
+        )
+
+
+def _terms(release: Release | CalendarRelease) -> dict[str, object]:
+    """Return the public terms of a release, which the ledger records."""
+    if isinstance(release, CalendarRelease):
+        return {name: release.receipt[name] for name in ("unit", "tables", "clamp", "version")}
+    receipt = release.receipt
+    noise = receipt.mechanism["parameters"]
+    return {"unit": receipt.unit, "mechanism": noise, "version": receipt.version}
 
 
 def _spend(

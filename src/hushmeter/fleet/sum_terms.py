@@ -26,8 +26,9 @@ L·Δ1, Gaussian noise √(L·Δ2²)). With I seconds for a reading and W readin
 the zone, with all changes of the clock. In UTC 25 h of quarter-hours have Σ r_h² = 27·W²,
 Σ n_h = 26 and Σ n_h² = 30; a change of the clock by one hour forward makes it 29·W², 26 and 32.
 
-The ledger charges the (ε, δ) that protects all readings of a household's day, whatever the unit
-of the release is, because it adds up the charges of all releases by day.
+The ledger charges the (ε, δ) of the change that it declares (`DayChange`), whatever the unit of
+the release is, because it adds up the charges of all releases by day. Any readings within a clamp
+are a household's day; a day's use is a run of 25 hours.
 """
 
 from __future__ import annotations
@@ -44,11 +45,13 @@ from hushmeter import __version__
 from hushmeter.checks import one_of, positive, whole
 from hushmeter.errors import InputError
 from hushmeter.fleet.clock_hours import HOUR_S, HourCounts, count_hours, hours_of_period
-from hushmeter.fleet.ledger import Price, micro_epsilon
-from hushmeter.fleet.ledger.charges import LONGEST_S, femto_delta
+from hushmeter.fleet.ledger import DayChange, Price, micro_epsilon
+from hushmeter.fleet.ledger.charges import femto_delta
+from hushmeter.fleet.ledger.day_change import LONGEST_S, ZONE_STEP_S
 from hushmeter.formatting import duration_in_words
 from hushmeter.noise import Gaussian, Laplace
 from hushmeter.noise.parameters import exact, to_steps
+from hushmeter.releases.view_plan import epsilon_of
 from hushmeter.trace import SECONDS_PER_DAY
 
 if TYPE_CHECKING:
@@ -424,7 +427,7 @@ def _root(squares: Fraction, step: Fraction) -> Fraction:
     return (math.isqrt(whole_squares - 1) + 1) * step
 
 
-def day_price(terms: SumTerms, interval_s: int) -> Price:
+def day_price(terms: SumTerms, interval_s: int, protects: DayChange) -> Price:
     """Compute what all tables cost a member for one day.
 
     Parameters
@@ -433,27 +436,75 @@ def day_price(terms: SumTerms, interval_s: int) -> Price:
         The promise.
     interval_s : int
         Length of a reading [s].
+    protects : DayChange
+        The change of which the ledger charges the cost.
 
     Returns
     -------
     Price
-        The (ε, δ) that protects all readings of a household's day.
+        The (ε, δ) of that change within a household's day.
+
+    Raises
+    ------
+    InputError
+        If the readings are not clamped as the ledger needs it.
     """
-    day = replace(terms, unit_of="household-day", run=None)
-    femto, loss = 0, Fraction(0)
+    protects.bounds_for(terms.clamp)
+    femto, pure, levels = 0, Fraction(0), len(terms.by)
+    gaussian: list[float] = []
+    rho, delta = 0.0, 0.0
     for table in terms.tables:
         noise = build_mechanism(terms, table, interval_s)
-        change = largest_change(day, table, interval_s)
+        change = change_of_day(terms, table, interval_s, protects)
         femto += femto_delta(noise.delta)
-        if terms.unit_of == "household-day":
-            loss += noise.exact_epsilon
-            continue
-        levels = len(terms.by)
         touches = change.touches * levels
         if isinstance(noise, Gaussian):
             length = _root(change.squares * levels, noise.exact_grid)
-            loss += Fraction(noise.epsilon_for(length, touches))
+            gaussian.append(noise.epsilon_for(length, touches))
+            rho += (noise.steps_of(length, touches) / noise.sigma_steps) ** 2 / 2
+            delta += noise.delta
         else:
             assert isinstance(noise, Laplace)
-            loss += noise.rate * noise.steps_of(change.total * levels, touches)
-    return Price(micro_epsilon(loss), femto)
+            pure += noise.rate * noise.steps_of(change.total * levels, touches)
+    loss = sum(gaussian)
+    if len(gaussian) > 1:
+        # The ρ of concentrated privacy of several tables add up to less than their ε.
+        loss = min(loss, epsilon_of(rho, delta * (1 - 1e-12)))
+    return Price(micro_epsilon(pure + Fraction(loss)), femto)
+
+
+def change_of_day(terms: SumTerms, table: str, interval_s: int, protects: DayChange) -> Change:
+    """Compute the largest change of a table by the change that a ledger protects.
+
+    Parameters
+    ----------
+    terms : SumTerms
+        The promise.
+    table : {"sums", "shape", "quantiles"}
+        The table.
+    interval_s : int
+        Length of a reading [s].
+    protects : DayChange
+        What may differ within one civil day.
+
+    Returns
+    -------
+    Change
+    """
+    day = replace(terms, unit_of="household-day", run=None)
+    whole_day = largest_change(day, table, interval_s)
+    # A day may begin within a reading that is longer than the step of time zones.
+    within = ZONE_STEP_S % interval_s != 0
+    if table == "quantiles" or (protects.clamp is not None and not within):
+        return whole_day
+    watts = min(protects.watts, float(terms.width))
+    energy = None if protects.clamp is not None else protects.watt_hours
+    use = Run(watts, LONGEST_S["day"] + within * interval_s, energy)
+    found = largest_change(replace(terms, unit_of="run", run=use), table, interval_s)
+    if within:
+        return found
+    return Change(
+        min(found.total, whole_day.total),
+        min(found.squares, whole_day.squares),
+        max(found.touches, whole_day.touches),
+    )

@@ -34,8 +34,7 @@ from hushmeter.fleet.clock_hours import HOUR_S, QUARTER_S, local_hours
 from hushmeter.fleet.input_files import UnusableFileError, read_footer
 from hushmeter.fleet.job import Columns, FleetJob, FleetTerms, InputFormat
 from hushmeter.fleet.kernels import to_watts
-from hushmeter.fleet.ledger import Charge, Ledger, Price, open_ledger
-from hushmeter.fleet.ledger.charges import UNITS, epsilon_text
+from hushmeter.fleet.ledger import Charge, DayChange, Ledger, Price, open_ledger
 from hushmeter.fleet.ledger.transactions import check_name
 from hushmeter.fleet.manifest import (
     MANIFEST,
@@ -130,12 +129,14 @@ class SumsJob(FleetJob):
     @property
     def charge(self) -> Charge:
         """Description of the release for the ledger."""
-        return Charge(self.release, self.stream, self.sums.describe(self.terms.interval_s))
+        terms = self.sums.describe(self.terms.interval_s) | {"charge": self.describe_price()}
+        return Charge(self.release, self.stream, terms)
 
     @property
     def price(self) -> Price:
         """What the ledger charges for one day of a meter."""
-        return _price(self.sums, self.terms.interval_s)
+        assert self.protects is not None
+        return _price(self.sums, self.terms.interval_s, self.protects)
 
     @property
     def days(self) -> tuple[str, str] | None:
@@ -152,8 +153,8 @@ class SumsJob(FleetJob):
 
 
 @lru_cache(maxsize=8)
-def _price(terms: SumTerms, interval_s: int) -> Price:
-    return day_price(terms, interval_s)
+def _price(terms: SumTerms, interval_s: int, protects: DayChange) -> Price:
+    return day_price(terms, interval_s, protects)
 
 
 @dataclass(frozen=True)
@@ -334,6 +335,8 @@ def release_sums(
     )  # fmt: skip
     for table in terms.tables:
         build_mechanism(terms, table, seconds)
+    with open_ledger(ledger, patience_s=PATIENCE_S) as opened:
+        job = job.paid_in(opened)
     rows = {name: read_footer(source, name, names.value).rows for name in files}
     if dry_run:
         if resume:
@@ -651,12 +654,9 @@ def _describe(
         "stream": job.stream,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "asked": asdict(job.sums),
-        "promise": dict(job.charge.terms),
+        "promise": job.sums.describe(job.terms.interval_s),
         "charge": {
-            "epsilon": epsilon_text(job.price.micro),
-            "micro_epsilon": job.price.micro,
-            "femto_delta": job.price.femto,
-            "unit": UNITS["day"],
+            **job.describe_price(),
             "blocks": sum(report.released_blocks for report in reports),
         },
         "files": written,

@@ -23,7 +23,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,8 +30,8 @@ import numpy as np
 from hushmeter.advice.planner import calendar_of
 from hushmeter.checks import IntArray
 from hushmeter.errors import InputError
-from hushmeter.fleet.ledger import Price
-from hushmeter.fleet.single_release import price_of_views
+from hushmeter.fleet.ledger import DayChange, Price
+from hushmeter.fleet.single_release import change_on_meter, price_of_views
 from hushmeter.live.publication import Closing, Publication
 from hushmeter.live.state import Item, SumRow, WindowRow
 from hushmeter.live.stream import Terms
@@ -88,11 +87,11 @@ class CalendarTerms(Terms):
         """Standard deviation of the noise of one cell [W]."""
         return float(self.plan.sigmas[0]) * float(self.grid)
 
-    @cached_property
-    def price(self) -> Price:
-        """What a UTC day costs in a ledger, for its part in all tables."""
+    def price(self, protects: DayChange) -> Price:
+        """Return what a UTC day costs in a ledger, for its part in all tables."""
         month = common_month(self.unit.interval_s, self.window_s, self.zone)
-        return price_of_views(self.plan, self.unit.largest, month)
+        change = change_on_meter(self.unit, protects, self.clamp)
+        return price_of_views(self.plan, change, month)
 
     def period_of(self, day: str) -> str:
         """Return the month of a day: a month is one release."""
@@ -102,7 +101,7 @@ class CalendarTerms(Terms):
         """Return the noise of all tables and the ε, δ and odds of all of them together."""
         month = common_month(self.unit.interval_s, self.window_s, self.zone)
         receipt = self._receipt(month)
-        names = ("epsilon", "delta", "rho", "odds", "grid", "hourly_cost", "tables")
+        names = ("epsilon", "delta", "rho", "odds", "grid", "hourly_cost", "clamp", "tables")
         return {name: receipt[name] for name in names}
 
     def receipt_of(self, released: Trace) -> dict[str, Any]:
@@ -116,6 +115,7 @@ class CalendarTerms(Terms):
             self.plan,
             home=self.home,
             hourly_cost=self.hourly_cost,
+            clamp=self.clamp,
             simulation=self.simulation,
         )
 

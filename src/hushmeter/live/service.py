@@ -121,12 +121,13 @@ class LedgerAccount:
             raise DataError("a simulation spends no budget; leave out --ledger or --simulation.")
         self._url, self._meter, self._state = url, meter, state
         public = terms.describe()
-        self.price = terms.price
         noise = public["tables"] if "tables" in public else public["mechanism"]["parameters"]
         kept = {"unit": public["unit"], "mechanism": noise}
         self._charge = Charge(str(state.fact("release")), stream, kept)
         self._release = str(state.fact("release"))
         self._place: int | None = None
+        with open_ledger(url) as ledger:
+            self.price = terms.price(ledger.protects)
 
     def compare(self) -> None:
         """Raise `DataError` if the ledger or the state is an older copy than the other."""

@@ -21,7 +21,8 @@ import numpy as np
 
 from hushmeter.checks import non_negative, whole
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet.ledger import Price, period_price
+from hushmeter.fleet.ledger import DayChange, Price, period_price
+from hushmeter.fleet.single_release import change_on_meter
 from hushmeter.live.windows import SECOND, Buffer, ChangeBuffer, ClosedWindow, WindowBuffer
 from hushmeter.noise.mechanism import Mechanism
 from hushmeter.noise.parameters import MAX_STEPS
@@ -136,10 +137,9 @@ class Terms(ABC):
     def std(self) -> float:
         """Standard deviation of the noise of one window [W]."""
 
-    @property
     @abstractmethod
-    def price(self) -> Price:
-        """What a UTC day costs in a ledger."""
+    def price(self, protects: DayChange) -> Price:
+        """Return what a UTC day costs in a ledger that protects a change."""
 
     @abstractmethod
     def period_of(self, day: str) -> str:
@@ -318,10 +318,9 @@ class SeriesTerms(Terms):
         """Standard deviation of the noise of one window [W]."""
         return self.mechanism.std
 
-    @property
-    def price(self) -> Price:
-        """What a UTC day costs in a ledger."""
-        return period_price(self.mechanism, self.unit.largest, self.window_s, "day")
+    def price(self, protects: DayChange) -> Price:
+        """Return what a UTC day costs in a ledger that protects a change."""
+        return period_price(self.mechanism, change_on_meter(self.unit, protects, self.clamp))
 
     def period_of(self, day: str) -> str:
         """Return the day itself: a day is one release."""

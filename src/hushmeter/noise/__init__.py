@@ -10,7 +10,7 @@ from hushmeter.noise.laplace import Laplace
 from hushmeter.noise.mechanism import Mechanism
 from hushmeter.noise.staircase import Staircase
 
-__all__ = ["Gaussian", "Laplace", "Mechanism", "Staircase", "parse_mechanism"]
+__all__ = ["Gaussian", "Laplace", "Mechanism", "Staircase", "clamped", "parse_mechanism"]
 
 _CLASSES: dict[str, type[Mechanism]] = {kind.name: kind for kind in (Laplace, Staircase, Gaussian)}
 
@@ -43,3 +43,22 @@ def parse_mechanism(described: Any) -> Mechanism:
         return _CLASSES[name](**given)
     except TypeError as error:
         raise InputError(f"the parameters of {name} cannot be used: {error}.") from None
+
+
+def clamped(mechanism: Mechanism, clamp: tuple[float, float] | None) -> Mechanism:
+    """Return a mechanism that clamps every reading to some bounds before it adds its noise.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The noise.
+    clamp : (low, high) or None
+        Bounds of a reading [W]; None keeps the mechanism as it is.
+
+    Returns
+    -------
+    Mechanism
+    """
+    if clamp is None:
+        return mechanism
+    return parse_mechanism({mechanism.name: mechanism.parameters() | {"clamp": clamp}})

@@ -157,7 +157,13 @@ def release_views(
     secret, _ = release_key(rng, key)
     tables = _noisy_tables(cells.readings, calendar, plan, secret)
     receipt = write_views_receipt(
-        unit, calendar, plan, home=home, hourly_cost=hourly_cost, simulation=rng is not None
+        unit,
+        calendar,
+        plan,
+        home=home,
+        hourly_cost=hourly_cost,
+        clamp=clamp_bounds(clamp),
+        simulation=rng is not None,
     )
     private = _private_receipt(trace, unit, calendar, plan, home)
     present = None if (shares == 1).all() else np.round(shares, SHARE_DECIMALS)
@@ -289,6 +295,7 @@ def write_views_receipt(
     *,
     home: Home | None,
     hourly_cost: float,
+    clamp: tuple[float, float] | None,
     simulation: bool,
 ) -> dict[str, Any]:
     """Draw up the public receipt of a calendar release.
@@ -305,6 +312,8 @@ def write_views_receipt(
         For the origin of the numbers that calibrated the noise.
     hourly_cost : float
         See `release_views`.
+    clamp : (low, high) or None
+        Bounds to which metered readings were clamped [W].
     simulation : bool
         True if the noise can be repeated.
 
@@ -324,6 +333,7 @@ def write_views_receipt(
         "odds": plan.odds,
         "grid": str(plan.grid),
         "hourly_cost": float(hourly_cost),
+        "clamp": None if clamp is None else list(clamp),
         "tables": [
             {
                 "table": name,

@@ -7,13 +7,15 @@ that are there, and keeps those that it compiles in its memory.
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 
 def stop_saving() -> set[Path]:
     """Make Numba write nothing in this process; return the folders from which it reads kernels."""
-    from numba import config
-    from numba.core import caching
+    numba: Any = import_module("numba")
+    caching: Any = import_module("numba.core.caching")
 
     def ignore(*_: object) -> None:
         """Do nothing."""
@@ -22,4 +24,4 @@ def stop_saving() -> set[Path]:
     # It writes a file to find out whether a folder can be used.
     caching._CacheLocator.ensure_cache_path = ignore
     user_wide = caching.AppDirs(appname="numba", appauthor=False).user_cache_dir
-    return {Path(folder) for folder in (config.CACHE_DIR, user_wide) if folder}
+    return {Path(folder) for folder in (numba.config.CACHE_DIR, user_wide) if folder}

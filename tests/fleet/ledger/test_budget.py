@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from hushmeter.errors import BudgetError
-from hushmeter.fleet.ledger import Cap, Charge, Price, open_ledger
+from hushmeter.fleet.ledger import Cap, Charge, DayChange, Price, open_ledger
 from hushmeter.fleet.ledger.budget import KnownSpends, decide, period_at, worst_window
 
 METERS = ("a", "b", "c")
@@ -121,7 +121,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def begin(self):
         self.folder = tempfile.TemporaryDirectory()
         self.url = f"sqlite:///{Path(self.folder.name) / 'ledger.db'}"
-        self.ledger = open_ledger(self.url, create=True)
+        self.ledger = open_ledger(self.url, create=DayChange.within(0, 15_000))
         self.model = Model()
         self.marks = []
 

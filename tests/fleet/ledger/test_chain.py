@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet.ledger import Charge, Head, open_ledger
+from hushmeter.fleet.ledger import Charge, DayChange, Head, open_ledger
 from hushmeter.fleet.ledger.chain import Entry, batch_number, canonical, link, rows_hash
 from hushmeter.fleet.ledger.store import TABLES, TRIGGERS
 
@@ -19,7 +19,7 @@ def sound(tmp_path):
     """Two batches, a cap and a mark: entries 1 opened, 2 cap, 3 release, 4–5 spends, 6 released."""
     path = tmp_path / "ledger.db"
     charge = Charge("r1", "load", {"epsilon": "0.5"})
-    with open_ledger(f"sqlite:///{path}", create=True) as ledger:
+    with open_ledger(f"sqlite:///{path}", create=DayChange.within(0, 15_000)) as ledger:
         ledger.set_cap(total=3, window=(7, 2))
         for source, meters in (("f1", "ab"), ("f2", "cd")):
             rows = [(meter, f"2024-03-{day:02d}") for meter in meters for day in (1, 2, 3)]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from datetime import datetime, timedelta
-from fractions import Fraction
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -14,30 +14,40 @@ from scipy import stats
 
 from hushmeter.errors import InputError
 from hushmeter.fleet.job import FleetJob, FleetTerms, build_mechanism
-from hushmeter.fleet.ledger import Price, period_price
+from hushmeter.fleet.ledger import DayChange, Price, period_price
 from hushmeter.fleet.ledger.charges import femto_delta, price_text
 
 CLAMP = (0.0, 15_000.0)
+DAY = DayChange.within(*CLAMP)
 
 
-def price(delta=0.0, **terms) -> Price:
+def price(delta=0.0, protects=DAY, **terms) -> Price:
     one = FleetTerms(**{"epsilon": "1", "clamp": CLAMP, **terms})
-    return FleetJob(one, "in", "out", "sqlite:///l.db", "r", ledger_delta=delta).price
+    places = ("in", "out", "sqlite:///l.db", "r")
+    return FleetJob(one, *places, protects=protects, ledger_delta=delta).price
 
 
 def test_a_day_of_readings_costs_every_reading():
     """96 quarter hours at ε = 1 each were charged as ε = 1, which is not the ε of a customer."""
     assert price() == Price(100_000_000)
-    assert price(interval_s=3600) == Price(25_000_000)
+    # A civil day may begin at half past, so that it overlaps 26 readings of an hour.
+    assert price(interval_s=3600) == Price(26_000_000)
     assert price(mechanism="staircase") == Price(100_000_000)
     assert price(period="month") == Price(4 * 745 * 1_000_000)
 
 
+def test_a_small_sensitivity_is_charged_what_the_declared_change_costs():
+    """ε = 0.01 for one watt is 150 for 15 kW, in each of 100 readings."""
+    assert price(epsilon="0.01", sensitivity="1") == Price(75 * 100 * 10**6)
+    small = DayChange(1000, 1000)
+    # 4 kW in steps of 1 W, and a step of rounding in each of 100 readings; ε = 0.01 is two steps.
+    assert price(epsilon="0.01", sensitivity="1", protects=small) == Price(20_500_000)
+
+
 @pytest.mark.parametrize("mechanism", ["laplace", "staircase", "gaussian"])
-@pytest.mark.parametrize("sensitivity", [None, "500"])
-def test_noise_for_a_day_covers_the_25_hours_of_the_longest_day(mechanism, sensitivity):
+def test_noise_for_a_day_covers_the_25_hours_of_the_longest_day(mechanism):
     """The unit "day" is calibrated for 25 hours, so such a day costs no more than its ε."""
-    paid = price(mechanism=mechanism, span="day", sensitivity=sensitivity).micro / 1e6
+    paid = price(mechanism=mechanism, span="day").micro / 1e6
     assert 0.98 < paid <= 1
 
 
@@ -68,7 +78,7 @@ def test_the_composed_price_agrees_with_dp_accounting(readings, known):
 
 
 def test_composition_is_charged_only_where_it_is_less():
-    assert price(delta=1e-12, interval_s=86_400) == Price(2_000_000)
+    assert price(delta=1e-12, interval_s=86_400) == Price(3_000_000)
     assert price(delta=1e-6, mechanism="gaussian") == price(mechanism="gaussian")
 
 
@@ -86,16 +96,57 @@ def test_the_price_of_gaussian_noise_covers_the_exact_loss_of_a_day(span, interv
 
 
 def test_a_price_names_its_unit():
-    assert price_text(Price(100_000_000, 10**9), "day") == (
-        "ε = 100, δ = 1e-06 for all readings of a customer's day (up to 25 hours)"
+    assert price_text(Price(100_000_000, 10**9), DAY) == (
+        "ε = 100, δ = 1e-06 for any readings of a customer's day (up to 25 hours) between 0 W and "
+        "15 kW"
     )
-    assert "customer's month" in price_text(Price(1), "month")
+    use = DayChange(3000, 8000)
+    assert price_text(Price(10**6), use) == (
+        "ε = 1 for a change of at most 3 kW and 8 kWh within a customer's day (up to 25 hours)"
+    )
+    assert "and 8 kWh on each day, within a customer's month" in price_text(Price(1), use, "month")
 
 
 def test_amounts_that_no_ledger_can_add_up_are_refused():
     noise = build_mechanism(FleetTerms("1", CLAMP))
-    assert period_price(noise, 15_000.0, 900, "day") == Price(100_000_000)
     with pytest.raises(InputError, match="period must be one of"):
-        period_price(noise, 15_000.0, 900, "year")
+        DAY.on_meter(900, clamp=CLAMP, period="year")
+    change = DAY.on_meter(1e-6, clamp=CLAMP)
     with pytest.raises(InputError, match="epsilon must be at most"):
-        period_price(noise, 15_000.0, Fraction(1, 10**6), "day")
+        period_price(noise, change)
+
+
+@pytest.mark.parametrize(
+    ("text", "change"),
+    [
+        ("3kW,8kWh", DayChange(3000, 8000)),
+        ("3000, 8000", DayChange(3000, 8000)),
+        (" 2.5 kW , 500 Wh ", DayChange(2500, 500)),
+    ],
+)
+def test_a_change_is_read_as_it_is_written(text, change):
+    assert DayChange.parse(text) == change
+    assert DayChange.from_dict(change.describe()) == change
+    assert DayChange.from_dict(asdict(change)) == change
+    assert DayChange.from_dict(DAY.describe()) == DAY
+
+
+@pytest.mark.parametrize("text", ["", "3kW", "3kWh,8kW", "3kW,8kWh,1", "-3,8", "1.2.3,4", "0,1"])
+def test_another_text_is_no_change(text):
+    with pytest.raises(InputError):
+        DayChange.parse(text)
+
+
+def test_more_energy_than_a_day_has_is_refused():
+    with pytest.raises(InputError, match=r"at most 25 kWh in a day of 25 hours, got 26 kWh"):
+        DayChange(1000, 26_000)
+
+
+@pytest.mark.parametrize("clamp", [(-1.0, 15_000.0), (0.0, 15_001.0), (20_000.0, 30_000.0)])
+def test_a_release_with_a_wider_clamp_cannot_be_priced(clamp):
+    with pytest.raises(InputError, match=r"choose a clamp within 0,15000\."):
+        price(clamp=clamp)
+    with pytest.raises(InputError, match=r"clamp them to 0,15000 or a narrower range\."):
+        DAY.on_meter(900, clamp=None)
+    assert price(protects=DayChange(1000, 1000), clamp=clamp).micro > 0
+    assert price(clamp=(0.0, 7500.0)).micro == 100_000_000

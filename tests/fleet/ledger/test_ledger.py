@@ -15,7 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushmeter.errors import BudgetError, DataError, InputError, MissingExtraError
-from hushmeter.fleet.ledger import Cap, Charge, micro_epsilon, open_ledger, sqlite, transactions
+from hushmeter.fleet.ledger import (
+    Cap,
+    Charge,
+    DayChange,
+    budget,
+    micro_epsilon,
+    open_ledger,
+    sqlite,
+)
 from hushmeter.fleet.ledger.budget import (
     expand_periods,
     merge_periods,
@@ -23,10 +31,10 @@ from hushmeter.fleet.ledger.budget import (
     period_at,
     period_kind,
 )
-from hushmeter.fleet.ledger.chain import SINGLE_PERIODS, rows_hash
 from hushmeter.fleet.ledger.charges import epsilon_text
 from hushmeter.fleet.ledger.ledger import export_spends
 
+DAY = DayChange.within(0, 15_000)
 TERMS = {"mechanism": "laplace", "epsilon": "0.5", "span": "reading"}
 
 
@@ -137,8 +145,7 @@ def test_a_cap_on_the_total_serves_the_first_periods(ledger):
     done = spend(ledger, days("m1", 3)[::-1] + days("m2", 1))
     assert done.granted.tolist() == [1, 2, 3]
     assert done.refused[0].reason == (
-        "over the cap: all readings of the customer so far cost ε = 1 of 1.2, and those of this "
-        "period cost 0.5"
+        "over the cap: the days of the customer so far cost ε = 1 of 1.2, and this period costs 0.5"
     )
     assert ledger.balance("m1").remaining == 200_000
     own = ledger.set_cap(total=5, meter="m1")
@@ -168,8 +175,7 @@ def test_windows_of_periods_across_months_and_streams(ledger):
     done = spend(ledger, rows)
     assert [r.period for r in done.refused] == ["2024-03-01"]
     assert done.refused[0].reason == (
-        "over the cap on 3 periods in a row: all readings of the customer in them would cost "
-        "ε = 1.5 of 1"
+        "over the cap on 3 periods in a row: they would cost ε = 1.5 of 1"
     )
     between = spend(ledger, [("m", "2024-02-27")], stream="other", source="b")
     assert between.granted.size == 0
@@ -281,7 +287,7 @@ def test_balances_and_history(ledger):
 
 
 def test_rows_may_be_left_unread(ledger_url):
-    with open_ledger(ledger_url, create=True) as opened:
+    with open_ledger(ledger_url, create=DAY) as opened:
         spend(opened, days("m1", 2))
         rows = opened.rows()
         assert next(rows)["meter"] == "m1"
@@ -315,11 +321,11 @@ def test_opening_what_is_not_there(tmp_path):
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "text.db").write_text("not a database, but long enough to look like a file" * 9)
     with pytest.raises(DataError, match="cannot be used as a ledger: file is not a database"):
-        open_ledger(f"sqlite:///{tmp_path / 'text.db'}", create=True)
+        open_ledger(f"sqlite:///{tmp_path / 'text.db'}", create=DAY)
     with pytest.raises(DataError, match=r"cannot hold a ledger: (Not a directory|File exists)"):
-        open_ledger(f"sqlite:///{tmp_path / 'text.db' / 'ledger.db'}", create=True)
+        open_ledger(f"sqlite:///{tmp_path / 'text.db' / 'ledger.db'}", create=DAY)
     with pytest.raises(DataError, match="cannot be used: unable to open database file"):
-        open_ledger(f"sqlite:///{tmp_path}", create=True)
+        open_ledger(f"sqlite:///{tmp_path}", create=DAY)
     for url in ("ledger.db", "mysql://x", "sqlite:///", "sqlite://x.db"):
         with pytest.raises(InputError, match=r"a ledger is sqlite:///file\.db or postgresql"):
             open_ledger(url)
@@ -376,8 +382,8 @@ def test_delta_is_added_up_and_capped(ledger):
     done = spend(ledger, days("m1", 3), femto=4 * 10**8)
     assert done.granted.tolist() == [0, 1]
     assert done.refused[0].reason == (
-        "over the cap on δ: all readings of the customer so far cost δ = 8e-07 of 1e-06, and those "
-        "of this period cost 4e-07"
+        "over the cap on δ: the days of the customer so far cost δ = 8e-07 of 1e-06, and this "
+        "period costs 4e-07"
     )
     balance = ledger.balance("m1")
     assert (balance.spent, balance.delta_spent) == (1_000_000, 8 * 10**8)
@@ -395,15 +401,15 @@ def test_a_bad_delta_is_refused(ledger, femto):
 
 
 def test_a_ledger_of_an_earlier_version_is_refused_in_one_sentence(tmp_path):
-    """Its ε was that of a unit of protection, so its sums cannot be continued."""
+    """It did not declare its change, so its sums cannot be continued."""
     path = tmp_path / "old.db"
-    open_ledger(f"sqlite:///{path}", create=True).close()
+    open_ledger(f"sqlite:///{path}", create=DAY).close()
     connection = sqlite3.connect(path)
     with connection:
         connection.execute("DROP TRIGGER ledger_entries_update")
         connection.execute(
-            "UPDATE ledger_entries SET body = replace(body, 'hushmeter-ledger-3', ?)",
-            ["hushmeter-ledger-1"],
+            "UPDATE ledger_entries SET body = replace(body, 'hushmeter-ledger-4', ?)",
+            ["hushmeter-ledger-3"],
         )
     connection.close()
     before = path.read_bytes()
@@ -414,14 +420,14 @@ def test_a_ledger_of_an_earlier_version_is_refused_in_one_sentence(tmp_path):
 
 
 def test_the_delta_of_a_ledger_is_kept_in_its_first_entry(ledger_url):
-    with open_ledger(ledger_url, create=True, composition_delta=1e-6) as opened:
+    with open_ledger(ledger_url, create=DAY, composition_delta=1e-6) as opened:
         assert opened.composition_delta == 1e-6
     with open_ledger(ledger_url) as again:
         assert again.composition_delta == 1e-6
         assert again.verify() == []
     for bad in (-1e-6, 1, float("nan")):
         with pytest.raises(InputError, match="delta must lie between 0 and 1"):
-            open_ledger(ledger_url, create=True, composition_delta=bad)
+            open_ledger(ledger_url, create=DAY, composition_delta=bad)
 
 
 def test_an_earlier_head_is_looked_up(ledger):
@@ -458,7 +464,7 @@ def test_a_rehearsal_answers_like_a_spend_and_charges_nothing(ledger):
 def test_a_sqlite_file_with_two_names_is_refused(tmp_path):
     """A process that opens the other name would look for the log under that name."""
     path = tmp_path / "ledger.db"
-    open_ledger(f"sqlite:///{path}", create=True).close()
+    open_ledger(f"sqlite:///{path}", create=DAY).close()
     (tmp_path / "other").mkdir()
     os.link(path, tmp_path / "other/ledger.db")
     for name in (path, tmp_path / "other/ledger.db"):
@@ -468,7 +474,7 @@ def test_a_sqlite_file_with_two_names_is_refused(tmp_path):
 
 def test_a_sqlite_file_that_is_mounted_alone_is_refused(tmp_path):
     path, target = tmp_path / "ledger.db", tmp_path / "a container" / "ledger.db"
-    open_ledger(f"sqlite:///{path}", create=True).close()
+    open_ledger(f"sqlite:///{path}", create=DAY).close()
     target.parent.mkdir()
     target.touch()
     mounted = subprocess.run(["mount", "--bind", path, target], capture_output=True, check=False)
@@ -485,20 +491,10 @@ def test_a_sqlite_file_that_is_mounted_alone_is_refused(tmp_path):
 def test_mount_points_with_a_space_are_read(tmp_path, monkeypatch):
     """The system writes a space of a mount point as an octal number."""
     path = tmp_path / "a folder" / "ledger.db"
-    open_ledger(f"sqlite:///{path}", create=True).close()
+    open_ledger(f"sqlite:///{path}", create=DAY).close()
     monkeypatch.setattr(sqlite, "_mount_points", lambda: {str(path)})
     with pytest.raises(DataError, match="mounted without its folder"):
         open_ledger(f"sqlite:///{path}")
-
-
-@pytest.fixture
-def single_periods(tmp_path, monkeypatch):
-    """A ledger of version 2, which has one row for each period."""
-    with monkeypatch.context() as patch:
-        patch.setattr(transactions, "SCHEMA", SINGLE_PERIODS)
-        opened = open_ledger(f"sqlite:///{tmp_path / 'two.db'}", create=True)
-    with opened:
-        yield opened
 
 
 def rows_of(ledger):
@@ -513,8 +509,15 @@ def facts_of(ledger, meters):
     )  # fmt: skip
 
 
-def test_ranges_answer_like_single_periods(ledger, single_periods):
-    """Random requests to a ledger of each version: the same answers, balances and histories."""
+@pytest.fixture
+def single_periods(tmp_path):
+    """A second ledger, for rows of one period each."""
+    with open_ledger(f"sqlite:///{tmp_path / 'two.db'}", create=DAY) as opened:
+        yield opened
+
+
+def test_ranges_answer_like_single_periods(ledger, single_periods, monkeypatch):
+    """Random requests with and without joined periods: the same answers and histories."""
     rng = np.random.default_rng(8)
     first = ordinal("2024-02-01")
     for opened in (ledger, single_periods):
@@ -532,25 +535,16 @@ def test_ranges_answer_like_single_periods(ledger, single_periods):
             "source": f"f{number}",
         }
         for _ in range(2):
-            one, two = (spend(opened, rows, **asked) for opened in (ledger, single_periods))
+            one = spend(ledger, rows, **asked)
+            with monkeypatch.context() as patch:
+                patch.setattr(budget, "SHORTEST_RANGE", 10**6)
+                two = spend(single_periods, rows, **asked)
             assert one.granted.tolist() == two.granted.tolist()
             assert (one.refused, one.resumed) == (two.refused, two.resumed)
     meters = ["m1", "m2", "m3", "m4"]
     assert facts_of(ledger, meters) == facts_of(single_periods, meters)
     assert rows_of(single_periods) == single_periods.counts()[1] > 3 * rows_of(ledger)
     assert ledger.verify() == single_periods.verify() == []
-
-
-def test_a_ledger_of_version_2_keeps_its_form(single_periods, tmp_path):
-    """Other programs of that version must be able to verify what is added."""
-    spend(single_periods, days("m", 20))
-    with open_ledger(f"sqlite:///{tmp_path / 'two.db'}") as again:
-        assert spend(again, days("m", 20)).resumed
-        spend(again, days("m", 5, first=21), source="b")
-        assert again.verify() == []
-        body = again._store.entry("spend", "r1", "a").facts
-        assert body["granted"] == {"rows": 20, "sha256": rows_hash(days("m", 20))}
-        assert rows_of(again) == 25
 
 
 def test_the_price_of_a_range_fits_a_ledger(ledger):
@@ -573,7 +567,7 @@ def test_the_price_of_a_range_fits_a_ledger(ledger):
 )
 def test_a_changed_range_is_detected(tmp_path, statement, found):
     url = f"sqlite:///{tmp_path / 'l.db'}"
-    with open_ledger(url, create=True) as opened:
+    with open_ledger(url, create=DAY) as opened:
         spend(opened, days("m", 20))
         assert rows_of(opened) == 1
     with sqlite3.connect(tmp_path / "l.db") as connection:
@@ -626,3 +620,29 @@ def test_the_last_period_of_a_release_and_meter(ledger):
     assert ledger.last_period("r1", "m2") == "2024-03-02"
     assert ledger.last_period("r2", "m1") == "2024-03-12"
     assert ledger.last_period("r2", "m2") is None
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX")
+def test_the_files_of_a_ledger_are_for_their_owner_alone(tmp_path):
+    """Whatever the umask is, and also for the log that SQLite keeps beside the file."""
+    before = os.umask(0)
+    try:
+        with open_ledger(f"sqlite:///{tmp_path / 'l.db'}", create=DAY) as opened:
+            spend(opened, days("m1", 2))
+            modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+    assert modes == {"l.db": 0o600, "l.db-wal": 0o600, "l.db-shm": 0o600}
+
+
+def test_a_damaged_declaration_is_reported_and_nothing_is_priced(tmp_path):
+    path = tmp_path / "l.db"
+    open_ledger(f"sqlite:///{path}", create=DAY).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TRIGGER ledger_entries_update")
+        connection.execute("UPDATE ledger_entries SET body = replace(body, 'protects', 'x')")
+    connection.close()
+    with open_ledger(f"sqlite:///{path}") as opened:
+        assert any("entry 1 (opened" in sentence for sentence in opened.verify())
+        with pytest.raises(DataError, match=r"the first entry of the ledger .* cannot be read"):
+            opened.protects  # noqa: B018

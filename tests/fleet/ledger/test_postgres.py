@@ -8,7 +8,7 @@ import time
 import pytest
 
 from hushmeter.errors import BudgetError, DataError, InputError
-from hushmeter.fleet.ledger import Cap, Charge, open_ledger, postgres
+from hushmeter.fleet.ledger import Cap, Charge, DayChange, open_ledger, postgres
 from hushmeter.fleet.ledger.postgres import _CHAIN, COPY_FROM, PostgresStore
 
 psycopg = pytest.importorskip("psycopg", reason="the extra [postgres] is not installed")
@@ -19,7 +19,7 @@ DAY = "2024-03-01"
 
 @pytest.fixture
 def ledger(postgres_url):
-    with open_ledger(postgres_url, create=True) as opened:
+    with open_ledger(postgres_url, create=DayChange.within(0, 15_000)) as opened:
         yield opened
 
 
@@ -279,7 +279,7 @@ def test_a_server_that_is_not_there_yet_is_tried_again(postgres_server, postgres
         return real(url, **options)
 
     monkeypatch.setattr(psycopg, "connect", late)
-    with open_ledger(postgres_url, create=True, patience_s=30):
+    with open_ledger(postgres_url, create=DayChange.within(0, 15_000), patience_s=30):
         assert len(tried) == 3
     assert tried[0]["keepalives"] == 1
     with pytest.raises(DataError, match="there is no ledger at"):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.fleet.ledger.writer import METERS
 
-from hushmeter.fleet.ledger import Charge, open_ledger
+from hushmeter.fleet.ledger import Charge, DayChange, open_ledger
 
 WRITER = Path(__file__).with_name("writer.py")
 
@@ -54,7 +54,7 @@ def run(url, kind, writers, batches):
 
 @pytest.fixture
 def made(ledger_url):
-    open_ledger(ledger_url, create=True).close()
+    open_ledger(ledger_url, create=DayChange.within(0, 15_000)).close()
     return ledger_url
 
 
@@ -140,9 +140,10 @@ def test_a_killed_writer_leaves_a_sound_ledger_with_all_it_acknowledged(made):
 
 def test_two_processes_make_one_ledger(ledger_url):
     code = (
-        "import sys; from hushmeter.fleet.ledger import open_ledger\n"
+        "import sys; from hushmeter.fleet.ledger import DayChange, open_ledger\n"
         "print('ready', flush=True); sys.stdin.readline()\n"
-        "with open_ledger(sys.argv[1], create=True) as ledger: print(ledger.head())"
+        "with open_ledger(sys.argv[1], create=DayChange.within(0, 15000)) as ledger:\n"
+        "    print(ledger.head())"
     )
     makers = [
         subprocess.Popen(

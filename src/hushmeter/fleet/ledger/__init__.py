@@ -2,8 +2,8 @@
 
 A spend is committed before anything is released, so a crash may cost budget but never privacy.
 Each (meter, period, stream) is spent once. The same release with the same input resumes without
-a further charge. The ledger charges the (ε, δ) that protects all readings of a meter in a period
-together, whatever the unit of protection of the release is, and adds up both.
+a further charge. A ledger declares once which change of a customer's day it protects, and charges
+the (ε, δ) of that change, whatever the unit of protection of a release is, and adds up both.
 
 The ledger is a URL::
 
@@ -11,8 +11,8 @@ The ledger is a URL::
     sqlite:////data/file.db  a file with an absolute path
     postgresql://…           a database that several machines share
 
-Modules: `ledger` has the class `Ledger`; `charges` computes what a period costs; `budget` decides
-what fits under the caps;
+Modules: `ledger` has the class `Ledger`; `day_change` has the change that a ledger protects;
+`charges` computes what a period costs; `budget` decides what fits under the caps;
 `transactions` has the work inside each write; `chain` has the hash chain and its verification;
 `store` has the tables and the SQL that `sqlite` and `postgres` share.
 """
@@ -20,6 +20,7 @@ what fits under the caps;
 from hushmeter.fleet.ledger.budget import Cap, Refusal
 from hushmeter.fleet.ledger.chain import Head
 from hushmeter.fleet.ledger.charges import Price, micro_epsilon, period_price
+from hushmeter.fleet.ledger.day_change import DayChange
 from hushmeter.fleet.ledger.ledger import Balance, Ledger, Spend, open_ledger
 from hushmeter.fleet.ledger.transactions import Charge, SpendOutcome
 
@@ -27,6 +28,7 @@ __all__ = [
     "Balance",
     "Cap",
     "Charge",
+    "DayChange",
     "Head",
     "Ledger",
     "Price",

@@ -1,7 +1,7 @@
 """The decision whether a charge fits under the caps of its meter.
 
-A period is a UTC day or a UTC month. A charge protects all readings of a meter in its period, so
-the charges of a meter add up over periods and streams: ε to ε, and δ to δ. A cap on the total
+A period is a UTC day or a UTC month. A charge is the cost of the declared change within its period,
+so the charges of a meter add up over periods and streams: ε to ε, and δ to δ. A cap on the total
 bounds the sum of ε over all periods, and a cap on δ bounds the sum of δ. A cap on windows bounds
 the sum of ε over any w periods in a row (w-event privacy).
 """
@@ -37,7 +37,7 @@ _CELLS = 1 << 22
 
 @dataclass(frozen=True)
 class Cap:
-    """What the readings of a customer may cost; None means no bound.
+    """What the days of a customer may cost; None means no bound.
 
     Attributes
     ----------
@@ -314,15 +314,15 @@ def _over_total(spent: Price, price: Price, cap: Cap) -> str:
     """Return why a charge exceeds the cap on all periods, or an empty text."""
     if cap.total is not None and spent.micro + price.micro > cap.total:
         return (
-            f"over the cap: all readings of the customer so far cost ε = "
-            f"{epsilon_text(spent.micro)} of {epsilon_text(cap.total)}, and those of this period "
-            f"cost {epsilon_text(price.micro)}"
+            f"over the cap: the days of the customer so far cost ε = "
+            f"{epsilon_text(spent.micro)} of {epsilon_text(cap.total)}, and this period costs "
+            f"{epsilon_text(price.micro)}"
         )
     # A charge without δ is allowed even where an earlier cap is exceeded already.
     if cap.delta is not None and price.femto and spent.femto + price.femto > cap.delta:
         return (
-            f"over the cap on δ: all readings of the customer so far cost δ = "
-            f"{delta_text(spent.femto)} of {delta_text(cap.delta)}, and those of this period cost "
+            f"over the cap on δ: the days of the customer so far cost δ = "
+            f"{delta_text(spent.femto)} of {delta_text(cap.delta)}, and this period costs "
             f"{delta_text(price.femto)}"
         )
     return ""
@@ -339,8 +339,8 @@ def _over_window(nearby: Mapping[int, int], number: int, micro: int, cap: Cap) -
     if inside <= most:
         return ""
     return (
-        f"over the cap on {width} periods in a row: all readings of the customer in them would "
-        f"cost ε = {epsilon_text(inside)} of {epsilon_text(most)}"
+        f"over the cap on {width} periods in a row: they would cost ε = {epsilon_text(inside)} of "
+        f"{epsilon_text(most)}"
     )
 
 

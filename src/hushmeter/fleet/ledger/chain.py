@@ -27,13 +27,8 @@ if TYPE_CHECKING:
 START = "0" * 64
 """Hash before the first entry."""
 
-SCHEMA = "hushmeter-ledger-3"
-"""Version of the tables and of the entries; the first entry records it.
-
-Version 3 has one row for many periods in a row of a meter, whose price is that of all of them."""
-
-SINGLE_PERIODS = "hushmeter-ledger-2"
-"""Version with one row for each period; such a ledger is still read, verified and continued."""
+SCHEMA = "hushmeter-ledger-4"
+"""Version of the tables and of the entries; the first entry records it."""
 
 
 @dataclass(frozen=True)
@@ -202,8 +197,7 @@ def find_problems(store: Store, triggers: Iterable[str], head: Head | None = Non
     yield from _check_links(replay.record(store.entries()), head)
     yield from replay.problems
     yield from _check_rows(store.rows(), replay.spends)
-    if store.joins_periods:
-        yield from _check_overlaps(store.rows_by_meter())
+    yield from _check_overlaps(store.rows_by_meter())
     for meter, balance, total in store.wrong_balances():
         yield (
             f"meter {meter}: the balance is {_amounts(*balance)}, but its spends add up to "

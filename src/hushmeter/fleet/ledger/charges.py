@@ -1,16 +1,16 @@
 """What one period of a customer costs: the amounts that a ledger charges.
 
 A release promises an ε for its unit of protection, for example one reading. A customer is not one
-reading. The ledger therefore charges the (ε, δ) that protects *all* readings of a meter in a period
-together, so that its sums, caps and messages are about customers and do not depend on the unit
-that a release chose. With n released values in the period, each with its own noise:
+reading. The ledger therefore charges the (ε, δ) of the change that it declares (`DayChange`), so
+that its sums, caps and messages are about customers and do not depend on the unit that a release
+chose. With changes of d_1, d_2, … grid steps of the released values, at the worst place:
 
-    Laplace, staircase   ε = n·ε₁, δ = 0, where ε₁ protects one value; or the smaller ε of the
-                         composed privacy-loss distribution at the δ' of the ledger
-    Gaussian             ε of a change of Euclidean length √n·Δ at the δ of the noise
+    Laplace     ε = Σ d_k·(ε₁/Δ_g): the sum of the losses; δ = 0
+    staircase   ε = Σ ⌈d_k/Δ_g⌉·ε₁; δ = 0
+    Gaussian    ε of a change of Euclidean length √(Σ d_k²) at the δ of the noise
 
-A civil day has up to 25 hours, and a civil month up to 31 days and one hour. A period is charged
-for the longest one, because the clock changes at another time than the UTC calendar.
+where ε₁ is the loss of one value that changes by Δ_g steps. For Laplace and staircase noise a
+ledger may charge the smaller ε of the composed privacy-loss distribution at its own δ'.
 
 Amounts are whole numbers: ε in millionths (micro-ε) and δ in units of 10⁻¹⁵ (femto-δ). Charges are
 rounded up and caps are rounded down.
@@ -22,15 +22,18 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hushmeter.checks import one_of
 from hushmeter.errors import InputError
+from hushmeter.noise import Gaussian
+from hushmeter.noise.gaussian import concentrated_delta, smallest
 from hushmeter.noise.parameters import exact
-from hushmeter.privacy.accounting import compose
+from hushmeter.privacy.accounting import compose_change
+from hushmeter.privacy.sensitivity import worst_steps
 
 if TYPE_CHECKING:
+    from hushmeter.fleet.ledger.day_change import DayChange
     from hushmeter.noise.mechanism import Mechanism
+    from hushmeter.privacy.sensitivity import Change
 
-PERIODS = ("day", "month")
 MICRO = 10**6
 """micro-ε per ε."""
 
@@ -40,18 +43,6 @@ FEMTO = 10**15
 LARGEST = 10**15
 """Largest charge or cap [micro-ε or femto-δ]; sums of such amounts fit into 64 bits."""
 
-LONGEST_S = {"day": 25 * 3600, "month": (31 * 24 + 1) * 3600}
-"""Length of the longest civil day and month [s]."""
-
-UNITS = {
-    "day": "all readings of a customer's day (up to 25 hours)",
-    "month": "all readings of a customer's month (up to 31 days and one hour)",
-}
-"""What the ε of a charge protects."""
-
-_ZONE_STEP_S = 900
-"""Time zones differ by whole multiples of this time [s]."""
-
 
 class Price(NamedTuple):
     """What one (meter, period) costs.
@@ -59,35 +50,24 @@ class Price(NamedTuple):
     Attributes
     ----------
     micro : int
-        ε for all readings of the period [micro-ε].
+        ε of the change that the ledger declares [micro-ε].
     femto : int
-        δ for all readings of the period [femto-δ].
+        δ of that change [femto-δ].
     """
 
     micro: int
     femto: int = 0
 
 
-def period_price(
-    mechanism: Mechanism,
-    watts: float,
-    interval_s: float,
-    period: str,
-    *,
-    composition_delta: float = 0.0,
-) -> Price:
-    """Compute what all released values of a customer's period cost together.
+def period_price(mechanism: Mechanism, change: Change, *, composition_delta: float = 0.0) -> Price:
+    """Compute what the change of a period costs under the noise of a release.
 
     Parameters
     ----------
     mechanism : Mechanism
         The noise on every released value.
-    watts : float
-        Largest change of one released value that the unit of protection covers [W].
-    interval_s : float
-        Length of a released value [s].
-    period : {"day", "month"}
-        Period that the ledger charges.
+    change : Change
+        How far the declared change moves the released values; see `DayChange.on_meter`.
     composition_delta : float
         δ' of the ledger. If it is positive, Laplace and staircase noise are charged the composed
         ε at δ' wherever that is less than the sum.
@@ -101,31 +81,35 @@ def period_price(
     InputError
         If the amount is too large for a ledger.
     """
-    seconds = LONGEST_S[one_of("period", period, PERIODS)]
-    values = math.ceil(Fraction(seconds) / Fraction(interval_s))
-    # A day may begin within a reading if the reading is longer than the step of time zones.
-    touched = values + (_ZONE_STEP_S % interval_s != 0)
-    if mechanism.delta > 0:
-        epsilon = mechanism.epsilon_for(watts * math.sqrt(values), touched)
+    if isinstance(mechanism, Gaussian):
+        epsilon = _gaussian_epsilon(mechanism, change)
         return Price(micro_epsilon(epsilon), femto_delta(mechanism.delta))
-    total = _sum_of_losses(mechanism, watts, values, touched)
+    total = _sum_of_losses(mechanism, change)
     if composition_delta > 0:
-        composed = compose(mechanism, [(watts, touched)], composition_delta).epsilon
+        composed = compose_change(mechanism, change, composition_delta).epsilon
         if composed < total:
             return Price(micro_epsilon(composed), femto_delta(composition_delta))
     return Price(micro_epsilon(total))
 
 
-def _sum_of_losses(mechanism: Mechanism, watts: float, values: int, touched: int) -> Fraction:
-    """Add up the exact losses of a period for noise without δ.
+def _gaussian_epsilon(mechanism: Gaussian, change: Change) -> float:
+    """Return the ε of a change at the δ of the noise, by concentrated privacy."""
+    squares = sum(times * steps**2 for steps, times in worst_steps(mechanism, change))
+    length = min(mechanism.steps_of(change.l2, change.touches), math.sqrt(squares))
+    sigma, delta = mechanism.sigma_steps, mechanism.delta
+    return smallest(lambda epsilon: concentrated_delta(epsilon, sigma, length) <= delta, 0.0)
 
-    A change of Laplace noise that covers a part of a value costs that part. The staircase is
-    charged fully for every value that the change touches.
-    """
-    steps = mechanism.steps_of(watts)
-    if mechanism.name == "staircase":
-        return mechanism.exact_epsilon * touched * -(-steps // mechanism.steps)
-    return mechanism.exact_epsilon / mechanism.steps * steps * values
+
+def _sum_of_losses(mechanism: Mechanism, change: Change) -> Fraction:
+    """Add up the exact losses of all values for noise without δ."""
+    if mechanism.name != "staircase":
+        steps = sum(times * step for step, times in worst_steps(mechanism, change))
+        return mechanism.exact_epsilon / mechanism.steps * steps
+    # Σ ⌈d_k/Δ_g⌉ is at most the number of values plus the whole stairs in the sum of all d_k.
+    count, period = change.touches, mechanism.steps
+    each = -(-mechanism.steps_of(change.largest) // period)
+    shared = count + mechanism.steps_of(change.l1, count) // period
+    return mechanism.exact_epsilon * min(count * each, shared)
 
 
 def micro_epsilon(epsilon: Any) -> int:
@@ -182,10 +166,15 @@ def delta_text(femto: int) -> str:
     return f"{femto / FEMTO:.6g}"
 
 
-def price_text(price: Price, period: str) -> str:
-    """Write a price with its unit, for example "ε = 100 for all readings of a customer's day"."""
+def price_text(price: Price, change: DayChange, period: str = "day") -> str:
+    """Write a price with its unit, for example "ε = 100 for any readings of a customer's day …"."""
+    return f"{amount_text(price)} for {change.sentence(period)}"
+
+
+def amount_text(price: Price) -> str:
+    """Write a price without its unit, for example "ε = 100, δ = 1e-06"."""
     delta = f", δ = {delta_text(price.femto)}" if price.femto else ""
-    return f"ε = {epsilon_text(price.micro)}{delta} for {UNITS[period]}"
+    return f"ε = {epsilon_text(price.micro)}{delta}"
 
 
 def _check_size(name: str, amount: int, scale: int) -> int:

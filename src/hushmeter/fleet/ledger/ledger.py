@@ -24,8 +24,9 @@ from hushmeter.fleet.ledger.budget import (
     ordinal,
     worst_window,
 )
-from hushmeter.fleet.ledger.chain import SCHEMA, SINGLE_PERIODS, Entry, Head, Row, find_problems
+from hushmeter.fleet.ledger.chain import SCHEMA, Entry, Head, Row, find_problems
 from hushmeter.fleet.ledger.charges import LARGEST, Price, femto_cap, micro_cap
+from hushmeter.fleet.ledger.day_change import DayChange
 from hushmeter.fleet.ledger.sqlite import SqliteStore
 from hushmeter.fleet.ledger.store import ALL_METERS, TRIGGERS, Store, no_ledger
 from hushmeter.fleet.ledger.transactions import Charge, SpendOutcome, check_name, check_request
@@ -93,7 +94,11 @@ class Balance:
 
 
 def open_ledger(
-    url: str, *, create: bool = False, composition_delta: float = 0.0, patience_s: float = 0.0
+    url: str,
+    *,
+    create: DayChange | None = None,
+    composition_delta: float = 0.0,
+    patience_s: float = 0.0,
 ) -> Ledger:
     """Open the ledger at a URL.
 
@@ -101,8 +106,9 @@ def open_ledger(
     ----------
     url : str
         sqlite:///file.db or postgresql://user@host/database.
-    create : bool
-        Make an empty ledger if there is none; an existing one is opened unchanged.
+    create : DayChange, optional
+        Make an empty ledger that protects this change if there is none; an existing one that
+        protects it is opened unchanged.
     composition_delta : float
         δ' of a new ledger: releases with Laplace or staircase noise are charged the composed ε at
         this δ instead of the sum over all readings. With 0 they are charged the sum.
@@ -118,17 +124,25 @@ def open_ledger(
     InputError
         If the URL has another form.
     DataError
-        If there is no ledger, it cannot be reached, or an earlier version made it.
+        If there is no ledger, it cannot be reached, an earlier version made it, or it protects
+        another change than the one to `create` it for.
     """
     if not 0 <= composition_delta < 1:
         raise InputError(f"delta must lie between 0 and 1, got {composition_delta}.")
-    store = _store(url, create, patience_s)
+    store = _store(url, create is not None, patience_s)
     try:
         if not store.holds_ledger():
-            if not create:
+            if create is None:
                 raise no_ledger(store.name)
-            store.write(lambda: transactions.create_ledger(store, float(composition_delta)))
-        return Ledger(store)
+            change, delta = create, float(composition_delta)
+            store.write(lambda: transactions.create_ledger(store, change, delta))
+        ledger = Ledger(store)
+        if create is not None and ledger.protects != create:
+            raise DataError(
+                f"the ledger {store.name} protects {ledger.protects.sentence()}, not "
+                f"{create.sentence()}; a ledger declares this once, so make another one."
+            )
+        return ledger
     except BaseException:
         store.close()
         raise
@@ -152,7 +166,7 @@ class Ledger:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.composition_delta = _read_opening(store)
+        self._protects, self.composition_delta = _read_opening(store)
 
     def __enter__(self) -> Ledger:
         return self
@@ -174,6 +188,16 @@ class Ledger:
         """Place of the ledger, without a password."""
         return self._store.name
 
+    @property
+    def protects(self) -> DayChange:
+        """The change of which every charge is the cost; the first entry declares it."""
+        if self._protects is None:
+            raise DataError(
+                f"the first entry of the ledger {self.name} cannot be read; run `hushmeter ledger "
+                "verify` to see what else is wrong, and restore a sound copy."
+            )
+        return self._protects
+
     def spend(
         self,
         charge: Charge,
@@ -193,9 +217,9 @@ class Ledger:
         charge : Charge
             The release that spends.
         micro : int
-            ε that protects all readings of one row's period [micro-ε]; see `period_price`.
+            ε of the declared change within one row's period [micro-ε]; see `period_price`.
         femto : int
-            δ that protects all readings of one row's period [femto-δ].
+            δ of that change [femto-δ].
         meters, periods : sequence of str
             Row i is (meters[i], periods[i]); no pair may occur twice.
         digest : str
@@ -578,23 +602,24 @@ def _by_period(rows: Sequence[Row]) -> dict[int, int]:
     return spends
 
 
-def _read_opening(store: Store) -> float:
-    """Return the δ' of a ledger and note its version; refuse one of the first version."""
+def _read_opening(store: Store) -> tuple[DayChange | None, float]:
+    """Return the declared change and the δ' of a ledger; refuse one of an earlier version.
+
+    The change is None if the first entry was damaged, which `verify` reports.
+    """
     with store.reading():
         first = store.first_entry()
     try:
         facts = {} if first is None else first.facts
-        schema = facts.get("schema", SCHEMA)
-        store.joins_periods = schema != SINGLE_PERIODS
-        if schema in (SCHEMA, SINGLE_PERIODS):
-            return float(facts.get("composition_delta", 0.0))
-    except (TypeError, ValueError, AttributeError):
-        # `verify` reports an entry that was changed.
-        return 0.0
+        if facts.get("schema", SCHEMA) == SCHEMA:
+            change = DayChange.from_dict(facts["protects"])
+            return change, float(facts.get("composition_delta", 0.0))
+    except (TypeError, ValueError, LookupError, AttributeError, InputError):
+        return None, 0.0
     raise DataError(
-        f"the ledger {store.name} was made by an earlier version, which charged the ε of a unit of "
-        "protection and not that of a customer's day; make a new one with `hushmeter ledger init` "
-        "and set its caps to what is left."
+        f"the ledger {store.name} was made by an earlier version, which did not declare the change "
+        "that it protects; make a new one with `hushmeter ledger init` and set its caps to what is "
+        "left."
     )
 
 

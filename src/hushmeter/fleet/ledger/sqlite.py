@@ -7,6 +7,7 @@ synchronous=FULL).
 from __future__ import annotations
 
 import json
+import os
 import re
 import sqlite3
 import time
@@ -59,6 +60,9 @@ class SqliteStore(Store):
         with _one_sentence(self.name):
             if create:
                 path.parent.mkdir(parents=True, exist_ok=True)
+            if create and not path.exists():
+                # SQLite gives its log the mode of the file; names of meters are not for everybody.
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._connection = sqlite3.connect(
                 f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=BUSY_S,
                 isolation_level=None,

@@ -124,11 +124,6 @@ class Store(ABC):
     ----------
     name : str
         Name of the database for messages, without a password.
-
-    Attributes
-    ----------
-    joins_periods : bool
-        True if periods in a row of a meter are one row; `Ledger` sets it by the first entry.
     """
 
     wanted: str
@@ -139,7 +134,6 @@ class Store(ABC):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.joins_periods = True
 
     @abstractmethod
     def holds_ledger(self) -> bool:
@@ -289,9 +283,7 @@ class Store(ABC):
     def spends_between(self, meters: Sequence[str], first: str, last: str) -> Iterator[Row]:
         """Yield the spends of some meters in periods from one to another, both included."""
         columns = ", ".join(f"s.{column}" for column in _ROW.split(", "))
-        begin = first
-        if self.joins_periods:
-            begin = period_at(ordinal(first) - LONGEST_RANGE, period_kind(first))
+        begin = period_at(ordinal(first) - LONGEST_RANGE, period_kind(first))
         sql = (
             f"SELECT {columns} FROM {self.wanted} CROSS JOIN ledger_spends s "
             f"WHERE s.meter = wanted.value AND s.period BETWEEN ? AND ? AND {self.end_of} >= ?"
@@ -470,7 +462,8 @@ def postgres_statements() -> list[str]:
 def no_ledger(name: str) -> DataError:
     """Return the error for a database that holds no ledger."""
     return DataError(
-        f"there is no ledger at {name}; make one with `hushmeter ledger init --ledger URL`."
+        f"there is no ledger at {name}; make one with `hushmeter ledger init --ledger URL --clamp "
+        "0,15000`, or with `--change 3kW,8kWh` in place of the clamp."
     )
 
 

@@ -41,6 +41,7 @@ from hushmeter.fleet.ledger.chain import (
     rows_hash,
 )
 from hushmeter.fleet.ledger.charges import LARGEST, Price
+from hushmeter.fleet.ledger.day_change import DayChange
 from hushmeter.fleet.ledger.store import ALL_METERS, Store
 
 LONGEST_NAME = 400
@@ -120,11 +121,11 @@ class SpendRequest:
             return self.pairs
         return sorted((self.meters[row], self.periods[row]) for row in rows)
 
-    def joined_rows(self, rows: Sequence[int], joins_periods: bool) -> list[tuple[str, str, int]]:
+    def joined_rows(self, rows: Sequence[int]) -> list[tuple[str, str, int]]:
         """Return the rows of the table of spends for some rows of the request."""
         pairs = self.sorted_pairs(rows)
         # The price of a range must be an amount that a ledger can hold.
-        if joins_periods and max(self.price) <= LARGEST // LONGEST_RANGE:
+        if max(self.price) <= LARGEST // LONGEST_RANGE:
             return merge_periods(pairs)
         return [(meter, period, 1) for meter, period in pairs]
 
@@ -144,7 +145,7 @@ class SpendRequest:
             }
         )
 
-    def resume(self, entry: Entry, joins_periods: bool) -> SpendOutcome:
+    def resume(self, entry: Entry) -> SpendOutcome:
         """Return the outcome of the first time; raise `BudgetError` if the request differs."""
         facts = entry.facts
         reasons = {(meter, period): reason for meter, period, reason in facts["refused"]}
@@ -157,7 +158,7 @@ class SpendRequest:
                 granted.append(row)
         price = Price(facts["micro"], facts["femto"])
         before = (facts["digest"], facts["stream"], price, facts["granted"]["sha256"])
-        hashed = _hash(self.joined_rows(granted, joins_periods))
+        hashed = _hash(self.joined_rows(granted))
         if before != (self.digest, self.charge.stream, self.price, hashed):
             raise BudgetError(
                 f"{self.source} of release {self.charge.release} was paid for with other content; "
@@ -240,8 +241,11 @@ def is_name(value: Any) -> bool:
     return isinstance(value, str) and 0 < len(value) <= LONGEST_NAME and value.isprintable()
 
 
-def create_ledger(store: Store, composition_delta: float) -> None:
-    """Make the empty tables and the first entry, with a random number that no other ledger has."""
+def create_ledger(store: Store, change: DayChange, composition_delta: float) -> None:
+    """Make the empty tables and the first entry, which declares what every charge is for.
+
+    It has a random number that no other ledger has.
+    """
     store.lock_caps_exclusive()
     if store.holds_ledger():
         return
@@ -249,6 +253,7 @@ def create_ledger(store: Store, composition_delta: float) -> None:
     facts = {
         "schema": SCHEMA,
         "nonce": secrets.token_hex(16),
+        "protects": change.describe(),
         "composition_delta": composition_delta,
     }
     body = canonical(facts)
@@ -263,7 +268,7 @@ def spend(store: Store, request: SpendRequest, all_or_nothing: bool) -> SpendOut
     before = store.entry("spend", request.charge.release, request.source)
     if before is not None:
         _release_began(store, request.charge)
-        return request.resume(before, store.joins_periods)
+        return request.resume(before)
     known = _known_spends(store, request, spent, everybody)
     granted, refused = decide(request.meters, request.periods, request.price, known)
     if all_or_nothing and refused:
@@ -347,7 +352,7 @@ def _charge(
     store: Store, request: SpendRequest, granted: list[int], refused: list[Refusal]
 ) -> None:
     """Write the granted rows, the balances and the entry."""
-    rows = request.joined_rows(granted, store.joins_periods)
+    rows = request.joined_rows(granted)
     charge, number = request.charge, batch_number(request.charge.release, request.source)
     if store.insert_spends(number, charge.stream, request.price, rows) != len(rows):
         raise BudgetError(

@@ -1,0 +1,243 @@
+"""The change that a ledger protects: what may differ within one day of a customer.
+
+A ledger adds up the ε of many releases. The sum has a meaning only if every ε is that of the same
+change. A ledger therefore declares this change once, in its first entry, and every charge is the
+cost of *that* change under the noise of the release, whatever the unit of the release is. It is
+
+    a clamp       any values of all readings of a day within [low, high] W; a release must clamp
+                  its metered readings to this range before it takes means
+    a day's use   a change of every reading by at most P watts, and of all readings of the day
+                  together by at most E watt-hours (what is added and what is removed both count)
+
+A civil day has up to 25 hours, and it begins at a multiple of a quarter of an hour (UTC), because
+time zones differ by such multiples. It overlaps at most m = ⌈(I − g + 25 h)/I⌉ metered readings of
+I seconds that lie on whole multiples of I, where g is the greatest common divisor of I and 900 s,
+and ⌈25 h/I⌉ + 1 readings that do not. Each of these readings can change, and no other one, except
+by copies and by the phase of a register (see `hushmeter.privacy.sensitivity`). The change of a
+month is that of each of its days.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from hushmeter.checks import one_of, positive
+from hushmeter.errors import InputError
+from hushmeter.noise.parameters import clamp_bounds
+from hushmeter.privacy.sensitivity import IDEAL, Change
+from hushmeter.trace import SECONDS_PER_HOUR, Metering
+
+PERIODS = ("day", "month")
+"""Periods by which a ledger counts."""
+
+DAYS = {"day": 1, "month": 31}
+"""Most civil days of a period."""
+
+LONGEST_S = {"day": 25 * SECONDS_PER_HOUR, "month": (31 * 24 + 1) * SECONDS_PER_HOUR}
+"""Length of the longest civil day and month [s]."""
+
+ZONE_STEP_S = 900
+"""Time zones differ by whole multiples of this time [s]."""
+
+_LENGTHS = {"day": "up to 25 hours", "month": "up to 31 days and one hour"}
+_UNITS = {"W": 1.0, "kW": 1000.0, "Wh": 1.0, "kWh": 1000.0}
+
+
+@dataclass(frozen=True)
+class DayChange:
+    """What may differ within one day of a customer; see the module.
+
+    Attributes
+    ----------
+    watts : float
+        Largest change P of a reading [W].
+    watt_hours : float
+        Largest change E of all readings of a civil day together [Wh].
+    clamp : (low, high) or None
+        Range of the readings [W], if any values within it are protected.
+
+    Raises
+    ------
+    InputError
+        If a number is not positive, or the energy is more than the power over 25 hours.
+    """
+
+    watts: float
+    watt_hours: float
+    clamp: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("watts", "watt_hours"):
+            object.__setattr__(self, name, positive(name, getattr(self, name)))
+        hours = LONGEST_S["day"] / SECONDS_PER_HOUR
+        if self.watt_hours > self.watts * hours * (1 + 1e-9):
+            raise InputError(
+                f"a change of {_amount(self.watts, 'W')} has at most "
+                f"{_amount(self.watts * hours, 'Wh')} in a day of {hours:g} hours, got "
+                f"{_amount(self.watt_hours, 'Wh')}; state less energy or more power."
+            )
+
+    @classmethod
+    def within(cls, low: float, high: float) -> DayChange:
+        """Return the change that protects any readings of a day between two bounds [W]."""
+        bounds = clamp_bounds((low, high))
+        assert bounds is not None
+        width = bounds[1] - bounds[0]
+        return cls(width, width * LONGEST_S["day"] / SECONDS_PER_HOUR, bounds)
+
+    @classmethod
+    def parse(cls, text: str) -> DayChange:
+        """Read a day's use such as 3kW,8kWh; numbers without a unit are watts and watt-hours."""
+        match = re.fullmatch(r"\s*([\d.]+)\s*(W|kW)?\s*,\s*([\d.]+)\s*(Wh|kWh)?\s*", text)
+        try:
+            assert match is not None
+            power, energy = float(match[1]), float(match[3])
+        except (AssertionError, ValueError):
+            raise InputError(
+                f"change must be a power and an energy such as 3kW,8kWh, got {text!r}."
+            ) from None
+        return cls(power * _UNITS[match[2] or "W"], energy * _UNITS[match[4] or "Wh"])
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> DayChange:
+        """Return the change that `describe`, or `dataclasses.asdict`, wrote."""
+        if plain.get("clamp") is not None:
+            return cls.within(*plain["clamp"])
+        return cls(plain["watts"], plain["watt_hours"])
+
+    def describe(self) -> dict[str, Any]:
+        """Return the declaration as plain values."""
+        if self.clamp is not None:
+            return {"clamp": list(self.clamp)}
+        return {"watts": self.watts, "watt_hours": self.watt_hours}
+
+    def sentence(self, period: str = "day") -> str:
+        """Return what the ε of a charge is for, in words."""
+        where = f"a customer's {period} ({_LENGTHS[period]})"
+        if self.clamp is not None:
+            low, high = (_amount(bound, "W") for bound in self.clamp)
+            return f"any readings of {where} between {low} and {high}"
+        power, energy = _amount(self.watts, "W"), _amount(self.watt_hours, "Wh")
+        if period == "day":
+            return f"a change of at most {power} and {energy} within {where}"
+        return f"a change of at most {power}, and {energy} on each day, within {where}"
+
+    def bounds_for(self, clamp: tuple[float, float] | None) -> tuple[float, float] | None:
+        """Return the clamp that a release must apply to its readings.
+
+        Parameters
+        ----------
+        clamp : (low, high) or None
+            The clamp that the release asks for [W].
+
+        Returns
+        -------
+        (low, high) or None
+            That clamp, or by default the clamp of the ledger.
+
+        Raises
+        ------
+        InputError
+            If the clamp is not within that of the ledger.
+        """
+        if self.clamp is None or clamp is None:
+            return clamp or self.clamp
+        if not (self.clamp[0] <= clamp[0] and clamp[1] <= self.clamp[1]):
+            raise InputError(
+                f"the ledger protects {self.sentence()}, and the clamp {clamp[0]:g},{clamp[1]:g} "
+                "of this release lets readings change further; choose a clamp within "
+                f"{self.clamp[0]:g},{self.clamp[1]:g}."
+            )
+        return clamp
+
+    def on_meter(
+        self,
+        interval_s: float,
+        window: int = 1,
+        *,
+        clamp: tuple[float, float] | None,
+        period: str = "day",
+        on_whole_intervals: bool = False,
+        metering: Metering = IDEAL,
+        values: int = 0,
+    ) -> Change:
+        """Return how far the change moves the values that are released from a meter.
+
+        Parameters
+        ----------
+        interval_s : float
+            Length I of a metered reading [s].
+        window : int
+            Metered readings per released value.
+        clamp : (low, high) or None
+            Range to which the release clamps every metered reading [W].
+        period : {"day", "month"}
+            Period that the ledger charges.
+        on_whole_intervals : bool
+            True if the metered readings begin at whole multiples of I (UTC).
+        metering : Metering
+            How the meter rounds and copies.
+        values : int
+            Released values; needed only if the meter differences a register.
+
+        Returns
+        -------
+        Change
+
+        Raises
+        ------
+        InputError
+            If the release does not clamp its readings as the ledger needs it.
+        """
+        one_of("period", period, PERIODS)
+        if self.clamp is not None and clamp is None:
+            raise InputError(
+                f"the ledger protects {self.sentence()}, but this release does not clamp its "
+                f"readings; clamp them to {self.clamp[0]:g},{self.clamp[1]:g} or a narrower range."
+            )
+        bounds = self.bounds_for(clamp)
+        watts = self.watts if bounds is None else min(self.watts, bounds[1] - bounds[0])
+        copies = metering.copies
+        readings = touched_readings(interval_s, LONGEST_S[period], on_whole_intervals)
+        # A copied value may be metered before or after the readings that repeat it.
+        seconds = -(-(readings + 2 * (copies - 1)) // copies) * interval_s
+        most = watts * seconds
+        if self.clamp is None:
+            most = min(most, DAYS[period] * self.watt_hours * SECONDS_PER_HOUR)
+        else:
+            # The clamp bounds a reading after the meter has rounded it.
+            metering = replace(metering, resolution_w=0.0)
+        return Change(
+            period, watts, seconds, interval_s, most, window,
+            aligned=True, metering=metering, values=values,
+        )  # fmt: skip
+
+
+def touched_readings(interval_s: float, length_s: float, on_whole_intervals: bool) -> int:
+    """Return the most readings that a civil day or month overlaps.
+
+    Parameters
+    ----------
+    interval_s : float
+        Length of a reading [s].
+    length_s : float
+        Length of the day or month [s].
+    on_whole_intervals : bool
+        True if the readings begin at whole multiples of their length (UTC).
+
+    Returns
+    -------
+    int
+    """
+    length = round(interval_s * 1e9)
+    step = math.gcd(length, ZONE_STEP_S * 10**9) if on_whole_intervals else 1
+    return math.ceil(Fraction(length - step + round(length_s * 1e9), length))
+
+
+def _amount(value: float, unit: str) -> str:
+    """Write a power or an energy with all its digits, from 1000 on with a kilo."""
+    return f"{value / 1000:.12g} k{unit}" if abs(value) >= 1000 else f"{value:.12g} {unit}"
