@@ -108,7 +108,8 @@ def pay_for_release(
     _refuse_free_releases(release, unit)
     assert release.private is not None
     values = release.calendar.cells if isinstance(release, CalendarRelease) else release.trace
-    days = covered_days(values, (unit.metering.copies - 1) * unit.interval_s)
+    margin = unit.metering.copies - 1 + unit.metering.reach
+    days = covered_days(values, margin * unit.interval_s)
     terms = _terms(release)
     charge = Charge(f"release-{secrets.token_hex(8)}", stream, terms)
     # The key is thrown away: nobody can test guesses of the readings against the ledger.

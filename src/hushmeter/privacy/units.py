@@ -472,14 +472,22 @@ def refuse_large_register(mechanism: str, unit: Unit) -> None:
 
 
 def refuse_unknown_rounding(span: str, metering: Metering) -> None:
-    """Refuse to publish the sums of days of a meter that may round by an unknown step.
+    """Refuse to publish sums of days that may move with the time of a run by an unknown amount.
 
     Raises
     ------
     InputError
-        If the span is "when" and neither the step of the readings nor that of a register is known.
+        If the span is "when" and the readings have different lengths or were copied, or neither
+        the step of the readings nor that of a register is known.
     """
-    if span == "when" and not (metering.resolution_w or metering.register_step_w):
+    if span != "when":
+        return
+    if metering.stretch > 1 or metering.reach or metering.copies > 1:
+        raise InputError(
+            "the span 'when' publishes the sums of the days, which show the time of a run if "
+            "readings have different lengths, as those of this file have; protect a run or a day."
+        )
+    if not (metering.resolution_w or metering.register_step_w):
         raise InputError(
             "the span 'when' publishes the sums of the days, which show the time of a run if the "
             "meter rounds its readings; state the step of the readings in their unit, such as "
