@@ -132,7 +132,7 @@ def write_fleet(folder, watts):
 def publish_fleet(folder, watts):
     write_fleet(folder, watts)
     ledger = f"sqlite:///{folder / 'ledger.db'}"
-    run("ledger", "init", "--ledger", ledger, *LEDGER)
+    run("ledger", "init", "--ledger", ledger, "--clamp", "0,12000")
     common = ("--clamp", "0,12000", "--ledger", ledger, "--log-format", "json")
     for command, kind, more in (
         ("fleet", "fleet", ("--stream", "one")),
@@ -150,7 +150,6 @@ def publish_fleet(folder, watts):
         yield f"folder of {kind}", [{"names": names}]
 
 
-LEDGER = ()
 
 
 @pytest.fixture(scope="module")
