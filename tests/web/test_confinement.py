@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import sys
 import time
 from multiprocessing import get_context
@@ -19,7 +20,7 @@ from hushmeter.web.workers import WorkerPool
 from tests.read import hostile_files
 from tests.web.serving import serving, upload
 
-TESTS = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 needs_landlock = pytest.mark.skipif(
     not find_confinement().files, reason="this system does not offer Landlock"
 )
@@ -30,7 +31,7 @@ needs_network_rules = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def pool():
-    made = WorkerPool(workers=1, waiting=4, most_bytes=1 << 40, readable=(TESTS,))
+    made = WorkerPool(workers=1, waiting=4, most_bytes=1 << 40, readable=(ROOT,))
     yield made
     made.close()
 
@@ -172,3 +173,17 @@ def test_uploads_are_read_in_a_confined_process():
         answer = upload(client, ("time,watts\n" + rows).encode(), tz="Europe/Berlin")
         assert answer.status_code == 200, answer.text
         assert answer.json()["readings"] == 28 * 24
+
+
+def test_serve_says_what_is_enforced():
+    command = [sys.executable, "-m", "hushmeter", "serve", "--port", "0"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        lines = [""]
+        while "Ctrl+C" not in lines[-1]:
+            lines.append(server.stdout.readline())
+            assert lines[-1], "the server ended"
+    finally:
+        server.kill()
+        server.communicate()
+    assert f"{find_confinement().sentence}\n" in lines

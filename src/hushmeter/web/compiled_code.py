@@ -7,13 +7,16 @@ that are there, and keeps those that it compiles in its memory.
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 
 def stop_saving() -> set[Path]:
     """Make Numba write nothing in this process; return the folders from which it reads kernels."""
-    from numba import config
-    from numba.core import caching
+    # Numba has no types for what it does not export.
+    caching: Any = import_module("numba.core.caching")
+    config: Any = import_module("numba.core.config")
 
     def ignore(*_: object) -> None:
         """Do nothing."""
