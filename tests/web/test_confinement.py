@@ -133,6 +133,23 @@ def read_without_landlock(data: bytes, results) -> None:
     results.send((enforced, enforced.sentence, told))
 
 
+def compile_kernel(number: int) -> int:
+    """Compile a kernel that Numba is told to save."""
+    from numba import njit
+
+    @njit(cache=True)
+    def double(value):
+        return 2 * value
+
+    return double(number)
+
+
+def test_a_worker_compiles_and_saves_nothing(pool):
+    folder = Path(__file__).parent / "__pycache__"
+    assert call(pool, compile_kernel, 21) == 42
+    assert not list(folder.glob("test_confinement*compile_kernel*.nb*"))
+
+
 def test_without_landlock_the_readers_still_refuse(tmp_path):
     pytest.importorskip("h5py", reason="needs the extra nilmtk")
     context = get_context("spawn")
