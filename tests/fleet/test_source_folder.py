@@ -129,3 +129,32 @@ def test_file_urls_and_fsspec(tmp_path):
     done = release(url, tmp_path / "out", new_ledger(tmp_path))
     assert done.complete
     assert [is_url(place) for place in ("C:/in", "in", source, url)] == [False, False, False, True]
+
+
+def test_a_link_out_of_the_folder_is_refused_and_one_within_is_read(tmp_path):
+    source = small_fleet(tmp_path, meters=4, days=1, files=1)
+    (own,) = list_files(source)
+    secret = tmp_path / "secret.parquet"
+    secret.write_bytes((source / own).read_bytes())
+    (source / "link.parquet").symlink_to(source / own)
+    assert list_files(source) == sorted([own, "link.parquet"])
+    (source / "link.parquet").unlink()
+    (source / "link.parquet").symlink_to(secret)
+    with pytest.raises(DataError, match=r"link\.parquet leads to a file outside of"):
+        list_files(source)
+    with pytest.raises(DataError, match=r"link\.parquet leads to a file outside of"):
+        release(source, tmp_path / "out", new_ledger(tmp_path))
+    assert not list((tmp_path / "out").rglob("*.parquet"))
+
+
+@pytest.mark.parametrize("name", ["link.parquet", "../secret.parquet"])
+def test_no_file_outside_is_opened_even_if_the_link_comes_later(tmp_path, name):
+    source = small_fleet(tmp_path, meters=4, days=1, files=1)
+    (tmp_path / "secret.parquet").write_bytes(b"secret")
+    (source / "link.parquet").symlink_to(tmp_path / "secret.parquet")
+    folder = open_source(source)
+    for opening in (folder.size, folder.open, lambda name: folder.snapshot(name, None)):
+        with pytest.raises(DataError, match="leads to a file outside of"):
+            opening(name)
+    with pytest.raises(DataError, match="outside of"), folder.local_path(name, None):
+        pass

@@ -13,7 +13,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
-from tests.read.spreadsheets import OFFICE, PACKAGE, xlsx_bytes
+from tests.read.spreadsheets import OFFICE, PACKAGE, xls_bytes, xlsx_bytes
 
 SECRET = 4711
 ROWS = 60
@@ -312,6 +312,11 @@ def xlsx_linked_sheet(folder: Path) -> bytes:
     return _workbook(lambda name, text: text.replace(target, away))
 
 
+def xls_and_xlsx(folder: Path) -> bytes:
+    """An old workbook at its beginning and a new one at its end."""
+    return xls_bytes(SHEET)[:512] + xlsx_external_reference(folder)
+
+
 def _declaring(text: bytes) -> bytes:
     declared = b'<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/hostname">]>'
     return text.replace(b"?>", b"?>" + declared, 1)
@@ -385,6 +390,7 @@ REFUSED = {
     xlsx_external_reference: ("xlsx", "refers to other files or data connections"),
     xlsx_connection: ("xlsx", "refers to other files or data connections"),
     xlsx_linked_sheet: ("xlsx", "refers to other files or data connections"),
+    xls_and_xlsx: ("xls", "is a workbook with an archive in it"),
     xlsx_entities: ("xlsx", "declares entities or a document type"),
     xlsx_entities_utf16: ("xlsx", "declares entities or a document type"),
     xml_entities: ("xml", "declares entities or a document type"),

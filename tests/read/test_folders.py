@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hushmeter.errors import DataError
-from hushmeter.read import ReadOptions, read_home_recording
+from hushmeter.read import ReadOptions, read_home_data, read_home_recording
 
 SECONDS = range(1_700_000_000, 1_700_000_060, 6)
 
@@ -102,3 +102,16 @@ def test_repeated_samples_are_counted(house):
     found = read_home_recording(house)
     assert "Samples that repeat a time or lack a value were left out: kettle (1)." in found.notes
     assert found.public.readings == len(SECONDS)  # those of the mains
+
+
+def test_a_link_out_of_a_data_set_is_refused(samples, tmp_path):
+    house = samples.channel_folder(tmp_path / "set", redd=False)
+    secret = tmp_path / "secret.dat"
+    secret.write_bytes((house / "channel_2.dat").read_bytes())
+    (house / "channel_2.dat").unlink()
+    (house / "channel_2.dat").symlink_to(secret)
+    with pytest.raises(DataError, match=r"channel_2\.dat leads to a file outside of"):
+        read_home_data(tmp_path / "set")
+    (house / "channel_2.dat").unlink()
+    (house / "channel_2.dat").symlink_to("channel_2.dat")
+    assert read_home_data(tmp_path / "set").names == ("kettle",)

@@ -15,7 +15,7 @@ from hushmeter.web.app import bind, create_app, make_config
 from hushmeter.web.server import Settings
 
 START_S = 60.0
-TESTS = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @contextmanager
@@ -27,7 +27,7 @@ def serving(settings: Settings | None = None, app=None) -> Iterator[httpx.Client
     app = create_app(settings) if app is None else app
     for worker in app.state.server.workers._all:
         # Tests send functions of their own to the processes, which may read nothing else.
-        worker._readable = (TESTS,)
+        worker._readable = (ROOT,)
     with bind("127.0.0.1", 0) as listener:
         server = uvicorn.Server(make_config(app))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import sys
 import time
 from multiprocessing import get_context
@@ -19,7 +20,7 @@ from hushmeter.web.workers import WorkerPool
 from tests.read import hostile_files
 from tests.web.serving import serving, upload
 
-TESTS = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 needs_landlock = pytest.mark.skipif(
     not find_confinement().files, reason="this system does not offer Landlock"
 )
@@ -30,7 +31,7 @@ needs_network_rules = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def pool():
-    made = WorkerPool(workers=1, waiting=4, most_bytes=1 << 40, readable=(TESTS,))
+    made = WorkerPool(workers=1, waiting=4, most_bytes=1 << 40, readable=(ROOT,))
     yield made
     made.close()
 
@@ -132,6 +133,23 @@ def read_without_landlock(data: bytes, results) -> None:
     results.send((enforced, enforced.sentence, told))
 
 
+def compile_kernel(number: int) -> int:
+    """Compile a kernel that Numba is told to save."""
+    from numba import njit
+
+    @njit(cache=True)
+    def double(value):
+        return 2 * value
+
+    return double(number)
+
+
+def test_a_worker_compiles_and_saves_nothing(pool):
+    folder = Path(__file__).parent / "__pycache__"
+    assert call(pool, compile_kernel, 21) == 42
+    assert not list(folder.glob("test_confinement*compile_kernel*.nb*"))
+
+
 def test_without_landlock_the_readers_still_refuse(tmp_path):
     pytest.importorskip("h5py", reason="needs the extra nilmtk")
     context = get_context("spawn")
@@ -172,3 +190,17 @@ def test_uploads_are_read_in_a_confined_process():
         answer = upload(client, ("time,watts\n" + rows).encode(), tz="Europe/Berlin")
         assert answer.status_code == 200, answer.text
         assert answer.json()["readings"] == 28 * 24
+
+
+def test_serve_says_what_is_enforced():
+    command = [sys.executable, "-m", "hushmeter", "serve", "--port", "0"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        lines = [""]
+        while "Ctrl+C" not in lines[-1]:
+            lines.append(server.stdout.readline())
+            assert lines[-1], "the server ended"
+    finally:
+        server.kill()
+        server.communicate()
+    assert f"{find_confinement().sentence}\n" in lines

@@ -23,12 +23,12 @@ from hushmeter.web.workers import (
 )
 
 MOST_BYTES = 600 << 20
-TESTS = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def pool():
-    made = WorkerPool(workers=2, waiting=4, most_bytes=MOST_BYTES, readable=(TESTS,))
+    made = WorkerPool(workers=2, waiting=4, most_bytes=MOST_BYTES, readable=(ROOT,))
     yield made
     made.close()
 
@@ -113,7 +113,7 @@ def test_errors_for_users_keep_their_sentence_and_others_only_kind_and_place(poo
 
 
 def test_a_trace_is_kept_with_what_was_learnt_until_it_is_forgotten():
-    pool = WorkerPool(workers=1, waiting=4, most_bytes=1 << 40, readable=(TESTS,))
+    pool = WorkerPool(workers=1, waiting=4, most_bytes=1 << 40, readable=(ROOT,))
     try:
         session = make_example("evening")
         assert call(pool, length_of, TraceOf(session)) == 2400

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import re
 import stat
 import sys
@@ -59,7 +60,8 @@ class CappedReader(io.RawIOBase):
 
 def refuse_outside(path: Path, folder: Path) -> None:
     """Refuse a file of a folder that is elsewhere: a link or a name leads out of the folder."""
-    if not path.resolve().is_relative_to(folder.resolve()):
+    # Unlike Path.resolve, realpath does not fail at a link to itself.
+    if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
         raise DataError(
             f"{path} leads to a file outside of {folder}: copy the file into the folder, or give "
             "the folder that holds it."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, datetime, time, timedelta
@@ -11,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hushmeter.errors import DataError
+from hushmeter.errors import DataError, HushmeterError
 from hushmeter.read.options import DECIMALS, Circuits, ReadOptions
 from hushmeter.read.parts import read_parts
 from hushmeter.read.recording import Series
@@ -76,7 +77,11 @@ def _open(path: Path, *, hidden: bool) -> tuple[list[str], Any]:
     if read_head(path, 4) == ZIP_MAGIC:
         _check_parts(path)
     with path.open("rb") as file, _refusing_damage(path):
-        book = CalamineWorkbook.from_filelike(io.BytesIO(file.read()))
+        data = file.read()
+        if not data.startswith(ZIP_MAGIC) and zipfile.is_zipfile(io.BytesIO(data)):
+            # The library finds a zip archive by its end, and its parts would not be checked.
+            raise DataError(f"{path} is a workbook with an archive in it: save the sheet as CSV.")
+        book = CalamineWorkbook.from_filelike(io.BytesIO(data))
     sheets = [
         (name, kind.visible == SheetVisibleEnum.Visible)
         for name, kind in zip(book.sheet_names, book.sheets_metadata, strict=True)
@@ -94,6 +99,8 @@ def _refusing_damage(path: Path) -> Iterator[None]:
 
     try:
         yield
+    except HushmeterError:
+        raise
     except (CalamineError, OSError, ValueError) as error:
         reason = str(error).split("\n")[0].rstrip(".")[:160]
     except BaseException as error:

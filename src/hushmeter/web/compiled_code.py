@@ -14,8 +14,9 @@ from typing import Any
 
 def stop_saving() -> set[Path]:
     """Make Numba write nothing in this process; return the folders from which it reads kernels."""
-    numba: Any = import_module("numba")
+    # Numba has no types for what it does not export.
     caching: Any = import_module("numba.core.caching")
+    config: Any = import_module("numba.core.config")
 
     def ignore(*_: object) -> None:
         """Do nothing."""
@@ -24,4 +25,4 @@ def stop_saving() -> set[Path]:
     # It writes a file to find out whether a folder can be used.
     caching._CacheLocator.ensure_cache_path = ignore
     user_wide = caching.AppDirs(appname="numba", appauthor=False).user_cache_dir
-    return {Path(folder) for folder in (numba.config.CACHE_DIR, user_wide) if folder}
+    return {Path(folder) for folder in (config.CACHE_DIR, user_wide) if folder}
