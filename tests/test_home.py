@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import hushmeter as hm
 from hushmeter import synth
-from hushmeter.home import PUBLIC_STEPS, SOURCES, LearntFrom, round_up_to_public_step
+from hushmeter.home import NUMBERS, PUBLIC_STEPS, SOURCES, LearntFrom, round_up_to_public_step
 
 WATTS = st.floats(0.5, 20_000, allow_nan=False)
 NAMES = st.text(min_size=1, max_size=20).filter(lambda name: name.strip() != "")
@@ -33,6 +33,7 @@ def homes(draw):
                 energy_wh=draw(habit),
                 use_s_per_day=draw(st.none() | st.floats(1.0, 86_400)),
                 source=draw(st.sampled_from(SOURCES)),
+                typed=draw(st.sets(st.sampled_from(NUMBERS))),
             )
         )
     span = LearntFrom("0f" * 32, "2024-01-01T00:00:00Z", "2024-01-31T23:59:54Z")
@@ -42,6 +43,7 @@ def homes(draw):
         draw(st.floats(0, 500)),
         draw(NAMES),
         draw(st.none() | st.just(span)),
+        draw(st.sampled_from([(), ("tolerance",)])),
     )
 
 
@@ -102,6 +104,25 @@ def test_only_learnt_numbers_are_rounded():
     assert hm.Home([learnt], 11.0, learnt_from=span).protected_tolerance == 12.5
     assert hm.Home([learnt], 11.0).protected_tolerance == 11.0
     assert hm.Home([learnt], 11.0, learnt_from=span).subset(["kettle"]).learnt_from == span
+
+
+def test_a_number_that_was_typed_into_a_learnt_appliance_is_not_rounded():
+    numbers = {"high": 2013.0, "run_s": 171.0, "energy_wh": 93.0, "use_s_per_day": 1111.0}
+    learnt = hm.Appliance("kettle", 1900.0, source="learnt", typed=["run_s"], **numbers)
+    assert learnt.protected_run_s == 171.0
+    assert learnt.protected_power == 2500.0
+    assert learnt.protected_energy_wh == 100.0
+    assert [learnt.source_of(name) for name in ("run_s", "high")] == ["typed", "learnt"]
+    # What is marked must be the number that is used: the mean power is not, nor is a longest run.
+    assert (
+        hm.Appliance("a", 1900.0, high=2013.0, source="learnt", typed=["power"]).protected_power
+        == 2500.0
+    )
+    longest = hm.Appliance("a", 1.0, run_s=90.0, run_high_s=171.0, source="learnt", typed=["run_s"])
+    assert longest.protected_run_s == 200.0
+    days = LearntFrom("0f" * 32, "2024-01-01T00:00:00Z", "2024-01-31T23:59:54Z")
+    assert hm.Home([learnt], 17.0, learnt_from=days).protected_tolerance == 20.0
+    assert hm.Home([learnt], 17.0, learnt_from=days, typed=["tolerance"]).protected_tolerance == 17
 
 
 def test_days_that_were_learnt_from_are_recognised():
@@ -179,6 +200,9 @@ def test_bad_homes_are_refused_in_one_sentence(build, message):
             "learnt_from must have end",
         ),
         ('tolerance = -1\n[[appliance]]\nname = "x"\npower = 5', "tolerance must be positive"),
+        ('[[appliance]]\nname = "x"\npower = 5\ntyped = "power"', "typed must be a list"),
+        ('[[appliance]]\nname = "x"\npower = 5\ntyped = ["pwer"]', "typed of x must be"),
+        ('typed = ["power"]\n[[appliance]]\nname = "x"\npower = 5', "typed of the home must be"),
     ],
 )
 def test_bad_files_are_refused_in_one_sentence(tmp_path, text, message):

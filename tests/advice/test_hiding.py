@@ -80,6 +80,17 @@ def test_odds_are_a_share_or_out_of_100():
     assert shares[0] == shares[1]
 
 
+def test_an_enclosing_use_keeps_the_source_of_each_number():
+    """Only numbers that enclose a learnt one are learnt, rounded and in need of consent."""
+    learnt = hm.Appliance("kettle", 2087.0, run_s=171.0, source="learnt", typed=["run_s"])
+    own = hm.Appliance("oven", 2222.0, run_s=3333.0)
+    use = enclose_uses([learnt, own])
+    assert use.source_of("power") == use.source_of("energy_wh") == "learnt"
+    assert use.source_of("run_s") == "typed"
+    assert use.protected_run_s == 3333.0
+    assert use.protected_power == 2500.0
+
+
 def test_several_appliances_are_enclosed_in_one_use():
     found = find_appliances("kettle, tv, oven 2 kW")
     use = enclose_uses(found)

@@ -199,6 +199,23 @@ def test_a_home_learnt_from_the_same_readings_needs_consent(case, tmp_path):
     assert receipt["sources"] == ["learnt from these readings"]
 
 
+def test_minutes_typed_into_a_learnt_home_leave_its_watts_as_learnt(case, tmp_path):
+    kettle = hm.Appliance("kettle", 2087.0, run_s=171.0, source="learnt")
+    span = LearntFrom("0f" * 32, "2024-01-15T00:00:00Z", "2024-01-16T00:00:00Z")
+    hm.Home([kettle], 11.0, learnt_from=span).save(tmp_path / "home.toml")
+    edited = (tmp_path / "home.toml").read_text().replace("run_s = 171.0", "run_s = 240.0")
+    marked = edited.replace('source = "learnt"', 'source = "learnt", typed = ["run_s"]')
+    (tmp_path / "home.toml").write_text(marked)
+    options = ["-e", 1, "--home", tmp_path / "home.toml", "--span", "run"]
+    done = release(case, tmp_path / "out.csv", *options, expect=2)
+    assert "the power of the kettle was learnt from these readings" in done.stderr
+    release(case, tmp_path / "out.csv", *options, "--accept-learnt")
+    receipt = json.loads((tmp_path / "out.csv.receipt.json").read_text())
+    assert receipt["sources"] == ["learnt from these readings", "typed"]
+    assert receipt["unit"]["watts"] == 2500.0
+    assert receipt["unit"]["watt_hours"] == pytest.approx(2500 * 240 / 3600)
+
+
 def test_a_signed_release_is_verified(case, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run("verify", "--new-key", "mine")

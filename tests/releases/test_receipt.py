@@ -165,6 +165,17 @@ def test_numbers_learnt_from_the_same_readings_need_consent(home):
     assert agreed.receipt.sources == ("learnt from these readings",)
 
 
+def test_a_run_that_no_home_states_comes_from_readings():
+    """`resolve_unit` takes it from a trace, and nobody knows from which."""
+    home = hm.Home([hm.Appliance("kettle", 2000.0)], 11.0)
+    states = (TRACE.readings > TRACE.readings.mean())[:, np.newaxis]
+    seen = TRACE.with_truth(states, TRACE.readings[:, np.newaxis] * states, ["kettle"])
+    unit = hm.resolve_unit(span="run", interval_s=TRACE.interval_s, home=home, trace=seen)
+    noise = hm.calibrate("laplace", 1, unit)
+    with pytest.raises(InputError, match="length of a run of the kettle was learnt from these"):
+        hm.release(TRACE, noise, unit, home=home)
+
+
 def test_a_learnt_tolerance_is_rounded_up_too():
     home = learnt_home("2023-12-01T00:00:00Z", "2023-12-31T00:00:00Z")
     unit = hm.resolve_unit("fluctuation", interval_s=6.0, home=home)

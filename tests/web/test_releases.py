@@ -378,3 +378,13 @@ def test_every_route_with_a_home_decides_the_sources_itself(client, distant):
         assert f"{exact} W" not in str(unit), path
         checked.append(path)
     assert len(checked) == 9
+
+
+def test_a_learnt_number_is_no_change_of_ones_own(client, distant):
+    session = distant[0]
+    high = session["home"]["appliances"][0]["high"]
+    for more in ({"protect": "change", "watts": high}, {"protect": "range", "clamp": [0, high]}):
+        for home in (None, session["home"]):
+            refused = release(client, session, home=home, **more)
+            assert refused.status_code == 422
+            assert "was learnt from readings" in refused.json()["error"]

@@ -13,8 +13,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from hushmeter.appliance_kinds import catalogue
+from hushmeter.errors import InputError
 from hushmeter.home import NUMBERS, SOURCES, Appliance, Home, round_up_to_public_step
-from hushmeter.web.schemas import ApplianceModel, HomeModel, to_origin
+from hushmeter.web.schemas import ApplianceModel, HomeModel, UnitRequest, to_origin
 
 SAME = 1e-5
 """Relative difference up to which a number counts as the learnt one; the page shows six digits."""
@@ -141,6 +142,21 @@ def settle_origins(model: HomeModel, known: Sequence[Home], *, is_complete: bool
             "typed": ["tolerance"] if is_typed else [],
         }
     )
+
+
+def refuse_learnt_watts(request: UnitRequest, known: Sequence[Home]) -> None:
+    """Raise `InputError` if a change or a clamp is stated with a number that was learnt.
+
+    These numbers are not rounded and need no consent, so they must be somebody's own.
+    """
+    stated = [abs(value) for value in (request.watts, *(request.clamp or ())) if value]
+    numbers = Numbers(known)
+    for value in stated:
+        if numbers.has("learnt", "", "power", value):
+            raise InputError(
+                f"{value:g} W was learnt from readings, and ε does not cover what it reveals about "
+                "them: enter another number, or protect the appliance itself."
+            )
 
 
 def _settle(model: ApplianceModel, numbers: Numbers, is_complete: bool) -> ApplianceModel:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from hushmeter.home import Home
 from hushmeter.web import schemas
-from hushmeter.web.origins import KnownHomes, settle_origins
+from hushmeter.web.origins import KnownHomes, refuse_learnt_watts, settle_origins
 from hushmeter.web.sessions import Session, Sessions, make_example
 from hushmeter.web.workers import BusyError, TooSlowError, WorkerPool
 
@@ -190,12 +190,14 @@ class Server:
     def settle(self, request: Request) -> Request:
         """Return a request with the sources of the numbers of its home as the server knows them."""
         model, trace = request.home, request.trace
-        if model is None:
-            return request
         session = None if trace is None else self.sessions.get(trace)
-        edited = self.homes.get(model.id)
+        edited = None if model is None else self.homes.get(model.id)
         held = (None if session is None else session.home, self.homes.get(trace), edited)
         known = list({id(home): home for home in held if home is not None}.values())
+        if isinstance(request, schemas.UnitRequest):
+            refuse_learnt_watts(request, known)
+        if model is None:
+            return request
         settled = settle_origins(model, known, is_complete=edited is not None)
         return request.model_copy(update={"home": settled})
 
