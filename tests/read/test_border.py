@@ -269,7 +269,9 @@ def test_a_logger_of_changes_as_a_plain_table(tmp_path):
 
 def test_missing_rows_need_a_statement_and_get_one(tmp_path):
     two = 2 * DAY
-    rows = [row for i, row in enumerate(zip(minutes(two), load(False, two), strict=True)) if i != 77]
+    rows = [
+        row for i, row in enumerate(zip(minutes(two), load(False, two), strict=True)) if i != 77
+    ]
     path = table(tmp_path / "m.csv", ("timestamp", "watts"), rows)
     assert "--changes no" in refused(path)
     trace = hm.read_meter(path)

@@ -135,7 +135,7 @@ def to_numbers(data: Any, decimal: str) -> tuple[FloatArray, BoolArray]:
 
 def _mask(flags: Any) -> BoolArray:
     """Arrow's flags as an array; a null is False."""
-    return np.array(flags.fill_null(False).to_pylist(), dtype=np.bool_)
+    return np.asarray(flags.fill_null(False).to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def is_text(data: Any) -> bool:
