@@ -68,8 +68,9 @@ class Metering:
     copies : int, default 1
         Largest number of readings of the trace into which one metered value was copied.
     stretch : float, default 1
-        The nominal interval divided by the length of the shortest reading. A reading of 23 hours
-        among days makes it 24/23. Every change of a reading grows by at most this factor.
+        Largest ratio between the nominal interval and the length of a reading, in either
+        direction: 24/23 for days of which one has 23 hours. Every change of a reading grows by at
+        most this factor.
     reach : int, default 0
         Further readings that a change can move, because the values of a counter at uneven times
         were interpolated.

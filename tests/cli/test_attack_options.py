@@ -73,7 +73,7 @@ def test_the_command_equals_the_library(case, tmp_path):
         "--parameter", "decoder=full", attacker="sparse-hmm",
     )  # fmt: skip
     home = hm.read_home(case / "home.toml")
-    train, test = (hm.read_meter(case / f"{name}.parquet") for name in ("train", "test"))
+    train, test = (hm.read_home_data(case / f"{name}.parquet") for name in ("train", "test"))
     power = train.power[:, [train.names.index(name) for name in home.names]]
     trace = hm.Trace(
         train.readings, train.interval_s, train.start, power > home.powers / 2, power, home.names
@@ -208,7 +208,7 @@ def test_means_are_attacked_with_on_in_any_part(case, tmp_path):
     found = json.loads(done.stdout)
     assert found["interval_s"] == 300
     assert found["readings"] == 16
-    trace = hm.read_meter(case / "test.parquet")
+    trace = hm.read_home_data(case / "test.parquet")
     home = hm.read_home(case / "home.toml")
     share = home.label(trace).coarsen("5min", on="any").truth().mean()
     assert found["score"]["alpha_floor"] == pytest.approx(1 - share)

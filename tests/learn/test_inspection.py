@@ -9,7 +9,7 @@ from hushmeter.learn.homes import learn_home
 from hushmeter.learn.inspection import find_regime, inspect_recording, sentences
 from hushmeter.plot import readings as plot_readings
 from hushmeter.plot.figure import save_figure
-from hushmeter.read import read_recording
+from hushmeter.read import read_home_recording, read_recording
 
 NEEDED = {
     "format", "readings", "interval_s", "start", "end", "unit", "gaps", "duplicates", "regime",
@@ -57,7 +57,7 @@ def test_the_regime_comes_first_and_notes_last(tmp_path):
 def test_truth_is_checked_where_it_is_there(tmp_path):
     trace = hm.synth.trace(hm.synth.ready_home("redd-like"), 3000, 0.99, seed=1)
     hm.write_meter(tmp_path / "home.parquet", trace)
-    found = inspect_recording(read_recording(tmp_path / "home.parquet"))
+    found = inspect_recording(read_home_recording(tmp_path / "home.parquet"))
     truth = found.to_dict()["truth"]
     assert truth["sparsity"] == pytest.approx(0.99, abs=0.01)
     assert any("Assumption 1" in line for line in truth["assumptions"])

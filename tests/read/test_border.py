@@ -269,14 +269,16 @@ def test_a_logger_of_changes_as_a_plain_table(tmp_path):
 
 def test_missing_rows_need_a_statement_and_get_one(tmp_path):
     two = 2 * DAY
-    rows = [row for i, row in enumerate(zip(minutes(two), load(False, two), strict=True)) if i != 77]
+    rows = [
+        row for i, row in enumerate(zip(minutes(two), load(False, two), strict=True)) if i != 77
+    ]
     path = table(tmp_path / "m.csv", ("timestamp", "watts"), rows)
     assert "--changes no" in refused(path)
     trace = hm.read_meter(path)
-    with pytest.raises(DataError, match="nothing was released: .*--changes no"):
+    with pytest.raises(DataError, match=r"nothing was released: .*--changes no"):
         hm.release_views(trace, epsilon=1, home=hm.synth.ready_home("evening"))
     unit = hm.resolve_unit("change", interval_s=60, watts=2000, metering=trace.metering)
-    with pytest.raises(DataError, match="nothing was released: .*--changes no"):
+    with pytest.raises(DataError, match=r"nothing was released: .*--changes no"):
         hm.release(trace, hm.calibrate("laplace", 1, unit), unit)
     assert len(published(path, "--changes", "no")[0]) == two
     whole = table(
@@ -408,8 +410,8 @@ def test_days_of_23_and_25_hours_count_in_the_sensitivity(tmp_path):
 def counter_file(path, seconds, energy_ws):
     """A register in whole milliwatt-hours, so that its rounding does not matter here."""
     start = int(START.astype("datetime64[s]").astype(int))
-    return table(path, ("timestamp", "meter reading (Wh)"),
-                 [(start + s, f"{e / 3600:.6f}") for s, e in zip(seconds, energy_ws, strict=True)])  # fmt: skip
+    rows = [(start + s, f"{e / 3600:.6f}") for s, e in zip(seconds, energy_ws, strict=True)]
+    return table(path, ("timestamp", "meter reading (Wh)"), rows)
 
 
 def read_counter(path):
@@ -441,3 +443,51 @@ def test_a_counter_at_uneven_times_keeps_its_sensitivity(tmp_path, rng, kind):
         assert (moved > 0.1).sum() <= change.touches
         worst = max(worst, moved.sum() / change.l1)
     assert worst > 0.6
+
+
+def test_means_at_uneven_times_keep_their_sensitivity(tmp_path, rng):
+    """A logger gives the mean power until its next row, which is sometimes early."""
+    seconds = np.cumsum(rng.choice([6, 40, 55, 60, 60, 60, 60, 65, 75], 1200))
+    stamps = int(START.astype("datetime64[s]").astype(int)) + seconds[:-1]
+    lengths = np.diff(seconds)
+    power, run_s = 2000.0, 150.0
+    options = ReadOptions(changes="no")
+
+    def recorded(at):
+        begin = np.clip(seconds[:-1] - at, 0, run_s)
+        added = power * (np.clip(seconds[1:] - at, 0, run_s) - begin) / lengths
+        rows = [(t, f"{300 + w:.6f}") for t, w in zip(stamps, added, strict=True)]
+        return read_recording(table(tmp_path / "m.csv", ("timestamp", "watts"), rows), options)
+
+    base = recorded(-1e9)
+    assert 1 < base.public.metering.stretch <= 2
+    change = Change("x", power, run_s, base.trace.interval_s, metering=base.public.metering)
+    for at in rng.uniform(seconds[0], seconds[-1], 40):
+        moved = np.abs(recorded(at).watts - base.watts)
+        assert moved.sum() <= change.l1
+        assert np.linalg.norm(moved) <= change.l2
+        assert moved.max() <= change.largest
+        assert (moved > 0).sum() <= change.touches
+
+
+def test_points_of_a_market_document_that_repeat_are_left_out(tmp_path):
+    """A curve of type A03 has no point where the value is that of the point before."""
+    points = [
+        {"position": str(i), "out_Quantity.quantity": f"{0.1 * (i % 3 + 1):.1f}"}
+        for i in range(1, 97)
+        if i != 50
+    ]
+    start = {"start": "2024-01-15T00:00Z"}
+    period = {"resolution": "PT15M", "timeInterval": start, "Point": points}
+    path = tmp_path / "market.json"
+    path.write_text(json.dumps({"Period": [period]}))
+    assert read_recording(path, ReadOptions(unit="kWh")).public.metering.unsettled is not None
+
+
+def test_a_whole_telegram_without_a_number_is_refused(save):
+    telegrams = [
+        f"/ISK5\n\n0-0:1.0.0(24010112{i:02d}00W)\n1-0:1.7.0({power}*kW)\n!\n"
+        for i, power in enumerate(("00.500", ">9.999", "00.600"))
+    ]
+    with pytest.raises(DataError, match="telegram 2 has no number as its power"):
+        read_recording(save("".join(telegrams).encode()))

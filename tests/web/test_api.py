@@ -413,7 +413,7 @@ def test_a_sub_metered_file_brings_its_home(client, sub_metered):
     assert answer.status_code == 200, answer.text
     session = answer.json()
     assert session["has_truth"] is True
-    learnt = hm.learn_home(hm.read_meter(path))
+    learnt = hm.learn_home(hm.read_home_data(path))
     assert [a["name"] for a in session["home"]["appliances"]] == list(learnt.home.names)
     assert session["home"]["tolerance"] == learnt.home.tolerance
     assert client.post("/api/homes/learn", json={"trace": session["id"]}).status_code == 200

@@ -36,6 +36,7 @@ def test_round_trip(tmp_path, suffix):
     np.testing.assert_allclose(back.readings, trace.readings, rtol=1e-6, atol=1e-6)
     assert energy(back) == pytest.approx(energy(trace), rel=1e-6)
     if suffix != ".xml":
+        back = hm.read_home_data(path)
         assert back.names == trace.names
         np.testing.assert_allclose(back.power, trace.power, rtol=1e-6)
 
@@ -94,7 +95,7 @@ def test_appliances_without_names_are_numbered(tmp_path, suffix):
         pytest.importorskip("tables", reason="needs the extra nilmtk")
     trace = hm.Trace([5.0, 6.0, 7.0], 6.0, power=[[1.0, 2.0]] * 3)
     hm.write_meter(tmp_path / f"meter{suffix}", trace)
-    back = hm.read_meter(tmp_path / f"meter{suffix}")
+    back = hm.read_home_data(tmp_path / f"meter{suffix}")
     assert back.names == ("appliance_1", "appliance_2")
     np.testing.assert_allclose(back.power, trace.power)
 

@@ -156,7 +156,7 @@ def read_home_recording(
     elif source.exists():
         recording = _read_file(source, chosen, circuits="sum" if need_circuits else "beside")
     else:
-        raise DataError(f"{source} does not exist.")
+        raise DataError(f"{source} {'does not exist' if need_circuits else 'is not a file'}.")
     if need_circuits and recording.trace.power is None:
         raise DataError(
             f"{source} ({recording.format}) has only the meter, no column per appliance: "

@@ -117,7 +117,7 @@ def to_numbers(data: Any, decimal: str) -> tuple[FloatArray, BoolArray]:
         numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
         if not (numeric or pa.types.is_decimal(kind)):
             return np.full(len(data), np.nan), _mask(data.is_valid())
-        values: FloatArray = np.asarray(data.cast(pa.float64()).to_numpy(), dtype=np.float64)
+        values: FloatArray = data.cast(pa.float64()).to_numpy(zero_copy_only=False)
         return values, np.zeros(len(data), dtype=np.bool_)
     text = pc.replace_substring_regex(data.cast(pa.string()), "[\\s\u00a0\u202f']", "")
     other = "." if decimal == "," else ","
@@ -126,7 +126,7 @@ def to_numbers(data: Any, decimal: str) -> tuple[FloatArray, BoolArray]:
     good = pc.match_substring_regex(text, rf"^[-+]?(?:{whole})(?:[eE][-+]?\d+)?$")
     plain = pc.replace_substring(pc.replace_substring(text, other, ""), decimal, ".")
     numbers = pc.if_else(good, plain, None).cast(pa.float64())
-    values = np.asarray(numbers.to_numpy(), dtype=np.float64)
+    values = numbers.to_numpy(zero_copy_only=False)
     marks = pc.utf8_lower(pc.utf8_trim_whitespace(data.cast(pa.string())))
     missing = pc.is_in(marks, pa.array(sorted(MISSING)))
     bad = pc.and_(pc.invert(pc.or_(good, missing)), pc.is_valid(data))

@@ -25,6 +25,7 @@ from hushmeter.read.times import unix_ns
 FORMAT = "DSMR P1 telegrams"
 STAMP = re.compile(r"^0-0:1\.0\.0\((\d{12})([WS])\)", re.MULTILINE)
 DRAWN = re.compile(r"^1-0:1\.7\.0\((\d+(?:\.\d+)?)\*(k?W)\)", re.MULTILINE)
+POWER = "1-0:1.7.0"
 STEP_W = 1.0
 """Step of the power in a telegram: three decimals of a kilowatt, or whole watts."""
 MAX_TELEGRAM = 1 << 16
@@ -40,9 +41,12 @@ def read_dsmr(path: Path, options: ReadOptions) -> Series:
     for telegram in _telegrams(path):
         found += 1
         stamp, drawn = STAMP.search(telegram), DRAWN.search(telegram)
-        if drawn is None or not _is_whole(telegram):
+        if not _is_whole(telegram) or POWER not in telegram:
             torn += 1
             continue
+        if drawn is None:
+            # The telegram is whole, so that what stands there may follow from the power itself.
+            raise DataError(f"{path}: telegram {found} has no number as its power ({POWER}).")
         if stamp is None:
             raise DataError(
                 f"{path}: telegram {found} carries no time and season (0-0:1.0.0), as in DSMR 2 "
