@@ -422,6 +422,21 @@ def stated_changes(meter):
     }
 
 
+def changes_at_once(house, meter):
+    """A device that writes a row whenever its rounded value changes."""
+    moments, values = changes_of(house.net, meter, meter.step)
+    options = {"step": meter.step, **stated_changes(meter)}
+    times = [utc_text(t) for t in moments]
+    return Sheet(["timestamp", "watts"], [times, meter.texts(values)], options)
+
+
+def samples(house, meter):
+    """The power at the moment of every row, not its mean."""
+    own = plain(house, meter)
+    own.columns[1] = meter.texts(house.net.at(meter.starts[:-1].astype(float)))
+    return own
+
+
 def newest_first(house, meter):
     own = import_and_export(house, meter)
     return replace(own, columns=[column[::-1] for column in own.columns])
@@ -996,7 +1011,7 @@ WRITERS = {
         compared=False,
         refused_one="a row for every change",
     ),
-    "changes, stated": Writer(written(csv, changes_only(stated_changes)), MINUTES, (1.0,)),
+    "changes, stated": Writer(written(csv, changes_at_once), MINUTES, (1.0,)),
     "newest first": Writer(written(csv, newest_first), QUARTERS, (0.001,), solar=True),
     "merged rows": Writer(written(csv, merged_rows), (1800,), (0.001,), compared=False),
     "blocks": Writer(

@@ -20,7 +20,15 @@ from tests.releases.neighbour_cases import (
     read_and_resolve,
     resolve,
 )
-from tests.releases.raw_files import WRITERS, Meter, options_of, ordinary_day, random_house
+from tests.releases.raw_files import (
+    WRITERS,
+    Meter,
+    csv,
+    options_of,
+    ordinary_day,
+    random_house,
+    samples,
+)
 
 import hushmeter as hm
 from hushmeter.errors import DataError, HushmeterError
@@ -114,6 +122,21 @@ def test_views_of_neighbouring_files(kind):
 def test_views_of_many_neighbouring_files(kind):
     """300 pairs of each of these kinds, more than 8000 in all."""
     count_outcomes(kind, MANY_VIEWS, check_views, spans=VIEW_SPANS, days=3)
+
+
+def test_samples_need_the_time_between_them_in_the_length_of_a_run():
+    """A run of 100 s can lie in two samples a minute apart, as docs/limitations.md says."""
+    meter = Meter(ordinary_day(3), 60, 100, 1.0)
+    rng = np.random.default_rng(1)
+    house = random_house(meter.start, float(meter.starts[-1]), rng, solar=False)
+    first = float(meter.starts[50])
+    sheets = [samples(h, meter) for h in (house, house.plus("kettle", first, first + 100, 2100.0))]
+    one, two = (read_bytes(csv(s)[1], "meter.csv", options_of(s.options)) for s in sheets)
+    for run_s, holds in ((100.0, False), (160.0, True)):
+        home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=run_s)])
+        facts = {"interval_s": 60.0, "metering": one.trace.metering, "readings": 100}
+        unit = hm.resolve_unit("appliance", "run", home=home, **facts)
+        assert (compare_neighbours(one, two, unit) == []) is holds
 
 
 # The audit of a user's own file -----------------------------------------------------------------

@@ -165,7 +165,10 @@ class RowChoice:
         distinct = self._distinct(column, rows)
         if not distinct or len(distinct) > 60:
             return rows
-        if len(distinct) == 1 and not has_word(column.name, words.REGISTERS):
+        splits = self._splits(rows, column)
+        if not splits and not has_word(column.name, words.REGISTERS):
+            # A word beside the only row of its time may follow from a value: the mode of a heat
+            # pump, or a plug that writes "off" or its watts.
             return rows
         flows = {text: read_meaning(text).flow for text in distinct}
         unused = [t for t, flow in flows.items() if flow in OTHER_FLOWS or _is_other(t)]
@@ -180,7 +183,9 @@ class RowChoice:
             )
         texts = self._values(column, rows)
         self._left.append(rows[np.isin(texts, [t for t in unused if not _is_other(t)])])
-        self.notes.append(f"Rows of {', '.join(unused[:8])} were left out ({column.name}).")
+        named = [t for t in unused if splits or _is_other(t)]
+        if named:
+            self.notes.append(f"Rows of {', '.join(named[:8])} were left out ({column.name}).")
         return rows[~np.isin(texts, unused)]
 
     def _one_home(self, rows: IntArray) -> IntArray:

@@ -30,7 +30,7 @@ from hushmeter.read.table import PlannedTable, plan_table, whole_table
 from hushmeter.read.text_table import RawTable, find_frame, table_of_rows
 from hushmeter.read.times import to_utc
 from hushmeter.releases.raw_cells import CODES, ParquetCells, RawCells, Row, open_cells
-from hushmeter.releases.raw_changes import ChangedRows
+from hushmeter.releases.raw_changes import ChangedRows, moment_of
 from hushmeter.releases.raw_channels import (
     Channel,
     Run,
@@ -361,7 +361,10 @@ class RawFile:
     def _rows_of_changes(
         self, time: int, value: int, series: dict[str, list[int]], meter: str
     ) -> ChangedRows:
-        at_once = self.cells.kind == "ha-history"
+        times = np.sort([moment_of(self.cells.rows[i][time]) for i in series[meter]])
+        apart = np.diff(times)
+        # Multiples of the shortest time are those of a logger that looks at its value now and then.
+        at_once = apart.size == 0 or bool((apart % max(apart.min(), 1e-3) > 1e-6).any())
         until = self.options.until
         return ChangedRows(self.cells.rows, time, value, series, meter, until, at_once)
 
