@@ -348,8 +348,8 @@ def _print_options(advice: Advice) -> None:
     more = "".join(f" {o.name}: calendar with --hourly-cost {o.hourly_cost:g}." for o in others)
     print_table(
         f"{title}. Odds out of 100, and of an attacker to whom all times of the run are equally "
-        "likely (blind); standard errors of an hour [W], a day [kWh], a month [kWh], an hour of the "
-        "typical day [W] (typ.) and a register value [kWh] (reg.)."
+        "likely (blind); standard errors of an hour [W], a day [kWh], a month [kWh], an hour of "
+        "the typical day [W] (typ.) and a register value [kWh] (reg.)."
         f"{more}",
         head,
         rows,
