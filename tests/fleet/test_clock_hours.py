@@ -76,10 +76,10 @@ def test_the_counts_are_those_of_all_places(zone, interval_s, seconds):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("interval_s", [300, 900, 1200, 1800, 3600])
+@pytest.mark.parametrize("interval_s", [900, 1800, 3600])
 def test_the_counts_of_all_zones(interval_s):
     for zone in sorted(available_timezones() - {"localtime", "posixrules", "Factory"}):
-        for seconds in (300, 3600, 5000, 90_000):
+        for seconds in (3600, 90_000):
             check_zone(zone, interval_s, seconds)
 
 
