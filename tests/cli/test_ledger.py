@@ -6,8 +6,10 @@ import csv
 import json
 import sqlite3
 
+import numpy as np
 import pytest
 
+import hushmeter as hm
 from hushmeter.fleet.ledger import Charge, DayChange, open_ledger
 from tests.cli.test_commands import run
 
@@ -169,3 +171,23 @@ def test_help_has_examples():
     for command in ("init", "show", "verify", "cap", "export"):
         text = " ".join(ask(command, "--help").stdout.split())
         assert f"Example: hushmeter ledger {command} --ledger" in text
+
+
+def test_a_stream_takes_the_clamp_of_its_ledger(tmp_path):
+    hm.write_meter(tmp_path / "m.csv", hm.Trace(np.full(24, 300.0), 3600.0, "2024-03-01T00:00Z"))
+    url = f"sqlite:///{tmp_path}/l.db"
+    ask("init", "--ledger", url, "--clamp", "0,15000")
+    stream = ("live", tmp_path / "m.csv", "--once", "--interval", "1h", "--to", tmp_path / "out")
+    stream += ("--state", tmp_path / "s.db", "--ledger", url, "--ledger-meter", "m")
+    wide = ("-e", 1, "--protect", "range", "--span", "day", "--clamp", "0,20000")
+    assert "choose a clamp within 0,15000." in run(*stream, *wide, expect=2).stderr
+    run(*stream, "--hide", "kettle")
+    with sqlite3.connect(tmp_path / "s.db") as connection:
+        terms = connection.execute("SELECT value FROM facts WHERE name = 'terms'").fetchone()[0]
+    connection.close()
+    noise = json.loads(terms)["mechanism"]
+    assert noise["clamp"] == [0, 15000]
+    # Each of 25 hours may move by 15 kW, and the noise was made for a kettle.
+    spent = json.loads(ask("show", "--ledger", url, "--meter", "m", "--json").stdout)["spends"]
+    mu = 15_000 * 5 / noise["scale"]
+    assert spent[0]["micro_epsilon"] / 1e6 > mu**2 / 2
