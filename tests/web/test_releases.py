@@ -223,6 +223,7 @@ def test_curves_and_advice_count_how_the_meter_rounds(client, metered_files):
     assert [option["scale"] for option in found["options"]] == [o.scale for o in wanted.options]
 
 
+<<<<<<< HEAD
 LARGE_CHANGE_W = 120.0
 
 
@@ -388,3 +389,22 @@ def test_a_learnt_number_is_no_change_of_ones_own(client, distant):
             refused = release(client, session, home=home, **more)
             assert refused.status_code == 422
             assert "was learnt from readings" in refused.json()["error"]
+=======
+def test_a_download_reads_the_meter_alone(client):
+    """A plug that writes nothing while it is off made gaps in the readings of the meter."""
+    found = []
+    for boiling in (range(0), range(100, 103)):
+        lines = ["timestamp,watts,kettle,fridge"]
+        for i in range(300):
+            time = f"2024-01-15T{i // 60:02d}:{i % 60:02d}:00Z"
+            kettle = 2000 if i in boiling else ""
+            lines.append(f"{time},{2150 if i in boiling else 150},{kettle},{50 * (i % 2)}")
+        session = upload(client, "\n".join(lines).encode(), "meter.csv").json()
+        asked = {"trace": session["id"], "epsilon": 1, "protect": "change", "watts": 2000}
+        answer = client.post("/api/release", json=asked)
+        assert answer.status_code == 200, answer.text
+        data = base64.b64decode(answer.json()["data"]).decode()
+        found.append([line.split(",")[0] for line in data.splitlines()])
+    assert found[0] == found[1]
+    assert len(found[0]) == 301
+>>>>>>> read

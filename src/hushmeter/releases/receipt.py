@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "hushmeter-receipt-2"
 PRIVATE_SCHEMA = "hushmeter-private-receipt-1"
-METERING = ("resolution_w", "register_step_w", "copies")
+METERING = ("resolution_w", "register_step_w", "copies", "stretch", "reach")
 """What a receipt states about how the meter rounds."""
 
 OTHER_DAYS, THESE_READINGS = "learnt from other days", "learnt from these readings"
@@ -58,7 +58,7 @@ class Receipt:
     unit : dict
         What is protected: `protect`, `span`, a sentence, the size of the change (`watts`,
         `watt_hours`, `l1`, `l2`, `largest` [W] and `touches`), and the metering (`interval_s`,
-        `window`, `resolution_w`, `register_step_w` and `copies`).
+        `window`, `resolution_w`, `register_step_w`, `copies`, `stretch` and `reach`).
     epsilon : float
         ε at which the unit is protected.
     delta : float
@@ -453,7 +453,7 @@ def least_change(unit: dict[str, Any]) -> tuple[float, float, float]:
     places = 2 if unit["span"] == "when" else 1
     value_s = unit["interval_s"] * unit["window"]
     full = unit["copies"] * unit["watt_hours"] * SECONDS_PER_HOUR / (unit["watts"] * value_s)
-    watts = unit["watts"]
+    watts = unit["watts"] * unit["stretch"]
     return (
         places * watts * full, math.sqrt(places) * watts * corner(full), watts * min(1.0, full)
     )  # fmt: skip

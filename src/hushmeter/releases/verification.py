@@ -237,16 +237,19 @@ def check_unit(path: Path, unit: dict[str, Any]) -> None:
     """
     slack = 1 + TOLERANCE
     total, _, _ = least_change(unit)
-    step = unit["register_step_w"] * min(unit["copies"], unit["window"]) / unit["window"]
+    stretch = unit["stretch"]
+    moved = unit["window"] if stretch > 1 else min(unit["copies"], unit["window"])
+    step = unit["register_step_w"] * moved / unit["window"]
     rounds = unit["resolution_w"] > 0 or unit["register_step_w"] > 0
     possible = (
         min(unit["resolution_w"], unit["register_step_w"], unit["copies"] - 1) >= 0
+        and min(stretch - 1, unit["reach"]) >= 0
         and unit["largest"] <= unit["l2"] * slack
         and unit["l2"] <= unit["l1"] * slack
         and unit["l1"] <= unit["touches"] * unit["largest"] * slack
         and total <= unit["l1"] * slack
         and (rounds or unit["l1"] <= total * slack)
-        and unit["largest"] <= (unit["watts"] + unit["resolution_w"] + 2 * step) * slack
+        and unit["largest"] <= (unit["watts"] + unit["resolution_w"] + 2 * step) * stretch * slack
     )
     alone = unit["protect"] in ("range", "change")
     if not possible or (alone and not covers_any_use(unit)) or not _energy_fits(unit):
