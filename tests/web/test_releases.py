@@ -223,7 +223,6 @@ def test_curves_and_advice_count_how_the_meter_rounds(client, metered_files):
     assert [option["scale"] for option in found["options"]] == [o.scale for o in wanted.options]
 
 
-<<<<<<< HEAD
 LARGE_CHANGE_W = 120.0
 
 
@@ -389,7 +388,8 @@ def test_a_learnt_number_is_no_change_of_ones_own(client, distant):
             refused = release(client, session, home=home, **more)
             assert refused.status_code == 422
             assert "was learnt from readings" in refused.json()["error"]
-=======
+
+
 def test_a_download_reads_the_meter_alone(client):
     """A plug that writes nothing while it is off made gaps in the readings of the meter."""
     found = []
@@ -407,4 +407,3 @@ def test_a_download_reads_the_meter_alone(client):
         found.append([line.split(",")[0] for line in data.splitlines()])
     assert found[0] == found[1]
     assert len(found[0]) == 301
->>>>>>> read
