@@ -203,6 +203,9 @@ class DayChange:
         watts = self.watts if bounds is None else min(self.watts, bounds[1] - bounds[0])
         copies = metering.copies
         readings = touched_readings(interval_s, LONGEST_S[period], on_whole_intervals)
+        if self.clamp is not None:
+            # Interpolation carries a change beyond the clamp into the readings beside the day.
+            readings += metering.reach
         # A copied value may be metered before or after the readings that repeat it.
         seconds = -(-(readings + 2 * (copies - 1)) // copies) * interval_s
         most = watts * seconds
