@@ -1001,7 +1001,7 @@ WRITERS = {
     "direction in rows": Writer(written(csv, direction_rows), QUARTERS, (0.001,), solar=True),
     "register csv": Writer(written(csv, register), QUARTERS, ENERGY),
     "register of minutes": Writer(written(csv, register), (60,), (1e-4,)),
-    "uneven register": Writer(written(csv, uneven_register), (900, 60), (1e-4,)),
+    "uneven register": Writer(written(csv, uneven_register), (900, 60), (1e-5,)),
     "tariff registers": Writer(written(csv, tariff_registers), QUARTERS, (0.001,), solar=True),
     "tariff energies": Writer(written(csv, tariff_energies), QUARTERS, ENERGY),
     "changes in a csv": Writer(
