@@ -361,7 +361,7 @@ def register(house, meter):
 def uneven_register(house, meter):
     """A counter whose logger is restarted now and then: some rows come late, the next one soon."""
     rng = np.random.default_rng(meter.seed)
-    late = rng.random(meter.readings + 1) < 0.2
+    late = rng.random(meter.readings + 1) < 0.04
     minutes = np.floor(rng.uniform(0.0, 0.95, late.size) * meter.interval_s / 10) * 10
     times = meter.starts + np.where(late, minutes, 0.0)
     counts = meter.counts(meter.kwh(house.net, times))
@@ -1001,7 +1001,7 @@ WRITERS = {
     "direction in rows": Writer(written(csv, direction_rows), QUARTERS, (0.001,), solar=True),
     "register csv": Writer(written(csv, register), QUARTERS, ENERGY),
     "register of minutes": Writer(written(csv, register), (60,), (1e-4,)),
-    "uneven register": Writer(written(csv, uneven_register), (900, 60), (1e-4,)),
+    "uneven register": Writer(written(csv, uneven_register), (900, 60), (1e-5,)),
     "tariff registers": Writer(written(csv, tariff_registers), QUARTERS, (0.001,), solar=True),
     "tariff energies": Writer(written(csv, tariff_energies), QUARTERS, ENERGY),
     "changes in a csv": Writer(

@@ -38,13 +38,13 @@ from hushmeter.releases.neighbours import audit_file, compare_neighbours
 from hushmeter.releases.view_plan import plan_views
 from hushmeter.releases.views import add_up
 
-FEW, MANY = 12, 420
-VIEWS, MANY_VIEWS = 6, 300
+FEW, MANY = 9, 420
+VIEWS, MANY_VIEWS = 3, 300
 
 
 @pytest.mark.parametrize("kind", WRITERS)
 def test_neighbouring_files(kind):
-    """12 pairs of each of 58 kinds of files: 696 pairs in all."""
+    """9 pairs of each of 58 kinds of files: 522 pairs in all."""
     count_outcomes(kind, FEW)
 
 
@@ -113,7 +113,7 @@ def check_views(pair):
 
 @pytest.mark.parametrize("kind", VIEW_KINDS)
 def test_views_of_neighbouring_files(kind):
-    """6 pairs of each kind of file with readings of a quarter of an hour or more."""
+    """3 pairs of each kind of file with readings of a quarter of an hour or more."""
     count_outcomes(kind, VIEWS, check_views, spans=VIEW_SPANS, days=3)
 
 
@@ -236,7 +236,7 @@ def test_no_file_tells_of_a_run(name, tmp_path):
         found = None
     # A refusal publishes nothing, but a plug is no reason for one.
     assert found is not None or name not in ("empty while off", "one run")
-    assert found is None or found.problems == ()
+    assert found is None or (found.problems, "direction" in found.not_changed) == ((), False)
 
 
 def test_the_audit_catches_a_reader_that_makes_gaps(tmp_path, monkeypatch):

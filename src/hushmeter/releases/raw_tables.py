@@ -53,6 +53,8 @@ class TableChannels:
         Starts of some rows of the table [s since 1970].
     parts : list of IntArray
         The rows of every series that is read.
+    turned : str
+        The column of words that name a direction which a run can turn.
     """
 
     cells: list[Row]
@@ -63,6 +65,7 @@ class TableChannels:
     seconds: Callable[[IntArray], FloatArray]
     parts: list[IntArray]
     found: Layout = field(default_factory=Layout)
+    turned: str = ""
 
     @property
     def unit(self) -> str:
@@ -82,7 +85,7 @@ class TableChannels:
         self._other_rows(names.index(values[0]))
         if len(self.parts) == 1:
             for place, column in enumerate(self.columns):
-                if column.name not in values and column.name not in plan.time.names:
+                if column.name not in {*values, *plan.time.names, self.turned}:
                     self._other_column(place, column)
         set_price(self.found.channels)
         return self.found
@@ -168,6 +171,7 @@ class TableChannels:
             return cells
 
         self.found.flips = flips
+        self.turned = key.name
 
     def _other_column(self, place: int, column: Column) -> None:
         """A column beside the meter: another direction, a plug, a cost, a peak, or unknown."""

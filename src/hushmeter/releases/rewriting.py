@@ -121,24 +121,26 @@ class RawFile:
     def _cells_of(self, run: Run) -> dict[tuple[int, int], Any]:
         """All cells that a run changes."""
         layout = self._layout
-        if layout.flips is not None:
-            return layout.flips(run)
-        uses = [c for c in layout.channels if c.role == "use"]
-        exports = [c for c in layout.channels if c.role == "export"]
+        changed = self._drawn(run) if layout.flips is None else layout.flips(run)
+        for channel in layout.channels:
+            changed |= self._follows(channel, run)
+        for words in layout.words:
+            changed |= words.changed(run.mean(words.starts, words.ends))
+        return changed
+
+    def _drawn(self, run: Run) -> dict[tuple[int, int], Any]:
+        """The cells of both directions: less is fed in, and more is drawn."""
+        uses = [c for c in self._layout.channels if c.role == "use"]
+        exports = [c for c in self._layout.channels if c.role == "export"]
         fed = sum_by_time(exports, [channel.powers for channel in exports])
         changed: dict[tuple[int, int], Any] = {}
         for channel in exports:
             saved = np.minimum(run.mean(channel.starts, channel.ends), channel.powers)
             changed |= channel.changed(-saved, run.seed)
-        drawn = find_takers(uses)
-        for channel, share in zip(uses, drawn, strict=True):
+        for channel, share in zip(uses, find_takers(uses), strict=True):
             back = np.array([fed.get(t, 0.0) for t in channel.starts.tolist()])
             added = np.maximum(run.mean(channel.starts, channel.ends) - back, 0.0) * share
             changed |= channel.changed(added, run.seed)
-        for channel in layout.channels:
-            changed |= self._follows(channel, run)
-        for words in layout.words:
-            changed |= words.changed(run.mean(words.starts, words.ends))
         return changed
 
     @staticmethod
@@ -300,9 +302,8 @@ class RawFile:
         plan, notes = planned.plan, list[str]()
         path = MemoryFile(self.name, b"")
         clock = read_row_times(plan.time, self.options, path)
-        parts = RowChoice(plan, planned.layout, self.options, clock, notes, path).parts(
-            np.flatnonzero(clock.good)
-        )
+        choice = RowChoice(plan, planned.layout, self.options, clock, notes, path)
+        parts = choice.parts(np.flatnonzero(clock.good))
         stamp = find_stamp(clock, parts, self.options, planned.layout, notes)
         zone = self.options.tz or plan.time.zone or "UTC"
         interval = self.recording.public.interval_s
@@ -316,6 +317,8 @@ class RawFile:
             shift = interval if stamp == "end" and not plan.counter else 0.0
             return moments / 1e9 - shift
 
+        # Rows of the other direction count as nothing drawn: a run can turn them.
+        parts = [np.setdiff1d(part, choice.idle) for part in parts]
         table = TableChannels(
             self.cells.rows, self.recording.public, planned, rows, columns, seconds, parts
         )
