@@ -205,7 +205,18 @@ class Appliance:
         return self.levels or (self.power,)
 
     def source_of(self, field: str) -> str:
-        """Where one number comes from: "typed", "catalogue" or "learnt"."""
+        """Where one number comes from.
+
+        Parameters
+        ----------
+        field : str
+            Name of the number, such as "power" or "run_s".
+
+        Returns
+        -------
+        str
+            "typed", "catalogue" or "learnt".
+        """
         return "typed" if field in self.typed else self.source
 
     @property

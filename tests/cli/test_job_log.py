@@ -78,7 +78,7 @@ def test_a_job_in_lines_of_json_and_in_metrics(fleet, tmp_path):
     result = lines[-2]
     assert (result["released_files"], result["left_out_files"]) == (2, 0)
     assert (result["released_readings"], result["left_out_readings"]) == (168, 0)
-    assert (result["released_periods"], result["epsilon"]) == (7, 25.0)
+    assert (result["released_periods"], result["epsilon"]) == (7, 26.0)
     assert lines[-1]["exit_code"] == 0
     assert "M0000" not in done.stderr
     assert "part-" not in done.stderr
@@ -89,7 +89,7 @@ def test_a_job_in_lines_of_json_and_in_metrics(fleet, tmp_path):
         (command, ("state", "released")): 168.0,
         (command, ("state", "left_out")): 0.0,
     }
-    assert found["hushmeter_job_charged_epsilon"] == {(command,): 25.0}
+    assert found["hushmeter_job_charged_epsilon"] == {(command,): 26.0}
     start = found["hushmeter_job_start_time_seconds"][(command,)]
     assert start <= found["hushmeter_job_end_time_seconds"][(command,)]
     assert math.isfinite(found["hushmeter_job_duration_seconds"][(command,)])

@@ -19,9 +19,9 @@ RELEASE = "20240201T000000Z-00000000"
 TERMS = FleetTerms("0.5", (0.0, 12_000.0), interval_s=3600)
 
 
-def new_ledger(folder: Path, name: str = "ledger") -> str:
+def new_ledger(folder: Path, name: str = "ledger", low: float = 0.0) -> str:
     url = f"sqlite:///{folder / name}.db"
-    open_ledger(url, create=DayChange.within(0, 15_000)).close()
+    open_ledger(url, create=DayChange.within(low, 15_000)).close()
     return url
 
 

@@ -140,7 +140,9 @@ def test_only_the_private_list_names_cells_that_count_as_zero(tmp_path):
     (tmp_path / "in").mkdir()
     store_csv(tmp_path / "in", readings(), cells_of("above the range", True))
     terms = replace(TERMS, epsilon="1e6", max_epsilon=1e7, clamp=(-50.0, 12_000.0))
-    release(tmp_path / "in", tmp_path / "out", new_ledger(tmp_path), terms, interval_s=3600)
+    release(
+        tmp_path / "in", tmp_path / "out", new_ledger(tmp_path, low=-50), terms, interval_s=3600
+    )
     rows = list(csv.reader(odd_cells_file(tmp_path / "out").read_text().splitlines()))
     assert rows[1:] == [[f"{NAME}.csv", "a", "2024-03-02", "30", "4"]]
     assert odd_cells_file(tmp_path / "out").stat().st_mode & 0o77 == 0

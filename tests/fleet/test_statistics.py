@@ -35,7 +35,7 @@ def case(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stats")
     source = small_fleet(folder, meters=120, days=40, files=4, interval_s=3600)
     terms = replace(TERMS, clamp=(-12e3, 12e3))
-    release(source, folder / "out", new_ledger(folder), terms, keep=("group",))
+    release(source, folder / "out", new_ledger(folder, low=-12e3), terms, keep=("group",))
     return source, folder / "out"
 
 

@@ -103,7 +103,10 @@ def test_a_calendar_of_two_days(tmp_path, monkeypatch):
 def test_wrong_usage_gets_one_sentence(tmp_path, words, sentence, code, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if "when" in words:
-        words, sentence = [*words, "--use", "30min"], "cannot keep if a reading is lost"
+        words, sentence = (
+            [*words, "--use", "30min", "--step", "1"],
+            "cannot keep if a reading is lost",
+        )
     done = CliRunner().invoke(app, ["live", *words, "--changes", "no"])
     assert done.exception is not None
     assert sentence in str(done.exception)

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from hushmeter.errors import DataError
-from hushmeter.fleet.ledger import open_ledger
+from hushmeter.fleet.ledger import DayChange, open_ledger
 from hushmeter.live.mqtt import MqttSink, parse_mqtt
 from hushmeter.live.payloads import make_parser
 from hushmeter.live.service import LedgerAccount, Service
@@ -31,7 +31,7 @@ class Stream:
         self.folder, self.terms = folder, make_terms(interval_s=900.0)
         self.url, self.seen = f"sqlite:///{folder}/ledger.db", {}
         self.trace = make_trace(1, interval_s=900.0)
-        open_ledger(self.url, create=True).close()
+        open_ledger(self.url, create=DayChange(3000.0, 8000.0)).close()
 
     def run(self, hours, *sinks, ledger=True):
         """Publish the windows up to an hour of the day."""

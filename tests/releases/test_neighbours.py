@@ -169,7 +169,8 @@ def test_the_audit_refuses_a_file_that_it_cannot_write(kind, tmp_path):
 def test_the_audit_of_a_file_finds_its_values(kind, tmp_path):
     path, options = written(kind, tmp_path)
     home = HOME.subset(["kettle", "fridge"])
-    for span in ("run", "when"):
+    # Sums of days need readings of one length.
+    for span in ("run",) if kind == "uneven register" else ("run", "when"):
         found = audit_file(path, home, span=span, pairs=3, options=options, rng=1)
         assert found.problems == ()
         assert found.pairs == 6

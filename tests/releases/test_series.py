@@ -321,7 +321,7 @@ def test_exact_days_cannot_be_charged_to_a_ledger():
     done = hm.release(trace, hm.calibrate("gaussian", 1.9, unit), unit, home=KETTLE)
     with (
         pytest.raises(InputError, match="publishes the sums of the days"),
-        pay_for_release("sqlite:///unused.db", done, meter="m"),
+        pay_for_release("sqlite:///unused.db", done, unit, meter="m"),
     ):
         pass
 

@@ -116,10 +116,7 @@ class Plan:
         unknown = self.option.unknown
         blind = ""
         if unknown is not None and unknown.moments > 1 and unknown.odds < self.option.odds:
-            blind = (
-                " An attacker who does not know at which time of the day to look is right "
-                f"{unknown.sentence}."
-            )
+            blind = f" Whoever does not know when to look is right {unknown.sentence}."
         return (
             f"Hidden: {hidden}.",
             "Nobody who has the released values can be right about whether it happened "

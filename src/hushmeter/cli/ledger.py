@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hushmeter.cli.options import FORCE, JSON
+from hushmeter.cli.options import CLAMP, FORCE, JSON
 from hushmeter.cli.output import print_files, print_json, print_table
 
 if TYPE_CHECKING:
@@ -25,10 +25,7 @@ Json = Annotated[bool, JSON]
 @app.command("init")
 def init(
     ledger: Url,
-    clamp: Annotated[
-        str | None,
-        typer.Option("--clamp", help="Protect any readings of a day between LO,HI in watts."),
-    ] = None,
+    clamp: Annotated[str | None, CLAMP] = None,
     change: Annotated[
         str | None,
         typer.Option("--change", help="Protect a change of a day of this size, such as 3kW,8kWh."),

@@ -256,7 +256,7 @@ def _refuse_free_releases(release: Release | CalendarRelease, unit: Unit) -> Non
         raise InputError("a simulation spends no budget; leave out --seed or --ledger.")
     if unit.span == "when":
         raise InputError(
-            "the span 'when' publishes exact sums of the days, for which no ε can be charged; "
+            "the span 'when' publishes the sums of the days, for which no ε can be charged; "
             "leave out --ledger, or protect a run or a day."
         )
 

@@ -495,7 +495,7 @@ def change_of_day(terms: SumTerms, table: str, interval_s: int, protects: DayCha
     whole_day = largest_change(day, table, interval_s)
     # A day may begin within a reading that is longer than the step of time zones.
     within = ZONE_STEP_S % interval_s != 0
-    if table == "quantiles" or (protects.clamp is not None and not within):
+    if not within and (table == "quantiles" or protects.clamp is not None):
         return whole_day
     watts = min(protects.watts, float(terms.width))
     energy = None if protects.clamp is not None else protects.watt_hours

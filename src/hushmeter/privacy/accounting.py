@@ -111,8 +111,8 @@ class UnknownMoment:
     def sentence(self) -> str:
         """The bounds with the habits for which they hold, as the end of a sentence."""
         return (
-            f"at most {100 * self.odds:.1f} times if all times of the day are equally likely, and "
-            f"at most {100 * self.habit_odds:.1f} times if half of all runs are at one known time"
+            f"at most {100 * self.odds:.1f} times if all times are equally likely, and "
+            f"{100 * self.habit_odds:.1f} times if half of all runs are at one known time"
         )
 
 

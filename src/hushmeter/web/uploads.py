@@ -158,6 +158,8 @@ def read_upload(data: bytes, name: str, options: ReadOptions, settings: Settings
     most = settings.values
     try:
         recording = read_home_bytes(plain, name, options, most_values=most)
+    except TooLargeError:
+        raise
     except DataError:
         # Circuits that never have a value together are no reason to refuse the meter.
         recording = read_bytes(plain, name, options, most_values=most)
