@@ -403,7 +403,7 @@ def test_views_follow_from_a_wish_and_pay_in_a_ledger(weeks, tmp_path):
     hidden = ("--hide", "kettle", "--odds", 60, "--views")
     done = release(weeks, out, *hidden, *ledger, "--ledger-meter", "m")
     assert done.stdout.startswith("Hidden: any use of up to 235 Wh and 3.1 kW")
-    assert "does not know at which time of the day to look is right at most 55" in done.stdout
+    assert "does not know when to look is right at most 55" in done.stdout
     assert "was charged for 35 days" in done.stdout
     receipt = json.loads((out / "receipt.json").read_text())
     assert 0.599 < receipt["odds"] <= 0.6
