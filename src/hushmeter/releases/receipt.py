@@ -9,7 +9,6 @@ it.
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
 import math
 import secrets
@@ -38,6 +37,9 @@ if TYPE_CHECKING:
 
 SCHEMA = "hushmeter-receipt-2"
 PRIVATE_SCHEMA = "hushmeter-private-receipt-1"
+FIRST_READINGS = 12
+"""Readings of half a day by which a later release recognises it."""
+
 METERING = ("resolution_w", "register_step_w", "copies", "stretch", "reach")
 """What a receipt states about how the meter rounds."""
 
@@ -137,7 +139,7 @@ class PrivateReceipt:
         What an attacker can learn about each appliance of the home; empty without a home.
     input : dict
         Number, interval, first and last time, and SHA-256 of the metered readings, and keyed
-        digests of some of them by day, by which `overlapping_days` recognises them.
+        digests of some of them by half day, by which `overlapping_days` recognises them.
     largest_powers : tuple of dict
         Protected appliances that once drew more than the protected power: `name`, `protected_w`,
         `largest_w`, `epsilon` of the unit at the largest power, `share` of these readings while
@@ -344,9 +346,9 @@ def describe_readings(trace: Trace) -> dict[str, Any]:
 
 
 def describe_input(trace: Trace) -> dict[str, Any]:
-    """Number, interval, first and last time, and keyed digests by day of metered readings."""
+    """Number, interval, times, and keyed digests by half day of metered readings."""
     salt = secrets.token_hex(16)
-    return describe_readings(trace) | {"salt": salt, "days": _digests_by_day(trace, salt)}
+    return describe_readings(trace) | {"salt": salt, "half_days": _digests_by_half_day(trace, salt)}
 
 
 def overlapping_days(trace: Trace, described: dict[str, Any]) -> int:
@@ -362,34 +364,33 @@ def overlapping_days(trace: Trace, described: dict[str, Any]) -> int:
     Returns
     -------
     int
-        Days on which at least half of the digests that both have are equal. Single equal readings
-        of two meters are no overlap.
+        Days with an equal digest, if at least half of the digests that both have are equal: in
+        single half days two meters may have the same readings.
     """
     if described["interval_s"] != trace.interval_s:
         return 0
-    count = 0
-    for day, cells in _digests_by_day(trace, str(described["salt"])).items():
-        before = described["days"].get(day, {})
-        common = cells.keys() & before.keys()
-        count += bool(common) and 2 * sum(cells[c] == before[c] for c in common) >= len(common)
-    return count
+    found, before = _digests_by_half_day(trace, str(described["salt"])), described["half_days"]
+    common = found.keys() & before.keys()
+    equal = [half for half in common if found[half] == before[half]]
+    return len({half[:10] for half in equal}) if 2 * len(equal) >= len(common) else 0
 
 
-def _digests_by_day(trace: Trace, salt: str) -> dict[str, dict[str, str]]:
-    """Keyed digests of the first readings of every cell, by UTC day and by time of the day.
+def _digests_by_half_day(trace: Trace, salt: str) -> dict[str, str]:
+    """Keyed digests of the first readings of every half of a UTC day.
 
-    A cell of the clock is an hour, or ten minutes of readings shorter than a minute. Only its
-    first readings count, so that a file that ends later has the same digests.
+    Only the first readings count, so that a file that ends later has the same digests; one that
+    begins later differs in its first half day.
     """
-    cell = np.timedelta64(3600 if trace.interval_s >= 60 else 600, "s")
-    places = (trace.times - np.datetime64(0, "ns")) // cell
-    found: dict[str, dict[str, str]] = {}
-    for first in np.flatnonzero(np.diff(places, prepend=places[0] - 1)).tolist():
-        rows = slice(first, first + 1 + int((places[first + 1 : first + 3] == places[first]).sum()))
-        content = digest_columns(trace.times[rows], trace.readings[rows]).encode()
-        day, _, clock = str(trace.times[first].astype("datetime64[m]")).partition("T")
-        keyed = hmac.new(bytes.fromhex(salt), content, hashlib.sha256).hexdigest()
-        found.setdefault(day, {})[clock] = keyed[:8]
+    half = np.timedelta64(12, "h")
+    places = (trace.times - np.datetime64(0, "ns")) // half
+    numbers, first = np.unique(places, return_index=True)
+    ends = np.minimum(first + FIRST_READINGS, np.append(first[1:], len(trace)))
+    names = np.datetime_as_string(np.datetime64(0, "h") + numbers * half).tolist()
+    columns = np.stack([trace.times.astype(np.int64), trace.readings.view(np.int64)], axis=1)
+    key, found = bytes.fromhex(salt), {}
+    for name, start, end in zip(names, first, ends, strict=True):
+        content = columns[start:end].tobytes()
+        found[name] = hashlib.blake2b(content, key=key, digest_size=8).hexdigest()
     return found
 
 
