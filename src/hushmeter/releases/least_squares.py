@@ -25,6 +25,7 @@ References
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -193,9 +194,10 @@ class _Part:
         """Add the variances of sums of scaled cells to those of their labels."""
         inside = labels >= 0
         names, own = np.unique(labels[inside], return_inverse=True)
-        sums = np.zeros((self.weights.size + 1, names.size))
-        for rows in self.labels:
-            np.add.at(sums, (rows[inside], own), factors[inside])
+        shape = (self.weights.size + 1, names.size)
+        places = self.labels[:, inside] * names.size + own
+        scales = np.broadcast_to(factors[inside], places.shape)
+        sums = np.bincount(places.ravel(), scales.ravel(), math.prod(shape)).reshape(shape)
         explained = (sums * (self.inverse @ sums)).sum(axis=0)
         squares = np.bincount(own, factors[inside] ** 2, names.size)
         found[names] += (squares - explained) / self.weight
