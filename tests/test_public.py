@@ -119,9 +119,12 @@ def publish_stream(folder, watts):
     second = ("--state", folder / "second.db", "--to", folder / "capped")
     account = ("--ledger", ledger, "--ledger-meter", "home")
     ended = run("live", folder / "meter.csv", *words, *second, *account, expect=1)
-    for message in documents_of_lines(done.stdout + ended.stdout):
+    third = ("--views", "--state", folder / "third.db", "--to", folder / "tables")
+    tables = run("live", folder / "meter.csv", *words, *third)
+    for message in documents_of_lines(done.stdout + ended.stdout + tables.stdout):
         yield f"message {message['kind']}", message
     yield "names of files", {"stream": sorted(p.name for p in (folder / "stream").iterdir())}
+    yield "receipt of tables", json_of(folder / "tables" / "2024-03" / "receipt.json")
     day = folder / "stream" / "2024-03-01.csv"
     yield "series", columns_of(day)
     yield "receipt", json_of(day.with_name(day.name + ".receipt.json"))
