@@ -23,6 +23,7 @@ GROUPS = {
     "tests/fleet/test_spark.py": "spark",
     "tests/study/test_docs_page.py": "figures",
     "tests/study/test_figures.py": "figures",
+    "tests/test_public.py": "public",
 }
 """Files whose tests share an expensive fixture and therefore one worker."""
 

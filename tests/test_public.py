@@ -8,6 +8,7 @@ is neither the noise, the clock nor chance is equal in both.
 
 from __future__ import annotations
 
+import base64
 import csv
 import json
 import tomllib
@@ -23,6 +24,7 @@ import hushmeter as hm
 from hushmeter.read import read_recording
 from hushmeter.write import write_meter
 from tests.cli.test_commands import run
+from tests.web.serving import serving, upload
 
 REGISTRY = tomllib.loads(
     (Path(__file__).parents[1] / "docs" / "public.toml").read_text(encoding="utf-8")
@@ -134,6 +136,19 @@ def publish_stream(folder, watts):
     yield "message day", {"kind": "day", **summary}
 
 
+def publish_page(folder, watts):
+    """A release of the same file on the page: its receipt and the released file."""
+    home = {"appliances": [{"name": "kettle", "watts": 3117.0, "run_s": 427.0}]}
+    with serving() as client:
+        session = upload(client, (folder / "meter.csv").read_bytes(), step="1").json()
+        request = {"trace": session["id"], "home": home, "epsilon": 1.0, "span": "run"}
+        answer = client.post("/api/release", json=request)
+    assert answer.status_code == 200, answer.text
+    yield "receipt", answer.json()["receipt"]
+    (folder / "page.csv").write_bytes(base64.b64decode(answer.json()["data"]))
+    yield "series", columns_of(folder / "page.csv")
+
+
 def write_fleet(folder, watts):
     """One Parquet file of two meters with hourly means; the first is the home."""
     hours = watts.reshape(-1, 60).mean(axis=1)
@@ -183,7 +198,7 @@ def published(tmp_path_factory):
         folder, watts = tmp_path_factory.mktemp("home"), load(extra)
         documents = [
             (artefact, list(items(document)))
-            for publish in (publish_series, publish_stream, publish_fleet)
+            for publish in (publish_series, publish_stream, publish_page, publish_fleet)
             for artefact, document in publish(folder, watts)
         ]
         both.append(documents)
