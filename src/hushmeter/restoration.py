@@ -12,19 +12,16 @@ The second route is used only where it was measured to be better; see `LONGEST_S
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
 from hushmeter.attack.bayes import Bayes
 from hushmeter.home import Home
-from hushmeter.noise import parse_mechanism
 from hushmeter.noise.mechanism import Mechanism
 from hushmeter.releases import restore as without_home
-from hushmeter.releases.calendar_release import CalendarRelease
 from hushmeter.releases.restore import POINTS, STEPS, Restored
-from hushmeter.releases.series import Release
-from hushmeter.releases.storage import receipt_path
+from hushmeter.releases.release import Release
 from hushmeter.synth import trace as simulate
 from hushmeter.trace import SECONDS_PER_DAY, Trace
 
@@ -45,30 +42,18 @@ BASE_STEPS = 6
 """Steps in which the constant load is estimated."""
 
 
-@overload
 def restore(
-    release: CalendarRelease, *, home: Home | None = ..., points: int = ..., steps: int = ...
-) -> CalendarRelease: ...
-@overload
-def restore(
-    release: Release, *, home: Home | None = ..., points: int = ..., steps: int = ...
-) -> Restored: ...
-def restore(
-    release: Release | CalendarRelease,
-    *,
-    home: Home | None = None,
-    points: int = POINTS,
-    steps: int = STEPS,
-) -> Restored | CalendarRelease:
+    release: Release, *, home: Home | None = None, points: int = POINTS, steps: int = STEPS
+) -> Restored | Release:
     """Restore released values: the mean of the load given all of them.
 
     Parameters
     ----------
-    release : Release or CalendarRelease
-        From `release`, `release_views` or `read_views`.
+    release : Release
+        From `Promise.release`, `release` or `read_release`.
     home : Home, optional
-        The appliances, if the recipient knows them. They are used for values of up to one minute;
-        longer values and calendar releases are restored without them.
+        The appliances, if the recipient knows them. They are used for cells of up to one minute;
+        longer cells and releases of several tables are restored without them.
     points : int, default 160
         Number of support points of the distribution of the loads, without a home.
     steps : int, default 300
@@ -77,23 +62,22 @@ def restore(
     Returns
     -------
     Restored
-        For a release. Sums are biased; take them from the release. `source["method"]` is "home"
-        or "loads".
-    CalendarRelease
-        For a calendar release: its estimate with restored cells. The days, months and the typical
-        day keep their own tables.
+        For a release of cells alone. Sums are biased; take them from the release.
+        `source["method"]` is "home" or "loads".
+    Release
+        For a release of several tables: its estimate with restored cells. Days, months and the
+        typical day keep their own tables.
 
     Raises
     ------
     InputError
         If the argument is not a release, was restored before, or the home has too many states.
     """
-    if home is None or not isinstance(release, Release) or not _is_short(release.trace):
+    known = home is not None and isinstance(release, Release) and not release.promise.joint
+    if home is None or not known or not _is_short(release.trace):
         return without_home.restore(release, points=points, steps=steps)
-    described = release.receipt.mechanism
-    mechanism = parse_mechanism({described["mechanism"]: dict(described["parameters"])})
-    source = {"sha256": None, "epsilon": release.receipt.epsilon, "mechanism": mechanism.name}
-    return _restore_with(home, release.trace, mechanism, source)
+    source = without_home.source_of(release)
+    return _restore_with(home, release.trace, release.promise.noise, source)
 
 
 def restore_file(
@@ -103,37 +87,14 @@ def restore_file(
     receipt: str | Path | None = None,
     key: str | Path | None = None,
 ) -> Restored:
-    """Restore a released file, or the hours of a calendar release, after checking its receipt.
-
-    Parameters
-    ----------
-    path : str or Path
-        The released file, or the folder of a calendar release.
-    home : Home, optional
-        The appliances, if the recipient knows them; see `restore`.
-    receipt : str or Path, optional
-        Its public receipt, if it is not beside the file.
-    key : str or Path, optional
-        Public key that must have signed the receipt.
-
-    Returns
-    -------
-    Restored
-
-    Raises
-    ------
-    DataError
-        If the file was restored before, or its receipt does not verify.
-    """
+    """Restore a released file, or the cells of a folder; see `releases.restore.restore_file`."""
     place = Path(path)
     if home is None or place.is_dir():
         return without_home.restore_file(place, receipt=receipt, key=key)
-    trace, mechanism, source = without_home.read_verified(
-        place, receipt_path(place) if receipt is None else Path(receipt), key
-    )
-    if not _is_short(trace):
-        return without_home.restore_trace(trace, mechanism, source)
-    return _restore_with(home, trace, mechanism, source)
+    release, source = without_home.read_verified(place, receipt, key)
+    if not _is_short(release.trace):
+        return without_home.restore_file(place, receipt=receipt, key=key)
+    return _restore_with(home, release.trace, release.promise.noise, source)
 
 
 def _is_short(trace: Trace) -> bool:

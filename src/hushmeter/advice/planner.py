@@ -1,68 +1,45 @@
 """Find the release that meets a privacy goal at the lowest cost.
 
 “Nobody may be right about my kettle more than 60 times out of 100” is a goal for the odds of the
-best attacker. Many releases meet it: coarse readings with little noise, fine readings with much
-noise, or a calendar release, which divides the budget among hours, days, typical day and months.
-For each of them the search finds the largest ε, and so the least noise, that keeps the odds. The
-options are ranked by the standard error of the number that the data is for.
+best attacker. `advise` tries all candidates of a request (`hushmeter.releases.search`), cells of
+several lengths with several mechanisms and several tables that share the budget, and ranks their
+promises by the standard error of the number that the data is for.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from hushmeter.advice.least_noise import (
-    best_odds,
-    cannot_win,
-    least_noise,
-    measure_with,
-    plan_for_odds,
-    search_noise,
-)
-from hushmeter.advice.options import Option, calendar_option, errors_in_series, series_option
-from hushmeter.advice.purposes import StandardErrors, choose_purpose
-from hushmeter.checks import one_of, positive, seconds, whole
+from hushmeter.checks import one_of, positive, whole
 from hushmeter.errors import DataError, InputError
-from hushmeter.home import Appliance, Home
-from hushmeter.noise.mechanism import MECHANISMS
-from hushmeter.privacy.units import SPANS, Unit, refuse_large_register, resolve_unit
-from hushmeter.releases.calendar import Calendar, lay_out
-from hushmeter.releases.cost import DAYS_PER_MONTH, PRICE_PER_KWH
-from hushmeter.releases.view_plan import HOURLY_COST
-from hushmeter.trace import (
-    SECONDS_PER_DAY,
-    SECONDS_PER_HOUR,
-    Trace,
-    intervals_in,
-    nearest_multiple,
-)
+from hushmeter.privacy.meters import Metered
+from hushmeter.releases.budget import HOURLY_COST
+from hushmeter.releases.cost import PRICE_PER_KWH, Cost
+from hushmeter.releases.labels import VIEWS
+from hushmeter.releases.promise import Promise
+from hushmeter.releases.purposes import StandardErrors
+from hushmeter.releases.request import Request
+from hushmeter.releases.search import candidates, keep_odds, measured_odds, price_of
+from hushmeter.trace import SECONDS_PER_DAY, Trace
 
 if TYPE_CHECKING:
+    from hushmeter.home import Appliance, Home
     from hushmeter.noise.mechanism import Mechanism
-    from hushmeter.trace import Metering
-
-RESOLUTIONS_S = (60, 300, 900, 1800, 3600)
-"""Intervals of released readings that are searched, beside the meter's own. [s]"""
-
-LONG_RESOLUTIONS_S = (21_600, SECONDS_PER_DAY)
-"""Longer intervals that are searched if the data is for days, months or register values. [s]"""
+    from hushmeter.privacy.accounting import UnknownMoment
+    from hushmeter.privacy.units import Unit
 
 FORMS = ("series", "calendar")
-"""Kinds of release: readings of one resolution with independent noise, or a calendar release."""
+"""Kinds of release: cells of one length with independent noise, or the tables "views"."""
 
 HOURLY_COSTS = (HOURLY_COST, 1.5)
 """Hourly costs of the calendar releases that are searched: the default, and one that gives up a
 third of the hour's accuracy for a third less error in days, months and the typical day."""
 
-NEAR_A_COIN = 0.51
-"""A goal below this is answered with an option of these odds, because a coin is right half of the
-time and no noise is enough for less."""
+OddsOf = Callable[["Mechanism", "Unit"], float]
+"""The odds of an attacker, as a function of mechanism and unit."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +79,77 @@ class Goal:
             for error, most in limits
         )
 
-    def price(self, errors: StandardErrors) -> tuple[float, float, float]:
-        """The numbers by which options are ranked, the most important one first."""
-        numbers = (errors.of(self.purpose), errors.hour_w)
-        first, hour = (math.inf if number is None else number for number in numbers)
-        return first, hour, errors.value_s
+
+@dataclass(frozen=True)
+class Option:
+    """One possible release.
+
+    Attributes
+    ----------
+    mechanism : str
+        Name of the mechanism.
+    every_s : float
+        Length of the cells. [s]
+    epsilon : float
+        ε of the unit of protection.
+    odds : float
+        Probability that the best attacker is right about the goal's appliance over its span.
+    scale : float
+        Scale of the noise of a cell. [W]
+    cost : Cost
+        Mean absolute errors of the released values.
+    errors : StandardErrors
+        Standard errors for each purpose.
+    largest_epsilon : float or None
+        ε at the largest power that was ever measured; None if the home does not give it.
+    form : {"series", "calendar"}
+        Cells of one length with independent noise, or several tables.
+    unknown : UnknownMoment or None
+        Bound of the odds of an attacker who does not know when a run happens. It comes beside
+        `odds` and never replaces them; None unless one run is hidden.
+    hourly_cost : float or None
+        With several tables: largest error of a cell against cells alone.
+    """
+
+    mechanism: str
+    every_s: float
+    epsilon: float
+    odds: float
+    scale: float
+    cost: Cost
+    errors: StandardErrors
+    largest_epsilon: float | None = None
+    form: str = "series"
+    unknown: UnknownMoment | None = None
+    hourly_cost: float | None = None
+
+    @classmethod
+    def of(
+        cls, promise: Promise, member: Appliance, price_per_kwh: float, odds: float | None = None
+    ) -> Option:
+        """Describe a promise as an option; measured odds take the place of the best ones."""
+        largest = member.at_largest_power()
+        return cls(
+            promise.noise.name,
+            promise.cells.interval_s,
+            promise.epsilon,
+            promise.odds if odds is None else odds,
+            promise.noise.scale,
+            promise.errors.cost(price_per_kwh),
+            promise.errors,
+            None if largest is None else promise.epsilon_for(promise.unit.for_appliance(largest)),
+            "calendar" if promise.joint else "series",
+            # Beside the measured odds of an attacker, those of one who knows less mean nothing.
+            promise.unknown if odds is None else None,
+            promise.hourly_cost if promise.joint else None,
+        )
+
+    @property
+    def name(self) -> str:
+        """A short name for a column: the noise, or that it is a calendar release."""
+        if self.form != "calendar":
+            return self.mechanism
+        return "calendar" if self.hourly_cost == HOURLY_COST else f"cal. {self.hourly_cost:g}"
 
 
 @dataclass(frozen=True)
@@ -123,150 +166,57 @@ class Advice:
         The options that meet the goal, cheapest first. If none does, all options, nearest first.
     appliance : Appliance
         The appliance to hide, with the powers and runs that were protected.
+    promise : Promise
+        The promise of the first option.
     """
 
     goal: Goal
     feasible: bool
     options: tuple[Option, ...]
     appliance: Appliance
+    promise: Promise = field(repr=False, compare=False)
 
     @property
     def best(self) -> Option:
         """The cheapest option, or the nearest one if no option meets the goal."""
         return self.options[0]
 
-
-def calendar_of(
-    trace: Trace | None, interval_s: float, zone: str = "UTC", every: float | str | None = None
-) -> Calendar | None:
-    """Lay out the cells of a calendar release, from the times of a trace alone.
-
-    Parameters
-    ----------
-    trace : Trace or None
-        The readings to be released; None for a month of 30 days.
-    interval_s : float
-        Length of a metered reading [s].
-    zone : str
-        Time zone of the days.
-    every : float or str, optional
-        Length of a cell; one hour by default.
-
-    Returns
-    -------
-    Calendar or None
-        None if no cell of this length fits the readings, or if a cell is longer than half a day.
-
-    Raises
-    ------
-    DataError
-        If the trace is shorter than one day, or a month has no complete day.
-    """
-    cell_s = seconds("every", every or SECONDS_PER_HOUR)
-    if nearest_multiple(cell_s, interval_s) != cell_s or SECONDS_PER_DAY % cell_s:
-        cell_s = interval_s
-    if cell_s > SECONDS_PER_DAY / 2 or SECONDS_PER_DAY % cell_s:
-        return None
-    if trace is None:
-        return _common_month(cell_s)
-    if len(trace) * trace.interval_s < SECONDS_PER_DAY * (1 - 1e-9):
-        raise DataError("a calendar release needs at least one day of readings.")
-    return lay_out(trace if cell_s == trace.interval_s else trace.coarsen(cell_s), zone)
-
-
-@lru_cache(maxsize=8)
-def _common_month(cell_s: float) -> Calendar:
-    """A month of 30 days without a gap."""
-    cells = round(DAYS_PER_MONTH * SECONDS_PER_DAY / cell_s)
-    return lay_out(Trace(np.zeros(cells), cell_s, "2023-04-01T00:00Z"), "UTC")
+    def to_dict(self) -> dict[str, Any]:
+        """Return the goal and the options, for JSON."""
+        names = ("goal", "feasible", "options", "appliance")
+        return {name: getattr(self, name) for name in names}
 
 
 def advise(
-    home: Home,
-    hide: str,
+    request: Request,
+    metered: Metered,
     *,
-    max_odds: float = 0.6,
-    span: str | None = None,
-    use: float | str | None = None,
-    run: int | None = None,
-    interval_s: float = 6.0,
-    every: float | str | None = None,
-    purpose: str | None = None,
-    metering: Metering | None = None,
-    readings: int | None = None,
-    calendar: Calendar | None = None,
-    zone: str = "UTC",
     forms: Sequence[str] = FORMS,
-    mechanisms: Sequence[str] = MECHANISMS,
-    delta: float = 1e-6,
-    hourly_costs: Sequence[float] = HOURLY_COSTS,
     max_hourly_error: float | None = None,
     max_error: float | None = None,
     price_per_kwh: float = PRICE_PER_KWH,
-    attacker: str | None = None,
-    trace: Trace | None = None,
-    seed: int = 0,
-    only_best: bool = False,
+    odds_of: OddsOf | None = None,
 ) -> Advice:
-    """Search resolutions, mechanisms and ε for releases that hide an appliance.
+    """Search lengths of cells, mechanisms, tables and ε for releases that meet a wish.
 
     Parameters
     ----------
-    home : Home
-        The home.
-    hide : str
-        The appliance to hide.
-    max_odds : float
-        Largest probability that the best attacker is right, as a share (0.6) or out of 100 (60).
-        A coin is right half of the time.
-    span : {"reading", "run", "day", "when"}, optional
-        What is hidden; "run" by default if the length of a run is known, otherwise "reading".
-    use : float or str, optional
-        Longest use a day, such as "30min"; for the spans "day" and "when".
-    run : int, optional
-        Length of a run, instead of the one in the home. [metered readings]
-    interval_s : float
-        Length of a metered reading. [s]
-    every : float or str, optional
-        Length of the released means, such as "30min", instead of a search.
-    purpose : {"hour", "day", "month", "profile", "register"}, optional
-        What the data is for: hours, days, months, the typical day or register values. Options are
-        ranked by the standard error of its number; for days, months and register values the
-        search goes up to means over one day. By default hours, or days if the readings are longer.
-    metering, readings
-        How the meter rounds and copies, and the number of metered readings; see `resolve_unit`.
-        By default those of `trace`.
-    calendar : Calendar, optional
-        Cells of a calendar release, from `calendar_of`; by default those of a month of 30 days.
-    zone : str, default "UTC"
-        Time zone of the days; only the span "when" needs it.
+    request : Request
+        A wish with `hide`; what it leaves open (`every`, `mechanism`, `tables`) is searched.
+    metered : Metered
+        What is public about the meter, from `hm.metered(trace)` or `hm.Metered(interval_s)`.
     forms : sequence of {"series", "calendar"}
-        Kinds of release to search. The span "when" and a measured `attacker` have no calendar
-        release.
-    mechanisms : sequence of str
-        Names of the mechanisms to search; a calendar release has Gaussian noise.
-    delta : float
-        δ of the Gaussian mechanism.
-    hourly_costs : sequence of float
-        Hourly costs of the calendar releases to search; see `release_views`.
+        Kinds of release to search, if the request names no tables. The span "when" and measured
+        odds have no calendar release.
     max_hourly_error : float, optional
         Largest acceptable standard error of the hourly mean. [W]
     max_error : float, optional
         Largest acceptable standard error of the number that the data is for. [W or kWh]
     price_per_kwh : float
         Price of energy. [money/kWh]
-    attacker : str, optional
-        Use the odds that this attacker reaches on simulated releases of `trace` instead of the
-        best possible odds. This is a weaker guarantee, because a better attacker may exist.
-    trace : Trace, optional
-        Readings that give the interval and the rounding of the meter; with true states, for
-        `attacker`.
-    seed : int
-        Seed of the simulated releases.
-    only_best : bool
-        If True and an option meets the goal, return the cheapest one alone. It is the first option
-        of the whole list, and it is found in a small part of the time, because a mechanism and a
-        resolution that cannot be cheaper are not searched.
+    odds_of : callable, optional
+        Odds of one attacker, from `measure_with`, instead of the best possible odds. This is a
+        weaker guarantee, because a better attacker may exist.
 
     Returns
     -------
@@ -277,63 +227,89 @@ def advise(
     ------
     InputError
         If a value is out of its range, or no grid is wide enough for the noise.
+
+    Examples
+    --------
+    >>> import hushmeter as hm
+    >>> wish = hm.Request(hide="kettle 2100 W 180 s", purpose="month")
+    >>> hm.advise(wish, hm.Metered(3600)).best.form
+    'series'
     """
-    interval_s = interval_s if trace is None else trace.interval_s
-    interval_s = positive("interval_s", interval_s)
-    member = home.appliances[home.index(hide)]
-    if run is not None:
-        member = with_run(member, run, interval_s)
-    span = span or ("reading" if member.protected_run_s is None else "run")
-    one_of("span", span, SPANS)
-    delta, wanted = _share("delta", delta), _names(mechanisms)
-    shortest = interval_s if every is None else seconds("every", every)
-    purpose = choose_purpose(purpose, shortest)
+    if request.hide is None:
+        raise InputError("advice needs a wish: say what to hide, such as hide='kettle'.")
     goal = Goal(
-        hide,
-        odds_share(max_odds),
-        span,
+        request.member.name,
+        request.odds or 0.5,
+        request.chosen_span(),
         None if max_hourly_error is None else positive("max_hourly_error", max_hourly_error),
-        purpose,
+        request.for_purpose(metered),
         None if max_error is None else positive("max_error", max_error),
     )
-    if trace is not None:
-        metering, readings = metering or trace.metering, readings or len(trace)
-    odds_of = best_odds if attacker is None else measure_with(attacker, home, hide, trace, seed)
-    search = _Search(
-        # No release keeps an attacker below a coin: the search uses the nearest possible goal.
-        goal=replace(goal, max_odds=max(goal.max_odds, NEAR_A_COIN)),
-        member=member,
-        # With the measured odds of an attacker, the odds of one who knows less have no meaning.
-        blind=attacker is None,
-        unit_of=partial(
-            resolve_unit,
-            span=span,
-            interval_s=interval_s,
-            home=Home([member], home.tolerance),
-            metering=metering,
-            readings=readings,
-            use=use,
-            zone=zone,
-        ),
-        calendar=calendar,
-        delta=delta,
-        price_per_kwh=price_per_kwh,
-    )
-    wanted_forms = [one_of("form", form, FORMS) for form in forms]
-    found: list[Option] = []
-    if "series" in wanted_forms:
-        lengths = _resolutions(interval_s, every, purpose)
-        # Below a coin no option meets the goal, and measured odds have no bound.
-        only_best = only_best and attacker is None and goal.max_odds >= NEAR_A_COIN
-        found += search.series(lengths, wanted, odds_of, only_best)
-    if "calendar" in wanted_forms and attacker is None and span != "when":
-        cells = calendar or calendar_of(None, interval_s, every=every)
-        found += [] if cells is None else search.views(cells, hourly_costs)
+    found: list[tuple[Option, Promise]] = []
+    refused: InputError | None = None
+    for candidate in _candidates(request, metered, forms, measured=odds_of is not None):
+        try:
+            if odds_of is None:
+                promise, odds = keep_odds(candidate, metered), None
+            else:
+                promise, odds = measured_odds(candidate, metered, odds_of)
+        except InputError as error:
+            refused = error
+        else:
+            found.append((Option.of(promise, request.member, price_per_kwh, odds), promise))
     if not found:
-        raise search.refused or InputError(
-            f"the noise that hides the {hide} is too wide for any grid; allow larger odds."
-        )
-    return _rank(goal, found, member)
+        raise refused or InputError("no release fits these readings.")
+    return _rank(goal, found, request.member)
+
+
+def _candidates(
+    request: Request, metered: Metered, forms: Sequence[str], *, measured: bool
+) -> list[Request]:
+    """The requests to try: the series of all lengths and mechanisms, and the calendar releases."""
+    wanted = [one_of("form", form, FORMS) for form in forms]
+    if request.several:
+        return [request]
+    found = candidates(request, metered) if "series" in wanted else []
+    short = metered.interval_s <= SECONDS_PER_DAY / 2
+    if "calendar" in wanted and not measured and short and request.chosen_span() != "when":
+        views = replace(request, tables=VIEWS, mechanism=None)
+        found += [replace(views, hourly_cost=cost) for cost in HOURLY_COSTS]
+    return found
+
+
+def _rank(goal: Goal, found: list[tuple[Option, Promise]], appliance: Appliance) -> Advice:
+    """The options that meet the goal, cheapest first, or all options, nearest first."""
+
+    def price(entry: tuple[Option, Promise]) -> tuple[float, float, float]:
+        return price_of(entry[0].errors, goal.purpose)
+
+    met = [o for o in found if o[0].odds <= goal.max_odds and goal.accepts(o[0].errors)]
+    if met:
+        ranked = sorted(met, key=price)
+    else:
+        ranked = sorted(found, key=lambda one: (round(one[0].odds, 2), *price(one)))
+    options = tuple(option for option, _ in ranked)
+    return Advice(goal, bool(met), options, appliance, ranked[0][1])
+
+
+def public_facts(trace: Trace, zone: str) -> tuple[Metered, tuple[str, ...], tuple[str, ...]]:
+    """What a search may know about readings, the forms that fit them, and notes about both.
+
+    Errors are those of a month of 30 days, whatever the file is, so a search leaves the times out;
+    only the effect of a register depends on the number of readings.
+    """
+    from hushmeter.privacy.meters import metered
+    from hushmeter.releases.labels import cells_of, check_tables
+
+    facts = metered(trace, zone)
+    notes = () if trace.metering.unsettled is None else (trace.metering.unsettled,)
+    try:
+        length = max(3600.0, trace.interval_s)
+        check_tables(VIEWS, cells_of(facts, length, of_days=True))
+    except (DataError, InputError) as error:
+        sentence = f"The calendar release is not among the options: {error}"
+        return replace(facts, times=None), FORMS[:1], (*notes, sentence)
+    return replace(facts, times=None), FORMS, notes
 
 
 def with_run(appliance: Appliance, readings: int, interval_s: float) -> Appliance:
@@ -342,147 +318,31 @@ def with_run(appliance: Appliance, readings: int, interval_s: float) -> Applianc
     return replace(appliance, run_s=length, run_high_s=None, energy_wh=None)
 
 
-@dataclass
-class _Search:
-    """One search: the goal, the appliance and what is public about the readings."""
+def measure_with(name: str, home: Home, hide: str, trace: Trace | None, seed: int = 0) -> OddsOf:
+    """Return a function that measures the odds of an attacker on simulated releases.
 
-    goal: Goal
-    member: Appliance
-    blind: bool
-    unit_of: Callable[..., Unit]
-    calendar: Calendar | None
-    delta: float
-    price_per_kwh: float
-    refused: InputError | None = None
+    The odds are the balanced accuracy about one appliance, at least 0.5. The attacker is trained on
+    the true readings of the same trace and knows the noise distribution, but not which appliances
+    are on at the first reading. In longer cells the true state is that of at least half of a cell.
+    """
+    from hushmeter.attack.registry import attackers
+    from hushmeter.scoring import score
 
-    def series(
-        self,
-        lengths: list[float],
-        mechanisms: list[str],
-        odds_of: Callable[[Mechanism, Unit], float],
-        only_best: bool,
-    ) -> list[Option]:
-        """The best option of every resolution and mechanism, or the best one of all."""
-        choices = self._choices(lengths, mechanisms)
-        if only_best:
-            choices = self._without_losers(choices)
-        found = []
-        for name, unit in choices:
-            wish = (name, unit, self.delta, self.goal.max_odds)
-            best = least_noise(*wish) if odds_of is best_odds else search_noise(*wish, odds_of)
-            if best is not None:
-                option = series_option(
-                    unit,
-                    *best,
-                    self.calendar,
-                    self.member,
-                    self.price_per_kwh,
-                    blind=self.blind,
-                )
-                found.append(option)
-        return found
+    if trace is None or trace.states is None:
+        raise InputError("measuring an attacker's odds needs a trace with true states.")
+    chosen, known = attackers[name], trace
 
-    def _choices(self, lengths: list[float], mechanisms: list[str]) -> list[tuple[str, Unit]]:
-        """Every mechanism and resolution that the register of the meter allows."""
-        allowed = []
-        for length in lengths:
-            unit = self.unit_of(every=length)
-            for name in mechanisms:
-                try:
-                    refuse_large_register(name, unit)
-                except InputError as error:
-                    self.refused = error
-                else:
-                    allowed.append((name, unit))
-        return allowed
+    # The attacker learns once for each length of the cells, and not again for every ε.
+    @cache
+    def learn(interval_s: float) -> tuple[Trace, Any]:
+        coarse = known if interval_s == known.interval_s else known.coarsen(interval_s)
+        return coarse, chosen(home).fit(coarse)
 
-    def _without_losers(self, choices: list[tuple[str, Unit]]) -> list[tuple[str, Unit]]:
-        """The choice whose noise meets the goal at the least cost; all choices if none meets it."""
-        goal = self.goal
-        # The error that noise of 1 W would cause; all errors are proportional to the noise.
-        each = [
-            errors_in_series(1.0, unit, self.calendar).of(goal.purpose) or 0.0
-            for _, unit in choices
-        ]
-        # Gaussian noise is the fastest to search and nearly always wins. The order saves time only.
-        order = sorted(
-            range(len(choices)),
-            key=lambda i: (choices[i][0] != "gaussian", each[i] * choices[i][1].l2),
-        )
-        winner: tuple[float, float, float, int] | None = None
-        for i in order:
-            wish = (*choices[i], self.delta, goal.max_odds)
-            if winner and each[i] and cannot_win(*wish, winner[0] / each[i]):
-                continue
-            best = least_noise(*wish)
-            if best is None or best[2] > goal.max_odds:
-                continue
-            errors = errors_in_series(best[0], choices[i][1], self.calendar)
-            if goal.accepts(errors):
-                price = (*goal.price(errors), i)
-                winner = price if winner is None else min(winner, price)
-        return choices if winner is None else [choices[winner[-1]]]
+    def odds_of(mechanism: Mechanism, unit: Unit) -> float:
+        coarse, attacker = learn(unit.window * unit.interval_s)
+        noisy = coarse.replace_readings(mechanism.release(coarse.readings, rng=seed))
+        states = attacker.knows(mechanism).predict(noisy, rng=seed)
+        seen = score(states, coarse.truth(), names=home.names)[hide].balanced_accuracy
+        return max(seen, 0.5)
 
-    def views(self, calendar: Calendar, hourly_costs: Sequence[float]) -> list[Option]:
-        """The calendar releases with the largest ε that keeps the odds."""
-        unit = self.unit_of(every=calendar.cells.interval_s)
-        found = []
-        for cost in hourly_costs:
-            try:
-                refuse_large_register("gaussian", unit)
-                plan = plan_for_odds(unit, calendar, self.goal.max_odds, self.delta, cost)
-            except InputError as error:
-                self.refused = error
-                continue
-            option = calendar_option(unit, calendar, plan, cost, self.member, self.price_per_kwh)
-            found.append(option)
-        return found
-
-
-def _rank(goal: Goal, options: list[Option], appliance: Appliance) -> Advice:
-    """The options that meet the goal, cheapest first, or all options, nearest first."""
-
-    def price(option: Option) -> tuple[float, float, float]:
-        return goal.price(option.errors)
-
-    met = [o for o in options if o.odds <= goal.max_odds and goal.accepts(o.errors)]
-    if met:
-        return Advice(goal, True, tuple(sorted(met, key=price)), appliance)
-    near = sorted(options, key=lambda option: (round(option.odds, 2), *price(option)))
-    return Advice(goal, False, tuple(near), appliance)
-
-
-def _resolutions(interval_s: float, every: float | str | None, purpose: str) -> list[float]:
-    """The metered interval, and the whole multiple of it nearest to every longer resolution."""
-    if every is not None:
-        return [intervals_in(every, interval_s) * interval_s]
-    hourly = purpose in ("hour", "profile")
-    wanted = RESOLUTIONS_S if hourly else RESOLUTIONS_S + LONG_RESOLUTIONS_S
-    longer = (nearest_multiple(length, interval_s) for length in wanted if length > interval_s)
-    return [interval_s, *(length for length in dict.fromkeys(longer) if length > interval_s)]
-
-
-def _names(mechanisms: Sequence[str]) -> list[str]:
-    """The checked names of mechanisms."""
-    names = [mechanisms] if isinstance(mechanisms, str) else list(mechanisms)
-    if not names:
-        raise InputError(f"mechanisms must name at least one of {', '.join(MECHANISMS)}.")
-    return [one_of("mechanism", name, MECHANISMS) for name in names]
-
-
-def odds_share(value: float) -> float:
-    """Return odds as a share; a number above 1 counts out of 100."""
-    given = positive("max_odds", value)
-    share = given / 100 if 1 < given < 100 else given
-    if not share < 1:
-        raise InputError(
-            f"max_odds must lie between 0 and 1, or between 1 and 100 out of 100, got {value:g}."
-        )
-    return share
-
-
-def _share(name: str, value: float) -> float:
-    """A number between 0 and 1, without both ends."""
-    if not 0 < positive(name, value) < 1:
-        raise InputError(f"{name} must lie between 0 and 1, got {value}.")
-    return float(value)
+    return odds_of

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from functools import singledispatch
 
-from hushmeter.advice.hiding import OwnUse
-from hushmeter.advice.options import Option
-from hushmeter.advice.planner import Advice, Goal
-from hushmeter.advice.purposes import PURPOSES
+from hushmeter.advice.own_use import OwnUse
+from hushmeter.advice.planner import Advice, Goal, Option
 from hushmeter.advice.tradeoff import Reach
 from hushmeter.formatting import (
     duration_in_words,
@@ -22,8 +20,9 @@ from hushmeter.formatting import (
 )
 from hushmeter.privacy.accounting import ApplianceAccount, Composition
 from hushmeter.releases.cost import Cost
+from hushmeter.releases.purposes import PURPOSES
 from hushmeter.releases.receipt import Receipt, describe_largest_power
-from hushmeter.releases.series import Release
+from hushmeter.releases.release import Release
 from hushmeter.scoring import Score
 from hushmeter.trace import SECONDS_PER_HOUR
 
@@ -71,6 +70,8 @@ def _(result: Receipt) -> tuple[str, ...]:
 
 @explain.register
 def _(result: Release) -> tuple[str, ...]:
+    if result.private is None:
+        return explain(result.receipt)
     first = _promise(result.receipt, result.private.sentence)
     largest = (entry["sentence"] for entry in result.private.largest_powers)
     return (first, *(_about(entry) for entry in result.private.appliances), *largest)

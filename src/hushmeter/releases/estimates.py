@@ -17,13 +17,14 @@ import numpy as np
 
 from hushmeter.checks import FloatArray, IntArray, one_of
 from hushmeter.errors import DataError
-from hushmeter.releases.calendar import civil_days
+from hushmeter.clock import civil_days, utc_times
+from hushmeter.releases.files import is_release, read_release
 from hushmeter.releases.restore import is_restored, read_restored
-from hushmeter.releases.view_files import is_views, read_views, verify_views
+from hushmeter.releases.verification import verify_release
 from hushmeter.trace import SECONDS_PER_HOUR, TimeArray, Trace
 
 if TYPE_CHECKING:
-    from hushmeter.releases.calendar_release import CalendarRelease, View
+    from hushmeter.releases.release import Release, View
 
 PERIODS = ("hour", "day", "month", "all")
 DAY_HOURS = 24
@@ -43,20 +44,20 @@ class Estimate:
         Estimated mean power of every cell [W].
     errors : array, shape (T,)
         Standard errors of the cells [W].
-    calendar : CalendarRelease or None
-        The calendar release itself; None for a restored file.
+    release : Release or None
+        The release itself; None for a restored file.
     """
 
     name: str
     kind: str
     trace: Trace
     errors: FloatArray
-    calendar: CalendarRelease | None = None
+    release: Release | None = None
 
     @property
     def zone(self) -> str:
         """Time zone of the days and months."""
-        return "UTC" if self.calendar is None else self.calendar.calendar.zone
+        return "UTC" if self.release is None else self.release.promise.cells.zone
 
     def sums(self, every: str) -> tuple[TimeArray, IntArray, FloatArray, FloatArray]:
         """Sums of the cells over hours, days, months or the whole time.
@@ -76,11 +77,9 @@ class Estimate:
             Sum of the cells and its standard error [W × cells].
         """
         one_of("every", every, PERIODS)
-        if self.calendar is None:
+        if self.release is None:
             return self._sums_of_cells(every)
-        view = {"day": self.calendar.days, "hour": self.calendar.hours}.get(
-            every, self.calendar.months
-        )
+        view = self.release.view({"day": "days", "hour": "hours"}.get(every, "months"))
         factor = 1.0 if view.unit == "W" else 3.6e6 / self.trace.interval_s
         watts, errors = view.values * factor, view.errors * factor
         cells = np.asarray(view.labels.get("cells", np.ones(watts.size, dtype=np.int64)))
@@ -112,15 +111,9 @@ class Estimate:
         """Start of every value of a view in UTC."""
         if "timestamp" in view.labels:
             return np.asarray(view.labels["timestamp"])
-        import pandas as pd
-
         labels = view.labels["day"] if "day" in view.labels else view.labels["month"]
-        local = pd.DatetimeIndex(
-            np.asarray(labels).astype("datetime64[D]").astype("datetime64[ns]")
-        )
-        there = local.tz_localize(self.zone, ambiguous=True, nonexistent="shift_forward")
-        starts: TimeArray = there.tz_convert("UTC").tz_localize(None).to_numpy()
-        return starts.astype("datetime64[ns]")
+        local = np.asarray(labels).astype("datetime64[D]").astype("datetime64[ns]")
+        return utc_times(local, self.zone)
 
     def days(self) -> tuple[FloatArray, FloatArray, TimeArray]:
         """Complete days of 24 clock hours.
@@ -140,7 +133,7 @@ class Estimate:
         per_hour = SECONDS_PER_HOUR / self.trace.interval_s
         if per_hour < 1 or per_hour != round(per_hour):
             raise DataError(f"{self.name}: days of 24 hours need cells that divide an hour.")
-        known = civil_days(self.trace, self.zone)
+        known = civil_days(self.trace.times, self.trace.interval_s, self.zone)
         counts = np.bincount(known.place, minlength=known.days.size)
         size = DAY_HOURS * round(per_hour)
         whole = known.complete & (counts == size)
@@ -158,7 +151,7 @@ def holds_estimates(path: str | Path) -> bool:
     """True if a path is a calendar release, a restored file, or a folder with one of them."""
     place = Path(path)
     if place.is_dir():
-        return is_views(place) or any(map(_is_estimate, place.iterdir()))
+        return is_release(place) or any(map(_is_estimate, place.iterdir()))
     return is_restored(place)
 
 
@@ -182,7 +175,7 @@ def read_estimates(path: str | Path) -> list[Estimate]:
         If there is none, a receipt does not verify, or a restored file was changed.
     """
     place = Path(path)
-    found = [place] if is_restored(place) or (place.is_dir() and is_views(place)) else []
+    found = [place] if is_restored(place) or (place.is_dir() and is_release(place)) else []
     if not found and place.is_dir():
         found = sorted(filter(_is_estimate, place.iterdir()))
     if not found:
@@ -194,7 +187,7 @@ def read_estimates(path: str | Path) -> list[Estimate]:
 
 def _is_estimate(path: Path) -> bool:
     """True if a path is the folder of a calendar release or a restored file."""
-    return is_views(path) if path.is_dir() else is_restored(path)
+    return is_release(path) if path.is_dir() else is_restored(path)
 
 
 def _read(path: Path) -> Estimate:
@@ -202,8 +195,9 @@ def _read(path: Path) -> Estimate:
     if not path.is_dir():
         restored = read_restored(path)
         return Estimate(path.stem, "restored", restored.trace, restored.std)
-    checked = verify_views(path)
+    checked = verify_release(path)
     if checked.problems:
         raise DataError(f"the receipt of {path} does not verify: {checked.problems[0]}")
-    release = read_views(path)
-    return Estimate(path.name, "calendar", release.trace(), release.hours.errors, release)
+    release = read_release(path)
+    errors = release.view("hours").errors
+    return Estimate(path.name, "calendar", release.trace, errors, release)

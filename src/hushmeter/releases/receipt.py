@@ -1,17 +1,16 @@
 """The receipt of a release: a public part for the recipient and a private part for the household.
 
-The public part states what is protected, how well, and by which noise. Nothing in it is computed
-from the readings that were released, except for the digests of the released data. The private
-part names the home, its appliances and where every number came from. The recipient never needs
-it.
+The public part is the promise written down, with digests of what was released. Nothing else in it
+is computed from the readings. `Receipt.promise` makes the promise again, so that `verify` can
+compare every number and sentence with those that follow from it. The private part names the home,
+its appliances and where every number came from. The recipient never needs it.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 import secrets
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,24 +18,30 @@ import numpy as np
 
 from hushmeter import __version__
 from hushmeter.errors import InputError
-from hushmeter.formatting import duration_in_words, format_watt_hours, format_watts
-from hushmeter.privacy.accounting import (
-    DELTA,
-    ApplianceAccount,
-    Composition,
-    account,
+from hushmeter.files import json_text
+from hushmeter.formatting import (
+    duration_in_words,
+    format_watt_hours,
+    format_watts,
+    out_of_100,
+    short_duration,
 )
-from hushmeter.privacy.sensitivity import corner
-from hushmeter.privacy.units import Unit, unit_epsilon, use_in_words
-from hushmeter.trace import SECONDS_PER_HOUR, TimeArray, Trace, iso
+from hushmeter.noise import parse_mechanism
+from hushmeter.noise.parameters import clamp_bounds
+from hushmeter.privacy.accounting import DELTA, ApplianceAccount, Composition
+from hushmeter.privacy.sensitivity import Change
+from hushmeter.privacy.units import Unit, released_values, use_in_words
+from hushmeter.releases.labels import Cells
+from hushmeter.releases.promise import NoisyTable, Promise
+from hushmeter.trace import SECONDS_PER_HOUR, Metering, TimeArray, Trace, iso
 
 if TYPE_CHECKING:
     from hushmeter.checks import FloatArray
     from hushmeter.home import Appliance, Home
-    from hushmeter.noise.mechanism import Mechanism
+    from hushmeter.releases.release import Release
 
-SCHEMA = "hushmeter-receipt-2"
-PRIVATE_SCHEMA = "hushmeter-private-receipt-1"
+SCHEMA = "hushmeter-receipt-3"
+PRIVATE_SCHEMA = "hushmeter-private-receipt-2"
 FIRST_READINGS = 12
 """Readings of half a day by which a later release recognises it."""
 
@@ -54,70 +59,112 @@ class Receipt:
     ----------
     kind : {"release", "simulation"}
         A simulation used a seed. Its noise can be repeated, so it must not be published.
-    mechanism : dict
-        Distribution of the noise: ε, δ, sensitivity, grid, clamp and scale, and `parameters`,
-        with which `noise.parse_mechanism` makes the same mechanism again.
     unit : dict
-        What is protected: `protect`, `span`, a sentence, the size of the change (`watts`,
-        `watt_hours`, `l1`, `l2`, `largest` [W] and `touches`), and the metering (`interval_s`,
-        `window`, `resolution_w`, `register_step_w`, `copies`, `stretch` and `reach`).
-    epsilon : float
-        ε at which the unit is protected.
-    delta : float
-        δ of the unit; 0 for Laplace and staircase noise.
+        What is protected: `protect`, `span`, a sentence, the `changes` (`watts`, `seconds` and
+        `watt_hours` of each), how far they move the cells (`l1`, `l2`, `largest` [W] and
+        `touches`), and the metering.
+    cells : dict
+        `interval_s`, `zone`, `grid` [W] and `clamp` [W] of the cells.
+    tables : tuple of dict
+        For every published table: its name, its `share` of the budget, its `length`, which is the
+        largest change of its sums [W], and its `noise`, with which `noise.parse_mechanism` makes
+        the same mechanism again; None for exact sums.
+    words : tuple of str
+        The words that name the tables.
+    epsilon, delta : float
+        ε and δ at which the unit is protected.
+    odds : float
+        Largest probability that an attacker who knows everything else is right.
+    errors : dict
+        Standard errors of a value, an hour, a day, a month, the typical day and the register.
+    hourly_cost : float
+        Largest error of a cell against cells alone, by which several tables share the budget.
     sources : tuple of str
         Where the numbers that calibrated the noise came from: "typed", "catalogue", "learnt from
         other days" or "learnt from these readings".
     output : dict
-        Number, interval, first and last time, and SHA-256 of the released readings.
-    file : dict or None
-        SHA-256 and size [bytes] of the data file; None until the release is written.
+        Number, interval, first and last time, and SHA-256 of the estimated cells.
+    files : dict
+        SHA-256 and size [bytes] of every file; empty until the release is written.
     version : str
         Version of hushmeter.
     signature : dict or None
-        Ed25519 signature of all other fields; see `signing.sign_receipt`.
+        Ed25519 signature of all other fields; see `signing.make_signature`.
     """
 
     kind: str
-    mechanism: dict[str, Any]
     unit: dict[str, Any]
+    cells: dict[str, Any]
+    tables: tuple[dict[str, Any], ...]
+    words: tuple[str, ...]
     epsilon: float
     delta: float
+    odds: float
+    errors: dict[str, Any]
+    hourly_cost: float
     sources: tuple[str, ...]
     output: dict[str, Any]
-    file: dict[str, Any] | None = None
+    files: dict[str, dict[str, Any]]
     version: str = __version__
     signature: dict[str, str] | None = None
 
+    @classmethod
+    def of(cls, release: Release) -> Receipt:
+        """Write down the promise of a release, and what was released."""
+        facts = describe_promise(release.promise)
+        return cls(
+            kind=release.kind, **facts, output=describe_readings(release.trace), files={}
+        )
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Receipt:
+        """Return the receipt that `to_dict` described; raise `InputError` for another form."""
+        given = {name: value for name, value in fields.items() if name != "schema"}
+        for name in ("tables", "words", "sources"):
+            given[name] = tuple(given[name])
+        try:
+            return cls(**given)
+        except TypeError as error:
+            raise InputError(f"the receipt has a missing or an unknown entry ({error}).") from None
+
     def to_dict(self) -> dict[str, Any]:
         """Return the receipt as plain values, in the order of the JSON."""
-        fields = {"schema": SCHEMA, **asdict(self), "sources": list(self.sources)}
+        fields = {"schema": SCHEMA, **asdict(self)}
         if self.signature is None:
             del fields["signature"]
-        return fields
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
 
     def to_json(self) -> str:
         """Return the receipt as JSON text."""
         return json_text(self.to_dict())
 
-    def for_file(self, data: bytes) -> Receipt:
-        """Return the receipt of the release that is written as these bytes.
+    def for_files(self, contents: Mapping[str, bytes]) -> Receipt:
+        """Return the receipt of a release that is written as these files."""
+        files = {
+            name: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+            for name, data in contents.items()
+        }
+        return replace(self, files=files, signature=None)
 
-        Parameters
-        ----------
-        data : bytes
-            Content of the released file.
-
-        Returns
-        -------
-        Receipt
-            With the SHA-256 of the file.
-        """
-        digest = hashlib.sha256(data).hexdigest()
-        return replace(self, file={"sha256": digest, "bytes": len(data)}, signature=None)
+    def promise(self, times: Trace, shares: FloatArray | None = None) -> Promise:
+        """Make the promise again, for cells at the times of a trace."""
+        cells = Cells(times, str(self.cells["zone"]), shares)
+        unit, clamp = read_unit(self.unit), clamp_bounds(self.cells["clamp"])
+        base = Promise(unit, cells, self.words, (), self.delta, clamp, self.hourly_cost)
+        made = {table.name: table for table in base.tables_on(cells)}
+        tables = tuple(
+            NoisyTable(
+                made[entry["table"]],
+                None if entry["noise"] is None else parse_noise(entry["noise"]),
+                entry["share"],
+                entry["scale"],
+            )
+            for entry in self.tables
+        )
+        return replace(base, tables=tables)
 
     def __str__(self) -> str:
-        return "\n".join([*_promise_lines(self, self.unit["sentence"])])
+        return receipt_text(self, None)
 
 
 @dataclass(frozen=True)
@@ -163,99 +210,71 @@ class PrivateReceipt:
         return {"schema": PRIVATE_SCHEMA, **asdict(self), "receipt": receipt.to_dict()}
 
 
-def json_text(fields: dict[str, Any]) -> str:
-    """Format plain values as JSON text with a line end."""
-    return json.dumps(fields, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+def describe_promise(promise: Promise) -> dict[str, Any]:
+    """Return a promise as plain values: all entries of a receipt but those of what was released."""
+    grid = promise.grid
+    lengths = promise.lengths * float(grid) if promise.joint else [promise.unit.l2] * 2
+    return {
+        "unit": describe_unit(promise.unit),
+        "cells": {
+            "interval_s": promise.cells.interval_s,
+            "zone": promise.cells.zone,
+            "grid": str(grid),
+            "clamp": None if promise.clamp is None else list(promise.clamp),
+        },
+        "tables": tuple(
+            {
+                "table": entry.name,
+                "share": entry.share,
+                "length": float(length),
+                "scale": entry.scale,
+                "noise": None if entry.noise is None else describe_noise(entry.noise),
+            }
+            for entry, length in zip(promise.tables, lengths, strict=False)
+        ),
+        "words": promise.words,
+        "epsilon": promise.epsilon,
+        "delta": promise.delta,
+        "odds": promise.odds,
+        "errors": asdict(promise.errors),
+        "hourly_cost": promise.hourly_cost,
+        "sources": promise.sources,
+    }
 
 
-def write_receipts(
-    metered: Trace,
-    released: Trace,
-    mechanism: Mechanism,
-    unit: Unit,
-    *,
-    home: Home | None,
-    simulation: bool,
-    delta: float = DELTA,
-) -> tuple[Receipt, PrivateReceipt]:
-    """Draw up both parts of the receipt of a release.
+def describe_noise(mechanism: Any) -> dict[str, Any]:
+    """Return facts about the noise, with the parameters that make it again."""
+    parameters = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in mechanism.parameters().items()
+    }
+    return {**mechanism.describe(), "parameters": parameters}
 
-    Parameters
-    ----------
-    metered, released : Trace
-        The readings before and after.
-    mechanism : Mechanism
-        The noise.
-    unit : Unit
-        The unit of protection.
-    home : Home or None
-        For the account of every appliance, and for the origin of the numbers.
-    simulation : bool
-        True if a seed was used.
-    delta : float
-        δ' of the composed ε of the appliances.
 
-    Returns
-    -------
-    Receipt
-        The public part.
-    PrivateReceipt
-        The private part.
-    """
-    receipt = write_public_receipt(
-        metered, released, mechanism, unit, home=home, simulation=simulation
-    )
-    private = PrivateReceipt(
+def parse_noise(described: Mapping[str, Any]) -> Any:
+    """Return the mechanism that a receipt describes."""
+    return parse_mechanism({described["mechanism"]: dict(described["parameters"])})
+
+
+def private_receipt(promise: Promise, trace: Trace, delta: float = DELTA) -> PrivateReceipt:
+    """Draw up the private part of a receipt."""
+    unit, home = promise.unit, promise.home
+    return PrivateReceipt(
         sentence=unit.sentence,
         home=None if home is None else home.to_dict(),
-        parameters=tuple(list_parameters(unit, home, metered)),
+        parameters=tuple(list_parameters(unit, home, trace)),
         composition_delta=delta,
-        appliances=_account(mechanism, unit, home, delta),
-        input=describe_input(metered),
-        largest_powers=_largest_powers(mechanism, unit, home, metered),
-    )
-    return receipt, private
-
-
-def write_public_receipt(
-    metered: Trace,
-    released: Trace,
-    mechanism: Mechanism,
-    unit: Unit,
-    *,
-    home: Home | None,
-    simulation: bool,
-) -> Receipt:
-    """Draw up the public part of a receipt alone; the parameters are those of `write_receipts`."""
-    parameters = list_parameters(unit, home, metered)
-    return Receipt(
-        kind="simulation" if simulation else "release",
-        mechanism=mechanism.describe() | {"parameters": _plain(mechanism.parameters())},
-        unit=describe_unit(unit),
-        epsilon=unit_epsilon(mechanism, unit),
-        delta=mechanism.delta,
-        sources=tuple(sorted({entry["source"] for entry in parameters})),
-        output=describe_readings(released),
+        appliances=promise.account(home, delta),
+        input=describe_input(trace),
+        largest_powers=_largest_powers(promise, trace),
     )
 
 
 def list_parameters(unit: Unit, home: Home | None, trace: Trace) -> list[dict[str, Any]]:
-    """List the numbers that calibrate a release, with their origin.
+    """List the numbers that calibrate a release: `name`, `value`, `used`, `unit` and `source`.
 
-    Parameters
-    ----------
-    unit : Unit
-        The unit of protection.
-    home : Home or None
-        The home from which the unit was resolved.
-    trace : Trace
-        The metered readings. A number that was learnt from readings of the same time is "learnt
-        from these readings".
-
-    Returns
-    -------
-    list of dict
-        `name`, `value`, `used`, `unit` and `source` of every number.
+    Only the times of the trace are used: a number that was learnt from readings of the same time
+    is "learnt from these readings".
     """
     learnt = _learnt_source(home, trace)
     if home is not None and unit.protect == "appliance":
@@ -327,13 +346,6 @@ def describe_largest_power(appliance: Appliance, epsilon: float, share: float | 
     )
 
 
-def release_text(receipt: Receipt, private: PrivateReceipt) -> str:
-    """Format a receipt with its private part for the household that made the release."""
-    lines = _promise_lines(receipt, private.sentence)
-    largest = [entry["sentence"] for entry in private.largest_powers]
-    return "\n".join([*lines, *appliance_lines(private.appliances), *largest])
-
-
 def describe_readings(trace: Trace) -> dict[str, Any]:
     """Number, interval, first and last time, and digest of readings."""
     return {
@@ -395,76 +407,81 @@ def _digests_by_half_day(trace: Trace, salt: str) -> dict[str, str]:
 
 
 def describe_unit(unit: Unit) -> dict[str, Any]:
-    """The public numbers of a unit; names and lengths of runs are left out."""
-    metering = {name: getattr(unit.metering, name) for name in METERING}
-    when = {"zone": unit.zone, "day_scale": unit.day_scale} if unit.span == "when" else {}
-    day = {"use_s": unit.largest_use_s} if unit.span == "day" else {}
+    """The public numbers of a unit; the names of appliances are left out.
+
+    A change that another one exceeds in power, length and energy is left out too.
+    """
+    numbers = sorted({(c.watts, c.seconds, c.energy) for c in unit.changes}, reverse=True)
+    largest = [
+        one
+        for one in numbers
+        if not any(o != one and all(a >= b for a, b in zip(o, one, strict=True)) for o in numbers)
+    ]
     fields = {
         "protect": unit.protect,
         "span": unit.span,
-        "watts": unit.largest_watts,
-        "watt_hours": max(change.energy for change in unit.changes) / SECONDS_PER_HOUR,
+        "changes": [
+            {"watts": watts, "seconds": length, "watt_hours": energy / SECONDS_PER_HOUR}
+            for watts, length, energy in largest
+        ],
         "interval_s": unit.interval_s,
         "window": unit.window,
-        "l1": unit.l1,
-        "l2": unit.l2,
-        "largest": unit.largest,
-        "touches": unit.touches,
-        **metering,
-        **when,
-        **day,
+        "readings": unit.readings if unit.metering.register_step_w else None,
+        "zone": unit.zone if unit.span == "when" else None,
+        **{name: getattr(unit.metering, name) for name in METERING},
     }
-    return {"sentence": unit_sentence(fields), **fields}
+    sizes = {name: getattr(unit, name) for name in ("l1", "l2", "largest", "touches")}
+    return {"sentence": unit_sentence(fields), **fields, **sizes, "day_scale": unit.day_scale}
 
 
-def unit_sentence(unit: dict[str, Any]) -> str:
-    """What is protected, from the public numbers of a unit, without names and lengths of runs.
+def read_unit(fields: Mapping[str, Any]) -> Unit:
+    """Make the unit that a receipt describes again; the names of appliances are not in it."""
+    metering = Metering(**{name: fields[name] for name in METERING})
+    span, interval_s, window = fields["span"], float(fields["interval_s"]), int(fields["window"])
+    changes = tuple(
+        Change(
+            "use",
+            one["watts"],
+            one["seconds"],
+            interval_s,
+            one["watt_hours"] * SECONDS_PER_HOUR,
+            window,
+            aligned=span == "reading",
+            metering=metering,
+            values=released_values(span, metering, fields["readings"], window, interval_s),
+            moved=span == "when",
+            day_scale=fields["day_scale"],
+        )
+        for one in fields["changes"]
+    )
+    zone = fields["zone"] or "UTC"
+    return Unit(
+        fields["protect"], span, changes, interval_s, metering, fields["readings"], None, zone
+    )
 
-    Parameters
-    ----------
-    unit : dict
-        The entry `unit` of a public receipt.
 
-    Returns
-    -------
-    str
-    """
-    size = f"up to {format_watt_hours(unit['watt_hours'])} and {format_watts(unit['watts'])}"
+def unit_sentence(unit: Mapping[str, Any]) -> str:
+    """What is protected, from the public numbers of a unit, without the names of appliances."""
+    changes = unit["changes"]
+    watts, seconds, energy = (
+        max(one[name] for one in changes) for name in ("watts", "seconds", "watt_hours")
+    )
+    size = f"up to {format_watt_hours(energy)} and {format_watts(watts)}"
+    planned = f"any one of {len(changes)} planned uses"
     subject = {
-        "appliance": f"any use of {size}" if covers_any_use(unit) else f"any planned use, {size}",
-        "fluctuation": f"fluctuations within a state, not switches, of {size}",
-        "range": f"any value of a reading, {size}",
-        "change": f"any change of {size}",
+        "appliance": "any use" if len(changes) == 1 else planned,
+        "fluctuation": "fluctuations within a state, not switches,",
+        "range": "any value of a reading,",
+        "change": "any change",
     }[unit["protect"]]
+    use_s = max(one["watt_hours"] * SECONDS_PER_HOUR / one["watts"] for one in changes)
     where = {
         "reading": f"in one metered reading of {duration_in_words(unit['interval_s'])}",
-        "run": "over one run",
-        "day": f"over one day, {use_in_words(unit.get('use_s', 0.0), unit['protect'])}",
-        "when": f"when within one day of {unit.get('zone')}, but not whether",
+        "run": f"over one run of up to {duration_in_words(seconds)}",
+        "day": f"over one day, {use_in_words(use_s, unit['protect'])}",
+        "when": f"when within one day of {unit['zone']}, but not whether",
     }[unit["span"]]
-    return f"{subject}, {where}"
-
-
-def least_change(unit: dict[str, Any]) -> tuple[float, float, float]:
-    """Δ1, Δ2 and the largest change [W] of one use with the full power and energy of a unit.
-
-    They are those of a meter that does not round. Several appliances may have less: that of the
-    largest power need not have the largest energy.
-    """
-    places = 2 if unit["span"] == "when" else 1
-    value_s = unit["interval_s"] * unit["window"]
-    full = unit["copies"] * unit["watt_hours"] * SECONDS_PER_HOUR / (unit["watts"] * value_s)
-    watts = unit["watts"] * unit["stretch"]
-    return (
-        places * watts * full, math.sqrt(places) * watts * corner(full), watts * min(1.0, full)
-    )  # fmt: skip
-
-
-def covers_any_use(unit: dict[str, Any]) -> bool:
-    """True if the change covers every use of the stated power and energy, not only planned ones."""
-    _, length, largest = least_change(unit)
-    slack = 1 + 1e-9
-    return bool(unit["l2"] * slack >= length and unit["largest"] * slack >= largest)
+    return f"{subject} of {size}, {where}".replace(", of", " of")
 
 
 def _learnt_source(home: Home | None, trace: Trace) -> str:
@@ -472,9 +489,7 @@ def _learnt_source(home: Home | None, trace: Trace) -> str:
     if home is None or home.learnt_from is None:
         # A home file of unknown origin may have been learnt from anything.
         return THESE_READINGS if home is not None else OTHER_DAYS
-    # The overlap is tested first: it is cheap, while the digest reads every value.
-    same = home.learnt_from.overlaps(trace) or home.learnt_from.sha256 == digest(trace)
-    return THESE_READINGS if same else OTHER_DAYS
+    return THESE_READINGS if home.learnt_from.overlaps(trace) else OTHER_DAYS
 
 
 def _appliance_numbers(appliance: Appliance, unit: Unit, learnt: str) -> list[dict[str, Any]]:
@@ -534,29 +549,9 @@ def _parameter(
     return {"name": name, "value": value, "used": used, "unit": unit, "source": source}
 
 
-def _account(
-    mechanism: Mechanism, unit: Unit, home: Home | None, delta: float
-) -> tuple[ApplianceAccount, ...]:
-    """What an attacker can learn about each appliance from a reading, a run and a day."""
-    if home is None:
-        return ()
-    return account(
-        mechanism,
-        home,
-        delta=delta,
-        interval_s=unit.interval_s,
-        window=unit.window,
-        metering=unit.metering,
-        period=unit.readings,
-        day_scale=unit.day_scale if unit.span == "when" else None,
-        use_s=None if unit.use_s is None else {c.name: unit.use_s for c in unit.changes},
-    )
-
-
-def _largest_powers(
-    mechanism: Mechanism, unit: Unit, home: Home | None, metered: Trace
-) -> tuple[dict[str, Any], ...]:
+def _largest_powers(promise: Promise, metered: Trace) -> tuple[dict[str, Any], ...]:
     """The protected appliances whose largest power exceeds the protected one."""
+    unit, home = promise.unit, promise.home
     if home is None or unit.protect != "appliance":
         return ()
     entries = []
@@ -568,7 +563,7 @@ def _largest_powers(
         if unit.span == "run":  # The length may come from a trace instead of the home.
             largest = replace(largest, run_high_s=change.seconds)
         share = _share_above(appliance, metered)
-        epsilon = unit_epsilon(mechanism, unit.for_appliance(largest))
+        epsilon = promise.epsilon_for(unit.for_appliance(largest))
         entries.append(
             {
                 "name": appliance.name,
@@ -591,26 +586,47 @@ def _share_above(appliance: Appliance, metered: Trace) -> float | None:
     return float(np.mean(power[on] > appliance.protected_power)) if on.any() else None
 
 
-def _promise_lines(receipt: Receipt, sentence: str) -> list[str]:
-    """What a receipt promises, one line for each subject."""
-    noise, output = receipt.mechanism, receipt.output
-    promise = f"at ε = {receipt.epsilon:.4g}"
-    first = []
-    if receipt.unit["span"] == "when":
-        first.append(
-            "Not hidden: whether an appliance ran. The sum of every complete day is published "
-            f"{'with less noise' if receipt.unit['day_scale'] else 'exactly'}; only the time "
-            "within the day is protected."
-        )
-    return [
-        *first,
+def receipt_text(receipt: Receipt, private: PrivateReceipt | None) -> str:
+    """Format a receipt, with its private part for the household that made the release."""
+    output, unit = receipt.output, receipt.unit
+    lines = [
         f"{receipt.kind}: {output['readings']} readings of "
         f"{duration_in_words(output['interval_s'])} from {output['start']}",
-        f"noise: {noise['mechanism']}, scale {_four_digits(noise['scale'])} W on a grid of "
-        f"{noise['grid']:g} W" + (" (coarsened)" if noise["coarsened"] else ""),
-        f"protected: {sentence}",
-        promise + (f", δ = {receipt.delta:g}" if receipt.delta else ""),
+        *_noise_lines(receipt),
+        f"protected: {unit['sentence'] if private is None else private.sentence}",
+        f"at ε = {receipt.epsilon:.4g}"
+        + (f", δ = {receipt.delta:g}" if receipt.delta else "")
+        + f"; the best attacker is right {out_of_100(min(receipt.odds, 1 - 1e-12))} times out of "
+        "100",
     ]
+    if unit["span"] == "when":
+        how = "with less noise" if unit["day_scale"] else "exactly"
+        lines.insert(
+            0,
+            "Not hidden: whether an appliance ran. The sum of every complete day is published "
+            f"{how}; only the time within the day is protected.",
+        )
+    if private is None:
+        return "\n".join(lines)
+    largest = [entry["sentence"] for entry in private.largest_powers]
+    return "\n".join([*lines, *appliance_lines(private.appliances), *largest])
+
+
+def _noise_lines(receipt: Receipt) -> list[str]:
+    """The noise of the first table, and that of the others with their shares of the budget."""
+    first, *others = [entry for entry in receipt.tables if entry["noise"] is not None]
+    noise = first["noise"]
+    line = (
+        f"noise: {noise['mechanism']}, scale {_four_digits(noise['scale'])} W on a grid of "
+        f"{noise['grid']:g} W" + (" (coarsened)" if noise["coarsened"] else "")
+    )
+    if not others or receipt.unit["span"] == "when":
+        return [line]
+    shares = ", ".join(
+        f"{one['table']} {100 * one['share']:.1f} % (σ {_four_digits(one['noise']['scale'])} W)"
+        for one in (first, *others)
+    )
+    return [line, f"shares of the budget: {shares}"]
 
 
 def appliance_lines(entries: tuple[ApplianceAccount, ...]) -> list[str]:
@@ -658,10 +674,3 @@ def _span(entry: Composition | None) -> str:
         return "length unknown"
     odds = f"{100 * entry.odds:.1f}" if entry.odds < 0.9995 else ">99.9"
     return f"{odds} (ε {float(f'{entry.epsilon:.3g}'):g})"
-
-
-def _plain(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields as JSON holds them: lists instead of tuples."""
-    return {
-        name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()
-    }

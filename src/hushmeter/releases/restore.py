@@ -20,11 +20,12 @@ References
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,18 +35,14 @@ from hushmeter.files import (
     json_text,
     parse_json,
     refuse_overwrite,
+    replace_together,
     sha256_of,
+    table_bytes,
     table_format,
-    write_table,
-    write_text,
 )
-from hushmeter.noise import parse_mechanism
-from hushmeter.read import read_meter
-from hushmeter.releases.calendar_release import CalendarRelease
-from hushmeter.releases.series import Release
-from hushmeter.releases.storage import receipt_path
-from hushmeter.releases.verification import read_receipt, verify_file
-from hushmeter.releases.view_files import read_views, verify_views
+from hushmeter.releases.files import read_release, receipt_path
+from hushmeter.releases.release import Release
+from hushmeter.releases.verification import verify_release
 from hushmeter.trace import Trace
 
 if TYPE_CHECKING:
@@ -104,21 +101,22 @@ class Restored:
         """
         data = Path(path)
         mark = mark_path(data)
-        refuse_overwrite(mark, force)
+        for file in (data, mark):
+            refuse_overwrite(file, force)
         columns = {
             "timestamp": self.trace.times,
             "restored_watts": np.round(self.trace.readings, 3),
             "restored_standard_deviation": np.round(self.std, 3),
         }
-        write_table(data, columns, force=force, public=True)
+        content = table_bytes(columns, table_format(data))
         fields = {
             "schema": RESTORED_SCHEMA,
             "note": NOTE,
             "interval_s": self.trace.interval_s,
-            "file": {"sha256": sha256_of(data)},
+            "file": {"sha256": hashlib.sha256(content).hexdigest()},
             "source": self.source,
         }
-        write_text(mark, json_text(fields), force=force, public=True)
+        replace_together({data: content, mark: json_text(fields).encode()})
         return [data, mark]
 
 
@@ -181,21 +179,15 @@ def _read_plain(path: Path) -> Any:
         raise DataError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
 
 
-@overload
 def restore(
-    release: CalendarRelease, *, points: int = ..., steps: int = ...
-) -> CalendarRelease: ...
-@overload
-def restore(release: Release, *, points: int = ..., steps: int = ...) -> Restored: ...
-def restore(
-    release: Release | CalendarRelease, *, points: int = POINTS, steps: int = STEPS
-) -> Restored | CalendarRelease:
+    release: Release, *, points: int = POINTS, steps: int = STEPS
+) -> Restored | Release:
     """Restore released values: the mean of the load given all of them.
 
     Parameters
     ----------
-    release : Release or CalendarRelease
-        From `release`, `release_views` or `read_views`.
+    release : Release
+        From `Promise.release`, `release` or `read_release`.
     points : int, default 160
         Number of support points of the distribution of the loads.
     steps : int, default 300
@@ -204,97 +196,70 @@ def restore(
     Returns
     -------
     Restored
-        For a release. Sums are biased; take them from the release.
-    CalendarRelease
-        For a calendar release: its estimate with restored cells, whose weight is the inverse of
-        their mean variance given the release. The days, months and the typical day keep their own
-        tables, and their standard errors do not count the bias of restored cells: take sums from
-        the calendar release itself.
+        For a release of cells alone. Sums are biased; take them from the release.
+    Release
+        For a release of several tables: its estimate with restored cells, whose weight is the
+        inverse of their mean variance given the release. Other tables keep their own sums, and
+        their standard errors do not count the bias of restored cells: take sums from the release.
 
     Raises
     ------
     InputError
-        If the argument is not a release, or was restored before.
+        If the argument is not a release, was restored before, or has no cells.
     """
-    if isinstance(release, CalendarRelease):
-        return _restore_views(release, points, steps)
     if not isinstance(release, Release):
         raise InputError(f"restore needs a release, got a {type(release).__name__}.")
-    described = release.receipt.mechanism
-    mechanism = parse_mechanism({described["mechanism"]: dict(described["parameters"])})
-    source = {"sha256": None, "epsilon": release.receipt.epsilon, "mechanism": mechanism.name}
-    return restore_trace(release.trace, mechanism, source, points, steps)
+    if release.restored is not None:
+        raise InputError("this release is already restored; give the release itself.")
+    if not release.promise.joint:
+        return restore_trace(release.trace, release.promise.noise, source_of(release), points, steps)
+    noise = release.promise.noise
+    means, deviations = deconvolve(
+        release.sums[0],
+        lambda watts: -0.5 * (watts / noise.scale) ** 2,
+        noise.scale,
+        points=points,
+        steps=steps,
+    )
+    return replace(release, restored=(means, deviations))
+
+
+def source_of(release: Release, sha256: str | None = None) -> dict[str, Any]:
+    """Where restored values come from: digest of the file, ε and mechanism."""
+    name = "calendar" if release.promise.joint else release.promise.noise.name
+    return {"sha256": sha256, "epsilon": release.promise.epsilon, "mechanism": name}
 
 
 def restore_file(
     path: str | Path, *, receipt: str | Path | None = None, key: str | Path | None = None
 ) -> Restored:
-    """Restore a released file, or the hours of a calendar release, after checking its receipt.
+    """Restore a released file, or the cells of a folder, after its receipt was checked.
 
-    Parameters
-    ----------
-    path : str or Path
-        The released file, or the folder of a calendar release.
-    receipt : str or Path, optional
-        Its public receipt, if it is not beside the file.
-    key : str or Path, optional
-        Public key that must have signed the receipt.
-
-    Returns
-    -------
-    Restored
-
-    Raises
-    ------
-    DataError
-        If the file was restored before, or its receipt does not verify.
+    `receipt` is its public receipt, if it is not beside the file, and `key` the public key that
+    must have signed it. Raise `DataError` if it was restored before or does not verify.
     """
-    place = Path(path)
-    if mark_path(place).exists():
-        raise DataError(f"{place} is already restored; give the released file instead.")
-    if place.is_dir():
-        checked = verify_views(place, key)
-        _refuse_unverified(place, checked.problems)
-        calendar = restore(read_views(place))
-        source = {
-            "sha256": sha256_of(place / "receipt.json"),
-            "epsilon": calendar.receipt["epsilon"],
-            "mechanism": "calendar",
-            "method": "loads",
-        }
-        return Restored(calendar.trace(), calendar.hours.errors, source)
-    stated = receipt_path(place) if receipt is None else Path(receipt)
-    return restore_trace(*read_verified(place, stated, key))
+    release, source = read_verified(Path(path), receipt, key)
+    found = restore(release)
+    if isinstance(found, Restored):
+        return replace(found, source={**source, "method": "loads"})
+    return Restored(found.trace, found.view("hours").errors, {**source, "method": "loads"})
 
 
 def read_verified(
-    place: Path, receipt: Path, key: str | Path | None
-) -> tuple[Trace, Mechanism, dict[str, Any]]:
-    """Read a released file whose receipt verifies, its mechanism and the source of the result.
-
-    Raises `DataError` if the file was restored before, or its receipt does not verify.
-    """
+    place: Path, receipt: str | Path | None, key: str | Path | None
+) -> tuple[Release, dict[str, Any]]:
+    """Read a release whose receipt verifies, and the source of what is computed from it."""
     if mark_path(place).exists():
         raise DataError(f"{place} is already restored; give the released file instead.")
-    checked = verify_file(place, key, receipt=receipt)
-    _refuse_unverified(place, checked.problems)
-    fields = read_receipt(receipt)
-    described = fields["mechanism"]
-    mechanism = parse_mechanism({described["mechanism"]: dict(described["parameters"])})
-    source = {
-        "sha256": fields["file"]["sha256"],
-        "epsilon": fields["epsilon"],
-        "mechanism": mechanism.name,
-    }
-    return read_meter(place), mechanism, source
-
-
-def _refuse_unverified(path: Path, problems: tuple[str, ...]) -> None:
-    """Raise `DataError` with the first problem of a release."""
-    if problems:
+    stated = receipt_path(place) if receipt is None else Path(receipt)
+    checked = verify_release(place, key, receipt=stated)
+    if checked.problems:
         raise DataError(
-            f"{path} was not restored, because its receipt does not verify: {problems[0]}"
+            f"{place} was not restored, because its receipt does not verify: {checked.problems[0]}"
         )
+    release = read_release(place, stated)
+    digest = sha256_of(stated if place.is_dir() else place)
+    return release, source_of(release, digest)
 
 
 def restore_trace(
@@ -315,18 +280,6 @@ def restore_trace(
     )
     restored = Trace(means, trace.interval_s, trace.start, steps=trace.steps)
     return Restored(restored, deviations, {**source, "method": "loads"})
-
-
-def _restore_views(release: CalendarRelease, points: int, steps: int) -> CalendarRelease:
-    """Replace the noisy cells of a calendar release by restored ones."""
-    if release.restored is not None:
-        raise InputError("this calendar release is already restored; give the release itself.")
-    sigma = float(release.plan.sigmas[0]) * float(release.plan.grid)
-    cells = release.tables[0].astype(float) * float(release.plan.grid)
-    means, deviations = deconvolve(
-        cells, lambda watts: -0.5 * (watts / sigma) ** 2, sigma, points=points, steps=steps
-    )
-    return replace(release, restored=(means, deviations))
 
 
 def deconvolve(

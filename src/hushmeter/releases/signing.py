@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
         Ed25519PrivateKey,
         Ed25519PublicKey,
     )
-
-    from hushmeter.releases.receipt import Receipt
 
 ALGORITHM = "ed25519"
 
@@ -66,24 +63,6 @@ def make_signing_key(path: str | Path) -> list[Path]:
     except OSError as error:
         raise DataError(f"{file} cannot be written: {error.strerror}.") from None
     return [private, public]
-
-
-def sign_receipt(receipt: Receipt, key_file: str | Path) -> Receipt:
-    """Return the receipt with a signature.
-
-    Parameters
-    ----------
-    receipt : Receipt
-    key_file : str or Path
-        Ed25519 private key as PEM, from `make_signing_key` or another tool.
-
-    Raises
-    ------
-    DataError
-        If the file is not such a key.
-    """
-    unsigned = replace(receipt, signature=None)
-    return replace(receipt, signature=make_signature(unsigned.to_dict(), key_file))
 
 
 def make_signature(fields: dict[str, Any], key_file: str | Path) -> dict[str, str]:

@@ -1,25 +1,21 @@
 r"""What released data is for, and the standard error of its number in every kind of release.
 
 The data may be for single hours, days, months, the typical day (the mean of every hour of the day
-over all days of a month) or register values (the energy since the first value). Each kind of
-release has a standard error for each of them, which follows from its noise and from public times
-alone.
+over all days of a month) or register values (the energy since the first value). Each release has a
+standard error for each of them, which follows from its noise and from public times alone. The
+errors of a promise are those of a month of 30 days without a gap, whatever the readings are, so
+that two promises can be compared; a release states the error of every single value.
 
-*Series.* Values of V seconds have independent noise of standard deviation σ. With n = 24 h/V values
-in a day, D days in a month and N values in the whole period,
+*Cells alone.* Cells of V seconds have independent noise of standard deviation σ. With n = 24 h/V
+cells in a day, D = 30 days in a month and N = n·D,
 
     hour = σ·√(V/1 h),  day = σ·V·√n,  month = day·√D,  typical day = hour/√D,
     register = σ·V·√((N + 1)/2),
 
-where the register is the root mean square over all N values.
+where the register is the root mean square over all N cells.
 
-*Series with sums of days* (the span "when"). The sum of each day is published with the weight w of
-`hushmeter.releases.series.release` (w = 1 if it is exact): an hour of m values has σ·√(1/m − w/n),
-a day σ·V·√(n·(1 − w)), and the register within a day has σ·V·√((n² − 1)/(6n)) in addition to the
-days before it.
-
-*Calendar release.* The standard errors follow from the normal equations of its estimate; see
-`hushmeter.releases.least_squares`.
+*Several tables.* The standard errors follow from the normal equations of the estimate; see
+`hushmeter.releases.estimate`.
 """
 
 from __future__ import annotations
@@ -30,18 +26,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hushmeter.checks import one_of, positive, whole
+from hushmeter.checks import one_of
 from hushmeter.errors import InputError
 from hushmeter.formatting import format_two_digits, format_watts, short_duration
-from hushmeter.releases.calendar_release import CalendarRelease
 from hushmeter.releases.cost import DAYS_PER_MONTH, Cost
-from hushmeter.releases.series import day_weight
+from hushmeter.releases.labels import CELLS, MODEL_DAYS, make_tables, model_month
 from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
-    from hushmeter.noise.mechanism import Mechanism
-    from hushmeter.releases.calendar import Calendar
-    from hushmeter.releases.view_plan import ViewPlan
+    from hushmeter.releases.promise import Promise
 
 MEAN_ABS = math.sqrt(2 / math.pi)
 """Mean absolute value of a normal error, as a multiple of its standard error."""
@@ -148,105 +141,53 @@ class StandardErrors:
         )
 
 
-def series_errors(
-    noise: Mechanism | float,
-    value_s: float,
-    *,
-    days: int = DAYS_PER_MONTH,
-    period_days: int | None = None,
-    day_scale: float | None = None,
-) -> StandardErrors:
-    """Standard errors of a series of values with independent noise.
-
-    Parameters
-    ----------
-    noise : Mechanism or float
-        The noise of one released value, or its standard deviation σ [W].
-    value_s : float
-        Length of a released value [s].
-    days : int, default 30
-        Days D of a month.
-    period_days : int, optional
-        Days of the whole period; one month by default.
-    day_scale : float, optional
-        `Unit.day_scale` of the span "when", which publishes the sum of every day too; 0 if it is
-        exact. It has no effect on values that do not divide a day, because no day is complete
-        then.
-
-    Returns
-    -------
-    StandardErrors
-
-    Notes
-    -----
-    See the description of the module for the equations.
-    """
-    value_s, days = positive("value_s", value_s), whole("days", days)
-    sigma = noise if isinstance(noise, float) else noise.std
-    kwh = value_s / JOULES_PER_KWH
-    in_day, in_hour = SECONDS_PER_DAY / value_s, SECONDS_PER_HOUR / value_s
-    summed = day_scale is not None and abs(in_day - round(in_day)) < 1e-9
-    fine = value_s <= SECONDS_PER_HOUR * _SLACK
-    weight = day_weight(in_day, day_scale or 0.0) if summed else 0.0
-    known = weight / in_day
-    hour = sigma * math.sqrt(max(0.0, 1 / in_hour - known)) if fine else None
-    day = sigma * math.sqrt(in_day * (1 - weight)) * kwh
-    whole_days = whole("period_days", period_days or days)
-    if summed:
-        within = (in_day**2 - 1) / (6 * in_day)
-        register = math.hypot(
-            sigma * kwh * math.sqrt(within), day * math.sqrt((whole_days + 1) / 2)
+def errors_of(promise: Promise) -> StandardErrors:
+    """Standard errors of a promise, root mean squares over a month of 30 days without a gap."""
+    if len(promise.tables) == 1 and promise.tables[0].name == CELLS:
+        return independent_errors(promise.noise.std, promise.cells.interval_s)
+    month = model_month(promise.cells.interval_s)
+    fit, in_hour = promise.fit(month), SECONDS_PER_HOUR / month.interval_s
+    days, months, profile = make_tables(("days", "months", "typical-day"), month)
+    cell, day, whole, hour, register = (
+        math.sqrt(float(np.mean(variances)))
+        for variances in (
+            fit.cell_variances,
+            fit.sum_variances(days),
+            fit.sum_variances(months),
+            fit.sum_variances(profile) / profile.members**2,
+            fit.register_variances,
         )
-    else:
-        register = sigma * kwh * math.sqrt((in_day * whole_days + 1) / 2)
+    )
+    # The noise of the cells of one hour is nearly independent.
+    short = month.interval_s <= SECONDS_PER_HOUR * _SLACK
+    shown = {entry.name for entry in promise.tables}
+    kwh = month.interval_s / JOULES_PER_KWH
+    return StandardErrors(
+        value_s=month.interval_s,
+        value_w=cell,
+        hour_w=cell / math.sqrt(in_hour) if short and CELLS in shown else None,
+        day_kwh=day * kwh,
+        month_kwh=whole * kwh,
+        profile_w=hour / math.sqrt(in_hour) if short and shown & {CELLS, "typical-day"} else None,
+        register_kwh=register * kwh,
+    )
+
+
+def independent_errors(sigma: float, value_s: float) -> StandardErrors:
+    """Standard errors of values of `value_s` seconds with independent noise of σ watts."""
+    kwh, in_day = value_s / JOULES_PER_KWH, SECONDS_PER_DAY / value_s
+    hour = None
+    if value_s <= SECONDS_PER_HOUR * _SLACK:
+        hour = sigma * math.sqrt(value_s / SECONDS_PER_HOUR)
+    day = sigma * math.sqrt(in_day) * kwh
     return StandardErrors(
         value_s=value_s,
-        value_w=sigma * math.sqrt(1 - known),
+        value_w=sigma,
         hour_w=hour,
         day_kwh=day,
-        month_kwh=day * math.sqrt(days),
-        profile_w=None if hour is None else hour / math.sqrt(days),
-        register_kwh=register,
-    )
-
-
-def calendar_errors(calendar: Calendar, plan: ViewPlan) -> StandardErrors:
-    """Standard errors of a calendar release, root mean squares over its hours, days and months.
-
-    Parameters
-    ----------
-    calendar : Calendar
-        The cells; only times.
-    plan : ViewPlan
-        The noise of the tables.
-
-    Returns
-    -------
-    StandardErrors
-    """
-    # The errors depend on the calendar and the noise alone, so tables of zeros do.
-    tables = (
-        np.zeros(len(calendar.cells), dtype=np.int64),
-        np.zeros(calendar.days.size, dtype=np.int64),
-        np.zeros((len(calendar.months), calendar.hours), dtype=np.int64),
-        np.zeros(len(calendar.months), dtype=np.int64),
-    )
-    release = CalendarRelease(calendar, tables, plan, {})
-    hour, day, profile, month, register = (
-        float(np.sqrt(np.mean(view.errors**2))) for view in release.views
-    )
-    value_s = calendar.cells.interval_s
-    cells = SECONDS_PER_HOUR / value_s
-    # The noise of the cells of one hour is nearly independent.
-    fine = value_s <= SECONDS_PER_HOUR * _SLACK
-    return StandardErrors(
-        value_s=value_s,
-        value_w=hour,
-        hour_w=hour / math.sqrt(cells) if fine else None,
-        day_kwh=day,
-        month_kwh=month,
-        profile_w=profile / math.sqrt(cells) if fine else None,
-        register_kwh=register,
+        month_kwh=day * math.sqrt(MODEL_DAYS),
+        profile_w=None if hour is None else hour / math.sqrt(MODEL_DAYS),
+        register_kwh=sigma * kwh * math.sqrt((in_day * MODEL_DAYS + 1) / 2),
     )
 
 

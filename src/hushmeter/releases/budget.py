@@ -1,0 +1,235 @@
+r"""How several tables share one privacy budget.
+
+*Privacy.* Discrete Gaussian noise of σ on sums that a change moves by the Euclidean length s is
+ρ-concentrated differentially private with ρ = s²/2σ², and the ρ of independent tables add up [1]_:
+ρ = ½·Σ_j s_j²/σ_j². The shares a_j = s_j²/(σ_j²·2ρ) divide the budget among the tables.
+
+*Shares.* The sum of the logarithms of the variances of what the tables are for is minimised: one
+term for each table of sums (the mean over its labels), and one for each named band. The error of a
+cell stays below `hourly_cost` times its error in a release of the cells alone. With S = G·Gᵀ and
+D = V/v₀ as in `hushmeter.releases.estimate`, K = D + S gives
+
+    Var(label l) = v₀·(D − D·K⁻¹·D)_ll,     mean Var(cell) = v₀·(1 − (r − Σ_l D_ll·(K⁻¹)_ll)/n)
+
+for r labels and n cells, so that the diagonal of K⁻¹ suffices. The shares are found for a month of
+30 days without a gap, or for the days of a shorter file, so that all months get the same noise.
+
+References
+----------
+.. [1] C. Canonne, G. Kamath, T. Steinke, "The discrete Gaussian for differential privacy", 2020.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hushmeter.checks import BoolArray, FloatArray, positive
+from hushmeter.errors import InputError
+from hushmeter.privacy.tables import sensitivity
+from hushmeter.releases.labels import (
+    BANDS,
+    CELLS,
+    MODEL_DAYS,
+    REST,
+    Cells,
+    LabelledTable,
+    make_tables,
+    model_month,
+)
+
+if TYPE_CHECKING:
+    from hushmeter.privacy.sensitivity import Change
+
+HOURLY_COST = 1.10
+SMALLEST_SHARE = 0.01
+"""A table whose best share is smaller is not published."""
+
+SHORTEST_MONTH = 28
+"""Days of the shortest month."""
+
+
+def lengths_of(
+    tables: Sequence[LabelledTable], changes: Sequence[Change], grid: Fraction
+) -> FloatArray:
+    """Largest change of the sums of every table, as Euclidean length [grid steps]."""
+    # The longest change comes first: the patterns of its windows serve the others.
+    ordered = sorted(changes, key=lambda change: -change.own_touches)
+    return np.array([max(sensitivity(t, c, grid) for c in ordered) for t in tables])
+
+
+def divide_budget(
+    words: Sequence[str], cells: Cells, lengths: FloatArray, hourly_cost: float = HOURLY_COST
+) -> FloatArray:
+    """Return the shares of the tables, which add up to 1; 0 for a table that is not worth one.
+
+    `lengths` are the sensitivities of the tables in any common unit, in the order in which
+    `make_tables` returns them.
+    """
+    if not positive("hourly_cost", hourly_cost) > 1.001:
+        raise InputError(f"hourly_cost must be above 1.001, got {hourly_cost}.")
+    ratios = tuple(round(float(length / lengths[0]), 9) for length in lengths)
+    days = max(1, round(cells.days.days.size / cells.months[0].size))
+    days = MODEL_DAYS if days >= SHORTEST_MONTH else days
+    return _divide(tuple(words), cells.interval_s, days, ratios, float(hourly_cost)).copy()
+
+
+@lru_cache(maxsize=64)
+def _divide(
+    words: tuple[str, ...], length: float, days: int, ratios: tuple[float, ...], hourly_cost: float
+) -> FloatArray:
+    """Return the best shares without tables that are not worth their share."""
+    model = _ModelMonth.of(make_tables(words, _model(words, length, days)), ratios)
+    active = model.different()
+    while True:
+        shares = model.best_shares(active, hourly_cost)
+        small = active & (shares < SMALLEST_SHARE)
+        if not small.any() or active.sum() == 1:
+            return model.divided_equally(shares)
+        # The least useful table goes first; the others share its part.
+        active[np.argmin(np.where(active, shares, math.inf))] = False
+
+
+def _model(words: tuple[str, ...], length: float, days: int) -> Cells:
+    """The month for which shares are found; bands and weeks need days of every kind."""
+    weekly = any("=" in word or word == "typical-week" for word in words)
+    return model_month(length, max(days, 7) if weekly else days)
+
+
+@dataclass(frozen=True, eq=False)
+class _ModelMonth:
+    """The tables of a month in which the shares are found.
+
+    Attributes
+    ----------
+    tables : tuple of LabelledTable
+        All tables, that of the cells included if it is published.
+    ratios : array, shape (tables,)
+        Sensitivities of the tables, in units of the first one.
+    shared : array, shape (labels, labels)
+        S = G·Gᵀ: cells that two labels of tables of sums have in common.
+    table_of : array of int, shape (labels,)
+        Number of the table of every label.
+    terms : list of arrays of bool, shape (labels,)
+        Labels over whose variances one term of the sum is the mean.
+    """
+
+    tables: tuple[LabelledTable, ...]
+    ratios: FloatArray
+    shared: FloatArray
+    table_of: Any
+    terms: list[BoolArray]
+
+    @classmethod
+    def of(cls, tables: tuple[LabelledTable, ...], ratios: tuple[float, ...]) -> _ModelMonth:
+        """Count the cells that labels have in common."""
+        sums = [(n, t) for n, t in enumerate(tables) if t.name != CELLS]
+        count, total = tables[0].labels.size, sum(t.size for _, t in sums)
+        matrix = np.zeros((total, count))
+        first, table_of, terms = 0, np.zeros(total, dtype=np.int64), []
+        for number, table in sums:
+            inside = np.flatnonzero(table.labels >= 0)
+            matrix[first + table.labels[inside], inside] = 1
+            place = np.arange(total) - first
+            own = (place >= 0) & (place < table.size)
+            table_of[own] = number
+            if table.name.startswith(BANDS):
+                names = np.asarray(table.columns["band"])
+                for name in dict.fromkeys(names[names != REST].tolist()):
+                    term = own.copy()
+                    term[own] = names == name
+                    terms.append(term)
+            else:
+                terms.append(own)
+            first += table.size
+        return cls(tables, np.array(ratios), matrix @ matrix.T, table_of, terms)
+
+    def different(self) -> BoolArray:
+        """True for the first of several tables with the same labels, such as a month and a year."""
+        known: list[Any] = []
+        found = np.zeros(len(self.tables), dtype=np.bool_)
+        for number, table in enumerate(self.tables):
+            if not any(np.array_equal(table.labels, other) for other in known):
+                found[number] = True
+                known.append(table.labels)
+        return found
+
+    def divided_equally(self, shares: FloatArray) -> FloatArray:
+        """Give tables with the same labels in this month equal parts of their common share."""
+        divided = shares.copy()
+        for number, table in enumerate(self.tables):
+            same = [
+                n for n, t in enumerate(self.tables) if np.array_equal(t.labels, table.labels)
+            ]
+            divided[number] = shares[same[0]] / len(same)
+        return divided
+
+    def best_shares(self, active: BoolArray, hourly_cost: float) -> FloatArray:
+        """Return the best shares of the active tables."""
+        from scipy.optimize import minimize
+
+        places = np.flatnonzero(active)
+        if places.size == 1:
+            return active.astype(float)
+        cells = self.tables[places[0]].name == CELLS
+
+        def shares_of(logs: FloatArray) -> FloatArray:
+            shares = np.zeros(active.size)
+            weights = np.exp(logs - logs.max())
+            shares[places] = weights / weights.sum()
+            return shares
+
+        limit = 2 * math.log(hourly_cost * self.ratios[0])
+        within = {"type": "ineq", "fun": lambda logs: limit - self.log_cell(shares_of(logs))}
+        start = np.full(places.size, math.log(0.2 / max(1, places.size - 1)))
+        start[0] = math.log(0.8) if cells else start[0]
+        found: Any = minimize(  # type: ignore[call-overload]
+            lambda logs: self.log_terms(shares_of(logs)),
+            start,
+            bounds=[(-9.0, 9.0)] * places.size,
+            constraints=[within] if cells else [],
+            method="SLSQP",
+            options={"ftol": 1e-11, "maxiter": 300},
+        )
+        return shares_of(found.x)
+
+    def log_terms(self, shares: FloatArray) -> float:
+        """Σ ln Var of what the tables are for."""
+        rows, ratios, diagonal, cell = self._diagonal(shares)
+        variances = cell * (ratios - ratios**2 * diagonal)
+        found = 0.0
+        for term in self.terms:
+            own = term[rows]
+            if own.any():
+                found += math.log(max(float(variances[own].mean()), 1e-300))
+        return found
+
+    def log_cell(self, shares: FloatArray) -> float:
+        """Logarithm of the mean variance of a cell, in units of s₁²/2ρ."""
+        rows, ratios, diagonal, cell = self._diagonal(shares)
+        explained = rows.sum() - float((ratios * diagonal).sum())
+        return math.log(cell * (1 - explained / self.tables[0].labels.size))
+
+    def _diagonal(self, shares: FloatArray) -> tuple[BoolArray, FloatArray, FloatArray, float]:
+        """Active labels, their D, the diagonal of K⁻¹, and v₀."""
+        from scipy.linalg.lapack import dpotrf, dpotri
+
+        with np.errstate(divide="ignore"):
+            variances = self.ratios**2 / shares
+        rows: BoolArray = (shares > 0)[self.table_of]
+        if self.tables[0].name == CELLS:
+            cell = float(variances[0])
+        else:
+            from hushmeter.releases.estimate import UNKNOWN
+
+            cell = UNKNOWN * float(variances[shares > 0].max())
+        ratios = variances[self.table_of[rows]] / cell
+        factor, _ = dpotrf(self.shared[np.ix_(rows, rows)] + np.diag(ratios))
+        inverse, _ = dpotri(factor)
+        return rows, ratios, np.diag(inverse), cell

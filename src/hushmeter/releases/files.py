@@ -1,0 +1,348 @@
+"""Files of a release: writing and reading them.
+
+A release is written in one of two forms. A *file* OUT.csv (or .parquet, .h5, .xml) has the
+estimated cells; its public receipt is OUT.csv.receipt.json beside it. A *folder* OUT has one CSV
+file for each view, with the noisy table as it was published (`noisy_steps`, in grid steps of the
+receipt) beside the estimate and its standard error, and the public receipt receipt.json. The
+private receipt lies beside either form, as OUT.private.json, so that a folder can be shared.
+
+A reader must never find new data beside an old receipt, or the reverse. The public receipt has the
+SHA-256 of every file, so that `hushmeter verify` detects every mixture, and `replace_together`
+makes sure that none exists at any moment, even if the power fails.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hushmeter.errors import DataError, HushmeterError, InputError
+from hushmeter.files import (
+    json_text,
+    one_sentence,
+    parse_json,
+    refuse_overwrite,
+    replace_together,
+    table_bytes,
+)
+from hushmeter.read import ReadOptions, read_home_bytes
+from hushmeter.read.green_button import read_green_button
+from hushmeter.read.source import MemoryFile
+from hushmeter.releases.labels import CELLS
+from hushmeter.releases.receipt import PRIVATE_SCHEMA, SCHEMA, Receipt, overlapping_days
+from hushmeter.releases.release import HOURS, Release, View
+from hushmeter.releases.signing import make_signature
+from hushmeter.trace import SECONDS_PER_HOUR, TimeArray, Trace
+from hushmeter.write import FORMATS, meter_bytes, meter_format
+
+if TYPE_CHECKING:
+    from hushmeter.checks import FloatArray
+
+RECEIPT = "receipt.json"
+DECIMALS = {"W": 3, "kWh": 6}
+"""Decimals of the estimates and standard errors in the files of a folder."""
+
+
+@dataclass(frozen=True)
+class EarlierRelease:
+    """A release of some of the same metered readings, found by its private receipt.
+
+    Attributes
+    ----------
+    path : Path
+        The private receipt.
+    epsilon, delta : float
+        ε and δ of the unit of that release.
+    days : int
+        UTC days of which it has released readings too.
+    """
+
+    path: Path
+    epsilon: float
+    delta: float
+    days: int
+
+
+def is_file_form(path: Path) -> bool:
+    """True if a release with this name is one file; False for a folder."""
+    return path.suffix.lower() in FORMATS
+
+
+def receipt_path(data: Path) -> Path:
+    """Return the path of the public receipt of a file or a folder."""
+    return data / RECEIPT if data.is_dir() else data.with_name(f"{data.name}.receipt.json")
+
+
+def private_path(data: Path) -> Path:
+    """Return the path of the private receipt of a file or a folder."""
+    return data.with_name(f"{data.name}.private.json")
+
+
+def refuse_existing(data: Path, force: bool) -> None:
+    """Raise `DataError` if a release exists and may not be replaced."""
+    refuse_overwrite(data, force)
+    refuse_overwrite(private_path(data), force)
+    if is_file_form(data):
+        refuse_overwrite(data.with_name(f"{data.name}.receipt.json"), force)
+    elif data.exists() and not is_release(data):
+        raise DataError(f"{data} exists and is not a release; choose another folder.")
+
+
+def is_release(path: Path) -> bool:
+    """True if a folder or a file has the public receipt of a release."""
+    with suppress(OSError, ValueError):
+        fields = parse_json(receipt_path(path).read_bytes())
+        return isinstance(fields, dict) and fields.get("schema") == SCHEMA
+    return False
+
+
+def write_release(
+    release: Release, path: str | Path, *, force: bool = False, signing_key: str | Path | None
+) -> list[Path]:
+    """Write a release as a file or as a folder; see `Release.save`.
+
+    An existing release is replaced as a whole. If it cannot be written, it is either unchanged, or
+    its receipt is gone; it is never mixed with the new one.
+    """
+    target = Path(path)
+    refuse_existing(target, force)
+    contents = _file(release, target) if is_file_form(target) else folder_contents(release)
+    receipt = release.receipt.for_files(contents)
+    if signing_key is not None:
+        receipt = replace(receipt, signature=make_signature(receipt.to_dict(), signing_key))
+    written: dict[Path, Any] = {}
+    secret = private_path(target)
+    if release.private is not None:
+        # A release without its private receipt could be released again without a warning.
+        written[secret] = json_text(release.private.to_dict(receipt)).encode()
+    if is_file_form(target):
+        written = {target: contents[target.name], **written}
+        written[target.with_name(f"{target.name}.receipt.json")] = receipt.to_json().encode()
+        names = [path for path in written if path != secret]
+    else:
+        written[target] = {**contents, RECEIPT: receipt.to_json().encode()}
+        names = [target / name for name in (*contents, RECEIPT)]
+    replace_together(written, private=[secret])
+    return [*names, *([secret] if release.private is not None else [])]
+
+
+def _file(release: Release, target: Path) -> dict[str, bytes]:
+    """The estimated cells as one file."""
+    kind = meter_format(target)
+    if release.promise.joint or release.promise.tables[0].name != CELLS:
+        raise InputError(
+            f"a release of several tables is written as a folder; name one without {target.suffix}."
+        )
+    if kind == "xml" and release.promise.unit.span == "when":
+        raise InputError(
+            "Green Button rounds every reading, but this release keeps the sum of every day; "
+            "write .csv, .parquet or .h5."
+        )
+    return {target.name: meter_bytes(release.trace, kind)}
+
+
+def folder_contents(release: Release) -> dict[str, bytes]:
+    """The files of all views by their names."""
+    return {
+        f"{view.name}.csv": table_bytes(_columns(release, view), "csv") for view in release.views
+    }
+
+
+def _columns(release: Release, view: View) -> dict[str, Any]:
+    """The columns of the file of a view."""
+    columns, steps = dict(view.labels), release.noisy_steps(view.name)
+    if steps is not None and release.promise.unit.span != "when":
+        columns["noisy_steps"] = steps
+    return columns | estimate_columns(view)
+
+
+def estimate_columns(view: View) -> dict[str, FloatArray]:
+    """The estimate and its standard error with the decimals of the files."""
+    name, digits = {"W": "watts", "kWh": "kwh"}[view.unit], DECIMALS[view.unit]
+    return {
+        name: np.round(view.values, digits),
+        f"{name}_standard_error": np.round(view.errors, digits),
+    }
+
+
+def read_receipt(path: Path) -> Receipt:
+    """Read a public receipt; raise `DataError` if it is missing or of another version."""
+    fields = _read_fields(path)
+    if fields.get("schema") != SCHEMA:
+        raise DataError(f"{path} is not a public receipt of this version ({SCHEMA}).")
+    try:
+        return Receipt.from_dict(fields)
+    except (InputError, KeyError, TypeError) as error:
+        raise DataError(f"{path} is not a complete receipt: {error}") from None
+
+
+def _read_fields(path: Path) -> dict[str, Any]:
+    with one_sentence(path, "read"):
+        content = path.read_bytes()
+    try:
+        fields: Any = parse_json(content)
+    except ValueError as error:
+        raise DataError(f"{path} is not a JSON file ({error}).") from None
+    return fields if isinstance(fields, dict) else {}
+
+
+def read_release(path: str | Path, receipt: str | Path | None = None) -> Release:
+    """Read a release from its file or folder, without the private part.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file or the folder that `Release.save` wrote.
+    receipt : str or Path, optional
+        Its public receipt, if that has another place.
+
+    Returns
+    -------
+    Release
+        The estimate of a folder is computed again from its noisy tables.
+
+    Raises
+    ------
+    DataError
+        If it has no receipt, or its files do not fit its receipt.
+    """
+    place = Path(path)
+    stated = receipt_path(place) if receipt is None else Path(receipt)
+    return release_of(place, read_receipt(stated))
+
+
+def release_of(place: Path, receipt: Receipt, data: bytes | None = None) -> Release:
+    """Make a release again from its files and its receipt."""
+    try:
+        found = _folder_release(place, receipt) if place.is_dir() else _file_release(
+            place, receipt, data
+        )
+    except (KeyError, TypeError, ValueError, IndexError, ArithmeticError) as error:
+        if isinstance(error, HushmeterError):
+            raise
+        raise DataError(f"{place} has a missing or impossible entry ({error}).") from None
+    return found
+
+
+def _file_release(place: Path, receipt: Receipt, data: bytes | None) -> Release:
+    """A release of one file: its cells are those that were published."""
+    with one_sentence(place, "read"):
+        content = place.read_bytes() if data is None else data
+    times, watts = _read_cells(place, content, receipt)
+    promise = receipt.promise(_bare(times, float(receipt.output["interval_s"])))
+    sums = [watts]
+    if promise.unit.span == "when":
+        # The estimate has been moved to the sums of the days; they are those of its cells.
+        sums.append(promise.tables[1].table.sums(watts))
+    return Release(promise, tuple(sums), receipt.kind)
+
+
+def _folder_release(place: Path, receipt: Receipt) -> Release:
+    """A release of several tables, from the published steps in the files of its views."""
+    names = {name.removesuffix(".csv") for name in receipt.files}
+    known = {name: _read_csv(place / f"{name}.csv") for name in sorted(names)}
+    first = known[HOURS] if HOURS in known else None
+    if first is None:
+        raise DataError(f"{place} has no table of cells, so its estimate cannot be made again.")
+    times = _bare(first["timestamp"], float(receipt.cells["interval_s"]))
+    promise = receipt.promise(times, first.get("share"))
+    grid = float(promise.grid)
+    sums = [
+        known[HOURS if entry.name == CELLS else entry.name]["noisy_steps"] * grid
+        for entry in promise.tables
+    ]
+    if any(array.shape != (e.table.size,) for array, e in zip(sums, promise.tables, strict=True)):
+        raise DataError(f"{place} has tables of other lengths than its receipt states.")
+    return Release(promise, tuple(sums), receipt.kind)
+
+
+def _bare(times: Any, interval_s: float) -> Trace:
+    """A trace of zeros at given times; raise `DataError` if they do not fit the interval."""
+    moments = times.astype("datetime64[ns]")
+    if not moments.size:
+        raise DataError("the release has no rows.")
+    steps = (moments - moments[0]).astype(np.int64) / (interval_s * 1e9)
+    whole = np.rint(steps).astype(np.int64)
+    if (np.abs(steps - whole) > 1e-6).any() or (np.diff(whole) < 1).any():
+        raise DataError("the release has times that do not fit the interval of its receipt.")
+    return Trace(np.zeros(whole.size), interval_s, moments[0], steps=whole)
+
+
+def _read_csv(path: Path) -> Any:
+    """The columns of a CSV file of a folder as numpy arrays."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    with one_sentence(path, "read", kinds=(pa.ArrowException, OSError)):
+        table = csv.read_csv(path)
+    return {
+        name: table[name].to_numpy()
+        for name in table.column_names
+        if not pa.types.is_string(table[name].type)
+    }
+
+
+def _read_cells(path: Path, data: bytes, receipt: Receipt) -> tuple[TimeArray, FloatArray]:
+    """The times and readings of a released file."""
+    kind = FORMATS.get(path.suffix.lower())
+    if kind == "xml":
+        return _read_feed(path, data, receipt)
+    if kind == "h5":
+        recording = read_home_bytes(data, path.name)
+        if recording.power is not None:
+            raise DataError(f"{path} has other columns than the readings.")
+        return recording.trace.times, recording.watts
+    return _read_table(path, data, kind)
+
+
+def _read_feed(path: Path, data: bytes, receipt: Receipt) -> tuple[TimeArray, FloatArray]:
+    """The readings of a Green Button feed, moved to the nearest multiple of the grid.
+
+    A feed holds whole parts of a watt-hour, which are a little off the grid in watts.
+    """
+    from fractions import Fraction
+
+    series = read_green_button(MemoryFile(path.name, data), ReadOptions(), any_mean=True)
+    watts = series.values * (series.factor * SECONDS_PER_HOUR / receipt.output["interval_s"])
+    grid = Fraction(receipt.cells["grid"])
+    steps = np.rint(watts / float(grid))
+    times: TimeArray = series.times.astype("datetime64[ns]")
+    # The same two roundings as those of the mechanism.
+    return times, steps * float(grid.numerator) / float(grid.denominator)
+
+
+def _read_table(path: Path, data: bytes, kind: str | None) -> tuple[TimeArray, FloatArray]:
+    """The columns timestamp and watts of a released table."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    source = pa.BufferReader(data)
+    try:
+        table = csv.read_csv(source) if kind == "csv" else parquet.read_table(source)
+        times = table["timestamp"].cast(pa.timestamp("ns", tz="UTC"))
+        watts = table["watts"].cast(pa.float64())
+    except (pa.ArrowException, KeyError):
+        raise DataError(f"{path} has no columns timestamp and watts.") from None
+    if times.null_count or watts.null_count or table.num_columns != 2:
+        raise DataError(f"{path} has other columns or empty cells.")
+    plain = times.cast(pa.timestamp("ns")).to_numpy(zero_copy_only=False)
+    return plain.astype("datetime64[ns]"), watts.to_numpy(zero_copy_only=False)
+
+
+def find_earlier_releases(folder: Path, trace: Trace) -> list[EarlierRelease]:
+    """Find real releases of some of the same readings by the private receipts of a folder."""
+    found = []
+    for path in sorted(folder.glob("*.private.json")):
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            fields: Any = parse_json(path.read_bytes())
+            receipt = fields["receipt"]
+            if fields["schema"] != PRIVATE_SCHEMA or receipt["kind"] != "release":
+                continue
+            days = overlapping_days(trace, fields["input"])
+            if days:
+                found.append(EarlierRelease(path, receipt["epsilon"], receipt["delta"], days))
+    return found

@@ -1,0 +1,391 @@
+"""Which cell belongs to which label of which table: hours, days, months, typical days and bands.
+
+The metered readings become cells of one length. A table groups the cells by a public label and
+publishes one noisy sum for each label (`hushmeter.privacy.tables`). This module turns a word such
+as "days", or a band such as "peak = weekdays 16:00-21:00", into the labels of the cells. It uses
+times and a time zone alone. A new table is one more function in `_MAKERS`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from hushmeter.checks import BoolArray, FloatArray, IntArray
+from hushmeter.clock import CivilDays, changes_clock, civil_days, is_utc, weekday
+from hushmeter.errors import DataError, InputError, UnknownNameError
+from hushmeter.formatting import duration_in_words
+from hushmeter.privacy.meters import Metered, without_values
+from hushmeter.privacy.tables import NO_LABEL, Table
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, TimeArray, Trace, intervals_in
+
+CELLS, BANDS, REST, REGISTER = "cells", "bands", "rest", "register"
+VIEWS = (CELLS, "days", "months", "typical-day")
+"""The tables that the word "views" means."""
+
+MODEL_DAYS = 30
+"""Days of the month for which errors are stated if the times of a release are not known."""
+
+MODEL_START = np.datetime64("2024-04-01T00:00", "ns")
+"""Start of that month, a Monday."""
+
+WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_DAY_SETS = {"daily": range(7), "weekdays": range(5), "weekends": range(5, 7)}
+_BAND = re.compile(r"\s*([\w-]+)\s*=\s*(.+)")
+_RANGE = re.compile(r"(?:([a-z-]+)\s+)?(\d{1,2}):(\d\d)\s*-\s*(\d{1,2}):(\d\d)")
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of a release: their times, their zone and how many readings each has.
+
+    Attributes
+    ----------
+    times : Trace
+        Times of the cells, with zeros in the place of readings.
+    zone : str
+        Time zone of days, months and hours of the day.
+    shares : array, shape (n,), or None
+        Share of the readings of every cell that are present; None if none is missing.
+    model : bool
+        True if these are the cells of a common month or year, because the times are not known.
+    """
+
+    times: Trace
+    zone: str = "UTC"
+    shares: FloatArray | None = None
+    model: bool = False
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @property
+    def interval_s(self) -> float:
+        """Length of a cell [s]."""
+        return self.times.interval_s
+
+    @property
+    def per_day(self) -> int:
+        """Cells of a day of 24 hours."""
+        return round(SECONDS_PER_DAY / self.interval_s)
+
+    @cached_property
+    def days(self) -> CivilDays:
+        """The civil days of the cells."""
+        return civil_days(self.times.times, self.interval_s, self.zone)
+
+    @cached_property
+    def months(self) -> tuple[TimeArray, IntArray]:
+        """The civil months, and the number of the month of every cell."""
+        names, place = np.unique(self.days.local.astype("datetime64[M]"), return_inverse=True)
+        return names, place.astype(np.int64)
+
+    @cached_property
+    def of_day(self) -> IntArray:
+        """Number of the window of the day in which every cell starts, by the clock."""
+        midnight = self.days.local.astype("datetime64[D]").astype("datetime64[ns]")
+        since = (self.days.local - midnight).astype(np.int64) / 1e9
+        return np.floor(since / self.interval_s + 1e-9).astype(np.int64)
+
+    @cached_property
+    def hour_of_day(self) -> IntArray:
+        """The same without windows that a change of the clock repeats: they have no label."""
+        key = self.days.place * (self.per_day + 1) + self.of_day
+        first = np.unique(key, return_index=True)[1]
+        hours = np.full(key.size, NO_LABEL)
+        hours[first] = self.of_day[first]
+        return hours
+
+    def month_names(self, rows: IntArray) -> dict[str, Any]:
+        """The months of some cells as a column of a table."""
+        names, place = self.months
+        return {"month": names[place[rows]].astype(str)}
+
+
+def cells_of(metered: Metered, every: float | str | None, *, of_days: bool = False) -> Cells:
+    """Return the cells of a release: means over `every`, or the readings themselves.
+
+    `of_days` says that a table groups the cells by day, so that they must divide a day.
+    """
+    window = 1 if every is None else intervals_in(every, metered.interval_s)
+    length = window * metered.interval_s
+    if of_days and (SECONDS_PER_DAY % length or length > SECONDS_PER_DAY):
+        raise InputError(
+            f"tables of days need cells that divide a day, but {duration_in_words(length)} do "
+            "not; choose --every 1h."
+        )
+    if metered.times is None:
+        return _model_cells(length, metered.zone)
+    if window == 1:
+        return Cells(metered.times, metered.zone)
+    times, shares = metered.times.coarsen(length), metered.times.shares_present(length)
+    present = None if (shares == 1).all() else shares
+    return Cells(without_values(times), metered.zone, present)
+
+
+@lru_cache(maxsize=16)
+def _model_cells(length: float, zone: str) -> Cells:
+    """Cells of a month of 30 days or, where the clock is changed, of a year."""
+    start, days = MODEL_START, MODEL_DAYS
+    year = np.array(["2024-01-01", "2024-07-01"], dtype="datetime64[ns]")
+    if not is_utc(zone) and changes_clock(year[:1], year[1:], zone)[0]:
+        start, days = np.datetime64("2024-01-01T00:00", "ns"), 366
+    count = max(1, round(days * SECONDS_PER_DAY / length))
+    return Cells(Trace(np.zeros(count), length, start), zone, model=True)
+
+
+def model_month(length: float, days: int = MODEL_DAYS) -> Cells:
+    """Cells of a month without a gap and without a change of the clock, from a Monday on."""
+    count = max(1, round(days * SECONDS_PER_DAY / length))
+    return Cells(Trace(np.zeros(count), length, MODEL_START), model=True)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledTable(Table):
+    """A table whose labels have names.
+
+    Attributes
+    ----------
+    columns : dict
+        What each label is about: one array of shape (size,) for each column of its file.
+    energy : bool
+        True if the sum of a label is stated as energy [kWh]; False for mean power [W].
+    """
+
+    columns: dict[str, Any] = field(default_factory=dict, kw_only=True)
+    energy: bool = field(default=True, kw_only=True)
+
+
+def make_tables(words: Iterable[str], cells: Cells) -> tuple[LabelledTable, ...]:
+    """Return the tables that words mean; `register` is a view and needs no table of its own."""
+    names, bands = split_words(words)
+    tables = [_MAKERS[name](cells) for name in names if name != REGISTER]
+    for number, group in enumerate(_disjoint(bands, cells)):
+        name = BANDS if number == 0 else f"{BANDS}-{number + 1}"
+        tables.append(_bands(name, group, cells))
+    return tuple(tables)
+
+
+def split_words(words: Iterable[str]) -> tuple[list[str], dict[str, list[_Range]]]:
+    """Return the names of tables, each once, and the ranges of every band."""
+    names: list[str] = []
+    bands: dict[str, list[_Range]] = {}
+    for word in words:
+        if "=" in word:
+            name, ranges = parse_band(word)
+            bands.setdefault(name, []).extend(ranges)
+            continue
+        name = CELLS if word == "hours" else word
+        if name not in (*_MAKERS, REGISTER):
+            raise UnknownNameError("table", word, ["hours", *_MAKERS, REGISTER])
+        if name not in names:
+            names.append(name)
+    return names, bands
+
+
+def check_tables(words: Sequence[str], cells: Cells) -> tuple[LabelledTable, ...]:
+    """Return the tables of a release; refuse words that do not fit its cells."""
+    if not words:
+        raise InputError("name at least one table, such as hours or days.")
+    long = cells.interval_s > SECONDS_PER_HOUR * (1 + 1e-9)
+    if long and "hours" in words:
+        raise InputError(
+            f"the table hours is finer than the cells of {duration_in_words(cells.interval_s)}; "
+            "choose --every 1h, or leave out hours."
+        )
+    if not cells.model and len(cells) * cells.interval_s < SECONDS_PER_DAY * (1 - 1e-9):
+        raise DataError("tables of days need at least one day of readings.")
+    return make_tables(words, cells)
+
+
+def _every_cell(cells: Cells) -> LabelledTable:
+    columns: dict[str, Any] = {"timestamp": cells.times.times}
+    if cells.shares is not None:
+        columns["share"] = np.round(cells.shares, 6)
+    count = len(cells)
+    return LabelledTable(CELLS, np.arange(count), count, columns=columns, energy=False)
+
+
+def _grouped(
+    name: str,
+    cells: Cells,
+    keys: Sequence[IntArray],
+    columns: Callable[[IntArray], dict[str, Any]],
+    *,
+    energy: bool = True,
+) -> LabelledTable:
+    """A table of cells with equal keys, in the order of the keys; a negative key means no label.
+
+    `columns` names the labels, given one cell of each.
+    """
+    inside = np.logical_and.reduce([key >= 0 for key in keys])
+    joined = np.zeros(len(cells), dtype=np.int64)
+    for key in keys:
+        joined = joined * (int(key.max()) + 1) + key
+    found, first, place = np.unique(joined[inside], return_index=True, return_inverse=True)
+    labels = np.full(len(cells), NO_LABEL)
+    labels[inside] = place
+    names = columns(np.flatnonzero(inside)[first])
+    members = np.bincount(place, minlength=found.size)
+    steps = cells.times.steps
+    return LabelledTable(
+        name, labels, found.size, steps, columns={**names, "cells": members}, energy=energy
+    )
+
+
+def _days(cells: Cells) -> LabelledTable:
+    days = cells.days
+    return _grouped("days", cells, [days.place], lambda rows: {"day": days.days[days.place[rows]]})
+
+
+def _months(cells: Cells) -> LabelledTable:
+    return _grouped("months", cells, [cells.months[1]], cells.month_names)
+
+
+def _year(cells: Cells) -> LabelledTable:
+    year = cells.days.local.astype("datetime64[Y]")
+    place = (year - year[0]).astype(np.int64)
+    return _grouped("year", cells, [place], lambda rows: {"year": year[rows].astype(str)})
+
+
+def _typical_day(cells: Cells) -> LabelledTable:
+    def names(rows: IntArray) -> dict[str, Any]:
+        return {**cells.month_names(rows), "hour": _clock(cells, rows)}
+
+    keys = [cells.months[1], cells.hour_of_day]
+    return _grouped("typical-day", cells, keys, names, energy=False)
+
+
+def _typical_week(cells: Cells) -> LabelledTable:
+    free = (weekday(cells.days.local) >= 5).astype(np.int64)
+
+    def names(rows: IntArray) -> dict[str, Any]:
+        kind = np.array(["weekdays", "weekends"])[free[rows]]
+        return {**cells.month_names(rows), "days": kind, "hour": _clock(cells, rows)}
+
+    keys = [cells.months[1], free, cells.hour_of_day]
+    return _grouped("typical-week", cells, keys, names, energy=False)
+
+
+def _clock(cells: Cells, rows: IntArray) -> Any:
+    """What the clock shows at the start of the windows of some cells, such as 07:30."""
+    seconds = cells.of_day[rows] * round(cells.interval_s)
+    return np.array([f"{s // 3600:02d}:{s % 3600 // 60:02d}" for s in seconds.tolist()])
+
+
+_MAKERS: dict[str, Callable[[Cells], LabelledTable]] = {
+    CELLS: _every_cell,
+    "days": _days,
+    "months": _months,
+    "typical-day": _typical_day,
+    "typical-week": _typical_week,
+    "year": _year,
+}
+
+
+@dataclass(frozen=True)
+class _Range:
+    """Part of a band: days of the week, and a stretch of the clock [s since midnight]."""
+
+    days: tuple[int, ...]
+    start_s: int
+    stop_s: int
+
+    def inside(self, cells: Cells) -> BoolArray:
+        """True for the cells in the range; a range over midnight belongs to the day it is in."""
+        clock = cells.of_day * cells.interval_s
+        if self.start_s < self.stop_s:
+            hours = (clock >= self.start_s) & (clock < self.stop_s)
+        else:
+            hours = (clock >= self.start_s) | (clock < self.stop_s)
+        found: BoolArray = hours & np.isin(weekday(cells.days.local), self.days)
+        return found
+
+
+def parse_band(text: str) -> tuple[str, list[_Range]]:
+    """Read a band such as "peak = weekdays 16:00-21:00, sat 10:00-12:00"."""
+    match = _BAND.fullmatch(text.lower())
+    if match is None:
+        raise InputError(
+            f'a band is written as "peak = weekdays 16:00-21:00", got {text!r}.'
+        )
+    name = match[1]
+    if name in (*_MAKERS, REST, REGISTER, "hours"):
+        raise InputError(f"{name!r} is the name of a table; give the band another name.")
+    return name, [_parse_range(name, part.strip()) for part in match[2].split(",")]
+
+
+def _parse_range(band: str, text: str) -> _Range:
+    match = _RANGE.fullmatch(text)
+    if match is None:
+        raise InputError(
+            f"the band {band} has the part {text!r}; write days and times as in "
+            '"weekdays 16:00-21:00", "sat-sun 00:00-24:00" or "22:00-06:00".'
+        )
+    start, stop = (int(match[i]) * 3600 + int(match[i + 1]) * 60 for i in (2, 4))
+    if max(start, stop) > SECONDS_PER_DAY or start == stop:
+        raise InputError(f"the band {band} has impossible times: {text!r}.")
+    return _Range(_parse_days(band, match[1] or "daily"), start, stop)
+
+
+def _parse_days(band: str, word: str) -> tuple[int, ...]:
+    """Days of the week of a word: a set, one day, or a stretch such as mon-thu."""
+    if word in _DAY_SETS:
+        return tuple(_DAY_SETS[word])
+    ends = [WEEKDAYS.index(day) if day in WEEKDAYS else NO_LABEL for day in word.split("-")]
+    if len(ends) > 2 or NO_LABEL in ends:
+        names = ", ".join((*_DAY_SETS, *WEEKDAYS))
+        raise InputError(f"the band {band} has the days {word!r}; choose of {names} or mon-fri.")
+    first, last = ends[0], ends[-1]
+    return tuple((first + i) % 7 for i in range((last - first) % 7 + 1))
+
+
+def _disjoint(bands: dict[str, list[_Range]], cells: Cells) -> list[dict[str, BoolArray]]:
+    """Groups of bands that share no cell; each group is one table."""
+    groups: list[dict[str, BoolArray]] = []
+    for name, ranges in bands.items():
+        mask = _band_cells(name, ranges, cells)
+        for group in groups:
+            if not any((mask & other).any() for other in group.values()):
+                group[name] = mask
+                break
+        else:
+            groups.append({name: mask})
+    return groups
+
+
+def _band_cells(name: str, ranges: list[_Range], cells: Cells) -> BoolArray:
+    """True for the cells of one band; refuse a band that does not fit the cells."""
+    for part in ranges:
+        for border in (part.start_s, part.stop_s):
+            if border % cells.interval_s:
+                raise InputError(
+                    f"the band {name} has a border at {border // 3600:02d}:"
+                    f"{border % 3600 // 60:02d}, within a cell of "
+                    f"{duration_in_words(cells.interval_s)}; choose shorter cells with --every."
+                )
+    masks = np.stack([part.inside(cells) for part in ranges])
+    if (masks.sum(axis=0) > 1).any():
+        raise InputError(f"the parts of the band {name} overlap; give each hour once.")
+    if not masks.any():
+        raise InputError(f"no cell lies in the band {name}; leave it out, or change its times.")
+    found: BoolArray = masks.any(axis=0)
+    return found
+
+
+def _bands(name: str, group: dict[str, BoolArray], cells: Cells) -> LabelledTable:
+    """A table of bands by month; what is in no band is the rest."""
+    band = np.full(len(cells), len(group))
+    for number, mask in enumerate(group.values()):
+        band[mask] = number
+    words = np.array([*group, REST])
+
+    def names(rows: IntArray) -> dict[str, Any]:
+        return {**cells.month_names(rows), "band": words[band[rows]]}
+
+    return _grouped(name, cells, [cells.months[1], band], names)

@@ -1,0 +1,507 @@
+"""The promise of a release: what is protected, by which noise, and what the noise costs.
+
+A promise is made by `Request.resolve` from public facts alone; no reading has entered it. It holds
+the unit of protection, the cells, and every published table with its noise. ε, δ, the odds of the
+best attacker and the standard errors follow from these. `Promise.release` applies it to readings.
+
+*One table of cells* has the noise of one mechanism. *Several tables* have Gaussian noise of
+different widths (`hushmeter.releases.budget`). The span "when" publishes the cells and the sums of
+complete days: the sum of a day moves only by the rounding of the meter, so its noise is that of one
+more value, or none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hushmeter.checks import FloatArray, IntArray
+from hushmeter.errors import DataError, InputError
+from hushmeter.formatting import (
+    duration_in_words,
+    format_watt_hours,
+    format_watts,
+    out_of_100,
+)
+from hushmeter.noise import Mechanism
+from hushmeter.noise.gaussian import joint_epsilon, joint_odds
+from hushmeter.noise.mechanism import Rng
+from hushmeter.noise.parameters import MAX_STEPS, clamp_bounds, per_watt
+from hushmeter.noise.randomness import release_key
+from hushmeter.privacy.accounting import (
+    DELTA,
+    ApplianceAccount,
+    Composition,
+    UnknownMoment,
+    bound_unknown_moment,
+    change_odds,
+    compose,
+    compose_change,
+    one_value,
+    unknown_moment,
+)
+from hushmeter.privacy.meters import Metered, metered
+from hushmeter.privacy.units import Unit, appliance_change, refuse_unknown_rounding
+from hushmeter.releases.budget import HOURLY_COST, lengths_of
+from hushmeter.releases.estimate import TableEstimate
+from hushmeter.releases.labels import CELLS, Cells, LabelledTable, cells_of, make_tables
+from hushmeter.releases.purposes import StandardErrors, errors_of
+from hushmeter.trace import SECONDS_PER_HOUR, Trace
+
+if TYPE_CHECKING:
+    from hushmeter.home import Appliance, Home
+    from hushmeter.privacy.sensitivity import Change
+    from hushmeter.releases.release import Release
+
+FAR = 50.0
+"""Squared length of a change, in units of σ², beyond which an attacker is certain in any case."""
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyTable:
+    """A published table with its noise.
+
+    Attributes
+    ----------
+    table : LabelledTable
+        The labels of the cells.
+    noise : Mechanism or None
+        The noise of every sum; None if the sums are exact.
+    share : float
+        Share of the privacy budget.
+    scale : float
+        Factor with which a sum is multiplied before its noise is added, and divided afterwards.
+    """
+
+    table: LabelledTable
+    noise: Mechanism | None
+    share: float = 1.0
+    scale: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """Name of the table."""
+        return self.table.name
+
+    @property
+    def variance(self) -> float:
+        """Variance of the noise of a sum [W²]."""
+        return 0.0 if self.noise is None else (self.noise.std / self.scale) ** 2
+
+
+@dataclass(frozen=True, eq=False)
+class Promise:
+    """What a release protects and what it costs; no reading has entered it.
+
+    Attributes
+    ----------
+    unit : Unit
+        The unit of protection; its released values are the cells.
+    cells : Cells
+        Times of the cells, or those of a common month if the times are not known yet.
+    words : tuple of str
+        The words that name the tables.
+    tables : tuple of NoisyTable
+        The published tables with their noise.
+    delta : float
+        δ of the promise; 0 for Laplace and staircase noise.
+    clamp : (low, high) or None
+        Bounds to which metered readings are set [W].
+    hourly_cost : float
+        Largest error of a cell against cells alone, by which several tables share the budget.
+    home : Home or None
+        The home whose numbers calibrated the noise, for the private receipt; never published.
+    accept_learnt : bool
+        True if these numbers may be learnt from the readings themselves.
+    """
+
+    unit: Unit
+    cells: Cells
+    words: tuple[str, ...]
+    tables: tuple[NoisyTable, ...]
+    delta: float
+    clamp: tuple[float, float] | None = None
+    hourly_cost: float = HOURLY_COST
+    home: Home | None = None
+    accept_learnt: bool = False
+
+    @property
+    def noise(self) -> Mechanism:
+        """The noise of the first table."""
+        assert self.tables[0].noise is not None
+        return self.tables[0].noise
+
+    @property
+    def joint(self) -> bool:
+        """True if several tables share the budget."""
+        return len(self.tables) > 1 and self.unit.span != "when"
+
+    @property
+    def grid(self) -> Fraction:
+        """Grid of the cells [W]."""
+        return self.noise.exact_grid
+
+    @cached_property
+    def lengths(self) -> FloatArray:
+        """Largest change of every table that shares the budget, Euclidean [grid steps]."""
+        return self._lengths(self.unit.changes)
+
+    def _lengths(self, changes: Sequence[Change]) -> FloatArray:
+        return lengths_of([entry.table for entry in self.tables], changes, self.grid)
+
+    @property
+    def _noises(self) -> list[Mechanism]:
+        """The noise of the tables that share the budget."""
+        return [entry.noise for entry in self.tables if entry.noise is not None]
+
+    @cached_property
+    def epsilon(self) -> float:
+        """ε at which the unit is protected."""
+        if self.joint:
+            return joint_epsilon(self._noises, self.lengths, self.delta)
+        return self.noise.epsilon_of(self.unit)
+
+    def epsilon_for(self, unit: Unit) -> float:
+        """ε of another change with the same noise, such as a larger power."""
+        if self.joint:
+            return joint_epsilon(self._noises, self._lengths(unit.changes), self.delta)
+        return self.noise.epsilon_of(unit)
+
+    @cached_property
+    def odds(self) -> float:
+        """Largest probability that the best attacker is right, who knows everything else."""
+        if self.joint:
+            return joint_odds(self._noises, self.lengths)
+        if self.unit.span == "reading":
+            # One released value, during which the appliance is on from its beginning to its end.
+            return max(compose(self.noise, [(c.power, 1)]).odds for c in self.unit.changes)
+        return max(change_odds(self.noise, change) for change in self.unit.changes)
+
+    @cached_property
+    def unknown(self) -> UnknownMoment | None:
+        """Odds of an attacker who does not know when a run happens; None for other spans."""
+        if self.unit.span != "run":
+            return None
+        found = [self.unknown_moment(change) for change in self.unit.changes]
+        return max(found, key=lambda one: one.habit_odds)
+
+    @cached_property
+    def errors(self) -> StandardErrors:
+        """Standard errors of hours, days, months, the typical day and register values."""
+        return errors_of(self)
+
+    @property
+    def sentences(self) -> tuple[str, str]:
+        """Two sentences: what is hidden, and to which odds."""
+        odds = f"more than {out_of_100(min(self.odds, 1 - 1e-12))} times out of 100"
+        coin = "a coin is right 50 times"
+        if self.unit.span == "when":
+            how = "with less noise" if self.unit.day_scale else "exactly"
+            return (
+                f"Hidden: {self.unit.sentence}.",
+                f"Nobody who has the released values can be right {odds} about which of two times "
+                f"of the day it was; {coin}. The sums of the days are published {how} and show "
+                "whether it ran.",
+            )
+        unknown, blind = self.unknown, ""
+        if unknown is not None and unknown.moments > 1 and unknown.odds < self.odds:
+            blind = f" Whoever does not know when to look is right {unknown.sentence}."
+        return (
+            f"Hidden: {_hidden(self.unit)}.",
+            "Nobody who has the released values can be right about whether it happened "
+            f"{odds}; {coin}.{blind}",
+        )
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Where the numbers that calibrated the noise came from, by the times of the cells."""
+        from hushmeter.releases.receipt import list_parameters
+
+        numbers = list_parameters(self.unit, self.home, self.cells.times)
+        return tuple(sorted({entry["source"] for entry in numbers}))
+
+    def fit(self, cells: Cells | None = None) -> TableEstimate:
+        """Return the estimator of the cells, or of other cells with the same noise."""
+        here = self if cells is None else self.on(cells)
+        scales = None if here.cells.shares is None else 1 / np.round(here.cells.shares, 6)
+        first, sums = _split_cells(here.tables)
+        variances = [math.inf if first is None else first.variance, *(s.variance for s in sums)]
+        return TableEstimate([s.table for s in sums], variances, len(here.cells), scales)
+
+    def on(self, cells: Cells) -> Promise:
+        """Return the same promise for other cells."""
+        made = {table.name: table for table in self.tables_on(cells)}
+        tables = tuple(replace(entry, table=made[entry.name]) for entry in self.tables)
+        return replace(self, cells=cells, tables=tables)
+
+    def tables_on(self, cells: Cells) -> tuple[LabelledTable, ...]:
+        """Return the labels of other cells in every table."""
+        tables = make_tables(self.words, cells)
+        if self.unit.span != "when":
+            return tables
+        return tables[0], complete_days(cells)
+
+    def compose(self, change: Change, delta: float = DELTA) -> Composition:
+        """Return ε and the odds of the best attacker for a change, in all tables together."""
+        if not self.joint:
+            return compose_change(self.noise, change, delta)
+        lengths = self._lengths([change])
+        epsilon = joint_epsilon(self._noises, lengths, self.delta)
+        return Composition(change.touches, epsilon, epsilon, joint_odds(self._noises, lengths))
+
+    def unknown_moment(self, change: Change) -> UnknownMoment:
+        """Bound the odds of an attacker who must find a run among the moments of one day.
+
+        Cells and typical days of two moments are disjoint. In all other tables the moments may
+        share a label: the inner product of the changes is at most the product of their lengths.
+        """
+        if not self.joint:
+            return unknown_moment(self.noise, change)
+        lengths = self._lengths([change])
+        known = joint_odds(self._noises, lengths)
+        squares = [(s * n.grid / n.scale) ** 2 for s, n in zip(lengths, self._noises, strict=True)]
+        moments = max(1, self.cells.per_day // max(1, math.ceil(change.full_values - 1e-9)))
+        apart = (CELLS, "typical-day", "typical-week")
+        shared = sum(s for s, e in zip(squares, self.tables, strict=True) if e.name not in apart)
+        own = sum(squares)
+        if own > FAR:
+            return UnknownMoment(moments, known, known)
+        return bound_unknown_moment(moments, known, math.expm1(own), math.expm1(shared))
+
+    def account(self, home: Home | None, delta: float = DELTA) -> tuple[ApplianceAccount, ...]:
+        """Return what an attacker can learn about each appliance of a home."""
+        if home is None:
+            return ()
+        return tuple(self._account(appliance, delta) for appliance in home.appliances)
+
+    def _account(self, appliance: Appliance, delta: float) -> ApplianceAccount:
+        def change(span: str) -> Change:
+            use = self.unit.use_s if appliance.name in {c.name for c in self.unit.changes} else None
+            return appliance_change(appliance, span, self.unit, use)
+
+        known = appliance.protected_run_s is not None
+        name, watts = appliance.name, appliance.protected_power
+        if self.unit.span == "when":
+            moved = self.compose(change("when"), delta) if known else None
+            return ApplianceAccount(name, watts, None, None, None, None, moved)
+        run = change("run") if known else None
+        return ApplianceAccount(
+            name,
+            watts,
+            reading=self._one_cell(change("reading"), delta),
+            run=None if run is None else self.compose(run, delta),
+            run_readings=None if run is None else run.overlapped,
+            day=self.compose(change("day"), delta),
+            unknown=None if run is None else self.unknown_moment(run),
+        )
+
+    def _one_cell(self, change: Change, delta: float) -> Composition:
+        """Return ε and odds if an appliance is on during the whole of one cell."""
+        if not self.joint:
+            return compose(self.noise, one_value(change), delta)
+        length = self.cells.interval_s
+        whole = replace(
+            change, seconds=length, interval_s=length, window=1, energy=change.watts * length
+        )
+        return self.compose(whole, delta)
+
+    def release(self, trace: Trace, *, rng: Rng = None, key: bytes | None = None) -> Release:
+        """Release readings under this promise.
+
+        Parameters
+        ----------
+        trace : Trace
+            The metered readings [W], of the meter for which the promise was made.
+        rng : int, Generator or None
+            Seed of a simulation. A real release takes no seed.
+        key : bytes, optional
+            Key of 32 bytes from which the noise of all tables is derived.
+
+        Returns
+        -------
+        Release
+
+        Raises
+        ------
+        InputError
+            If the promise was made for another meter, or a number was learnt from these readings.
+        DataError
+            If a reading cannot be released. Nothing is released then.
+        """
+        from hushmeter.releases.receipt import private_receipt, refuse_learnt_from_these
+        from hushmeter.releases.release import Release
+
+        promise = self._fitted_to(trace, simulation=rng is not None)
+        if rng is None and not self.accept_learnt:
+            refuse_learnt_from_these(self.unit, self.home, trace)
+        try:
+            sums = promise._noisy_sums(trace, release_key(rng, key)[0], rng, key)
+        except DataError as error:
+            raise DataError(f"nothing was released: {error}") from None
+        kind = "release" if rng is None else "simulation"
+        return Release(promise, sums, kind, private_receipt(promise, trace))
+
+    def _fitted_to(self, trace: Trace, *, simulation: bool) -> Promise:
+        """Return the promise with the times of a trace; refuse a trace of another meter."""
+        check_interval(trace, self.unit)
+        if not simulation:
+            check_metering(trace, self.unit)
+            refuse_unknown_rounding(self.unit.span, self.unit.metering)
+        if not self.cells.model:
+            times = self.cells.times.times
+            here = cells_of(metered(trace, self.cells.zone), self.cells.interval_s)
+            if not np.array_equal(here.times.times, times):
+                raise InputError(
+                    "the promise was made for readings at other times; resolve the request with "
+                    "metered(trace)."
+                )
+            return self
+        days = any(word != CELLS for word in self.words)
+        return self.on(
+            cells_of(metered(trace, self.cells.zone), self.cells.interval_s, of_days=days)
+        )
+
+    def _noisy_sums(
+        self, trace: Trace, secret: bytes, rng: Rng, key: bytes | None
+    ) -> tuple[FloatArray, ...]:
+        """Return the noisy sums of every table [W]."""
+        means = self.means(trace)
+        if len(self.tables) == 1 and self.tables[0].name == CELLS:
+            return (self.noise.release(means, rng=rng, key=key),)
+        steps = self.to_steps(means)
+        found = []
+        for number, entry in enumerate(self.tables):
+            own = secret if number == 0 else table_key(secret, entry.name)
+            if self.unit.span == "when" and number:
+                found.append(self._day_sums(entry, trace, own))
+            else:
+                found.append(self.add_noise(entry, entry.table.sums(steps.astype(float)), own))
+        return tuple(found)
+
+    def means(self, trace: Trace) -> FloatArray:
+        """Return the cells of a trace [W], with missing readings counted as zero.
+
+        A change therefore moves an incomplete cell by no more than it moves a complete one.
+        """
+        if self.unit.window == 1:
+            if self.clamp is None or len(self.tables) == 1:
+                return trace.readings
+            return np.clip(trace.readings, *self.clamp)
+        if self.clamp is not None:
+            trace = trace.replace_readings(np.clip(trace.readings, *self.clamp))
+        every = self.cells.interval_s
+        return trace.coarsen(every).readings * trace.shares_present(every)
+
+    def to_steps(self, means: FloatArray) -> IntArray:
+        """Round cells [W] to whole steps of the grid, half up; they are private."""
+        if not np.abs(means).max() < float(MAX_STEPS * self.grid):
+            raise DataError("a reading is too large for the grid.")
+        return np.floor(means * per_watt(self.grid) + 0.5).astype(np.int64)
+
+    def add_noise(self, entry: NoisyTable, steps: FloatArray, key: bytes) -> FloatArray:
+        """Add the noise of a table to exact sums in grid steps; return watts."""
+        assert entry.noise is not None
+        noisy = steps.astype(np.int64) + entry.noise.sample(steps.size, key=key)
+        return noisy * float(self.grid.numerator) / float(self.grid.denominator)
+
+    def _day_sums(self, entry: NoisyTable, trace: Trace, key: bytes) -> FloatArray:
+        """Return the sums of complete days, in cells [W], with noise or exact.
+
+        They are the sums of the metered readings. Cells that are rounded to the grid would not do:
+        their sum depends on when a run happens. They are rounded to a millionth of a watt, because
+        the last bits of a floating-point sum depend on the order of the readings.
+        """
+        length = np.timedelta64(round(self.cells.interval_s * 1e9), "ns")
+        times, sums = self.cells.times.times, []
+        for day in range(entry.table.size):
+            rows = np.flatnonzero(entry.table.labels == day)
+            first, last = np.searchsorted(trace.times, [times[rows[0]], times[rows[-1]] + length])
+            total = math.fsum(trace.readings[first:last]) / self.unit.window
+            sums.append(round(total, 6))
+        exact = np.array(sums)
+        if entry.noise is None or not sums:
+            return exact
+        return entry.noise.release(exact * entry.scale, key=key) / entry.scale
+
+
+def _hidden(unit: Unit) -> str:
+    """What a unit hides; one use with its energy, power and length."""
+    if unit.span != "run" or len(unit.changes) > 1:
+        return unit.sentence
+    use = unit.changes[0]
+    return (
+        f"any use of up to {format_watt_hours(use.energy / SECONDS_PER_HOUR)} and "
+        f"{format_watts(use.watts)} that lasts up to {duration_in_words(use.seconds)}, such as one "
+        f"run of the {use.name}"
+    )
+
+
+def _split_cells(tables: Sequence[NoisyTable]) -> tuple[NoisyTable | None, list[NoisyTable]]:
+    """Return the table of the cells, if it is published, and the tables of sums."""
+    first = tables[0] if tables[0].name == CELLS else None
+    return first, [entry for entry in tables if entry is not first]
+
+
+def table_key(secret: bytes, name: str) -> bytes:
+    """Key of a table after the first, derived from that of the release."""
+    return hmac.new(secret, f"hushmeter table {name}".encode(), hashlib.sha256).digest()
+
+
+def complete_days(cells: Cells) -> LabelledTable:
+    """The civil days that the cells cover from midnight to midnight."""
+    (days,) = make_tables(["days"], cells)
+    whole = np.flatnonzero(cells.days.complete)
+    place = np.full(days.size + 1, -1)
+    place[whole] = np.arange(whole.size)
+    columns = {name: np.asarray(values)[whole] for name, values in days.columns.items()}
+    return LabelledTable(
+        "days", place[days.labels], whole.size, cells.times.steps, columns=columns
+    )
+
+
+def check_interval(trace: Trace, unit: Unit) -> None:
+    """Refuse readings of another length than those of the unit."""
+    if abs(trace.interval_s - unit.interval_s) > 1e-9 * unit.interval_s:
+        raise InputError(
+            f"the unit is for readings of {unit.interval_s:g} s, but those of the trace are of "
+            f"{trace.interval_s:g} s."
+        )
+
+
+def check_metering(trace: Trace, unit: Unit) -> None:
+    """Refuse readings about which a fact is open, or that the unit does not count."""
+    if trace.metering.unsettled is not None:
+        raise DataError(f"nothing was released: {trace.metering.unsettled}")
+    enough = not trace.metering.register_step_w or (unit.readings or 0) >= len(trace)
+    if trace.metering != unit.metering or not enough:
+        raise InputError(
+            "the meter rounds or copies these readings in a way that the unit of protection does "
+            "not count; resolve the request with metered(trace)."
+        )
+
+
+def promise_of(mechanism: Mechanism, unit: Unit, facts: Metered, home: Home | None) -> Promise:
+    """Return the promise of cells with the noise of a given mechanism."""
+    cells = cells_of(facts, unit.window * unit.interval_s)
+    (table,) = make_tables([CELLS], cells)
+    tables = (NoisyTable(table, mechanism), *_when_table(mechanism, unit, cells))
+    return Promise(
+        unit, cells, (CELLS,), tables, mechanism.delta, clamp_bounds(mechanism.clamp), home=home
+    )
+
+
+def _when_table(mechanism: Mechanism, unit: Unit, cells: Cells) -> tuple[NoisyTable, ...]:
+    """The sums of complete days that the span "when" publishes beside the cells."""
+    if unit.span != "when":
+        return ()
+    # The clamp is for single readings.
+    noise = mechanism.with_clamp(None) if unit.day_scale else None
+    return (NoisyTable(complete_days(cells), noise, scale=unit.day_scale or 1.0),)

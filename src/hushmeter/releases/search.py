@@ -1,0 +1,423 @@
+"""From a request to a promise: the noise for an ε, or the least noise that keeps the odds.
+
+“Nobody may be right about my kettle more than 60 times out of 100” is a goal for the odds of the
+best attacker. Many releases meet it: coarse cells with little noise, fine cells with much noise, or
+several tables that share the budget. `candidates` lists the requests to try, `keep_odds` finds the
+largest ε, and so the least noise, with which one of them keeps the odds, and `find_best` takes the
+promise with the least standard error for the purpose. No reading is used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from hushmeter.errors import DataError, InputError
+from hushmeter.noise import Gaussian, Mechanism, mechanism_kinds
+from hushmeter.noise.gaussian import joint_epsilon, joint_odds, joint_width
+from hushmeter.noise.mechanism import MECHANISMS
+from hushmeter.noise.parameters import Exact, coarser, exact
+from hushmeter.noise.samplers import gaussian_fits
+from hushmeter.privacy.accounting import change_odds, compose
+from hushmeter.privacy.meters import Metered
+from hushmeter.privacy.sensitivity import corner
+from hushmeter.privacy.units import Unit, calibrate, refuse_large_register
+from hushmeter.releases.budget import divide_budget, lengths_of
+from hushmeter.releases.labels import Cells, cells_of, check_tables
+from hushmeter.releases.promise import NoisyTable, Promise, promise_of
+from hushmeter.releases.purposes import StandardErrors, independent_errors
+from hushmeter.releases.request import Request
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, intervals_in, nearest_multiple
+
+RESOLUTIONS_S = (60, 300, 900, 1800, 3600)
+"""Lengths of cells that are searched, beside that of the readings. [s]"""
+
+LONG_RESOLUTIONS_S = (21_600, SECONDS_PER_DAY)
+"""Longer lengths that are searched if the data is for days, months or register values. [s]"""
+
+LEAST_EPSILON, MOST_EPSILON = 5e-3, 20.0
+ODDS_SLACK = 3e-4
+"""The search stops if the odds are below the goal by at most this."""
+
+NEAR_A_COIN = 0.51
+"""A goal below this is answered with odds of this size, because a coin is right half of the time
+and no noise is enough for less."""
+
+GRIDS = ("1", "0.5", "0.2", "0.1", "0.05", "0.02", "0.01", "0.005", "0.002", "0.001")
+ROUNDING = 0.005
+"""Largest share of the noise that rounding to the grid may add."""
+
+MARGIN = 0.01
+"""Share by which the noise in `cannot_win` is wider than it must be. Rounding to whole grid steps
+changes odds and standard deviations by less."""
+
+FEWEST_STEPS = 8
+"""Width of Gaussian noise from which the grid changes its odds by less than `MARGIN` [steps]."""
+
+
+def best_grid(unit: Unit) -> Fraction:
+    """Return the coarsest grid whose rounding adds at most `ROUNDING` to the noise [W].
+
+    Rounding moves each touched value by up to one step more, so Laplace noise grows by touches·g/Δ1
+    of itself, and Gaussian and staircase noise by less.
+    """
+    share = ROUNDING * unit.l1 / unit.touches
+    return next((Fraction(g) for g in GRIDS if float(g) <= share), Fraction(GRIDS[-1]))
+
+
+def calibrate_request(request: Request, metered: Metered) -> Promise:
+    """Return the promise of a request that states its ε."""
+    assert request.epsilon is not None
+    return at_epsilon(request, metered, request.epsilon)
+
+
+def at_epsilon(request: Request, metered: Metered, epsilon: Exact) -> Promise:
+    """Return the promise of a request with cells and a mechanism of its own, at an ε."""
+    every = _cell_length(request, metered)
+    unit = request.unit(metered, every)
+    if request.several:
+        return _share(request, unit, _cells(request, metered, every), epsilon)
+    return _series(request, metered, unit, request.mechanism or "laplace", epsilon)
+
+
+def _series(
+    request: Request, metered: Metered, unit: Unit, name: str, epsilon: Exact
+) -> Promise:
+    """Return the promise of cells alone with an ε."""
+    noise = calibrate(
+        name,
+        epsilon,
+        unit,
+        delta=request.delta,
+        grid=best_grid(unit) if request.grid is None else request.grid,
+        clamp=request.clamp,
+        max_epsilon=request.max_epsilon,
+    )
+    return _promise(request, metered, unit, noise)
+
+
+def _promise(request: Request, metered: Metered, unit: Unit, noise: Mechanism) -> Promise:
+    """Return the promise of cells alone with a noise."""
+    if request.tables:
+        check_tables(request.tables, cells_of(metered, unit.window * unit.interval_s))
+    made = promise_of(noise, unit, metered, request.protected_home)
+    return replace(made, accept_learnt=request.accept_learnt, words=request.words)
+
+
+def _cell_length(request: Request, metered: Metered) -> float | str | None:
+    """Return the length of the cells: an hour for tables, if the readings are not longer."""
+    if request.every is not None or not request.several:
+        return request.every
+    return max(float(SECONDS_PER_HOUR), metered.interval_s)
+
+
+def _cells(request: Request, metered: Metered, every: float | str | None) -> Cells:
+    """Return the cells of a release of several tables."""
+    cells = cells_of(metered, every, of_days=True)
+    if not cells.model:
+        period = float((cells.times.times[-1] - cells.times.times[0]).astype(np.int64)) / 1e9
+        longest = max(change.seconds for change in request.unit(metered, every).changes)
+        if request.chosen_span() == "run" and longest > period + cells.interval_s:
+            raise InputError(
+                f"a run of up to {longest / SECONDS_PER_HOUR:g} hours is longer than the period of "
+                f"{(period + cells.interval_s) / SECONDS_PER_HOUR:g} hours; release a longer "
+                "period, or protect a day."
+            )
+    return cells
+
+
+def _share(request: Request, unit: Unit, cells: Cells, epsilon: Exact) -> Promise:
+    """Return the promise of several tables that share one ε."""
+    delta = float(exact("delta", request.delta))
+    refuse_large_register("gaussian", unit)
+    tables = check_tables(request.tables, cells)
+    wanted = best_grid(unit) if request.grid is None else exact("grid", request.grid)
+    for grid in coarser(wanted):
+        lengths = lengths_of(tables, unit.changes, grid)
+        shares = divide_budget(request.tables, cells, lengths, request.hourly_cost)
+        used = shares > 0
+        width = joint_width(float(exact("epsilon", epsilon)), delta, lengths[used], shares[used])
+        with np.errstate(divide="ignore"):
+            sigmas = lengths * width / np.sqrt(shares) * (1 + 1e-12)
+        if all(gaussian_fits(sigma) for sigma in sigmas[used]):
+            noisy = tuple(
+                NoisyTable(table, Gaussian.of_sigma(float(sigma), grid, delta), float(share))
+                for table, sigma, share in zip(tables, sigmas, shares, strict=True)
+                if share > 0
+            )
+            return Promise(
+                unit,
+                cells,
+                request.words,
+                noisy,
+                delta,
+                request.clamp,
+                request.hourly_cost,
+                request.protected_home,
+                request.accept_learnt,
+            )
+        if grid > 1000 * unit.largest_watts:
+            break
+    raise InputError("the noise is too wide for any grid; choose a larger epsilon.")
+
+
+def candidates(request: Request, metered: Metered) -> list[Request]:
+    """Return requests with a length of the cells and a mechanism each, which may meet a wish."""
+    if request.several:
+        return [request]
+    names = MECHANISMS if request.mechanism is None else (request.mechanism,)
+    lengths = _resolutions(request, metered)
+    return [
+        request.with_changes(every=every, mechanism=name) for every in lengths for name in names
+    ]
+
+
+def _resolutions(request: Request, metered: Metered) -> list[float]:
+    """The length of a reading, and the whole multiple of it nearest to every longer resolution."""
+    interval_s = metered.interval_s
+    if request.every is not None:
+        return [intervals_in(request.every, interval_s) * interval_s]
+    hourly = request.for_purpose(metered) in ("hour", "profile")
+    wanted = RESOLUTIONS_S if hourly else RESOLUTIONS_S + LONG_RESOLUTIONS_S
+    longer = (nearest_multiple(length, interval_s) for length in wanted if length > interval_s)
+    return [interval_s, *(length for length in dict.fromkeys(longer) if length > interval_s)]
+
+
+def keep_odds(request: Request, metered: Metered) -> Promise:
+    """Return the promise with the largest ε that keeps the odds of a candidate."""
+    goal = _goal(request)
+    every = _cell_length(request, metered)
+    unit = request.unit(metered, every)
+    if request.several:
+        return _share_at_odds(request, metered, unit, goal)
+    assert request.mechanism is not None
+    refuse_large_register(request.mechanism, unit)
+    found = least_noise(request.mechanism, unit, float(exact("delta", request.delta)), goal)
+    if found is None:
+        raise InputError(
+            f"the noise that hides the {request.member.name} is too wide for any grid; allow "
+            "larger odds."
+        )
+    return _promise(request, metered, unit, found[0].with_clamp(request.clamp))
+
+
+def measured_odds(
+    request: Request, metered: Metered, odds_of: Callable[[Mechanism, Unit], float]
+) -> tuple[Promise, float]:
+    """Return the promise with the largest ε at which one attacker stays within the odds."""
+    unit = request.unit(metered, request.every)
+    assert request.mechanism is not None
+    refuse_large_register(request.mechanism, unit)
+    delta = float(exact("delta", request.delta))
+    found = search_noise(request.mechanism, unit, delta, _goal(request), odds_of)
+    if found is None:
+        raise InputError("the noise is too wide for any grid; allow larger odds.")
+    return _promise(request, metered, unit, found[0].with_clamp(request.clamp)), found[2]
+
+
+def _share_at_odds(request: Request, metered: Metered, unit: Unit, goal: float) -> Promise:
+    """Return the promise of several tables with the largest ε up to 20 that keeps the odds.
+
+    The odds are Φ(μ/2) with μ² = Σ s_j²/σ_j², so ε follows from them in closed form.
+    """
+    from scipy.special import ndtri
+
+    delta = float(exact("delta", request.delta))
+    cells = _cells(request, metered, _cell_length(request, metered))
+    aim = goal - ODDS_SLACK / 10
+    fine = [Gaussian.of_sigma(1000.0, Fraction(1), delta)]
+    while True:
+        length = np.array([2000.0 * float(ndtri(aim))])
+        epsilon = min(MOST_EPSILON, joint_epsilon(fine, length, delta))
+        promise = _share(request, unit, cells, epsilon)
+        if promise.odds <= goal:
+            return promise
+        # The grid is so coarse that the odds exceed those of continuous noise.
+        aim -= promise.odds - goal + ODDS_SLACK / 10
+
+
+def find_best(request: Request, metered: Metered) -> Promise:
+    """Return the promise with the least error for the purpose of a wish."""
+    found = least_error(candidates(request, metered), metered)
+    assert request.odds is not None
+    if found.odds > request.odds:
+        raise InputError(
+            f"no release keeps the odds at {100 * request.odds:g} out of 100: a coin is right 50 "
+            "times; allow larger odds."
+        )
+    return found
+
+
+def least_error(
+    requests: Sequence[Request],
+    metered: Metered,
+    accepts: Callable[[StandardErrors], bool] = lambda errors: True,  # noqa: ARG005
+) -> Promise:
+    """Return the promise with the least error of several candidates of one wish.
+
+    A mechanism and a length that cannot be better than a promise that is already known are not
+    searched.
+    """
+    purpose = requests[0].for_purpose(metered)
+    units = [request.unit(metered, _cell_length(request, metered)) for request in requests]
+    each = [_error_of_one_watt(unit, purpose) for unit in units]
+    # Gaussian noise is the fastest to search and nearly always wins. The order saves time only.
+    order = sorted(
+        range(len(units)),
+        key=lambda i: (requests[i].mechanism != "gaussian", each[i] * units[i].l2),
+    )
+    best: tuple[tuple[float, float, float], Promise] | None = None
+    refused: InputError | None = None
+    for i in order:
+        request, unit = requests[i], units[i]
+        if best is not None and each[i] and not request.several:
+            assert request.mechanism is not None
+            delta, goal = float(exact("delta", request.delta)), _goal(request)
+            if cannot_win(request.mechanism, unit, delta, goal, best[0][0] / each[i]):
+                continue
+        try:
+            promise = keep_odds(request, metered)
+        except (InputError, DataError) as error:
+            if isinstance(error, DataError):
+                raise
+            refused = error
+            continue
+        price = price_of(promise.errors, purpose)
+        if accepts(promise.errors) and (best is None or price < best[0]):
+            best = (price, promise)
+    if best is None:
+        raise refused or InputError("no release keeps these odds; allow larger odds.")
+    return best[1]
+
+
+def _goal(request: Request) -> float:
+    assert request.odds is not None
+    return max(request.odds, NEAR_A_COIN)
+
+
+def price_of(errors: StandardErrors, purpose: str) -> tuple[float, float, float]:
+    """The numbers by which promises are ranked, the most important one first."""
+    first, hour = (
+        math.inf if error is None else error for error in (errors.of(purpose), errors.hour_w)
+    )
+    return first, hour, errors.value_s
+
+
+def _error_of_one_watt(unit: Unit, purpose: str) -> float:
+    """Return the error that noise of 1 W causes in cells alone; 0 if sums of days are published."""
+    if unit.span == "when":
+        return 0.0
+    return independent_errors(1.0, unit.window * unit.interval_s).of(purpose) or 0.0
+
+
+def best_odds(mechanism: Mechanism, unit: Unit) -> float:
+    """Return the probability that the best attacker is right about the first change of a unit."""
+    change = unit.changes[0]
+    if unit.span == "reading":
+        # One released value, during which the appliance is on from its beginning to its end.
+        return compose(mechanism, [(change.power, 1)]).odds
+    return change_odds(mechanism, change)
+
+
+def calibrate_series(name: str, epsilon: float, unit: Unit, delta: float) -> Mechanism:
+    """Calibrate the noise of cells alone on the grid with the least error."""
+    return calibrate(name, epsilon, unit, delta=delta, grid=best_grid(unit))
+
+
+@lru_cache(maxsize=256)
+def least_noise(
+    name: str, unit: Unit, delta: float, max_odds: float
+) -> tuple[Mechanism, float, float] | None:
+    """Return `search_noise` for the best possible attacker.
+
+    The results are kept, because their arguments hold no reading: searches for several purposes
+    share most of their resolutions, and a page asks for the same ones again and again.
+    """
+    return search_noise(name, unit, delta, max_odds, best_odds)
+
+
+def search_noise(
+    name: str,
+    unit: Unit,
+    delta: float,
+    max_odds: float,
+    odds_of: Callable[[Mechanism, Unit], float],
+) -> tuple[Mechanism, float, float] | None:
+    """Find the noise of one mechanism with the largest ε that keeps the odds, its ε and the odds.
+
+    If no ε keeps the odds, it is the noise with the smallest ε; None if no noise fits any grid. The
+    normal quantile of the odds grows nearly in proportion to ε, so a few proportional steps within
+    a bracket find the largest ε.
+    """
+    from scipy.special import ndtri
+
+    low, high = LEAST_EPSILON, MOST_EPSILON
+    aim = max_odds - ODDS_SLACK / 2
+    # No attacker of an ε-private unit is right more often than 1/(1 + e^(−ε)): start there.
+    guess = math.log(aim / (1 - aim)) if aim > 0.5 else low
+    best: tuple[Mechanism, float, float] | None = None
+    while best is None or not max_odds - ODDS_SLACK <= best[2] <= max_odds:
+        guess = guess if low < guess < high else math.sqrt(low * high)
+        try:
+            mechanism = calibrate_series(name, guess, unit, delta)
+        except InputError:  # The noise is too wide for any grid: only a larger ε is possible.
+            low = guess
+        else:
+            found = odds_of(mechanism, unit)
+            if found <= max_odds or best is None or best[2] > max_odds:
+                best = (mechanism, guess, found)
+            low, high = (guess, high) if found <= max_odds else (low, guess)
+            guess *= float(ndtri(aim) / ndtri(min(max(found, 0.5 + 1e-9), 1 - 1e-12)))
+        if high / low < 1 + 3e-4:
+            break
+    return best
+
+
+def cannot_win(name: str, unit: Unit, delta: float, max_odds: float, std: float) -> bool:
+    """True if no noise of a mechanism of at most `std` watts keeps the odds; False if undecided.
+
+    Notes
+    -----
+    *Any noise.* Let the change have the Euclidean length Δ, and let P and Q be the distributions
+    of the released values, projected on its direction, without and with the change. Both have the
+    standard deviation σ, and their means are Δ apart. With c halfway between the means, the
+    inequality of Cauchy and Schwarz gives
+
+        Δ² = (∫ (x − c)·(Q − P))² ≤ ∫ (x − c)²·(P + Q) · ∫ |Q − P| = (2σ² + Δ²/2)·2τ,
+
+    where τ = 2·odds − 1 is at least the total variation of P and Q. So σ² ≥ Δ²·(1 − τ)/4τ.
+
+    *Each mechanism.* The odds grow with ε and the width falls with it. If noise that is a little
+    wider than `std` exceeds the odds, all narrower noise does.
+    """
+    change = unit.changes[0]
+    length = change.watts * corner(change.full_values) * math.sqrt(change.places)
+    shown = 2 * max_odds - 1
+    if std < length * math.sqrt((1 - shown) / (4 * shown)):
+        return True
+    try:
+        return _exceeds(name, unit, delta, max_odds, std)
+    except InputError:  # The noise is too wide for any grid.
+        return False
+
+
+def _exceeds(name: str, unit: Unit, delta: float, max_odds: float, std: float) -> bool:
+    """Return True if noise a little wider than `std` exceeds the odds."""
+    wanted = std * (1 + MARGIN)
+    epsilon = mechanism_kinds[name].epsilon_of_width(wanted, unit, delta)
+    for _ in range(5):
+        epsilon = min(epsilon, MOST_EPSILON)
+        if epsilon < LEAST_EPSILON:
+            return False
+        mechanism = calibrate_series(name, epsilon, unit, delta)
+        if mechanism.std >= std and epsilon == MOST_EPSILON:
+            return True
+        if wanted <= mechanism.std <= wanted * (1 + MARGIN):
+            break
+        epsilon += epsilon * math.log(mechanism.std / (wanted * (1 + MARGIN / 2)))
+    return mechanism.std >= wanted and best_odds(mechanism, unit) > max_odds
