@@ -12,98 +12,11 @@ from functools import cached_property
 
 import numpy as np
 
-from hushmeter.checks import BoolArray, IntArray
+from hushmeter.checks import IntArray
+from hushmeter.clock import civil_days
 from hushmeter.errors import DataError, InputError
 from hushmeter.privacy.tables import NO_LABEL, Table, every_cell
-from hushmeter.read.options import check_zone
 from hushmeter.trace import SECONDS_PER_DAY, TimeArray, Trace
-
-DAY = np.timedelta64(1, "D")
-
-
-@dataclass(frozen=True, eq=False)
-class CivilDays:
-    """The civil days of a series of values.
-
-    Attributes
-    ----------
-    zone : str
-        Time zone of the days.
-    local : array of datetime64[ns], shape (T,)
-        Local time at which every value starts.
-    days : array of datetime64[D], shape (D,)
-        The days in which a value starts, in ascending order.
-    place : array of int, shape (T,)
-        Number of the day of every value.
-    complete : array of bool, shape (D,)
-        True where the values of a day cover it from midnight to midnight.
-    """
-
-    zone: str
-    local: TimeArray
-    days: TimeArray
-    place: IntArray
-    complete: BoolArray
-
-
-def civil_days(trace: Trace, zone: str) -> CivilDays:
-    """Find the civil day of every reading of a trace.
-
-    Parameters
-    ----------
-    trace : Trace
-    zone : str
-        Time zone, such as "UTC" or "Europe/Berlin".
-
-    Returns
-    -------
-    CivilDays
-
-    Raises
-    ------
-    InputError
-        If the zone is unknown.
-    """
-    length = np.timedelta64(round(trace.interval_s * 1e9), "ns")
-    local = local_times(trace.times, zone)
-    ends = local_times(trace.times + length, zone)
-    days, first, place = np.unique(
-        local.astype("datetime64[D]"), return_index=True, return_inverse=True
-    )
-    last = np.append(first[1:], len(trace)) - 1
-    midnight = days.astype("datetime64[ns]")
-    bounds = (local[first] == midnight) & (ends[last] == midnight + DAY)
-    covered = trace.times[last] + length - trace.times[first] == length * (last - first + 1)
-    return CivilDays(zone, local, days, place.astype(np.int64), bounds & covered)
-
-
-def local_times(times: TimeArray, zone: str) -> TimeArray:
-    """Convert UTC times to the local times of a zone.
-
-    Parameters
-    ----------
-    times : array of datetime64[ns]
-        UTC.
-    zone : str
-        Time zone.
-
-    Returns
-    -------
-    array of datetime64[ns]
-
-    Raises
-    ------
-    InputError
-        If the zone is unknown.
-    """
-    check_zone(zone)
-    if zone.upper() == "UTC":
-        return times
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    aware = pa.array(times).cast(pa.timestamp("ns", tz=zone))
-    return np.asarray(pc.local_timestamp(aware).to_numpy(zero_copy_only=False))
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +137,7 @@ def lay_out(cells: Trace, zone: str, *, whole_day: bool = True) -> Calendar:
             f"the windows of a calendar release must divide a day, but {cells.interval_s:g} s do "
             "not; choose every='1h'."
         )
-    days = civil_days(cells, zone)
+    days = civil_days(cells.times, cells.interval_s, zone)
     midnight = days.local.astype("datetime64[D]")
     since = (days.local - midnight.astype("datetime64[ns]")).astype(np.int64) / 1e9
     hour = np.floor(since / cells.interval_s + 1e-9).astype(np.int64)

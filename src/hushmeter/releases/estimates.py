@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hushmeter.checks import FloatArray, IntArray, one_of
+from hushmeter.clock import civil_days, day_bounds
 from hushmeter.errors import DataError
-from hushmeter.releases.calendar import civil_days
 from hushmeter.releases.restore import is_restored, read_restored
 from hushmeter.releases.view_files import is_views, read_views, verify_views
-from hushmeter.trace import SECONDS_PER_HOUR, TimeArray, Trace
+from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_HOUR, TimeArray, Trace
 
 if TYPE_CHECKING:
     from hushmeter.releases.calendar_release import CalendarRelease, View
@@ -81,7 +81,7 @@ class Estimate:
         view = {"day": self.calendar.days, "hour": self.calendar.hours}.get(
             every, self.calendar.months
         )
-        factor = 1.0 if view.unit == "W" else 3.6e6 / self.trace.interval_s
+        factor = 1.0 if view.unit == "W" else JOULES_PER_KWH / self.trace.interval_s
         watts, errors = view.values * factor, view.errors * factor
         cells = np.asarray(view.labels.get("cells", np.ones(watts.size, dtype=np.int64)))
         if every == "all":
@@ -112,15 +112,9 @@ class Estimate:
         """Start of every value of a view in UTC."""
         if "timestamp" in view.labels:
             return np.asarray(view.labels["timestamp"])
-        import pandas as pd
-
         labels = view.labels["day"] if "day" in view.labels else view.labels["month"]
-        local = pd.DatetimeIndex(
-            np.asarray(labels).astype("datetime64[D]").astype("datetime64[ns]")
-        )
-        there = local.tz_localize(self.zone, ambiguous=True, nonexistent="shift_forward")
-        starts: TimeArray = there.tz_convert("UTC").tz_localize(None).to_numpy()
-        return starts.astype("datetime64[ns]")
+        days = np.asarray(labels).astype("datetime64[D]")
+        return day_bounds(days, self.zone)[0].astype("datetime64[ns]")
 
     def days(self) -> tuple[FloatArray, FloatArray, TimeArray]:
         """Complete days of 24 clock hours.
@@ -140,7 +134,7 @@ class Estimate:
         per_hour = SECONDS_PER_HOUR / self.trace.interval_s
         if per_hour < 1 or per_hour != round(per_hour):
             raise DataError(f"{self.name}: days of 24 hours need cells that divide an hour.")
-        known = civil_days(self.trace, self.zone)
+        known = civil_days(self.trace.times, self.trace.interval_s, self.zone)
         counts = np.bincount(known.place, minlength=known.days.size)
         size = DAY_HOURS * round(per_hour)
         whole = known.complete & (counts == size)

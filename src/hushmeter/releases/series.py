@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from hushmeter.checks import FloatArray, IntArray
+from hushmeter.clock import civil_days
 from hushmeter.errors import DataError, InputError
 from hushmeter.formatting import html_facts, html_line, short_duration
 from hushmeter.home import Home
@@ -19,7 +20,6 @@ from hushmeter.noise.mechanism import Mechanism, Rng
 from hushmeter.noise.randomness import release_key
 from hushmeter.privacy.accounting import DELTA
 from hushmeter.privacy.units import Unit, refuse_unknown_rounding
-from hushmeter.releases.calendar import civil_days
 from hushmeter.releases.receipt import (
     PrivateReceipt,
     Receipt,
@@ -250,7 +250,7 @@ class _DaySums:
         The sum is that of the metered readings. Values that are rounded to the grid would not do:
         their sum depends on when a run happens.
         """
-        days = civil_days(coarse, self.unit.zone)
+        days = civil_days(coarse.times, coarse.interval_s, self.unit.zone)
         rows = [np.flatnonzero(days.place == day) for day in np.flatnonzero(days.complete)]
         values = noisy.copy()
         published = self._publish([self._sum(metered, coarse, day) for day in rows])

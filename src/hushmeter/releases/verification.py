@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hushmeter.clock import local_times
 from hushmeter.errors import DataError, HushmeterError
 from hushmeter.files import parse_json
 from hushmeter.noise import parse_mechanism
@@ -18,7 +19,6 @@ from hushmeter.privacy.units import LONGEST_DAY_S, unit_epsilon
 from hushmeter.read import ReadOptions, read_home_bytes
 from hushmeter.read.green_button import read_green_button
 from hushmeter.read.source import MemoryFile
-from hushmeter.releases.calendar import local_times
 from hushmeter.releases.receipt import (
     METERING,
     OTHER_DAYS,
