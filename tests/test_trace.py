@@ -155,7 +155,7 @@ def test_the_facts_about_the_meter_stay_with_the_trace():
     metering = Metering(resolution_w=10.0, register_step_w=4.0, copies=2)
     trace = Trace(np.ones(10), 60.0, states=np.ones((10, 1)), metering=metering)
     others = [trace[2:7], trace.coarsen("5min"), trace.replace_readings(np.zeros(10))]
-    others.append(trace.with_truth(np.zeros((10, 1))))
+    others.append(trace.derive(states=np.zeros((10, 1))))
     assert [other.metering for other in others] == [metering] * 4
     assert Trace([1.0], 1.0).metering == Metering()
 
@@ -403,3 +403,17 @@ def test_differences_of_a_register_must_all_be_there():
         metering=Metering(register_step_w=6.0),
     )
     assert len(register.coarsen("1h")) == 1
+
+
+def test_a_derived_trace_keeps_what_is_not_changed():
+    trace = gapped().derive(metering=Metering(resolution_w=5.0), power=np.ones((5, 2)))
+    other = trace.derive(start="2024-02-01T00:00Z")
+    assert (other.times - trace.times == np.timedelta64(31, "D")).all()
+    for name in ("readings", "states", "power", "names", "steps", "metering", "interval_s"):
+        assert np.array_equal(getattr(other, name), getattr(trace, name)), name
+    bare = trace.derive(states=None, power=None, names=None)
+    assert (bare.states, bare.power, bare.names) == (None, None, None)
+    with pytest.raises(InputError, match="2 columns for 1 names"):
+        trace.derive(names=["a"])
+    with pytest.raises(TypeError, match="watts"):
+        trace.derive(watts=[1.0])

@@ -24,8 +24,9 @@ from hushmeter.trace import SECONDS_PER_DAY, TimeArray
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-SECOND_NS = 1_000_000_000
-SECOND, HOUR, DAY = np.timedelta64(1, "s"), np.timedelta64(1, "h"), np.timedelta64(1, "D")
+SECOND = 1_000_000_000
+"""Nanoseconds in a second."""
+DAY = np.timedelta64(1, "D")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -77,7 +78,8 @@ def local_times(times: TimeArray, zone: str) -> TimeArray:
         return times
     changes = _changes_around(times, zone)
     offsets = changes.offsets.astype("timedelta64[s]")
-    return times + (offsets[0] if offsets.size == 1 else offsets[changes.place(times)])
+    local: TimeArray = times + (offsets[0] if offsets.size == 1 else offsets[changes.place(times)])
+    return local
 
 
 def utc_times(local: TimeArray, zone: str, *, second: bool = False) -> TimeArray:
@@ -87,7 +89,8 @@ def utc_times(local: TimeArray, zone: str, *, second: bool = False) -> TimeArray
     changes = _changes_around(local, zone)
     first, last = changes.passes(local)
     place = last if second else np.minimum(first, last)
-    return local - changes.offsets.astype("timedelta64[s]")[place]
+    utc: TimeArray = local - changes.offsets.astype("timedelta64[s]")[place]
+    return utc
 
 
 def times_shown(local: TimeArray, zone: str) -> IntArray:
@@ -112,7 +115,7 @@ def transitions(start: np.datetime64, stop: np.datetime64, zone: str) -> TimeArr
 
 def civil_days(times: TimeArray, interval_s: float, zone: str) -> CivilDays:
     """Find the civil day of every value: ascending UTC starts, and the length of a value [s]."""
-    length = np.timedelta64(round(interval_s * SECOND_NS), "ns")
+    length = np.timedelta64(round(interval_s * SECOND), "ns")
     local, ends = local_times(times, zone), local_times(times + length, zone)
     days, first, place = np.unique(
         local.astype("datetime64[D]"), return_index=True, return_inverse=True
@@ -129,8 +132,9 @@ def day_bounds(days: TimeArray, zone: str) -> tuple[TimeArray, TimeArray]:
     A day begins when the clock first shows its midnight or, where midnight is skipped, with the
     change of the clock.
     """
-    midnights = days.astype("datetime64[D]").astype("datetime64[s]")
-    return utc_times(midnights, zone), utc_times(midnights + DAY, zone)
+    midnights = days.astype("datetime64[D]")
+    first, next_first = (m.astype("datetime64[s]") for m in (midnights, midnights + DAY))
+    return utc_times(first, zone), utc_times(next_first, zone)
 
 
 def clock_hours(times: TimeArray, zone: str) -> tuple[TimeArray, IntArray]:
@@ -162,7 +166,7 @@ def weekday(local: TimeArray) -> IntArray:
 
 def day_of(moment_ns: int, zone: str) -> str:
     """Return the civil day of one moment [ns since 1970], such as "2024-03-01"."""
-    moment = datetime.fromtimestamp(moment_ns // SECOND_NS, _zone(zone))
+    moment = datetime.fromtimestamp(moment_ns // SECOND, _zone(zone))
     return moment.date().isoformat()
 
 

@@ -508,7 +508,7 @@ class Home:
             lacking = ", ".join(missing or self.names)
             raise DataError(f"the readings have no column of watts for {lacking}.")
         power = trace.power[:, [trace.names.index(name) for name in self.names]]
-        return trace.with_truth(power > self.powers / 2, power, self.names)
+        return trace.derive(states=power > self.powers / 2, power=power, names=self.names)
 
     def check(self, trace: Trace | None = None, *, meter_error: float = 0.0) -> AssumptionCheck:
         """Check Assumptions 1–3 of the paper on this home and, if given, on a trace.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -170,7 +170,7 @@ class Trace:
         if values.size == 0:
             raise DataError("a trace needs at least one reading, got none.")
         columns = None if names is None else tuple(names)
-        fields = {
+        checked = {
             "readings": _frozen(values),
             "interval_s": positive("interval_s", interval_s),
             "start": utc(start),
@@ -180,7 +180,7 @@ class Trace:
             "steps": None if steps is None else _ascending(steps, values.size),
             "metering": metering,
         }
-        for field, value in fields.items():
+        for field, value in checked.items():
             object.__setattr__(self, field, value)
 
     def __repr__(self) -> str:
@@ -214,16 +214,7 @@ class Trace:
         first, stop, _ = part.indices(len(self))
         if stop <= first:
             raise DataError(f"trace[{first}:{stop}] has no reading.")
-        return Trace(
-            self.readings[part],
-            self.interval_s,
-            self.times[first],
-            None if self.states is None else self.states[part],
-            None if self.power is None else self.power[part],
-            self.names,
-            None if self.steps is None else self.steps[part] - self.steps[first],
-            metering=self.metering,
-        )
+        return self._rows(part, None if self.steps is None else self.steps[part])
 
     def select(self, rows: ArrayLike) -> Trace:
         """Return the readings at the given positions; those that are left out become gaps.
@@ -246,61 +237,45 @@ class Trace:
         if chosen.size == 0:
             raise DataError("a trace needs at least one reading, got none.")
         steps = np.arange(len(self)) if self.steps is None else self.steps
-        return Trace(
-            self.readings[chosen],
-            self.interval_s,
-            self.times[chosen[0]],
-            None if self.states is None else self.states[chosen],
-            None if self.power is None else self.power[chosen],
-            self.names,
-            steps[chosen] - steps[chosen[0]],
-            metering=self.metering,
+        return self._rows(chosen, steps[chosen])
+
+    def _rows(self, rows: slice | IntArray, steps: IntArray | None) -> Trace:
+        """Some of the readings, with their times counted in intervals from any moment."""
+        return self.derive(
+            readings=self.readings[rows],
+            start=self.times[rows][0],
+            states=None if self.states is None else self.states[rows],
+            power=None if self.power is None else self.power[rows],
+            steps=None if steps is None else steps - steps[0],
         )
+
+    def derive(self, **changes: Any) -> Trace:
+        """Return a trace with some parameters of `Trace` changed, and all others as they are.
+
+        Parameters
+        ----------
+        **changes
+            New values of the parameters, by name.
+
+        Returns
+        -------
+        Trace
+
+        Examples
+        --------
+        >>> import hushmeter as hm
+        >>> trace = hm.Trace([120.0, 2120.0], interval_s=6.0, start="2024-01-01T00:00Z")
+        >>> trace.derive(states=[[False], [True]], names=["kettle"])
+        Trace(2 readings, 6 s, from 2024-01-01T00:00:00Z, 1 appliances)
+        """
+        return Trace(**{field.name: getattr(self, field.name) for field in fields(self)} | changes)
 
     def replace_readings(self, readings: ArrayLike) -> Trace:
         """Return a trace with the same times and truth and other readings [W], shape (T,)."""
         values = finite_vector("readings", readings)
         if values.size != len(self):
             raise InputError(f"readings must have {len(self)} entries, got {values.size}.")
-        return Trace(
-            values,
-            self.interval_s,
-            self.start,
-            self.states,
-            self.power,
-            self.names,
-            self.steps,
-            metering=self.metering,
-        )
-
-    def with_truth(
-        self, states: ArrayLike, power: ArrayLike | None = None, names: Iterable[str] | None = None
-    ) -> Trace:
-        """Return a trace with the same readings and other true states.
-
-        Parameters
-        ----------
-        states : array_like of bool, shape (T, N)
-            True states.
-        power : array_like, shape (T, N), optional
-            True power of every appliance [W].
-        names : iterable of str, optional
-            Names of the appliances.
-
-        Returns
-        -------
-        Trace
-        """
-        return Trace(
-            self.readings,
-            self.interval_s,
-            self.start,
-            states,
-            power,
-            names,
-            self.steps,
-            metering=self.metering,
-        )
+        return self.derive(readings=values)
 
     def coarsen(self, every: float | str, *, on: str = "half") -> Trace:
         """Return means over longer intervals, which start at whole multiples of `every` in UTC.
@@ -341,15 +316,13 @@ class Trace:
             return np.array(blocks)
 
         step = np.timedelta64(round(length * 1e9), "ns")
-        return Trace(
-            mean(self.readings),
-            length,
-            np.datetime64(0, "ns") + cells[first[0]] * step,
-            None if self.states is None else mean(self.states) >= least,
-            None if self.power is None else mean(self.power),
-            self.names,
-            cells[first] - cells[first[0]],
-            metering=self.metering,
+        return self.derive(
+            readings=mean(self.readings),
+            interval_s=length,
+            start=np.datetime64(0, "ns") + cells[first[0]] * step,
+            states=None if self.states is None else mean(self.states) >= least,
+            power=None if self.power is None else mean(self.power),
+            steps=cells[first] - cells[first[0]],
         )
 
     def shares_present(self, every: float | str) -> FloatArray:
@@ -385,18 +358,17 @@ class Trace:
         Trace
             One reading [W] per hour; hours without a reading are gaps.
         """
+        bare: dict[str, Any] = {"states": None, "power": None, "names": None}
         if self.interval_s >= SECONDS_PER_HOUR:
-            return Trace(
-                self.readings, self.interval_s, self.start, steps=self.steps, metering=self.metering
-            )
+            return self.derive(**bare)
         hour = np.timedelta64(SECONDS_PER_HOUR, "s")
         hours, place = np.unique((self.times - np.datetime64(0, "ns")) // hour, return_inverse=True)
-        return Trace(
-            np.bincount(place, weights=self.readings) / np.bincount(place),
-            SECONDS_PER_HOUR,
-            np.datetime64(0, "ns") + hours[0] * hour,
+        return self.derive(
+            **bare,
+            readings=np.bincount(place, weights=self.readings) / np.bincount(place),
+            interval_s=SECONDS_PER_HOUR,
+            start=np.datetime64(0, "ns") + hours[0] * hour,
             steps=hours - hours[0],
-            metering=self.metering,
         )
 
     def to_pandas(self) -> pd.DataFrame:
@@ -689,16 +661,9 @@ def _shortened(names: tuple[str, ...], most: int = 6) -> str:
 
 
 def drawn_lines(trace: Trace) -> list[list[tuple[float, float]]]:
-    """Return the points of the lines that show a trace in a small picture.
+    """Return the lines that show a trace in a small picture, between 0 and 1; a gap ends a line.
 
-    Parameters
-    ----------
-    trace : Trace
-
-    Returns
-    -------
-    list of lists of points
-        Means of at most `DRAWN_POINTS` equal stretches, between 0 and 1; a gap ends a line.
+    Their points are the means of at most `DRAWN_POINTS` equal stretches.
     """
     steps = np.arange(len(trace)) if trace.steps is None else trace.steps
     width = max(1, -(-(int(steps[-1]) + 1) // DRAWN_POINTS))
@@ -737,23 +702,10 @@ def intervals_in(every: float | str, interval_s: float) -> int:
 def nearest_multiple(
     every: float | str, interval_s: float, *, tolerance: float = math.inf
 ) -> float:
-    """Return the whole multiple of an interval that is nearest to `every`, such as "30min". [s]
+    """Return the whole multiple of an interval [s] that is nearest to `every`, such as "30min".
 
-    A meter of 7 s has no windows of 30 min; the nearest ones are 1799 s long.
-
-    Parameters
-    ----------
-    every : float or str
-        Length of a window: seconds, or text such as "30min".
-    interval_s : float
-        Length of a reading [s].
-    tolerance : float
-        Largest difference between `every` and the result, as a share of `every`.
-
-    Raises
-    ------
-    InputError
-        If the nearest multiple differs by more than `tolerance`.
+    A meter of 7 s has no windows of 30 min; the nearest ones are 1799 s long. Raise `InputError` if
+    it differs by more than `tolerance`, a share of `every`.
     """
     length = seconds("every", every)
     nearest = max(1, round(length / interval_s)) * interval_s
@@ -839,7 +791,7 @@ def check_interval(interval_s: Any) -> int:
 
 def watts_per(unit: str, interval_s: int) -> float:
     """Return the watts of one `unit`; Wh and kWh are the energy of one interval."""
-    hours = interval_s / 3600
+    hours = interval_s / SECONDS_PER_HOUR
     table = {"W": 1.0, "kW": 1000.0, "Wh": 1 / hours, "kWh": 1000.0 / hours}
     if unit not in table:
         raise InputError(f"unit must be one of {', '.join(UNITS)}; got {unit!r}.")

@@ -139,7 +139,9 @@ def test_a_type_that_the_population_lacks_is_named(population):
 
 def test_windows_hide_the_states_of_types_that_are_not_metered():
     homes = [label_types(make_home(1)), label_types(make_home(2))]
-    only_kettle = homes[0].with_truth(homes[0].states[:, :1], homes[0].power[:, :1], ["kettle"])
+    only_kettle = homes[0].derive(
+        states=homes[0].states[:, :1], power=homes[0].power[:, :1], names=["kettle"]
+    )
     data = [HomeData.of(trace, ("fridge", "kettle")) for trace in (only_kettle, homes[1])]
     assert data[0].metered.tolist() == [False, True]
     windows = PopulationWindows(data, [], 64, np.random.default_rng(0))

@@ -222,12 +222,14 @@ def test_an_appliance_that_never_runs_is_predicted_off_and_named():
     trace = make_trace(700, 60.0)
     states, power = np.array(trace.states), np.array(trace.power)
     states[:, 1], power[:, 1] = False, 0.0
-    quiet = trace.with_truth(states, power, HOME.names)
+    quiet = trace.derive(states=states, power=power, names=HOME.names)
     attacker = Tcn(HOME, **SMALL).fit(quiet)
     assert attacker.never_on_ == ("heater",)
     assert not attacker.predict_proba(trace)[:, 1].any()
     with pytest.raises(DataError, match="no appliance is ever on"):
-        Tcn(HOME, **SMALL).fit(trace.with_truth(states & False, power * 0, HOME.names))
+        Tcn(HOME, **SMALL).fit(
+            trace.derive(states=states & False, power=power * 0, names=HOME.names)
+        )
 
 
 def test_another_interval_than_trained_on_is_refused(fitted):

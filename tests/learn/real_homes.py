@@ -59,7 +59,7 @@ def away_days(home: RealHome, trace: Trace) -> set[np.datetime64]:
     """Days (04:00 to 04:00) that are complete in `trace` and without use of any sub-meter."""
     readings = clean(trace, home.zone)
     complete = find_activity(readings).dates
-    days = np.floor((readings.clock.to_local(home.utc) - 4 * 3600) / 86_400).astype(np.int64)
+    days = np.floor((readings.to_local(home.utc) - 4 * 3600) / 86_400).astype(np.int64)
     used: set[int] = set()
     for name, least in ON_W.items():
         used |= set(days[home.circuits[name] > least].tolist())
@@ -68,7 +68,7 @@ def away_days(home: RealHome, trace: Trace) -> set[np.datetime64]:
 
 def first_uses(home: RealHome) -> FloatArray:
     """Local hour of the first use of kettle or microwave on every working day that has one."""
-    local = clean(home.trace, home.zone).clock.to_local(home.utc)
+    local = clean(home.trace, home.zone).to_local(home.utc)
     used = (home.circuits["Kettle"] > ON_W["Kettle"]) | (
         home.circuits["Microwave"] > ON_W["Microwave"]
     )

@@ -141,7 +141,7 @@ def test_kettles_of_the_diary_are_found(interval_s):
     readings = clean(home.trace, home.zone)
     clusters = load_events.find_clusters(load_events.find_runs(readings), readings.days)
     (kettle,) = [cluster for cluster in clusters if cluster.kind == "kettle"]
-    starts = readings.clock.to_utc(kettle.runs.start)
+    starts = readings.to_utc(kettle.runs.start)
     truth = home.diary.runs["kettle"]
     assert hit_share(starts, truth[:, 0]) >= 0.95
     assert len(starts) >= 0.4 * len(truth)

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from zoneinfo import ZoneInfo
-
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hushmeter import synth
 from hushmeter.learn import local_readings
@@ -21,19 +16,14 @@ def local(readings, interval_s=HOUR, zone="UTC", start="2024-01-01T00:00Z", step
     return local_readings.clean(Trace(readings, interval_s, start, steps=steps), zone)
 
 
-@given(
-    st.sampled_from(["UTC", "Europe/London", "America/St_Johns", "Australia/Lord_Howe"]),
-    st.integers(1_600_000_000, 1_800_000_000),
-)
-def test_the_local_clock_is_that_of_the_zone(zone, moment):
-    clock = local_readings.LocalClock(zone, moment, moment + 400 * DAY)
-    for utc in (moment, moment + 100 * DAY, moment + 399 * DAY):
-        civil = datetime.fromtimestamp(utc, ZoneInfo(zone))
-        expected = civil.replace(tzinfo=UTC).timestamp()
-        assert clock.to_local(np.array([float(utc)]))[0] == expected
-        back = clock.to_utc(np.array([expected]))[0]
-        # An hour that the clock repeats has two UTC times.
-        assert abs(back - utc) <= HOUR
+def test_local_seconds_are_those_of_the_zone():
+    readings = local(np.ones(5), zone="Europe/London", start="2024-10-26T23:00Z")
+    hours = readings.utc / HOUR - readings.utc[0] // HOUR
+    assert (readings.local / HOUR % 24 - hours).tolist() == [0, 0, -1, -1, -1]
+    assert readings.to_local(readings.utc + 0.25).tolist() == (readings.local + 0.25).tolist()
+    # The hour from 01:00 is shown twice; local seconds mean its second pass.
+    back = readings.to_utc(readings.local) - readings.utc
+    assert back.tolist() == [0, HOUR, 0, 0, 0]
 
 
 def test_means_need_nine_tenths_of_their_readings():

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushmeter.live.windows import SECOND
+from hushmeter.clock import SECOND
 from tests.live.streams import BEGIN
 from tests.live.test_payloads import with_checksum
 

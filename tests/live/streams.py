@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import hushmeter as hm
+from hushmeter.clock import SECOND
 from hushmeter.live.calendar import CalendarTerms, common_month
 from hushmeter.live.payloads import PayloadOptions, make_parser
 from hushmeter.live.service import Service
@@ -15,7 +16,6 @@ from hushmeter.live.sinks import Sink
 from hushmeter.live.sources import LineSource, Source
 from hushmeter.live.state import Item, State
 from hushmeter.live.stream import SeriesTerms, Terms
-from hushmeter.live.windows import SECOND
 from hushmeter.privacy.units import calibrate, resolve_unit
 from hushmeter.releases.view_plan import plan_views
 from hushmeter.write import write_meter

@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 import hushmeter as hm
 from hushmeter.cli import app
+from hushmeter.clock import SECOND
 from hushmeter.errors import DataError, InputError
 from hushmeter.live.state import read_state
 from hushmeter.live.stream import SeriesTerms, allow_for_samples
-from hushmeter.live.windows import SECOND
 from hushmeter.privacy.units import calibrate, resolve_unit
 from tests.live.meters import (
     BEYOND_THE_DECLARED,

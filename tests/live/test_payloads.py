@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hushmeter.clock import SECOND
 from hushmeter.errors import InputError, UnknownNameError
 from hushmeter.live.payloads import (
     NotAReading,
@@ -15,7 +16,6 @@ from hushmeter.live.payloads import (
     Skip,
     make_parser,
 )
-from hushmeter.live.windows import SECOND
 
 NOON = 1_709_294_400 * SECOND  # 2024-03-01T12:00:00Z
 TELEGRAM = (

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
+from hushmeter.clock import SECOND
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet.ledger import DayChange, open_ledger
 from hushmeter.home import LearntFrom
@@ -16,7 +17,6 @@ from hushmeter.live.service import LedgerAccount, Service
 from hushmeter.live.sinks import HttpSink
 from hushmeter.live.sources import LineSource
 from hushmeter.live.state import State, read_state
-from hushmeter.live.windows import SECOND
 from tests.live.streams import (
     BEGIN,
     HOUR,

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hushmeter.clock import SECOND
 from hushmeter.live.windows import (
     DOUBLE,
     EARLY,
     KEPT,
     LATE,
-    SECOND,
     ChangeBuffer,
     WindowBuffer,
 )

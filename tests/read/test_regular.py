@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.read import ReadOptions, read_recording
 from hushmeter.read.recording import Series
 from hushmeter.read.regular import assemble
-from hushmeter.read.times import SECOND
 
 PATH = Path("file")
 

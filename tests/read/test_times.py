@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.read import ReadOptions, read_recording
-from hushmeter.read.times import SECOND, find_zone, read_clock, read_stamps, split_range, to_utc
+from hushmeter.read.times import find_zone, read_clock, read_stamps, split_range, to_utc
 
 PATH = Path("file.csv")
 NOON = int(np.datetime64("2024-06-01T12:00:00", "ns").astype(np.int64))

@@ -169,7 +169,9 @@ def test_a_run_that_no_home_states_comes_from_readings():
     """`resolve_unit` takes it from a trace, and nobody knows from which."""
     home = hm.Home([hm.Appliance("kettle", 2000.0)], 11.0)
     states = (TRACE.readings > TRACE.readings.mean())[:, np.newaxis]
-    seen = TRACE.with_truth(states, TRACE.readings[:, np.newaxis] * states, ["kettle"])
+    seen = TRACE.derive(
+        states=states, power=TRACE.readings[:, np.newaxis] * states, names=["kettle"]
+    )
     unit = hm.resolve_unit(span="run", interval_s=TRACE.interval_s, home=home, trace=seen)
     noise = hm.calibrate("laplace", 1, unit)
     with pytest.raises(InputError, match="length of a run of the kettle was learnt from these"):

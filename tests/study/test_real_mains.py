@@ -149,7 +149,7 @@ def test_types_that_occur_in_one_home_only_are_not_judged(folder):
     pytest.importorskip("torch", reason="the semi-blind attacker needs PyTorch")
     case, recordings = next(find_homes(folder, 60.0, readings=DAY)), dict(find_recordings(folder))
     one = recordings["one"]
-    alone = one.with_truth(one.power > 500, one.power, ["kettle", "sauna"])
+    alone = one.derive(states=one.power > 500, names=["kettle", "sauna"])
     rows = attack_unseen_homes(
         {"one": alone, "two": recordings["two"]},
         [case],

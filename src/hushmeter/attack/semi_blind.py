@@ -157,7 +157,7 @@ class SemiBlind(NetworkAttacker):
         super().fit(trace)
         names = self.home.names if trace.names is None else trace.names
         power = training_power(trace, self.home)
-        self.fit_homes([to_minutes(trace.with_truth(trace.truth(), power, names))])
+        self.fit_homes([to_minutes(trace.derive(states=trace.truth(), power=power, names=names))])
         self.interval_s_ = trace.interval_s
         return self
 

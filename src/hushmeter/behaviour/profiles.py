@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushmeter.checks import FloatArray, one_of, positive, whole
+from hushmeter.clock import check_zone, day_bounds
 from hushmeter.errors import DataError, InputError
 from hushmeter.read.table import read_columns
 
@@ -144,10 +145,7 @@ def _clock(times: Any, zone: str | None) -> Any:
         return times if times.dt.tz is None else times.dt.tz_localize(None)
     if times.dt.tz is None:
         raise InputError("a zone is given, but the times have none; write them in UTC with a Z.")
-    try:
-        return times.dt.tz_convert(zone).dt.tz_localize(None)
-    except (KeyError, ValueError):
-        raise InputError(f"there is no time zone named {zone!r}.") from None
+    return times.dt.tz_convert(check_zone(zone)).dt.tz_localize(None)
 
 
 def _parse(text: Any, zone: str | None) -> Any:
@@ -173,13 +171,8 @@ def _parse(text: Any, zone: str | None) -> Any:
 
 def _day_lengths(dates: Any, zone: str) -> NDArray[np.int64]:
     """The number of hours of each local day: 23, 24 or 25."""
-    import pandas as pd
-
-    starts = dates.tz_localize(zone, ambiguous=True, nonexistent="shift_forward")
-    ends = (dates + pd.Timedelta(days=1)).tz_localize(
-        zone, ambiguous=True, nonexistent="shift_forward"
-    )
-    hours: FloatArray = np.asarray((ends - starts) / pd.Timedelta(hours=1), dtype=np.float64)
+    starts, ends = day_bounds(dates.to_numpy(), zone)
+    hours = (ends - starts) / np.timedelta64(1, "h")
     return np.rint(hours).astype(np.int64)
 
 

@@ -346,20 +346,16 @@ def _end_of_readings(until: str, zone: str, source: str, once: bool) -> int:
     """Return --until [ns since 1970]; it belongs to a source that ends."""
     import time
     from datetime import datetime
-    from zoneinfo import ZoneInfo
 
-    from hushmeter.read.options import check_zone
+    from hushmeter.clock import SECOND, in_zone
 
     if not (once or source == "-"):
         raise InputError("--until belongs to a file with --once, or to standard input.")
-    check_zone(zone)
     try:
         moment = datetime.fromisoformat(until)
     except ValueError:
         raise InputError(f"--until is like 2024-02-01T00:00Z, got {until!r}.") from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=ZoneInfo(zone))
-    end = round(moment.timestamp()) * 10**9
+    end = round(in_zone(moment, zone).timestamp()) * SECOND
     if end > time.time_ns():
         raise InputError(f"--until {until} is later than now; nobody knows readings of that time.")
     return end

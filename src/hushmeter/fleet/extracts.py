@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hushmeter.checks import IntArray
+from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.fleet.input_files import (
     RECORD_ROWS,
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 1 << 22
 """Most rows of a file that is converted in memory."""
-
-_NS = 10**9
 
 
 class ConvertedFile:
@@ -182,7 +181,7 @@ def _times(
             ns[rows], exists, _ = to_utc(ns[rows], form.tz)
             good[rows] &= exists
     # A time between two whole seconds is on no grid, and neither is the first second of 1970.
-    seconds = np.where(ns % _NS == 0, ns // _NS, 1)
+    seconds = np.where(ns % SECOND == 0, ns // SECOND, 1)
     return pa.array(seconds, pa.timestamp("s", tz="UTC"), mask=~good)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hushmeter import __version__
 from hushmeter.checks import one_of
+from hushmeter.clock import check_zone
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet.ledger import Charge
 from hushmeter.fleet.ledger.charges import Price, epsilon_text, period_price
@@ -86,14 +87,7 @@ class InputFormat:
         if self.unit is not None:
             one_of("unit", self.unit, UNITS_OF_VALUES)
         if self.tz is not None:
-            from zoneinfo import ZoneInfo
-
-            try:
-                ZoneInfo(self.tz)
-            except (ValueError, OSError, LookupError):
-                raise InputError(
-                    f"tz must be a time zone such as Europe/Berlin, got {self.tz!r}."
-                ) from None
+            check_zone(self.tz)
 
 
 def parse_columns(text: str | None) -> Columns:

@@ -32,7 +32,7 @@ from hushmeter.fleet.job import build_mechanism
 from hushmeter.fleet.manifest import Manifest, open_released, read_manifest
 from hushmeter.releases.estimates import Estimate, read_estimates
 from hushmeter.releases.restore import NOTE as RESTORED_NOTE
-from hushmeter.trace import SECONDS_PER_DAY, UNITS, watts_per
+from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_DAY, SECONDS_PER_HOUR, UNITS, watts_per
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +51,6 @@ RESULTS = (
 )
 """Columns of a summary besides the group."""
 
-JOULES_PER_KWH = 3.6e6
 
 _ROWS = 1 << 20
 _CELLS = 1 << 24
@@ -344,7 +343,7 @@ def _bins(times: IntArray, ticks: int, every: str) -> IntArray:
     if every == "all":
         return np.zeros(times.size, np.int64)
     if every == "hour":
-        return times // (3600 * ticks)
+        return times // (SECONDS_PER_HOUR * ticks)
     days = times // (SECONDS_PER_DAY * ticks)
     return days if every == "day" else calendar_of("month")[0][days].astype(np.int64)
 
@@ -357,7 +356,7 @@ def _starts(bins: IntArray, every: str) -> Any:
         return pd.Series([pd.NaT] * bins.size, dtype="datetime64[s, UTC]")
     if every == "month":
         bins = calendar_of("month")[1][bins]
-    seconds = bins * (3600 if every == "hour" else SECONDS_PER_DAY)
+    seconds = bins * (SECONDS_PER_HOUR if every == "hour" else SECONDS_PER_DAY)
     return pd.Series(seconds.astype("datetime64[s]")).dt.tz_localize("UTC")
 
 

@@ -28,6 +28,7 @@ import numpy as np
 
 from hushmeter.checks import FloatArray
 from hushmeter.fleet.sum_terms import EVERY_S, SumTerms, build_mechanism
+from hushmeter.trace import JOULES_PER_KWH
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from hushmeter.fleet.sums import ExactSums
     from hushmeter.noise.mechanism import Mechanism
 
-JOULES_PER_KWH = 3.6e6
 CONFIDENCE = 0.95
 """Probability of the intervals of peaks and quantiles."""
 

@@ -22,7 +22,7 @@ L·Δ1, Gaussian noise √(L·Δ2²)). With I seconds for a reading and W readin
         shape   the same with (P + g)·r, if up to r of the n readings are in one hour of the day
         counts  Δ1 = 2·Σ n_h         Δ2² = 2·Σ n_h²
 
-`clock_hours` finds the largest r_h and n_h of a stretch of readings by trying all of its places in
+`hour_counts` finds the largest r_h and n_h of a stretch of readings by trying all of its places in
 the zone, with all changes of the clock. In UTC 25 h of quarter-hours have Σ r_h² = 27·W²,
 Σ n_h = 26 and Σ n_h² = 30; a change of the clock by one hour forward makes it 29·W², 26 and 32.
 
@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hushmeter import __version__
 from hushmeter.checks import one_of, positive, whole
 from hushmeter.errors import InputError
-from hushmeter.fleet.clock_hours import HOUR_S, HourCounts, count_hours, hours_of_period
+from hushmeter.fleet.hour_counts import HourCounts, count_hours, hours_of_period
 from hushmeter.fleet.ledger import DayChange, Price, micro_epsilon
 from hushmeter.fleet.ledger.charges import femto_delta
 from hushmeter.fleet.ledger.day_change import LONGEST_S, ZONE_STEP_S
@@ -52,12 +52,12 @@ from hushmeter.formatting import duration_in_words
 from hushmeter.noise import Gaussian, Laplace
 from hushmeter.noise.parameters import exact, to_steps
 from hushmeter.releases.view_plan import epsilon_of
-from hushmeter.trace import SECONDS_PER_DAY
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism
 
-EVERY_S = {"hour": 3600, "day": SECONDS_PER_DAY}
+EVERY_S = {"hour": SECONDS_PER_HOUR, "day": SECONDS_PER_DAY}
 """Length of a bin [s]."""
 
 UNITS_OF = ("household-day", "household", "run")
@@ -100,7 +100,7 @@ class Run:
         full = exact("watts", self.watts) * exact("seconds", self.seconds)
         if self.watt_hours is None:
             return full
-        return min(full, exact("watt_hours", self.watt_hours) * HOUR_S)
+        return min(full, exact("watt_hours", self.watt_hours) * SECONDS_PER_HOUR)
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ class SumTerms:
             assert self.period is not None
             return f"everything that one household does from {' to '.join(self.period)}"
         if self.run is not None:
-            energy = float(self.run.watt_seconds) / HOUR_S
+            energy = float(self.run.watt_seconds) / SECONDS_PER_HOUR
             return (
                 f"one run of an appliance of up to {self.run.watts:g} W, "
                 f"{duration_in_words(self.run.seconds)} and {energy:g} Wh"
@@ -331,11 +331,11 @@ def largest_change(terms: SumTerms, table: str, interval_s: int) -> Change:
     InputError
         If a table by hour of the day is asked for readings that do not divide an hour.
     """
-    if table != "sums" and HOUR_S % interval_s:
+    if table != "sums" and SECONDS_PER_HOUR % interval_s:
         raise InputError(
             f"readings of {interval_s} s do not divide an hour; publish only sums of them."
         )
-    bin_s = max(EVERY_S[terms.every], interval_s) if table == "sums" else HOUR_S
+    bin_s = max(EVERY_S[terms.every], interval_s) if table == "sums" else SECONDS_PER_HOUR
     per_bin = -(-bin_s // interval_s)
     if terms.unit_of == "run":
         return _change_by_run(terms, table, interval_s, per_bin)

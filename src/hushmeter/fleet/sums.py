@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from hushmeter.checks import BoolArray, IntArray, whole
+from hushmeter.clock import clock_hours
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet.blocks import Blocks, RowArrays, dictionary_codes
-from hushmeter.fleet.clock_hours import HOUR_S, QUARTER_S, local_hours
 from hushmeter.fleet.input_files import UnusableFileError, read_footer
 from hushmeter.fleet.job import Columns, FleetJob, FleetTerms, InputFormat
 from hushmeter.fleet.kernels import to_watts
@@ -76,7 +76,7 @@ from hushmeter.fleet.task import (
     usable_blocks,
 )
 from hushmeter.noise.parameters import per_watt
-from hushmeter.trace import SECONDS_PER_DAY, check_interval
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, check_interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,6 +84,9 @@ if TYPE_CHECKING:
 
 Group = tuple[str, ...]
 """Names of the groups that contain a meter, from the coarsest to the finest level."""
+
+START_BITS = 33
+"""Bits of a moment before the year 2200 [s since 1970]."""
 
 
 @dataclass(frozen=True)
@@ -452,11 +455,12 @@ def _add_record(
         bins = seconds // EVERY_S[terms.every]
         _add_cells(total.sums, groups, places, bins, steps)
     if terms.tables != ("sums",):
-        starts, hours = local_hours(seconds, terms.tz)
+        begun, hours = clock_hours(seconds.astype("datetime64[s]"), terms.tz or "UTC")
         if "shape" in terms.tables:
             _add_cells(total.shape, groups, places, hours, steps)
         if "quantiles" in terms.tables:
             numbers = part.meter_map[part.codes[rows]]
+            starts = begun.astype(np.int64)
             means.add(numbers, seconds, (starts, hours), steps, groups, places)
 
 
@@ -550,7 +554,7 @@ class _HourlyMeans:
         meters, seconds, starts, hours, steps, places = (
             column[order] for column in (meters, seconds, starts, hours, steps, places)
         )
-        key = meters << 32 | (starts // QUARTER_S)
+        key = meters << START_BITS | starts
         found, first, cell = np.unique(key, return_index=True, return_inverse=True)
         totals, counts = np.bincount(cell, weights=steps), np.bincount(cell)
         lines = zip(found.tolist(), first.tolist(), totals, counts, strict=True)
@@ -558,14 +562,13 @@ class _HourlyMeans:
             part = SplitHour(
                 int(seconds[row]), groups[places[row]], int(hours[row]), int(total), int(count)
             )
-            found_key = divmod(number, 1 << 32)
+            found_key = divmod(number, 1 << START_BITS)
             self._means[found_key] = part.join(self._means.get(found_key))
 
     def count_into(self, total: ExactSums, blocks: Blocks) -> None:
         """Count the means by group, hour of the day and class; keep hours of two UTC days."""
-        for (meter, quarter), part in self._means.items():
-            start = quarter * QUARTER_S
-            if start // SECONDS_PER_DAY != (start + HOUR_S - 1) // SECONDS_PER_DAY:
+        for (meter, start), part in self._means.items():
+            if start // SECONDS_PER_DAY != (start + SECONDS_PER_HOUR - 1) // SECONDS_PER_DAY:
                 total.split[blocks.meter(meter), start] = part
             else:
                 key = (part.group, part.hour)

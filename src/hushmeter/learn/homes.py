@@ -214,12 +214,14 @@ def learn_home(
     assert chosen.power is not None
     assert chosen.names is not None
     states, circuits = find_circuits(chosen, rule)
-    sparsity = chosen.with_truth(states, chosen.power, chosen.names).sparsity
+    sparsity = chosen.derive(states=states).sparsity
     members = [i for i, circuit in enumerate(circuits) if circuit.role == "appliance"]
     if not members:
         raise DataError(f"none of the {len(circuits)} circuits switches ({rule}).")
-    learnt = chosen.with_truth(
-        states[:, members], chosen.power[:, members], [chosen.names[i] for i in members]
+    learnt = chosen.derive(
+        states=states[:, members],
+        power=chosen.power[:, members],
+        names=[chosen.names[i] for i in members],
     )
     if denoised:
         learnt = learnt.replace_readings(chosen.power.sum(axis=1))
@@ -431,15 +433,7 @@ def _select_circuits(trace: Trace, names: tuple[str, ...]) -> Trace:
     if not names:
         raise InputError("appliances must name at least one circuit.")
     columns = [trace.names.index(name) for name in names]
-    return Trace(
-        trace.readings,
-        trace.interval_s,
-        trace.start,
-        power=trace.power[:, columns],
-        names=names,
-        steps=trace.steps,
-        metering=trace.metering,
-    )
+    return trace.derive(states=None, power=trace.power[:, columns], names=names)
 
 
 def _appliance(circuit: Circuit, days: float) -> Appliance:

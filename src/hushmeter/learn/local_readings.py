@@ -7,14 +7,12 @@ in these readings and in their means over the cells of a `Grid`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from itertools import pairwise
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray
-from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace
+from hushmeter.clock import utc_offsets, utc_times
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, TimeArray, Trace
 
 MINUTE_S, QUARTER_S, HALF_HOUR_S = 60, 900, 1800
 CELL_LENGTHS = (60, 120, 180, 240, 300, 600, QUARTER_S, HALF_HOUR_S, SECONDS_PER_HOUR)
@@ -25,67 +23,14 @@ FEWEST_EQUAL = 6
 """Equal readings of which a stretch of a silent meter has at least this many."""
 
 
-class LocalClock:
-    """The clock of a home: conversion between UTC and local seconds since 1970.
-
-    Parameters
-    ----------
-    zone : str
-        Name of the time zone, such as Europe/London.
-    first, last : float
-        The span of UTC times that will be converted. [s since 1970]
-
-    Notes
-    -----
-    Local seconds count as if the local time were UTC, so that midnight is a multiple of 86 400.
-    An hour that the clock repeats in autumn has the same local seconds twice.
-    """
-
-    def __init__(self, zone: str, first: float, last: float) -> None:
-        self.zone = zone
-        place = ZoneInfo(zone)
-
-        def offset_at(moment: int) -> int:
-            delta = datetime.fromtimestamp(moment, place).utcoffset()
-            return 0 if delta is None else round(delta.total_seconds())
-
-        days = range(int(first) - SECONDS_PER_DAY, int(last) + 2 * SECONDS_PER_DAY, SECONDS_PER_DAY)
-        starts, offsets = [days[0]], [offset_at(days[0])]
-        for left, right in pairwise(days):
-            before, after = offset_at(left), offset_at(right)
-            if before == after:
-                continue
-            low, high = left, right
-            while high - low > 1:
-                middle = (low + high) // 2
-                low, high = (middle, high) if offset_at(middle) == before else (low, middle)
-            starts.append(high)
-            offsets.append(after)
-        self._starts = np.array(starts, dtype=np.float64)
-        self._offsets = np.array(offsets, dtype=np.float64)
-
-    def to_local(self, utc: FloatArray) -> FloatArray:
-        """Return local seconds of UTC seconds."""
-        if self._starts.size == 1:
-            return utc + float(self._offsets[0])
-        place = np.searchsorted(self._starts, utc, side="right") - 1
-        local: FloatArray = utc + self._offsets[np.maximum(place, 0)]
-        return local
-
-    def to_utc(self, local: FloatArray) -> FloatArray:
-        """Return UTC seconds of local seconds; a repeated hour means its second pass."""
-        place = np.searchsorted(self._starts + self._offsets, local, side="right") - 1
-        utc: FloatArray = local - self._offsets[np.maximum(place, 0)]
-        return utc
-
-
 @dataclass(frozen=True, eq=False)
 class LocalReadings:
     """Readings on the local clock, without those of a silent meter.
 
     Attributes
     ----------
-    clock : LocalClock
+    zone : str
+        Time zone of the home.
     interval_s : float
         Length of a reading [s].
     utc, local : FloatArray, shape (T,)
@@ -101,7 +46,7 @@ class LocalReadings:
         Share of zeros among the readings.
     """
 
-    clock: LocalClock
+    zone: str
     interval_s: float
     utc: FloatArray
     local: FloatArray
@@ -121,6 +66,17 @@ class LocalReadings:
     def days(self) -> float:
         """Amount of readings [days]."""
         return self.watts.size * self.interval_s / SECONDS_PER_DAY
+
+    def to_local(self, utc: FloatArray) -> FloatArray:
+        """Return local seconds of UTC seconds: midnight is a multiple of 86 400."""
+        local: FloatArray = utc + utc_offsets(_times(utc), self.zone)
+        return local
+
+    def to_utc(self, local: FloatArray) -> FloatArray:
+        """Return UTC seconds of local seconds; a repeated hour means its second pass."""
+        times = _times(local)
+        ahead = times - utc_times(times, self.zone, second=True)
+        return local - ahead.astype(np.float64)
 
     def grid(self, step_s: float) -> Grid:
         """Return means over cells of `step_s`; NaN where less than 90 % of the readings exist."""
@@ -146,7 +102,7 @@ class LocalReadings:
         grid = self.grid(step_s)
         known = np.isfinite(grid.watts)
         local = grid.local[known]
-        utc = self.clock.to_utc(local)
+        utc = self.to_utc(local)
         return replace(self, interval_s=step_s, utc=utc, local=local, watts=grid.watts[known])
 
 
@@ -184,6 +140,12 @@ class Grid:
         return date, full.reshape(rows, cells)
 
 
+def _times(seconds: FloatArray) -> TimeArray:
+    """Return the whole seconds of times; the clock is changed between two of them."""
+    times: TimeArray = np.floor(seconds).astype("datetime64[s]")
+    return times
+
+
 def clean(trace: Trace, zone: str) -> LocalReadings:
     """Step 0. Put the readings on the local clock and remove those of a silent meter.
 
@@ -205,8 +167,7 @@ def clean(trace: Trace, zone: str) -> LocalReadings:
     meter that counts imports only reports it when solar panels cover the load.
     """
     utc = (trace.times - np.datetime64(0, "ns")) / np.timedelta64(1, "s")
-    clock = LocalClock(zone, float(utc[0]), float(utc[-1]) + trace.interval_s)
-    local = clock.to_local(utc)
+    local = utc + utc_offsets(trace.times, zone)
     watts, dt = trace.readings, trace.interval_s
     changes = trace.run_starts.copy()
     changes[1:] |= watts[1:] != watts[:-1]
@@ -230,7 +191,7 @@ def clean(trace: Trace, zone: str) -> LocalReadings:
     exports, zero_by_day = _find_solar(kept, hours) if dt <= SECONDS_PER_HOUR else (False, False)
     zeros = float(np.mean(kept == 0)) if kept.size else 1.0
     return LocalReadings(
-        clock, dt, utc[keep], local[keep], kept, stretches, exports, zero_by_day, zeros
+        zone, dt, utc[keep], local[keep], kept, stretches, exports, zero_by_day, zeros
     )
 
 

@@ -233,10 +233,7 @@ def _flat_rules(segment: Segment, trace: Trace) -> str:
     """A sentence about the sparsity under flat rules, one of which Table I may have used."""
     assert trace.power is not None
     assert trace.names is not None
-    found = {
-        watts: trace.with_truth(trace.power > watts, trace.power, trace.names).sparsity
-        for watts in FLAT_WATTS
-    }
+    found = {watts: trace.derive(states=trace.power > watts).sparsity for watts in FLAT_WATTS}
     nearest = min(found, key=lambda watts: abs(found[watts] - segment.sparsity))
     listed = ", ".join(f"{value:.2%} above {watts:g} W" for watts, value in found.items())
     return f"With one flat rule for all circuits: {listed}; {nearest:g} W is nearest to Table I."

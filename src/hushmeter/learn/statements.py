@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
+from hushmeter.clock import check_zone
 from hushmeter.formatting import count_of, duration_in_words, format_watts
 from hushmeter.learn.habits import (
     FEWEST_AWAY_DAYS,
@@ -42,7 +43,6 @@ from hushmeter.learn.load_events import (
     fridge_period,
 )
 from hushmeter.learn.local_readings import MINUTE_S, QUARTER_S, LocalReadings, clean
-from hushmeter.read.options import check_zone
 from hushmeter.trace import SECONDS_PER_HOUR, Trace
 
 CERTAINTIES = ("sure", "likely", "about", "at least", "at most")
@@ -313,7 +313,7 @@ def _daily_rhythm(readings: LocalReadings, activity: Activity) -> list[Finding]:
             f"{_clock(quiet.quartiles[0])} and {_clock(quiet.quartiles[1])}."
         )
         evidence = {"hour": quiet.hour % 24, "quartiles": quiet.quartiles, "count": quiet.days}
-        marks = _day_marks(readings, activity, ends - activity.slot_s / 3600)
+        marks = _day_marks(readings, activity, ends - activity.slot_s / SECONDS_PER_HOUR)
         found.append(Finding("quiet", text, evidence, "about", marks))
     empty = empty_working_days(activity)
     if empty is not None:
@@ -577,18 +577,18 @@ def _join_runs(parts: Sequence[Runs]) -> Runs:
 
 def _marks(readings: LocalReadings, runs: Runs) -> FloatArray:
     """Return starts and ends of runs in UTC."""
-    return readings.clock.to_utc(np.column_stack([runs.start, runs.end]))
+    return readings.to_utc(np.column_stack([runs.start, runs.end]))
 
 
 def _to_utc(readings: LocalReadings, hours: FloatArray | IntArray) -> FloatArray:
     """Return UTC seconds of local hours since 1970."""
-    return readings.clock.to_utc(np.asarray(hours, dtype=np.float64) * SECONDS_PER_HOUR)
+    return readings.to_utc(np.asarray(hours, dtype=np.float64) * SECONDS_PER_HOUR)
 
 
 def _day_marks(readings: LocalReadings, activity: Activity, hours: FloatArray) -> FloatArray:
     """Return the slot that starts at `hours` of every day, without the days that have none."""
     starts = (activity.dates * 24 + hours)[np.isfinite(hours)]
-    return _to_utc(readings, np.column_stack([starts, starts + activity.slot_s / 3600]))
+    return _to_utc(readings, np.column_stack([starts, starts + activity.slot_s / SECONDS_PER_HOUR]))
 
 
 def _spans(numbers: IntArray) -> list[tuple[int, int]]:

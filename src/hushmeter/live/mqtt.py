@@ -26,11 +26,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from hushmeter.clock import SECOND
 from hushmeter.errors import InputError, MissingExtraError
 from hushmeter.live.home_assistant import OFFLINE, ONLINE, discovery_messages
 from hushmeter.live.sinks import Sink, SinkError
 from hushmeter.live.sources import Back, Lost, Receive, Source
-from hushmeter.live.windows import SECOND
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client, MQTTMessageInfo

@@ -24,11 +24,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
+from hushmeter.clock import SECOND, in_zone
 from hushmeter.errors import InputError, UnknownNameError
-from hushmeter.live.windows import SECOND
-from hushmeter.read.dsmr import DRAWN, STAMP
+from hushmeter.read.dsmr import DRAWN, STAMP, telegram_seconds, winter_offset
+from hushmeter.trace import SECONDS_PER_DAY
 
 Parsed = tuple[int | None, float | None]
 """Time [ns since 1970] and power [W] of a reading."""
@@ -283,8 +283,7 @@ def _dsmr_parser(options: PayloadOptions) -> Parser:
     from dsmr_parser.exceptions import InvalidChecksumError, ParseError
     from dsmr_parser.parsers import TelegramParser
 
-    offset = datetime(2024, 1, 1, tzinfo=ZoneInfo(options.zone or "Europe/Amsterdam")).utcoffset()
-    winter = offset or timedelta(0)
+    winter = winter_offset(options.zone)
 
     def parse(topic: str, payload: bytes) -> Parsed:  # noqa: ARG001
         text = payload.decode("latin-1")
@@ -309,15 +308,13 @@ def _telegram_time(text: str, winter: timedelta) -> int | None:
     if stamp is None:
         return None
     try:
-        local = datetime.strptime(stamp[1], "%y%m%d%H%M%S").replace(tzinfo=UTC)
+        return int(telegram_seconds(stamp[1], stamp[2], winter)) * SECOND
     except ValueError:
         return None
-    return int((local - winter - timedelta(hours=stamp[2] == "S")).timestamp()) * SECOND
 
 
 def _time_reader(zone: str | None) -> Callable[[Any], int]:
     """Return a function from a time (ISO 8601 text, or seconds since 1970) to nanoseconds."""
-    default = None if zone is None else ZoneInfo(zone)
 
     def read(stamp: Any) -> int:
         if isinstance(stamp, str):
@@ -326,12 +323,14 @@ def _time_reader(zone: str | None) -> Callable[[Any], int]:
             except ValueError:
                 return _from_number(stamp)
             if moment.tzinfo is None:
-                if default is None:
+                if zone is None:
                     raise NotAReading("a time has no time zone; give --tz")
-                moment = moment.replace(tzinfo=default)
+                moment = in_zone(moment, zone)
             # Whole microseconds, because a float of seconds would lose the last digits.
             since = moment - _EPOCH
-            return (since.days * 86_400 + since.seconds) * SECOND + since.microseconds * 1000
+            return (
+                since.days * SECONDS_PER_DAY + since.seconds
+            ) * SECOND + since.microseconds * 1000
         return _from_number(stamp)
 
     return read

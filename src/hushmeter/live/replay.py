@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.live.mqtt import WAIT_S, Connection, MqttPlace, wait_until_published
 from hushmeter.live.payloads import SIMULATION
 from hushmeter.live.stream import iso_of
-from hushmeter.live.windows import SECOND
 
 if TYPE_CHECKING:
     from paho.mqtt.client import MQTTMessageInfo

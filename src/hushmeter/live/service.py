@@ -27,6 +27,7 @@ from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from typing import Any
 
+from hushmeter.clock import SECOND
 from hushmeter.errors import BudgetError, DataError, HushmeterError, InputError
 from hushmeter.fleet.ledger import Charge, open_ledger
 from hushmeter.live.calendar import CalendarPublication, CalendarTerms
@@ -49,7 +50,6 @@ from hushmeter.live.windows import (
     AHEAD_S,
     EARLY,
     LATE,
-    SECOND,
     ChangeBuffer,
     ClosedWindow,
     WindowBuffer,

@@ -13,22 +13,20 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from hushmeter.checks import non_negative, whole
+from hushmeter.clock import SECOND, check_zone, day_bounds, day_of
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet.ledger import DayChange, Price, period_price
 from hushmeter.fleet.single_release import change_on_meter
-from hushmeter.live.windows import SECOND, Buffer, ChangeBuffer, ClosedWindow, WindowBuffer
+from hushmeter.live.windows import Buffer, ChangeBuffer, ClosedWindow, WindowBuffer
 from hushmeter.noise.mechanism import Mechanism
 from hushmeter.noise.parameters import MAX_STEPS
 from hushmeter.privacy.sensitivity import round_up
 from hushmeter.privacy.units import Unit
-from hushmeter.read.options import check_zone
 from hushmeter.releases.receipt import (
     Receipt,
     describe_unit,
@@ -36,7 +34,7 @@ from hushmeter.releases.receipt import (
     write_public_receipt,
 )
 from hushmeter.releases.series import mean_windows, scale_up
-from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace
+from hushmeter.trace import SECONDS_PER_DAY, Trace
 
 if TYPE_CHECKING:
     from hushmeter.home import Appliance, Home
@@ -192,24 +190,17 @@ class Terms(ABC):
 
     def day_of(self, number: int) -> str:
         """Civil day in which a window starts, such as "2024-03-01"."""
-        seconds = number * self.window_ns // SECOND
-        return datetime.fromtimestamp(seconds, self._zone).date().isoformat()
+        return day_of(number * self.window_ns, self.zone)
 
     def utc_day_of(self, number: int) -> str:
         """UTC day in which a window starts; the ledger counts these days."""
         return str(self.start_of(number).astype("datetime64[D]"))
 
-    @cached_property
-    def _zone(self) -> ZoneInfo:
-        return ZoneInfo(self.zone)
-
     def numbers_of_day(self, day: str) -> range:
         """Numbers of all windows that start in a civil day, which has 23 to 25 hours."""
-        midnight = datetime.fromisoformat(day).replace(tzinfo=self._zone).timestamp()
-        first = int(midnight * SECOND // self.window_ns) - 1
-        last = first + int(26 * SECONDS_PER_HOUR * SECOND // self.window_ns) + 2
-        inside = [n for n in range(first, last + 1) if self.day_of(n) == day]
-        return range(inside[0], inside[-1] + 1)
+        bounds = day_bounds(np.array([day], "datetime64[D]"), self.zone)
+        first, stop = (-(-int(at[0].astype(np.int64)) * SECOND // self.window_ns) for at in bounds)
+        return range(first, stop)
 
     def mean_of(self, window: ClosedWindow) -> float | None:
         """Return the mean to which noise is added, with missing readings counted as zero.

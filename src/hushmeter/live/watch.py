@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hushmeter.clock import SECOND
 from hushmeter.files import json_text, write_text
 from hushmeter.formatting import out_of_100
 from hushmeter.live.calendar import noisy_tables
 from hushmeter.live.state import Kept, WindowRow, read_state
 from hushmeter.live.stream import iso_of
-from hushmeter.live.windows import SECOND
 from hushmeter.noise import parse_mechanism
 from hushmeter.releases.calendar import lay_out
 from hushmeter.releases.view_files import plan_of

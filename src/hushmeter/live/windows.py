@@ -28,9 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hushmeter.checks import FloatArray
-
-SECOND = 10**9
-"""Nanoseconds per second."""
+from hushmeter.clock import SECOND
 
 AHEAD_S = 60
 """Largest time by which the clock of a meter may be ahead of that of this machine [s]."""

@@ -134,7 +134,7 @@ def _draw_hours(
                 days + 0.5, clock, s=size, c=colour, marker=marker, linewidths=0, label=name
             )
     for finding in found.of_kind("away"):
-        for start, end in readings.clock.to_local(finding.marks) / SECONDS_PER_DAY:
+        for start, end in readings.to_local(finding.marks) / SECONDS_PER_DAY:
             # A day away begins at 04:00, and its column is that of the date.
             axes.axvspan(np.floor(start), np.ceil(end - 0.5), fc="none", ec=RED, lw=1.2)
     axes.set_yticks([0, 6, 12, 18, 24], ["0:00", "6:00", "12:00", "18:00", "24:00"])
@@ -174,7 +174,7 @@ def _draw_rows(
 
     image = np.zeros((len(rows), int(span[1] - span[0]), 4))
     for place, finding in enumerate(rows):
-        local = readings.clock.to_local(finding.marks)
+        local = readings.to_local(finding.marks)
         if finding.kind == "away":
             local = local - 4 * SECONDS_PER_HOUR
         counts = np.zeros(image.shape[1])
@@ -323,7 +323,7 @@ def _draw_cut(axes: Axes, readings: LocalReadings, finding: Finding, mark: Float
     axes.tick_params(labelsize=8)
     if not readings.exports:
         axes.set_ylim(bottom=0)
-    local = readings.clock.to_local(mark[:1])[0]
+    local = readings.to_local(mark[:1])[0]
     moment = datetime.fromtimestamp(float(local), UTC)
     when = f"{moment.day} {moment:%b %Y}" + ("" if long else f", {moment.hour}:{moment:%M}")
     axes.set_title(f"{NAMES[finding.kind]}: {when}", loc="left", fontsize=9)
@@ -331,7 +331,7 @@ def _draw_cut(axes: Axes, readings: LocalReadings, finding: Finding, mark: Float
 
 def _day_and_hour(readings: LocalReadings, utc: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return date (days since 1970) and hour of UTC seconds."""
-    local = readings.clock.to_local(utc)
+    local = readings.to_local(utc)
     return np.floor(local / SECONDS_PER_DAY), local % SECONDS_PER_DAY / SECONDS_PER_HOUR
 
 
@@ -352,7 +352,7 @@ def _table(
     cells = date * 24 + np.arange(hours.size)
     kinds: list[list[str]] = [[] for _ in range(hours.size)]
     for finding in rows:
-        local = readings.clock.to_local(finding.marks) / SECONDS_PER_HOUR - date * 24
+        local = readings.to_local(finding.marks) / SECONDS_PER_HOUR - date * 24
         touched = np.zeros(hours.size, np.bool_)
         for start, end in local:
             touched[max(int(start), 0) : max(int(np.ceil(end)), int(start) + 1)] = True

@@ -18,14 +18,13 @@ from numpy.typing import ArrayLike
 from hushmeter.behaviour.kmedians import KMedians, assign_to
 from hushmeter.checks import FloatArray
 from hushmeter.errors import InputError
-from hushmeter.trace import Trace
+from hushmeter.trace import SECONDS_PER_HOUR, Trace
 
 if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism
     from hushmeter.privacy.units import Unit
 
 HOURS = 24
-HOUR_S = 3600.0
 FEWEST_DAYS = 8
 """Smallest number of days from which a household's own clusters are made."""
 
@@ -126,7 +125,7 @@ def hourly_noise(mechanism: Mechanism, unit: Unit, size: int) -> FloatArray:
     The noise is normal if an hour has at least 30 released readings, and drawn from the mechanism
     otherwise.
     """
-    per_hour = max(1, round(HOUR_S / (unit.interval_s * unit.window)))
+    per_hour = max(1, round(SECONDS_PER_HOUR / (unit.interval_s * unit.window)))
     if per_hour >= MANY_READINGS:
         normal = np.random.default_rng(SEED).standard_normal(size)
         return normal * (mechanism.std / math.sqrt(per_hour))

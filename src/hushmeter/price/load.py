@@ -9,9 +9,7 @@ import numpy as np
 
 from hushmeter.errors import DataError
 from hushmeter.releases.estimates import Estimate
-from hushmeter.trace import Trace
-
-HOUR_S = 3600.0
+from hushmeter.trace import SECONDS_PER_HOUR, Trace
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ def describe_load(trace: Trace | Estimate) -> Load:
     """
     released = trace if isinstance(trace, Estimate) else None
     trace = trace.trace if isinstance(trace, Estimate) else trace
-    if trace.interval_s > HOUR_S:
+    if trace.interval_s > SECONDS_PER_HOUR:
         raise DataError("prices need readings of an hour or less.")
     hourly = trace.hourly()
     steps = np.arange(len(hourly)) if hourly.steps is None else hourly.steps

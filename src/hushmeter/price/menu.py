@@ -15,12 +15,12 @@ from hushmeter.errors import InputError
 from hushmeter.formatting import duration_in_words, format_watts, out_of_100
 from hushmeter.home import Home
 from hushmeter.price.day_clusters import DayClusters, cluster_days, cluster_fidelity
-from hushmeter.price.load import HOUR_S, Load, describe_load
+from hushmeter.price.load import Load, describe_load
 from hushmeter.privacy.accounting import compose_change
 from hushmeter.privacy.units import Unit, appliance_change, calibrate, resolve_unit
 from hushmeter.releases.estimates import Estimate
 from hushmeter.theory.universal import universal_limit
-from hushmeter.trace import Trace, nearest_multiple
+from hushmeter.trace import SECONDS_PER_HOUR, Trace, nearest_multiple
 
 if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism
@@ -181,7 +181,7 @@ def make_entry(
         If the buyer uses clusters and there are none.
     """
     released_s = unit.interval_s * unit.window
-    noise = mechanism.std / math.sqrt(max(1.0, HOUR_S / released_s))
+    noise = mechanism.std / math.sqrt(max(1.0, SECONDS_PER_HOUR / released_s))
     forecast = math.hypot(load.forecast_w, noise)
     fidelity = load.hourly_sd_w**2 / (load.hourly_sd_w**2 + noise**2)
     seen = appliance_visibility(mechanism, home, unit)

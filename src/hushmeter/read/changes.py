@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
+from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.read.options import ReadOptions, unit_factor
 from hushmeter.read.recording import Series
-from hushmeter.read.times import LATEST, SECOND
+from hushmeter.read.times import LATEST
 from hushmeter.trace import Metering
 
 POWER_INTERVAL_S, ENERGY_INTERVAL_S = 60.0, 3600.0

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from hushmeter.checks import FloatArray
+from hushmeter.clock import SECOND
 from hushmeter.errors import DataError, HushmeterError
 from hushmeter.read.changes import Changes, change_series
 from hushmeter.read.home_assistant import read_state
@@ -32,10 +33,11 @@ from hushmeter.read.source import (
     open_stream,
     refuse_large,
 )
-from hushmeter.read.times import SECOND, read_stamps, to_utc, unix_ns
+from hushmeter.read.times import read_stamps, to_utc, unix_ns
 from hushmeter.read.words import read_meaning
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
-HOUR_S, SHORT_S, DAY_S = 3600.0, 300.0, 86_400.0
+SHORT_S = 300.0
 HOME_ASSISTANT = "Home Assistant recorder (SQLite)"
 DOMOTICZ = "Domoticz (SQLite)"
 TABLES = (
@@ -168,7 +170,11 @@ def _read_home_assistant(
     labels = {name: f"{name} ({sensor.unit})" for name, sensor in sensors.items()}
     entity = _choose(labels, options, path)
     sensor, length = sensors[entity], options.interval_s
-    by_length = {None: "statistics", HOUR_S: "statistics", SHORT_S: "statistics_short_term"}
+    by_length = {
+        None: "statistics",
+        SECONDS_PER_HOUR: "statistics",
+        SHORT_S: "statistics_short_term",
+    }
     table = by_length.get(length)
     if sensor.statistics is not None and table in tables:
         return _read_statistics(database, table, entity, sensor, options, path)
@@ -230,7 +236,7 @@ def _read_statistics(
     path: Path,
 ) -> Series:
     """Sums (a counter, taken at the end of every period) or means of the statistics."""
-    length = HOUR_S if table == "statistics" else SHORT_S
+    length = SECONDS_PER_HOUR if table == "statistics" else SHORT_S
     unit = options.unit or sensor.unit
     factor, energy = unit_factor(unit)
     if energy != sensor.counter:
@@ -303,7 +309,7 @@ def _read_domoticz(
         raise DataError(
             f"{path}: Domoticz keeps local times: state their zone, such as --tz Europe/Amsterdam."
         )
-    daily = options.interval_s == DAY_S
+    daily = options.interval_s == SECONDS_PER_DAY
     table = ("MultiMeter" if device.multi else "Meter") + ("_Calendar" if daily else "")
     # The first tariff is in Value1, the second in Value5; the others are what was fed in.
     value = "Value1 + Value5" if device.multi else "Value"
@@ -337,7 +343,7 @@ def _local_series(
         "Wh",
         device.wh_per_count,
         energy=True,
-        interval_s=DAY_S if daily else None,
+        interval_s=SECONDS_PER_DAY if daily else None,
         counter=not daily,
         step=options.step_size or 1.0,
         found=len(rows),

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from hushmeter.clock import in_zone
 from hushmeter.errors import DataError
 from hushmeter.read.options import ReadOptions
 from hushmeter.read.recording import Series
@@ -37,7 +37,7 @@ def read_dsmr(path: Path, options: ReadOptions) -> Series:
     watts: list[float] = []
     units: set[str] = set()
     torn = found = 0
-    winter = _winter_offset(options.tz or "Europe/Amsterdam")
+    winter = winter_offset(options.tz)
     for telegram in _telegrams(path):
         found += 1
         stamp, drawn = STAMP.search(telegram), DRAWN.search(telegram)
@@ -52,7 +52,12 @@ def read_dsmr(path: Path, options: ReadOptions) -> Series:
                 f"{path}: telegram {found} carries no time and season (0-0:1.0.0), as in DSMR 2 "
                 "and 3; record the power with a time of your own, as CSV with timestamp and watts."
             )
-        seconds.append(_utc_seconds(stamp[1], stamp[2], winter, path, found))
+        try:
+            seconds.append(telegram_seconds(stamp[1], stamp[2], winter))
+        except ValueError:
+            raise DataError(
+                f"{path}: telegram {found} has the impossible time {stamp[1]}."
+            ) from None
         watts.append(float(drawn[1]) * (1000.0 if drawn[2] == "kW" else 1.0))
         units.add(drawn[2])
     if not seconds:
@@ -135,18 +140,13 @@ def crc16(data: bytes) -> int:
     return crc
 
 
-def _winter_offset(tz: str) -> timedelta:
-    """How far a zone's winter time is ahead of UTC."""
-    offset = datetime(2024, 1, 1, tzinfo=ZoneInfo(tz)).utcoffset()
-    assert offset is not None
-    return offset
+def winter_offset(tz: str | None) -> timedelta:
+    """How far the winter time of a zone, or of Central Europe, is ahead of UTC."""
+    offset = in_zone(datetime(2024, 1, 1), tz or "Europe/Amsterdam").utcoffset()
+    return offset or timedelta(0)
 
 
-def _utc_seconds(digits: str, season: str, winter: timedelta, path: Path, number: int) -> float:
+def telegram_seconds(digits: str, season: str, winter: timedelta) -> float:
     """Unix seconds of YYMMDDhhmmss in winter time, or in summer time where the season is S."""
     zone = timezone(winter + timedelta(hours=season == "S"))
-    try:
-        moment = datetime.strptime(digits, "%y%m%d%H%M%S").replace(tzinfo=zone)
-    except ValueError:
-        raise DataError(f"{path}: telegram {number} has the impossible time {digits}.") from None
-    return moment.astimezone(UTC).timestamp()
+    return datetime.strptime(digits, "%y%m%d%H%M%S").replace(tzinfo=zone).timestamp()

@@ -22,17 +22,18 @@ from pathlib import Path
 import numpy as np
 
 from hushmeter.checks import FloatArray, IntArray
+from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of
 from hushmeter.read.options import ReadOptions, unit_factor
 from hushmeter.read.plausibility import refuse_mean
 from hushmeter.read.recording import Series
 from hushmeter.read.source import open_text
-from hushmeter.read.times import SECOND
 from hushmeter.read.words import find_unit
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
-MARKET_OFFSET_S, MARKET_ZONE = 10 * 3600, "Etc/GMT-10"
-DAY_MINUTES, DAY_S = 1440, 86_400
+MARKET_OFFSET_S, MARKET_ZONE = 10 * SECONDS_PER_HOUR, "Etc/GMT-10"
+DAY_MINUTES = 1440
 LENGTHS = (1, 5, 10, 15, 30, 60)
 QUALITY = re.compile(r"[AENSFV]\d{0,2}")
 MISSING = "N"
@@ -207,7 +208,7 @@ def _read_day(
         moment = date(int(fields[1][:4]), int(fields[1][4:6]), int(fields[1][6:8]))
     except (ValueError, IndexError):
         raise DataError(f"{path}: {fields[1][:20]!r} in line {line} is no date.") from None
-    start = (moment - date(1970, 1, 1)).days * DAY_S - MARKET_OFFSET_S
+    start = (moment - date(1970, 1, 1)).days * SECONDS_PER_DAY - MARKET_OFFSET_S
     updated = fields[5 + count] if len(fields) > 5 + count else ""
     return Day(start, fields[2 : 2 + count], minutes, updated, [quality[0]] * count, line)
 

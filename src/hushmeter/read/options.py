@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hushmeter.checks import one_of, positive, seconds
+from hushmeter.clock import check_zone
 from hushmeter.errors import InputError
 
 POWER_UNITS = {"w": 1.0, "kw": 1e3, "mw": 1e6, "va": 1.0, "kva": 1e3}
@@ -125,19 +126,6 @@ def unit_factor(unit: str) -> tuple[float, bool]:
     if key in ENERGY_UNITS:
         return ENERGY_UNITS[key], True
     raise InputError(f"unit must be one of {', '.join(UNITS)}; got {unit!r}.")
-
-
-def check_zone(name: str) -> str:
-    """Return `name` if it is a time zone of the IANA data base, else raise `InputError`."""
-    from zoneinfo import ZoneInfo
-
-    try:
-        ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        raise InputError(
-            f"tz must be a time zone such as UTC or Europe/London, got {name!r}."
-        ) from None
-    return name
 
 
 def _number(name: str, value: float | str) -> float:

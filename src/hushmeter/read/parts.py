@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from hushmeter.checks import IntArray
+from hushmeter.clock import SECOND
 from hushmeter.errors import DataError, InputError
 from hushmeter.formatting import short_duration
 from hushmeter.read.options import Circuits, ReadOptions
@@ -21,7 +22,6 @@ from hushmeter.read.regular import LONGEST_INTERVAL_S
 from hushmeter.read.row_times import ascending, read_row_times
 from hushmeter.read.table import ELECTRIC, PlannedTable, plan_table, read_plan
 from hushmeter.read.text_table import RawTable
-from hushmeter.read.times import SECOND
 from hushmeter.read.words import find_source, has_word, read_meaning
 
 # A file that was exported, which is no energy that was fed into the grid.

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from hushmeter.checks import FloatArray
+from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.read.layouts import Layout
 from hushmeter.read.options import ReadOptions
 from hushmeter.read.plan import Plan
 from hushmeter.read.recording import Series
 from hushmeter.read.row_times import ascending
-from hushmeter.read.times import SECOND
-from hushmeter.trace import iso
+from hushmeter.trace import SECONDS_PER_HOUR, iso
 
 LIKELY_W, LEAST_W = (20.0, 50_000.0), 0.05
 LARGEST_MEAN_W, LARGEST_READING_W = 60_000.0, 300_000.0
@@ -45,7 +45,7 @@ def refuse_implausible(
     hours = _hours(series)
     scale = series.factor / hours if series.energy else series.factor
     if series.counter:
-        span = float(series.times.max() - series.times.min()) / SECOND / 3600
+        span = float(series.times.max() - series.times.min()) / SECOND / SECONDS_PER_HOUR
         mean = float(ordered[-1] - ordered[0]) * series.factor / span if span else 0.0
     else:
         mean = float(np.mean(series.values)) * scale
@@ -104,7 +104,11 @@ def _refuse_peak(series: Series, hours: float, path: Path) -> None:
     """Refuse a reading that no home draws, such as the total of a month among hours."""
     lengths: float | FloatArray = 1.0
     if series.energy:
-        lengths = hours if series.durations is None else np.maximum(series.durations / 3600, hours)
+        lengths = (
+            hours
+            if series.durations is None
+            else np.maximum(series.durations / SECONDS_PER_HOUR, hours)
+        )
     watts = np.abs(series.values) * series.factor / lengths
     largest = int(np.argmax(watts))
     if float(watts[largest]) > LARGEST_READING_W:
@@ -118,9 +122,9 @@ def _refuse_peak(series: Series, hours: float, path: Path) -> None:
 def _hours(series: Series) -> float:
     """Length of a reading [h], for a check of its size."""
     if series.durations is not None:
-        return max(float(np.median(series.durations)), 1.0) / 3600
+        return max(float(np.median(series.durations)), 1.0) / SECONDS_PER_HOUR
     steps = np.diff(ascending(series.times))
-    return float(np.median(steps)) / SECOND / 3600 if steps.size else 1.0
+    return float(np.median(steps)) / SECOND / SECONDS_PER_HOUR if steps.size else 1.0
 
 
 def _only_rises(values: FloatArray) -> bool:

@@ -14,13 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
+from hushmeter.clock import SECOND, changes_clock
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of, short_duration
 from hushmeter.read.recording import PublicFacts, Recording, Series
-from hushmeter.read.times import SECOND, changes_clock
-from hushmeter.trace import Metering, iso
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Metering, iso
 
-HOUR_S, DAY_S = 3600.0, 86_400.0
 LONGEST_INTERVAL_S = 90_000.0
 LARGEST_W = 1e9
 # A file with a larger share of times that repeat alone holds several series, not faulty rows.
@@ -227,20 +226,25 @@ def _has_gaps(moments: IntArray, interval: float, zone: str | None) -> bool:
     apart = np.diff(moments) / SECOND
     off = np.abs(apart - interval) > 0.25 * interval
     odd = np.flatnonzero(off & (np.abs(apart - interval) > 1))
-    return any(
-        apart[i] > interval + 2 * HOUR_S + 1 or not changes_clock(moments[i], moments[i + 1], zone)
-        for i in odd.tolist()
-    )
+    changed = _changes_clock(moments[odd], moments[odd + 1], zone)
+    return bool(((apart[odd] > interval + 2 * SECONDS_PER_HOUR + 1) | ~changed).any())
+
+
+def _changes_clock(starts: IntArray, ends: IntArray, zone: str | None) -> BoolArray:
+    """True where the clock of a known zone is changed between two moments [ns since 1970]."""
+    if zone is None:
+        return np.zeros(starts.size, dtype=np.bool_)
+    return changes_clock(starts.astype("datetime64[ns]"), ends.astype("datetime64[ns]"), zone)
 
 
 def _civil_lengths(moments: IntArray, interval: float, timing: Timing) -> FloatArray | None:
     """Own lengths of days and other long rows that a change of the clock made longer or shorter."""
     apart = np.diff(moments) / SECOND
-    found = np.flatnonzero(np.abs(np.abs(apart - interval) - HOUR_S) <= 60)
+    found = np.flatnonzero(np.abs(np.abs(apart - interval) - SECONDS_PER_HOUR) <= 60)
     lengths = np.full(moments.size, interval)
-    for i in found.tolist():
-        if timing.zone is None or changes_clock(moments[i], moments[i + 1], timing.zone):
-            lengths[i + (timing.stamp == "end")] = apart[i]
+    if timing.zone is not None:
+        found = found[_changes_clock(moments[found], moments[found + 1], timing.zone)]
+    lengths[found + (timing.stamp == "end")] = apart[found]
     return lengths if (lengths != interval).any() else None
 
 
@@ -274,11 +278,11 @@ def _usual_lengths(
             durations, usual = durations + missing, usual + missing
             break
     near = np.abs(durations - usual) <= 0.02 * usual
-    for row in np.flatnonzero(~near & (np.abs(np.abs(durations - usual) - HOUR_S) <= 60)).tolist():
+    if usual >= CIVIL_S:
         # A day on which the clock is changed is an hour longer or shorter.
-        end = times[row] + round(durations[row] * SECOND)
-        long = usual >= CIVIL_S
-        near[row] = long and (timing.zone is None or changes_clock(times[row], end, timing.zone))
+        odd = np.flatnonzero(np.abs(np.abs(durations - usual) - SECONDS_PER_HOUR) <= 60)
+        ends = times[odd] + np.rint(durations[odd] * SECOND).astype(np.int64)
+        near[odd] |= timing.zone is None or _changes_clock(times[odd], ends, timing.zone)
     kept = order[near[order]]
     left = order[~near[order]]
     if left.size == 0:
@@ -394,8 +398,8 @@ def _refuse_longer(chosen_s: float, found_s: float, path: Path) -> None:
 def _refuse_long(interval: float, path: Path) -> None:
     if not 0 < interval <= LONGEST_INTERVAL_S:
         raise DataError(
-            f"{path}: its readings are {interval / DAY_S:.3g} days long, as those of monthly bills "
-            "are; ask the utility for readings of a day or less."
+            f"{path}: its readings are {interval / SECONDS_PER_DAY:.3g} days long, as those of "
+            "monthly bills are; ask the utility for readings of a day or less."
         )
 
 
@@ -538,7 +542,7 @@ def _taken(
         # A day of 23 hours keeps its energy, unless the format gives the length of every reading.
         declared = series.durations is not None and series.interval_s is not None
         own = placed.lengths if placed.spans is not None or declared else None
-        factor = series.factor * HOUR_S / (placed.interval_s if own is None else own)
+        factor = series.factor * SECONDS_PER_HOUR / (placed.interval_s if own is None else own)
     with np.errstate(over="ignore", invalid="ignore"):
         watts: FloatArray = taken * factor
     bad = ~(np.abs(watts) <= LARGEST_W)
@@ -566,7 +570,7 @@ def _refuse_fall(counter: FloatArray, moments: IntArray, name: str, path: Path) 
 
 def _metering(series: Series, placed: Placement, path: Path) -> Metering:
     """How the meter rounds, from the format, the header or an option, and what is still open."""
-    scale = series.factor * (HOUR_S / placed.interval_s if series.energy else 1.0)
+    scale = series.factor * (SECONDS_PER_HOUR / placed.interval_s if series.energy else 1.0)
     step = (series.step or (1.0 if series.counter else 0.0)) * scale
     own = Metering(register_step_w=step) if series.counter else Metering(resolution_w=step)
     known = series.metering or own

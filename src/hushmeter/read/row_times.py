@@ -14,16 +14,18 @@ from typing import Any
 import numpy as np
 
 from hushmeter.checks import BoolArray, IntArray
+from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.read.columns import Column, find_named, is_number_of_day, is_text, to_numbers
 from hushmeter.read.layouts import Layout
 from hushmeter.read.options import ReadOptions
 from hushmeter.read.plan import TimePlan
 from hushmeter.read.text_table import RawTable
-from hushmeter.read.times import SECOND, read_clock, read_stamps, split_range
+from hushmeter.read.times import read_clock, read_stamps, split_range
 from hushmeter.read.words import find_unit
+from hushmeter.trace import SECONDS_PER_DAY
 
-DAY_NS = 86_400 * SECOND
+DAY_NS = SECONDS_PER_DAY * SECOND
 NUMBERED = re.compile(r"(?i)(?:[a-z]{1,8}[ _.]*)?0*(\d{1,3})(?:[ _]*\(?k?wh\)?)?")
 
 
@@ -87,7 +89,7 @@ def _add_clock(clock: RowTimes, plan: TimePlan, path: Path) -> None:
     seconds, good = found
     clock.good &= good
     known = seconds[clock.good]
-    if (known == 86_400).any() and not (known == 0).any():
+    if (known == SECONDS_PER_DAY).any() and not (known == 0).any():
         # A clock that shows 24:00 and never 00:00 names the end of an interval.
         clock.stamp = "end"
     clock.ns = clock.written = dates + seconds * SECOND

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
+from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of
 from hushmeter.read.changes import Changes, change_series
@@ -30,12 +31,12 @@ from hushmeter.read.row_times import RowTimes, ascending, find_stamp, read_row_t
 from hushmeter.read.selection import RowChoice
 from hushmeter.read.source import read_head, read_parquet
 from hushmeter.read.text_table import RawTable, load_text, unique_names
-from hushmeter.read.times import SECOND, UTC_CLOCK, find_zone, read_stamps, to_utc
+from hushmeter.read.times import UTC_CLOCK, find_zone, read_stamps, to_utc
 from hushmeter.read.words import ZONES, find_source, has_word
-from hushmeter.trace import iso
+from hushmeter.trace import SECONDS_PER_HOUR, iso
 
 PARQUET_MAGIC = b"PAR1"
-HOUR = 3600 * SECOND
+HOUR = SECONDS_PER_HOUR * SECOND
 BALANCE_ROUNDING = 0.02
 ELECTRIC = "electric elektri stroom strom elec$ luz$ kwh kw elettric sahko el$"
 

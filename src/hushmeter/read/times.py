@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
+from hushmeter.clock import SECOND, is_utc, times_shown, utc_times
 from hushmeter.errors import DataError
 from hushmeter.read.recording import UTC_CLOCK
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, TimeArray
 
-SECOND = 1_000_000_000
 LATEST = 7_258_118_400  # 2200-01-01, in unix seconds
-DAY = 86_400
 CLOCK = (
     r"(?P<h>\d{1,2})(?:[:.h](?P<m>\d{2})(?:[:.](?P<s>\d{2})(?:[.,](?P<f>\d{1,9}))?)?)?"
     r"\s*(?P<p>[AaPp]\.?[Mm]\.?)?"
@@ -118,8 +117,8 @@ def read_stamps(column: Any, path: Path, tz: str | None = None) -> Stamps:
     if pa.types.is_date(kind):
         good = _valid(column)
         days = column.cast(pa.date32()).cast(pa.int32()).fill_null(0).to_numpy().astype(np.int64)
-        _check_span(days * DAY, good, path)
-        return Stamps(days * DAY * SECOND, good, False, True)
+        _check_span(days * SECONDS_PER_DAY, good, path)
+        return Stamps(days * SECONDS_PER_DAY * SECOND, good, False, True)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return _of_numbers(column, path)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -128,7 +127,7 @@ def read_stamps(column: Any, path: Path, tz: str | None = None) -> Stamps:
 
 
 def _are_midnights(ns: IntArray, good: BoolArray, zone: object) -> bool:
-    return zone is None and bool(good.any()) and not (ns[good] % (DAY * SECOND)).any()
+    return zone is None and bool(good.any()) and not (ns[good] % (SECONDS_PER_DAY * SECOND)).any()
 
 
 def read_clock(column: Any) -> tuple[IntArray, BoolArray] | None:
@@ -154,7 +153,11 @@ def read_clock(column: Any) -> tuple[IntArray, BoolArray] | None:
     seconds = _clock_seconds(fields)
     # 29.10.22 is a date.
     dates = pc.match_substring_regex(plain, r"\d\.\d+\.\d").fill_null(False)
-    good = _valid(parts) & (seconds <= DAY) & ~np.asarray(dates.to_numpy(False), dtype=np.bool_)
+    good = (
+        _valid(parts)
+        & (seconds <= SECONDS_PER_DAY)
+        & ~np.asarray(dates.to_numpy(False), dtype=np.bool_)
+    )
     there = _valid(column)
     if not there.any() or good.sum() < 0.9 * there.sum() or not _is_filled(fields["m"]):
         return None
@@ -182,42 +185,21 @@ def to_utc(local: IntArray, tz: str) -> tuple[IntArray, BoolArray, str]:
     The order of the rows decides in the hour that occurs twice: a local time is summer time when
     it occurs first, and winter time when it occurs again, or once the clock has gone back.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     every = np.ones(local.size, dtype=np.bool_)
-    if tz.upper() in ("UTC", "GMT", "ETC/UTC"):
+    if is_utc(tz):
         return local, every, "times are UTC, as stated"
-    clock = pa.array(local.astype("datetime64[ns]"))
-    early, late = (
-        pc.assume_timezone(clock, tz, ambiguous=which, nonexistent=which)
-        .cast(pa.timestamp("ns"))
-        .cast(pa.int64())
-        .to_numpy()
-        for which in ("earliest", "latest")
-    )
-    moved = late - early
-    # In the hour that the clock skips Arrow gives the instants around the jump, a tick apart.
-    exists: BoolArray = ~((moved > 0) & (moved < SECOND))
-    twice = moved >= SECOND
-    utc = np.where(_second_visits(local, twice), late, early)
+    clock: TimeArray = local.astype("datetime64[ns]")
+    shown = times_shown(clock, tz)
+    exists, twice = shown > 0, shown > 1
+    utc = utc_times(clock, tz)
+    if twice.any():
+        utc = np.where(_second_visits(local, twice), utc_times(clock, tz, second=True), utc)
     words = f"local times of {tz}"
     if twice.any():
         words += f"; {int(twice.sum())} in an hour that the clock shows twice"
     if not exists.all():
         words += f"; {int((~exists).sum())} in an hour that the clock skips"
-    return utc, exists, words
-
-
-def changes_clock(start: int, end: int, zone: str | None) -> bool:
-    """True if the clock of a zone is changed between two moments [ns since 1970]."""
-    if zone is None:
-        return False
-    from zoneinfo import ZoneInfo
-
-    place = ZoneInfo(zone)
-    one, two = (datetime.fromtimestamp(int(ns) / SECOND, place).utcoffset() for ns in (start, end))
-    return one != two
+    return utc.astype(np.int64), exists, words
 
 
 def unix_ns(seconds: FloatArray, path: Path) -> IntArray:
@@ -273,7 +255,7 @@ def _of_numbers(column: Any, path: Path) -> Stamps:
             remark = f"; {values[0]:.0f} is read as a date"
             return Stamps(ns, good, False, digits == 8, remark)
     if not whole and values.size > 1 and _are_excel_days(values):
-        ns[good] = np.rint((values - EXCEL_1970) * DAY).astype(np.int64) * SECOND
+        ns[good] = np.rint((values - EXCEL_1970) * SECONDS_PER_DAY).astype(np.int64) * SECOND
         return Stamps(ns, good, False, False, f"; {values[0]:g} is read as a spreadsheet's day")
     middle = float(np.median(values))
     ticks = next((n for n in (1, 10**3, 10**6, 10**9) if middle < n * LATEST), 1)
@@ -305,7 +287,9 @@ def _of_digits(values: IntArray, digits: int) -> IntArray | None:
     valid = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31) & (hour <= 24)
     if not (valid & (minute < 60) & (second < 60)).all():
         return None
-    seconds = _days(rest, month, day) * DAY + hour * 3600 + minute * 60 + second
+    seconds = (
+        _days(rest, month, day) * SECONDS_PER_DAY + hour * SECONDS_PER_HOUR + minute * 60 + second
+    )
     return seconds * SECOND
 
 
@@ -333,7 +317,7 @@ def _of_text(column: Any, path: Path, tz: str | None) -> Stamps:
         raise DataError(
             f"{path} has times with and without a zone, first in row {row}: write them all alike."
         )
-    seconds = days * DAY + clock - offsets * 60
+    seconds = days * SECONDS_PER_DAY + clock - offsets * 60
     _check_span(seconds, good, path)
     bad = there & ~good
     if bad.any() and (int(bad.sum()) > 3 or bad.sum() > 0.1 * there.sum()):
@@ -470,7 +454,7 @@ def _clock_seconds(fields: dict[str, Any]) -> IntArray:
         after = pc.starts_with(half, "p").fill_null(False).to_numpy(zero_copy_only=False)
         there = pc.greater(pc.utf8_length(half), 0).fill_null(False)
         hour = np.where(there.to_numpy(zero_copy_only=False), hour % 12 + 12 * after, hour)
-    return hour * 3600 + _numbers(fields["m"]) * 60 + _numbers(fields["s"])
+    return hour * SECONDS_PER_HOUR + _numbers(fields["m"]) * 60 + _numbers(fields["s"])
 
 
 def _fractions(field: Any) -> IntArray:
@@ -551,10 +535,10 @@ def _second_visits(local: IntArray, twice: BoolArray) -> BoolArray:
     back = float((np.diff(local) < 0).mean()) if rows.size else 0.0
     mixed = MANY_BACK < back < 1 - MANY_BACK
     seen: set[int] = set()
-    last, turned = -DAY * SECOND, False
+    last, turned = -SECONDS_PER_DAY * SECOND, False
     for row in rows[::-1] if descending else rows:
         value = int(local[row])
-        turned = abs(value - last) < DAY * SECOND and (turned or value < last)
+        turned = abs(value - last) < SECONDS_PER_DAY * SECOND and (turned or value < last)
         second[row] = value in seen or (turned and not mixed)
         seen.add(value)
         last = value
@@ -563,10 +547,8 @@ def _second_visits(local: IntArray, twice: BoolArray) -> BoolArray:
 
 __all__ = [
     "LATEST",
-    "SECOND",
     "UTC_CLOCK",
     "Stamps",
-    "changes_clock",
     "find_zone",
     "read_clock",
     "read_stamps",

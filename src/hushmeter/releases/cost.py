@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hushmeter.checks import non_negative, positive
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism
 
-HOURS_PER_DAY, DAYS_PER_MONTH, SECONDS_PER_HOUR = 24, 30, 3600
+HOURS_PER_DAY, DAYS_PER_MONTH = 24, 30
 PRICE_PER_KWH = 0.30
 
 
@@ -77,8 +78,8 @@ def expect_cost(
     """
     interval_s = positive("interval_s", interval_s)
     price = non_negative("price_per_kwh", price_per_kwh)
-    daily = _sum_error(mechanism, HOURS_PER_DAY * SECONDS_PER_HOUR / interval_s, interval_s)
-    days = DAYS_PER_MONTH * HOURS_PER_DAY * SECONDS_PER_HOUR / interval_s
+    daily = _sum_error(mechanism, SECONDS_PER_DAY / interval_s, interval_s)
+    days = DAYS_PER_MONTH * SECONDS_PER_DAY / interval_s
     monthly = _sum_error(mechanism, days, interval_s)
     per_hour = SECONDS_PER_HOUR / interval_s
     return Cost(

@@ -13,10 +13,11 @@ import numpy as np
 from hushmeter.checks import FloatArray
 from hushmeter.read.options import unit_factor
 from hushmeter.read.words import split_words
+from hushmeter.trace import SECONDS_PER_HOUR
 
 CELL = re.compile(r"([<>≥]?)\s*([-+]?[\d.,' ]*\d)\s*([kM]?Wh?)?")
 BEYOND = re.compile(r"(?i)[<>≥]|ol$|over|out of|high$|max|lim|err")
-THOUSAND, HOUR_S = 1000.0, 3600.0
+THOUSAND = 1000.0
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,7 @@ def make_channel(
     factor, energy = unit_factor(unit)
     starts = np.asarray(starts, dtype=np.float64)
     lengths = np.broadcast_to(np.asarray(lengths, dtype=np.float64), starts.shape)
-    watts = factor * HOUR_S / lengths if energy else np.full(starts.shape, factor)
+    watts = factor * SECONDS_PER_HOUR / lengths if energy else np.full(starts.shape, factor)
     if role != "plug":
         form.off = None
     ends = starts + lengths

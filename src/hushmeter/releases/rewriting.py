@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import DataError
 from hushmeter.read import ReadOptions, Recording, read_bytes
 from hushmeter.read.columns import Column, classify
+from hushmeter.read.dsmr import telegram_seconds, winter_offset
 from hushmeter.read.plan import TimePlan
 from hushmeter.read.row_times import find_stamp, read_row_times
 from hushmeter.read.selection import RowChoice
@@ -41,10 +41,10 @@ from hushmeter.releases.raw_channels import (
     sum_by_time,
 )
 from hushmeter.releases.raw_tables import MOST_WORDS, Layout, TableChannels
+from hushmeter.trace import SECONDS_PER_HOUR
 
 LARGEST_FILE = 50_000_000
 MARK = "hushmeter_row"
-HOUR_S, DAY_S = 3600.0, 86_400.0
 MARKET_OFFSET_S = 36_000
 
 
@@ -227,18 +227,14 @@ class RawFile:
         for i in rows:
             changed[i][2] = str(int(changed[i][2]) + 1)
         moved = self._read(self.cells.write(changed)).watts - self.recording.watts
-        hours = self.recording.public.interval_s / HOUR_S
+        hours = self.recording.public.interval_s / SECONDS_PER_HOUR
         return float(np.median(moved[moved != 0]) * hours) if (moved != 0).any() else None
 
     def _dsmr(self) -> Layout:
         """Powers and registers of telegrams; the register is that of the tariff."""
         rows = self.cells.rows
-        moments = [datetime.strptime(row[0][:12], "%y%m%d%H%M%S") for row in rows]
-        zone = ZoneInfo(self.options.tz or "Europe/Amsterdam")
-        winter = datetime(2024, 1, 1, tzinfo=zone).utcoffset() or timedelta(0)
-        ahead = [winter + timedelta(hours=row[0][12] == "S") for row in rows]
-        times = np.array([(m - a).replace(tzinfo=UTC).timestamp()
-                          for m, a in zip(moments, ahead, strict=True)])  # fmt: skip
+        winter = winter_offset(self.options.tz)
+        times = np.array([telegram_seconds(row[0][:12], row[0][12], winter) for row in rows])
         layout, length = Layout(), self.recording.public.interval_s
         for column, code in enumerate(CODES, 1):
             role = (

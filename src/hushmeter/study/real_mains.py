@@ -340,7 +340,9 @@ def _unseen_part(case: MainsHome, trace: Trace, population: SemiBlind) -> MainsH
     if not known or power is None:
         return None
     columns = [names.index(name) for name in known]
-    labelled = labelled.with_truth(labelled.truth()[:, columns], power[:, columns], known)
+    labelled = labelled.derive(
+        states=labelled.truth()[:, columns], power=power[:, columns], names=known
+    )
     first = int(np.searchsorted(labelled.times, case.test.times[0]))
     test = labelled[first : first + len(case.test)]
     return MainsHome(case.name, population.home.subset(known), test, test, case.largest)

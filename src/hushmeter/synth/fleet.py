@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushmeter.checks import FloatArray, IntArray, whole
+from hushmeter.clock import weekday
 from hushmeter.errors import DataError, InputError
 from hushmeter.files import atomic
-from hushmeter.trace import check_interval, watts_per
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, check_interval, watts_per
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,8 +39,6 @@ CAR_W, CAR_HOURS = 7_000.0, (1.0, 4.0)
 
 CHARGING_DAYS = 0.4
 """Share of days on which a car is charged."""
-
-_MONDAY = np.datetime64("1970-01-05", "D")
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class FleetPlan:
     @property
     def slots(self) -> int:
         """Number of readings per day."""
-        return 86_400 // self.interval_s
+        return SECONDS_PER_DAY // self.interval_s
 
     @property
     def rows(self) -> int:
@@ -173,7 +172,7 @@ def _is_day(text: str) -> bool:
 
 def _hours(plan: FleetPlan) -> FloatArray:
     """Return the middle of every reading of a day [h]."""
-    return (np.arange(plan.slots, dtype=np.float64) + 0.5) * (plan.interval_s / 3600)
+    return (np.arange(plan.slots, dtype=np.float64) + 0.5) * (plan.interval_s / SECONDS_PER_HOUR)
 
 
 def _daily_shapes(plan: FleetPlan, habit: FloatArray) -> FloatArray:
@@ -182,7 +181,7 @@ def _daily_shapes(plan: FleetPlan, habit: FloatArray) -> FloatArray:
     All peaks of a household are `habit` hours later than usual.
     """
     day = np.datetime64(plan.start, "D") + np.arange(plan.days)
-    weekend = ((day - _MONDAY).astype(int) % 7 >= 5).astype(int)
+    weekend = (weekday(day) >= 5).astype(int)
     at = _hours(plan)[None, None, :] - habit[:, None, None]
     morning, evening = np.array([7.2, 9.6])[:, None], np.array([19.0, 18.4])[:, None]
     width, height = np.array([1.1, 2.2])[:, None], np.array([0.9, 0.7])[:, None]

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from hushmeter.checks import FloatArray, RngLike, non_negative, one_of, positive, whole
+from hushmeter.clock import check_zone, in_zone, utc_offsets
 from hushmeter.errors import InputError
-from hushmeter.read.options import check_zone
 from hushmeter.synth.metering import solar_power
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace
 
@@ -113,7 +112,7 @@ class _Life:
     """A household while it is simulated: its habits, and the rectangles of power so far."""
 
     rng: np.random.Generator
-    zone: ZoneInfo
+    zone: str
     works_away: bool
     wake: float
     bed: float
@@ -124,7 +123,7 @@ class _Life:
     def utc(self, day: date, hour: float) -> float:
         """Return the UTC seconds of a local hour, which may exceed 24."""
         moment = datetime.combine(day, datetime.min.time()) + timedelta(hours=hour)
-        return moment.replace(tzinfo=self.zone).timestamp()
+        return in_zone(moment, self.zone).timestamp()
 
     def add(self, name: str, start: float, length: float, watts: float) -> None:
         """Add one rectangle: start [UTC s], length [s], power [W]."""
@@ -198,7 +197,7 @@ def household(
         raise InputError(f"interval_s must divide a day, got {interval:g} s.")
     rng = np.random.default_rng(seed)
     first = _first_day(start)
-    life = _draw_habits(rng, ZoneInfo(check_zone(zone)), appliances, works_away)
+    life = _draw_habits(rng, check_zone(zone), appliances, works_away)
     away = _draw_trips(life, count, non_negative("trips_per_month", trips_per_month))
     base = life.between(30, 160)
     written = tuple(_live(life, first + timedelta(days=k), away[k]) for k in range(count))
@@ -226,7 +225,7 @@ def _first_day(start: str) -> date:
 
 def _draw_habits(
     rng: np.random.Generator,
-    zone: ZoneInfo,
+    zone: str,
     appliances: Iterable[str] | None,
     works_away: bool | None,
 ) -> _Life:
@@ -414,8 +413,8 @@ def _means(runs: Iterable[FloatArray], span: tuple[float, float], interval_s: fl
 def _solar(life: _Life, span: tuple[float, float], interval_s: float, peak_w: float) -> FloatArray:
     """Return the power of solar panels [W]: a bell by day, with weather that differs by day."""
     edges = np.arange(span[0], span[1] - interval_s / 2, interval_s)
-    offset = datetime.fromtimestamp(span[0], life.zone).utcoffset() or timedelta(0)
-    hours = (edges + offset.total_seconds()) / SECONDS_PER_HOUR % 24
+    offset = utc_offsets(np.array(round(span[0]), "datetime64[s]"), life.zone)
+    hours = (edges + offset) / SECONDS_PER_HOUR % 24
     day = ((edges - span[0]) // SECONDS_PER_DAY).astype(np.int64)
     return solar_power(hours, day, peak_w, life.rng)
 

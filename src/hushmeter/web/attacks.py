@@ -283,7 +283,7 @@ def select_truth(trace: Trace, home: Home) -> Trace | None:
         return None
     columns = [trace.names.index(name) for name in home.names]
     power = None if trace.power is None else trace.power[:, columns]
-    return trace.with_truth(trace.states[:, columns], power, home.names)
+    return trace.derive(states=trace.states[:, columns], power=power, names=home.names)
 
 
 def _training_data(home: Home, session: Session, first: int, stop: int) -> tuple[Trace, str]:

@@ -151,7 +151,9 @@ def label_types(trace: Trace) -> Trace | None:
             names.append(kind.name)
     if not names:
         return None
-    return minutes.with_truth(np.stack(states, axis=1), np.stack(power, axis=1), names)
+    return minutes.derive(
+        states=np.stack(states, axis=1), power=np.stack(power, axis=1), names=names
+    )
 
 
 def to_minutes(trace: Trace) -> Trace:

@@ -368,7 +368,7 @@ def _rows(name: str, trace: Trace) -> Iterator[dict[str, Any]]:
             "interval_s": trace.interval_s,
             "circuits": trace.power.shape[1],
             "rule": rule,
-            "sparsity": trace.with_truth(states, trace.power, trace.names).sparsity,
+            "sparsity": trace.derive(states=states).sparsity,
             "paper": paper,
         }
 

@@ -316,8 +316,10 @@ def _only(trace: Trace, appliances: IntArray) -> Trace:
     """The same readings with the states of some appliances only."""
     assert trace.names is not None
     power = None if trace.power is None else trace.power[:, appliances]
-    return trace.with_truth(
-        trace.truth()[:, appliances], power, [trace.names[i] for i in appliances]
+    return trace.derive(
+        states=trace.truth()[:, appliances],
+        power=power,
+        names=[trace.names[i] for i in appliances],
     )
 
 

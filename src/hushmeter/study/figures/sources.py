@@ -352,4 +352,4 @@ def label_circuits(trace: Trace, learnt: LearntHome) -> Trace:
         )
         for name, column in zip(names, power.T, strict=True)
     ]
-    return trace.with_truth(np.stack(states, axis=1), power, names)
+    return trace.derive(states=np.stack(states, axis=1), power=power, names=names)

@@ -10,7 +10,7 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 from tests.fleet.cases import new_ledger, readings, write
 
-from hushmeter.fleet.clock_hours import count_hours, hours_of_period
+from hushmeter.fleet.hour_counts import count_hours, hours_of_period
 from hushmeter.fleet.sum_terms import TABLES, Run, SumTerms, largest_change
 from hushmeter.fleet.sums import release_sums
 
