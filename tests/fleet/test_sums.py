@@ -29,13 +29,13 @@ from tests.fleet.cases import (
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet import output_folder, sums
 from hushmeter.fleet.job import FleetTerms
-from hushmeter.fleet.ledger import DayChange, Ledger, open_ledger
 from hushmeter.fleet.output_folder import PrivateFolder
 from hushmeter.fleet.statistics import summarise_fleet
 from hushmeter.fleet.sum_tables import isotonic
 from hushmeter.fleet.sum_terms import TABLES, Run, SumTerms, build_mechanism, day_price
 from hushmeter.fleet.sums import release_sums
 from hushmeter.fleet.task import check_blocks, open_input
+from hushmeter.ledger import DayChange, Ledger, open_ledger
 
 CLAMP = (0.0, 12_000.0)
 ONE = SumTerms("1", CLAMP, ("group",))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet.ledger.transactions import is_name
+from hushmeter.ledger.transactions import is_name
 from hushmeter.read.source import refuse_outside
 
 if TYPE_CHECKING:

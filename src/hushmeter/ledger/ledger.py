@@ -15,8 +15,8 @@ import numpy as np
 from hushmeter.checks import whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.files import atomic, table_format
-from hushmeter.fleet.ledger import transactions
-from hushmeter.fleet.ledger.budget import (
+from hushmeter.ledger import transactions
+from hushmeter.ledger.budget import (
     NOTHING,
     WIDEST,
     Cap,
@@ -24,12 +24,12 @@ from hushmeter.fleet.ledger.budget import (
     ordinal,
     worst_window,
 )
-from hushmeter.fleet.ledger.chain import SCHEMA, Entry, Head, Row, find_problems
-from hushmeter.fleet.ledger.charges import LARGEST, Price, femto_cap, micro_cap
-from hushmeter.fleet.ledger.day_change import DayChange
-from hushmeter.fleet.ledger.sqlite import SqliteStore
-from hushmeter.fleet.ledger.store import ALL_METERS, TRIGGERS, Store, no_ledger
-from hushmeter.fleet.ledger.transactions import Charge, SpendOutcome, check_name, check_request
+from hushmeter.ledger.chain import SCHEMA, Entry, Head, Row, find_problems
+from hushmeter.ledger.charges import LARGEST, Price, femto_cap, micro_cap
+from hushmeter.ledger.day_change import DayChange
+from hushmeter.ledger.sqlite import SqliteStore
+from hushmeter.ledger.store import ALL_METERS, TRIGGERS, Store, no_ledger
+from hushmeter.ledger.transactions import Charge, SpendOutcome, check_name, check_request
 
 LIFT = "none"
 """Given to `Ledger.set_cap` in place of an ε, this word removes the cap."""
@@ -629,7 +629,7 @@ def _store(url: str, create: bool, patience_s: float) -> Store:
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
         return SqliteStore(Path(rest[1:]), create=create)
     if scheme in ("postgresql", "postgres"):
-        from hushmeter.fleet.ledger.postgres import PostgresStore
+        from hushmeter.ledger.postgres import PostgresStore
 
         return PostgresStore(url, patience_s)
     raise InputError(

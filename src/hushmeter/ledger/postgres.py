@@ -19,10 +19,10 @@ from hushmeter.errors import (
     InputError,
     MissingExtraError,
 )
-from hushmeter.fleet.ledger.budget import Cap
-from hushmeter.fleet.ledger.chain import Head
-from hushmeter.fleet.ledger.charges import Price
-from hushmeter.fleet.ledger.store import TRIGGERS, Spends, Store, Values, postgres_statements
+from hushmeter.ledger.budget import Cap
+from hushmeter.ledger.chain import Head
+from hushmeter.ledger.charges import Price
+from hushmeter.ledger.store import TRIGGERS, Spends, Store, Values, postgres_statements
 
 try:
     import psycopg

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hushmeter.errors import BudgetError, DataError, HushmeterError
-from hushmeter.fleet.ledger.budget import Cap
-from hushmeter.fleet.ledger.chain import Head
-from hushmeter.fleet.ledger.charges import Price
-from hushmeter.fleet.ledger.store import (
+from hushmeter.ledger.budget import Cap
+from hushmeter.ledger.chain import Head
+from hushmeter.ledger.charges import Price
+from hushmeter.ledger.store import (
     TRIGGERS,
     Spends,
     Store,
