@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from hushmeter.attack.base import Attacker
     from hushmeter.attack.contract import check_attacker
     from hushmeter.attack.registry import attackers
-    from hushmeter.behaviour.kmedians import KMedians
     from hushmeter.home import Appliance, Home, read_home
     from hushmeter.learn.homes import LearntHome, learn_home
+    from hushmeter.learn.kmedians import KMedians
     from hushmeter.learn.statements import Finding, Findings, findings
     from hushmeter.ledger import Ledger, open_ledger
     from hushmeter.noise import Gaussian, Laplace, Mechanism, Staircase
@@ -125,7 +125,7 @@ _ORIGIN = {
     "Findings": "learn.statements",
     "Gaussian": "noise",
     "Home": "home",
-    "KMedians": "behaviour",
+    "KMedians": "learn.kmedians",
     "Laplace": "noise",
     "LearntHome": "learn.homes",
     "Ledger": "ledger",
