@@ -317,7 +317,7 @@ def test_a_killed_job_is_resumed_with_the_same_bytes(tmp_path, monkeypatch):
     places = [
         (sums, "_add_up"), (PrivateFolder, "write_partial"), (PrivateFolder, "write_report"),
         (sums, "make_tables"), (PrivateFolder, "seal"), (Ledger, "mark_released"),
-        (output_folder, "rename_durably"), (PrivateFolder, "destroy"),
+        (output_folder, "move"), (PrivateFolder, "destroy"),
     ]  # fmt: skip
     for number, (owner, name) in enumerate(places):
         url, output = new_ledger(tmp_path, f"l{number}"), tmp_path / f"out{number}"

@@ -41,7 +41,6 @@ from hushmeter.live.state import (
     StaleStateError,
     State,
     WindowRow,
-    make_private,
 )
 from hushmeter.live.stream import SeriesTerms, Terms, iso_of
 from hushmeter.live.watch import write_day
@@ -552,7 +551,6 @@ class Service:
         kept = Kept(self._public, self.state.windows_of(day[:7]), self.state.sums_of(day[:7]))
         folder = self.state.path.with_name(f"{self.state.path.name}.days")
         try:
-            make_private(folder)
             write_day(folder, day, kept, receipt)
             for path in folder.glob("*.private.json"):
                 if path.name[:10] < oldest:

@@ -20,6 +20,7 @@ References
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -34,10 +35,10 @@ from hushmeter.files import (
     json_text,
     parse_json,
     refuse_overwrite,
+    replace_together,
     sha256_of,
+    table_bytes,
     table_format,
-    write_table,
-    write_text,
 )
 from hushmeter.noise import parse_mechanism
 from hushmeter.read import read_meter
@@ -104,21 +105,22 @@ class Restored:
         """
         data = Path(path)
         mark = mark_path(data)
-        refuse_overwrite(mark, force)
+        for file in (data, mark):
+            refuse_overwrite(file, force)
         columns = {
             "timestamp": self.trace.times,
             "restored_watts": np.round(self.trace.readings, 3),
             "restored_standard_deviation": np.round(self.std, 3),
         }
-        write_table(data, columns, force=force, public=True)
+        content = table_bytes(columns, table_format(data))
         fields = {
             "schema": RESTORED_SCHEMA,
             "note": NOTE,
             "interval_s": self.trace.interval_s,
-            "file": {"sha256": sha256_of(data)},
+            "file": {"sha256": hashlib.sha256(content).hexdigest()},
             "source": self.source,
         }
-        write_text(mark, json_text(fields), force=force, public=True)
+        replace_together({data: content, mark: json_text(fields).encode()})
         return [data, mark]
 
 

@@ -1,27 +1,19 @@
 """Writing a release: the data file, the public receipt and the private receipt.
 
 A reader must never find new data beside an old receipt, or the reverse. The public receipt
-contains the SHA-256 of its data file, so that `hushmeter verify` detects every mixture. The
-order of the steps also makes sure that no mixture exists at any moment, even if the power fails:
-
-1. All three files are written completely under temporary names and flushed to the disk.
-2. The old public receipt is removed, then the old private one. From here on, the old data have no
-   receipt.
-3. The new data are renamed into place, then the private receipt, and the public receipt last.
+contains the SHA-256 of its data file, so that `hushmeter verify` detects every mixture, and
+`replace_together` makes sure that none exists at any moment, even if the power fails.
 """
 
 from __future__ import annotations
 
-import os
-import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hushmeter.errors import DataError, InputError
-from hushmeter.files import create_file, parse_json, refuse_overwrite
+from hushmeter.errors import InputError
+from hushmeter.files import parse_json, refuse_overwrite, replace_together
 from hushmeter.releases.receipt import PRIVATE_SCHEMA, json_text, overlapping_days
 from hushmeter.releases.signing import sign_receipt
 from hushmeter.write import meter_bytes, meter_format
@@ -112,12 +104,13 @@ def write_release(
     if signing_key is not None:
         receipt = sign_receipt(receipt, signing_key)
     private = json_text(release.private.to_dict(receipt))
-    _replace_all(
+    replace_together(
         {
             data: content,
             private_path(data): private.encode(),
             receipt_path(data): receipt.to_json().encode(),
-        }
+        },
+        private=[private_path(data)],
     )
     return [data, receipt_path(data), private_path(data)]
 
@@ -147,51 +140,3 @@ def find_earlier_releases(folder: Path, trace: Trace) -> list[EarlierRelease]:
             if days:
                 found.append(EarlierRelease(path, receipt["epsilon"], receipt["delta"], days))
     return found
-
-
-def _replace_all(files: dict[Path, bytes]) -> None:
-    """Write files completely, remove the old ones in reverse order, and put the new in place."""
-    targets = list(files)
-    with _one_sentence(targets[0]), _temporary_names(targets) as temporary:
-        targets[0].parent.mkdir(parents=True, exist_ok=True)
-        for path, content in files.items():
-            create_file(temporary[path], content, public=not path.name.endswith(".private.json"))
-        # The public receipt is the last of the files: it goes first and comes back last.
-        for path in reversed(targets[1:]):
-            path.unlink(missing_ok=True)
-            _flush_folder(path.parent)
-        for path in targets:
-            os.replace(temporary[path], path)  # noqa: PTH105
-            _flush_folder(path.parent)
-
-
-@contextmanager
-def _temporary_names(paths: list[Path]) -> Iterator[dict[Path, Path]]:
-    """Hidden names beside the paths; whatever is left of them is removed at the end."""
-    mark = secrets.token_hex(4)
-    names = {path: path.with_name(f".{path.name}.{mark}") for path in paths}
-    try:
-        yield names
-    finally:
-        for name in names.values():
-            with suppress(OSError):
-                name.unlink()
-
-
-def _flush_folder(folder: Path) -> None:
-    """Flush the names in a folder to the disk, where the system can do so."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-@contextmanager
-def _one_sentence(path: Path) -> Iterator[None]:
-    """Turn an error of the file system into one sentence."""
-    try:
-        yield
-    except OSError as error:
-        raise DataError(f"{path} cannot be written: {error.strerror}.") from None

@@ -15,12 +15,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-import secrets
-import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from fractions import Fraction
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +25,13 @@ import numpy as np
 
 from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import DataError, HushmeterError, InputError
-from hushmeter.files import arrow_table, atomic, json_text, parse_json, refuse_overwrite
+from hushmeter.files import (
+    json_text,
+    parse_json,
+    refuse_overwrite,
+    replace_together,
+    table_bytes,
+)
 from hushmeter.releases.calendar import Calendar, lay_out
 from hushmeter.releases.calendar_release import (
     VIEWS_SCHEMA,
@@ -88,7 +91,8 @@ def write_views(
     refuse_existing_views(target, force)
     contents, receipt = _contents(release, signing_key)
     secret = json_text(private_fields(release) | {"receipt": receipt}).encode()
-    _replace_folder(target, contents, private, secret)
+    # A release without its private receipt could be released again without a warning.
+    replace_together({private: secret, target: contents}, private=[private])
     return [*(target / name for name in contents), private]
 
 
@@ -115,7 +119,7 @@ def write_public_views(release: CalendarRelease, folder: str | Path) -> list[Pat
     target = Path(folder)
     refuse_existing_views(target, force=True)
     contents, _ = _contents(release, None)
-    _replace_folder(target, contents)
+    replace_together({target: contents})
     return [target / name for name in contents]
 
 
@@ -123,7 +127,9 @@ def _contents(
     release: CalendarRelease, signing_key: str | Path | None
 ) -> tuple[dict[str, bytes], dict[str, Any]]:
     """The public files of a release by their names, and the receipt that is one of them."""
-    contents = {f"{view.name}.csv": _csv(_columns(release, view)) for view in release.views}
+    contents = {
+        f"{view.name}.csv": table_bytes(_columns(release, view), "csv") for view in release.views
+    }
     receipt = release.receipt | {
         "files": {
             name: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
@@ -151,32 +157,6 @@ def is_views(folder: Path) -> bool:
         fields = parse_json((folder / RECEIPT).read_bytes())
         return isinstance(fields, dict) and fields.get("schema") == VIEWS_SCHEMA
     return False
-
-
-def _replace_folder(
-    target: Path, contents: dict[str, bytes], private: Path | None = None, secret: bytes = b""
-) -> None:
-    """Write all files under temporary names, then put the folder in place with one rename."""
-    mark = secrets.token_hex(4)
-    temporary = target.with_name(f".{target.name}.{mark}")
-    old = target.with_name(f".{target.name}.{mark}.old")
-    try:
-        temporary.mkdir(parents=True)
-        for name, data in contents.items():
-            (temporary / name).write_bytes(data)
-        # The private receipt is written first: a release without it could be released again
-        # without a warning.
-        if private is not None:
-            with atomic(private, force=True) as draft:
-                draft.write_bytes(secret)
-        if target.exists():
-            target.rename(old)
-        temporary.rename(target)
-    except OSError as error:
-        raise DataError(f"{target} cannot be written: {error.strerror}.") from None
-    finally:
-        for folder in (temporary, old):
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def read_views(folder: str | Path) -> CalendarRelease:
@@ -353,15 +333,6 @@ def _known_hours(calendar: Calendar) -> IntArray:
         for layout in calendar.layouts
     ]
     return np.flatnonzero(np.concatenate(known))
-
-
-def _csv(columns: dict[str, Any]) -> bytes:
-    """The columns as CSV."""
-    from pyarrow import csv
-
-    stream = BytesIO()
-    csv.write_csv(arrow_table(columns), stream)
-    return stream.getvalue()
 
 
 def _read_csv(path: Path) -> Any:
