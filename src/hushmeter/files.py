@@ -81,16 +81,21 @@ def create_file(path: Path, content: bytes = b"", *, public: bool = False) -> No
 def flush_folder(folder: Path) -> None:
     """Flush the names in a folder to the disk, where the system can do so."""
     try:
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _flush(folder, os.O_RDONLY)
     except OSError as error:
         # Windows opens no folder, nor does a user who may only write into it; some file systems
         # flush none.
         if error.errno not in (errno.EACCES, errno.EINVAL):
             raise
+
+
+def _flush(path: Path, flags: int) -> None:
+    """Flush what was written to a file or folder to the disk."""
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def move(path: Path, target: Path) -> None:
@@ -124,8 +129,7 @@ def atomic(path: Path, *, force: bool = False, public: bool = False) -> Iterator
         # What writes into it keeps its rights, however it is opened.
         create_file(temporary, public=public)
         yield temporary
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
+        _flush(temporary, os.O_RDWR)
         temporary.replace(path)
         flush_folder(path.parent)
 
