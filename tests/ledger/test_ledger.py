@@ -400,8 +400,7 @@ def test_a_bad_delta_is_refused(ledger, femto):
         ledger.set_cap(delta=0)
 
 
-def test_a_ledger_of_an_earlier_version_is_refused_in_one_sentence(tmp_path):
-    """It did not declare its change, so its sums cannot be continued."""
+def test_a_ledger_of_another_version_is_refused_in_one_sentence(tmp_path):
     path = tmp_path / "old.db"
     open_ledger(f"sqlite:///{path}", create=DAY).close()
     connection = sqlite3.connect(path)
@@ -413,7 +412,7 @@ def test_a_ledger_of_an_earlier_version_is_refused_in_one_sentence(tmp_path):
         )
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(DataError, match=r"made by an earlier version.* make a new one") as caught:
+    with pytest.raises(DataError, match=r"another version \(.*-3\); make a new one") as caught:
         open_ledger(f"sqlite:///{path}")
     assert str(caught.value).count(".") == 2, "one sentence, and the dot of old.db"
     assert path.read_bytes() == before

@@ -124,7 +124,7 @@ def open_ledger(
     InputError
         If the URL has another form.
     DataError
-        If there is no ledger, it cannot be reached, an earlier version made it, or it protects
+        If there is no ledger, it cannot be reached, another version made it, or it protects
         another change than the one to `create` it for.
     """
     if not 0 <= composition_delta < 1:
@@ -603,7 +603,7 @@ def _by_period(rows: Sequence[Row]) -> dict[int, int]:
 
 
 def _read_opening(store: Store) -> tuple[DayChange | None, float]:
-    """Return the declared change and the δ' of a ledger; refuse one of an earlier version.
+    """Return the declared change and the δ' of a ledger; refuse another version.
 
     The change is None if the first entry was damaged, which `verify` reports.
     """
@@ -617,9 +617,8 @@ def _read_opening(store: Store) -> tuple[DayChange | None, float]:
     except (TypeError, ValueError, LookupError, AttributeError, InputError):
         return None, 0.0
     raise DataError(
-        f"the ledger {store.name} was made by an earlier version, which did not declare the change "
-        "that it protects; make a new one with `hushmeter ledger init` and set its caps to what is "
-        "left."
+        f"the ledger {store.name} was made by another version ({facts['schema']}); make a new one "
+        "with `hushmeter ledger init` and set its caps to what is left."
     )
 
 
