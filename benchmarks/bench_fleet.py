@@ -26,8 +26,8 @@ from pyarrow import parquet
 from benchmarks.harness import Row, together
 from hushmeter.fleet import release_fleet
 from hushmeter.fleet.job import FleetTerms
-from hushmeter.fleet.ledger import DayChange, open_ledger
 from hushmeter.fleet.source_folder import list_files
+from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.synth.fleet import FleetPlan, write_fleet
 
 ROWS = int(float(os.environ.get("HUSHMETER_FLEET_ROWS", "4e6")))

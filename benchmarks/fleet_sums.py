@@ -20,10 +20,10 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from hushmeter.fleet import FleetTerms, release_fleet
-from hushmeter.fleet.ledger import DayChange, open_ledger
 from hushmeter.fleet.statistics import summarise_fleet
 from hushmeter.fleet.sum_terms import SumTerms
 from hushmeter.fleet.sums import release_sums
+from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.synth.fleet import FleetPlan, write_fleet
 
 METERS, CLAMP, EPSILON = 10_000, (0.0, 15_000.0), "1"

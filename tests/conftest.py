@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.databases"]
+
 settings.register_profile(
     "hushmeter",
     deadline=None,

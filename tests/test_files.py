@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.files import atomic, write_table, write_text
+from hushmeter.files import atomic, replace_together, write_table, write_text
 
 
 def test_nothing_is_overwritten_unasked(tmp_path):
@@ -85,3 +86,106 @@ def test_what_is_written_for_others_follows_the_umask(tmp_path):
         os.umask(before)
     assert mode_of(tmp_path / "out") == 0o755
     assert mode_of(tmp_path / "out" / "a.prom") == 0o644
+
+
+GUARDED = ("open", "fsync", "replace", "unlink")
+
+
+def test_a_file_is_on_the_disk_before_its_name_is(tmp_path, monkeypatch):
+    steps = []
+    opened = {}
+
+    def record(name, real):
+        def call(*arguments, **options):
+            result = real(*arguments, **options)
+            if name == "open":
+                opened[result] = Path(arguments[0])
+            elif name == "fsync":
+                steps.append(("fsync", "folder" if opened[arguments[0]].is_dir() else "file"))
+            elif name == "replace":
+                steps.append(("replace", Path(arguments[1]).name))
+            return result
+
+        return call
+
+    writes = {
+        "a": lambda: write_text(tmp_path / "a", "x"),
+        "b": lambda: replace_together({tmp_path / "b": b"x"}),
+        "c": lambda: replace_together({tmp_path / "c": {"one": b"x"}}),
+    }
+    for name, write in writes.items():
+        steps.clear()
+        with monkeypatch.context() as patch:
+            for call in GUARDED:
+                patch.setattr(os, call, record(call, getattr(os, call)))
+            write()
+        inside = [("fsync", "folder")] if name == "c" else []
+        assert steps == [("fsync", "file"), *inside, ("replace", name), ("fsync", "folder")]
+
+
+def test_a_link_is_replaced_and_never_followed(tmp_path):
+    precious = tmp_path / "elsewhere" / "precious"
+    precious.mkdir(parents=True)
+    (precious / "file.csv").write_text("precious")
+    file, folder = precious / "file.csv", precious
+    writes = [
+        (file, lambda path: write_text(path, "new", force=True)),
+        (file, lambda path: write_table(path, {"watts": [1.0]}, force=True)),
+        (file, lambda path: replace_together({path: b"new"})),
+        (file, lambda path: replace_together({path.with_suffix(".0"): b"new", path: b"new"})),
+        (folder, lambda path: replace_together({path: {"file.csv": b"new"}})),
+        (folder, lambda path: replace_together({path: b"new"})),
+        (tmp_path / "nowhere", lambda path: write_text(path, "new", force=True)),
+    ]
+    for number, (target, write) in enumerate(writes):
+        link = tmp_path / f"{number}.csv"
+        link.symlink_to(target)
+        with pytest.raises(DataError, match="exists; add --force"):
+            write_text(link, "new")
+        write(link)
+        assert not link.is_symlink()
+        assert link.exists()
+        assert file.read_text() == "precious"
+        assert [path.name for path in folder.iterdir()] == ["file.csv"]
+    assert not (tmp_path / "nowhere").exists()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_a_fault_at_any_step_leaves_no_mixture_of_a_folder_and_its_receipt(tmp_path, monkeypatch):
+    """Every call of the file system fails once, in turn, with "no space left on device"."""
+    seen = set()
+    for number in range(60):
+        place = tmp_path / str(number)
+        receipt, folder = place / "out.private.json", place / "out"
+        replace_together({receipt: b"old", folder: {"a": b"old", "b": b"old"}}, private=[receipt])
+        assert mode_of(receipt) == 0o600
+        calls = 0
+
+        def fail(real, number=number):
+            def call(*arguments, **options):
+                nonlocal calls
+                calls += 1
+                if calls - 1 == number:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                return real(*arguments, **options)
+
+            return call
+
+        message = ""
+        with monkeypatch.context() as patch:
+            for name in GUARDED:
+                patch.setattr(os, name, fail(getattr(os, name)))
+            try:
+                replace_together({receipt: b"new", folder: {"a": b"new", "b": b"new"}})
+            except DataError as error:
+                message = str(error)
+        found = None
+        if folder.exists():
+            (found,) = {path.read_bytes() for path in (receipt, folder / "a", folder / "b")}
+        seen.add(found)
+        if calls <= number:
+            assert not [path for path in place.iterdir() if path.name.startswith(".")]
+            break
+        assert message == "" or "cannot be written: No space left" in message
+    assert seen == {b"old", b"new", None}
+    assert number > 10

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from hushmeter.attack.base import Attacker
     from hushmeter.attack.contract import check_attacker
     from hushmeter.attack.registry import attackers
-    from hushmeter.behaviour.kmedians import KMedians
-    from hushmeter.fleet.ledger import Ledger, open_ledger
     from hushmeter.home import Appliance, Home, read_home
     from hushmeter.learn.homes import LearntHome, learn_home
+    from hushmeter.learn.kmedians import KMedians
     from hushmeter.learn.statements import Finding, Findings, findings
+    from hushmeter.ledger import Ledger, open_ledger
     from hushmeter.noise import Gaussian, Laplace, Mechanism, Staircase
     from hushmeter.noise.audit import audit
     from hushmeter.plot.readings import plot_trace
@@ -125,10 +125,10 @@ _ORIGIN = {
     "Findings": "learn.statements",
     "Gaussian": "noise",
     "Home": "home",
-    "KMedians": "behaviour",
+    "KMedians": "learn.kmedians",
     "Laplace": "noise",
     "LearntHome": "learn.homes",
-    "Ledger": "fleet.ledger",
+    "Ledger": "ledger",
     "Mechanism": "noise",
     "Metering": "trace",
     "Plan": "advice.hiding",
@@ -151,7 +151,7 @@ _ORIGIN = {
     "explain": "advice.sentences",
     "findings": "learn.statements",
     "learn_home": "learn.homes",
-    "open_ledger": "fleet.ledger",
+    "open_ledger": "ledger",
     "plan_to_hide": "advice.hiding",
     "plot_trace": "plot.readings",
     "read_home": "home",

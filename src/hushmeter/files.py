@@ -1,5 +1,9 @@
 """Writing files: none is overwritten without `force`, and none is left half written.
 
+Every file is written completely under a temporary name in its folder, flushed to the disk, and
+renamed; then the folder is flushed. After a power cut the file is therefore the old one or the new
+one. A rename replaces a symbolic link itself, so that what the link leads to is never changed.
+
 A file is private from its first moment: only its owner can read it, and only its owner can list a
 folder that is made for it. Whoever writes for others says so with `public=True`.
 """
@@ -7,13 +11,16 @@ folder that is made for it. Whoever writes for others says so with `public=True`
 from __future__ import annotations
 
 import dataclasses
+import errno
 import hashlib
 import json
 import math
 import os
 import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +29,31 @@ from hushmeter.errors import DataError, InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+Contents = bytes | Mapping[str, bytes]
+"""What is written: the bytes of a file, or those of all files of a folder by their names."""
+
+
+@contextmanager
+def one_sentence(
+    place: object,
+    done: str = "written",
+    *,
+    kinds: type[Exception] | tuple[type[Exception], ...] = OSError,
+    more: str = "",
+) -> Iterator[None]:
+    """Raise an error of the file system, or of other kinds, again as one sentence on a place."""
+    try:
+        yield
+    except kinds as error:
+        reason = getattr(error, "strerror", None) or str(error).strip().partition("\n")[0]
+        raise DataError(f"{place} cannot be {done}: {reason.rstrip('.')}{more}.") from None
+
 
 def refuse_overwrite(
     path: Path, force: bool, *, remedy: str = "add --force to overwrite it"
 ) -> None:
-    """Raise `DataError` if the file exists and `force` is not set; the message has the remedy."""
-    if path.exists() and not force:
+    """Raise `DataError` if the file or link exists without `force`; the message has the remedy."""
+    if not force and os.path.lexists(path):
         raise DataError(f"{path} exists; {remedy}.")
 
 
@@ -36,6 +62,7 @@ def make_folder(path: Path, *, public: bool = False) -> None:
     for folder in (*reversed(path.parents), path):
         if not folder.exists():
             folder.mkdir(mode=0o777 if public else 0o700, exist_ok=True)
+            flush_folder(folder.parent)
 
 
 def create_file(path: Path, content: bytes = b"", *, public: bool = False) -> None:
@@ -51,6 +78,33 @@ def create_file(path: Path, content: bytes = b"", *, public: bool = False) -> No
             os.fsync(file.fileno())
 
 
+def flush_folder(folder: Path) -> None:
+    """Flush the names in a folder to the disk, where the system can do so."""
+    try:
+        _flush(folder, os.O_RDONLY)
+    except OSError as error:
+        # Windows opens no folder, nor does a user who may only write into it; some file systems
+        # flush none.
+        if error.errno not in (errno.EACCES, errno.EINVAL):
+            raise
+
+
+def _flush(path: Path, flags: int) -> None:
+    """Flush what was written to a file or folder to the disk."""
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def move(path: Path, target: Path) -> None:
+    """Rename a complete file or folder, durably, in place of a file that has the new name."""
+    with one_sentence(target):
+        path.replace(target)
+        flush_folder(target.parent)
+
+
 @contextmanager
 def atomic(path: Path, *, force: bool = False, public: bool = False) -> Iterator[Path]:
     """Give a temporary file beside `path`; rename it to `path` when the block ends without error.
@@ -60,7 +114,7 @@ def atomic(path: Path, *, force: bool = False, public: bool = False) -> Iterator
     path : Path
         The file to write. Its folder is made if it does not exist.
     force : bool, default False
-        Overwrite an existing file.
+        Replace an existing file, or a link but not what it leads to.
     public : bool, default False
         Let other users of the machine read the file, as far as the umask allows it.
 
@@ -70,24 +124,84 @@ def atomic(path: Path, *, force: bool = False, public: bool = False) -> Iterator
         If the file exists and `force` is not set, or the file system refuses to write.
     """
     refuse_overwrite(path, force)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
+    with one_sentence(path), _temporary_name(path) as temporary:
         make_folder(path.parent, public=public)
         # What writes into it keeps its rights, however it is opened.
         create_file(temporary, public=public)
         yield temporary
+        _flush(temporary, os.O_RDWR)
         temporary.replace(path)
-    except OSError as error:
-        raise DataError(f"{path} cannot be written: {error.strerror}.") from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
+        flush_folder(path.parent)
+
+
+def write_bytes(path: Path, content: bytes, *, force: bool = False, public: bool = False) -> None:
+    """Write a file; see `atomic` for the errors."""
+    with atomic(path, force=force, public=public) as temporary:
+        temporary.write_bytes(content)
 
 
 def write_text(path: Path, text: str, *, force: bool = False, public: bool = False) -> None:
     """Write text as UTF-8; see `atomic` for the errors."""
-    with atomic(path, force=force, public=public) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_bytes(path, text.encode(), force=force, public=public)
+
+
+def replace_together(contents: Mapping[Path, Contents], *, private: Collection[Path] = ()) -> None:
+    """Replace files and folders of one folder so that no mixture of old and new ones exists.
+
+    All of them are first written completely under temporary names. Then the old ones are removed
+    from the last to the second, and the new ones are put in place from the first to the last: who
+    finds the last one finds the others that belong to it, even after a power cut. Other users may
+    read all but the private ones. Raise `DataError` if the file system refuses to write.
+    """
+    paths = list(contents)
+    named = next(path for path in paths if path not in private)
+    with one_sentence(named), ExitStack() as stack:
+        new = {path: stack.enter_context(_temporary_name(path)) for path in paths}
+        old = {path: stack.enter_context(_temporary_name(path)) for path in paths}
+        make_folder(paths[0].parent, public=True)
+        for path, content in contents.items():
+            _create(new[path], content, public=path not in private)
+        for path in reversed(paths[1:]):
+            _remove(path, old[path])
+            flush_folder(path.parent)
+        for path in paths:
+            if new[path].is_dir():
+                _remove(path, old[path])
+            new[path].replace(path)
+            flush_folder(path.parent)
+
+
+def _create(path: Path, content: Contents, *, public: bool) -> None:
+    """Write a new file, or a new folder with its files, and flush it to the disk."""
+    if isinstance(content, bytes):
+        create_file(path, content, public=public)
+        return
+    path.mkdir(mode=0o777 if public else 0o700)
+    for name, data in content.items():
+        create_file(path / name, data, public=public)
+    flush_folder(path)
+
+
+def _remove(path: Path, aside: Path) -> None:
+    """Remove a file or a link, if it exists; a folder gets a temporary name at once."""
+    if path.is_dir() and not path.is_symlink():
+        path.replace(aside)
+    else:
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _temporary_name(path: Path) -> Iterator[Path]:
+    """Give a hidden name beside a path; whatever has it at the end is removed."""
+    name = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        yield name
+    finally:
+        with suppress(OSError):
+            if name.is_dir():
+                shutil.rmtree(name)
+            else:
+                name.unlink()
 
 
 def sha256_of(path: Path) -> str:
@@ -108,14 +222,20 @@ def write_table(
     path: Path, columns: Mapping[str, Any], *, force: bool = False, public: bool = False
 ) -> None:
     """Write columns of equal length as CSV or Parquet, by the name of the file; times are UTC."""
+    content = table_bytes(columns, table_format(path))
+    write_bytes(path, content, force=force, public=public)
+
+
+def table_bytes(columns: Mapping[str, Any], kind: str) -> bytes:
+    """Return columns of equal length as "csv" or "parquet"; times are UTC."""
     from pyarrow import csv, parquet
 
-    kind, table = table_format(path), arrow_table(columns)
-    with atomic(path, force=force, public=public) as temporary:
-        if kind == "csv":
-            csv.write_csv(table, temporary)
-        else:
-            parquet.write_table(table, temporary, compression="zstd")
+    stream = BytesIO()
+    if kind == "csv":
+        csv.write_csv(arrow_table(columns), stream)
+    else:
+        parquet.write_table(arrow_table(columns), stream, compression="zstd")
+    return stream.getvalue()
 
 
 def frame_columns(frame: pd.DataFrame) -> dict[str, list[Any]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet.manifest import check_released_folder
 from hushmeter.releases.verification import Verification, verify_file
 from hushmeter.releases.view_files import is_views, verify_views
 
@@ -50,6 +49,9 @@ def verify(path: str | Path, *, key: str | Path | None = None) -> Verification:
         return verify_views(place, key)
     if key is not None:
         raise InputError("a key can confirm the receipt of a file, not the manifest of a folder.")
+    # A file and the folder of a calendar do not need the packages of a fleet.
+    from hushmeter.fleet.manifest import check_released_folder
+
     problems = tuple(check_released_folder(place))
     checks = () if problems else (f"{place} is exactly what its manifest describes.",)
     return Verification(place, checks, problems)

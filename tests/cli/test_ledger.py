@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.fleet.ledger import Charge, DayChange, open_ledger
+from hushmeter.ledger import Charge, DayChange, open_ledger
 from tests.cli.test_commands import run
 
 

@@ -23,12 +23,16 @@ def test_the_picture_is_current():
 
 def test_the_graph_follows_the_layers_of_import_linter():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    (contract,) = project["tool"]["importlinter"]["contracts"]
-    layers = [layer.replace(" ", "").split("|") for layer in contract["layers"]]
+    layered, apart = project["tool"]["importlinter"]["contracts"]
+    layers = [layer.replace(" ", "").split("|") for layer in layered["layers"]]
     rank = {name: -number for number, layer in enumerate(layers) for name in layer}
     assert set(PACKAGES) == set(rank)
     upwards = [(a, b) for a, targets in PACKAGES.items() for b in targets if rank[a] <= rank[b]]
     assert upwards == []
+    assert apart["type"] == "independence"
+    applications = {name.removeprefix("hushmeter.") for name in apart["modules"]}
+    assert applications == {"battery", "behaviour", "fleet", "live", "price", "web"}
+    assert {name for one in applications for name in PACKAGES[one]} & applications == set()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from hushmeter.fleet import release_fleet
 from hushmeter.fleet.job import FleetTerms
-from hushmeter.fleet.ledger import DayChange, open_ledger
+from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.synth.fleet import FleetPlan, write_fleet
 
 KEY = bytes(range(32))

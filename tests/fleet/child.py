@@ -21,9 +21,9 @@ from pathlib import Path
 from hushmeter.errors import DataError, HushmeterError
 from hushmeter.fleet import release_fleet
 from hushmeter.fleet.job import FleetTerms
-from hushmeter.fleet.ledger import DayChange, open_ledger
 from hushmeter.fleet.sum_terms import TABLES, SumTerms
 from hushmeter.fleet.sums import release_sums
+from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.synth.fleet import FleetPlan, write_fleet
 
 TERMS = FleetTerms("0.5", (0.0, 12_000.0), interval_s=3600)

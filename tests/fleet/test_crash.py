@@ -30,9 +30,9 @@ from tests.fleet.cases import (
 )
 
 from hushmeter import verify
-from hushmeter.fleet.ledger import open_ledger
 from hushmeter.fleet.output_folder import PrivateFolder
 from hushmeter.fleet.source_folder import list_files
+from hushmeter.ledger import open_ledger
 
 FEW_KILLS, KILLS = 40, 110
 KILLS_AT_SYSTEM_CALLS = 300

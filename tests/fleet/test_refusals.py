@@ -21,8 +21,8 @@ from tests.fleet.cases import (
 )
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet.ledger import open_ledger
 from hushmeter.fleet.manifest import quarantine_file, read_manifest
+from hushmeter.ledger import open_ledger
 
 SECRET = 4321.0
 """A reading that must not appear in any report."""

@@ -38,13 +38,13 @@ from hushmeter.fleet import output_folder as fleet_output
 from hushmeter.fleet import task as fleet_task
 from hushmeter.fleet.input_files import read_footer
 from hushmeter.fleet.job import Columns, FleetJob, InputFormat, build_mechanism
-from hushmeter.fleet.ledger import DayChange, Ledger, open_ledger
 from hushmeter.fleet.manifest import quarantine_file, read_manifest
 from hushmeter.fleet.noised_rows import file_key, input_digest, stretch_key
 from hushmeter.fleet.output_folder import PrivateFolder, StagedFile
 from hushmeter.fleet.release import estimate_bytes
 from hushmeter.fleet.source_folder import list_files, open_source
 from hushmeter.fleet.task import charge_names, protect_file
+from hushmeter.ledger import DayChange, Ledger, open_ledger
 from hushmeter.noise.randomness import KEY_BYTES
 
 PRICE = 26 * 500_000

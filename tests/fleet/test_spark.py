@@ -21,9 +21,9 @@ from hushmeter.cli import spark_submit
 from hushmeter.errors import DataError, InputError, MissingExtraError
 from hushmeter.fleet import spark
 from hushmeter.fleet.job import FleetJob
-from hushmeter.fleet.ledger import DayChange, open_ledger
 from hushmeter.fleet.sums import release_sums
 from hushmeter.fleet.task import protect_file
+from hushmeter.ledger import DayChange, open_ledger
 
 # One cluster for all: two of them would share a small machine with difficulty.
 DRIVER = Path(__file__).with_name("spark_driver.py")

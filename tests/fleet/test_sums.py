@@ -29,13 +29,13 @@ from tests.fleet.cases import (
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet import output_folder, sums
 from hushmeter.fleet.job import FleetTerms
-from hushmeter.fleet.ledger import DayChange, Ledger, open_ledger
 from hushmeter.fleet.output_folder import PrivateFolder
 from hushmeter.fleet.statistics import summarise_fleet
 from hushmeter.fleet.sum_tables import isotonic
 from hushmeter.fleet.sum_terms import TABLES, Run, SumTerms, build_mechanism, day_price
 from hushmeter.fleet.sums import release_sums
 from hushmeter.fleet.task import check_blocks, open_input
+from hushmeter.ledger import DayChange, Ledger, open_ledger
 
 CLAMP = (0.0, 12_000.0)
 ONE = SumTerms("1", CLAMP, ("group",))
@@ -317,7 +317,7 @@ def test_a_killed_job_is_resumed_with_the_same_bytes(tmp_path, monkeypatch):
     places = [
         (sums, "_add_up"), (PrivateFolder, "write_partial"), (PrivateFolder, "write_report"),
         (sums, "make_tables"), (PrivateFolder, "seal"), (Ledger, "mark_released"),
-        (output_folder, "rename_durably"), (PrivateFolder, "destroy"),
+        (output_folder, "move"), (PrivateFolder, "destroy"),
     ]  # fmt: skip
     for number, (owner, name) in enumerate(places):
         url, output = new_ledger(tmp_path, f"l{number}"), tmp_path / f"out{number}"

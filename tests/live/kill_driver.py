@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from hushmeter.fleet.ledger import DayChange, open_ledger
+from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.live import mqtt as mqtt_module
 from hushmeter.live import service as service_module
 from hushmeter.live import state as state_module

@@ -8,8 +8,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.errors import InputError
-from hushmeter.fleet.ledger import DayChange, open_ledger
-from hushmeter.fleet.single_release import price_of_views
+from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.live.calendar import common_month
 from hushmeter.live.payloads import PayloadOptions, make_parser
 from hushmeter.live.service import LedgerAccount, Service
@@ -18,6 +17,7 @@ from hushmeter.live.sources import LineSource
 from hushmeter.live.state import State, read_state
 from hushmeter.live.watch import watch_windows
 from hushmeter.releases.calendar import lay_out
+from hushmeter.releases.payment import price_of_views
 from hushmeter.releases.series import mean_windows
 from hushmeter.releases.view_files import read_views, verify_views
 from hushmeter.releases.view_plan import epsilon_of, odds_of, rho_of, view_sensitivities

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from hushmeter.errors import DataError
-from hushmeter.fleet.ledger import DayChange, open_ledger
+from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.live.mqtt import MqttSink, parse_mqtt
 from hushmeter.live.payloads import make_parser
 from hushmeter.live.service import LedgerAccount, Service

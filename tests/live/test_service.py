@@ -10,8 +10,8 @@ import pytest
 import hushmeter as hm
 from hushmeter.clock import SECOND
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet.ledger import DayChange, open_ledger
 from hushmeter.home import LearntFrom
+from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.live.payloads import make_parser
 from hushmeter.live.service import LedgerAccount, Service
 from hushmeter.live.sinks import HttpSink

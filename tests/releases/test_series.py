@@ -311,7 +311,7 @@ def test_a_moved_run_leaves_no_trace_in_the_last_digits():
 
 
 def test_exact_days_cannot_be_charged_to_a_ledger():
-    from hushmeter.fleet.single_release import pay_for_release
+    from hushmeter.releases.payment import pay_for_release
 
     rounded = hm.Metering(resolution_w=0.1)
     trace = hm.Trace(month().readings, 600.0, month().start, metering=rounded)

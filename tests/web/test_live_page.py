@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from hushmeter.errors import DataError, InputError
+from hushmeter.live.watch import show_stream
 from hushmeter.web.app import choose_settings, create_app
 from hushmeter.web.server import Settings
 from tests.live.streams import (
@@ -28,7 +31,7 @@ def state(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(state):
-    with serving(Settings(stream=state)) as running:
+    with serving(app=create_app(stream=partial(show_stream, state))) as running:
         yield running
 
 
@@ -61,9 +64,9 @@ def test_a_server_without_a_stream_has_no_such_page():
 
 def test_other_computers_never_see_raw_values(state, tmp_path):
     with pytest.raises(InputError, match="on this computer only"):
-        create_app(choose_settings("0.0.0.0", 50, state))
+        create_app(choose_settings("0.0.0.0", 50), stream=partial(show_stream, state))
     with pytest.raises(DataError, match="does not exist"):
-        create_app(choose_settings("127.0.0.1", 50, tmp_path / "none.db"))
+        create_app(stream=partial(show_stream, tmp_path / "none.db"))
 
 
 def test_the_page_shows_the_stream_and_follows_it(client, browser):

@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hushmeter.behaviour.kmedians import KMedians
     from hushmeter.behaviour.profiles import Profiles, read_profiles, synthetic_profiles
     from hushmeter.behaviour.released_days import (
         ReleasedClusters,
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     )
     from hushmeter.behaviour.stability import NoiseLevel, Stability, measure_stability, noise_levels
     from hushmeter.behaviour.staying import Staying, pair_probability, stay_bounds
+    from hushmeter.learn.kmedians import KMedians
 
 __all__ = [
     "KMedians",
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 _ORIGIN = {
-    "KMedians": "kmedians",
+    "KMedians": ".learn.kmedians",
     "NoiseLevel": "stability",
     "Profiles": "profiles",
     "ReleasedClusters": "released_days",
@@ -63,7 +63,7 @@ _ORIGIN = {
 def __getattr__(name: str) -> Any:
     if name not in _ORIGIN:
         raise AttributeError(f"module 'hushmeter.behaviour' has no attribute {name!r}")
-    value = getattr(import_module(f"hushmeter.behaviour.{_ORIGIN[name]}"), name)
+    value = getattr(import_module(f".{_ORIGIN[name]}", __name__), name)
     globals()[name] = value
     return value
 

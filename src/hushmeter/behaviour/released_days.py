@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hushmeter.behaviour.kmedians import KMedians
 from hushmeter.behaviour.stability import (
     Reclustering,
     checked_tariff,
@@ -27,6 +26,7 @@ from hushmeter.behaviour.stability import (
 )
 from hushmeter.checks import FloatArray, whole
 from hushmeter.home import Appliance, Home
+from hushmeter.learn.kmedians import KMedians
 from hushmeter.privacy.units import Unit, calibrate, resolve_unit
 from hushmeter.releases.estimates import read_estimates
 from hushmeter.releases.restore import restore

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hushmeter.behaviour.kmedians import KMedians
 from hushmeter.behaviour.staying import Staying, grid_slack, stay_bounds
 from hushmeter.checks import FloatArray, IntArray, finite_vector, positive, whole
 from hushmeter.errors import DataError, InputError
+from hushmeter.learn.kmedians import KMedians
 from hushmeter.noise.laplace import Laplace
 from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.noise.parameters import exact, steps_apart

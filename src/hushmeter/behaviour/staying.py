@@ -46,9 +46,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from hushmeter.behaviour.kmedians import assign_to
 from hushmeter.checks import FloatArray, finite_vector, non_negative, positive, whole
 from hushmeter.errors import DataError, InputError
+from hushmeter.learn.kmedians import assign_to
 
 TAIL = 1e-7
 """Probability that is lost if the circle is shorter than the support of D."""

@@ -220,8 +220,8 @@ def _print_result(done: FleetRelease, output: Path, json: bool, job: JobLog) -> 
 
 def _print_summary(facts: dict[str, Any], output: Path) -> None:
     """Print the main facts of a manifest."""
-    from hushmeter.fleet.ledger.charges import Price, amount_text
     from hushmeter.formatting import format_watts
+    from hushmeter.ledger.charges import Price, amount_text
 
     promise, noise = facts["promise"], facts["promise"]["mechanism"]
     released = sum(file["state"] == "released" for file in facts["files"])

@@ -203,7 +203,7 @@ def _parse_run(text: str | None) -> Run | None:
 
 def _print_report(done: SumsRelease, output: Path) -> None:
     """Print the promise and the first rows of every table."""
-    from hushmeter.fleet.ledger.charges import Price, amount_text
+    from hushmeter.ledger.charges import Price, amount_text
 
     facts = done.manifest
     promise, charge = facts["promise"], facts["charge"]

@@ -11,7 +11,7 @@ from hushmeter.cli.options import CLAMP, FORCE, JSON
 from hushmeter.cli.output import print_files, print_json, print_table
 
 if TYPE_CHECKING:
-    from hushmeter.fleet.ledger import Balance, Cap, DayChange, Ledger, Spend
+    from hushmeter.ledger import Balance, Cap, DayChange, Ledger, Spend
 
 app = typer.Typer(
     help="The privacy ledger: what every meter has spent and may still spend.",
@@ -46,7 +46,7 @@ def init(
     Example: hushmeter ledger init --ledger sqlite:///ledger.db --clamp 0,15000
     """
     from hushmeter.errors import DataError
-    from hushmeter.fleet.ledger import open_ledger
+    from hushmeter.ledger import open_ledger
 
     protects = _declared(clamp, change)
     with open_ledger(ledger, create=protects, composition_delta=delta) as opened:
@@ -77,7 +77,7 @@ def show(
 
     Example: hushmeter ledger show --ledger sqlite:///ledger.db --meter 1001
     """
-    from hushmeter.fleet.ledger import open_ledger
+    from hushmeter.ledger import open_ledger
 
     with open_ledger(ledger) as opened:
         facts = _describe(opened)
@@ -117,7 +117,7 @@ def verify(
 
     Example: hushmeter ledger verify --ledger sqlite:///ledger.db --head 12:9f…
     """
-    from hushmeter.fleet.ledger import open_ledger
+    from hushmeter.ledger import open_ledger
 
     with open_ledger(ledger) as opened:
         problems = opened.verify(head)
@@ -163,7 +163,7 @@ def cap(
 
     Example: hushmeter ledger cap --ledger sqlite:///ledger.db --total 2000 --window 1,100
     """
-    from hushmeter.fleet.ledger import open_ledger
+    from hushmeter.ledger import open_ledger
 
     frame = _frame(window)
     with open_ledger(ledger) as opened:
@@ -187,8 +187,8 @@ def export(
 
     Example: hushmeter ledger export --ledger sqlite:///ledger.db -o spends.parquet
     """
-    from hushmeter.fleet.ledger import open_ledger
-    from hushmeter.fleet.ledger.ledger import export_spends
+    from hushmeter.ledger import open_ledger
+    from hushmeter.ledger.ledger import export_spends
 
     with open_ledger(ledger) as opened:
         head = opened.head()
@@ -203,7 +203,7 @@ def export(
 def _declared(clamp: str | None, change: str | None) -> DayChange:
     """Return the change that a new ledger declares."""
     from hushmeter.errors import InputError
-    from hushmeter.fleet.ledger import DayChange
+    from hushmeter.ledger import DayChange
     from hushmeter.noise.parameters import parse_clamp
 
     if (clamp is None) == (change is None):

@@ -347,7 +347,7 @@ def clamp_in_ledger(
     """Return the clamp of a release: its own, or by default the one that its ledger declares."""
     if ledger is None:
         return clamp
-    from hushmeter.fleet.ledger import open_ledger
+    from hushmeter.ledger import open_ledger
 
     with open_ledger(ledger) as opened:
         return opened.protects.bounds_for(clamp)

@@ -290,7 +290,7 @@ def _write(
     warnings = _warnings(_public_receipt(done), earlier)
     if account is None:
         return done.save(output, force=force, signing_key=sign), warnings
-    from hushmeter.fleet.single_release import pay_for_release
+    from hushmeter.releases.payment import pay_for_release
 
     ledger, meter, stream = account
     with pay_for_release(ledger, done, unit, meter=meter, stream=stream) as payment:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -53,8 +53,8 @@ def serve(
         from hushmeter.web.access_log import log_as_json
 
         log_as_json()
-    settings = choose_settings(host, whole("max_upload", max_upload), watch)
-    app = create_app(settings)
+    settings = choose_settings(host, whole("max_upload", max_upload))
+    app = create_app(settings, stream=None if watch is None else _look_at(watch))
     listener = bind(host, port)
     path = "" if watch is None else "live"
     url = address_of(host, listener.getsockname()[1], settings.token, path)
@@ -75,6 +75,15 @@ def serve(
 
     with listener, suppress(KeyboardInterrupt):
         run_app(app, listener, announced())
+
+
+def _look_at(state: Path) -> Callable[[], dict[str, Any]]:
+    """Return what looks at a stream; a server without one does not load the packages of streams."""
+    from functools import partial
+
+    from hushmeter.live.watch import show_stream
+
+    return partial(show_stream, state)
 
 
 @contextmanager

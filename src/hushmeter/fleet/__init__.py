@@ -11,8 +11,7 @@ it; `blocks` and `kernels` check every row; `task` protects one file, whose rows
 writes; `output_folder` has the private folder and the files being written; `workers` and `preload`
 run tasks in processes, `spark` on a cluster; `release` runs a whole release; `manifest` describes
 it; `statistics` adds up a released folder; `extracts` converts files of other shapes; `sums`
-releases sums with one noise for each number, which `sum_terms` promises and `sum_tables` draws;
-`ledger` is the privacy ledger.
+releases sums with one noise for each number, which `sum_terms` promises and `sum_tables` draws.
 """
 
 from hushmeter.fleet.job import FleetJob, FleetTerms

@@ -15,7 +15,7 @@ from hushmeter.errors import DataError
 from hushmeter.fleet import kernels
 from hushmeter.fleet.input_files import TICKS
 from hushmeter.fleet.job import Columns
-from hushmeter.fleet.ledger.transactions import is_name
+from hushmeter.ledger.transactions import is_name
 from hushmeter.trace import SECONDS_PER_DAY, UNITS, watts_per
 
 if TYPE_CHECKING:

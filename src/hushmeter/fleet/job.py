@@ -11,16 +11,16 @@ from hushmeter import __version__
 from hushmeter.checks import one_of
 from hushmeter.clock import check_zone
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet.ledger import Charge
-from hushmeter.fleet.ledger.charges import Price, epsilon_text, period_price
-from hushmeter.fleet.ledger.day_change import PERIODS, DayChange
+from hushmeter.ledger import Charge
+from hushmeter.ledger.charges import Price, epsilon_text, period_price
+from hushmeter.ledger.day_change import PERIODS, DayChange
 from hushmeter.noise.parameters import clamp_bounds
 from hushmeter.privacy.units import Unit, calibrate, resolve_unit
 from hushmeter.trace import UNITS as UNITS_OF_VALUES
 from hushmeter.trace import check_interval
 
 if TYPE_CHECKING:
-    from hushmeter.fleet.ledger import Ledger
+    from hushmeter.ledger import Ledger
     from hushmeter.noise.mechanism import Mechanism
 
 SPANS = ("reading", "day")

@@ -23,10 +23,10 @@ from typing import Any, BinaryIO
 
 from hushmeter import __version__
 from hushmeter.errors import DataError
-from hushmeter.files import parse_json
+from hushmeter.files import move, parse_json, write_bytes
 from hushmeter.fleet.blocks import Problem
 from hushmeter.fleet.job import Columns, FleetJob, FleetTerms
-from hushmeter.fleet.output_folder import PRIVATE, rename_durably, write_durably
+from hushmeter.fleet.output_folder import PRIVATE
 from hushmeter.fleet.source_folder import output_name
 from hushmeter.fleet.task import FileReport
 
@@ -112,9 +112,8 @@ def write_manifest(
         return facts
     # Written in the private folder first, so that a killed job leaves no part of it outside.
     draft = folder / PRIVATE / MANIFEST
-    write_durably(draft, [manifest_bytes(facts)])
-    draft.chmod(0o644)
-    rename_durably(draft, folder / MANIFEST)
+    write_bytes(draft, manifest_bytes(facts), force=True, public=True)
+    move(draft, folder / MANIFEST)
     return facts
 
 
@@ -126,9 +125,9 @@ def manifest_bytes(facts: dict[str, Any]) -> bytes:
 def write_private_lists(folder: Path, reports: Sequence[FileReport]) -> None:
     """Write the lists of what was left out and of odd cells beside a folder, if there are any."""
     if any(report.problems for report in reports):
-        write_durably(quarantine_file(folder), _quarantine_table(reports))
+        write_bytes(quarantine_file(folder), b"".join(_quarantine_table(reports)), force=True)
     if any(report.odd_cells for report in reports):
-        write_durably(odd_cells_file(folder), _odd_cells_table(reports))
+        write_bytes(odd_cells_file(folder), b"".join(_odd_cells_table(reports)), force=True)
 
 
 def describe_release(

@@ -21,7 +21,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,14 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from hushmeter.errors import DataError
+from hushmeter.files import (
+    create_file,
+    flush_folder,
+    move,
+    one_sentence,
+    write_bytes,
+    write_text,
+)
 from hushmeter.fleet.job import Columns
 from hushmeter.fleet.source_folder import output_name
 from hushmeter.noise.randomness import KEY_BYTES
@@ -78,7 +86,7 @@ class PrivateFolder:
             If another job works in the folder.
         """
         new = not self.output.exists()
-        with _one_sentence(self.output):
+        with one_sentence(self.output):
             self.output.mkdir(parents=True, exist_ok=True)
             self.path.mkdir(mode=0o700, exist_ok=True)
             # A lock that is only a file with a name would outlive a killed job.
@@ -108,12 +116,12 @@ class PrivateFolder:
 
     def begin(self, asked: dict[str, Any], key: bytes) -> None:
         """Begin a release: write the key first, and then the job that marks the beginning."""
-        with _one_sentence(self.output):
+        with one_sentence(self.output):
             for folder in (self.staging, self.reports):
                 folder.mkdir(mode=0o700, exist_ok=True)
-            write_durably(self.key_file, [key])
-            write_durably(self.begun_file, [json.dumps(asked, indent=2).encode()])
-            sync_folder(self.output)
+            write_bytes(self.key_file, key, force=True)
+            write_text(self.begun_file, json.dumps(asked, indent=2), force=True)
+            flush_folder(self.output)
 
     @property
     def asked(self) -> dict[str, Any] | None:
@@ -139,7 +147,7 @@ class PrivateFolder:
 
     def write_head(self, head: str) -> None:
         """Keep the end of the ledger, so that an older copy of the ledger is detected."""
-        self._replace(self.head_file, head.encode())
+        write_text(self.head_file, head, force=True)
 
     def head(self) -> str | None:
         """Return the last known end of the ledger, or None if there is none."""
@@ -170,12 +178,12 @@ class PrivateFolder:
             If they cannot be written.
         """
         draft = self.staging / SEALED
-        with _one_sentence(self.output):
+        with one_sentence(self.output):
             draft.mkdir(mode=0o700)
             for name, content in contents.items():
-                write_durably(draft / name, [content])
-                (draft / name).chmod(0o644)
-            rename_durably(draft, self.path / SEALED)
+                create_file(draft / name, content, public=True)
+            flush_folder(draft)
+            move(draft, self.path / SEALED)
 
     def publish_sealed(self, last: str) -> None:
         """Move the sealed files into the output; the one that makes it a release comes last.
@@ -191,7 +199,7 @@ class PrivateFolder:
             If a file cannot be moved.
         """
         for path in sorted((self.path / SEALED).iterdir(), key=lambda one: one.name == last):
-            rename_durably(path, self.output / path.name)
+            move(path, self.output / path.name)
 
     def remove_unlisted(self, listed: Collection[str]) -> None:
         """Remove files of this release that are not listed, and refuse any other file.
@@ -216,7 +224,7 @@ class PrivateFolder:
                     f"{path} is not part of the release; move it elsewhere and continue with "
                     "--resume."
                 )
-            with _one_sentence(path):
+            with one_sentence(path):
                 path.unlink()
 
     def report_file(self, source: str) -> Path:
@@ -227,19 +235,8 @@ class PrivateFolder:
         return self.reports / f"{hashlib.sha256(source.encode()).hexdigest()}.json"
 
     def write_report(self, source: str, content: bytes) -> None:
-        """Write the report of a file.
-
-        It is not flushed to the disk: if a power cut loses it, the file is released again with
-        the same bytes.
-        """
-        self._replace(self.report_file(source), content)
-
-    def _replace(self, path: Path, content: bytes) -> None:
-        """Write a file of the private folder that other processes see completely or not at all."""
-        temporary = path.with_name(f".{secrets.token_hex(8)}")
-        with _one_sentence(path):
-            temporary.write_bytes(content)
-            temporary.replace(path)
+        """Write the report of a file."""
+        write_bytes(self.report_file(source), content, force=True)
 
     def report(self, source: str) -> dict[str, Any] | None:
         """Return the report of a file, or None if there is no complete one."""
@@ -253,8 +250,8 @@ class PrivateFolder:
             return None
 
     def write_partial(self, source: str, content: bytes) -> None:
-        """Write the partial sums of a file; like a report they are not flushed to the disk."""
-        self._replace(self.report_file(source).with_suffix(".sums"), content)
+        """Write the partial sums of a file."""
+        write_bytes(self.report_file(source).with_suffix(".sums"), content, force=True)
 
     def reported(self) -> Iterator[str]:
         """Yield the names of the files that have a report."""
@@ -273,19 +270,19 @@ class PrivateFolder:
 
     def destroy(self) -> None:
         """Overwrite and remove the key, and then remove the folder."""
-        with _one_sentence(self.output):
+        with one_sentence(self.output):
             if self.key_file.exists():
                 with self.key_file.open("r+b") as file:
                     file.write(secrets.token_bytes(KEY_BYTES))
                     file.flush()
                     os.fsync(file.fileno())
                 self.key_file.unlink()
-                sync_folder(self.path)
+                flush_folder(self.path)
             shutil.rmtree(self.path, ignore_errors=True)
             if self.path.exists():
                 # A task that was taken for dead has written into the folder meanwhile.
                 shutil.rmtree(self.path)
-            sync_folder(self.output)
+            flush_folder(self.output)
 
 
 class StagedFile(io.RawIOBase):
@@ -317,7 +314,7 @@ class StagedFile(io.RawIOBase):
         self._sum = hashlib.sha256()
         self.size = 0
         self._descriptor = -1
-        with _one_sentence(target):
+        with one_sentence(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
             try:
@@ -348,17 +345,17 @@ class StagedFile(io.RawIOBase):
 
     def settle(self) -> None:
         """Cut off unused room and make the content durable."""
-        with _one_sentence(self._target):
+        with one_sentence(self._target):
             os.ftruncate(self._descriptor, self.size)
             os.fsync(self._descriptor)
 
     def publish(self) -> None:
         """Rename the file to its final name, durably."""
-        with _one_sentence(self._target):
+        with one_sentence(self._target):
             self._close()
             self._path.replace(self._target)
             for folder in (self._target.parent, *self._new_folders()):
-                sync_folder(folder)
+                flush_folder(folder)
 
     def discard(self) -> None:
         """Remove the file if it was not published."""
@@ -447,49 +444,6 @@ def open_writer(
         )
 
 
-def write_durably(path: Path, parts: Iterable[bytes]) -> None:
-    """Write a private file that is complete or absent, also after a power cut.
-
-    Parameters
-    ----------
-    path : Path
-        The file; an existing one is replaced.
-    parts : iterable of bytes
-        Its content.
-    """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    with _one_sentence(path):
-        try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with open(descriptor, "wb") as file:  # noqa: PTH123
-                file.writelines(parts)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            with suppress(OSError):
-                temporary.unlink()
-        sync_folder(path.parent)
-
-
-def rename_durably(path: Path, target: Path) -> None:
-    """Rename a file, also if the power is cut right after it."""
-    with _one_sentence(target):
-        path.replace(target)
-        sync_folder(target.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable, where the system can open a folder (not on Windows)."""
-    if os.name == "nt":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _complete_json(path: Path) -> dict[str, Any] | None:
     """Read a JSON object; return None if the file is absent or incomplete."""
     try:
@@ -497,12 +451,3 @@ def _complete_json(path: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, ValueError):
         return None
     return found
-
-
-@contextmanager
-def _one_sentence(path: Path) -> Iterator[None]:
-    """Raise errors of the file system again as one sentence about a path."""
-    try:
-        yield
-    except OSError as error:
-        raise DataError(f"{path} cannot be written: {error.strerror}.") from None

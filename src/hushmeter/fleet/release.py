@@ -16,8 +16,6 @@ from hushmeter.checks import whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet.input_files import Footer, read_footer
 from hushmeter.fleet.job import Columns, FleetJob, FleetTerms, InputFormat, build_mechanism
-from hushmeter.fleet.ledger import Ledger, open_ledger
-from hushmeter.fleet.ledger.transactions import check_name
 from hushmeter.fleet.manifest import (
     MANIFEST,
     describe_release,
@@ -41,6 +39,8 @@ from hushmeter.fleet.task import (
     protect_file,
 )
 from hushmeter.fleet.workers import run_in_processes
+from hushmeter.ledger import Ledger, open_ledger
+from hushmeter.ledger.transactions import check_name
 from hushmeter.trace import check_interval
 
 Report = Callable[[FileReport, int, int], None]

@@ -14,13 +14,14 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet.ledger.transactions import is_name
+from hushmeter.files import one_sentence
+from hushmeter.ledger.transactions import is_name
 from hushmeter.read.source import refuse_outside
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class _RemoteFolder(SourceFolder):
     def list_all(self) -> Iterator[str]:
         from pyarrow import fs
 
-        with _one_sentence(self.name):
+        with _readable(self.name):
             found = self._system.get_file_info(fs.FileSelector(self._base, recursive=True))
         for info in found:
             if info.type == fs.FileType.File:
@@ -194,7 +195,7 @@ def open_source(place: Path | str) -> SourceFolder:
         )
     from pyarrow import fs
 
-    with _one_sentence(url):
+    with _readable(url):
         system, base = _find_system(url)
     if isinstance(system, fs.LocalFileSystem):
         return _LocalFolder(Path(base))
@@ -282,13 +283,8 @@ def _copy(source: Any, target: Any) -> None:
         target.write(piece)
 
 
-@contextmanager
-def _one_sentence(url: str) -> Iterator[None]:
+def _readable(url: str) -> AbstractContextManager[None]:
     """Raise the errors of a remote file system again as one sentence about the folder."""
     import pyarrow as pa
 
-    try:
-        yield
-    except (OSError, pa.ArrowException) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise DataError(f"the input folder {url} cannot be read: {reason}.") from None
+    return one_sentence(f"the input folder {url}", "read", kinds=(OSError, pa.ArrowException))

@@ -45,10 +45,10 @@ from hushmeter import __version__
 from hushmeter.checks import one_of, positive, whole
 from hushmeter.errors import InputError
 from hushmeter.fleet.hour_counts import HourCounts, count_hours, hours_of_period
-from hushmeter.fleet.ledger import DayChange, Price, micro_epsilon
-from hushmeter.fleet.ledger.charges import femto_delta
-from hushmeter.fleet.ledger.day_change import LONGEST_S, ZONE_STEP_S
 from hushmeter.formatting import duration_in_words
+from hushmeter.ledger import DayChange, Price, micro_epsilon
+from hushmeter.ledger.charges import femto_delta
+from hushmeter.ledger.day_change import LONGEST_S, ZONE_STEP_S
 from hushmeter.noise import Gaussian, Laplace
 from hushmeter.noise.parameters import exact, to_steps
 from hushmeter.releases.view_plan import epsilon_of

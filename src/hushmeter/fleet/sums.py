@@ -34,8 +34,6 @@ from hushmeter.fleet.blocks import Blocks, RowArrays, dictionary_codes
 from hushmeter.fleet.input_files import UnusableFileError, read_footer
 from hushmeter.fleet.job import Columns, FleetJob, FleetTerms, InputFormat
 from hushmeter.fleet.kernels import to_watts
-from hushmeter.fleet.ledger import Charge, DayChange, Ledger, Price, open_ledger
-from hushmeter.fleet.ledger.transactions import check_name
 from hushmeter.fleet.manifest import (
     MANIFEST,
     SUMS_SCHEMA,
@@ -75,6 +73,8 @@ from hushmeter.fleet.task import (
     unusable_file,
     usable_blocks,
 )
+from hushmeter.ledger import Charge, DayChange, Ledger, Price, open_ledger
+from hushmeter.ledger.transactions import check_name
 from hushmeter.noise.parameters import per_watt
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, check_interval
 

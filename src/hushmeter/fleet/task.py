@@ -32,10 +32,10 @@ from hushmeter.fleet.input_files import (
     open_fleet_file,
 )
 from hushmeter.fleet.job import FleetJob
-from hushmeter.fleet.ledger import Ledger, SpendOutcome, open_ledger
 from hushmeter.fleet.noised_rows import input_digest, write_noised
 from hushmeter.fleet.output_folder import PrivateFolder, StagedFile
 from hushmeter.fleet.source_folder import open_source, output_name
+from hushmeter.ledger import Ledger, SpendOutcome, open_ledger
 
 if TYPE_CHECKING:
     from hushmeter.fleet.noised_rows import InputFile

@@ -23,15 +23,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hushmeter.advice.planner import calendar_of
 from hushmeter.checks import IntArray
 from hushmeter.errors import InputError
-from hushmeter.fleet.ledger import DayChange, Price
-from hushmeter.fleet.single_release import change_on_meter, price_of_views
 from hushmeter.live.publication import Closing, Publication
 from hushmeter.live.state import Item, SumRow, WindowRow
 from hushmeter.live.stream import Terms
@@ -43,6 +41,9 @@ from hushmeter.releases.series import scale_up
 from hushmeter.releases.view_plan import HOURLY_COST, ViewPlan
 from hushmeter.releases.views import add_up, cell_steps, table_noise, write_views_receipt
 from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_DAY, Trace
+
+if TYPE_CHECKING:
+    from hushmeter.ledger import DayChange, Price
 
 CELLS, DAYS, HOURS, TOTAL = TABLES
 
@@ -89,9 +90,11 @@ class CalendarTerms(Terms):
 
     def price(self, protects: DayChange) -> Price:
         """Return what a UTC day costs in a ledger, for its part in all tables."""
+        # A stream without a ledger does not load its package.
+        from hushmeter.releases.payment import price_of_views
+
         month = common_month(self.unit.interval_s, self.window_s, self.zone)
-        change = change_on_meter(self.unit, protects, self.clamp)
-        return price_of_views(self.plan, change, month)
+        return price_of_views(self.plan, protects.on_unit(self.unit, self.clamp), month)
 
     def period_of(self, day: str) -> str:
         """Return the month of a day: a month is one release."""

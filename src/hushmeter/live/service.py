@@ -25,11 +25,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
+from functools import partial
 from typing import Any
 
 from hushmeter.clock import SECOND
 from hushmeter.errors import BudgetError, DataError, HushmeterError, InputError
-from hushmeter.fleet.ledger import Charge, open_ledger
 from hushmeter.live.calendar import CalendarPublication, CalendarTerms
 from hushmeter.live.payloads import NotAReading, NoValue, Parser, PayloadError, Skip
 from hushmeter.live.publication import Closing, Publication, SeriesPublication
@@ -42,7 +42,6 @@ from hushmeter.live.state import (
     StaleStateError,
     State,
     WindowRow,
-    make_private,
 )
 from hushmeter.live.stream import SeriesTerms, Terms, iso_of
 from hushmeter.live.watch import write_day
@@ -119,19 +118,23 @@ class LedgerAccount:
     def __init__(self, url: str, meter: str, stream: str, terms: Terms, state: State) -> None:
         if terms.simulation:
             raise DataError("a simulation spends no budget; leave out --ledger or --simulation.")
-        self._url, self._meter, self._state = url, meter, state
+        # A stream without a ledger does not load its package.
+        from hushmeter.ledger import Charge, open_ledger
+
+        self._open = partial(open_ledger, url)
+        self._meter, self._state = meter, state
         public = terms.describe()
         noise = public["tables"] if "tables" in public else public["mechanism"]["parameters"]
         kept = {"unit": public["unit"], "mechanism": noise}
         self._charge = Charge(str(state.fact("release")), stream, kept)
         self._release = str(state.fact("release"))
         self._place: int | None = None
-        with open_ledger(url) as ledger:
+        with self._open() as ledger:
             self.price = terms.price(ledger.protects)
 
     def compare(self) -> None:
         """Raise `DataError` if the ledger or the state is an older copy than the other."""
-        with open_ledger(self._url) as ledger:
+        with self._open() as ledger:
             head = self._state.fact("ledger_head")
             if head is not None:
                 ledger.check_head(head)
@@ -148,7 +151,7 @@ class LedgerAccount:
         StaleStateError
             If the ledger knows a later window than this process.
         """
-        with open_ledger(self._url) as ledger:
+        with self._open() as ledger:
             place = ledger.place(self._release)
             if place != self._place:
                 raise self._stale()
@@ -185,7 +188,7 @@ class LedgerAccount:
         digest = hmac.new(
             bytes.fromhex(str(self._state.fact("ledger_digest"))), day.encode(), hashlib.sha256
         ).hexdigest()
-        with open_ledger(self._url) as ledger:
+        with self._open() as ledger:
             try:
                 ledger.spend(
                     self._charge,
@@ -207,7 +210,7 @@ class LedgerAccount:
     def published(self, day: str, values: Sequence[float | None]) -> None:
         """Record in the ledger that the windows of a paid day were published."""
         digest = hashlib.sha256(json.dumps(list(values)).encode()).hexdigest()
-        with open_ledger(self._url) as ledger:
+        with self._open() as ledger:
             ledger.mark_released(self._charge, day, digest)
 
 
@@ -548,7 +551,6 @@ class Service:
         kept = Kept(self._public, self.state.windows_of(day[:7]), self.state.sums_of(day[:7]))
         folder = self.state.path.with_name(f"{self.state.path.name}.days")
         try:
-            make_private(folder)
             write_day(folder, day, kept, receipt)
             for path in folder.glob("*.private.json"):
                 if path.name[:10] < oldest:

@@ -26,7 +26,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -35,6 +35,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from hushmeter.errors import DataError
+from hushmeter.files import make_folder, one_sentence, write_text
 
 SCHEMA = "hushmeter-live-3"
 KEPT_DAYS = 40
@@ -170,7 +171,7 @@ class State:
         self._lock = _lock(self.path)
         self._db: sqlite3.Connection = None  # type: ignore[assignment]
         try:
-            with _one_sentence(self.path):
+            with _in_database(self.path):
                 self._db = _connect(self.path)
                 if not self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
                     self._create(terms)
@@ -215,7 +216,7 @@ class State:
 
     def _sign(self) -> None:
         """Write the number of this process, so that another one can name it."""
-        with _one_sentence(self.path), self._transaction():
+        with _in_database(self.path), self._transaction():
             self._db.execute("INSERT OR REPLACE INTO facts VALUES ('process', ?)", (os.getpid(),))
 
     def _check(self, terms: Mapping[str, Any]) -> None:
@@ -269,16 +270,8 @@ class State:
         DataError
             If the file cannot be written. Nothing may be published then.
         """
-        path = self._last_path
-        new = path.with_name(f"{path.name}.new")
-        try:
-            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                json.dump({"release": self.fact("release"), "window": window}, file)
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(path)
-        except OSError as error:
-            raise DataError(f"{path} cannot be written: {error.strerror}.") from None
+        fields = {"release": self.fact("release"), "window": window}
+        write_text(self._last_path, json.dumps(fields), force=True)
 
     def last_value(self) -> int | None:
         """Number of the last committed window that has a value; None if there is none."""
@@ -341,7 +334,7 @@ class State:
                     "SELECT id FROM keys WHERE period = ?", (period,)
                 ).fetchone()
             if found is None:
-                with _one_sentence(self.path), self._transaction():
+                with _in_database(self.path), self._transaction():
                     self._db.execute(
                         "INSERT INTO keys (period, key) VALUES (?, ?)", (period, new_key())
                     )
@@ -399,7 +392,7 @@ class State:
         DataError
             If the disk is full or cannot be written. Nothing may be published then.
         """
-        with _one_sentence(self.path), self._transaction():
+        with _in_database(self.path), self._transaction():
             self._db.execute("INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?, ?, ?)", astuple(window))
             self._db.executemany(
                 "INSERT INTO sums VALUES (?, ?, ?, ?, ?, ?)", [astuple(row) for row in sums]
@@ -409,7 +402,7 @@ class State:
 
     def add_items(self, items: list[Item]) -> None:
         """Commit messages that do not belong to a window; one that exists is left as it is."""
-        with _one_sentence(self.path), self._transaction():
+        with _in_database(self.path), self._transaction():
             self._insert_items(items)
 
     def _insert_items(self, items: list[Item]) -> None:
@@ -451,7 +444,7 @@ class State:
 
     def mark_delivered(self, sink: str, item: Item) -> None:
         """Record that a sink has a message and every earlier one."""
-        with _one_sentence(self.path), self._transaction():
+        with _in_database(self.path), self._transaction():
             self._db.execute(
                 "INSERT INTO deliveries VALUES (?, ?) ON CONFLICT (sink) DO UPDATE SET last = ?",
                 (sink, item.id, item.id),
@@ -464,7 +457,7 @@ class State:
 
     def record_payment(self, day: str, granted: bool, reason: str, *, head: str) -> None:
         """Keep the answer of the ledger for a UTC day, and the end of the ledger after it."""
-        with _one_sentence(self.path), self._transaction():
+        with _in_database(self.path), self._transaction():
             self._db.execute("INSERT OR REPLACE INTO days VALUES (?, ?, ?)", (day, granted, reason))
             self._db.execute("INSERT OR REPLACE INTO facts VALUES ('ledger_head', ?)", (head,))
 
@@ -475,7 +468,7 @@ class State:
 
     def save_checkpoint(self, content: bytes, at: int) -> None:
         """Commit the windows that are still open."""
-        with _one_sentence(self.path), self._transaction():
+        with _in_database(self.path), self._transaction():
             self._put_checkpoint(content, at)
 
     def _put_checkpoint(self, content: bytes, at: int) -> None:
@@ -491,7 +484,7 @@ class State:
         before : str
             Windows of earlier days lose their means, and their delivered messages are deleted.
         """
-        with _one_sentence(self.path), self._transaction():
+        with _in_database(self.path), self._transaction():
             self._db.execute("DELETE FROM keys WHERE period <= ?", (period or "",))
             self._db.execute("DELETE FROM sums WHERE label < ?", (before[:7],))
             self._db.execute(
@@ -506,7 +499,7 @@ class State:
             )
             self._db.execute("DELETE FROM days WHERE day < ?", (before,))
         # What is destroyed in the file must not remain in the write-ahead log.
-        with _one_sentence(self.path):
+        with _in_database(self.path):
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @contextmanager
@@ -560,7 +553,7 @@ def read_state(path: str | Path) -> Kept:
     file = Path(path)
     if not file.is_file():
         raise DataError(f"{file} does not exist; start the stream with --state {file} first.")
-    with _one_sentence(file), closing(_read_only(file)) as db:
+    with _in_database(file), closing(_read_only(file)) as db:
         row = db.execute("SELECT value FROM facts WHERE name = 'terms'").fetchone()
         # Both queries see the same commit.
         db.execute("BEGIN")
@@ -586,8 +579,8 @@ def _lock(path: Path) -> FileLock:
     # name would outlive a killed process.
     real = path.resolve()
     lock = FileLock(real.with_name(f"{real.name}.lock"), mode=0o600, fallback_to_soft=False)
-    try:
-        make_private(path.parent)
+    with one_sentence(path, "used"):
+        make_folder(path.parent)
         # The state holds the means of windows, so only its owner may read it. SQLite gives the
         # mode of the database to its other files.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -595,28 +588,14 @@ def _lock(path: Path) -> FileLock:
             os.fchmod(descriptor, 0o600)
         finally:
             os.close(descriptor)
-        lock.acquire(blocking=False)
-    except Timeout:
-        raise DataError(
-            f"{path} is in use by process {_owner(path)}: two processes would publish the same "
-            "window twice; stop that process, or choose another --state."
-        ) from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be used: {error.strerror}.") from None
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            raise DataError(
+                f"{path} is in use by process {_owner(path)}: two processes would publish the same "
+                "window twice; stop that process, or choose another --state."
+            ) from None
     return lock
-
-
-def make_private(folder: Path) -> None:
-    """Make a folder, and those above it, that only their owner may enter.
-
-    Parameters
-    ----------
-    folder : Path
-        It is left as it is if it exists.
-    """
-    if not folder.exists():
-        make_private(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def _owner(path: Path) -> str:
@@ -633,12 +612,7 @@ def _read_only(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
 
 
-@contextmanager
-def _one_sentence(path: Path) -> Iterator[None]:
+def _in_database(path: Path) -> AbstractContextManager[None]:
     """Turn an error of the database into one sentence."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        raise DataError(
-            f"{path} cannot be used: {error}; nothing was published that is not in it."
-        ) from None
+    more = "; nothing was published that is not in it"
+    return one_sentence(path, "used", kinds=sqlite3.DatabaseError, more=more)

@@ -20,8 +20,6 @@ import numpy as np
 from hushmeter.checks import non_negative, whole
 from hushmeter.clock import SECOND, check_zone, day_bounds, day_of
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet.ledger import DayChange, Price, period_price
-from hushmeter.fleet.single_release import change_on_meter
 from hushmeter.live.windows import Buffer, ChangeBuffer, ClosedWindow, WindowBuffer
 from hushmeter.noise.mechanism import Mechanism
 from hushmeter.noise.parameters import MAX_STEPS
@@ -38,6 +36,7 @@ from hushmeter.trace import SECONDS_PER_DAY, Trace
 
 if TYPE_CHECKING:
     from hushmeter.home import Appliance, Home
+    from hushmeter.ledger import DayChange, Price
 
 BOUNDS_W = (-1e6, 1e6)
 """Declared bounds of a reading if no clamp is given [W]."""
@@ -311,7 +310,10 @@ class SeriesTerms(Terms):
 
     def price(self, protects: DayChange) -> Price:
         """Return what a UTC day costs in a ledger that protects a change."""
-        return period_price(self.mechanism, change_on_meter(self.unit, protects, self.clamp))
+        # A stream without a ledger does not load its package.
+        from hushmeter.ledger import period_price
+
+        return period_price(self.mechanism, protects.on_unit(self.unit, self.clamp))
 
     def period_of(self, day: str) -> str:
         """Return the day itself: a day is one release."""

@@ -233,6 +233,16 @@ def look_at(path: str | Path, *, count: int = SHOWN) -> tuple[dict[str, Any], li
     return kept.terms, watch_windows(replace(kept, windows=shown))[-count:]
 
 
+def show_stream(path: str | Path) -> dict[str, Any]:
+    """Return the terms, the last windows and the sentences of a stream, for its local page."""
+    terms, windows = look_at(path)
+    return {
+        "terms": terms,
+        "windows": [asdict(window) for window in windows],
+        "sentences": describe_attacker(terms, windows),
+    }
+
+
 def write_day(folder: Path, day: str, kept: Kept, receipt: dict[str, Any] | None) -> Path:
     """Write the private summary of a day beside the state; only its owner may read it.
 

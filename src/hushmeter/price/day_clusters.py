@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hushmeter.behaviour.kmedians import KMedians, assign_to
 from hushmeter.checks import FloatArray
 from hushmeter.errors import InputError
+from hushmeter.learn.kmedians import KMedians, assign_to
 from hushmeter.trace import SECONDS_PER_HOUR, Trace
 
 if TYPE_CHECKING:

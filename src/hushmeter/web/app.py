@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -50,13 +50,17 @@ EVERYWHERE = ("0.0.0.0", "::")
 """Addresses that stand for all network interfaces of a computer."""
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
+def create_app(
+    settings: Settings | None = None, *, stream: Callable[[], dict[str, Any]] | None = None
+) -> FastAPI:
     """Make a web app with its own memory.
 
     Parameters
     ----------
     settings : Settings, optional
         Limits, host names and the token.
+    stream : callable, optional
+        Looks at a stream, whose page is then at /live; see `hushmeter.live.watch.show_stream`.
 
     Returns
     -------
@@ -104,7 +108,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.include_router(make_router(server))
     _add_error_answers(app)
     _add_page(app)
-    add_live_page(app, chosen)
+    if stream is not None:
+        add_live_page(app, chosen, stream)
     app.add_middleware(Guard, settings=chosen)
     app.add_middleware(AccessLog)
     return app
@@ -129,7 +134,7 @@ def find_plotly() -> Path:
     return Path(str(plotly.__file__)).with_name("package_data") / "plotly.min.js"
 
 
-def choose_settings(host: str, max_upload: int, stream: Path | None = None) -> Settings:
+def choose_settings(host: str, max_upload: int) -> Settings:
     """Return the limits of a server, its names and a new token.
 
     Parameters
@@ -138,8 +143,6 @@ def choose_settings(host: str, max_upload: int, stream: Path | None = None) -> S
         Address that the server binds.
     max_upload : int
         Size of the largest file. [MB]
-    stream : Path, optional
-        State of a stream that the page /live shows.
 
     Returns
     -------
@@ -152,7 +155,6 @@ def choose_settings(host: str, max_upload: int, stream: Path | None = None) -> S
         hosts=names,
         upload_bytes=upload,
         unpacked_bytes=max(upload, Settings.unpacked_bytes),
-        stream=stream,
     )
 
 

@@ -7,7 +7,7 @@ means are read from the state of the stream, which the server never writes.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,35 +21,18 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).with_name("static") / "live.html"
 
 
-def add_live_page(app: FastAPI, settings: Settings) -> None:
-    """Serve the page of a stream at /live and its data at /api/live.
+def add_live_page(app: FastAPI, settings: Settings, look: Callable[[], dict[str, Any]]) -> None:
+    """Serve the page of a stream at /live and what `look` gives at /api/live.
 
-    Parameters
-    ----------
-    app : FastAPI
-    settings : Settings
-        Without a stream nothing is added.
-
-    Raises
-    ------
-    InputError
-        If other computers can reach the server.
-    DataError
-        If there is no such state.
+    Raise `InputError` if other computers can reach the server, and what `look` raises.
     """
-    state = settings.stream
-    if state is None:
-        return
     if not settings.is_local:
         raise InputError(
             "raw values of a stream are shown on this computer only: leave out --host, or --watch."
         )
     from fastapi.responses import FileResponse
 
-    # A server without a stream does not load the packages of streams.
-    from hushmeter.live.watch import describe_attacker, look_at
-
-    look_at(state)
+    look()
 
     @app.get("/live", include_in_schema=False)
     async def page() -> FileResponse:
@@ -58,9 +41,4 @@ def add_live_page(app: FastAPI, settings: Settings) -> None:
     # A function without async runs in a thread, so that a slow disk delays no other request.
     @app.get("/api/live", include_in_schema=False)
     def data() -> dict[str, Any]:
-        terms, windows = look_at(state)
-        return {
-            "terms": terms,
-            "windows": [asdict(window) for window in windows],
-            "sentences": describe_attacker(terms, windows),
-        }
+        return look()

@@ -9,7 +9,6 @@ import secrets
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 from hushmeter.home import Home
@@ -78,9 +77,6 @@ class Settings:
         Time limit of a request. [s]
     release_s : float
         Time limit of a release [s]. It is longer, because a receipt composes the ε of whole days.
-    stream : Path, optional
-        State of a stream that the page /live shows; only on a server that other computers
-        cannot reach.
     """
 
     hosts: tuple[str, ...] = LOOPBACK
@@ -104,7 +100,6 @@ class Settings:
     write_s: float = 30.0
     request_s: float = 30.0
     release_s: float = 120.0
-    stream: Path | None = None
 
     @property
     def is_local(self) -> bool:

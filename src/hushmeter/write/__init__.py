@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from pathlib import Path
 
 from hushmeter.checks import FloatArray
 from hushmeter.errors import InputError
-from hushmeter.files import arrow_table, atomic, refuse_overwrite
+from hushmeter.files import refuse_overwrite, table_bytes, write_bytes
 from hushmeter.trace import Trace
 
 __all__ = ["meter_bytes", "meter_format", "write_meter"]
@@ -47,8 +46,7 @@ def write_meter(path: str | Path, trace: Trace, *, force: bool = False) -> None:
     kind = meter_format(target)
     refuse_overwrite(target, force)
     content = meter_bytes(trace, kind)
-    with atomic(target, force=force) as temporary:
-        temporary.write_bytes(content)
+    write_bytes(target, content, force=force)
 
 
 def meter_format(path: Path) -> str:
@@ -108,19 +106,12 @@ def meter_bytes(trace: Trace, kind: str) -> bytes:
 
 def _table_bytes(trace: Trace, kind: str) -> bytes:
     """The columns timestamp, watts and one for each appliance, as CSV or Parquet."""
-    from pyarrow import csv, parquet
-
     columns = {"timestamp": trace.times, "watts": trace.readings}
     for name, power in appliance_columns(trace).items():
         if name in columns:
             raise InputError(f"an appliance cannot be named {name!r}, like a column of the meter.")
         columns[name] = power
-    stream = BytesIO()
-    if kind == "csv":
-        csv.write_csv(arrow_table(columns), stream)
-    else:
-        parquet.write_table(arrow_table(columns), stream, compression="zstd")
-    return stream.getvalue()
+    return table_bytes(columns, kind)
 
 
 def appliance_columns(trace: Trace) -> dict[str, FloatArray]:

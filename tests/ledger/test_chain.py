@@ -7,9 +7,9 @@ import sqlite3
 import pytest
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet.ledger import Charge, DayChange, Head, open_ledger
-from hushmeter.fleet.ledger.chain import Entry, batch_number, canonical, link, rows_hash
-from hushmeter.fleet.ledger.store import TABLES, TRIGGERS
+from hushmeter.ledger import Charge, DayChange, Head, open_ledger
+from hushmeter.ledger.chain import Entry, batch_number, canonical, link, rows_hash
+from hushmeter.ledger.store import TABLES, TRIGGERS
 
 FIRST, SECOND = batch_number("r1", "f1"), batch_number("r1", "f2")
 

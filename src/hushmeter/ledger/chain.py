@@ -19,10 +19,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hushmeter.errors import InputError
-from hushmeter.fleet.ledger.budget import Cap, expand_periods
+from hushmeter.ledger.budget import Cap, expand_periods
 
 if TYPE_CHECKING:
-    from hushmeter.fleet.ledger.store import Store
+    from hushmeter.ledger.store import Store
 
 START = "0" * 64
 """Hash before the first entry."""

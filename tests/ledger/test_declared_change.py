@@ -24,11 +24,11 @@ import hushmeter as hm
 from hushmeter.errors import InputError
 from hushmeter.fleet import release_fleet
 from hushmeter.fleet.job import FleetTerms
-from hushmeter.fleet.ledger import DayChange, open_ledger
-from hushmeter.fleet.single_release import pay_for_release
 from hushmeter.fleet.sum_terms import Run, SumTerms
 from hushmeter.fleet.sums import release_sums
+from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.privacy.units import calibrate, resolve_unit
+from hushmeter.releases.payment import pay_for_release
 from hushmeter.trace import Metering
 
 HOUR = 3600

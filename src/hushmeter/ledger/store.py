@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from hushmeter.errors import DataError
-from hushmeter.fleet.ledger.budget import (
+from hushmeter.ledger.budget import (
     LONGEST_RANGE,
     Cap,
     expand_periods,
@@ -26,8 +26,8 @@ from hushmeter.fleet.ledger.budget import (
     period_at,
     period_kind,
 )
-from hushmeter.fleet.ledger.chain import START, Entry, Head, Row
-from hushmeter.fleet.ledger.charges import Price
+from hushmeter.ledger.chain import START, Entry, Head, Row
+from hushmeter.ledger.charges import Price
 
 T = TypeVar("T")
 Values = Sequence[Any]

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.fleet.ledger.writer import METERS
+from tests.ledger.writer import METERS
 
-from hushmeter.fleet.ledger import Charge, DayChange, open_ledger
+from hushmeter.ledger import Charge, DayChange, open_ledger
 
 WRITER = Path(__file__).with_name("writer.py")
 
@@ -140,7 +140,7 @@ def test_a_killed_writer_leaves_a_sound_ledger_with_all_it_acknowledged(made):
 
 def test_two_processes_make_one_ledger(ledger_url):
     code = (
-        "import sys; from hushmeter.fleet.ledger import DayChange, open_ledger\n"
+        "import sys; from hushmeter.ledger import DayChange, open_ledger\n"
         "print('ready', flush=True); sys.stdin.readline()\n"
         "with open_ledger(sys.argv[1], create=DayChange.within(0, 15000)) as ledger:\n"
         "    print(ledger.head())"

@@ -18,7 +18,7 @@ from operator import itemgetter
 import numpy as np
 
 from hushmeter.errors import InputError
-from hushmeter.fleet.ledger.charges import Price, delta_text, epsilon_text
+from hushmeter.ledger.charges import Price, delta_text, epsilon_text
 
 WIDEST = 36_600
 """Most periods of a window: a century of days."""

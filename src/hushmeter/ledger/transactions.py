@@ -19,7 +19,7 @@ import numpy as np
 
 from hushmeter.checks import IntArray, whole
 from hushmeter.errors import BudgetError, DataError, InputError
-from hushmeter.fleet.ledger.budget import (
+from hushmeter.ledger.budget import (
     LONGEST_RANGE,
     Cap,
     KnownSpends,
@@ -31,7 +31,7 @@ from hushmeter.fleet.ledger.budget import (
     period_at,
     period_kind,
 )
-from hushmeter.fleet.ledger.chain import (
+from hushmeter.ledger.chain import (
     SCHEMA,
     Entry,
     Head,
@@ -40,9 +40,9 @@ from hushmeter.fleet.ledger.chain import (
     link,
     rows_hash,
 )
-from hushmeter.fleet.ledger.charges import LARGEST, Price
-from hushmeter.fleet.ledger.day_change import DayChange
-from hushmeter.fleet.ledger.store import ALL_METERS, Store
+from hushmeter.ledger.charges import LARGEST, Price
+from hushmeter.ledger.day_change import DayChange
+from hushmeter.ledger.store import ALL_METERS, Store
 
 LONGEST_NAME = 400
 """Most letters of a meter, a release, a source or a stream."""

@@ -11,9 +11,10 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import check_estimator
 
-from hushmeter.behaviour import KMedians, kmedians, synthetic_profiles
-from hushmeter.behaviour.kmedians import assign_to, descend, sort_columns
+from hushmeter.behaviour import KMedians, synthetic_profiles
 from hushmeter.errors import InputError
+from hushmeter.learn import kmedians
+from hushmeter.learn.kmedians import assign_to, descend, sort_columns
 
 
 def distances(profiles, centres):

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from hushmeter.errors import BudgetError, DataError, InputError
-from hushmeter.fleet.ledger import Cap, Charge, DayChange, open_ledger, postgres
-from hushmeter.fleet.ledger.postgres import _CHAIN, COPY_FROM, PostgresStore
+from hushmeter.ledger import Cap, Charge, DayChange, open_ledger, postgres
+from hushmeter.ledger.postgres import _CHAIN, COPY_FROM, PostgresStore
 
 psycopg = pytest.importorskip("psycopg", reason="the extra [postgres] is not installed")
 

@@ -19,10 +19,10 @@ from hushmeter.errors import (
     InputError,
     MissingExtraError,
 )
-from hushmeter.fleet.ledger.budget import Cap
-from hushmeter.fleet.ledger.chain import Head
-from hushmeter.fleet.ledger.charges import Price
-from hushmeter.fleet.ledger.store import TRIGGERS, Spends, Store, Values, postgres_statements
+from hushmeter.ledger.budget import Cap
+from hushmeter.ledger.chain import Head
+from hushmeter.ledger.charges import Price
+from hushmeter.ledger.store import TRIGGERS, Spends, Store, Values, postgres_statements
 
 try:
     import psycopg
@@ -70,10 +70,10 @@ class PostgresStore(Store):
 
     def __init__(self, url: str, patience_s: float = 0.0) -> None:
         super().__init__(_name(url))
-        with _one_sentence(self.name):
+        with _database_errors(self.name):
             self._connection = _connect(url, patience_s)
         try:
-            with _one_sentence(self.name):
+            with _database_errors(self.name):
                 self._connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
                 if self.run("SHOW synchronous_commit").fetchone()[0] == "off":
                     self.run("SET synchronous_commit TO on")
@@ -85,7 +85,7 @@ class PostgresStore(Store):
 
     def holds_ledger(self) -> bool:
         """Return whether the database holds a ledger in its search path."""
-        with _one_sentence(self.name):
+        with _database_errors(self.name):
             # to_regclass may answer from a cache that is older than a lock just granted.
             found = self.run(
                 "SELECT 1 FROM pg_class WHERE relname = 'ledger_entries' "
@@ -100,7 +100,7 @@ class PostgresStore(Store):
 
     def write(self, work: Callable[[], T]) -> T:
         """Call `work` in one durable transaction, and again if the server reports a deadlock."""
-        with _one_sentence(self.name):
+        with _database_errors(self.name):
             for attempt in range(1, ATTEMPTS + 1):
                 try:
                     with self._connection.transaction():
@@ -113,7 +113,7 @@ class PostgresStore(Store):
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Open a read-only transaction that sees one state of the ledger."""
-        with _one_sentence(self.name), self._connection.transaction():
+        with _database_errors(self.name), self._connection.transaction():
             self.run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield
 
@@ -253,7 +253,7 @@ def _first_line(error: Exception) -> str:
 
 
 @contextmanager
-def _one_sentence(name: str) -> Iterator[None]:
+def _database_errors(name: str) -> Iterator[None]:
     """Raise PostgreSQL's errors again as one sentence."""
     try:
         yield

@@ -9,7 +9,7 @@ import json
 import sys
 
 from hushmeter.errors import HushmeterError
-from hushmeter.fleet.ledger import Charge, open_ledger
+from hushmeter.ledger import Charge, open_ledger
 
 METERS = [f"m{number}" for number in range(40)]
 

@@ -17,12 +17,12 @@ Modules: `ledger` has the class `Ledger`; `day_change` has the change that a led
 `store` has the tables and the SQL that `sqlite` and `postgres` share.
 """
 
-from hushmeter.fleet.ledger.budget import Cap, Refusal
-from hushmeter.fleet.ledger.chain import Head
-from hushmeter.fleet.ledger.charges import Price, micro_epsilon, period_price
-from hushmeter.fleet.ledger.day_change import DayChange
-from hushmeter.fleet.ledger.ledger import Balance, Ledger, Spend, open_ledger
-from hushmeter.fleet.ledger.transactions import Charge, SpendOutcome
+from hushmeter.ledger.budget import Cap, Refusal
+from hushmeter.ledger.chain import Head
+from hushmeter.ledger.charges import Price, micro_epsilon, period_price
+from hushmeter.ledger.day_change import DayChange
+from hushmeter.ledger.ledger import Balance, Ledger, Spend, open_ledger
+from hushmeter.ledger.transactions import Charge, SpendOutcome
 
 __all__ = [
     "Balance",

@@ -15,8 +15,8 @@ import numpy as np
 from hushmeter.checks import whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.files import atomic, table_format
-from hushmeter.fleet.ledger import transactions
-from hushmeter.fleet.ledger.budget import (
+from hushmeter.ledger import transactions
+from hushmeter.ledger.budget import (
     NOTHING,
     WIDEST,
     Cap,
@@ -24,12 +24,12 @@ from hushmeter.fleet.ledger.budget import (
     ordinal,
     worst_window,
 )
-from hushmeter.fleet.ledger.chain import SCHEMA, Entry, Head, Row, find_problems
-from hushmeter.fleet.ledger.charges import LARGEST, Price, femto_cap, micro_cap
-from hushmeter.fleet.ledger.day_change import DayChange
-from hushmeter.fleet.ledger.sqlite import SqliteStore
-from hushmeter.fleet.ledger.store import ALL_METERS, TRIGGERS, Store, no_ledger
-from hushmeter.fleet.ledger.transactions import Charge, SpendOutcome, check_name, check_request
+from hushmeter.ledger.chain import SCHEMA, Entry, Head, Row, find_problems
+from hushmeter.ledger.charges import LARGEST, Price, femto_cap, micro_cap
+from hushmeter.ledger.day_change import DayChange
+from hushmeter.ledger.sqlite import SqliteStore
+from hushmeter.ledger.store import ALL_METERS, TRIGGERS, Store, no_ledger
+from hushmeter.ledger.transactions import Charge, SpendOutcome, check_name, check_request
 
 LIFT = "none"
 """Given to `Ledger.set_cap` in place of an ε, this word removes the cap."""
@@ -124,7 +124,7 @@ def open_ledger(
     InputError
         If the URL has another form.
     DataError
-        If there is no ledger, it cannot be reached, an earlier version made it, or it protects
+        If there is no ledger, it cannot be reached, another version made it, or it protects
         another change than the one to `create` it for.
     """
     if not 0 <= composition_delta < 1:
@@ -603,7 +603,7 @@ def _by_period(rows: Sequence[Row]) -> dict[int, int]:
 
 
 def _read_opening(store: Store) -> tuple[DayChange | None, float]:
-    """Return the declared change and the δ' of a ledger; refuse one of an earlier version.
+    """Return the declared change and the δ' of a ledger; refuse another version.
 
     The change is None if the first entry was damaged, which `verify` reports.
     """
@@ -617,9 +617,8 @@ def _read_opening(store: Store) -> tuple[DayChange | None, float]:
     except (TypeError, ValueError, LookupError, AttributeError, InputError):
         return None, 0.0
     raise DataError(
-        f"the ledger {store.name} was made by an earlier version, which did not declare the change "
-        "that it protects; make a new one with `hushmeter ledger init` and set its caps to what is "
-        "left."
+        f"the ledger {store.name} was made by another version ({facts['schema']}); make a new one "
+        "with `hushmeter ledger init` and set its caps to what is left."
     )
 
 
@@ -629,7 +628,7 @@ def _store(url: str, create: bool, patience_s: float) -> Store:
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
         return SqliteStore(Path(rest[1:]), create=create)
     if scheme in ("postgresql", "postgres"):
-        from hushmeter.fleet.ledger.postgres import PostgresStore
+        from hushmeter.ledger.postgres import PostgresStore
 
         return PostgresStore(url, patience_s)
     raise InputError(

@@ -14,8 +14,8 @@ from scipy import stats
 
 from hushmeter.errors import InputError
 from hushmeter.fleet.job import FleetJob, FleetTerms, build_mechanism
-from hushmeter.fleet.ledger import DayChange, Price, period_price
-from hushmeter.fleet.ledger.charges import femto_delta, price_text
+from hushmeter.ledger import DayChange, Price, period_price
+from hushmeter.ledger.charges import femto_delta, price_text
 
 CLAMP = (0.0, 15_000.0)
 DAY = DayChange.within(*CLAMP)

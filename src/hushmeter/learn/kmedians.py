@@ -27,9 +27,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from hushmeter.behaviour import kmedians_kernels as kernels
 from hushmeter.checks import FloatArray, whole
 from hushmeter.errors import InputError
+from hushmeter.learn import kmedians_kernels as kernels
 
 Labels = NDArray[np.int32]
 

@@ -1,8 +1,7 @@
-"""The release of one home in the same ledger as a fleet.
+"""Paying for a release in a ledger, durably, before anything is written.
 
-A household or an operator who releases single files with `hushmeter release --ledger` spends the
-same budget as a fleet: each UTC day that a released value covers is paid for before anything is
-written.
+Each UTC day that a released value covers is paid for. If the release is then not written, the
+charge is kept: a crash may cost budget, but never privacy.
 """
 
 from __future__ import annotations
@@ -18,11 +17,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hushmeter.errors import InputError
-from hushmeter.fleet.ledger import Charge, DayChange, Ledger, Price, open_ledger, period_price
-from hushmeter.fleet.ledger.charges import femto_delta, micro_epsilon, price_text
+from hushmeter.ledger import Charge, DayChange, Ledger, Price, open_ledger, period_price
+from hushmeter.ledger.charges import femto_delta, micro_epsilon, price_text
 from hushmeter.noise import parse_mechanism
 from hushmeter.noise.parameters import clamp_bounds
-from hushmeter.privacy.sensitivity import round_up
 from hushmeter.releases.calendar_release import CalendarRelease
 from hushmeter.releases.view_plan import epsilon_of, rho_of, view_sensitivities
 
@@ -37,19 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Payment:
-    """What a release paid.
-
-    Attributes
-    ----------
-    days : int
-        Number of UTC days that were charged.
-    price : Price
-        What each of them costs.
-    protects : DayChange
-        The change of which this is the cost.
-    ledger : str
-        Place of the ledger.
-    """
+    """What a release paid: the price of each UTC day, for the change that the ledger protects."""
 
     days: int
     price: Price
@@ -74,36 +60,10 @@ class Payment:
 def pay_for_release(
     url: str, release: Release | CalendarRelease, unit: Unit, *, meter: str, stream: str = "load"
 ) -> Iterator[Payment]:
-    """Charge a release to a meter, durably, before it is written.
+    """Charge each UTC day of a release to a meter in one of its streams; see `Payment.written`.
 
-    Parameters
-    ----------
-    url : str
-        The ledger; see `open_ledger`.
-    release : Release or CalendarRelease
-        A real release that is not yet written.
-    unit : Unit
-        Its unit of protection, which states how the meter made the readings.
-    meter : str
-        Name of the meter in the ledger.
-    stream : str, default "load"
-        Which series of the meter this is. A day is released once in each stream; the ε of all
-        streams adds up.
-
-    Yields
-    ------
-    Payment
-        Call `written` with the SHA-256 of the data file after it was written. If that does not
-        happen, the charge is kept: a crash may cost budget, but never privacy.
-
-    Raises
-    ------
-    InputError
-        If the release is a simulation, publishes the sums of the days, or does not clamp its
-        readings as the ledger needs it.
-    BudgetError
-        If a day was released before in this stream, or a cap does not allow the release. Nothing
-        is charged then.
+    Raise `InputError` if the cost cannot be stated, and `BudgetError` if a day was released before
+    in this stream or a cap does not allow the release; nothing is charged then.
     """
     _refuse_free_releases(release, unit)
     assert release.private is not None
@@ -125,24 +85,9 @@ def pay_for_release(
             ledger.mark_released(charge, meter, payment._done[-1])
 
 
-def covered_days(values: Trace, before_s: float = 0.0) -> list[str]:
-    """Return the UTC days that the values of a trace cover.
-
-    Parameters
-    ----------
-    values : Trace
-        Released values; only their times are used. A value of a week covers eight days if it does
-        not begin at midnight.
-    before_s : float
-        Time before the beginning and after the end of a value from which its readings may have
-        been copied [s].
-
-    Returns
-    -------
-    list of str
-        In order, each once.
-    """
-    margin = np.timedelta64(round(before_s * 1e9), "ns")
+def covered_days(values: Trace, margin_s: float = 0.0) -> list[str]:
+    """Return in order the UTC days that values cover, with a margin before and after each [s]."""
+    margin = np.timedelta64(round(margin_s * 1e9), "ns")
     length = np.timedelta64(round(values.interval_s * 1e9), "ns")
     first = (values.times - margin).astype("datetime64[D]").astype(np.int64)
     # The end of a value is not a part of it.
@@ -159,90 +104,21 @@ def price_of_release(
     protects: DayChange,
     composition_delta: float = 0.0,
 ) -> Price:
-    """Compute what each day of a release costs.
-
-    Parameters
-    ----------
-    release : Release or CalendarRelease
-        The release.
-    unit : Unit
-        Its unit of protection, which states how the meter made the readings.
-    protects : DayChange
-        The change of which the ledger charges the cost.
-    composition_delta : float
-        See `period_price`.
-
-    Returns
-    -------
-    Price
-
-    Raises
-    ------
-    InputError
-        If the release does not clamp its readings as the ledger needs it.
-    """
+    """Compute what each day costs; raise `InputError` if it is not clamped as the ledger needs."""
     if isinstance(release, CalendarRelease):
         clamp = clamp_bounds(release.receipt["clamp"])
-        change = change_on_meter(unit, protects, clamp)
+        change = protects.on_unit(unit, clamp)
         return price_of_views(release.plan, change, release.calendar)
     described = release.receipt.mechanism
     mechanism = parse_mechanism({described["mechanism"]: described["parameters"]})
     offset = release.trace.start.astype(np.int64) % round(unit.interval_s * 1e9)
     whole = unit.window == 1 and offset == 0
-    change = change_on_meter(unit, protects, mechanism.clamp, on_whole_intervals=whole)
+    change = protects.on_unit(unit, mechanism.clamp, on_whole_intervals=whole)
     return period_price(mechanism, change, composition_delta=composition_delta)
 
 
-def change_on_meter(
-    unit: Unit,
-    protects: DayChange,
-    clamp: tuple[float, float] | None,
-    *,
-    on_whole_intervals: bool = False,
-) -> Change:
-    """Return how far the declared change moves values that are released with some unit.
-
-    Parameters
-    ----------
-    unit : Unit
-        It states how the meter made the readings, and how many of them a value has.
-    protects : DayChange
-        The declared change.
-    clamp : (low, high) or None
-        Range to which the release clamps every metered reading [W].
-    on_whole_intervals : bool
-        True if the metered readings begin at whole multiples of their length (UTC).
-
-    Returns
-    -------
-    Change
-    """
-    return protects.on_meter(
-        unit.interval_s,
-        unit.window,
-        clamp=clamp,
-        on_whole_intervals=on_whole_intervals,
-        metering=unit.metering,
-        values=round_up((unit.readings or 0) / unit.window),
-    )
-
-
 def price_of_views(plan: ViewPlan, change: Change, calendar: Calendar) -> Price:
-    """Compute what a day costs in all four tables of a calendar release together.
-
-    Parameters
-    ----------
-    plan : ViewPlan
-        The noise of the tables.
-    change : Change
-        How far the declared change moves the cells.
-    calendar : Calendar
-        The cells and their time zone.
-
-    Returns
-    -------
-    Price
-    """
+    """Compute what a change of the cells costs in all tables of a calendar release together."""
     lengths = view_sensitivities([change], calendar, plan.grid)
     epsilon = epsilon_of(rho_of(lengths, plan.sigmas), plan.delta)
     return Price(micro_epsilon(epsilon), femto_delta(plan.delta))

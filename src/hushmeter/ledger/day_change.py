@@ -23,13 +23,16 @@ import math
 import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hushmeter.checks import one_of, positive
 from hushmeter.errors import InputError
 from hushmeter.noise.parameters import clamp_bounds
-from hushmeter.privacy.sensitivity import IDEAL, Change
+from hushmeter.privacy.sensitivity import IDEAL, Change, round_up
 from hushmeter.trace import SECONDS_PER_HOUR, Metering
+
+if TYPE_CHECKING:
+    from hushmeter.privacy.units import Unit
 
 PERIODS = ("day", "month")
 """Periods by which a ledger counts."""
@@ -218,6 +221,19 @@ class DayChange:
             period, watts, seconds, interval_s, most, window,
             aligned=True, metering=metering, values=values,
         )  # fmt: skip
+
+    def on_unit(
+        self, unit: Unit, clamp: tuple[float, float] | None, *, on_whole_intervals: bool = False
+    ) -> Change:
+        """Return how far the change moves values that are released with a unit; see `on_meter`."""
+        return self.on_meter(
+            unit.interval_s,
+            unit.window,
+            clamp=clamp,
+            on_whole_intervals=on_whole_intervals,
+            metering=unit.metering,
+            values=round_up((unit.readings or 0) / unit.window),
+        )
 
 
 def touched_readings(interval_s: float, length_s: float, on_whole_intervals: bool) -> int:

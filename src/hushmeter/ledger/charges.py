@@ -30,7 +30,7 @@ from hushmeter.privacy.accounting import compose_change
 from hushmeter.privacy.sensitivity import worst_steps
 
 if TYPE_CHECKING:
-    from hushmeter.fleet.ledger.day_change import DayChange
+    from hushmeter.ledger.day_change import DayChange
     from hushmeter.noise.mechanism import Mechanism
     from hushmeter.privacy.sensitivity import Change
 

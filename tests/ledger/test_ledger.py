@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushmeter.errors import BudgetError, DataError, InputError, MissingExtraError
-from hushmeter.fleet.ledger import (
+from hushmeter.ledger import (
     Cap,
     Charge,
     DayChange,
@@ -24,15 +24,15 @@ from hushmeter.fleet.ledger import (
     open_ledger,
     sqlite,
 )
-from hushmeter.fleet.ledger.budget import (
+from hushmeter.ledger.budget import (
     expand_periods,
     merge_periods,
     ordinal,
     period_at,
     period_kind,
 )
-from hushmeter.fleet.ledger.charges import epsilon_text
-from hushmeter.fleet.ledger.ledger import export_spends
+from hushmeter.ledger.charges import epsilon_text
+from hushmeter.ledger.ledger import export_spends
 
 DAY = DayChange.within(0, 15_000)
 TERMS = {"mechanism": "laplace", "epsilon": "0.5", "span": "reading"}
@@ -349,7 +349,7 @@ def test_without_the_extra_the_answer_is_the_pip_command(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    monkeypatch.delitem(sys.modules, "hushmeter.fleet.ledger.postgres", raising=False)
+    monkeypatch.delitem(sys.modules, "hushmeter.ledger.postgres", raising=False)
     with pytest.raises(MissingExtraError, match=r'pip install "\.\[postgres\]"'):
         open_ledger("postgresql://localhost/x")
 
@@ -400,8 +400,7 @@ def test_a_bad_delta_is_refused(ledger, femto):
         ledger.set_cap(delta=0)
 
 
-def test_a_ledger_of_an_earlier_version_is_refused_in_one_sentence(tmp_path):
-    """It did not declare its change, so its sums cannot be continued."""
+def test_a_ledger_of_another_version_is_refused_in_one_sentence(tmp_path):
     path = tmp_path / "old.db"
     open_ledger(f"sqlite:///{path}", create=DAY).close()
     connection = sqlite3.connect(path)
@@ -413,7 +412,7 @@ def test_a_ledger_of_an_earlier_version_is_refused_in_one_sentence(tmp_path):
         )
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(DataError, match=r"made by an earlier version.* make a new one") as caught:
+    with pytest.raises(DataError, match=r"another version \(.*-3\); make a new one") as caught:
         open_ledger(f"sqlite:///{path}")
     assert str(caught.value).count(".") == 2, "one sentence, and the dot of old.db"
     assert path.read_bytes() == before

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from hushmeter.errors import BudgetError
-from hushmeter.fleet.ledger import Cap, Charge, DayChange, Price, open_ledger
-from hushmeter.fleet.ledger.budget import KnownSpends, decide, period_at, worst_window
+from hushmeter.ledger import Cap, Charge, DayChange, Price, open_ledger
+from hushmeter.ledger.budget import KnownSpends, decide, period_at, worst_window
 
 METERS = ("a", "b", "c")
 START = 738_946  # 2024-02-27: the days run over the end of a leap February

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hushmeter.errors import BudgetError, DataError, HushmeterError
-from hushmeter.fleet.ledger.budget import Cap
-from hushmeter.fleet.ledger.chain import Head
-from hushmeter.fleet.ledger.charges import Price
-from hushmeter.fleet.ledger.store import (
+from hushmeter.ledger.budget import Cap
+from hushmeter.ledger.chain import Head
+from hushmeter.ledger.charges import Price
+from hushmeter.ledger.store import (
     TRIGGERS,
     Spends,
     Store,
@@ -57,7 +57,7 @@ class SqliteStore(Store):
         if not create and not path.is_file():
             raise no_ledger(self.name)
         _check_place(path)
-        with _one_sentence(self.name):
+        with _database_errors(self.name):
             if create:
                 path.parent.mkdir(parents=True, exist_ok=True)
             if create and not path.exists():
@@ -68,7 +68,7 @@ class SqliteStore(Store):
                 isolation_level=None,
             )  # fmt: skip
         try:
-            with _one_sentence(self.name):
+            with _database_errors(self.name):
                 self._use_wal()
                 for pragma in ("synchronous=FULL", "cache_size=-65536"):
                     self.run(f"PRAGMA {pragma}")
@@ -95,7 +95,7 @@ class SqliteStore(Store):
 
     def holds_ledger(self) -> bool:
         """Return whether the file holds a ledger."""
-        with _one_sentence(self.name):
+        with _database_errors(self.name):
             sql = "SELECT 1 FROM sqlite_master WHERE name = 'ledger_entries'"
             return self.run(sql).fetchone() is not None
 
@@ -106,7 +106,7 @@ class SqliteStore(Store):
 
     def write(self, work: Callable[[], T]) -> T:
         """Call `work` while no other writer works, and commit it to the disk or undo it."""
-        with _one_sentence(self.name):
+        with _database_errors(self.name):
             self.run("BEGIN IMMEDIATE")
             try:
                 result = work()
@@ -120,7 +120,7 @@ class SqliteStore(Store):
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Open a transaction that sees one state of the ledger."""
-        with _one_sentence(self.name):
+        with _database_errors(self.name):
             self.run("BEGIN")
             try:
                 yield
@@ -234,7 +234,7 @@ def _mount_points() -> set[str]:
 
 
 @contextmanager
-def _one_sentence(name: str) -> Iterator[None]:
+def _database_errors(name: str) -> Iterator[None]:
     """Raise SQLite's errors again as one sentence."""
     try:
         yield
