@@ -9,7 +9,7 @@ household; its result is for the household alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +30,8 @@ from hushmeter.formatting import (
     short_duration,
 )
 from hushmeter.home import DEFAULT_TOLERANCE, SOURCES, Appliance, Home, LearntFrom
-from hushmeter.noise.mechanism import MECHANISMS
-from hushmeter.privacy.accounting import DELTA
+from hushmeter.noise import MECHANISMS
+from hushmeter.noise.losses import DELTA
 from hushmeter.privacy.units import resolve_unit
 from hushmeter.releases.cost import PRICE_PER_KWH
 from hushmeter.releases.restore import restore
@@ -139,7 +139,7 @@ def plan_to_hide(
     calendar: Calendar | None = None,
     zone: str = "UTC",
     forms: Sequence[str] = ("series",),
-    mechanisms: Sequence[str] = MECHANISMS,
+    mechanisms: Collection[str] = MECHANISMS,
     delta: float = DELTA,
     hourly_costs: Sequence[float] = HOURLY_COSTS,
     max_hourly_error: float | None = None,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from hushmeter.attack.base import Attacker
 from hushmeter.attack.registry import attackers
 from hushmeter.errors import InputError
+from hushmeter.noise import find_kind
 from hushmeter.privacy.accounting import change_odds, compose
 from hushmeter.privacy.sensitivity import corner
 from hushmeter.privacy.units import Unit, calibrate
@@ -228,19 +229,17 @@ def cannot_win(name: str, unit: Unit, delta: float, max_odds: float, std: float)
 
     *Gaussian noise.* The odds are Φ(Δ/2σ).
 
-    *Laplace and staircase noise.* The odds grow with ε and the width falls with it. If noise that
+    *Other noise.* The odds grow with ε and the width falls with it. If noise that
     is a little wider than `std` exceeds the odds, all narrower noise does.
     """
-    from scipy.special import ndtr
-
     change = unit.changes[0]
     length = change.watts * corner(change.full_values) * math.sqrt(change.places)
     shown = 2 * max_odds - 1
     if std < length * math.sqrt((1 - shown) / (4 * shown)):
         return True
-    if name == "gaussian":
-        wide = std >= FEWEST_STEPS * float(_grid(unit))
-        return wide and bool(ndtr(length / (2 * std * (1 + MARGIN))) > max_odds)
+    odds = find_kind(name).odds_at(length, std * (1 + MARGIN))
+    if odds is not None:
+        return std >= FEWEST_STEPS * float(_grid(unit)) and odds > max_odds
     try:
         return _exceeds(name, unit, delta, max_odds, std)
     except InputError:  # The noise is too wide for any grid.
@@ -248,23 +247,26 @@ def cannot_win(name: str, unit: Unit, delta: float, max_odds: float, std: float)
 
 
 def _exceeds(name: str, unit: Unit, delta: float, max_odds: float, std: float) -> bool:
-    """Return True if Laplace or staircase noise a little wider than `std` exceeds the odds."""
-    stairs = name == "staircase"
+    """Return True if noise a little wider than `std` exceeds the odds.
+
+    The width falls with a power of ε that is one for small ε; the last two trials tell it.
+    """
     wanted = std * (1 + MARGIN)
-    # The standard deviation of Laplace noise, and of a staircase with a small ε for each value.
-    epsilon = math.sqrt(2) / wanted * (unit.largest * unit.touches if stairs else unit.l1)
-    for _ in range(5):
-        epsilon = min(epsilon, MOST_EPSILON)
-        if epsilon < LEAST_EPSILON:
-            return False
+    epsilon, power, last = 1.0, 1.0, None
+    for _ in range(6):
         mechanism = calibrate_series(name, epsilon, unit, delta)
         if mechanism.std >= std and epsilon == MOST_EPSILON:
             return True
         if wanted <= mechanism.std <= wanted * (1 + MARGIN):
             break
-        # A staircase with a large ε for each value narrows with e^(−ε/4) instead of 1/ε.
-        slope = min(epsilon, 4 * unit.touches) if stairs else epsilon
-        epsilon += slope * math.log(mechanism.std / (wanted * (1 + MARGIN / 2)))
+        place = math.log(epsilon), math.log(mechanism.std)
+        if last is not None and last[0] != place[0]:
+            power = max(0.1, (last[1] - place[1]) / (place[0] - last[0]))
+        last = place
+        epsilon *= (mechanism.std / (wanted * (1 + MARGIN / 2))) ** (1 / power)
+        epsilon = min(epsilon, MOST_EPSILON)
+        if epsilon < LEAST_EPSILON:
+            return False
     return mechanism.std >= wanted and best_odds(mechanism, unit) > max_odds
 
 

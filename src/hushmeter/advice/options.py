@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hushmeter.advice.purposes import StandardErrors, calendar_errors, series_errors
 from hushmeter.privacy.accounting import UnknownMoment, unknown_moment
-from hushmeter.privacy.units import Unit, unit_epsilon
+from hushmeter.privacy.units import Unit
 from hushmeter.releases.cost import DAYS_PER_MONTH, PRICE_PER_KWH, Cost, expect_cost
 from hushmeter.releases.view_plan import HOURLY_COST, epsilon_of, rho_of, view_sensitivities
 from hushmeter.releases.views import unknown_moment_in_views
@@ -121,7 +121,7 @@ def series_option(
         mechanism.scale,
         cost,
         errors,
-        None if largest is None else unit_epsilon(mechanism, largest),
+        None if largest is None else mechanism.epsilon_of(largest),
         unknown=unknown,
     )
 

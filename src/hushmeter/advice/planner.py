@@ -10,7 +10,7 @@ options are ranked by the standard error of the number that the data is for.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ from hushmeter.advice.purposes import StandardErrors, choose_purpose
 from hushmeter.checks import one_of, positive, seconds, whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.home import Appliance, Home
-from hushmeter.noise.mechanism import MECHANISMS
+from hushmeter.noise import MECHANISMS, find_kind
 from hushmeter.privacy.units import SPANS, Unit, refuse_large_register, resolve_unit
 from hushmeter.releases.calendar import Calendar, lay_out
 from hushmeter.releases.cost import DAYS_PER_MONTH, PRICE_PER_KWH
@@ -197,7 +197,7 @@ def advise(
     calendar: Calendar | None = None,
     zone: str = "UTC",
     forms: Sequence[str] = FORMS,
-    mechanisms: Sequence[str] = MECHANISMS,
+    mechanisms: Collection[str] = MECHANISMS,
     delta: float = 1e-6,
     hourly_costs: Sequence[float] = HOURLY_COSTS,
     max_hourly_error: float | None = None,
@@ -407,7 +407,7 @@ class _Search:
         # Gaussian noise is the fastest to search and nearly always wins. The order saves time only.
         order = sorted(
             range(len(choices)),
-            key=lambda i: (choices[i][0] != "gaussian", each[i] * choices[i][1].l2),
+            key=lambda i: (find_kind(choices[i][0]).norm == 1, each[i] * choices[i][1].l2),
         )
         winner: tuple[float, float, float, int] | None = None
         for i in order:
@@ -462,12 +462,12 @@ def _resolutions(interval_s: float, every: float | str | None, purpose: str) -> 
     return [interval_s, *(length for length in dict.fromkeys(longer) if length > interval_s)]
 
 
-def _names(mechanisms: Sequence[str]) -> list[str]:
+def _names(mechanisms: Collection[str]) -> list[str]:
     """The checked names of mechanisms."""
     names = [mechanisms] if isinstance(mechanisms, str) else list(mechanisms)
     if not names:
         raise InputError(f"mechanisms must name at least one of {', '.join(MECHANISMS)}.")
-    return [one_of("mechanism", name, MECHANISMS) for name in names]
+    return [find_kind(name).name for name in names]
 
 
 def odds_share(value: float) -> float:

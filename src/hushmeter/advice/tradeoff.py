@@ -33,7 +33,7 @@ from hushmeter.advice.purposes import StandardErrors, calendar_errors, choose_pu
 from hushmeter.checks import one_of, positive
 from hushmeter.errors import InputError
 from hushmeter.home import Appliance, Home
-from hushmeter.privacy.accounting import DELTA
+from hushmeter.noise.losses import DELTA
 from hushmeter.privacy.units import Unit, refuse_large_register, resolve_unit
 from hushmeter.releases.view_plan import plan_views
 from hushmeter.trace import SECONDS_PER_HOUR, nearest_multiple

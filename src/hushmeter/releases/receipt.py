@@ -20,14 +20,11 @@ import numpy as np
 from hushmeter import __version__
 from hushmeter.errors import InputError
 from hushmeter.formatting import duration_in_words, format_watt_hours, format_watts
-from hushmeter.privacy.accounting import (
-    DELTA,
-    ApplianceAccount,
-    Composition,
-    account,
-)
+from hushmeter.noise.losses import DELTA
+from hushmeter.noise.privacy_loss import Composition
+from hushmeter.privacy.accounting import ApplianceAccount, account
 from hushmeter.privacy.sensitivity import corner
-from hushmeter.privacy.units import Unit, unit_epsilon, use_in_words
+from hushmeter.privacy.units import Unit, use_in_words
 from hushmeter.trace import SECONDS_PER_HOUR, TimeArray, Trace, iso
 
 if TYPE_CHECKING:
@@ -232,7 +229,7 @@ def write_public_receipt(
         kind="simulation" if simulation else "release",
         mechanism=mechanism.describe() | {"parameters": _plain(mechanism.parameters())},
         unit=describe_unit(unit),
-        epsilon=unit_epsilon(mechanism, unit),
+        epsilon=mechanism.epsilon_of(unit),
         delta=mechanism.delta,
         sources=tuple(sorted({entry["source"] for entry in parameters})),
         output=describe_readings(released),
@@ -568,7 +565,7 @@ def _largest_powers(
         if unit.span == "run":  # The length may come from a trace instead of the home.
             largest = replace(largest, run_high_s=change.seconds)
         share = _share_above(appliance, metered)
-        epsilon = unit_epsilon(mechanism, unit.for_appliance(largest))
+        epsilon = mechanism.epsilon_of(unit.for_appliance(largest))
         entries.append(
             {
                 "name": appliance.name,

@@ -15,9 +15,9 @@ from hushmeter.errors import DataError, InputError
 from hushmeter.formatting import html_facts, html_line, short_duration
 from hushmeter.home import Home
 from hushmeter.noise import parse_mechanism
+from hushmeter.noise.losses import DELTA
 from hushmeter.noise.mechanism import Mechanism, Rng
 from hushmeter.noise.randomness import release_key
-from hushmeter.privacy.accounting import DELTA
 from hushmeter.privacy.units import Unit, refuse_unknown_rounding
 from hushmeter.releases.calendar import civil_days
 from hushmeter.releases.receipt import (

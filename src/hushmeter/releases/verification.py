@@ -14,7 +14,7 @@ import numpy as np
 from hushmeter.errors import DataError, HushmeterError
 from hushmeter.files import parse_json
 from hushmeter.noise import parse_mechanism
-from hushmeter.privacy.units import LONGEST_DAY_S, unit_epsilon
+from hushmeter.privacy.units import LONGEST_DAY_S
 from hushmeter.read import ReadOptions, read_home_bytes
 from hushmeter.read.green_button import read_green_button
 from hushmeter.read.source import MemoryFile
@@ -203,7 +203,7 @@ def _check_promise(path: Path, data: bytes, fields: dict[str, Any]) -> str:  # n
     released_s = unit["interval_s"] * unit["window"]
     size = SimpleNamespace(**{name: unit[name] for name in ("l1", "l2", "largest", "touches")})
     stated = {
-        "ε": (fields["epsilon"], unit_epsilon(mechanism, size)),
+        "ε": (fields["epsilon"], mechanism.epsilon_of(size)),
         "δ": (fields["delta"], mechanism.delta),
         "interval": (output["interval_s"], released_s),
     }

@@ -23,14 +23,10 @@ from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import DataError, InputError
 from hushmeter.noise.mechanism import MAX_EPSILON, Rng
 from hushmeter.noise.parameters import MAX_STEPS, Exact, clamp_bounds, exact, per_watt
+from hushmeter.noise.privacy_loss import Composition
 from hushmeter.noise.randomness import release_key
 from hushmeter.noise.samplers import Sampler, draw_noise, gaussian_sampler
-from hushmeter.privacy.accounting import (
-    ApplianceAccount,
-    Composition,
-    UnknownMoment,
-    bound_unknown_moment,
-)
+from hushmeter.privacy.accounting import ApplianceAccount, UnknownMoment, bound_unknown_moment
 from hushmeter.privacy.units import Unit, appliance_change, resolve_unit
 from hushmeter.releases.calendar import Calendar, lay_out
 from hushmeter.releases.calendar_release import (
