@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from benchmarks.harness import Row, best_of
 from hushmeter import synth
-from hushmeter.noise.mechanism import MECHANISMS
+from hushmeter.noise import MECHANISMS
 from hushmeter.privacy.units import calibrate, resolve_unit
 from hushmeter.releases.receipt import write_receipts
 

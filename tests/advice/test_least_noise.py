@@ -10,8 +10,8 @@ import pytest
 import hushmeter as hm
 from hushmeter.advice.least_noise import best_odds, calibrate_series, cannot_win, least_noise
 from hushmeter.advice.planner import advise
-from hushmeter.noise.mechanism import MECHANISMS
-from hushmeter.privacy.accounting import DELTA
+from hushmeter.noise import MECHANISMS
+from hushmeter.noise.losses import DELTA
 from hushmeter.privacy.units import resolve_unit
 from hushmeter.trace import Metering
 

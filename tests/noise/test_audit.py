@@ -7,7 +7,7 @@ import pytest
 
 from hushmeter.errors import InputError
 from hushmeter.noise import Gaussian, Laplace, Staircase
-from hushmeter.noise.audit import Event, _float_laplace, audit, epsilon_bound, find, half_as_wide
+from hushmeter.noise.audit import Event, _float_laplace, audit, epsilon_bound, find
 
 
 @pytest.mark.parametrize("make", [Laplace, Staircase])
@@ -42,9 +42,9 @@ def test_too_few_samples_cannot_pass():
 
 def test_a_broken_mechanism_is_found():
     mechanism = Laplace(1, 10)
-    broken = half_as_wide(mechanism)
+    broken = mechanism.halved()
     assert broken.scale == mechanism.scale / 2
-    assert half_as_wide(Gaussian(1, 1e-6, 10)).scale == Gaussian(1, 1e-6, 10).scale / 2
+    assert Gaussian(1, 1e-6, 10).halved().scale == Gaussian(1, 1e-6, 10).scale / 2
     broken.exact_epsilon = mechanism.exact_epsilon
     broken.steps = mechanism.steps
     broken._sampler = Laplace(2, 10)._sampler

@@ -7,11 +7,13 @@ import mpmath
 import numpy as np
 import pytest
 
-from hushmeter.noise import Gaussian
+from hushmeter.errors import InputError
+from hushmeter.noise import Gaussian, parse_mechanism
 from hushmeter.noise.gaussian import (
     analytic_delta,
     calibrate_sigma,
     concentrated_delta,
+    continuous_sigma,
     discrete_delta,
     smallest,
     unit_sigma,
@@ -45,7 +47,7 @@ def test_the_analytic_formula_agrees_with_dp_accounting():
 @pytest.mark.parametrize("steps", [1, 2, 11, 100])
 @pytest.mark.parametrize("delta", [1e-3, 1e-6])
 def test_the_discrete_law_keeps_its_delta(epsilon, steps, delta):
-    sigma = calibrate_sigma(Fraction(epsilon), Fraction(str(delta)), steps, False)
+    sigma, _ = calibrate_sigma(Fraction(epsilon), Fraction(str(delta)), steps, False)
     assert discrete_delta(Fraction(epsilon), Fraction(sigma) ** 2, steps) <= Fraction(str(delta))
     worst = max(float_discrete_delta(float(epsilon), sigma, s) for s in range(1, steps + 1))
     assert worst <= delta * (1 + 1e-9)
@@ -60,15 +62,26 @@ def test_certified_delta_is_the_sum_over_the_pmf():
         assert bound == pytest.approx(float_discrete_delta(epsilon, sigma, steps), rel=1e-9)
 
 
-def test_a_spread_change_uses_the_concentrated_bound():
-    single = Gaussian(1, 1e-6, 100, on_grid=True)
+def test_a_spread_change_has_the_sigma_of_continuous_noise():
+    """σ = 4.2247·Δ2 at ε = 1 and δ = 1e-6; concentrated privacy alone needs 4.5309·Δ2."""
     spread = Gaussian(1, 1e-6, 100, on_grid=True, touches=30)
-    assert single.scale < spread.scale < 1.15 * single.scale
+    assert spread.sigma_steps == Gaussian(1, 1e-6, 100, on_grid=True).sigma_steps
     assert spread.steps == 100
-    assert spread.describe()["calibration"] == "concentrated"
+    assert spread.describe()["calibration"] == "analytic"
+    assert spread.sigma_steps == pytest.approx(422.47, abs=0.01)
     assert Gaussian(1, 1e-6, 100, touches=30).steps == 106
-    assert concentrated_delta(1.0, spread.sigma_steps, 100.0) == pytest.approx(1e-6, rel=1e-3)
-    assert spread.epsilon_for(100) < 1
+    assert spread.epsilon_for(100) == pytest.approx(1, rel=1e-9)
+
+
+def test_a_coarse_grid_uses_the_route_that_needs_less():
+    few = Gaussian(10, 1e-6, 2, on_grid=True, touches=3)
+    assert few.describe()["calibration"] == "concentrated"
+    assert concentrated_delta(10.0, few.sigma_steps, 2.0) == pytest.approx(1e-6, rel=1e-3)
+    more = Gaussian(1, 1e-6, 2, on_grid=True, touches=3)
+    assert more.describe()["calibration"] == "analytic"
+    assert more.sigma_steps < 2 * unit_sigma(1.0, 1e-6, True)
+    for noise in (few, more):
+        assert noise.epsilon_for(2, 2) == pytest.approx(noise.epsilon, rel=1e-6)
 
 
 @pytest.mark.parametrize("delta", [0.9, 1e-3, 1e-6, 1e-12])
@@ -81,7 +94,7 @@ def test_the_shortcut_to_the_spread_sigma_changes_no_bit(delta):
 
 @pytest.mark.parametrize("sigma", [64.2, 1234.5])
 def test_moments_of_wide_noise_are_those_of_the_pmf(sigma):
-    noise = Gaussian(1, 1e-6, sigma / unit_sigma(1.0, 1e-6, True), touches=2, on_grid=True)
+    noise = Gaussian.of_sigma(sigma, 10, touches=2, on_grid=True)
     k = np.arange(0.0, 50 * noise.sigma_steps)
     weights = np.exp(-0.5 * (k / noise.sigma_steps) ** 2)
     weights[0] /= 2
@@ -101,7 +114,7 @@ def test_group_privacy_inverts_the_formula():
     for shift in (30, 70, 300):
         epsilon = mechanism.epsilon_for(shift)
         steps = mechanism.steps_of(shift)
-        delta = analytic_delta(epsilon, mechanism.sigma_steps, steps)
+        delta = analytic_delta(epsilon, continuous_sigma(mechanism.sigma_steps), steps)
         assert delta == pytest.approx(1e-6, rel=1e-6)
 
 
@@ -115,3 +128,96 @@ def test_group_privacy_on_a_coarse_grid_is_that_of_the_law_itself(epsilon, sensi
         assert delta <= 1e-6 * (1 + 1e-9)
         least = float_discrete_delta(0.97 * found, mechanism.sigma_steps, steps)
         assert least > 1e-6
+
+
+def exact_vector_delta(changes, sigma, epsilons):
+    """δ(ε) of a vector of changes, by convolution of the losses (|d|² − 2·d·n)/2σ² themselves."""
+    common = math.gcd(*changes)
+    reach = math.ceil(9.5 * sigma)
+    masses = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
+    masses /= masses.sum()
+    total = np.ones(1)
+    for change in (one // common for one in changes):
+        wider = np.zeros(total.size + 2 * reach * change)
+        for place, mass in enumerate(masses):
+            wider[place * change : place * change + total.size] += mass * total
+        total = wider
+    sums = common * (np.arange(total.size) - total.size // 2)
+    losses = (sum(one**2 for one in changes) - 2 * sums) / (2 * sigma**2)
+    return [-float(total @ np.expm1(np.minimum(one - losses, 0.0))) for one in epsilons]
+
+
+def random_changes(rng, length):
+    """Whole changes of up to four values of about a given length, often with a common factor."""
+    vector = rng.normal(size=rng.integers(1, 5))
+    whole = np.rint(np.abs(vector) * length / np.linalg.norm(vector)).astype(int)
+    if rng.random() < 0.3:
+        whole = whole // 6 * 6
+    if rng.random() < 0.3:
+        whole[1:] = whole[0]
+    return [int(one) for one in whole if one]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_vector_of_changes_loses_more_than_continuous_noise(seed):
+    """The theorem of the module, for σ from 2 steps on; it is close where the grid is fine."""
+    rng, epsilons = np.random.default_rng(seed), (0.0, 0.1, 0.5, 1.0, 2.0, 5.0)
+    checked, closest = 0, 0.0
+    while checked < 200:
+        sigma = float(np.exp(rng.uniform(math.log(2), math.log(80))))
+        changes = random_changes(rng, sigma * float(np.exp(rng.uniform(-3, 1))))
+        if not changes or sum(changes) * sigma > 2e4:
+            continue
+        length = math.sqrt(sum(one**2 for one in changes))
+        for epsilon, found in zip(
+            epsilons, exact_vector_delta(changes, sigma, epsilons), strict=True
+        ):
+            if found > 1e-10:
+                bound = analytic_delta(epsilon, continuous_sigma(sigma), length)
+                assert found <= bound * (1 + 1e-9), (sigma, changes, epsilon)
+                checked, closest = checked + 1, max(closest, found / bound)
+    assert closest > 0.999
+
+
+@pytest.mark.parametrize("epsilon", ["0.3", "1", "4"])
+@pytest.mark.parametrize("delta", ["1e-3", "1e-6"])
+def test_calibrated_noise_keeps_delta_for_every_vector(epsilon, delta):
+    """Vectors of the protected length on a grid, also those that all have a common factor."""
+    rng = np.random.default_rng(9)
+    for _ in range(12):
+        changes = random_changes(rng, float(rng.uniform(1, 12)))
+        if not changes:
+            continue
+        square = sum(one**2 for one in changes)
+        steps = math.isqrt(square - 1) + 1
+        noise = Gaussian(epsilon, delta, steps, on_grid=True, touches=max(2, len(changes)))
+        (found,) = exact_vector_delta(changes, noise.sigma_steps, [float(epsilon)])
+        assert found <= float(delta) * (1 + 1e-9)
+        # The ε that is stated for the same noise and another change keeps δ too.
+        stated = noise.epsilon_for(2 * steps, 4)
+        (doubled,) = exact_vector_delta([2 * one for one in changes], noise.sigma_steps, [stated])
+        assert doubled <= float(delta) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("sigma", [2.9, 7.3, 100.1, 5432.1])
+def test_noise_of_a_given_sigma_is_described_and_parsed_back(sigma):
+    noise = Gaussian.of_sigma(sigma, 3, "0.5", delta="1e-7", touches=5, on_grid=True)
+    assert noise.sigma_steps == sigma
+    assert (noise.grid, noise.steps, noise.describe()["calibration"]) == (0.5, 6, "stated")
+    twin = parse_mechanism({"gaussian": noise.parameters()})
+    assert twin.describe() == noise.describe()
+    assert twin.sigma_steps == sigma
+    np.testing.assert_array_equal(twin.sample(1000, rng=3), noise.sample(1000, rng=3))
+    (loss,) = exact_vector_delta([4, 4, 2], sigma, [noise.epsilon]) if sigma < 200 else (0.0,)
+    assert loss <= 1e-7 * (1 + 1e-9)
+
+
+def test_noise_that_does_not_keep_its_claim_is_refused():
+    with pytest.raises(InputError, match="above 20"):
+        Gaussian.of_sigma(0.5, 100)
+    with pytest.raises(InputError, match="raise sigma_steps or epsilon"):
+        Gaussian(1, 1e-6, 100, sigma_steps=300.0)
+    with pytest.raises(InputError, match="choose a coarser grid"):
+        Gaussian.of_sigma(1e12, 100)
+    with pytest.raises(InputError, match="sigma_steps must be positive"):
+        Gaussian.of_sigma(0.0, 100)

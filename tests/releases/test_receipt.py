@@ -12,7 +12,6 @@ import pytest
 import hushmeter as hm
 from hushmeter.errors import InputError
 from hushmeter.home import LearntFrom
-from hushmeter.privacy.units import unit_epsilon
 from hushmeter.releases.receipt import digest
 from hushmeter.releases.signing import make_signing_key
 
@@ -112,7 +111,7 @@ def test_the_promised_epsilon_is_that_of_the_calibration(kind, span):
     mechanism = hm.calibrate(kind, 0.7, unit)
     done = hm.release(TRACE, mechanism, unit, home=HOME, rng=0)
     assert done.receipt.epsilon == pytest.approx(0.7, rel=1e-9)
-    assert done.receipt.epsilon == unit_epsilon(mechanism, unit)
+    assert done.receipt.epsilon == mechanism.epsilon_of(unit)
 
 
 def test_watts_and_watt_hours_of_a_run():

@@ -18,7 +18,9 @@ from hushmeter.formatting import (
     out_of_100,
     short_duration,
 )
-from hushmeter.privacy.accounting import ApplianceAccount, Composition
+from hushmeter.noise import find_kind
+from hushmeter.noise.privacy_loss import Composition
+from hushmeter.privacy.accounting import ApplianceAccount
 from hushmeter.releases.cost import Cost
 from hushmeter.releases.purposes import PURPOSES
 from hushmeter.releases.receipt import Receipt, describe_largest_power
@@ -245,9 +247,7 @@ def describe_largest(result: Advice) -> tuple[str, ...]:
 
 def describe_option(option: Option) -> str:
     """Return a phrase that describes one option."""
-    noise = f"{option.mechanism.capitalize()} noise of {format_watts(option.scale)}"
-    if option.mechanism == "staircase":
-        noise = noise.replace("Staircase", "staircase")
+    noise = f"{find_kind(option.mechanism).title} noise of {format_watts(option.scale)}"
     if option.form == "calendar":
         flags = "--views"
         if option.name != "calendar":

@@ -30,26 +30,15 @@ class NoiseDistribution(Protocol):
     """What an attacker can know about a mechanism; all mechanisms of `hushmeter.noise` have it."""
 
     @property
-    def name(self) -> str:
-        """Name of the distribution: laplace, staircase or gaussian."""
-
-    @property
     def grid(self) -> float:
         """Step between released readings [W]."""
-
-    @property
-    def scale(self) -> float:
-        """Scale of the noise [W]."""
 
     @property
     def std(self) -> float:
         """Standard deviation of the noise [W]."""
 
-    def pmf(self, k: ArrayLike) -> ArrayLike:
-        """Probability that the noise is k grid steps."""
-
-    def cdf(self, k: ArrayLike) -> ArrayLike:
-        """Probability that the noise is at most k grid steps."""
+    def log_density(self, residuals: FloatArray, spread: float) -> FloatArray:
+        """Log-density [log(1/W)] of the sum of N(0, spread²) and the noise at values ≥ 0 [W]."""
 
     def quantile(self, p: float) -> float:
         """Value [W] below which |noise| stays with probability p."""
@@ -77,7 +66,6 @@ class GaussianNoise:
 
     std: float
     grid: float = 1.0
-    name: str = "gaussian"
 
     def __post_init__(self) -> None:
         positive("std", self.std)
@@ -93,33 +81,19 @@ class GaussianNoise:
         whole("count", count)
         return cls(mechanism.std / math.sqrt(count), mechanism.grid / count)
 
-    @property
-    def scale(self) -> float:
-        """Scale of the noise, its standard deviation [W]."""
-        return self.std
-
-    def pmf(self, k: ArrayLike) -> FloatArray:
-        """Probability that the noise rounds to k grid steps."""
-        steps = np.asarray(k, np.float64)
-        chance: FloatArray = self._below(steps + 0.5) - self._below(steps - 0.5)
-        return chance
-
-    def cdf(self, k: ArrayLike) -> FloatArray:
-        """Probability that the noise rounds to at most k grid steps."""
-        return self._below(np.asarray(k, np.float64) + 0.5)
-
     def quantile(self, p: float) -> float:
         """Value [W] below which |noise| stays with probability p."""
         from scipy.special import ndtri
 
         return float(self.std * ndtri((1 + p) / 2))
 
-    def _below(self, steps: FloatArray) -> FloatArray:
-        """Probability that the noise is below a number of grid steps."""
-        from scipy.special import ndtr
-
-        chance: FloatArray = np.asarray(ndtr(steps * (self.grid / self.std)))
-        return chance
+    def log_density(self, residuals: FloatArray, spread: float) -> FloatArray:
+        """See `NoiseDistribution`; the sum of two Gaussians is a Gaussian."""
+        wide = math.hypot(self.std, spread)
+        log_density: FloatArray = -0.5 * (residuals / wide) ** 2 - math.log(
+            wide * math.sqrt(2 * math.pi)
+        )
+        return log_density
 
 
 @dataclass(frozen=True)
@@ -406,7 +380,7 @@ class ProbabilisticAttacker(Attacker):
 
 def check_mechanism(mechanism: Any) -> NoiseDistribution | None:
     """Return `mechanism` if it is a noise distribution or None; raise `InputError` otherwise."""
-    needed = ("grid", "scale", "std", "pmf", "cdf", "quantile")
+    needed = ("grid", "std", "quantile", "log_density")
     if mechanism is not None and not all(hasattr(mechanism, name) for name in needed):
         raise InputError(f"mechanism must be a noise mechanism, got {mechanism!r}.")
     found: NoiseDistribution | None = mechanism

@@ -366,7 +366,7 @@ def sample_noise(mechanism: NoiseDistribution | None, size: int, seed: int) -> F
 def _parameters(mechanism: NoiseDistribution) -> Any:
     """What tells two mechanisms apart."""
     known = getattr(mechanism, "parameters", None)
-    return (mechanism.name, mechanism.std) if known is None else (mechanism.name, known())
+    return type(mechanism), mechanism.std if known is None else known()
 
 
 def _guess(truth: BoolArray) -> BoolArray:

@@ -172,10 +172,8 @@ class BatteryCase:
 
     def size(self, mechanism: str, delta: float) -> list[Sizing]:
         """Return the batteries that keep the guarantee at ε/4, ε/2, ε, 2ε and 4ε."""
-        middle = self.mechanism.epsilon
-        if mechanism == "staircase":
-            # The mechanism's own ε is that of one reading; the table is for the whole unit.
-            middle *= self.unit.touches
+        # A mechanism's own ε may be that of one reading; the table is for the whole unit.
+        middle = self.mechanism.epsilon_of(self.unit)
         wanted = [float(f"{middle * factor:.3g}") for factor in EPSILON_FACTORS]
         return size_table(
             self.unit,

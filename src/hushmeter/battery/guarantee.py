@@ -51,9 +51,10 @@ from hushmeter.battery.stored_energy import (
 )
 from hushmeter.checks import FloatArray, positive, whole
 from hushmeter.errors import InputError
-from hushmeter.privacy.accounting import DELTA, compose
+from hushmeter.noise.losses import DELTA
+from hushmeter.privacy.accounting import compose
 from hushmeter.privacy.sensitivity import Change
-from hushmeter.privacy.units import Unit, unit_epsilon
+from hushmeter.privacy.units import Unit
 
 if TYPE_CHECKING:
     from hushmeter.noise.mechanism import Mechanism, Rng
@@ -305,7 +306,7 @@ def control_epsilon(
             f"{battery.interval_s:g} s."
         )
     if control.name != "reserved":
-        return unit_epsilon(mechanism, unit), mechanism.delta
+        return mechanism.epsilon_of(unit), mechanism.delta
     at = mechanism.delta or delta
     worst = (0.0, 0.0)
     for change in unit.changes:

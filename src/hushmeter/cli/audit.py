@@ -155,17 +155,11 @@ def _audit_noise(
     json: bool,
 ) -> None:
     """Audit a mechanism and print the bounds."""
-    from hushmeter.checks import one_of
-    from hushmeter.noise import Gaussian, Laplace, Mechanism, Staircase
+    from hushmeter.noise import Size, find_kind
     from hushmeter.noise.audit import audit as run_audit
-    from hushmeter.noise.mechanism import MECHANISMS
 
-    one_of("mechanism", mechanism, MECHANISMS)
-    if mechanism == "gaussian":
-        noise: Mechanism = Gaussian(epsilon, delta, sensitivity)
-    else:
-        kind = Laplace if mechanism == "laplace" else Staircase
-        noise = kind(epsilon, sensitivity)
+    one_value = Size(sensitivity, sensitivity, sensitivity)
+    noise = find_kind(mechanism).calibrated(epsilon, one_value, delta=delta)
     with show_activity(f"releasing two inputs {samples} times", quiet=json):
         result = run_audit(noise, samples, seed, confidence)
     if json:

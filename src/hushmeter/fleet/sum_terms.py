@@ -49,7 +49,7 @@ from hushmeter.formatting import duration_in_words
 from hushmeter.ledger import DayChange, Price, micro_epsilon
 from hushmeter.ledger.charges import femto_delta
 from hushmeter.ledger.day_change import LONGEST_S, ZONE_STEP_S
-from hushmeter.noise import Gaussian, Laplace
+from hushmeter.noise import Size, find_kind
 from hushmeter.noise.parameters import exact, to_steps
 from hushmeter.releases.view_plan import epsilon_of
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR
@@ -412,13 +412,20 @@ def build_mechanism(terms: SumTerms, table: str, interval_s: int) -> Mechanism:
     levels, parts = len(terms.by), len(terms.tables)
     step = Fraction(1) if table == "quantiles" else terms.step
     epsilon = exact("epsilon", terms.epsilon) / parts
-    options: dict[str, Any] = {
-        "on_grid": True, "touches": change.touches * levels, "max_epsilon": terms.max_epsilon,
-    }  # fmt: skip
-    if terms.mechanism == "laplace":
-        return Laplace(epsilon, change.total * levels, step, **options)
-    length = _root(change.squares * levels, step)
-    return Gaussian(epsilon, exact("delta", terms.delta) / parts, length, step, **options)
+    return find_kind(terms.mechanism).calibrated(
+        epsilon,
+        _size(change, levels, step),
+        step,
+        delta=exact("delta", terms.delta) / parts,
+        on_grid=True,
+        max_epsilon=terms.max_epsilon,
+    )
+
+
+def _size(change: Change, levels: int, step: Fraction) -> Size:
+    """Return how far a change moves the numbers of a table in all levels of groups."""
+    total = change.total * levels
+    return Size(total, _root(change.squares * levels, step), total, change.touches * levels)
 
 
 def _root(squares: Fraction, step: Fraction) -> Fraction:
@@ -457,15 +464,13 @@ def day_price(terms: SumTerms, interval_s: int, protects: DayChange) -> Price:
         noise = build_mechanism(terms, table, interval_s)
         change = change_of_day(terms, table, interval_s, protects)
         femto += femto_delta(noise.delta)
-        touches = change.touches * levels
-        if isinstance(noise, Gaussian):
-            length = _root(change.squares * levels, noise.exact_grid)
-            gaussian.append(noise.epsilon_for(length, touches))
-            rho += (noise.steps_of(length, touches) / noise.sigma_steps) ** 2 / 2
+        size = _size(change, levels, noise.exact_grid)
+        if noise.delta:
+            gaussian.append(noise.epsilon_of(size))
+            rho += noise.rho_of(size)
             delta += noise.delta
         else:
-            assert isinstance(noise, Laplace)
-            pure += noise.rate * noise.steps_of(change.total * levels, touches)
+            pure += noise.exact_epsilon_for(noise.measure(size), size.touches)
     loss = sum(gaussian)
     if len(gaussian) > 1:
         # The ρ of concentrated privacy of several tables add up to less than their ε.

@@ -19,15 +19,12 @@ rounded up and caps are rounded down.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hushmeter.errors import InputError
-from hushmeter.noise import Gaussian
-from hushmeter.noise.gaussian import concentrated_delta, smallest
 from hushmeter.noise.parameters import exact
 from hushmeter.privacy.accounting import compose_change
-from hushmeter.privacy.sensitivity import worst_steps
+from hushmeter.privacy.sensitivity import MovedSteps
 
 if TYPE_CHECKING:
     from hushmeter.ledger.day_change import DayChange
@@ -81,35 +78,12 @@ def period_price(mechanism: Mechanism, change: Change, *, composition_delta: flo
     InputError
         If the amount is too large for a ledger.
     """
-    if isinstance(mechanism, Gaussian):
-        epsilon = _gaussian_epsilon(mechanism, change)
-        return Price(micro_epsilon(epsilon), femto_delta(mechanism.delta))
-    total = _sum_of_losses(mechanism, change)
-    if composition_delta > 0:
+    total = mechanism.cost(MovedSteps(mechanism, change))
+    if composition_delta > 0 and not mechanism.delta:
         composed = compose_change(mechanism, change, composition_delta).epsilon
         if composed < total:
             return Price(micro_epsilon(composed), femto_delta(composition_delta))
-    return Price(micro_epsilon(total))
-
-
-def _gaussian_epsilon(mechanism: Gaussian, change: Change) -> float:
-    """Return the ε of a change at the δ of the noise, by concentrated privacy."""
-    squares = sum(times * steps**2 for steps, times in worst_steps(mechanism, change))
-    length = min(mechanism.steps_of(change.l2, change.touches), math.sqrt(squares))
-    sigma, delta = mechanism.sigma_steps, mechanism.delta
-    return smallest(lambda epsilon: concentrated_delta(epsilon, sigma, length) <= delta, 0.0)
-
-
-def _sum_of_losses(mechanism: Mechanism, change: Change) -> Fraction:
-    """Add up the exact losses of all values for noise without δ."""
-    if mechanism.name != "staircase":
-        steps = sum(times * step for step, times in worst_steps(mechanism, change))
-        return mechanism.exact_epsilon / mechanism.steps * steps
-    # Σ ⌈d_k/Δ_g⌉ is at most the number of values plus the whole stairs in the sum of all d_k.
-    count, period = change.touches, mechanism.steps
-    each = -(-mechanism.steps_of(change.largest) // period)
-    shared = count + mechanism.steps_of(change.l1, count) // period
-    return mechanism.exact_epsilon * min(count * each, shared)
+    return Price(micro_epsilon(total), femto_delta(mechanism.delta))
 
 
 def micro_epsilon(epsilon: Any) -> int:

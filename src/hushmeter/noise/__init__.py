@@ -7,12 +7,33 @@ from typing import Any
 from hushmeter.errors import InputError, UnknownNameError
 from hushmeter.noise.gaussian import Gaussian
 from hushmeter.noise.laplace import Laplace
+from hushmeter.noise.losses import Size
 from hushmeter.noise.mechanism import Mechanism
 from hushmeter.noise.staircase import Staircase
 
-__all__ = ["Gaussian", "Laplace", "Mechanism", "Staircase", "clamped", "parse_mechanism"]
+__all__ = [
+    "MECHANISMS",
+    "Gaussian",
+    "Laplace",
+    "Mechanism",
+    "Size",
+    "Staircase",
+    "clamped",
+    "find_kind",
+    "parse_mechanism",
+]
 
-_CLASSES: dict[str, type[Mechanism]] = {kind.name: kind for kind in (Laplace, Staircase, Gaussian)}
+MECHANISMS: dict[str, type[Mechanism]] = {
+    kind.name: kind for kind in (Laplace, Staircase, Gaussian)
+}
+"""Every kind of noise by its name; a new kind is one module and one entry here."""
+
+
+def find_kind(name: str) -> type[Mechanism]:
+    """Return the kind of noise with a name; an unknown name is an `UnknownNameError`."""
+    if name not in MECHANISMS:
+        raise UnknownNameError("mechanism", name, MECHANISMS)
+    return MECHANISMS[name]
 
 
 def parse_mechanism(described: Any) -> Mechanism:
@@ -35,12 +56,11 @@ def parse_mechanism(described: Any) -> Mechanism:
             '{"epsilon": 1, "sensitivity": 10}}.'
         )
     name, given = next(iter(described.items()))
-    if name not in _CLASSES:
-        raise UnknownNameError("mechanism", name, _CLASSES)
+    kind = find_kind(name)
     if not isinstance(given, dict):
         raise InputError(f"the parameters of {name} must be names with values, got {given!r}.")
     try:
-        return _CLASSES[name](**given)
+        return kind(**given)
     except TypeError as error:
         raise InputError(f"the parameters of {name} cannot be used: {error}.") from None
 

@@ -6,6 +6,7 @@ probabilities of `hushmeter.noise.certified_masses`.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from fractions import Fraction
 from functools import lru_cache
@@ -82,6 +83,35 @@ class GridDistribution(ABC):
             middle = (low + high) // 2
             low, high = (middle, high) if self._outside(middle) > 1 - p else (low, middle)
         return float(high * self.exact_grid)
+
+    def log_density(self, residuals: FloatArray, spread: float) -> FloatArray:
+        """Log-density [log(1/W)] of the sum of N(0, σ²) and the noise at residuals r ≥ 0 [W].
+
+        Attackers compare readings with it; σ = `spread` [W]. The density is
+        Σ_k P(n = k) φ_σ(r − k·grid) over all k within 8σ of r. If σ is large compared with the
+        grid, the noise is first summed over cells of at most σ/16. This changes the density by a
+        few thousandths at most and keeps the sums short for any noise. σ is at least half a grid
+        step: a smaller one would give a density with gaps between the grid points, in which
+        readings that were never rounded would be impossible.
+        """
+        grid = float(self.exact_grid)
+        spread = max(spread, grid / 2)
+        half = max(0, int(spread / grid / 16 - 1) // 2)
+        width = (2 * half + 1) * grid
+        reach = math.ceil(8 * spread / width)
+        cells = np.rint(residuals / width)[:, None] + np.arange(-reach, reach + 1)
+        gaps = (residuals[:, None] - cells * width) / spread
+        steps, places = np.unique(np.abs(cells), return_inverse=True)
+        masses = self._cell_masses(steps * (2 * half + 1), half)[places.reshape(cells.shape)]
+        density = (masses * np.exp(-0.5 * gaps**2)).sum(axis=1) / (spread * math.sqrt(2 * math.pi))
+        log_density: FloatArray = np.log(np.maximum(density, 1e-300))
+        return log_density
+
+    def _cell_masses(self, steps: FloatArray, half: int) -> FloatArray:
+        """P(|n − k| ≤ half) for k = `steps` ≥ 0, from the lower tail, where no digits are lost."""
+        if half == 0:
+            return np.asarray(self.pmf(steps))
+        return np.asarray(self.cdf(half - steps)) - np.asarray(self.cdf(-half - 1 - steps))
 
     def difference_excess(self, b: ArrayLike) -> Numbers:
         """Expected excess E(l − b)_+ [W] of the difference l = n_t − n_(t−1) over b [W].

@@ -1,22 +1,43 @@
-"""Discrete Gaussian noise: (ε, δ)-differential privacy, suited to changes of many readings.
+r"""Discrete Gaussian noise: (ε, δ)-differential privacy, suited to changes of many readings.
 
-P(n = k) ∝ e^(−k²/2σ²) on the grid.
+P(n = k) ∝ e^(−k²/2σ²) on the grid. The continuous Gaussian has the analytic formula [1]_
 
-*One reading.* σ starts from the analytic formula of the continuous Gaussian [1]_,
+    δ(ε) = Φ(Δ/2σ − εσ/Δ) − e^ε·Φ(−Δ/2σ − εσ/Δ)
 
-    δ(ε) = Φ(Δ/2σ − εσ/Δ) − e^ε·Φ(−Δ/2σ − εσ/Δ),
+for a change of the Euclidean length Δ over any number of readings. Noise on a grid is not invariant
+under rotation, so the formula does not hold for it as it stands.
 
-and is increased until the δ(ε) of the discrete distribution itself, for a shift of Δ_g steps and
-computed from certified probabilities, is at most δ. Checking Δ_g is sufficient: the distribution is
-log-concave, so the sets {n ≥ t} are the best tests and a smaller shift has a smaller δ(ε).
+*Theorem.* For a change by any vector d of m whole grid steps, the discrete noise with parameter
+σ ≥ 2 has at most the δ(ε) of the continuous noise with σ'² = σ² − 3/2 (`continuous_sigma`), up to a
+relative error of δ below 10⁻⁹ for m ≤ 10⁶ and ε·σ²/Δ² ≤ 10⁴.
 
-*Several readings.* There is no such one-dimensional check. In any number of readings the noise is
-ρ-concentrated differentially private with ρ = Δ²/2σ², where Δ is the Euclidean length of the
-change [2]_. σ is the smallest value for which the conversion
+*Proof.* Let v = 3/2 and let φ_s be the density of N(0, s). Draw x from N(c, σ'²) for a whole number
+c, and then a whole number k with the probability φ_v(k − x)/A(x), A(x) = Σ_j φ_v(j − x). The second
+step uses x alone, so the m numbers k together have at most the δ(ε) of the m numbers x: for centres
+0 and d that is the analytic formula with σ' and Δ = |d|. What is the distribution of k? Since
+φ_σ'²(x − c)·φ_v(k − x) = φ_σ²(k − c)·φ_τ²(x − μ) with some μ and τ² = v·σ'²/σ²,
 
-    δ = inf over a > 1 of e^((a−1)(aρ−ε))·(1 − 1/a)^a/(a − 1)
+    P(k) = φ_σ²(k − c)·E[1/A(X)],   X from N(μ, τ²).
 
-gives at most δ; it is a few per cent larger than that of the analytic formula.
+By Poisson's formula A(x) = 1 + 2·Σ_{j≥1} e^(−2π²vj²)·cos(2πjx), so |A − 1| ≤ η = 2.1·e^(−2π²v), and
+the Fourier coefficients of the periodic function 1/A are at most 2η, except for the constant one.
+The expectation of e^(2πijX) is at most e^(−2π²j²τ²), hence E[1/A(X)] differs from one constant for
+all k by at most 5η·e^(−2π²τ²). Both P(k) and the discrete Gaussian add up to one, so their ratio is
+within 1 ± 11η·e^(−2π²τ²), and τ² ≥ 15/16 gives κ = 3·10⁻²⁰ for each number. The δ(ε) of the
+discrete noise is therefore at most e^(κm) times that of x at ε − 2κm. ∎
+
+*Several readings.* σ follows from the analytic formula for σ'. The noise is also ρ-concentrated
+differentially private with ρ = Δ²/2σ² for every σ [2]_, which gives
+
+    δ = inf over a > 1 of e^((a−1)(aρ−ε))·(1 − 1/a)^a/(a − 1).
+
+This needs 1 to 40 % more σ than continuous noise does, but nothing more on a coarse grid. It is
+used below 64 steps where it needs less.
+
+*One reading.* Below 64 steps σ starts from the analytic formula and is increased until the δ(ε) of
+the discrete distribution itself, for a shift of Δ_g steps and computed from certified
+probabilities, is at most δ. Checking Δ_g is sufficient: the distribution is log-concave, so the
+sets {n ≥ t} are the best tests and a smaller shift has a smaller δ(ε).
 
 References
 ----------
@@ -27,25 +48,50 @@ References
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 
-from hushmeter.checks import FloatArray
+from hushmeter.checks import FloatArray, positive
 from hushmeter.errors import InputError
 from hushmeter.noise.certified_masses import DiscreteGaussian, exp_minus
-from hushmeter.noise.mechanism import Mechanism, MechanismOptions
+from hushmeter.noise.losses import (
+    DELTA,
+    ChangeSize,
+    ChangeSteps,
+    Steps,
+    log_odds,
+    sum_distribution,
+)
+from hushmeter.noise.mechanism import MAX_EPSILON, Mechanism, MechanismOptions
 from hushmeter.noise.parameters import ROUNDING_SLACK, Exact, exact
+from hushmeter.noise.privacy_loss import Composition
 from hushmeter.noise.samplers import Sampler, gaussian_fits, gaussian_sampler
 
 FINE_SIGMA = 64.0
-"""σ [grid steps] from which the continuous formula may replace the discrete distribution.
+"""σ [grid steps] from which only the formulas of continuous noise are used.
 
-There the two values of δ(ε) differ by less than 1e-4 of δ."""
+The theorem of this module then costs at most 0.02 % of σ."""
+
+LEAST_SIGMA = 2.0
+"""Smallest σ [grid steps] for which the theorem of this module is proved."""
+
+GRID_VARIANCE = 1.5
+"""Variance v by which discrete noise must exceed continuous noise with the same δ(ε) [steps²]."""
+
+SLACK = 1e-9
+"""Share of δ that is kept for the theorem's relative error and for rounding."""
+
+WIDE_SUM = 1e4
+"""σ of a sum of values [grid steps] from which a correction by half a step is exact to 1e-10."""
+
+REACH = 9.0
+"""Range of the loss of one value [standard deviations]; beyond it lies less than 1e-18."""
 
 LOG_ORDERS = (-12.0, 16.0)
 """Range of ln(a − 1) in which the order a of the conversion is searched."""
@@ -67,11 +113,15 @@ class Gaussian(Mechanism):
         Euclidean length of the protected change over its `touches` readings [W].
     grid : exact number
         Step of the released readings [W].
+    sigma_steps : float, optional
+        σ [grid steps], if it is not to follow from ε; see `Gaussian.of_sigma`.
     **options
         See `Mechanism`.
     """
 
     name: ClassVar[str] = "gaussian"
+    title: ClassVar[str] = "Gaussian"
+    norm: ClassVar[int] = 2
 
     def __init__(
         self,
@@ -79,16 +129,87 @@ class Gaussian(Mechanism):
         delta: Exact,
         sensitivity: Exact,
         grid: Exact = 1.0,
+        *,
+        sigma_steps: float | None = None,
         **options: Unpack[MechanismOptions],
     ) -> None:
         # The shared constructor chooses the grid, and the width of the noise depends on δ.
         self.exact_delta = exact("delta", delta)
         if not Fraction(1, 10**60) <= self.exact_delta < 1:
             raise InputError(f"delta must lie between 1e-60 and 1, got {delta}.")
+        self._stated = None if sigma_steps is None else positive("sigma_steps", sigma_steps)
+        if self._stated is not None and not gaussian_fits(self._stated):
+            raise InputError(
+                f"noise of {sigma_steps} grid steps is too wide for the sampler; choose a coarser "
+                "grid."
+            )
         super().__init__(epsilon, sensitivity, grid, **options)
-        self.sigma_steps = calibrate_sigma(
-            self.exact_epsilon, self.exact_delta, self.steps, self.touches > 1
-        )
+        if self._stated is None:
+            self.sigma_steps, self.calibration = calibrate_sigma(
+                self.exact_epsilon, self.exact_delta, self.steps, self.touches > 1
+            )
+            return
+        self.sigma_steps, self.calibration = self._stated, "stated"
+        least = self._epsilon_at(self.steps, self.touches > 1)
+        if least > self.epsilon:
+            raise InputError(
+                f"noise of {sigma_steps} grid steps has epsilon {least:g} for a change of "
+                f"{self.sensitivity:g} W, above {self.epsilon:g}; raise sigma_steps or epsilon."
+            )
+
+    @classmethod
+    def of_sigma(
+        cls,
+        sigma_steps: float,
+        sensitivity: Exact,
+        grid: Exact = 1.0,
+        *,
+        delta: Exact = DELTA,
+        **options: Unpack[MechanismOptions],
+    ) -> Self:
+        """Make noise with a given σ, for example for one of several tables that share a budget.
+
+        Parameters
+        ----------
+        sigma_steps : float
+            σ [grid steps].
+        sensitivity, grid, delta, **options
+            As in the constructor. The grid is never made coarser.
+
+        Returns
+        -------
+        Gaussian
+            Its ε is the one that the protected change costs at this σ and δ.
+
+        Raises
+        ------
+        InputError
+            If σ does not fit the sampler, or ε would exceed `max_epsilon`.
+        """
+        most = options.get("max_epsilon", MAX_EPSILON)
+        made = cls(most, delta, sensitivity, grid, sigma_steps=sigma_steps, **options)
+        least = made._epsilon_at(made.steps, made.touches > 1)
+        made.exact_epsilon = exact("epsilon", max(least, SLACK))
+        return made
+
+    @staticmethod
+    def measure(size: ChangeSize) -> Exact:
+        """Euclidean length Δ2 of the change of all values [W]."""
+        return size.l2
+
+    @classmethod
+    def calibrated(
+        cls,
+        epsilon: Exact,
+        size: ChangeSize,
+        grid: Exact = 1.0,
+        *,
+        delta: Exact = DELTA,
+        **options: Unpack[MechanismOptions],
+    ) -> Self:
+        """See `Mechanism.calibrated`."""
+        options["touches"] = size.touches
+        return cls(epsilon, delta, size.l2, grid, **options)
 
     @property
     def variance(self) -> Fraction:
@@ -132,41 +253,120 @@ class Gaussian(Mechanism):
         first = math.exp(-0.25 / self.sigma_steps**2)
         return self.grid * first * math.sqrt(2 * float(masses[0] * np.dot(k * k, beyond)))
 
-    def epsilon_for(self, shift: Exact, touches: int = 1) -> float:
-        """Smallest ε at the same δ for another change.
-
-        Parameters
-        ----------
-        shift : exact number
-            Euclidean length of the change [W].
-        touches : int
-            Number of readings over which the change is spread.
-
-        Notes
-        -----
-        One reading: the analytic formula; several: the conversion from concentrated privacy. For
-        one reading and σ below `FINE_SIGMA` the discrete distribution may lose more than the
-        formula states, so ε is increased until its own δ(ε) is at most δ.
-        """
+    def exact_epsilon_for(self, shift: Exact, touches: int = 1) -> Fraction:
+        """Smallest ε at the same δ for another change of the Euclidean length `shift` [W]."""
         steps = self.steps_of(shift, touches)
         if (steps, touches) == (self.steps, self.touches):
-            return self.epsilon
-        formula = analytic_delta if touches == 1 else concentrated_delta
-        epsilon = smallest(
-            lambda epsilon: formula(epsilon, self.sigma_steps, steps) <= self.delta, 0.0
-        )
-        if touches > 1 or steps == 0 or self.sigma_steps >= FINE_SIGMA:
-            return epsilon
-        return _raise_epsilon(epsilon, self.variance, steps, self.exact_delta)
+            return self.exact_epsilon
+        return Fraction(self._epsilon_at(steps, touches > 1))
+
+    def rho_of(self, size: ChangeSize) -> float:
+        """ρ = Δ²/2σ² of concentrated differential privacy."""
+        return (self.steps_of(size.l2, size.touches) / self.sigma_steps) ** 2 / 2
+
+    def halved(self) -> Self:
+        """See `Mechanism.halved`."""
+        broken = copy.copy(self)
+        broken.sigma_steps /= 2
+        return broken
 
     def describe(self) -> dict[str, Any]:
         """Facts about the noise for a receipt, with the calibration that was used."""
-        way = "concentrated" if self.touches > 1 else "analytic, checked on the grid"
-        return super().describe() | {"calibration": way}
+        return super().describe() | {"calibration": self.calibration}
 
     def parameters(self) -> dict[str, Any]:
         """See `Mechanism.parameters`."""
-        return super().parameters() | {"delta": str(self.exact_delta)}
+        stated = {} if self._stated is None else {"sigma_steps": self._stated}
+        return super().parameters() | {"delta": str(self.exact_delta)} | stated
+
+    def largest_loss(self, steps: int) -> float:
+        """See `LossDistribution`."""
+        ratio = steps / self.sigma_steps
+        return ratio**2 / 2 + REACH * ratio
+
+    def hockey_stick(self, steps: int, epsilons: FloatArray) -> FloatArray:
+        """See `LossDistribution`: the ratio is e^ε at i = k/2 − ε·σ²/k, and larger below."""
+        last = np.ceil(steps / 2 - epsilons * self.sigma_steps**2 / steps) - 1
+        gap = self.cdf(last) - np.exp(epsilons) * self.cdf(last - steps)
+        return np.maximum(np.asarray(gap), 0.0)
+
+    def log_second_moment(self, steps: int) -> float:
+        """See `LossDistribution`: e^(s²/σ²) times the sum of the shifted probabilities, 1."""
+        return (steps / self.sigma_steps) ** 2
+
+    def limits(self, steps: FloatArray, priors: FloatArray, readings: int) -> FloatArray:
+        """See `LossDistribution`: "on" if the values add up to more than τσ²/s + L·s/2 steps."""
+        from scipy.special import ndtr
+
+        with np.errstate(divide="ignore"):
+            cut = log_odds(priors) * self.sigma_steps**2 / steps + readings * steps / 2
+        low, high = np.floor(cut), np.floor(cut) - readings * steps
+        wide = self.sigma_steps * math.sqrt(readings)
+        if wide > WIDE_SUM:
+            return np.asarray(
+                priors * ndtr(-(high + 0.5) / wide) + (1 - priors) * ndtr((low + 0.5) / wide)
+            )
+        reach = math.ceil(12 * self.sigma_steps) + 1
+        masses = np.asarray(self.pmf(np.arange(-reach, reach + 1)))
+        places, law = sum_distribution(masses, readings, margin=0.0)
+        places = places - readings * reach
+        below = np.concatenate([[0.0], np.cumsum(law)])
+        named_off = below[np.searchsorted(places, low, side="right")]
+        named_on = 1 - below[np.searchsorted(places, high, side="right")]
+        optima = priors * named_on + (1 - priors) * named_off
+        return np.asarray(np.clip(optima, np.maximum(priors, 1 - priors), 1.0))
+
+    def cost(self, moved: ChangeSteps) -> float:
+        """See `LossDistribution`: ε of the Euclidean length of the change."""
+        return self._epsilon_at(min(float(moved.bound), _length(moved.worst)), spread=True)
+
+    @classmethod
+    def odds_at(cls, length: float, std: float) -> float:
+        """See `LossDistribution`: Φ(length/2σ)."""
+        return 0.5 * math.erfc(-length / (2 * std) / math.sqrt(2))
+
+    def compose_steps(self, steps: Steps, delta: float) -> Composition:
+        """See `LossDistribution`; wide noise by the theorem of this module."""
+        if self.sigma_steps < FINE_SIGMA:
+            return super().compose_steps(steps, delta)
+        count, sigma = sum(times for _, times in steps), continuous_sigma(self.sigma_steps)
+        share, length = delta / count, _length(steps)
+        basic = sum(times * analytic_epsilon(sigma, step, share) for step, times in steps)
+        kept = min(basic, analytic_epsilon(sigma, length, delta))
+        return Composition(count, basic, kept, self.odds_at(length, sigma))
+
+    def change_odds(self, moved: ChangeSteps) -> float:
+        """See `LossDistribution`; for wide noise this takes a small part of the time."""
+        if self.sigma_steps < FINE_SIGMA:
+            return super().change_odds(moved)
+        return self.odds_at(_length(moved.worst), continuous_sigma(self.sigma_steps))
+
+    def _epsilon_at(self, steps: float, spread: bool) -> float:
+        """Return the smallest ε at the noise's δ for a change of `steps` grid steps in length."""
+        sigma, delta = self.sigma_steps, self.delta * (1 - SLACK)
+        if sigma >= FINE_SIGMA or steps == 0:
+            return analytic_epsilon(continuous_sigma(sigma), steps, delta)
+        if not spread:
+            least = analytic_epsilon(sigma, steps, delta)
+            return _raise_epsilon(least, self.variance, int(steps), self.exact_delta)
+        epsilon = smallest(lambda one: concentrated_delta(one, sigma, steps) <= delta, 0.0)
+        if sigma < LEAST_SIGMA:
+            return epsilon
+        return min(epsilon, analytic_epsilon(continuous_sigma(sigma), steps, delta))
+
+    def _typical_loss(self, steps: int) -> float:
+        """Return the mean loss or its standard deviation, whichever is larger."""
+        ratio = steps / self.sigma_steps
+        return max(ratio, ratio**2 / 2)
+
+    def _sum_of_losses(self, steps: Steps, delta: float) -> float:
+        share, sigma = delta / sum(times for _, times in steps), self.sigma_steps
+
+        # The conversion from concentrated privacy holds for the discrete Gaussian of any width.
+        def epsilon_of(step: int) -> float:
+            return smallest(lambda epsilon: concentrated_delta(epsilon, sigma, step) <= share, 0.0)
+
+        return sum(times * epsilon_of(step) for step, times in steps)
 
     def _log_mass(self, magnitude: FloatArray) -> FloatArray:
         return math.log(self._half()[0][0]) - magnitude**2 / (2 * float(self.variance))
@@ -179,8 +379,9 @@ class Gaussian(Mechanism):
         return _half_distribution(self.sigma_steps)
 
     def _fits(self, steps: int) -> bool:
-        unit = unit_sigma(self.epsilon, self.delta, self.touches > 1)
-        return gaussian_fits(1.01 * unit * steps)
+        if self._stated is not None:
+            return True
+        return gaussian_fits(1.01 * unit_sigma(self.epsilon, self.delta, False) * steps)
 
     def _shift_steps(self, shift: Fraction, grid: Fraction, readings: int) -> int:
         """Return the Euclidean length in steps; rounding adds at most √readings steps to it."""
@@ -296,32 +497,47 @@ def discrete_delta(
 
 
 @lru_cache(maxsize=64)
-def calibrate_sigma(epsilon: Fraction, delta: Fraction, steps: int, spread: bool) -> float:
-    """Smallest σ for (ε, δ), rounded up and checked on the discrete distribution.
+def calibrate_sigma(
+    epsilon: Fraction, delta: Fraction, steps: int, spread: bool
+) -> tuple[float, str]:
+    """Smallest σ [grid steps] for (ε, δ) and a change of length `steps`, and how it was found.
 
-    Parameters
-    ----------
-    epsilon, delta : Fraction
-        The promise (ε, δ).
-    steps : int
-        Length of the protected change [grid steps].
-    spread : bool
-        True if the change is spread over several readings.
-
-    Returns
-    -------
-    float
-        σ [grid steps].
+    `spread` is True if the change is spread over several readings.
     """
-    sigma = steps * unit_sigma(float(epsilon), float(delta), spread)
+    plain = steps * unit_sigma(float(epsilon), float(delta), False)
+    analytic = math.sqrt(plain**2 + GRID_VARIANCE)
+    if analytic >= FINE_SIGMA:
+        return analytic, "analytic"
     if spread:
-        return sigma
+        concentrated = steps * unit_sigma(float(epsilon), float(delta), True)
+        if LEAST_SIGMA <= analytic < concentrated:
+            return analytic, "analytic"
+        return concentrated, "concentrated"
     precision = math.ceil(-math.log2(delta))
-    raised = 2.0**-20
+    sigma, raised = plain, 2.0**-20
     while discrete_delta(epsilon, Fraction(sigma) ** 2, steps, precision) > delta:
         sigma *= 1 + raised
         raised = min(2 * raised, 0.02)
-    return sigma
+    return sigma, "analytic, checked on the grid"
+
+
+def continuous_sigma(sigma: float) -> float:
+    """σ' [grid steps] of continuous noise that is no more private than discrete noise with σ ≥ 2.
+
+    See the theorem of this module. Noise with different σ_j on several tables has at most the δ(ε)
+    of continuous noise with σ'_j.
+    """
+    return math.sqrt(sigma**2 - GRID_VARIANCE)
+
+
+def analytic_epsilon(sigma: float, shift: float, delta: float) -> float:
+    """Smallest ε with `analytic_delta` of at most δ for a change by `shift`, in the unit of σ."""
+    return smallest(lambda epsilon: analytic_delta(epsilon, sigma, shift) <= delta, 0.0)
+
+
+def _length(steps: Steps) -> float:
+    """Return the Euclidean length of changes [grid steps]."""
+    return math.sqrt(sum(times * step**2 for step, times in steps))
 
 
 @lru_cache(maxsize=64)
@@ -353,7 +569,7 @@ def unit_sigma(epsilon: float, delta: float, spread: bool) -> float:
     above the exact solution by less than 5.2·10⁻¹¹ of itself. The bisection therefore calls it only
     near the exact solution, and returns the same bits as without this shortcut.
     """
-    goal = delta * (1 - 1e-9)
+    goal = delta * (1 - SLACK)
     if not spread:
         return smallest(lambda sigma: analytic_delta(epsilon, sigma, 1.0) <= goal, 1e-6)
     exact_sigma = _concentrated_sigma(epsilon, goal)

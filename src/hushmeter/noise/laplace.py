@@ -20,6 +20,7 @@ import numpy as np
 
 from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import MissingExtraError
+from hushmeter.noise.losses import HOPELESS, MAX_POINTS, ChangeSize, ChangeSteps, ratio_optimum
 from hushmeter.noise.mechanism import Mechanism
 from hushmeter.noise.parameters import Exact, per_watt
 from hushmeter.noise.samplers import MAX_DIGITS, Sampler, laplace_digits, laplace_sampler
@@ -38,7 +39,15 @@ class Laplace(Mechanism):
     """
 
     name: ClassVar[str] = "laplace"
+    title: ClassVar[str] = "Laplace"
+    norm: ClassVar[int] = 1
+    paper_bounds: ClassVar[bool] = True
     engines: ClassVar[tuple[str, ...]] = ("table", "opendp")
+
+    @staticmethod
+    def measure(size: ChangeSize) -> Exact:
+        """Sum Δ1 of the changes of all values [W]."""
+        return size.l1
 
     @property
     def rate(self) -> Fraction:
@@ -64,17 +73,57 @@ class Laplace(Mechanism):
         """Standard deviation √(2α)/(1 − α) grid steps [W]."""
         return self.grid * math.sqrt(2.0) * math.exp(-self._rate / 2) / -math.expm1(-self._rate)
 
-    def epsilon_for(self, shift: Exact, touches: int = 1) -> float:
-        """Privacy loss ε·steps(shift)/Δ_g of a change of `shift` watts in total.
+    def exact_epsilon_for(self, shift: Exact, touches: int = 1) -> Fraction:
+        """Privacy loss ε·steps(shift)/Δ_g of a change of `shift` watts in sum over its readings."""
+        return self.rate * self.steps_of(shift, touches)
 
-        Parameters
-        ----------
-        shift : exact number
-            Sum of the changes of the readings [W].
-        touches : int
-            Number of readings over which the change is spread.
-        """
-        return float(self.rate * self.steps_of(shift, touches))
+    def largest_loss(self, steps: int) -> float:
+        """See `LossDistribution`."""
+        return self.epsilon * steps / self.steps
+
+    def hockey_stick(self, steps: int, epsilons: FloatArray) -> FloatArray:
+        """See `LossDistribution`: the terms are positive on a half line."""
+        rate = self._rate
+        last = np.ceil((steps - epsilons / rate) / 2) - 1
+        inside = epsilons < rate * steps
+        # Left of zero both distributions are geometric, and every i counts until the loss is
+        # below ε.
+        gap = self.cdf(last) - np.exp(epsilons) * self.cdf(last - steps)
+        everything = epsilons < -rate * steps
+        gap = np.where(everything, -np.expm1(epsilons), gap)
+        return np.where(inside, np.maximum(gap, 0.0), 0.0)
+
+    def log_second_moment(self, steps: int) -> float:
+        """See `LossDistribution`: over k ≤ 0, 0 < k < s and k ≥ s, the sums are geometric."""
+        rate = self._rate
+        loss = rate * steps
+        if loss > HOPELESS:
+            return loss
+        inside = 0.0
+        if steps > 1:
+            # Σ_{k=1}^{s−1} α^(2s − 3k), divided by Σ_{j≥0} α^j.
+            ratio = math.expm1(3 * rate * (steps - 1)) / math.expm1(3 * rate)
+            inside = math.exp(-2 * loss + 3 * rate) * ratio * -math.expm1(-rate)
+        total = math.exp(-2 * loss) + inside + math.exp(loss)
+        return math.log(total / (1 + math.exp(-rate)))
+
+    def limits(self, steps: FloatArray, priors: FloatArray, readings: int) -> FloatArray:
+        """See `LossDistribution`."""
+        optima = [
+            ratio_optimum(*likelihood_ratio(s, self.largest_loss(s), readings), prior, readings)
+            for s, prior in zip(steps.tolist(), priors.tolist(), strict=True)
+        ]
+        return np.array(optima)
+
+    def cost(self, moved: ChangeSteps) -> Fraction:
+        """See `LossDistribution`: the sum of the losses of all values."""
+        return self.rate * sum(times * step for step, times in moved.worst)
+
+    def log_density(self, residuals: FloatArray, spread: float) -> FloatArray:
+        """See `GridDistribution`: in closed form on a fine grid."""
+        if self.scale < 2 * self.grid:
+            return super().log_density(residuals, spread)
+        return continuous_log_density(residuals, spread, self.scale)
 
     def _log_mass(self, magnitude: FloatArray) -> FloatArray:
         return math.log(math.tanh(self._rate / 2)) - self._rate * magnitude
@@ -117,3 +166,34 @@ class Laplace(Mechanism):
         # OpenDP takes the scale as a float: rounded up, it never gives less noise than promised.
         scale = math.nextafter(float(1 / self.rate), math.inf)
         return np.asarray(dp.m.make_laplace(*space, scale=scale)(whole), dtype=np.int64)
+
+
+def likelihood_ratio(steps: int, loss: float, readings: int) -> tuple[FloatArray, float, float]:
+    """Distribution of the log-likelihood ratio (|n + s| − |n|)·loss/s for `ratio_optimum`.
+
+    The values go from −s to s in steps of two. A lattice that is too fine to convolve is made
+    coarser, which changes the result by about (loss/steps)².
+    """
+    most = MAX_POINTS if readings == 1 else int(MAX_POINTS / (24 * math.sqrt(readings) + 80))
+    s = max(1, min(steps, most))
+    rate = loss / s
+    masses = math.tanh(rate / 2) * np.exp(-rate * np.arange(s, -1.0, -1.0))
+    # All n ≤ −s give the lowest ratio and all n ≥ 0 the highest.
+    masses[0] = math.exp(-loss) / (1 + math.exp(-rate))
+    masses[-1] = 1 / (1 + math.exp(-rate))
+    return masses, 2 * rate, -s / 2
+
+
+def continuous_log_density(residuals: FloatArray, spread: float, scale: float) -> FloatArray:
+    """Log-density [log(1/W)] of the sum of N(0, σ²) and Laplace noise of scale λ, σ and λ in watts.
+
+    f(r) = e^(σ²/2λ²) / 2λ · (e^(−r/λ) Φ(r/σ − σ/λ) + e^(r/λ) Φ(−r/σ − σ/λ)). Logarithms avoid the
+    overflow of the factors.
+    """
+    from scipy.special import log_ndtr
+
+    r, ratio = residuals / scale, spread / scale
+    u = residuals / spread
+    both = np.logaddexp(log_ndtr(u - ratio) - r, log_ndtr(-u - ratio) + r)
+    log_density: FloatArray = both + ratio**2 / 2 - math.log(2 * scale)
+    return log_density

@@ -11,14 +11,14 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hushmeter.checks import FloatArray, IntArray, one_of, whole
 from hushmeter.errors import DataError, InputError
-from hushmeter.noise.distribution import GridDistribution
+from hushmeter.noise.losses import DELTA, ChangeSize, LossDistribution
 from hushmeter.noise.parameters import (
     MAX_STEPS,
     Exact,
@@ -34,9 +34,6 @@ from hushmeter.noise.samplers import Noise, Sampler, noise_blocks
 from hushmeter.noise.table_sampler import RESIDUAL_BITS, WORD_BITS
 
 GUARANTEE = "computational (AES-256-CTR)"
-MECHANISMS = ("laplace", "staircase", "gaussian")
-"""Names of the mechanisms."""
-
 MAX_EPSILON = 20.0
 """Largest ε that a mechanism accepts by default."""
 
@@ -63,7 +60,7 @@ class MechanismOptions(TypedDict, total=False):
     residual_bits: int
 
 
-class Mechanism(GridDistribution):
+class Mechanism(LossDistribution):
     """Noise of one distribution on a grid, added to readings that are clamped and rounded first.
 
     Parameters
@@ -103,7 +100,49 @@ class Mechanism(GridDistribution):
     """
 
     name: ClassVar[str]
+    """Word by which commands and files choose this kind of noise."""
+
+    title: ClassVar[str]
+    """Name of the noise within a sentence."""
+
+    norm: ClassVar[int]
+    """1 if the loss of several values grows with the sum of their changes, 2 if with the length."""
+
+    paper_bounds: ClassVar[bool] = False
+    """True if the paper states its bounds for this noise, by its scale λ."""
+
     engines: ClassVar[tuple[str, ...]] = ("table",)
+
+    @staticmethod
+    @abstractmethod
+    def measure(size: ChangeSize) -> Exact:
+        """Return the change to which the noise is calibrated [W], as `sensitivity` takes it."""
+
+    @classmethod
+    def calibrated(
+        cls,
+        epsilon: Exact,
+        size: ChangeSize,
+        grid: Exact = 1.0,
+        *,
+        delta: Exact = DELTA,  # noqa: ARG003
+        **options: Unpack[MechanismOptions],
+    ) -> Self:
+        """Make the noise with which a whole change is ε- or (ε, δ)-differentially private.
+
+        Parameters
+        ----------
+        epsilon, delta : exact numbers
+            The promise; a pure mechanism does not use δ.
+        size : ChangeSize
+            How far the protected change moves the released values.
+        grid : exact number
+            Step of the released readings [W].
+        **options
+            See `Mechanism`; `touches` is taken from `size`.
+        """
+        options["touches"] = size.touches
+        return cls(epsilon, cls.measure(size), grid, **options)
 
     def __init__(
         self,
@@ -152,11 +191,6 @@ class Mechanism(GridDistribution):
         return float(self.exact_epsilon)
 
     @property
-    def delta(self) -> float:
-        """Probability δ of (ε, δ)-differential privacy; 0 for a pure mechanism."""
-        return 0.0
-
-    @property
     def sensitivity(self) -> float:
         """Largest protected change Δ [W]."""
         return float(self.exact_sensitivity)
@@ -172,16 +206,43 @@ class Mechanism(GridDistribution):
         return self.exact_grid != self._metered_grid
 
     @abstractmethod
-    def epsilon_for(self, shift: Exact, touches: int = 1) -> float:
+    def exact_epsilon_for(self, shift: Exact, touches: int = 1) -> Fraction:
         """Privacy loss of a change other than the protected one (group privacy).
 
         Parameters
         ----------
         shift : exact number
-            Size of the change [W].
+            Size of the change [W], as `sensitivity` takes it.
         touches : int
             Number of readings over which the change is spread.
         """
+
+    def epsilon_for(self, shift: Exact, touches: int = 1) -> float:
+        """`exact_epsilon_for` as a float."""
+        return float(self.exact_epsilon_for(shift, touches))
+
+    def epsilon_of(self, size: ChangeSize) -> float:
+        """ε at which the noise protects a change, however the noise was calibrated.
+
+        This is the one rule from which receipts, their verification, advice and batteries take ε.
+        """
+        return self.epsilon_for(self.measure(size), size.touches)
+
+    def rho_of(self, size: ChangeSize) -> float:
+        """ρ of concentrated differential privacy of a change; ε-privacy implies ρ = ε²/2."""
+        return self.epsilon_of(size) ** 2 / 2
+
+    def halved(self) -> Self:
+        """Return the same mechanism with noise of about half the width, which breaks its claim."""
+        return type(self)(
+            2 * self.exact_epsilon,
+            self.exact_sensitivity,
+            self.exact_grid,
+            max_epsilon=2 * self.max_epsilon,
+            clamp=self.clamp,
+            on_grid=self.on_grid and not self.coarsened,
+            touches=self.touches,
+        )
 
     @abstractmethod
     def _fits(self, steps: int) -> bool:

@@ -11,6 +11,19 @@ differ by the protected change are d ≤ Δ steps apart after clamping and round
 |i + d| ≤ |i| + Δ, P(i)/P(i + d) ≤ 1/b = e^ε. The proof is for one reading: unlike with Laplace
 noise, a small change of each of many readings may cost ε for each of them.
 
+*The worst offset of a run.* Laplace and Gaussian noise lose most if the energy of a run is
+concentrated in as few released values as possible. Staircase noise is different: the total
+variation of one value grows with slope one until the change equals the central plateau of the
+distribution, and more slowly afterwards. Two values that share the energy of a run can therefore
+reveal more than one value that contains it all. The loss of a value takes only the values
+−mε, …, −ε, 0, ε, …, mε. Their probabilities are *linear* functions of the change between two knots:
+the changes at which an edge of the staircase meets an edge of the shifted staircase, which are the
+multiples of Δ_g, and those plus the width 2r − 1 of the plateau. If two values share S steps as a
+and S − a, δ(ε) is thus a quadratic function of a between two knots, and its values at both ends and
+in the middle determine its maximum. If the energy of a run is smaller than its power times its
+length, its shape is unknown. Every value that it touches is then taken to change by the largest
+amount, as in the calibration of the noise.
+
 References
 ----------
 .. [1] Q. Geng, P. Kairouz, S. Oh, P. Viswanath, "The staircase mechanism in differential privacy",
@@ -22,15 +35,31 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from itertools import pairwise
+from typing import ClassVar, Self, Unpack
 
 import numpy as np
 
 from hushmeter.checks import FloatArray, whole
 from hushmeter.errors import InputError
-from hushmeter.noise.mechanism import Mechanism
-from hushmeter.noise.parameters import Exact
+from hushmeter.noise.losses import (
+    DELTA,
+    HOPELESS,
+    ChangeSize,
+    ChangeSteps,
+    Steps,
+    ratio_optimum,
+)
+from hushmeter.noise.mechanism import Mechanism, MechanismOptions
+from hushmeter.noise.parameters import Exact, exact
+from hushmeter.noise.privacy_loss import Composition, PrivacyLoss, compose_curve, convolve
 from hushmeter.noise.samplers import Sampler, staircase_fits, staircase_sampler
+
+MOST_KNOTS = 12
+"""Largest number of knots between which the quadratic maximum is computed."""
+
+MOST_VALUES = 100
+"""Full values of a run from which the division at its two ends is bounded instead of searched."""
 
 
 class Staircase(Mechanism):
@@ -47,6 +76,27 @@ class Staircase(Mechanism):
     """
 
     name: ClassVar[str] = "staircase"
+    title: ClassVar[str] = "staircase"
+    norm: ClassVar[int] = 1
+
+    @staticmethod
+    def measure(size: ChangeSize) -> Exact:
+        """Largest change of one value [W]."""
+        return size.largest
+
+    @classmethod
+    def calibrated(
+        cls,
+        epsilon: Exact,
+        size: ChangeSize,
+        grid: Exact = 1.0,
+        *,
+        delta: Exact = DELTA,  # noqa: ARG003
+        **options: Unpack[MechanismOptions],
+    ) -> Self:
+        """Make the noise that protects a whole change at ε; every value gets an equal share."""
+        share = exact("epsilon", epsilon) / size.touches
+        return cls(share, size.largest, grid, **options)
 
     def _check_grid(self) -> None:
         if self.touches != 1:
@@ -78,18 +128,84 @@ class Staircase(Mechanism):
         # √b is a separate factor, because b itself may underflow to zero.
         return self.grid * math.hypot(math.sqrt(near), math.exp(-self.epsilon / 2) * math.sqrt(far))
 
-    def epsilon_for(self, shift: Exact, touches: int = 1) -> float:
-        """Privacy loss ε·touches·⌈steps(shift)/Δ_g⌉.
+    def exact_epsilon_for(self, shift: Exact, touches: int = 1) -> Fraction:
+        """Privacy loss ε·touches·⌈steps(shift)/Δ_g⌉ of `touches` changes by `shift` watts each."""
+        return self.exact_epsilon * whole("touches", touches) * self._stairs(self.steps_of(shift))
 
-        Parameters
-        ----------
-        shift : exact number
-            Change of each reading [W].
-        touches : int
-            Number of readings that change.
+    def largest_loss(self, steps: int) -> float:
+        """See `LossDistribution`: ε for each stair that the change crosses."""
+        return self.epsilon * self._stairs(steps)
+
+    def hockey_stick(self, steps: int, epsilons: FloatArray) -> FloatArray:
+        """See `LossDistribution`: the loss takes few values, the multiples of ε."""
+        masses, lowest = self.losses(steps)
+        losses = self.epsilon * (lowest + np.arange(masses.size, dtype=np.float64))
+        excess = -np.expm1(np.minimum(epsilons[:, None] - losses[None, :], 0.0))
+        return np.asarray(excess @ masses)
+
+    def log_second_moment(self, steps: int) -> float:
+        """See `LossDistribution`."""
+        masses, lowest = self.losses(steps)
+        losses = self.epsilon * (lowest + np.arange(masses.size))
+        return float(np.logaddexp.reduce(np.log(np.maximum(masses, 1e-300)) + losses))
+
+    def limits(self, steps: FloatArray, priors: FloatArray, readings: int) -> FloatArray:
+        """See `LossDistribution`."""
+        optima = []
+        for step, prior in zip(steps.tolist(), priors.tolist(), strict=True):
+            masses, lowest = self.losses(step)
+            optima.append(ratio_optimum(masses, self.epsilon, lowest, prior, readings))
+        return np.array(optima)
+
+    def cost(self, moved: ChangeSteps) -> Fraction:
+        """See `LossDistribution`: the stairs of all values, at most ⌈d/Δ_g⌉ for each."""
+        count = sum(times for _, times in moved.worst)
+        # Σ ⌈d_k/Δ_g⌉ is at most the number of values plus the whole stairs in the sum of all d_k.
+        shared = count + moved.bound // self.steps
+        return self.exact_epsilon * min(count * self._stairs(moved.worst[0][0]), shared)
+
+    def compose_change(self, moved: ChangeSteps, delta: float = DELTA) -> Composition:
+        """See `LossDistribution`: at the worst division of the energy among the touched values."""
+        count, basic = sum(times for _, times in moved.worst), float(self.cost(moved))
+        if self.largest_loss(moved.worst[0][0]) > HOPELESS:
+            return Composition(count, basic, basic, 1.0)
+        return compose_curve(count, basic, worst_curve(self, moved), self.epsilon, delta)
+
+    def change_log_second_moment(self, moved: ChangeSteps) -> float:
+        """See `LossDistribution`: every value may move by the largest amount."""
+        count = sum(times for _, times in moved.worst)
+        return count * self.log_second_moment(moved.worst[0][0])
+
+    def losses(self, steps: int) -> tuple[FloatArray, int]:
+        """Probabilities of the losses ε·(lowest + j), j = 0, 1, … of one value, and `lowest`.
+
+        Far from zero the probabilities of successive periods have the ratio e^(−ε) while the
+        losses repeat, so one period on either side represents the whole tail. Between two edges of
+        either staircase both probabilities are constant, so one outcome represents all of them.
         """
-        stairs = -(-self.steps_of(shift) // self.steps)
-        return float(self.exact_epsilon * whole("touches", touches) * stairs)
+        period, epsilon = self.steps, self.epsilon
+        periods = self._stairs(steps) + 1
+        reach = periods * period
+        first, end = -reach - period + 1, reach + period
+        # The height changes at i = r + kΔ and at i = 1 − r − kΔ; the shifted one `steps` later.
+        rising = self.inner + period * np.arange(2 * periods + 2)
+        edges = np.concatenate([rising, 1 - rising])
+        marks = np.concatenate([edges, edges + steps, [first, 1 - reach, reach, end]])
+        cuts = np.unique(np.clip(marks, first, end))
+        places, counts = cuts[:-1], np.diff(cuts)
+        masses = counts * np.asarray(self.pmf(places))
+        masses[np.abs(places) >= reach] /= -math.expm1(-epsilon)
+        log_ratio = np.asarray(self.log_pmf(places)) - self.log_pmf(places - steps)
+        stairs = np.rint(log_ratio / epsilon).astype(np.int64)
+        lowest = int(stairs.min())
+        sums: FloatArray = np.bincount(stairs - lowest, weights=masses).astype(np.float64)
+        return sums, lowest
+
+    def _stairs(self, steps: int) -> int:
+        return -(-steps // self.steps)
+
+    def _cell(self, steps: Steps) -> float:  # noqa: ARG002
+        return self.epsilon
 
     def _log_mass(self, magnitude: FloatArray) -> FloatArray:
         stair, place = np.divmod(magnitude, float(self.steps))
@@ -113,6 +229,105 @@ class Staircase(Mechanism):
 
     def _sampler(self) -> Sampler:
         return staircase_sampler(self.exact_epsilon, self.steps, self.inner, *self._words)
+
+
+def worst_curve(mechanism: Staircase, moved: ChangeSteps) -> FloatArray:
+    """Upper bound of δ(0), δ(ε), δ(2ε), … over all offsets of a run; ε is that of one value."""
+    (largest, full), *others = moved.worst
+    reach = -(-largest // mechanism.steps)
+    if not moved.constant:
+        # The energy may be spread in any way: every value may change by the largest amount.
+        every = [(largest, moved.own_touches), *moved.further]
+        return _compose(mechanism, every, reach).deltas()
+    if full > MOST_VALUES:
+        # Two further full values contain every division; the loss grows by at most 2 %.
+        return _compose(mechanism, [(largest, full + 2), *others], reach).deltas()
+    curves = [_compose(mechanism, moved.worst, reach).deltas()]
+    for fixed, shared in _divisions(moved.worst):
+        base = _compose(mechanism, fixed, reach)
+        curves += _divide(mechanism, base, shared, largest)
+    width = max(curve.size for curve in curves)
+    padded = np.stack([np.append(c, np.full(width - c.size, c[-1])) for c in curves])
+    return np.asarray(padded.max(axis=0))
+
+
+def _divisions(values: Steps) -> list[tuple[Steps, int]]:
+    """Return the two ways in which the first and the last value of a run can share its energy.
+
+    A run of n full values and a rest either touches n + 2 values, and the first and the last share
+    the rest; or it touches n + 1 values, and they share the rest and one full value. Each way is
+    given by the other values and the sum of the two.
+    """
+    in_order = [step for step, times in values for _ in range(min(times, 2))]
+    ways: list[tuple[Steps, int]] = []
+    for pair in sorted(set(pairwise(in_order))):
+        left = dict(values)
+        for step in pair:
+            left[step] -= 1
+        ways.append(([(step, times) for step, times in left.items() if times], sum(pair)))
+    return ways
+
+
+def _divide(mechanism: Staircase, base: PrivacyLoss, shared: int, largest: int) -> list[FloatArray]:
+    """Return curves that bound δ for every division of `shared` steps between two values."""
+    first, last = max(1, shared - largest), shared // 2
+    first = min(first, last)
+    period = mechanism.steps
+    plateau = 2 * mechanism.inner - 1
+    marks = [k * period + extra for k in range(shared // period + 1) for extra in (0, plateau)]
+    inside = {k for m in marks for k in (m, shared - m) if first < k < last}
+    knots = sorted({first, last, *inside})
+    reach = -(-max(largest, shared - first) // period)
+
+    def loss(steps: float) -> FloatArray:
+        return _loss(mechanism, int(steps), reach)
+
+    if len(knots) > MOST_KNOTS:
+        # Rounding both values up to the ends of an interval bounds every division inside it.
+        ends = np.unique(np.linspace(first, last, MOST_KNOTS + 1).astype(int))
+        pairs = [(loss(b), loss(shared - a)) for a, b in pairwise(ends)]
+        return [_joined(base, *pair, reach) for pair in pairs]
+    curves = []
+    for a, b in pairwise([*knots, last] if len(knots) == 1 else knots):
+        low, high = (loss(a), loss(shared - a)), (loss(b), loss(shared - b))
+        middle = ((low[0] + high[0]) / 2, (low[1] + high[1]) / 2)
+        curves.append(_maximum(*(_joined(base, *pair, reach) for pair in (low, middle, high))))
+    return curves
+
+
+def _compose(mechanism: Staircase, steps: Steps, reach: int) -> PrivacyLoss:
+    """Return the composed loss of changes given in steps."""
+    total = PrivacyLoss(mechanism.epsilon, 0, np.ones(1))
+    for step, times in steps:
+        if times > 0:
+            one = PrivacyLoss(mechanism.epsilon, -reach, _loss(mechanism, step, reach))
+            total = total.join(one.repeat(times))
+    return total
+
+
+def _loss(mechanism: Staircase, steps: int, reach: int) -> FloatArray:
+    """Return the probabilities of the losses −reach·ε … reach·ε of one value."""
+    masses, lowest = mechanism.losses(steps)
+    padded = np.zeros(2 * reach + 1)
+    padded[lowest + reach : lowest + reach + masses.size] = masses
+    return padded
+
+
+def _joined(base: PrivacyLoss, one: FloatArray, other: FloatArray, reach: int) -> FloatArray:
+    """Return δ at the multiples of ε for the fixed values and two more."""
+    pair = PrivacyLoss(base.cell, -2 * reach, convolve(one, other))
+    return base.join(pair).deltas()
+
+
+def _maximum(start: FloatArray, middle: FloatArray, end: FloatArray) -> FloatArray:
+    """Return the maximum of the quadratic functions through three equidistant points."""
+    curvature = 2 * (start - 2 * middle + end)
+    slope = 4 * middle - 3 * start - end
+    with np.errstate(divide="ignore", invalid="ignore"):
+        place = -slope / (2 * curvature)
+        peak = start - slope**2 / (4 * curvature)
+    inside = (curvature < 0) & (place > 0) & (place < 1)
+    return np.maximum(np.maximum(start, end), np.where(inside, peak, middle))
 
 
 def best_inner(epsilon: float, steps: int) -> int:

@@ -16,75 +16,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
-import numpy as np
-
-from hushmeter.checks import FloatArray, positive, whole
+from hushmeter.checks import positive, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Appliance, Home
-from hushmeter.noise import Gaussian, Mechanism, Staircase
-from hushmeter.noise.gaussian import FINE_SIGMA, analytic_delta, concentrated_delta, smallest
-from hushmeter.privacy.privacy_loss import (
-    PrivacyLoss,
-    connect_dots,
-    epsilon_at,
-    hockey_stick,
-    stair_losses,
-)
-from hushmeter.privacy.sensitivity import Change, worst_steps
-from hushmeter.privacy.staircase_runs import worst_curve
+from hushmeter.noise import Mechanism
+from hushmeter.noise.losses import DELTA, HOPELESS
+from hushmeter.noise.privacy_loss import Composition
+from hushmeter.privacy.sensitivity import Change, MovedSteps
 from hushmeter.privacy.units import appliance_change
 from hushmeter.trace import SECONDS_PER_DAY, Metering
-
-DELTA = 1e-6
-"""Default failure probability δ' of a composed ε."""
-
-CELLS = 60
-"""Cells of the loss lattice per loss of one value; the composed ε is at most 1e-4 too large."""
-
-ROUNDING, ROUNDING_PER_VALUE = 1e-11, 4e-16
-"""Mass that the Fourier transforms may lose: a fixed part, and a part for every value.
-
-The power of a spectrum multiplies its rounding error by the number of values; 4e-16 is about twenty
-times the error that was measured for 10⁶ values."""
-
-FAR_CELLS = 5000
-"""Number of the lowest loss from which the attacker is taken to be certain."""
-
-HOPELESS = 50.0
-"""Loss of one value beyond which the PLD saves less than 1/50 of the basic composition."""
-
-GAUSSIAN_REACH = 9.0
-"""Range of the loss of Gaussian noise [standard deviations]; beyond it lies less than 1e-18."""
-
-
-@dataclass(frozen=True)
-class Composition:
-    """The privacy loss of several released values together.
-
-    Attributes
-    ----------
-    readings : int
-        Number of released values that the change touches.
-    basic : float
-        Sum of their losses; for Gaussian noise each at its share of δ'.
-    pld : float
-        ε of (ε, δ')-differential privacy from the privacy-loss distribution.
-    odds : float
-        Probability that the best attacker names the state correctly, if the attacker knows
-        everything else and on and off are equally likely: (1 + total variation)/2.
-    """
-
-    readings: int
-    basic: float
-    pld: float
-    odds: float
-
-    @property
-    def epsilon(self) -> float:
-        """The smaller of `basic` and `pld`."""
-        return min(self.basic, self.pld)
 
 
 @dataclass(frozen=True)
@@ -291,12 +232,7 @@ def unknown_moment(
         values = max(1, math.floor(SECONDS_PER_DAY / change.value_s))
         moments = max(1, values // max(1, math.ceil(change.full_values - 1e-9)))
     count = whole("moments", moments)
-    if mechanism.name == "staircase":
-        # Every value that the change touches may move by the largest amount.
-        steps = [(mechanism.steps_of(change.largest), change.touches)]
-    else:
-        steps = worst_steps(mechanism, change)
-    log_ratio = sum(times * _log_second_moment(mechanism, step) for step, times in steps)
+    log_ratio = mechanism.change_log_second_moment(MovedSteps(mechanism, change))
     if log_ratio > HOPELESS:
         return UnknownMoment(count, known, known)
     return bound_unknown_moment(count, known, math.expm1(log_ratio), 0.0)
@@ -324,29 +260,6 @@ def bound_unknown_moment(moments: int, known: float, own: float, shared: float) 
     excess = [same * own + (1 - same) * shared for same in squares]
     even, habit = (min(known, 0.5 + 0.25 * math.sqrt(max(0.0, one))) for one in excess)
     return UnknownMoment(moments, even, habit)
-
-
-def _log_second_moment(mechanism: Mechanism, steps: int) -> float:
-    """Return ln Σ_k P(k − s)²/P(k) for a change of one value by s grid steps."""
-    if isinstance(mechanism, Gaussian):
-        # Completing the square gives e^(s²/σ²) times the sum of the shifted probabilities, 1.
-        return (steps / mechanism.sigma_steps) ** 2
-    if isinstance(mechanism, Staircase):
-        masses, lowest = stair_losses(mechanism, steps)
-        losses = mechanism.epsilon * (lowest + np.arange(masses.size))
-        return float(np.logaddexp.reduce(np.log(np.maximum(masses, 1e-300)) + losses))
-    # The sum over k ≤ 0, over 0 < k < s and over k ≥ s of the geometric probabilities.
-    rate = mechanism.epsilon / mechanism.steps
-    loss = rate * steps
-    if loss > HOPELESS:
-        return loss
-    inside = 0.0
-    if steps > 1:
-        # Σ_{k=1}^{s−1} α^(2s − 3k), divided by Σ_{j≥0} α^j.
-        ratio = math.expm1(3 * rate * (steps - 1)) / math.expm1(3 * rate)
-        inside = math.exp(-2 * loss + 3 * rate) * ratio * -math.expm1(-rate)
-    total = math.exp(-2 * loss) + inside + math.exp(loss)
-    return math.log(total / (1 + math.exp(-rate)))
 
 
 def compose(
@@ -377,7 +290,7 @@ def compose(
     if not checked:
         raise InputError("a composition needs at least one change.")
     steps = [(mechanism.steps_of(watts), times) for watts, times in checked]
-    return _compose_steps(mechanism, steps, delta)
+    return mechanism.compose_steps(steps, delta)
 
 
 def compose_change(mechanism: Mechanism, change: Change, delta: float = DELTA) -> Composition:
@@ -398,182 +311,17 @@ def compose_change(mechanism: Mechanism, change: Change, delta: float = DELTA) -
     Returns
     -------
     Composition
-
-    Notes
-    -----
-    Laplace and Gaussian noise lose most if the energy is concentrated in as few values as possible
-    (`worst_steps`). The staircase does not: its total variation grows more slowly for
-    larger changes, so two values that each take a part of the run can lose more than one;
-    `hushmeter.privacy.staircase_runs` searches the worst division of the energy.
     """
-    delta = _probability(delta)
-    if mechanism.name == "staircase":
-        return _compose_stairs(mechanism, change, delta)
-    return _compose_steps(mechanism, worst_steps(mechanism, change), delta)
+    return mechanism.compose_change(MovedSteps(mechanism, change), _probability(delta))
 
 
 def change_odds(mechanism: Mechanism, change: Change) -> float:
     """Odds of the best attacker about a change, as in `compose_change`, without its ε.
 
-    Parameters
-    ----------
-    mechanism : Mechanism
-        The noise on every released value.
-    change : Change
-        The change of the load.
-
-    Returns
-    -------
-    float
-        `Composition.odds`. A search over ε needs nothing else, and for wide Gaussian noise this
-        takes a small part of the time.
+    A search over ε needs nothing else, and for wide Gaussian noise this takes a small part of the
+    time.
     """
-    if isinstance(mechanism, Gaussian) and mechanism.sigma_steps >= FINE_SIGMA:
-        steps = worst_steps(mechanism, change)
-        return _fine_gaussian_odds(mechanism.sigma_steps, _fine_length(mechanism, steps))
-    return compose_change(mechanism, change).odds
-
-
-def _compose_steps(mechanism: Mechanism, steps: list[tuple[int, int]], delta: float) -> Composition:
-    """Compose changes that are given as (grid steps, number of values)."""
-    count = sum(times for _, times in steps)
-    if isinstance(mechanism, Gaussian) and mechanism.sigma_steps >= FINE_SIGMA:
-        return _compose_fine_gaussian(mechanism, steps, delta)
-    if max(_typical_loss(mechanism, step) for step, _ in steps) > HOPELESS:
-        basic = _sum_of_losses(mechanism, steps, delta)
-        return Composition(count, basic, basic, 1.0)
-    cell = _cell(mechanism, steps)
-    losses = [_loss_of_value(mechanism, step, cell) for step, _ in steps]
-    if mechanism.delta:
-        share = delta / count
-        basic = sum(
-            times * epsilon_at(loss.deltas(), cell, share)
-            for loss, (_, times) in zip(losses, steps, strict=True)
-        )
-    else:
-        basic = _sum_of_losses(mechanism, steps, delta)
-    parts = [loss.repeat(times) for loss, (_, times) in zip(losses, steps, strict=True)]
-    return _result(count, basic, reduce(PrivacyLoss.join, parts), delta)
-
-
-def _result(count: int, basic: float, total: PrivacyLoss, delta: float) -> Composition:
-    """Return the composition for the loss of all values."""
-    # If every loss is far above zero, so are the losses of the other input, with the other sign:
-    # the attacker is then certain, and the long empty part of the curve is not computed.
-    start = total.first if total.first > FAR_CELLS else 0
-    curve = total.deltas(start)
-    return _from_curve(count, basic, curve, total.cell, delta, start)
-
-
-def _from_curve(
-    count: int, basic: float, curve: FloatArray, cell: float, delta: float, start: int = 0
-) -> Composition:
-    """Return the composition for δ at cell·start, …, with the rounding error counted."""
-    lost = ROUNDING + ROUNDING_PER_VALUE * count
-    kept = epsilon_at(curve, cell, delta - lost, start) if delta > lost else math.inf
-    odds = 1.0 if start else min(1.0, (1 + float(curve[0]) + lost) / 2)
-    return Composition(count, basic, min(kept, basic), odds)
-
-
-def _typical_loss(mechanism: Mechanism, steps: int) -> float:
-    """Return the largest loss of one value; for Gaussian noise the mean loss or its deviation."""
-    if mechanism.name == "staircase":
-        return mechanism.epsilon * -(-steps // mechanism.steps)
-    if mechanism.name == "laplace":
-        return mechanism.epsilon * steps / mechanism.steps
-    ratio = steps * mechanism.grid / mechanism.scale
-    return max(ratio, ratio**2 / 2)
-
-
-def _sum_of_losses(mechanism: Mechanism, steps: list[tuple[int, int]], delta: float) -> float:
-    """Return the sum of the losses of all values; for Gaussian noise each at its share of δ'."""
-    if not isinstance(mechanism, Gaussian):
-        return sum(times * _typical_loss(mechanism, step) for step, times in steps)
-    share, sigma = delta / sum(times for _, times in steps), mechanism.sigma_steps
-
-    # The conversion from concentrated privacy holds for the discrete Gaussian of any width.
-    def epsilon_of(step: int) -> float:
-        return smallest(lambda epsilon: concentrated_delta(epsilon, sigma, step) <= share, 0.0)
-
-    return sum(times * epsilon_of(step) for step, times in steps)
-
-
-def _cell(mechanism: Mechanism, steps: list[tuple[int, int]]) -> float:
-    """Return the cell of the loss lattice.
-
-    On the lattice a value whose loss l is below the cell gets about the variance l·cell instead of
-    l². The cell is chosen so that this adds at most about 1/CELLS to the variance of the sum.
-    """
-    if mechanism.name == "staircase":
-        return mechanism.epsilon
-    sizes = [(step * (mechanism.grid / mechanism.scale), times) for step, times in steps]
-    squares = sum(times * size**2 for size, times in sizes)
-    return squares / (CELLS * sum(times * size for size, times in sizes))
-
-
-def _loss_of_value(mechanism: Mechanism, steps: int, cell: float) -> PrivacyLoss:
-    """Return the distribution of the loss of one value on a lattice."""
-    if mechanism.name == "gaussian":
-        ratio = steps * mechanism.grid / mechanism.scale
-        largest = ratio**2 / 2 + GAUSSIAN_REACH * ratio
-    else:
-        largest = _typical_loss(mechanism, steps)
-    cells = math.ceil(largest / cell - 1e-9)
-    deltas = hockey_stick(mechanism, steps, cell * np.arange(-cells, cells + 1, dtype=float))
-    if mechanism.name != "gaussian":
-        deltas[-1] = 0.0
-    return connect_dots(cell, deltas)
-
-
-def _compose_fine_gaussian(
-    mechanism: Gaussian, steps: list[tuple[int, int]], delta: float
-) -> Composition:
-    """Compose Gaussian noise of many grid steps, which acts like continuous noise."""
-    count, sigma = sum(times for _, times in steps), mechanism.sigma_steps
-    share, wider = delta / count, _fine_factor(sigma)
-    basic = sum(times * _gaussian_epsilon(sigma, wider * step, share) for step, times in steps)
-    length = _fine_length(mechanism, steps)
-    kept = min(basic, _gaussian_epsilon(sigma, length, delta))
-    return Composition(count, basic, kept, _fine_gaussian_odds(sigma, length))
-
-
-def _fine_factor(sigma: float) -> float:
-    """Return the factor by which a change is lengthened if its noise is taken as continuous.
-
-    On the grid the total variation is larger by up to 1/24σ² of itself.
-    """
-    return 1 + 1 / (12 * sigma**2)
-
-
-def _fine_length(mechanism: Gaussian, steps: list[tuple[int, int]]) -> float:
-    """Return the Euclidean length of the change [grid steps], lengthened by `_fine_factor`.
-
-    The loss of all values is that of one value that changes by this length.
-    """
-    length = math.sqrt(sum(times * step**2 for step, times in steps))
-    return _fine_factor(mechanism.sigma_steps) * length
-
-
-def _fine_gaussian_odds(sigma: float, length: float) -> float:
-    """Return the odds Φ(length/2σ) of the best attacker under continuous noise."""
-    return 0.5 * math.erfc(-length / (2 * sigma) / math.sqrt(2))
-
-
-def _gaussian_epsilon(sigma: float, length: float, delta: float) -> float:
-    """Return the smallest ε with δ(ε) ≤ δ' for a change by `length`, in the unit of σ."""
-    return smallest(lambda epsilon: analytic_delta(epsilon, sigma, length) <= delta, 0.0)
-
-
-def _compose_stairs(mechanism: Mechanism, change: Change, delta: float) -> Composition:
-    """Compose staircase noise at the worst division of the energy among the touched values."""
-    count, period = change.touches, mechanism.steps
-    largest = mechanism.steps_of(change.largest)
-    # Σ ⌈d_k/Δ_g⌉ is at most the number of values plus the whole stairs in the sum of all d_k.
-    stairs = count + mechanism.steps_of(change.l1, count) // period
-    basic = mechanism.epsilon * min(count * -(-largest // period), stairs)
-    if _typical_loss(mechanism, largest) > HOPELESS:
-        return Composition(count, basic, basic, 1.0)
-    return _from_curve(count, basic, worst_curve(mechanism, change), mechanism.epsilon, delta)
+    return mechanism.change_odds(MovedSteps(mechanism, change))
 
 
 def _probability(delta: float) -> float:

@@ -2,16 +2,15 @@
 
 A unit of protection names a change (an appliance that switches, a fluctuation, any value of a
 reading) and a span (one reading, one run, one day, or when a run happens within its day).
-`hushmeter.privacy.sensitivity` computes how far the released values can move. Laplace noise is
-calibrated to Δ1, Gaussian noise to Δ2. The staircase protects one released value at a time, so its
-ε is divided among the values that a change touches.
+`hushmeter.privacy.sensitivity` computes how far the released values can move, and each kind of
+noise takes from these numbers the one to which it is calibrated: Laplace Δ1, Gaussian Δ2. The
+staircase protects one released value at a time, so its ε is divided among the values that a change
+touches.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
 
@@ -19,9 +18,9 @@ from hushmeter.checks import one_of, positive, seconds, whole
 from hushmeter.errors import InputError
 from hushmeter.formatting import duration_in_words
 from hushmeter.home import Appliance, Home
-from hushmeter.noise import Gaussian, Laplace, Mechanism, Staircase
-from hushmeter.noise.mechanism import MECHANISMS, MechanismOptions
-from hushmeter.noise.parameters import Exact, clamp_bounds, exact
+from hushmeter.noise import Mechanism, find_kind
+from hushmeter.noise.mechanism import MechanismOptions
+from hushmeter.noise.parameters import Exact, clamp_bounds
 from hushmeter.privacy.sensitivity import IDEAL, Change, round_up
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Metering, Trace, intervals_in
 
@@ -40,26 +39,6 @@ Laplace noise it makes the noise of all values of a moved short run 10 % larger.
 
 REGISTER_LIMIT = 1.0
 """Largest accepted ratio of the effect of a register to the effect of the change itself."""
-
-
-class ChangeSize(Protocol):
-    """How far a change moves the released values: a unit, one change, or numbers of a receipt."""
-
-    @property
-    def l1(self) -> float:
-        """Sum Δ1 of the changes of all released values [W]."""
-
-    @property
-    def l2(self) -> float:
-        """Euclidean length Δ2 of the change [W]."""
-
-    @property
-    def largest(self) -> float:
-        """Largest change of one released value [W]."""
-
-    @property
-    def touches(self) -> int:
-        """Number of released values that can change."""
 
 
 @dataclass(frozen=True)
@@ -404,8 +383,8 @@ def calibrate(
 
     Parameters
     ----------
-    mechanism : {"laplace", "staircase", "gaussian"}
-        Name of the mechanism.
+    mechanism : str
+        Name of the mechanism, one of `hushmeter.noise.MECHANISMS`: laplace, staircase or gaussian.
     epsilon : exact number
         ε of the unit.
     unit : Unit
@@ -431,18 +410,11 @@ def calibrate(
         If a parameter is invalid, or if the meter differences a register whose effect is larger
         than that of the protected change.
     """
-    one_of("mechanism", mechanism, MECHANISMS)
     refuse_large_register(mechanism, unit)
     options: MechanismOptions = {"clamp": clamp, "engine": engine}
     if max_epsilon is not None:
         options["max_epsilon"] = max_epsilon
-    if mechanism == "staircase":
-        share = Fraction(exact("epsilon", epsilon), unit.touches)
-        return Staircase(share, unit.largest, grid, **options)
-    options["touches"] = unit.touches
-    if mechanism == "laplace":
-        return Laplace(epsilon, unit.l1, grid, **options)
-    return Gaussian(epsilon, delta, unit.l2, grid, **options)
+    return find_kind(mechanism).calibrated(epsilon, unit, grid, delta=delta, **options)
 
 
 def refuse_large_register(mechanism: str, unit: Unit) -> None:
@@ -453,16 +425,15 @@ def refuse_large_register(mechanism: str, unit: Unit) -> None:
     InputError
         If the rounding of the register adds more to the sensitivity than the change itself.
     """
+    norm = find_kind(mechanism).norm
     worst = max(unit.changes, key=lambda change: change.register_l1)
     if not worst.register_w:
         return
-    effect, total = {
-        "laplace": (worst.register_l1, worst.l1),
-        "gaussian": (worst.register_l2, worst.l2),
-        "staircase": (worst.register_l1, worst.l1),
-    }[mechanism]
+    effect, total = worst.register_l1, worst.l1
+    if norm == 2:
+        effect, total = worst.register_l2, worst.l2
     if effect > REGISTER_LIMIT * (total - effect):
-        other = "" if mechanism == "gaussian" else "use Gaussian noise, "
+        other = "" if norm == 2 else "use Gaussian noise, "
         raise InputError(
             f"the register of the meter is too coarse: its rounding can move all {worst.touches} "
             f"released values by {worst.register_w:g} W, {effect:.4g} W against "
@@ -493,29 +464,6 @@ def refuse_unknown_rounding(span: str, metering: Metering) -> None:
             "meter rounds its readings; state the step of the readings in their unit, such as "
             "--step 0.001 for kWh with three decimals (metering=Metering(resolution_w=…))."
         )
-
-
-def unit_epsilon(mechanism: Mechanism, size: ChangeSize) -> float:
-    """ε at which a mechanism protects a unit, however the mechanism was calibrated.
-
-    This is the one rule from which receipts, their verification, advice and batteries take ε.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-        The noise on every released value.
-    size : Unit, or another ChangeSize
-        How far the protected change moves the released values.
-
-    Notes
-    -----
-    The loss of Laplace noise is that of Δ1, the loss of Gaussian noise that of Δ2 (at its own δ).
-    For the staircase the losses of all touched values are added.
-    """
-    if mechanism.name == "staircase":
-        return size.touches * mechanism.epsilon_for(size.largest)
-    moved = size.l1 if mechanism.name == "laplace" else size.l2
-    return mechanism.epsilon_for(moved, size.touches)
 
 
 def longest_runs(trace: Trace) -> list[int]:

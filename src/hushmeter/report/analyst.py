@@ -10,14 +10,10 @@ import numpy as np
 from hushmeter.errors import DataError
 from hushmeter.formatting import format_watts, out_of_100
 from hushmeter.home import Appliance
+from hushmeter.noise.losses import DELTA
+from hushmeter.noise.privacy_loss import Composition
 from hushmeter.plot.accuracy import draw_bounds, draw_sweep, mean_and_band
-from hushmeter.privacy.accounting import (
-    DELTA,
-    ApplianceAccount,
-    Composition,
-    account,
-    compose_change,
-)
+from hushmeter.privacy.accounting import ApplianceAccount, account, compose_change
 from hushmeter.privacy.units import appliance_change
 from hushmeter.report.blocks import (
     Block,

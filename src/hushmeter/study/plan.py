@@ -14,7 +14,7 @@ from hushmeter.attack.registry import attackers
 from hushmeter.checks import FloatArray, one_of, positive, seconds, whole
 from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.home import Home, read_home
-from hushmeter.noise.mechanism import MECHANISMS
+from hushmeter.noise import find_kind
 from hushmeter.privacy.units import PROTECT
 from hushmeter.read import read_home_recording
 from hushmeter.trace import Trace
@@ -121,7 +121,7 @@ class Study:
             if len(set(names)) < len(names):
                 raise InputError(f"two {kind}s of the study have the same name.")
         for mechanism in self.mechanisms:
-            one_of("mechanism", mechanism, MECHANISMS)
+            find_kind(mechanism)
         for epsilon in self.epsilons:
             positive("epsilon", epsilon)
         for one in self.contenders:

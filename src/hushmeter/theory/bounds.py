@@ -254,7 +254,7 @@ def _noise(
     if mechanism is not None:
         if sensitivity is not None:
             raise InputError("a mechanism has its own sensitivity: do not give sensitivity.")
-        scale = np.asarray(mechanism.scale) if mechanism.name == "laplace" else None
+        scale = np.asarray(mechanism.scale) if mechanism.paper_bounds else None
         return mechanism, scale, 0.0 if mechanism.on_grid else mechanism.grid
     width = home.tolerance / 2 if sensitivity is None else positive("sensitivity", sensitivity)
     with np.errstate(over="ignore"):

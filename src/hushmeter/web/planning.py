@@ -14,13 +14,12 @@ from hushmeter.advice.planner import LONG_RESOLUTIONS_S, RESOLUTIONS_S, advise
 from hushmeter.advice.sentences import explain
 from hushmeter.checks import FloatArray
 from hushmeter.errors import InputError
-from hushmeter.noise.gaussian import unit_sigma
+from hushmeter.noise import find_kind
 from hushmeter.noise.mechanism import MAX_EPSILON
-from hushmeter.privacy.accounting import DELTA
 from hushmeter.privacy.units import Unit, calibrate
 from hushmeter.theory.bound import Bound
 from hushmeter.theory.bounds import BoundCurves, bound_curves, switch_limit
-from hushmeter.theory.universal import gaussian_limit, mean_limit
+from hushmeter.theory.universal import mean_limit
 from hushmeter.web import schemas
 from hushmeter.web.releases import find_unit, hidden_home
 from hushmeter.web.views import finite
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
 INTERVALS_S = RESOLUTIONS_S + LONG_RESOLUTIONS_S
 """Lengths of released readings to choose from. [s]"""
 LEAST_EPSILON = 1e-3
-# The staircase must be calibrated and summed for each ε separately, which takes time.
-STAIRCASE_POINTS = 25
+# Other noise than Laplace must be calibrated and summed for each ε separately, which takes time.
+FEW_POINTS = 25
 
 
 def find_bounds(request: schemas.BoundsRequest, trace: Trace | None = None) -> schemas.BoundsModel:
@@ -56,10 +55,8 @@ def find_bounds(request: schemas.BoundsRequest, trace: Trace | None = None) -> s
     home = schemas.to_home(request.home)
     interval_s = request.interval_s if trace is None else trace.interval_s
     unit = find_unit(request, home, interval_s, trace)
-    laplace = request.mechanism == "laplace"
-    points = request.points
-    if request.mechanism == "staircase":
-        points = min(points, STAIRCASE_POINTS)
+    laplace = find_kind(request.mechanism).paper_bounds
+    points = request.points if laplace else min(request.points, FEW_POINTS)
     epsilon = np.geomspace(LEAST_EPSILON, MAX_EPSILON, points)
     curves = bound_curves(home, epsilon, sensitivity=unit.l1, max_switches=request.max_switches)
     lower, upper = curves.corrected.lower, curves.corrected.upper
@@ -176,13 +173,8 @@ def _other_noise(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the scale [W] and the best accuracy of any attacker, averaged over the appliances.
 
-    On and off are equally likely. The Gaussian noise is treated as continuous, because its exact
-    calibration takes a third of a second for each ε and changes σ by less than 1 %.
+    On and off are equally likely.
     """
-    if request.mechanism == "gaussian":
-        sigma = np.array([unit_sigma(e, DELTA, unit.touches > 1) for e in epsilon.tolist()])
-        largest = np.array([[a.protected_power] for a in home.appliances])
-        return sigma * unit.l2, gaussian_limit(largest, sigma * unit.l2).mean(axis=0)
     scale, optimum = np.full((2, epsilon.size), np.nan)
     for i, value in enumerate(epsilon.tolist()):
         # There is no value where the noise is too wide for any grid.

@@ -11,8 +11,8 @@ from hushmeter.advice.least_noise import calibrate_series
 from hushmeter.advice.sentences import explain
 from hushmeter.errors import InputError
 from hushmeter.home import Home
+from hushmeter.noise.losses import DELTA
 from hushmeter.noise.parameters import clamp_bounds
-from hushmeter.privacy.accounting import DELTA
 from hushmeter.privacy.units import Unit, calibrate, resolve_unit
 from hushmeter.releases.receipt import THESE_READINGS, list_parameters
 from hushmeter.releases.series import release

@@ -10,11 +10,11 @@ from scipy.stats import laplace, norm
 from hushmeter import Gaussian, Laplace, Staircase
 from hushmeter.attack.hmm.emission import (
     NoisyEmission,
-    convolved,
     gaussian_log_densities,
-    laplace_log_density,
     noisy_log_density,
 )
+from hushmeter.noise.distribution import GridDistribution
+from hushmeter.noise.laplace import continuous_log_density
 
 MECHANISMS = [
     Laplace(epsilon=0.5, sensitivity=10.0),
@@ -39,7 +39,7 @@ def test_closed_form_is_the_convolution():
             )[0]
             for r in residuals
         ]
-        closed = np.exp(laplace_log_density(residuals, spread, scale))
+        closed = np.exp(continuous_log_density(residuals, spread, scale))
         assert closed == pytest.approx(direct, rel=1e-6)
 
 
@@ -59,14 +59,14 @@ def test_numeric_convolution_is_the_sum_over_the_grid(mechanism, spread):
     masses = mechanism.pmf(steps)
     residuals = np.linspace(0.0, mechanism.quantile(1 - 1e-6) + 3 * spread, 60)
     direct = [(masses * norm.pdf(r - steps * mechanism.grid, 0, spread)).sum() for r in residuals]
-    found = np.exp(convolved(residuals, spread, mechanism))
+    found = np.exp(GridDistribution.log_density(mechanism, residuals, spread))
     assert found == pytest.approx(direct, rel=0.003)
 
 
 def test_both_ways_agree_for_laplace_noise():
     mechanism = MECHANISMS[0]
     residuals, spread = np.linspace(0, 200, 50), np.hypot(4.0, 1 / np.sqrt(12))
-    numeric = convolved(residuals, spread, mechanism)
+    numeric = GridDistribution.log_density(mechanism, residuals, spread)
     closed = noisy_log_density(residuals, 4.0, mechanism)
     assert closed == pytest.approx(numeric, abs=0.01)
 

@@ -109,78 +109,11 @@ def noisy_log_density(
 
     Notes
     -----
-    The result has a closed form without noise and for Laplace noise on a fine grid; otherwise
-    `convolved` computes it. Rounding to the grid adds grid²/12 to σ².
+    Rounding to the grid adds grid²/12 to σ².
     """
     if noise is None:
         return -0.5 * (residuals / spread) ** 2 - math.log(spread * math.sqrt(2 * math.pi))
-    spread = math.hypot(spread, noise.grid / math.sqrt(12))
-    if noise.name == "laplace" and noise.scale >= 2 * noise.grid:
-        return laplace_log_density(residuals, spread, noise.scale)
-    return convolved(residuals, spread, noise)
-
-
-def laplace_log_density(residuals: FloatArray, spread: float, scale: float) -> FloatArray:
-    """Log-density of the sum of a Gaussian and Laplace noise in closed form.
-
-    Parameters
-    ----------
-    residuals : array
-        Values r ≥ 0. [W]
-    spread : float
-        Standard deviation σ of the Gaussian. [W]
-    scale : float
-        Scale λ of the Laplace distribution. [W]
-
-    Notes
-    -----
-    f(r) = e^(σ²/2λ²) / 2λ · (e^(−r/λ) Φ(r/σ − σ/λ) + e^(r/λ) Φ(−r/σ − σ/λ)). Logarithms avoid the
-    overflow of the factors.
-    """
-    from scipy.special import log_ndtr
-
-    r, ratio = residuals / scale, spread / scale
-    u = residuals / spread
-    both = np.logaddexp(log_ndtr(u - ratio) - r, log_ndtr(-u - ratio) + r)
-    log_density: FloatArray = both + ratio**2 / 2 - math.log(2 * scale)
-    return log_density
-
-
-def convolved(residuals: FloatArray, spread: float, noise: NoiseDistribution) -> FloatArray:
-    """Log-density of the sum of a Gaussian and any noise on a grid.
-
-    The parameters are those of `noisy_log_density`.
-
-    Notes
-    -----
-    The density is Σ_k P(n = k) φ_σ(r − k·grid) over all k within 8σ of r. If σ is large compared
-    with the grid, the noise is first summed over cells of at most σ/16. This changes the density
-    by a few thousandths at most and keeps the sums short for any noise. σ is at least half a grid
-    step: a smaller one would give a density with gaps between the grid points, in which readings
-    that were never rounded would be impossible.
-    """
-    spread = max(spread, noise.grid / 2)
-    half = max(0, int(spread / noise.grid / 16 - 1) // 2)
-    width = (2 * half + 1) * noise.grid
-    reach = math.ceil(8 * spread / width)
-    cells = np.rint(residuals / width)[:, None] + np.arange(-reach, reach + 1)
-    gaps = (residuals[:, None] - cells * width) / spread
-    steps, places = np.unique(np.abs(cells), return_inverse=True)
-    masses = _cell_masses(noise, steps * (2 * half + 1), half)[places.reshape(cells.shape)]
-    density = (masses * np.exp(-0.5 * gaps**2)).sum(axis=1) / (spread * math.sqrt(2 * math.pi))
-    log_density: FloatArray = np.log(np.maximum(density, 1e-300))
-    return log_density
-
-
-def _cell_masses(noise: NoiseDistribution, steps: FloatArray, half: int) -> FloatArray:
-    """P(|n − k| ≤ half) for k = `steps` ≥ 0.
-
-    It is computed from the lower tail, where the difference of two values keeps its digits.
-    """
-    if half == 0:
-        return np.asarray(noise.pmf(steps), dtype=np.float64)
-    upper, lower = noise.cdf(half - steps), noise.cdf(-half - 1 - steps)
-    return np.asarray(upper, dtype=np.float64) - np.asarray(lower, dtype=np.float64)
+    return noise.log_density(residuals, math.hypot(spread, noise.grid / math.sqrt(12)))
 
 
 def spread_classes(spreads: FloatArray) -> tuple[FloatArray, NDArray[np.int32]]:

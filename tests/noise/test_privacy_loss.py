@@ -10,13 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushmeter.noise import Laplace, Staircase
-from hushmeter.privacy.privacy_loss import (
-    PrivacyLoss,
-    connect_dots,
-    convolve,
-    epsilon_at,
-    hockey_stick,
-)
+from hushmeter.noise.privacy_loss import PrivacyLoss, connect_dots, convolve, epsilon_at
 
 CELL = 0.05
 LAPLACE = Laplace(1.0, 1000, on_grid=True)
@@ -25,7 +19,7 @@ LAPLACE = Laplace(1.0, 1000, on_grid=True)
 def loss_of(mechanism, watts, cell, deltas_only=False):
     cells = math.ceil(mechanism.epsilon_for(watts) / cell - 1e-9)
     grid = cell * np.arange(-cells, cells + 1, dtype=float)
-    deltas = hockey_stick(mechanism, mechanism.steps_of(watts), grid)
+    deltas = mechanism.hockey_stick(mechanism.steps_of(watts), grid)
     deltas[-1] = 0.0
     return deltas if deltas_only else connect_dots(cell, deltas)
 
