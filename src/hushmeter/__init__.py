@@ -14,7 +14,6 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from hushmeter import attack, errors, noise, privacy, releases, scoring, synth, theory
-    from hushmeter.advice.hiding import Plan, plan_to_hide
     from hushmeter.advice.planner import Advice, advise
     from hushmeter.advice.sentences import explain
     from hushmeter.appliance_kinds import catalogue
@@ -30,14 +29,14 @@ if TYPE_CHECKING:
     from hushmeter.noise import Gaussian, Laplace, Mechanism, Staircase
     from hushmeter.noise.audit import audit
     from hushmeter.plot.readings import plot_trace
-    from hushmeter.privacy.accounting import account
+    from hushmeter.privacy.meters import Metered, metered
     from hushmeter.privacy.units import calibrate, resolve_unit
     from hushmeter.read import read_home_data, read_meter
-    from hushmeter.releases.calendar_release import CalendarRelease
+    from hushmeter.releases.files import read_release
+    from hushmeter.releases.promise import Promise, account
     from hushmeter.releases.receipt import Receipt
-    from hushmeter.releases.series import Release, release
-    from hushmeter.releases.view_files import read_views
-    from hushmeter.releases.views import release_views
+    from hushmeter.releases.release import Release, release, release_views
+    from hushmeter.releases.request import Request
     from hushmeter.restoration import restore
     from hushmeter.scoring import Score, score
     from hushmeter.study.plan import Study, read_study
@@ -55,7 +54,6 @@ __all__ = [
     "AssumptionCheck",
     "Attacker",
     "Bounds",
-    "CalendarRelease",
     "Finding",
     "Findings",
     "Gaussian",
@@ -65,10 +63,12 @@ __all__ = [
     "LearntHome",
     "Ledger",
     "Mechanism",
+    "Metered",
     "Metering",
-    "Plan",
+    "Promise",
     "Receipt",
     "Release",
+    "Request",
     "Score",
     "Staircase",
     "Study",
@@ -88,16 +88,16 @@ __all__ = [
     "explain",
     "findings",
     "learn_home",
+    "metered",
     "noise",
     "open_ledger",
-    "plan_to_hide",
     "plot_trace",
     "privacy",
     "read_home",
     "read_home_data",
     "read_meter",
+    "read_release",
     "read_study",
-    "read_views",
     "release",
     "release_views",
     "releases",
@@ -120,7 +120,6 @@ _ORIGIN = {
     "AssumptionCheck": "assumptions",
     "Attacker": "attack.base",
     "Bounds": "theory.bounds",
-    "CalendarRelease": "releases.calendar_release",
     "Finding": "learn.statements",
     "Findings": "learn.statements",
     "Gaussian": "noise",
@@ -130,15 +129,17 @@ _ORIGIN = {
     "LearntHome": "learn.homes",
     "Ledger": "ledger",
     "Mechanism": "noise",
+    "Metered": "privacy.meters",
     "Metering": "trace",
-    "Plan": "advice.hiding",
+    "Promise": "releases.promise",
     "Receipt": "releases.receipt",
-    "Release": "releases.series",
+    "Release": "releases.release",
+    "Request": "releases.request",
     "Score": "scoring",
     "Staircase": "noise",
     "Study": "study.plan",
     "Trace": "trace",
-    "account": "privacy.accounting",
+    "account": "releases.promise",
     "advise": "advice.planner",
     "attackers": "attack.registry",
     "audit": "noise.audit",
@@ -151,16 +152,16 @@ _ORIGIN = {
     "explain": "advice.sentences",
     "findings": "learn.statements",
     "learn_home": "learn.homes",
+    "metered": "privacy.meters",
     "open_ledger": "ledger",
-    "plan_to_hide": "advice.hiding",
     "plot_trace": "plot.readings",
     "read_home": "home",
     "read_home_data": "read",
     "read_meter": "read",
+    "read_release": "releases.files",
     "read_study": "study.plan",
-    "read_views": "releases.view_files",
-    "release": "releases.series",
-    "release_views": "releases.views",
+    "release": "releases.release",
+    "release_views": "releases.release",
     "resolve_unit": "privacy.units",
     "restore": "restoration",
     "score": "scoring",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.releases.verification import Verification, verify_file
-from hushmeter.releases.view_files import is_views, verify_views
+from hushmeter.releases.files import is_release
+from hushmeter.releases.verification import Verification, verify_release
 
 
 def verify(path: str | Path, *, key: str | Path | None = None) -> Verification:
@@ -43,10 +43,8 @@ def verify(path: str | Path, *, key: str | Path | None = None) -> Verification:
     place = Path(path)
     if not place.exists():
         raise DataError(f"{place} does not exist.")
-    if not place.is_dir():
-        return verify_file(place, key)
-    if is_views(place):
-        return verify_views(place, key)
+    if not place.is_dir() or is_release(place):
+        return verify_release(place, key)
     if key is not None:
         raise InputError("a key can confirm the receipt of a file, not the manifest of a folder.")
     # A file and the folder of a calendar do not need the packages of a fleet.

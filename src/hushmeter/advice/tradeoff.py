@@ -83,13 +83,9 @@ def find_reach(
     found = []
     for appliance in appliances:
         wish = replace(request, hide=(appliance,), purpose=purpose)
-        ways = [
-            best
-            for candidate in _ways(wish, metered, wanted)
-            if (best := _within_error(candidate, metered, limit)) is not None
-        ]
-        options = [Option.of(promise, appliance, PRICE_PER_KWH) for promise in ways]
-        best = min(options, key=lambda way: way.odds) if options else None
+        promises = (_within_error(way, metered, limit) for way in _ways(wish, metered, wanted))
+        options = [Option.of(p, appliance, PRICE_PER_KWH) for p in promises if p is not None]
+        best = min(options, key=lambda option: option.odds, default=None)
         found.append(Reach(appliance, best))
     return tuple(sorted(found, key=lambda reach: (reach.odds, reach.appliance.name)))
 

@@ -66,19 +66,7 @@ def parse_mechanism(described: Any) -> Mechanism:
 
 
 def clamped(mechanism: Mechanism, clamp: tuple[float, float] | None) -> Mechanism:
-    """Return a mechanism that clamps every reading to some bounds before it adds its noise.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-        The noise.
-    clamp : (low, high) or None
-        Bounds of a reading [W]; None keeps the mechanism as it is.
-
-    Returns
-    -------
-    Mechanism
-    """
-    if clamp is None:
+    """Return a mechanism with other bounds of a reading [W], or without any."""
+    if clamp == mechanism.clamp:
         return mechanism
     return parse_mechanism({mechanism.name: mechanism.parameters() | {"clamp": clamp}})

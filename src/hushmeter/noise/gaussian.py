@@ -50,7 +50,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar, Self, Unpack
@@ -191,6 +191,11 @@ class Gaussian(Mechanism):
         least = made._epsilon_at(made.steps, made.touches > 1)
         made.exact_epsilon = exact("epsilon", max(least, SLACK))
         return made
+
+    @property
+    def _decay(self) -> Fraction:
+        # A stated σ decides the noise; ε follows from it.
+        return super()._decay if self._stated is None else Fraction(0)
 
     @staticmethod
     def measure(size: ChangeSize) -> Exact:
@@ -533,6 +538,64 @@ def continuous_sigma(sigma: float) -> float:
 def analytic_epsilon(sigma: float, shift: float, delta: float) -> float:
     """Smallest ε with `analytic_delta` of at most δ for a change by `shift`, in the unit of σ."""
     return smallest(lambda epsilon: analytic_delta(epsilon, sigma, shift) <= delta, 0.0)
+
+
+def joint_sigmas(
+    epsilon: float, delta: float, lengths: FloatArray, shares: FloatArray
+) -> FloatArray:
+    """Smallest σ_j [grid steps] with which several tables together keep (ε, δ).
+
+    Table j moves by at most `lengths[j]` grid steps in Euclidean length and has the share a_j of
+    the budget: Σ s_j²/σ'_j² = μ² with s_j²/σ'_j² = a_j·μ².
+    """
+    parts = lengths / np.sqrt(shares)
+    analytic = np.sqrt((parts * unit_sigma(epsilon, delta, False)) ** 2 + GRID_VARIANCE)
+    if analytic.min() >= LEAST_SIGMA:
+        return np.asarray(analytic)
+    return np.asarray(parts * unit_sigma(epsilon, delta, True))
+
+
+def joint_epsilon(noises: Sequence[Mechanism], lengths: FloatArray, delta: float) -> float:
+    """ε at δ of a change that moves several tables with Gaussian noise by some lengths [steps]."""
+    sigmas = _sigmas(noises)
+    return _joint_epsilon(
+        float(np.linalg.norm(lengths / sigmas)),
+        float(np.linalg.norm(lengths / np.sqrt(sigmas**2 - GRID_VARIANCE)))
+        if sigmas.min() >= LEAST_SIGMA
+        else math.inf,
+        delta,
+    )
+
+
+@lru_cache(maxsize=256)
+def _joint_epsilon(length: float, longer: float, delta: float) -> float:
+    """The smaller ε of the conversion from concentrated privacy and of the analytic formula."""
+    if math.isfinite(longer):
+        return analytic_epsilon(1.0, longer, delta)
+    return smallest(lambda epsilon: concentrated_delta(epsilon, 1.0, length) <= delta, 0.0)
+
+
+def joint_odds(noises: Sequence[Mechanism], lengths: FloatArray) -> float:
+    """Odds of the best attacker about a change of several tables by some lengths [grid steps].
+
+    Noise of less than `LEAST_SIGMA` steps has a total variation of at most √(ρ/2)·√2 = μ/√2, by
+    the inequality of Pinsker.
+    """
+    sigmas = _sigmas(noises)
+    if sigmas.min() < LEAST_SIGMA:
+        return min(1.0, 0.5 + float(np.linalg.norm(lengths / sigmas)) / 4)
+    length = float(np.linalg.norm(lengths / np.sqrt(sigmas**2 - GRID_VARIANCE)))
+    return Gaussian.odds_at(length, 1.0)
+
+
+def _sigmas(noises: Sequence[Mechanism]) -> FloatArray:
+    """σ of every table [grid steps]; only Gaussian noise can share a budget in this way."""
+    found = []
+    for noise in noises:
+        if not isinstance(noise, Gaussian):
+            raise InputError(f"tables that share a budget need Gaussian noise, not {noise.name}.")
+        found.append(noise.sigma_steps)
+    return np.array(found)
 
 
 def _length(steps: Steps) -> float:

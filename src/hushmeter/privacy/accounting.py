@@ -14,18 +14,16 @@ the run among several moments.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from hushmeter.checks import positive, whole
 from hushmeter.errors import InputError
-from hushmeter.home import Appliance, Home
 from hushmeter.noise import Mechanism
 from hushmeter.noise.losses import DELTA, HOPELESS
 from hushmeter.noise.privacy_loss import Composition
 from hushmeter.privacy.sensitivity import Change, MovedSteps
-from hushmeter.privacy.units import appliance_change
-from hushmeter.trace import SECONDS_PER_DAY, Metering
+from hushmeter.trace import SECONDS_PER_DAY
 
 
 @dataclass(frozen=True)
@@ -93,96 +91,7 @@ class ApplianceAccount:
     unknown: UnknownMoment | None = None
 
 
-def account(
-    mechanism: Mechanism,
-    home: Home,
-    readings: int | None = None,
-    *,
-    delta: float = DELTA,
-    interval_s: float | None = None,
-    window: int = 1,
-    metering: Metering | None = None,
-    period: int | None = None,
-    day_scale: float | None = None,
-    use_s: Mapping[str, float] | None = None,
-) -> tuple[ApplianceAccount, ...]:
-    """Account for one reading, one run and one day of every appliance.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-        The noise on every released value.
-    home : Home
-        The appliances.
-    readings : int, optional
-        Metered readings T of a day of 24 hours; one of `readings` and `interval_s` is needed.
-    delta : float
-        Failure probability δ' of the composed ε.
-    interval_s : float, optional
-        Length of a metered reading [s].
-    window : int
-        Metered readings W per released value.
-    metering : Metering, optional
-        How the meter rounds and copies.
-    period : int, optional
-        Metered readings of the period released; needed if the meter differences a register.
-    day_scale : float, optional
-        `Unit.day_scale` of the span "when", which publishes the sums of the days too.
-    use_s : mapping from str to float, optional
-        Longest use a day [s] of some appliances, instead of that of the home.
-
-    Returns
-    -------
-    tuple of ApplianceAccount
-        One for each appliance, in the order of the home.
-
-    Raises
-    ------
-    InputError
-        If a parameter is missing or invalid.
-    """
-    window, delta = whole("window", window), _probability(delta)
-    if interval_s is None:
-        interval_s = SECONDS_PER_DAY / whole("readings", readings)
-
-    def change(appliance: Appliance, span: str) -> Change:
-        found = appliance_change(
-            appliance,
-            span,
-            interval_s=interval_s,
-            window=window,
-            metering=metering,
-            readings=period,
-            use_s=(use_s or {}).get(appliance.name),
-        )
-        return replace(found, day_scale=day_scale or 0.0)
-
-    accounts = []
-    for appliance in home.appliances:
-        known = appliance.protected_run_s is not None
-        if day_scale is not None:
-            moved = compose_change(mechanism, change(appliance, "when"), delta) if known else None
-            entry = ApplianceAccount(
-                appliance.name, appliance.protected_power, None, None, None, None, moved
-            )
-            accounts.append(entry)
-            continue
-        run = change(appliance, "run") if known else None
-        accounts.append(
-            ApplianceAccount(
-                name=appliance.name,
-                watts=appliance.protected_power,
-                reading=compose(mechanism, _one_value(change(appliance, "reading")), delta),
-                run=None if run is None else compose_change(mechanism, run, delta),
-                run_readings=None if run is None else run.overlapped,
-                day=compose_change(mechanism, change(appliance, "day"), delta),
-                unknown=None if run is None else unknown_moment(mechanism, run, delta=delta),
-            )
-        )
-    return tuple(accounts)
-
-
-def _one_value(change: Change) -> list[tuple[float, int]]:
+def one_value(change: Change) -> list[tuple[float, int]]:
     """Return how far values move if an appliance is on during the whole of one of them.
 
     The meter may round the readings of this value in another way, and a register those after it.

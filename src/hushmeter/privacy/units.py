@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hushmeter.checks import one_of, positive, seconds, whole
+from hushmeter.checks import one_of, positive, seconds
 from hushmeter.errors import InputError
 from hushmeter.formatting import duration_in_words
 from hushmeter.home import Appliance, Home
 from hushmeter.noise import Mechanism, find_kind
 from hushmeter.noise.mechanism import MechanismOptions
 from hushmeter.noise.parameters import Exact, clamp_bounds
+from hushmeter.privacy.meters import Metered
 from hushmeter.privacy.sensitivity import IDEAL, Change, round_up
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Metering, Trace, intervals_in
 
@@ -139,29 +140,19 @@ class Unit:
         """Longest time at full power [s]."""
         return max(change.energy / change.watts for change in self.changes)
 
+    @property
+    def metered(self) -> Metered:
+        """What is public about the meter, without its times."""
+        return Metered(self.interval_s, self.metering, self.zone, self.readings)
+
+    def change_of(self, appliance: Appliance, span: str, use_s: float | None = None) -> Change:
+        """Return the change of any appliance over a span in the values of this unit."""
+        change = appliance_change(appliance, span, self.metered, self.window, use_s)
+        return replace(change, day_scale=self.day_scale if span == "when" else 0.0)
+
     def for_appliance(self, appliance: Appliance) -> Unit:
-        """Return the unit with this appliance instead of the protected ones.
-
-        Parameters
-        ----------
-        appliance : Appliance
-            Its protected numbers bound the change.
-
-        Returns
-        -------
-        Unit
-            With the same span, windows and metering.
-        """
-        change = appliance_change(
-            appliance,
-            self.span,
-            interval_s=self.interval_s,
-            window=self.window,
-            metering=self.metering,
-            readings=self.readings,
-            use_s=self.use_s,
-        )
-        return replace(self, changes=(replace(change, day_scale=self.day_scale),))
+        """Return the unit with this appliance instead of the protected ones."""
+        return replace(self, changes=(self.change_of(appliance, self.span, self.use_s),))
 
 
 def use_in_words(use_s: float, protect: str) -> str:
@@ -189,17 +180,12 @@ def resolve_unit(
     protect: str = "appliance",
     span: str = "reading",
     *,
-    interval_s: float,
+    interval_s: float | Metered,
     home: Home | None = None,
     appliance: str | None = None,
-    clamp: tuple[float, float] | None = None,
-    watts: float | None = None,
     every: float | str | None = None,
-    trace: Trace | None = None,
-    metering: Metering | None = None,
-    readings: int | None = None,
     use: float | str | None = None,
-    zone: str = "UTC",
+    size: float | tuple[float, float] | None = None,
 ) -> Unit:
     """Find the changes that a choice of `protect` and `span` means in a home.
 
@@ -207,38 +193,27 @@ def resolve_unit(
     ----------
     protect : {"appliance", "fluctuation", "range", "change"}
         An appliance that switches on or off (the default); only fluctuations within a state, the
-        paper's Δf = δ/2; any value of a reading within the clamp; or a change of `watts`.
+        paper's Δf = δ/2; any value of a reading within bounds; or a change of a number of watts.
     span : {"reading", "run", "day", "when"}
         One metered reading (as in the paper); one whole run; one whole day of up to 25 hours; or
         the time of a run within its day, but not whether it happened.
-    interval_s : float
-        Length of a metered reading [s].
+    interval_s : float or Metered
+        Length of a metered reading [s], or all that is public about the meter, from `hm.metered`.
+        The span "when" needs the step to which the meter rounds.
     home : Home, optional
         Needed for "appliance" and "fluctuation".
     appliance : str, optional
         The one appliance to protect; without it, every appliance of the home is protected.
-    clamp : (low, high), optional
-        Bounds of a reading [W]; needed for "range".
-    watts : float, optional
-        Size of the change [W]; needed for "change".
     every : float or str, optional
         Length of the released means, such as "30min"; without it the readings are released as
         metered.
-    trace : Trace, optional
-        Source of the run lengths of appliances without `run_s`: the longest run in it. Take
-        earlier data, not the readings to be released.
-    metering : Metering, optional
-        How the meter rounds and copies; `Trace.metering` of the trace to be released. The span
-        "when" needs the step to which the meter rounds.
-    readings : int, optional
-        Metered readings of the period to be released; needed if the meter differences a register.
     use : float or str, optional
         Longest time a day during which a protected appliance is on, in seconds or as text such as
         "30min"; for the spans "day" and "when". By default "day" takes `use_s_per_day` of the
         appliance or, if the home does not state it, assumes that the appliance may be on for the
         whole day; "when" moves one run.
-    zone : str, default "UTC"
-        Time zone of the civil days, such as "Europe/Berlin"; only "when" needs it.
+    size : float or (low, high), optional
+        Size of the change for "change", or bounds of a reading for "range" [W].
 
     Returns
     -------
@@ -248,41 +223,35 @@ def resolve_unit(
     ------
     InputError
         If the choice is incomplete or contradictory; the message names what is missing.
+
+    Examples
+    --------
+    >>> import hushmeter as hm
+    >>> home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)])
+    >>> hm.resolve_unit("appliance", "run", interval_s=60, home=home, every="1h").l1
+    105.0
     """
     one_of("protect", protect, PROTECT)
     one_of("span", span, SPANS)
-    interval_s = positive("interval_s", interval_s)
-    if metering is not None:
-        refuse_unknown_rounding(span, metering)
-    window = 1 if every is None else intervals_in(every, interval_s)
+    facts = interval_s if isinstance(interval_s, Metered) else Metered(interval_s)
+    if facts.metering != IDEAL:
+        refuse_unknown_rounding(span, facts.metering)
+    window = 1 if every is None else intervals_in(every, facts.interval_s)
     if appliance is not None and protect != "appliance":
         raise InputError(f"an appliance is named, but protect is {protect!r}.")
     cap_s = _checked_use(use, span)
     members = _members(home, appliance)
-    if span == "run" or (span == "when" and cap_s is None):
-        members = tuple(_with_run_length(member, home, trace, interval_s) for member in members)
     if protect == "appliance":
         if home is None:
             raise InputError("protect 'appliance' needs a home.")
     else:
         # Any change of this size, for as long as the longest run in the home.
-        size = _watts(protect, home, clamp, watts)
         longest = None if cap_s is not None else _longest_run_s(members, span)
-        members = (Appliance(protect, size, run_s=longest),)
-    changes = tuple(
-        appliance_change(
-            member,
-            span,
-            interval_s=interval_s,
-            window=window,
-            metering=metering,
-            readings=readings,
-            use_s=cap_s,
-        )
-        for member in members
-    )
+        members = (Appliance(protect, _watts(protect, home, size), run_s=longest),)
+    changes = tuple(appliance_change(one, span, facts, window, cap_s) for one in members)
     changes = _with_day_scale(changes)
-    return Unit(protect, span, changes, interval_s, metering or IDEAL, readings, cap_s, zone)
+    meter = (facts.interval_s, facts.metering, facts.readings)
+    return Unit(protect, span, changes, *meter, cap_s, facts.zone)
 
 
 def _with_day_scale(changes: tuple[Change, ...]) -> tuple[Change, ...]:
@@ -296,60 +265,44 @@ def _with_day_scale(changes: tuple[Change, ...]) -> tuple[Change, ...]:
 def appliance_change(
     appliance: Appliance,
     span: str,
-    *,
-    interval_s: float,
+    metered: Metered,
     window: int = 1,
-    metering: Metering | None = None,
-    readings: int | None = None,
     use_s: float | None = None,
 ) -> Change:
-    """Change that one appliance makes over a span.
+    """Change that one appliance makes over a span in values of `window` readings each.
 
-    Parameters
-    ----------
-    appliance : Appliance
-        Its `protected_power`, `protected_run_s`, `protected_energy_wh` and
-        `protected_use_s_per_day` bound the change.
-    span : {"reading", "run", "day", "when"}
-        One metered reading, one run, one day of up to 25 hours, or the time of a run.
-    interval_s : float
-        Length of a metered reading [s].
-    window : int
-        Metered readings W per released value.
-    metering, readings
-        See `resolve_unit`.
-    use_s : float, optional
-        Longest use a day [s], instead of that of the appliance.
-
-    Returns
-    -------
-    Change
-
-    Raises
-    ------
-    InputError
-        If the span is a run (or the time of a run) and the appliance has no run length, or if the
-        meter differences a register and `readings` is missing.
+    `use_s` is its longest use a day [s], instead of the one that the appliance states.
     """
-    metering = metering or IDEAL
-    watts = appliance.protected_power
-    length_s, energy = _length_and_energy(appliance, span, interval_s, use_s)
-    values = _released_values(metering, readings, window)
-    if span == "when":
-        # After the later of the two places the counter is the same as without the move.
-        values = min(values, round_up(LONGEST_DAY_S / (window * interval_s)) + 1)
+    length_s, energy = _length_and_energy(appliance, span, metered.interval_s, use_s)
     return Change(
         appliance.name,
-        watts,
+        appliance.protected_power,
         length_s,
-        interval_s,
+        metered.interval_s,
         energy,
         window,
         aligned=span == "reading",
-        metering=metering,
-        values=values,
+        metering=metered.metering,
+        values=released_values(span, metered, window),
         moved=span == "when",
     )
+
+
+def allow_for_samples(appliance: Appliance, interval_s: float) -> Appliance:
+    """Return an appliance whose run is long enough for a meter that samples the power.
+
+    A run of R seconds overlaps at most ⌈R/I⌉ + 1 slots of I seconds. The one sample of a slot
+    counts for the whole slot and may lie anywhere in it, so each of these slots can change by the
+    full power P, and no other slot changes. Samples at equal distances would reach one slot less,
+    but no meter keeps them exactly. If a meter sends only changes and reports each of them within I
+    seconds, a run lasts at most R + I seconds in its messages, which is not more. An appliance
+    that switches within its run may be on at every sample, so its energy is bounded by P alone.
+    """
+    run_s = appliance.protected_run_s
+    if run_s is None:
+        return appliance
+    seen_s = (round_up(run_s / interval_s) + 1) * interval_s
+    return replace(appliance, run_high_s=seen_s, energy_wh=None)
 
 
 def _length_and_energy(
@@ -377,7 +330,6 @@ def calibrate(
     grid: Exact = 1.0,
     clamp: tuple[float, float] | None = None,
     max_epsilon: float | None = None,
-    engine: str = "table",
 ) -> Mechanism:
     """Make the mechanism with which the whole unit is ε- or (ε, δ)-differentially private.
 
@@ -397,8 +349,6 @@ def calibrate(
         Bounds of a reading [W].
     max_epsilon : float, optional
         Largest accepted ε.
-    engine : {"table", "opendp"}
-        Sampler of the noise.
 
     Returns
     -------
@@ -411,7 +361,7 @@ def calibrate(
         than that of the protected change.
     """
     refuse_large_register(mechanism, unit)
-    options: MechanismOptions = {"clamp": clamp, "engine": engine}
+    options: MechanismOptions = {"clamp": clamp}
     if max_epsilon is not None:
         options["max_epsilon"] = max_epsilon
     return find_kind(mechanism).calibrated(epsilon, unit, grid, delta=delta, **options)
@@ -466,28 +416,38 @@ def refuse_unknown_rounding(span: str, metering: Metering) -> None:
         )
 
 
-def longest_runs(trace: Trace) -> list[int]:
-    """Longest contiguous run of every appliance [readings], 0 for one that never runs."""
+def with_longest_runs(home: Home, trace: Trace) -> Home:
+    """Return a home in which unknown lengths of runs are the longest ones in a trace with states.
+
+    Take earlier data, not the readings to be released.
+    """
     states, starts = trace.truth(), trace.run_starts
-    lengths = []
-    for column in states.T:
+    members = []
+    for appliance, column in zip(home.appliances, states.T, strict=True):
         # A run ends where the state ends, and at every gap.
         cuts = np.flatnonzero(np.diff(column, prepend=False) | starts)
-        spans = np.diff(cuts, append=column.size)
-        lengths.append(int(spans[column[cuts]].max(initial=0)))
-    return lengths
+        longest = int(np.diff(cuts, append=column.size)[column[cuts]].max(initial=0))
+        known = appliance.protected_run_s is not None
+        # An appliance that never ran is protected over one reading at least.
+        run_s = max(longest, 1) * trace.interval_s
+        members.append(appliance if known else replace(appliance, run_s=run_s))
+    return home.with_appliances(members)
 
 
-def _released_values(metering: Metering, readings: int | None, window: int) -> int:
-    """Return the number of released values of the period, 0 if it does not matter."""
-    if not metering.register_step_w:
+def released_values(span: str, metered: Metered, window: int) -> int:
+    """Return the number of released values that a register can move; 0 without a register."""
+    if not metered.metering.register_step_w:
         return 0
-    if readings is None:
+    if metered.readings is None:
         raise InputError(
             "the readings are differences of a register, so the sensitivity depends on how many "
-            "are released; give readings=, their number."
+            "are released; give their number, as hm.metered(trace) does."
         )
-    return round_up(whole("readings", readings) / window)
+    values = round_up(metered.readings / window)
+    if span == "when":
+        # After the later of the two places the counter is the same as without the move.
+        values = min(values, round_up(LONGEST_DAY_S / (window * metered.interval_s)) + 1)
+    return values
 
 
 def _members(home: Home | None, appliance: str | None) -> tuple[Appliance, ...]:
@@ -497,18 +457,6 @@ def _members(home: Home | None, appliance: str | None) -> tuple[Appliance, ...]:
     if appliance is None:
         return home.appliances
     return (home.appliances[home.index(appliance)],)
-
-
-def _with_run_length(
-    appliance: Appliance, home: Home | None, trace: Trace | None, interval_s: float
-) -> Appliance:
-    """Return the appliance with the longest run of a trace if it has no run length of its own."""
-    known = appliance.protected_run_s is not None
-    if known or home is None or trace is None or trace.states is None:
-        return appliance
-    seen = longest_runs(trace)[home.index(appliance.name)]
-    # An appliance that never ran is protected over one reading at least.
-    return replace(appliance, run_s=max(seen * trace.interval_s, interval_s))
 
 
 def _run_s(appliance: Appliance) -> float:
@@ -543,13 +491,13 @@ def _checked_use(use: float | str | None, span: str) -> float | None:
 
 
 def _watts(
-    protect: str, home: Home | None, clamp: tuple[float, float] | None, watts: float | None
+    protect: str, home: Home | None, size: float | tuple[float, float] | None
 ) -> float:
     """Return the largest change of the power [W] where no appliance is protected."""
     if protect == "change":
-        return positive("watts", watts)
+        return positive("watts", size)
     if protect == "range":
-        bounds = clamp_bounds(clamp)
+        bounds = clamp_bounds(size)
         if bounds is None:
             raise InputError("protect 'range' needs a clamp: the bounds of a reading [W].")
         return bounds[1] - bounds[0]

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ import numpy as np
 from hushmeter.checks import BoolArray, FloatArray, positive
 from hushmeter.errors import InputError
 from hushmeter.privacy.tables import sensitivity
+from hushmeter.releases.estimate import UNKNOWN
 from hushmeter.releases.labels import (
     BANDS,
     CELLS,
@@ -125,6 +126,7 @@ class _ModelMonth:
     shared: FloatArray
     table_of: Any
     terms: list[BoolArray]
+    _last: dict[bytes, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, tables: tuple[LabelledTable, ...], ratios: tuple[float, ...]) -> _ModelMonth:
@@ -217,7 +219,14 @@ class _ModelMonth:
         return math.log(cell * (1 - explained / self.tables[0].labels.size))
 
     def _diagonal(self, shares: FloatArray) -> tuple[BoolArray, FloatArray, FloatArray, float]:
-        """Active labels, their D, the diagonal of K⁻¹, and v₀."""
+        """Active labels, their D, the diagonal of K⁻¹, and v₀; the last result is kept."""
+        if shares.tobytes() not in self._last:
+            self._last.clear()
+            self._last[shares.tobytes()] = self._invert(shares)
+        found: tuple[BoolArray, FloatArray, FloatArray, float] = self._last[shares.tobytes()]
+        return found
+
+    def _invert(self, shares: FloatArray) -> tuple[BoolArray, FloatArray, FloatArray, float]:
         from scipy.linalg.lapack import dpotrf, dpotri
 
         with np.errstate(divide="ignore"):
@@ -226,8 +235,6 @@ class _ModelMonth:
         if self.tables[0].name == CELLS:
             cell = float(variances[0])
         else:
-            from hushmeter.releases.estimate import UNKNOWN
-
             cell = UNKNOWN * float(variances[shares > 0].max())
         ratios = variances[self.table_of[rows]] / cell
         factor, _ = dpotrf(self.shared[np.ix_(rows, rows)] + np.diag(ratios))

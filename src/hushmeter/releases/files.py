@@ -42,7 +42,7 @@ from hushmeter.write import FORMATS, meter_bytes, meter_format
 if TYPE_CHECKING:
     from hushmeter.checks import FloatArray
 
-RECEIPT = "receipt.json"
+RECEIPT, TIMES = "receipt.json", "cells.csv"
 DECIMALS = {"W": 3, "kWh": 6}
 """Decimals of the estimates and standard errors in the files of a folder."""
 
@@ -147,9 +147,13 @@ def _file(release: Release, target: Path) -> dict[str, bytes]:
 
 def folder_contents(release: Release) -> dict[str, bytes]:
     """The files of all views by their names."""
-    return {
+    contents = {
         f"{view.name}.csv": table_bytes(_columns(release, view), "csv") for view in release.views
     }
+    if HOURS not in release.view_names:
+        # The times of the cells tell what the other tables are sums of.
+        contents[TIMES] = table_bytes(release.promise.cells.columns, "csv")
+    return contents
 
 
 def _columns(release: Release, view: View) -> dict[str, Any]:
@@ -245,9 +249,7 @@ def _folder_release(place: Path, receipt: Receipt) -> Release:
     """A release of several tables, from the published steps in the files of its views."""
     names = {name.removesuffix(".csv") for name in receipt.files}
     known = {name: _read_csv(place / f"{name}.csv") for name in sorted(names)}
-    first = known[HOURS] if HOURS in known else None
-    if first is None:
-        raise DataError(f"{place} has no table of cells, so its estimate cannot be made again.")
+    first = known.get(HOURS) or known[TIMES.removesuffix(".csv")]
     times = _bare(first["timestamp"], float(receipt.cells["interval_s"]))
     promise = receipt.promise(times, first.get("share"))
     grid = float(promise.grid)

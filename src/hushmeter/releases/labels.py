@@ -90,7 +90,8 @@ class Cells:
         """Number of the window of the day in which every cell starts, by the clock."""
         midnight = self.days.local.astype("datetime64[D]").astype("datetime64[ns]")
         since = (self.days.local - midnight).astype(np.int64) / 1e9
-        return np.floor(since / self.interval_s + 1e-9).astype(np.int64)
+        place: IntArray = np.floor(since / self.interval_s + 1e-9).astype(np.int64)
+        return place
 
     @cached_property
     def hour_of_day(self) -> IntArray:
@@ -100,6 +101,12 @@ class Cells:
         hours = np.full(key.size, NO_LABEL)
         hours[first] = self.of_day[first]
         return hours
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Times of the cells, and the shares of their readings if some are missing."""
+        shares = {} if self.shares is None else {"share": np.round(self.shares, 6)}
+        return {"timestamp": self.times.times, **shares}
 
     def month_names(self, rows: IntArray) -> dict[str, Any]:
         """The months of some cells as a column of a table."""
@@ -204,11 +211,8 @@ def check_tables(words: Sequence[str], cells: Cells) -> tuple[LabelledTable, ...
 
 
 def _every_cell(cells: Cells) -> LabelledTable:
-    columns: dict[str, Any] = {"timestamp": cells.times.times}
-    if cells.shares is not None:
-        columns["share"] = np.round(cells.shares, 6)
     count = len(cells)
-    return LabelledTable(CELLS, np.arange(count), count, columns=columns, energy=False)
+    return LabelledTable(CELLS, np.arange(count), count, columns=cells.columns, energy=False)
 
 
 def _grouped(
@@ -374,8 +378,7 @@ def _band_cells(name: str, ranges: list[_Range], cells: Cells) -> BoolArray:
         raise InputError(f"the parts of the band {name} overlap; give each hour once.")
     if not masks.any():
         raise InputError(f"no cell lies in the band {name}; leave it out, or change its times.")
-    found: BoolArray = masks.any(axis=0)
-    return found
+    return np.asarray(masks.any(axis=0))
 
 
 def _bands(name: str, group: dict[str, BoolArray], cells: Cells) -> LabelledTable:

@@ -19,17 +19,10 @@ import numpy as np
 from hushmeter.errors import InputError
 from hushmeter.ledger import Charge, DayChange, Ledger, Price, open_ledger, period_price
 from hushmeter.ledger.charges import femto_delta, micro_epsilon, price_text
-from hushmeter.noise import parse_mechanism
-from hushmeter.noise.parameters import clamp_bounds
-from hushmeter.releases.calendar_release import CalendarRelease
-from hushmeter.releases.view_plan import epsilon_of, rho_of, view_sensitivities
 
 if TYPE_CHECKING:
-    from hushmeter.privacy.sensitivity import Change
-    from hushmeter.privacy.units import Unit
-    from hushmeter.releases.calendar import Calendar
-    from hushmeter.releases.series import Release
-    from hushmeter.releases.view_plan import ViewPlan
+    from hushmeter.releases.promise import Promise
+    from hushmeter.releases.release import Release
     from hushmeter.trace import Trace
 
 
@@ -58,26 +51,25 @@ class Payment:
 
 @contextmanager
 def pay_for_release(
-    url: str, release: Release | CalendarRelease, unit: Unit, *, meter: str, stream: str = "load"
+    url: str, release: Release, *, meter: str, stream: str = "load"
 ) -> Iterator[Payment]:
     """Charge each UTC day of a release to a meter in one of its streams; see `Payment.written`.
 
     Raise `InputError` if the cost cannot be stated, and `BudgetError` if a day was released before
     in this stream or a cap does not allow the release; nothing is charged then.
     """
-    _refuse_free_releases(release, unit)
+    _refuse_free_releases(release)
     assert release.private is not None
-    values = release.calendar.cells if isinstance(release, CalendarRelease) else release.trace
+    unit = release.promise.unit
     margin = unit.metering.copies - 1 + unit.metering.reach
-    days = covered_days(values, margin * unit.interval_s)
-    terms = _terms(release)
-    charge = Charge(f"release-{secrets.token_hex(8)}", stream, terms)
+    days = covered_days(release.promise.cells.times, margin * unit.interval_s)
+    charge = Charge(f"release-{secrets.token_hex(8)}", stream, _terms(release))
     # The key is thrown away: nobody can test guesses of the readings against the ledger.
     digest = hmac.new(
         secrets.token_bytes(32), release.private.input["sha256"].encode(), hashlib.sha256
     ).hexdigest()
     with open_ledger(url) as ledger:
-        price = price_of_release(release, unit, ledger.protects, ledger.composition_delta)
+        price = price_of(release.promise, ledger.protects, ledger.composition_delta)
         _spend(ledger, charge, price, meter, days, digest)
         payment = Payment(len(days), price, ledger.protects, ledger.name)
         yield payment
@@ -98,52 +90,41 @@ def covered_days(values: Trace, margin_s: float = 0.0) -> list[str]:
     return [str(np.datetime64(day, "D")) for day in days]
 
 
-def price_of_release(
-    release: Release | CalendarRelease,
-    unit: Unit,
-    protects: DayChange,
-    composition_delta: float = 0.0,
+def price_of(
+    promise: Promise, protects: DayChange, composition_delta: float = 0.0
 ) -> Price:
     """Compute what each day costs; raise `InputError` if it is not clamped as the ledger needs."""
-    if isinstance(release, CalendarRelease):
-        clamp = clamp_bounds(release.receipt["clamp"])
-        change = protects.on_unit(unit, clamp)
-        return price_of_views(release.plan, change, release.calendar)
-    described = release.receipt.mechanism
-    mechanism = parse_mechanism({described["mechanism"]: described["parameters"]})
-    offset = release.trace.start.astype(np.int64) % round(unit.interval_s * 1e9)
-    whole = unit.window == 1 and offset == 0
-    change = protects.on_unit(unit, mechanism.clamp, on_whole_intervals=whole)
-    return period_price(mechanism, change, composition_delta=composition_delta)
+    unit, start = promise.unit, promise.cells.times.start
+    whole = unit.window == 1 and start.astype(np.int64) % round(unit.interval_s * 1e9) == 0
+    change = protects.on_unit(
+        unit, promise.clamp, on_whole_intervals=whole and not promise.cells.model
+    )
+    if not promise.joint:
+        return period_price(promise.noise, change, composition_delta=composition_delta)
+    epsilon = promise.compose(change).epsilon
+    return Price(micro_epsilon(epsilon), femto_delta(promise.delta))
 
 
-def price_of_views(plan: ViewPlan, change: Change, calendar: Calendar) -> Price:
-    """Compute what a change of the cells costs in all tables of a calendar release together."""
-    lengths = view_sensitivities([change], calendar, plan.grid)
-    epsilon = epsilon_of(rho_of(lengths, plan.sigmas), plan.delta)
-    return Price(micro_epsilon(epsilon), femto_delta(plan.delta))
-
-
-def _refuse_free_releases(release: Release | CalendarRelease, unit: Unit) -> None:
+def _refuse_free_releases(release: Release) -> None:
     """Refuse a release whose cost cannot be stated."""
-    receipt = release.receipt
-    kind = receipt["kind"] if isinstance(receipt, dict) else receipt.kind
-    if kind != "release":
+    if release.kind != "release":
         raise InputError("a simulation spends no budget; leave out --seed or --ledger.")
-    if unit.span == "when":
+    if release.promise.unit.span == "when":
         raise InputError(
             "the span 'when' publishes the sums of the days, for which no ε can be charged; "
             "leave out --ledger, or protect a run or a day."
         )
 
 
-def _terms(release: Release | CalendarRelease) -> dict[str, object]:
+def _terms(release: Release) -> dict[str, object]:
     """Return the public terms of a release, which the ledger records."""
-    if isinstance(release, CalendarRelease):
-        return {name: release.receipt[name] for name in ("unit", "tables", "clamp", "version")}
     receipt = release.receipt
-    noise = receipt.mechanism["parameters"]
-    return {"unit": receipt.unit, "mechanism": noise, "version": receipt.version}
+    return {
+        "unit": receipt.unit,
+        "cells": receipt.cells,
+        "tables": list(receipt.tables),
+        "version": receipt.version,
+    }
 
 
 def _spend(

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushmeter.checks import FloatArray, IntArray
+from hushmeter.checks import FloatArray, IntArray, whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.formatting import (
     duration_in_words,
@@ -31,15 +31,15 @@ from hushmeter.formatting import (
     format_watts,
     out_of_100,
 )
-from hushmeter.noise import Mechanism
+from hushmeter.noise import Mechanism, clamped
 from hushmeter.noise.gaussian import joint_epsilon, joint_odds
+from hushmeter.noise.losses import DELTA
 from hushmeter.noise.mechanism import Rng
+from hushmeter.noise.privacy_loss import Composition
 from hushmeter.noise.parameters import MAX_STEPS, clamp_bounds, per_watt
 from hushmeter.noise.randomness import release_key
 from hushmeter.privacy.accounting import (
-    DELTA,
     ApplianceAccount,
-    Composition,
     UnknownMoment,
     bound_unknown_moment,
     change_odds,
@@ -49,12 +49,12 @@ from hushmeter.privacy.accounting import (
     unknown_moment,
 )
 from hushmeter.privacy.meters import Metered, metered
-from hushmeter.privacy.units import Unit, appliance_change, refuse_unknown_rounding
+from hushmeter.privacy.units import Unit, refuse_unknown_rounding, resolve_unit
 from hushmeter.releases.budget import HOURLY_COST, lengths_of
 from hushmeter.releases.estimate import TableEstimate
 from hushmeter.releases.labels import CELLS, Cells, LabelledTable, cells_of, make_tables
 from hushmeter.releases.purposes import StandardErrors, errors_of
-from hushmeter.trace import SECONDS_PER_HOUR, Trace
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace
 
 if TYPE_CHECKING:
     from hushmeter.home import Appliance, Home
@@ -285,7 +285,7 @@ class Promise:
     def _account(self, appliance: Appliance, delta: float) -> ApplianceAccount:
         def change(span: str) -> Change:
             use = self.unit.use_s if appliance.name in {c.name for c in self.unit.changes} else None
-            return appliance_change(appliance, span, self.unit, use)
+            return self.unit.change_of(appliance, span, use)
 
         known = appliance.protected_run_s is not None
         name, watts = appliance.name, appliance.protected_power
@@ -410,7 +410,8 @@ class Promise:
         """Add the noise of a table to exact sums in grid steps; return watts."""
         assert entry.noise is not None
         noisy = steps.astype(np.int64) + entry.noise.sample(steps.size, key=key)
-        return noisy * float(self.grid.numerator) / float(self.grid.denominator)
+        watts: FloatArray = noisy * float(self.grid.numerator) / float(self.grid.denominator)
+        return watts
 
     def _day_sums(self, entry: NoisyTable, trace: Trace, key: bytes) -> FloatArray:
         """Return the sums of complete days, in cells [W], with noise or exact.
@@ -503,5 +504,43 @@ def _when_table(mechanism: Mechanism, unit: Unit, cells: Cells) -> tuple[NoisyTa
     if unit.span != "when":
         return ()
     # The clamp is for single readings.
-    noise = mechanism.with_clamp(None) if unit.day_scale else None
+    noise = clamped(mechanism, None) if unit.day_scale else None
     return (NoisyTable(complete_days(cells), noise, scale=unit.day_scale or 1.0),)
+
+
+def account(
+    mechanism: Mechanism,
+    home: Home,
+    readings: int | None = None,
+    *,
+    delta: float = DELTA,
+    interval_s: float | None = None,
+) -> tuple[ApplianceAccount, ...]:
+    """Account for one reading, one run and one day of every appliance.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The noise on every reading.
+    home : Home
+        The appliances.
+    readings : int, optional
+        Readings T of a day of 24 hours; one of `readings` and `interval_s` is needed.
+    delta : float
+        Failure probability δ' of the composed ε.
+    interval_s : float, optional
+        Length of a reading [s].
+
+    Returns
+    -------
+    tuple of ApplianceAccount
+        One for each appliance, in the order of the home.
+
+    Raises
+    ------
+    InputError
+        If a parameter is missing or invalid.
+    """
+    length = SECONDS_PER_DAY / whole("readings", readings) if interval_s is None else interval_s
+    unit = resolve_unit(interval_s=length, home=home)
+    return promise_of(mechanism, unit, unit.metered, home).account(home, delta)

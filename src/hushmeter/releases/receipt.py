@@ -28,7 +28,10 @@ from hushmeter.formatting import (
 )
 from hushmeter.noise import parse_mechanism
 from hushmeter.noise.parameters import clamp_bounds
-from hushmeter.privacy.accounting import DELTA, ApplianceAccount, Composition
+from hushmeter.noise.losses import DELTA
+from hushmeter.noise.privacy_loss import Composition
+from hushmeter.privacy.accounting import ApplianceAccount
+from hushmeter.privacy.meters import Metered
 from hushmeter.privacy.sensitivity import Change
 from hushmeter.privacy.units import Unit, released_values, use_in_words
 from hushmeter.releases.labels import Cells
@@ -438,6 +441,8 @@ def read_unit(fields: Mapping[str, Any]) -> Unit:
     """Make the unit that a receipt describes again; the names of appliances are not in it."""
     metering = Metering(**{name: fields[name] for name in METERING})
     span, interval_s, window = fields["span"], float(fields["interval_s"]), int(fields["window"])
+    zone = fields["zone"] or "UTC"
+    facts = Metered(interval_s, metering, zone, fields["readings"])
     changes = tuple(
         Change(
             "use",
@@ -448,13 +453,12 @@ def read_unit(fields: Mapping[str, Any]) -> Unit:
             window,
             aligned=span == "reading",
             metering=metering,
-            values=released_values(span, metering, fields["readings"], window, interval_s),
+            values=released_values(span, facts, window),
             moved=span == "when",
             day_scale=fields["day_scale"],
         )
         for one in fields["changes"]
     )
-    zone = fields["zone"] or "UTC"
     return Unit(
         fields["protect"], span, changes, interval_s, metering, fields["readings"], None, zone
     )

@@ -143,8 +143,8 @@ class Release:
         if name == REGISTER:
             return self._register()
         if name == HOURS:
-            labels = {"timestamp": self.promise.cells.times.times} | self._shares
-            return View(name, labels, self.estimate, self._cell_errors, "W")
+            errors = np.sqrt(self._fit.cell_variances)
+            return View(name, self.promise.cells.columns, self.estimate, errors, "W")
         known = {table.name: table for table in self._tables}
         table = known.get(name) or make_tables([name], self.promise.cells)[0]
         sums, errors = table.sums(self.estimate), np.sqrt(self._fit.sum_variances(table))
@@ -181,11 +181,6 @@ class Release:
     def _tables(self) -> list[LabelledTable]:
         return [entry.table for entry in self.promise.tables]
 
-    @property
-    def _shares(self) -> dict[str, Any]:
-        shares = self.promise.cells.shares
-        return {} if shares is None else {"share": np.round(shares, 6)}
-
     @cached_property
     def _cells_and_sums(self) -> tuple[FloatArray | None, list[FloatArray]]:
         """The noisy or restored cells, and the noisy sums of the other tables [W]."""
@@ -202,10 +197,6 @@ class Release:
             return fit
         variance = float((self.restored[1] ** 2).mean())
         return type(fit)(fit.tables, [variance, *fit.variances[1:]], fit.size, fit.scales)
-
-    @cached_property
-    def _cell_errors(self) -> FloatArray:
-        return np.sqrt(self._fit.cell_variances)
 
     @property
     def _kwh(self) -> float:
@@ -324,3 +315,36 @@ def _check_types(trace: object, mechanism: object, unit: object) -> None:
             raise InputError(
                 f"release needs a {kind.__name__} as its {name}, from {maker}; got {got}."
             )
+
+
+def release_views(
+    trace: Trace,
+    *,
+    zone: str = "UTC",
+    rng: Rng = None,
+    key: bytes | None = None,
+    **request: Any,
+) -> Release:
+    """Release hours, days, months and the typical day together.
+
+    A short form of `Request(tables=["views"], …).resolve(metered(trace, zone)).release(trace)`.
+
+    Parameters
+    ----------
+    trace : Trace
+        The metered readings [W].
+    zone : str, default "UTC"
+        Time zone of days, months and hours of the day.
+    rng, key
+        See `Promise.release`.
+    **request
+        Further fields of `Request`, such as `epsilon` and `home`, or `hide` and `odds`.
+
+    Returns
+    -------
+    Release
+    """
+    from hushmeter.releases.request import Request
+
+    promise = Request(**{"tables": ("views",), **request}).resolve(metered(trace, zone))
+    return promise.release(trace, rng=rng, key=key)

@@ -18,9 +18,8 @@ from functools import lru_cache
 import numpy as np
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.noise import Gaussian, Mechanism, mechanism_kinds
-from hushmeter.noise.gaussian import joint_epsilon, joint_odds, joint_width
-from hushmeter.noise.mechanism import MECHANISMS
+from hushmeter.noise import MECHANISMS, Gaussian, Mechanism, clamped, find_kind
+from hushmeter.noise.gaussian import analytic_epsilon, joint_sigmas
 from hushmeter.noise.parameters import Exact, coarser, exact
 from hushmeter.noise.samplers import gaussian_fits
 from hushmeter.privacy.accounting import change_odds, compose
@@ -136,25 +135,23 @@ def _share(request: Request, unit: Unit, cells: Cells, epsilon: Exact) -> Promis
     delta = float(exact("delta", request.delta))
     refuse_large_register("gaussian", unit)
     tables = check_tables(request.tables, cells)
-    wanted = best_grid(unit) if request.grid is None else exact("grid", request.grid)
-    for grid in coarser(wanted):
+    finest = best_grid(unit) if request.grid is None else exact("grid", request.grid)
+    for grid in coarser(finest):
         lengths = lengths_of(tables, unit.changes, grid)
         shares = divide_budget(request.tables, cells, lengths, request.hourly_cost)
-        used = shares > 0
-        width = joint_width(float(exact("epsilon", epsilon)), delta, lengths[used], shares[used])
-        with np.errstate(divide="ignore"):
-            sigmas = lengths * width / np.sqrt(shares) * (1 + 1e-12)
-        if all(gaussian_fits(sigma) for sigma in sigmas[used]):
-            noisy = tuple(
-                NoisyTable(table, Gaussian.of_sigma(float(sigma), grid, delta), float(share))
-                for table, sigma, share in zip(tables, sigmas, shares, strict=True)
-                if share > 0
-            )
+        used = np.flatnonzero(shares)
+        wanted = float(exact("epsilon", epsilon)), delta
+        sigmas = joint_sigmas(*wanted, lengths[used], shares[used]) * (1 + 1e-12)
+        if all(map(gaussian_fits, sigmas)):
+            noisy = [
+                NoisyTable(tables[j], table_noise(sigma, lengths[j], grid, delta), shares[j])
+                for j, sigma in zip(used.tolist(), sigmas.tolist(), strict=True)
+            ]
             return Promise(
                 unit,
                 cells,
                 request.words,
-                noisy,
+                tuple(noisy),
                 delta,
                 request.clamp,
                 request.hourly_cost,
@@ -166,11 +163,25 @@ def _share(request: Request, unit: Unit, cells: Cells, epsilon: Exact) -> Promis
     raise InputError("the noise is too wide for any grid; choose a larger epsilon.")
 
 
+def table_noise(sigma: float, length: float, grid: Fraction, delta: float) -> Gaussian:
+    """Return the noise of a table whose sums move by at most `length` grid steps together."""
+    return Gaussian.of_sigma(
+        sigma,
+        Fraction(length) * grid,
+        grid,
+        delta=delta,
+        # The sums are whole steps, and several of them can move.
+        on_grid=True,
+        touches=2,
+        max_epsilon=1e6,
+    )
+
+
 def candidates(request: Request, metered: Metered) -> list[Request]:
     """Return requests with a length of the cells and a mechanism each, which may meet a wish."""
     if request.several:
         return [request]
-    names = MECHANISMS if request.mechanism is None else (request.mechanism,)
+    names = tuple(MECHANISMS) if request.mechanism is None else (request.mechanism,)
     lengths = _resolutions(request, metered)
     return [
         request.with_changes(every=every, mechanism=name) for every in lengths for name in names
@@ -203,7 +214,7 @@ def keep_odds(request: Request, metered: Metered) -> Promise:
             f"the noise that hides the {request.member.name} is too wide for any grid; allow "
             "larger odds."
         )
-    return _promise(request, metered, unit, found[0].with_clamp(request.clamp))
+    return _promise(request, metered, unit, clamped(found[0], request.clamp))
 
 
 def measured_odds(
@@ -217,7 +228,7 @@ def measured_odds(
     found = search_noise(request.mechanism, unit, delta, _goal(request), odds_of)
     if found is None:
         raise InputError("the noise is too wide for any grid; allow larger odds.")
-    return _promise(request, metered, unit, found[0].with_clamp(request.clamp)), found[2]
+    return _promise(request, metered, unit, clamped(found[0], request.clamp)), found[2]
 
 
 def _share_at_odds(request: Request, metered: Metered, unit: Unit, goal: float) -> Promise:
@@ -230,10 +241,8 @@ def _share_at_odds(request: Request, metered: Metered, unit: Unit, goal: float) 
     delta = float(exact("delta", request.delta))
     cells = _cells(request, metered, _cell_length(request, metered))
     aim = goal - ODDS_SLACK / 10
-    fine = [Gaussian.of_sigma(1000.0, Fraction(1), delta)]
     while True:
-        length = np.array([2000.0 * float(ndtri(aim))])
-        epsilon = min(MOST_EPSILON, joint_epsilon(fine, length, delta))
+        epsilon = min(MOST_EPSILON, analytic_epsilon(1.0, 2 * float(ndtri(aim)), delta))
         promise = _share(request, unit, cells, epsilon)
         if promise.odds <= goal:
             return promise
@@ -392,14 +401,19 @@ def cannot_win(name: str, unit: Unit, delta: float, max_odds: float, std: float)
 
     where τ = 2·odds − 1 is at least the total variation of P and Q. So σ² ≥ Δ²·(1 − τ)/4τ.
 
-    *Each mechanism.* The odds grow with ε and the width falls with it. If noise that is a little
-    wider than `std` exceeds the odds, all narrower noise does.
+    *Gaussian noise.* The odds are Φ(Δ/2σ).
+
+    *Other noise.* The odds grow with ε and the width falls with it. If noise that is a little wider
+    than `std` exceeds the odds, all narrower noise does.
     """
     change = unit.changes[0]
     length = change.watts * corner(change.full_values) * math.sqrt(change.places)
     shown = 2 * max_odds - 1
     if std < length * math.sqrt((1 - shown) / (4 * shown)):
         return True
+    odds = find_kind(name).odds_at(length, std * (1 + MARGIN))
+    if odds is not None:
+        return std >= FEWEST_STEPS * float(best_grid(unit)) and odds > max_odds
     try:
         return _exceeds(name, unit, delta, max_odds, std)
     except InputError:  # The noise is too wide for any grid.
@@ -407,17 +421,24 @@ def cannot_win(name: str, unit: Unit, delta: float, max_odds: float, std: float)
 
 
 def _exceeds(name: str, unit: Unit, delta: float, max_odds: float, std: float) -> bool:
-    """Return True if noise a little wider than `std` exceeds the odds."""
+    """Return True if noise a little wider than `std` exceeds the odds.
+
+    The width falls with a power of ε that is one for small ε; the last two trials tell it.
+    """
     wanted = std * (1 + MARGIN)
-    epsilon = mechanism_kinds[name].epsilon_of_width(wanted, unit, delta)
-    for _ in range(5):
-        epsilon = min(epsilon, MOST_EPSILON)
-        if epsilon < LEAST_EPSILON:
-            return False
+    epsilon, power, last = 1.0, 1.0, None
+    for _ in range(6):
         mechanism = calibrate_series(name, epsilon, unit, delta)
         if mechanism.std >= std and epsilon == MOST_EPSILON:
             return True
         if wanted <= mechanism.std <= wanted * (1 + MARGIN):
             break
-        epsilon += epsilon * math.log(mechanism.std / (wanted * (1 + MARGIN / 2)))
+        place = math.log(epsilon), math.log(mechanism.std)
+        if last is not None and last[0] != place[0]:
+            power = max(0.1, (last[1] - place[1]) / (place[0] - last[0]))
+        last = place
+        epsilon *= (mechanism.std / (wanted * (1 + MARGIN / 2))) ** (1 / power)
+        epsilon = min(epsilon, MOST_EPSILON)
+        if epsilon < LEAST_EPSILON:
+            return False
     return mechanism.std >= wanted and best_odds(mechanism, unit) > max_odds
