@@ -490,9 +490,7 @@ def _checked_use(use: float | str | None, span: str) -> float | None:
     return use_s
 
 
-def _watts(
-    protect: str, home: Home | None, size: float | tuple[float, float] | None
-) -> float:
+def _watts(protect: str, home: Home | None, size: float | tuple[float, float] | None) -> float:
     """Return the largest change of the power [W] where no appliance is protected."""
     if protect == "change":
         return positive("watts", size)

@@ -166,9 +166,7 @@ class _ModelMonth:
         """Give tables with the same labels in this month equal parts of their common share."""
         divided = shares.copy()
         for number, table in enumerate(self.tables):
-            same = [
-                n for n, t in enumerate(self.tables) if np.array_equal(t.labels, table.labels)
-            ]
+            same = [n for n, t in enumerate(self.tables) if np.array_equal(t.labels, table.labels)]
             divided[number] = shares[same[0]] / len(same)
         return divided
 

@@ -222,8 +222,10 @@ def read_release(path: str | Path, receipt: str | Path | None = None) -> Release
 def release_of(place: Path, receipt: Receipt, data: bytes | None = None) -> Release:
     """Make a release again from its files and its receipt."""
     try:
-        found = _folder_release(place, receipt) if place.is_dir() else _file_release(
-            place, receipt, data
+        found = (
+            _folder_release(place, receipt)
+            if place.is_dir()
+            else _file_release(place, receipt, data)
         )
     except (KeyError, TypeError, ValueError, IndexError, ArithmeticError) as error:
         if isinstance(error, HushmeterError):

@@ -315,9 +315,7 @@ def parse_band(text: str) -> tuple[str, list[_Range]]:
     """Read a band such as "peak = weekdays 16:00-21:00, sat 10:00-12:00"."""
     match = _BAND.fullmatch(text.lower())
     if match is None:
-        raise InputError(
-            f'a band is written as "peak = weekdays 16:00-21:00", got {text!r}.'
-        )
+        raise InputError(f'a band is written as "peak = weekdays 16:00-21:00", got {text!r}.')
     name = match[1]
     if name in (*_MAKERS, REST, REGISTER, "hours"):
         raise InputError(f"{name!r} is the name of a table; give the band another name.")

@@ -90,9 +90,7 @@ def covered_days(values: Trace, margin_s: float = 0.0) -> list[str]:
     return [str(np.datetime64(day, "D")) for day in days]
 
 
-def price_of(
-    promise: Promise, protects: DayChange, composition_delta: float = 0.0
-) -> Price:
+def price_of(promise: Promise, protects: DayChange, composition_delta: float = 0.0) -> Price:
     """Compute what each day costs; raise `InputError` if it is not clamped as the ledger needs."""
     unit, start = promise.unit, promise.cells.times.start
     whole = unit.window == 1 and start.astype(np.int64) % round(unit.interval_s * 1e9) == 0

@@ -410,8 +410,7 @@ class Promise:
         """Add the noise of a table to exact sums in grid steps; return watts."""
         assert entry.noise is not None
         noisy = steps.astype(np.int64) + entry.noise.sample(steps.size, key=key)
-        watts: FloatArray = noisy * float(self.grid.numerator) / float(self.grid.denominator)
-        return watts
+        return np.asarray(noisy * float(self.grid.numerator) / float(self.grid.denominator))
 
     def _day_sums(self, entry: NoisyTable, trace: Trace, key: bytes) -> FloatArray:
         """Return the sums of complete days, in cells [W], with noise or exact.
@@ -463,9 +462,7 @@ def complete_days(cells: Cells) -> LabelledTable:
     place = np.full(days.size + 1, -1)
     place[whole] = np.arange(whole.size)
     columns = {name: np.asarray(values)[whole] for name, values in days.columns.items()}
-    return LabelledTable(
-        "days", place[days.labels], whole.size, cells.times.steps, columns=columns
-    )
+    return LabelledTable("days", place[days.labels], whole.size, cells.times.steps, columns=columns)
 
 
 def check_interval(trace: Trace, unit: Unit) -> None:

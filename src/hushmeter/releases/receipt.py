@@ -115,9 +115,7 @@ class Receipt:
     def of(cls, release: Release) -> Receipt:
         """Write down the promise of a release, and what was released."""
         facts = describe_promise(release.promise)
-        return cls(
-            kind=release.kind, **facts, output=describe_readings(release.trace), files={}
-        )
+        return cls(kind=release.kind, **facts, output=describe_readings(release.trace), files={})
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Receipt:

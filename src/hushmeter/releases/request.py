@@ -130,7 +130,11 @@ class Request:
         expanded = [one for word in words for one in (VIEWS if word == "views" else (word,))]
         object.__setattr__(self, "tables", tuple(dict.fromkeys(expanded)))
         object.__setattr__(self, "clamp", clamp_bounds(self.clamp))
-        for name, allowed in (("protect", PROTECT), ("span", SPANS), ("mechanism", tuple(MECHANISMS))):
+        for name, allowed in (
+            ("protect", PROTECT),
+            ("span", SPANS),
+            ("mechanism", tuple(MECHANISMS)),
+        ):
             if getattr(self, name) is not None:
                 one_of(name, getattr(self, name), allowed)
         if self.hide is None:

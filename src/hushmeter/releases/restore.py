@@ -179,9 +179,7 @@ def _read_plain(path: Path) -> Any:
         raise DataError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
 
 
-def restore(
-    release: Release, *, points: int = POINTS, steps: int = STEPS
-) -> Restored | Release:
+def restore(release: Release, *, points: int = POINTS, steps: int = STEPS) -> Restored | Release:
     """Restore released values: the mean of the load given all of them.
 
     Parameters
@@ -212,7 +210,9 @@ def restore(
     if release.restored is not None:
         raise InputError("this release is already restored; give the release itself.")
     if not release.promise.joint:
-        return restore_trace(release.trace, release.promise.noise, source_of(release), points, steps)
+        return restore_trace(
+            release.trace, release.promise.noise, source_of(release), points, steps
+        )
     noise = release.promise.noise
     means, deviations = deconvolve(
         release.sums[0],

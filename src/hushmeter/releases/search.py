@@ -84,9 +84,7 @@ def at_epsilon(request: Request, metered: Metered, epsilon: Exact) -> Promise:
     return _series(request, metered, unit, request.mechanism or "laplace", epsilon)
 
 
-def _series(
-    request: Request, metered: Metered, unit: Unit, name: str, epsilon: Exact
-) -> Promise:
+def _series(request: Request, metered: Metered, unit: Unit, name: str, epsilon: Exact) -> Promise:
     """Return the promise of cells alone with an ε."""
     noise = calibrate(
         name,

@@ -196,9 +196,7 @@ def _compare(where: str, name: str, stated: Any, computed: Any) -> None:
         for number, (one, other) in enumerate(zip(stated, computed, strict=True)):
             _compare(where, f"{name}[{number}]", one, other)
     elif not _equal(stated, computed):
-        raise DataError(
-            f"{where} states {name} = {stated}, but its own numbers give {computed}."
-        )
+        raise DataError(f"{where} states {name} = {stated}, but its own numbers give {computed}.")
 
 
 def _check_estimate(path: Path, receipt: Receipt, release: Release) -> str:
