@@ -96,7 +96,7 @@ def test_measured_odds_of_an_attacker():
         ({"max_odds": -0.1}, "max_odds must be positive"),
         ({"span": "week"}, "span must be one of"),
         ({"run": 0}, "run must be a whole number"),
-        ({"mechanisms": ["uniform"]}, "no mechanism named"),
+        ({"mechanisms": ["uniform"]}, "mechanism must be one of"),
         ({"mechanisms": []}, "mechanisms must name at least one of laplace"),
         ({"delta": 2.0}, "delta must lie between 0 and 1"),
         ({"max_hourly_error": math.nan}, "max_hourly_error must be positive"),

@@ -107,7 +107,7 @@ def test_means_conserve_energy_up_to_the_noise(case, tmp_path):
         (["-e", "1", "--clamp", "5"], 2, "clamp must be LO,HI"),
         (["-e", "1", "--clamp", "5,1"], 2, "low < high"),
         (["-e", "1", "--protect", "range"], 2, "needs a clamp"),
-        (["-e", "1", "--mechanism", "uniform"], 2, "no mechanism named"),
+        (["-e", "1", "--mechanism", "uniform"], 2, "mechanism must be one of"),
         (["-e", "1", "--span", "week"], 2, "span must be one of"),
         (["-e", "1", "--every", "7s"], 2, "whole multiple of the 6 s interval"),
         (["-e", "1", "--appliance", "kettel"], 2, "did you mean 'kettle'"),

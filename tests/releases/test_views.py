@@ -9,6 +9,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError
+from hushmeter.noise.gaussian import unit_sigma
 from hushmeter.releases.calendar import lay_out
 from hushmeter.releases.least_squares import TABLES
 from hushmeter.releases.views import add_up
@@ -69,7 +70,8 @@ def test_views_have_less_error_than_hours_alone():
     """D = 30 and the kettle's run: the rounding to whole watts costs less than a hundredth."""
     done = hm.release_views(hourly(30, "2024-04-01T00:00Z"), epsilon=1.9, home=KETTLE, rng=0)
     unit = hm.resolve_unit("appliance", "run", interval_s=3600.0, home=KETTLE)
-    today = hm.calibrate("gaussian", 1.9, unit).std
+    # The tables share ρ, so the hours alone are those of concentrated privacy too.
+    today = unit_sigma(1.9, 1e-6, True) * hm.calibrate("gaussian", 1.9, unit).steps
     assert done.hours.errors.mean() / today == pytest.approx(1.10, abs=0.01)
     assert done.days.errors.mean() * 1000 / (today * math.sqrt(24)) == pytest.approx(0.64, abs=0.01)
     assert done.profile.errors.mean() * math.sqrt(30) / today == pytest.approx(0.58, abs=0.01)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hushmeter.checks import one_of
 from hushmeter.errors import InputError, UnknownNameError
 from hushmeter.noise.gaussian import Gaussian
 from hushmeter.noise.laplace import Laplace
@@ -30,10 +31,8 @@ MECHANISMS: dict[str, type[Mechanism]] = {
 
 
 def find_kind(name: str) -> type[Mechanism]:
-    """Return the kind of noise with a name; an unknown name is an `UnknownNameError`."""
-    if name not in MECHANISMS:
-        raise UnknownNameError("mechanism", name, MECHANISMS)
-    return MECHANISMS[name]
+    """Return the kind of noise with a name; an unknown name is an `InputError`."""
+    return MECHANISMS[one_of("mechanism", name, tuple(MECHANISMS))]
 
 
 def parse_mechanism(described: Any) -> Mechanism:
@@ -56,11 +55,12 @@ def parse_mechanism(described: Any) -> Mechanism:
             '{"epsilon": 1, "sensitivity": 10}}.'
         )
     name, given = next(iter(described.items()))
-    kind = find_kind(name)
+    if name not in MECHANISMS:
+        raise UnknownNameError("mechanism", name, MECHANISMS)
     if not isinstance(given, dict):
         raise InputError(f"the parameters of {name} must be names with values, got {given!r}.")
     try:
-        return kind(**given)
+        return MECHANISMS[name](**given)
     except TypeError as error:
         raise InputError(f"the parameters of {name} cannot be used: {error}.") from None
 

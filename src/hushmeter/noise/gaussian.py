@@ -259,14 +259,14 @@ class Gaussian(Mechanism):
         return self.grid * first * math.sqrt(2 * float(masses[0] * np.dot(k * k, beyond)))
 
     def exact_epsilon_for(self, shift: Exact, touches: int = 1) -> Fraction:
-        """Smallest ε at the same δ for another change of the Euclidean length `shift` [W]."""
+        """Smallest ε at the same δ for a length of `shift` watts over `touches` readings."""
         steps = self.steps_of(shift, touches)
         if (steps, touches) == (self.steps, self.touches):
             return self.exact_epsilon
         return Fraction(self._epsilon_at(steps, touches > 1))
 
     def rho_of(self, size: ChangeSize) -> float:
-        """ρ = Δ²/2σ² of concentrated differential privacy."""
+        """ρ = Δ²/2σ² of concentrated differential privacy for the change `size`."""
         return (self.steps_of(size.l2, size.touches) / self.sigma_steps) ** 2 / 2
 
     def halved(self) -> Self:
@@ -285,22 +285,25 @@ class Gaussian(Mechanism):
         return super().parameters() | {"delta": str(self.exact_delta)} | stated
 
     def largest_loss(self, steps: int) -> float:
-        """See `LossDistribution`."""
+        """See `LossDistribution` for the parameters."""
         ratio = steps / self.sigma_steps
         return ratio**2 / 2 + REACH * ratio
 
     def hockey_stick(self, steps: int, epsilons: FloatArray) -> FloatArray:
-        """See `LossDistribution`: the ratio is e^ε at i = k/2 − ε·σ²/k, and larger below."""
+        """See `LossDistribution` for the parameters."""
+        # The ratio is e^ε at i = k/2 − ε·σ²/k, and larger below.
         last = np.ceil(steps / 2 - epsilons * self.sigma_steps**2 / steps) - 1
         gap = self.cdf(last) - np.exp(epsilons) * self.cdf(last - steps)
         return np.maximum(np.asarray(gap), 0.0)
 
     def log_second_moment(self, steps: int) -> float:
-        """See `LossDistribution`: e^(s²/σ²) times the sum of the shifted probabilities, 1."""
+        """See `LossDistribution` for the parameters."""
+        # Completing the square gives e^(s²/σ²) times the sum of the shifted probabilities, 1.
         return (steps / self.sigma_steps) ** 2
 
     def limits(self, steps: FloatArray, priors: FloatArray, readings: int) -> FloatArray:
-        """See `LossDistribution`: "on" if the values add up to more than τσ²/s + L·s/2 steps."""
+        """See `LossDistribution` for the parameters."""
+        # The answer is "on" if the values add up to more than τσ²/s + L·s/2 steps.
         from scipy.special import ndtr
 
         with np.errstate(divide="ignore"):
@@ -322,16 +325,16 @@ class Gaussian(Mechanism):
         return np.asarray(np.clip(optima, np.maximum(priors, 1 - priors), 1.0))
 
     def cost(self, moved: ChangeSteps) -> float:
-        """See `LossDistribution`: ε of the Euclidean length of the change."""
+        """See `LossDistribution` for the parameters."""
         return self._epsilon_at(min(float(moved.bound), _length(moved.worst)), spread=True)
 
     @classmethod
     def odds_at(cls, length: float, std: float) -> float:
-        """See `LossDistribution`: Φ(length/2σ)."""
+        """See `LossDistribution` for the parameters."""
         return 0.5 * math.erfc(-length / (2 * std) / math.sqrt(2))
 
     def compose_steps(self, steps: Steps, delta: float) -> Composition:
-        """See `LossDistribution`; wide noise by the theorem of this module."""
+        """See `LossDistribution` for the parameters."""
         if self.sigma_steps < FINE_SIGMA:
             return super().compose_steps(steps, delta)
         count, sigma = sum(times for _, times in steps), continuous_sigma(self.sigma_steps)
@@ -341,7 +344,7 @@ class Gaussian(Mechanism):
         return Composition(count, basic, kept, self.odds_at(length, sigma))
 
     def change_odds(self, moved: ChangeSteps) -> float:
-        """See `LossDistribution`; for wide noise this takes a small part of the time."""
+        """See `LossDistribution` for the parameters."""
         if self.sigma_steps < FINE_SIGMA:
             return super().change_odds(moved)
         return self.odds_at(_length(moved.worst), continuous_sigma(self.sigma_steps))

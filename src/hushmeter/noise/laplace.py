@@ -74,15 +74,16 @@ class Laplace(Mechanism):
         return self.grid * math.sqrt(2.0) * math.exp(-self._rate / 2) / -math.expm1(-self._rate)
 
     def exact_epsilon_for(self, shift: Exact, touches: int = 1) -> Fraction:
-        """Privacy loss ε·steps(shift)/Δ_g of a change of `shift` watts in sum over its readings."""
+        """Privacy loss ε·steps(shift)/Δ_g of a sum of `shift` watts over `touches` readings."""
         return self.rate * self.steps_of(shift, touches)
 
     def largest_loss(self, steps: int) -> float:
-        """See `LossDistribution`."""
+        """See `LossDistribution` for the parameters."""
         return self.epsilon * steps / self.steps
 
     def hockey_stick(self, steps: int, epsilons: FloatArray) -> FloatArray:
-        """See `LossDistribution`: the terms are positive on a half line."""
+        """See `LossDistribution` for the parameters."""
+        # The terms are positive on a half line.
         rate = self._rate
         last = np.ceil((steps - epsilons / rate) / 2) - 1
         inside = epsilons < rate * steps
@@ -94,7 +95,8 @@ class Laplace(Mechanism):
         return np.where(inside, np.maximum(gap, 0.0), 0.0)
 
     def log_second_moment(self, steps: int) -> float:
-        """See `LossDistribution`: over k ≤ 0, 0 < k < s and k ≥ s, the sums are geometric."""
+        """See `LossDistribution` for the parameters."""
+        # The sum over k ≤ 0, over 0 < k < s and over k ≥ s of the geometric probabilities.
         rate = self._rate
         loss = rate * steps
         if loss > HOPELESS:
@@ -108,7 +110,7 @@ class Laplace(Mechanism):
         return math.log(total / (1 + math.exp(-rate)))
 
     def limits(self, steps: FloatArray, priors: FloatArray, readings: int) -> FloatArray:
-        """See `LossDistribution`."""
+        """See `LossDistribution` for the parameters."""
         optima = [
             ratio_optimum(*likelihood_ratio(s, self.largest_loss(s), readings), prior, readings)
             for s, prior in zip(steps.tolist(), priors.tolist(), strict=True)
@@ -116,11 +118,11 @@ class Laplace(Mechanism):
         return np.array(optima)
 
     def cost(self, moved: ChangeSteps) -> Fraction:
-        """See `LossDistribution`: the sum of the losses of all values."""
+        """See `LossDistribution` for the parameters."""
         return self.rate * sum(times * step for step, times in moved.worst)
 
     def log_density(self, residuals: FloatArray, spread: float) -> FloatArray:
-        """See `GridDistribution`: in closed form on a fine grid."""
+        """See `GridDistribution` for the parameters."""
         if self.scale < 2 * self.grid:
             return super().log_density(residuals, spread)
         return continuous_log_density(residuals, spread, self.scale)

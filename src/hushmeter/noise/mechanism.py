@@ -218,18 +218,18 @@ class Mechanism(LossDistribution):
         """
 
     def epsilon_for(self, shift: Exact, touches: int = 1) -> float:
-        """`exact_epsilon_for` as a float."""
+        """`exact_epsilon_for` as a float, for a change by `shift` watts over `touches` readings."""
         return float(self.exact_epsilon_for(shift, touches))
 
     def epsilon_of(self, size: ChangeSize) -> float:
-        """ε at which the noise protects a change, however the noise was calibrated.
+        """ε at which the noise protects a change of a given `size`, however it was calibrated.
 
         This is the one rule from which receipts, their verification, advice and batteries take ε.
         """
         return self.epsilon_for(self.measure(size), size.touches)
 
     def rho_of(self, size: ChangeSize) -> float:
-        """ρ of concentrated differential privacy of a change; ε-privacy implies ρ = ε²/2."""
+        """ρ of concentrated differential privacy of a change `size`; ε-privacy implies ρ = ε²/2."""
         return self.epsilon_of(size) ** 2 / 2
 
     def halved(self) -> Self:

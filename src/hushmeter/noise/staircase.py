@@ -133,24 +133,25 @@ class Staircase(Mechanism):
         return self.exact_epsilon * whole("touches", touches) * self._stairs(self.steps_of(shift))
 
     def largest_loss(self, steps: int) -> float:
-        """See `LossDistribution`: ε for each stair that the change crosses."""
+        """See `LossDistribution` for the parameters."""
         return self.epsilon * self._stairs(steps)
 
     def hockey_stick(self, steps: int, epsilons: FloatArray) -> FloatArray:
-        """See `LossDistribution`: the loss takes few values, the multiples of ε."""
+        """See `LossDistribution` for the parameters."""
+        # The loss takes few values, which are multiples of ε.
         masses, lowest = self.losses(steps)
         losses = self.epsilon * (lowest + np.arange(masses.size, dtype=np.float64))
         excess = -np.expm1(np.minimum(epsilons[:, None] - losses[None, :], 0.0))
         return np.asarray(excess @ masses)
 
     def log_second_moment(self, steps: int) -> float:
-        """See `LossDistribution`."""
+        """See `LossDistribution` for the parameters."""
         masses, lowest = self.losses(steps)
         losses = self.epsilon * (lowest + np.arange(masses.size))
         return float(np.logaddexp.reduce(np.log(np.maximum(masses, 1e-300)) + losses))
 
     def limits(self, steps: FloatArray, priors: FloatArray, readings: int) -> FloatArray:
-        """See `LossDistribution`."""
+        """See `LossDistribution` for the parameters."""
         optima = []
         for step, prior in zip(steps.tolist(), priors.tolist(), strict=True):
             masses, lowest = self.losses(step)
@@ -158,26 +159,28 @@ class Staircase(Mechanism):
         return np.array(optima)
 
     def cost(self, moved: ChangeSteps) -> Fraction:
-        """See `LossDistribution`: the stairs of all values, at most ⌈d/Δ_g⌉ for each."""
+        """See `LossDistribution` for the parameters."""
         count = sum(times for _, times in moved.worst)
         # Σ ⌈d_k/Δ_g⌉ is at most the number of values plus the whole stairs in the sum of all d_k.
         shared = count + moved.bound // self.steps
         return self.exact_epsilon * min(count * self._stairs(moved.worst[0][0]), shared)
 
     def compose_change(self, moved: ChangeSteps, delta: float = DELTA) -> Composition:
-        """See `LossDistribution`: at the worst division of the energy among the touched values."""
+        """See `LossDistribution` for the parameters."""
+        # At the worst division of the energy; see the description of the module.
         count, basic = sum(times for _, times in moved.worst), float(self.cost(moved))
         if self.largest_loss(moved.worst[0][0]) > HOPELESS:
             return Composition(count, basic, basic, 1.0)
         return compose_curve(count, basic, worst_curve(self, moved), self.epsilon, delta)
 
     def change_log_second_moment(self, moved: ChangeSteps) -> float:
-        """See `LossDistribution`: every value may move by the largest amount."""
+        """See `LossDistribution` for the parameters."""
+        # Every value may move by the largest amount.
         count = sum(times for _, times in moved.worst)
         return count * self.log_second_moment(moved.worst[0][0])
 
     def losses(self, steps: int) -> tuple[FloatArray, int]:
-        """Probabilities of the losses ε·(lowest + j), j = 0, 1, … of one value, and `lowest`.
+        """Probabilities of the losses ε·(lowest + j) of a value that moves by `steps`, and lowest.
 
         Far from zero the probabilities of successive periods have the ratio e^(−ε) while the
         losses repeat, so one period on either side represents the whole tail. Between two edges of
