@@ -20,8 +20,8 @@ from hushmeter.attack.bayes import Bayes
 from hushmeter.home import Home
 from hushmeter.noise.mechanism import Mechanism
 from hushmeter.releases import restore as without_home
-from hushmeter.releases.restore import POINTS, STEPS, Restored
 from hushmeter.releases.release import Release
+from hushmeter.releases.restore import POINTS, STEPS, Restored
 from hushmeter.synth import trace as simulate
 from hushmeter.trace import SECONDS_PER_DAY, Trace
 

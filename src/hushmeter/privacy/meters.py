@@ -12,6 +12,7 @@ import numpy as np
 
 from hushmeter.checks import positive, whole
 from hushmeter.clock import check_zone
+from hushmeter.privacy.sensitivity import IDEAL
 from hushmeter.trace import Metering, Trace
 
 
@@ -45,7 +46,7 @@ class Metered:
     """
 
     interval_s: float
-    metering: Metering = Metering()
+    metering: Metering = IDEAL
     zone: str = "UTC"
     readings: int | None = None
     samples: bool = False

@@ -205,7 +205,7 @@ class _Part:
         return np.asarray(entries.sum(axis=(0, 1)))
 
     def add_sum_variances(self, found: FloatArray, labels: IntArray, factors: FloatArray) -> None:
-        """Add the variances of sums of scaled cells, in units of that of a cell, to their labels."""
+        """Add the variances of sums of scaled cells, in units of that of a cell, to `found`."""
         inside = labels >= 0
         names, own = np.unique(labels[inside], return_inverse=True)
         shape = (self.ratios.size + 1, names.size)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hushmeter.checks import FloatArray, IntArray, one_of
-from hushmeter.errors import DataError
 from hushmeter.clock import civil_days, utc_times
+from hushmeter.errors import DataError
 from hushmeter.releases.files import is_release, read_release
 from hushmeter.releases.restore import is_restored, read_restored
 from hushmeter.releases.verification import verify_release

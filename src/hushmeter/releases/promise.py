@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,8 +35,8 @@ from hushmeter.noise import Mechanism, clamped
 from hushmeter.noise.gaussian import joint_epsilon, joint_odds
 from hushmeter.noise.losses import DELTA
 from hushmeter.noise.mechanism import Rng
-from hushmeter.noise.privacy_loss import Composition
 from hushmeter.noise.parameters import MAX_STEPS, clamp_bounds, per_watt
+from hushmeter.noise.privacy_loss import Composition
 from hushmeter.noise.randomness import release_key
 from hushmeter.privacy.accounting import (
     ApplianceAccount,

@@ -24,11 +24,10 @@ from hushmeter.formatting import (
     format_watt_hours,
     format_watts,
     out_of_100,
-    short_duration,
 )
 from hushmeter.noise import parse_mechanism
-from hushmeter.noise.parameters import clamp_bounds
 from hushmeter.noise.losses import DELTA
+from hushmeter.noise.parameters import clamp_bounds
 from hushmeter.noise.privacy_loss import Composition
 from hushmeter.privacy.accounting import ApplianceAccount
 from hushmeter.privacy.meters import Metered
