@@ -558,28 +558,24 @@ def joint_sigmas(
 def joint_epsilon(noises: Sequence[Mechanism], lengths: FloatArray, delta: float) -> float:
     """ε at δ of a change that moves several tables with Gaussian noise by some lengths [steps]."""
     sigmas = _sigmas(noises)
-    return _joint_epsilon(
-        float(np.linalg.norm(lengths / sigmas)),
-        float(np.linalg.norm(lengths / np.sqrt(sigmas**2 - GRID_VARIANCE)))
-        if sigmas.min() >= LEAST_SIGMA
-        else math.inf,
-        delta,
-    )
+    if sigmas.min() < LEAST_SIGMA:
+        return _epsilon_of_length(float(np.linalg.norm(lengths / sigmas)), delta, True)
+    continuous = np.sqrt(sigmas**2 - GRID_VARIANCE)
+    return _epsilon_of_length(float(np.linalg.norm(lengths / continuous)), delta, False)
 
 
 @lru_cache(maxsize=256)
-def _joint_epsilon(length: float, longer: float, delta: float) -> float:
-    """The smaller ε of the conversion from concentrated privacy and of the analytic formula."""
-    if math.isfinite(longer):
-        return analytic_epsilon(1.0, longer, delta)
-    return smallest(lambda epsilon: concentrated_delta(epsilon, 1.0, length) <= delta, 0.0)
+def _epsilon_of_length(length: float, delta: float, concentrated: bool) -> float:
+    """Smallest ε at δ of a change by `length` standard deviations."""
+    formula, goal = concentrated_delta if concentrated else analytic_delta, delta * (1 - SLACK)
+    return smallest(lambda epsilon: formula(epsilon, 1.0, length) <= goal, 0.0)
 
 
 def joint_odds(noises: Sequence[Mechanism], lengths: FloatArray) -> float:
     """Odds of the best attacker about a change of several tables by some lengths [grid steps].
 
-    Noise of less than `LEAST_SIGMA` steps has a total variation of at most √(ρ/2)·√2 = μ/√2, by
-    the inequality of Pinsker.
+    Noise of less than `LEAST_SIGMA` steps has a divergence of at most μ²/2, so by the inequality
+    of Pinsker a total variation of at most μ/2.
     """
     sigmas = _sigmas(noises)
     if sigmas.min() < LEAST_SIGMA:
