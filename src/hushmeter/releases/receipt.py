@@ -25,7 +25,7 @@ from hushmeter.formatting import (
     format_watts,
     out_of_100,
 )
-from hushmeter.noise import parse_mechanism
+from hushmeter.noise import Mechanism, parse_mechanism
 from hushmeter.noise.losses import DELTA
 from hushmeter.noise.parameters import clamp_bounds
 from hushmeter.noise.privacy_loss import Composition
@@ -242,16 +242,18 @@ def describe_promise(promise: Promise) -> dict[str, Any]:
     }
 
 
-def describe_noise(mechanism: Any) -> dict[str, Any]:
+def describe_noise(mechanism: Mechanism) -> dict[str, Any]:
     """Return facts about the noise, with the parameters that make it again."""
     parameters = {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in mechanism.parameters().items()
     }
-    return {**mechanism.describe(), "parameters": parameters}
+    facts = mechanism.describe()
+    shown = ("mechanism", "scale", "grid", "coarsened", "guarantee")
+    return {**{name: facts[name] for name in shown}, "parameters": parameters}
 
 
-def parse_noise(described: Mapping[str, Any]) -> Any:
+def parse_noise(described: Mapping[str, Any]) -> Mechanism:
     """Return the mechanism that a receipt describes."""
     return parse_mechanism({described["mechanism"]: dict(described["parameters"])})
 
