@@ -23,7 +23,6 @@ from hushmeter.noise import Mechanism
 from hushmeter.noise.losses import DELTA, HOPELESS
 from hushmeter.noise.privacy_loss import Composition
 from hushmeter.privacy.sensitivity import Change, MovedSteps
-from hushmeter.trace import SECONDS_PER_DAY
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,8 @@ def unknown_moment(
     -----
     The attacker compares the release without the change, P, with the mean of the K releases with
     the change in moment k, Q = ΣQ_k/K. For disjoint moments ∫ Q_k·Q_l/P is 1 for k ≠ l and
-    C = 1 + χ²(Q_k, P) for k = l. The inequality of Cauchy and Schwarz gives
+    C = 1 + χ²(Q_k, P) for k = l; the phase of a register moves later values in both moments, so
+    that it is then at most C for k ≠ l too. The inequality of Cauchy and Schwarz gives
 
         odds = ½ + TV(P, Q)/2 ≤ ½ + ¼·√(χ²(Q, P)) = ½ + ¼·√((C − 1)/K).
 
@@ -137,14 +137,12 @@ def unknown_moment(
     the moment in another way.
     """
     known = compose_change(mechanism, change, delta).odds
-    if moments is None:
-        values = max(1, math.floor(SECONDS_PER_DAY / change.value_s))
-        moments = max(1, values // max(1, math.ceil(change.full_values - 1e-9)))
-    count = whole("moments", moments)
+    count = change.moments if moments is None else whole("moments", moments)
     log_ratio = mechanism.change_log_second_moment(MovedSteps(mechanism, change))
     if log_ratio > HOPELESS:
         return UnknownMoment(count, known, known)
-    return bound_unknown_moment(count, known, math.expm1(log_ratio), 0.0)
+    own = math.expm1(log_ratio)
+    return bound_unknown_moment(count, known, own, own if change.register_w else 0.0)
 
 
 def bound_unknown_moment(moments: int, known: float, own: float, shared: float) -> UnknownMoment:

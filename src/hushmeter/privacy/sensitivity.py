@@ -60,7 +60,7 @@ from hushmeter.checks import positive, whole
 from hushmeter.errors import InputError
 from hushmeter.noise import Mechanism
 from hushmeter.noise.parameters import exact, steps_apart
-from hushmeter.trace import Metering
+from hushmeter.trace import SECONDS_PER_DAY, Metering
 
 IDEAL = Metering()
 """A meter without rounding, register or copies."""
@@ -173,6 +173,15 @@ class Change:
     def own_touches(self) -> int:
         """Most released values that the change itself can overlap."""
         return self.places * (round_up((self.overlapped - 1) / self.window) + 1)
+
+    @property
+    def moments(self) -> int:
+        """Number of disjoint moments of a day of 24 hours at which a run can happen."""
+        width = round_up(self.full_values)
+        if self.metering.copies > 1 or self.metering.stretch > 1 or self.metering.reach:
+            # The readings of one moment hold parts of what happens in the next one.
+            width = self.own_touches // self.places
+        return max(1, math.floor(SECONDS_PER_DAY / self.value_s) // max(1, width))
 
     @property
     def touches(self) -> int:

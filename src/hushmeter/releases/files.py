@@ -147,6 +147,8 @@ def _file(release: Release, target: Path) -> dict[str, bytes]:
 
 def folder_contents(release: Release) -> dict[str, bytes]:
     """The files of all views by their names."""
+    if release.promise.unit.span == "when":
+        raise InputError("a release that hides when is written as one file, such as out.csv.")
     contents = {
         f"{view.name}.csv": table_bytes(_columns(release, view), "csv") for view in release.views
     }
@@ -159,7 +161,7 @@ def folder_contents(release: Release) -> dict[str, bytes]:
 def _columns(release: Release, view: View) -> dict[str, Any]:
     """The columns of the file of a view."""
     columns, steps = dict(view.labels), release.noisy_steps(view.name)
-    if steps is not None and release.promise.unit.span != "when":
+    if steps is not None:
         columns["noisy_steps"] = steps
     return columns | estimate_columns(view)
 
@@ -254,11 +256,10 @@ def _folder_release(place: Path, receipt: Receipt) -> Release:
     first = known.get(HOURS) or known[TIMES.removesuffix(".csv")]
     times = _bare(first["timestamp"], float(receipt.cells["interval_s"]))
     promise = receipt.promise(times, first.get("share"))
-    grid = float(promise.grid)
-    sums = [
-        known[HOURS if entry.name == CELLS else entry.name]["noisy_steps"] * grid
-        for entry in promise.tables
-    ]
+    grid = promise.grid
+    steps = [known[HOURS if e.name == CELLS else e.name]["noisy_steps"] for e in promise.tables]
+    # The same two roundings as those of the release.
+    sums = [one * float(grid.numerator) / float(grid.denominator) for one in steps]
     if any(array.shape != (e.table.size,) for array, e in zip(sums, promise.tables, strict=True)):
         raise DataError(f"{place} has tables of other lengths than its receipt states.")
     return Release(promise, tuple(sums), receipt.kind)

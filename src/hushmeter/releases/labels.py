@@ -8,6 +8,7 @@ times and a time zone alone. A new table is one more function in `_MAKERS`.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -34,10 +35,11 @@ MODEL_DAYS = 30
 MODEL_START = np.datetime64("2024-04-01T00:00", "ns")
 """Start of that month, a Monday."""
 
+SECONDS_PER_MINUTE = 60
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _DAY_SETS = {"daily": range(7), "weekdays": range(5), "weekends": range(5, 7)}
 _BAND = re.compile(r"\s*([\w-]+)\s*=\s*(.+)")
-_RANGE = re.compile(r"(?:([a-z-]+)\s+)?(\d{1,2}):(\d\d)\s*-\s*(\d{1,2}):(\d\d)")
+_RANGE = re.compile(r"(?:([a-z-]+)\s+)?(\d{1,2}):([0-5]\d)\s*-\s*(\d{1,2}):([0-5]\d)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,11 +88,15 @@ class Cells:
         return names, place.astype(np.int64)
 
     @cached_property
+    def clock_s(self) -> FloatArray:
+        """What the clock shows at the start of every cell [s since midnight]."""
+        midnight = self.days.local.astype("datetime64[D]").astype("datetime64[ns]")
+        return np.asarray((self.days.local - midnight).astype(np.int64) / 1e9)
+
+    @cached_property
     def of_day(self) -> IntArray:
         """Number of the window of the day in which every cell starts, by the clock."""
-        midnight = self.days.local.astype("datetime64[D]").astype("datetime64[ns]")
-        since = (self.days.local - midnight).astype(np.int64) / 1e9
-        place: IntArray = np.floor(since / self.interval_s + 1e-9).astype(np.int64)
+        place: IntArray = np.floor(self.clock_s / self.interval_s + 1e-9).astype(np.int64)
         return place
 
     @cached_property
@@ -195,19 +201,27 @@ def split_words(words: Iterable[str]) -> tuple[list[str], dict[str, list[_Range]
     return names, bands
 
 
+def of_sums(words: Iterable[str]) -> bool:
+    """True if words name more than the cells and their register."""
+    return any(word not in (CELLS, "hours", REGISTER) for word in words)
+
+
 def check_tables(words: Sequence[str], cells: Cells) -> tuple[LabelledTable, ...]:
     """Return the tables of a release; refuse words that do not fit its cells."""
-    if not words:
-        raise InputError("name at least one table, such as hours or days.")
     long = cells.interval_s > SECONDS_PER_HOUR * (1 + 1e-9)
     if long and "hours" in words:
         raise InputError(
             f"the table hours is finer than the cells of {duration_in_words(cells.interval_s)}; "
             "choose --every 1h, or leave out hours."
         )
-    if not cells.model and len(cells) * cells.interval_s < SECONDS_PER_DAY * (1 - 1e-9):
+    period_s = math.inf if cells.model else len(cells) * cells.interval_s
+    if of_sums(words) and period_s < SECONDS_PER_DAY * (1 - 1e-9):
         raise DataError("tables of days need at least one day of readings.")
-    return make_tables(words, cells)
+    tables = make_tables(words, cells)
+    for name in split_words(words)[1]:
+        if not any(name in table.columns.get("band", ()) for table in tables):
+            raise InputError(f"no cell lies in the band {name}; leave it out, or change its times.")
+    return tables
 
 
 def _every_cell(cells: Cells) -> LabelledTable:
@@ -278,8 +292,11 @@ def _typical_week(cells: Cells) -> LabelledTable:
 
 def _clock(cells: Cells, rows: IntArray) -> Any:
     """What the clock shows at the start of the windows of some cells, such as 07:30."""
-    seconds = cells.of_day[rows] * round(cells.interval_s)
-    return np.array([f"{s // 3600:02d}:{s % 3600 // 60:02d}" for s in seconds.tolist()])
+    return np.array([_clock_text(int(s)) for s in cells.clock_s[rows].tolist()])
+
+
+def _clock_text(seconds: int) -> str:
+    return f"{seconds // 3600:02d}:{seconds % 3600 // 60:02d}"
 
 
 _MAKERS: dict[str, Callable[[Cells], LabelledTable]] = {
@@ -301,13 +318,16 @@ class _Range:
     stop_s: int
 
     def inside(self, cells: Cells) -> BoolArray:
-        """True for the cells in the range; a range over midnight belongs to the day it is in."""
-        clock = cells.of_day * cells.interval_s
+        """True for the windows of a week in the range, shape (7, windows of a day).
+
+        A range over midnight belongs to the day it is in.
+        """
+        clock = np.arange(cells.per_day) * cells.interval_s
         if self.start_s < self.stop_s:
             hours = (clock >= self.start_s) & (clock < self.stop_s)
         else:
             hours = (clock >= self.start_s) | (clock < self.stop_s)
-        found: BoolArray = hours & np.isin(weekday(cells.days.local), self.days)
+        found: BoolArray = np.isin(np.arange(7), self.days)[:, None] & hours
         return found
 
 
@@ -348,10 +368,13 @@ def _parse_days(band: str, word: str) -> tuple[int, ...]:
 
 
 def _disjoint(bands: dict[str, list[_Range]], cells: Cells) -> list[dict[str, BoolArray]]:
-    """Groups of bands that share no cell; each group is one table."""
+    """Groups of bands that share no window of the week; each group is one table.
+
+    The groups do not depend on which cells there are.
+    """
     groups: list[dict[str, BoolArray]] = []
     for name, ranges in bands.items():
-        mask = _band_cells(name, ranges, cells)
+        mask = _band_week(name, ranges, cells)
         for group in groups:
             if not any((mask & other).any() for other in group.values()):
                 group[name] = mask
@@ -361,29 +384,29 @@ def _disjoint(bands: dict[str, list[_Range]], cells: Cells) -> list[dict[str, Bo
     return groups
 
 
-def _band_cells(name: str, ranges: list[_Range], cells: Cells) -> BoolArray:
-    """True for the cells of one band; refuse a band that does not fit the cells."""
-    for part in ranges:
-        for border in (part.start_s, part.stop_s):
-            if border % cells.interval_s:
-                raise InputError(
-                    f"the band {name} has a border at {border // 3600:02d}:"
-                    f"{border % 3600 // 60:02d}, within a cell of "
-                    f"{duration_in_words(cells.interval_s)}; choose shorter cells with --every."
-                )
+def _band_week(name: str, ranges: list[_Range], cells: Cells) -> BoolArray:
+    """True for the windows of a week in one band; refuse a band that does not fit the cells."""
+    starts = np.unique(cells.clock_s % cells.interval_s)
+    for border in (second for part in ranges for second in (part.start_s, part.stop_s)):
+        # A band has borders in whole minutes; cells may start some seconds after the minute.
+        after = (border - starts) % cells.interval_s
+        if (np.minimum(after, cells.interval_s - after) >= SECONDS_PER_MINUTE).any():
+            raise InputError(
+                f"the band {name} has a border at {_clock_text(border)}, within a cell of "
+                f"{duration_in_words(cells.interval_s)}; choose shorter cells with --every."
+            )
     masks = np.stack([part.inside(cells) for part in ranges])
     if (masks.sum(axis=0) > 1).any():
         raise InputError(f"the parts of the band {name} overlap; give each hour once.")
-    if not masks.any():
-        raise InputError(f"no cell lies in the band {name}; leave it out, or change its times.")
     return np.asarray(masks.any(axis=0))
 
 
 def _bands(name: str, group: dict[str, BoolArray], cells: Cells) -> LabelledTable:
     """A table of bands by month; what is in no band is the rest."""
-    band = np.full(len(cells), len(group))
+    week = np.full((7, cells.per_day), len(group))
     for number, mask in enumerate(group.values()):
-        band[mask] = number
+        week[mask] = number
+    band = week[weekday(cells.days.local), cells.of_day]
     words = np.array([*group, REST])
 
     def names(rows: IntArray) -> dict[str, Any]:

@@ -52,7 +52,7 @@ from hushmeter.privacy.meters import Metered, metered
 from hushmeter.privacy.units import Unit, refuse_unknown_rounding, resolve_unit
 from hushmeter.releases.budget import HOURLY_COST, lengths_of
 from hushmeter.releases.estimate import TableEstimate
-from hushmeter.releases.labels import CELLS, Cells, LabelledTable, cells_of, make_tables
+from hushmeter.releases.labels import CELLS, Cells, LabelledTable, cells_of, make_tables, of_sums
 from hushmeter.releases.purposes import StandardErrors, errors_of
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace
 
@@ -75,15 +75,12 @@ class NoisyTable:
         The labels of the cells.
     noise : Mechanism or None
         The noise of every sum; None if the sums are exact.
-    share : float
-        Share of the privacy budget.
     scale : float
         Factor with which a sum is multiplied before its noise is added, and divided afterwards.
     """
 
     table: LabelledTable
     noise: Mechanism | None
-    share: float = 1.0
     scale: float = 1.0
 
     @property
@@ -141,8 +138,8 @@ class Promise:
 
     @property
     def joint(self) -> bool:
-        """True if several tables share the budget."""
-        return len(self.tables) > 1 and self.unit.span != "when"
+        """True if tables of sums are published, which share the budget."""
+        return self.unit.span != "when" and any(e.name != CELLS for e in self.tables)
 
     @property
     def grid(self) -> Fraction:
@@ -156,6 +153,14 @@ class Promise:
 
     def _lengths(self, changes: Sequence[Change]) -> FloatArray:
         return lengths_of([entry.table for entry in self.tables], changes, self.grid)
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Share of every table in the privacy budget, Σ s_j²/σ_j² = 2ρ."""
+        if not self.joint:
+            return (1.0,) * len(self.tables)
+        parts = (self.lengths / [noise.scale for noise in self._noises]) ** 2
+        return tuple((parts / parts.sum()).tolist())
 
     @property
     def _noises(self) -> list[Mechanism]:
@@ -260,21 +265,21 @@ class Promise:
     def unknown_moment(self, change: Change) -> UnknownMoment:
         """Bound the odds of an attacker who must find a run among the moments of one day.
 
-        Cells and typical days of two moments are disjoint. In all other tables the moments may
-        share a label: the inner product of the changes is at most the product of their lengths.
+        Cells and typical days of two moments are disjoint. In all other tables, and with a
+        register in all tables, two moments may move the same sum: the inner product of the changes
+        is at most the product of their lengths.
         """
         if not self.joint:
             return unknown_moment(self.noise, change)
         lengths = self._lengths([change])
         known = joint_odds(self._noises, lengths)
         squares = [(s * n.grid / n.scale) ** 2 for s, n in zip(lengths, self._noises, strict=True)]
-        moments = max(1, self.cells.per_day // max(1, math.ceil(change.full_values - 1e-9)))
-        apart = (CELLS, "typical-day", "typical-week")
+        apart = () if change.register_w else (CELLS, "typical-day", "typical-week")
         shared = sum(s for s, e in zip(squares, self.tables, strict=True) if e.name not in apart)
         own = sum(squares)
         if own > FAR:
-            return UnknownMoment(moments, known, known)
-        return bound_unknown_moment(moments, known, math.expm1(own), math.expm1(shared))
+            return UnknownMoment(change.moments, known, known)
+        return bound_unknown_moment(change.moments, known, math.expm1(own), math.expm1(shared))
 
     def account(self, home: Home | None, delta: float = DELTA) -> tuple[ApplianceAccount, ...]:
         """Return what an attacker can learn about each appliance of a home."""
@@ -355,26 +360,30 @@ class Promise:
         if not simulation:
             check_metering(trace, self.unit)
             refuse_unknown_rounding(self.unit.span, self.unit.metering)
+        facts, length = metered(trace, self.cells.zone), self.cells.interval_s
+        here = cells_of(facts, length, of_days=of_sums(self.words))
         if not self.cells.model:
-            times = self.cells.times.times
-            here = cells_of(metered(trace, self.cells.zone), self.cells.interval_s)
-            if not np.array_equal(here.times.times, times):
+            times = np.array_equal(here.times.times, self.cells.times.times)
+            if not times or not _same_shares(here, self.cells):
                 raise InputError(
                     "the promise was made for readings at other times; resolve the request with "
                     "metered(trace)."
                 )
             return self
-        days = any(word != CELLS for word in self.words)
-        return self.on(
-            cells_of(metered(trace, self.cells.zone), self.cells.interval_s, of_days=days)
-        )
+        promise = self.on(here)
+        if self.joint and (promise.lengths > self.lengths).any():
+            raise InputError(
+                "the clock of these times lets a change move the sums further than the promise "
+                "counts; resolve the request with metered(trace)."
+            )
+        return promise
 
     def _noisy_sums(
         self, trace: Trace, secret: bytes, rng: Rng, key: bytes | None
     ) -> tuple[FloatArray, ...]:
         """Return the noisy sums of every table [W]."""
         means = self.means(trace)
-        if len(self.tables) == 1 and self.tables[0].name == CELLS:
+        if len(self.tables) == 1 and not self.joint:
             return (self.noise.release(means, rng=rng, key=key),)
         steps = self.to_steps(means)
         found = []
@@ -391,12 +400,10 @@ class Promise:
 
         A change therefore moves an incomplete cell by no more than it moves a complete one.
         """
-        if self.unit.window == 1:
-            if self.clamp is None or len(self.tables) == 1:
-                return trace.readings
-            return np.clip(trace.readings, *self.clamp)
         if self.clamp is not None:
             trace = trace.replace_readings(np.clip(trace.readings, *self.clamp))
+        if self.unit.window == 1:
+            return trace.readings
         every = self.cells.interval_s
         return trace.coarsen(every).readings * trace.shares_present(every)
 
@@ -455,10 +462,23 @@ def table_key(secret: bytes, name: str) -> bytes:
     return hmac.new(secret, f"hushmeter table {name}".encode(), hashlib.sha256).digest()
 
 
+def _same_shares(one: Cells, other: Cells) -> bool:
+    """True if the same shares of the readings of every cell are present."""
+    if one.shares is None or other.shares is None:
+        return one.shares is other.shares
+    return bool(np.allclose(one.shares, other.shares, atol=1e-6))
+
+
 def complete_days(cells: Cells) -> LabelledTable:
-    """The civil days that the cells cover from midnight to midnight."""
+    """The civil days of which no reading is missing from midnight to midnight.
+
+    A run that is moved to a time without readings would be missing from the sum of its day.
+    """
     (days,) = make_tables(["days"], cells)
-    whole = np.flatnonzero(cells.days.complete)
+    complete = cells.days.complete.copy()
+    if cells.shares is not None:
+        complete[cells.days.place[cells.shares < 1]] = False
+    whole = np.flatnonzero(complete)
     place = np.full(days.size + 1, -1)
     place[whole] = np.arange(whole.size)
     columns = {name: np.asarray(values)[whole] for name, values in days.columns.items()}

@@ -85,7 +85,7 @@ class Receipt:
         Where the numbers that calibrated the noise came from: "typed", "catalogue", "learnt from
         other days" or "learnt from these readings".
     output : dict
-        Number, interval, first and last time, and SHA-256 of the estimated cells.
+        Number, interval, first and last time of the cells, and SHA-256 of what was published.
     files : dict
         SHA-256 and size [bytes] of every file; empty until the release is written.
     version : str
@@ -114,7 +114,7 @@ class Receipt:
     def of(cls, release: Release) -> Receipt:
         """Write down the promise of a release, and what was released."""
         facts = describe_promise(release.promise)
-        return cls(kind=release.kind, **facts, output=describe_readings(release.trace), files={})
+        return cls(kind=release.kind, **facts, output=describe_output(release), files={})
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Receipt:
@@ -156,7 +156,6 @@ class Receipt:
             NoisyTable(
                 made[entry["table"]],
                 None if entry["noise"] is None else parse_noise(entry["noise"]),
-                entry["share"],
                 entry["scale"],
             )
             for entry in self.tables
@@ -213,7 +212,9 @@ class PrivateReceipt:
 def describe_promise(promise: Promise) -> dict[str, Any]:
     """Return a promise as plain values: all entries of a receipt but those of what was released."""
     grid = promise.grid
-    lengths = promise.lengths * float(grid) if promise.joint else [promise.unit.l2] * 2
+    lengths = promise.lengths * float(grid)
+    if not promise.joint:
+        lengths = np.full(len(promise.tables), promise.unit.l2)
     return {
         "unit": describe_unit(promise.unit),
         "cells": {
@@ -225,12 +226,12 @@ def describe_promise(promise: Promise) -> dict[str, Any]:
         "tables": tuple(
             {
                 "table": entry.name,
-                "share": entry.share,
+                "share": share,
                 "length": float(length),
                 "scale": entry.scale,
                 "noise": None if entry.noise is None else describe_noise(entry.noise),
             }
-            for entry, length in zip(promise.tables, lengths, strict=False)
+            for entry, share, length in zip(promise.tables, promise.shares, lengths, strict=True)
         ),
         "words": promise.words,
         "epsilon": promise.epsilon,
@@ -357,6 +358,19 @@ def describe_readings(trace: Trace) -> dict[str, Any]:
         "end": iso(trace.times[-1]),
         "sha256": digest(trace),
     }
+
+
+def describe_output(release: Release) -> dict[str, Any]:
+    """Number, interval, and times of the cells, and digest of what was published.
+
+    The digest of several tables is that of all noisy sums, because the last bits of the estimate
+    are not published.
+    """
+    found = describe_readings(release.trace)
+    if release.promise.joint:
+        sums = np.concatenate(release.sums)
+        found["sha256"] = digest_columns(release.trace.times, sums)
+    return found
 
 
 def describe_input(trace: Trace) -> dict[str, Any]:

@@ -95,14 +95,15 @@ class Release:
     def estimate(self) -> FloatArray:
         """Estimate of the cells [W], shape (n,): means of the readings that are present."""
         cells, sums = self._cells_and_sums
-        shares = self.promise.cells.shares
-        if sums or cells is None:
-            return self._fit.solve(cells, sums)
-        if shares is None:
-            return cells
-        # The noise of an incomplete cell grows with the inverse of its public share.
-        grid = float(self.promise.grid)
-        return np.where(shares < 1, np.rint(cells / shares / grid) * grid, cells)
+        found = cells
+        if sums or found is None:
+            found = self._fit.solve(cells, sums)
+        if cells is None or self.promise.joint or self.promise.cells.shares is None:
+            return found
+        # The noise of an incomplete cell grows with the inverse of its public share. Cells of a
+        # file lie on the grid.
+        shares, grid = np.round(self.promise.cells.shares, 6), float(self.promise.grid)
+        return np.where(shares < 1, np.rint(cells / shares / grid) * grid, found)
 
     @cached_property
     def trace(self) -> Trace:

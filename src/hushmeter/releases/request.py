@@ -25,7 +25,7 @@ from hushmeter.noise.parameters import Exact, clamp_bounds, exact
 from hushmeter.privacy.meters import Metered
 from hushmeter.privacy.units import PROTECT, SPANS, Unit, allow_for_samples, resolve_unit
 from hushmeter.releases.budget import HOURLY_COST
-from hushmeter.releases.labels import CELLS, VIEWS, split_words
+from hushmeter.releases.labels import CELLS, REGISTER, VIEWS, of_sums, split_words
 from hushmeter.releases.promise import Promise
 from hushmeter.releases.purposes import choose_purpose
 from hushmeter.trace import SECONDS_PER_HOUR
@@ -176,9 +176,11 @@ class Request:
 
     def _check_tables(self) -> None:
         """Refuse tables that contradict the span or the noise."""
-        split_words(self.tables)
+        names, _ = split_words(self.tables)
         if not self.several:
             return
+        if REGISTER in names and CELLS not in names:
+            raise InputError("the register adds up the hours, so it needs the table hours too.")
         if self.span == "when":
             raise InputError(
                 "the span 'when' publishes the sums of the days, so further tables have nothing "
@@ -192,12 +194,13 @@ class Request:
     @property
     def several(self) -> bool:
         """True if anything else than the cells alone is published."""
-        return any(word not in (CELLS, "hours") for word in self.tables)
+        return of_sums(self.tables)
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words that name the tables."""
-        return tuple(self.tables) or (CELLS,)
+        """The words that name the tables; the register alone is that of the cells."""
+        alone = not self.several and CELLS not in split_words(self.tables)[0]
+        return (CELLS, *self.tables) if alone else tuple(self.tables)
 
     @property
     def member(self) -> Appliance:

@@ -27,7 +27,7 @@ from hushmeter.privacy.meters import Metered
 from hushmeter.privacy.sensitivity import corner
 from hushmeter.privacy.units import Unit, calibrate, refuse_large_register
 from hushmeter.releases.budget import divide_budget, lengths_of
-from hushmeter.releases.labels import Cells, cells_of, check_tables
+from hushmeter.releases.labels import CELLS, Cells, cells_of, check_tables
 from hushmeter.releases.promise import NoisyTable, Promise, promise_of
 from hushmeter.releases.purposes import StandardErrors, independent_errors
 from hushmeter.releases.request import Request
@@ -80,7 +80,7 @@ def at_epsilon(request: Request, metered: Metered, epsilon: Exact) -> Promise:
     every = _cell_length(request, metered)
     unit = request.unit(metered, every)
     if request.several:
-        return _share(request, unit, _cells(request, metered, every), epsilon)
+        return _share(request, metered, unit, _cells(request, metered, every), epsilon)
     return _series(request, metered, unit, request.mechanism or "laplace", epsilon)
 
 
@@ -128,7 +128,9 @@ def _cells(request: Request, metered: Metered, every: float | str | None) -> Cel
     return cells
 
 
-def _share(request: Request, unit: Unit, cells: Cells, epsilon: Exact) -> Promise:
+def _share(
+    request: Request, metered: Metered, unit: Unit, cells: Cells, epsilon: Exact
+) -> Promise:
     """Return the promise of several tables that share one ε."""
     delta = float(exact("delta", request.delta))
     refuse_large_register("gaussian", unit)
@@ -138,11 +140,14 @@ def _share(request: Request, unit: Unit, cells: Cells, epsilon: Exact) -> Promis
         lengths = lengths_of(tables, unit.changes, grid)
         shares = divide_budget(request.tables, cells, lengths, request.hourly_cost)
         used = np.flatnonzero(shares)
+        if [tables[j].name for j in used] == [CELLS]:
+            # No other table is worth its share.
+            return _series(request, metered, unit, "gaussian", epsilon)
         wanted = float(exact("epsilon", epsilon)), delta
         sigmas = joint_sigmas(*wanted, lengths[used], shares[used]) * (1 + 1e-12)
         if all(map(gaussian_fits, sigmas)):
             noisy = [
-                NoisyTable(tables[j], table_noise(sigma, lengths[j], grid, delta), shares[j])
+                NoisyTable(tables[j], table_noise(sigma, lengths[j], grid, delta))
                 for j, sigma in zip(used.tolist(), sigmas.tolist(), strict=True)
             ]
             return Promise(
@@ -241,7 +246,7 @@ def _share_at_odds(request: Request, metered: Metered, unit: Unit, goal: float) 
     aim = goal - ODDS_SLACK / 10
     while True:
         epsilon = min(MOST_EPSILON, analytic_epsilon(1.0, 2 * float(ndtri(aim)), delta))
-        promise = _share(request, unit, cells, epsilon)
+        promise = _share(request, metered, unit, cells, epsilon)
         if promise.odds <= goal:
             return promise
         # The grid is so coarse that the odds exceed those of continuous noise.
