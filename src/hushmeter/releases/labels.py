@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
-from hushmeter.clock import CivilDays, changes_clock, civil_days, is_utc, weekday
+from hushmeter.clock import CivilDays, civil_days, transitions, weekday
 from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.formatting import duration_in_words
 from hushmeter.privacy.meters import Metered, without_values
@@ -133,7 +133,7 @@ def cells_of(metered: Metered, every: float | str | None, *, of_days: bool = Fal
             "not; choose --every 1h."
         )
     if metered.times is None:
-        return _model_cells(length, metered.zone)
+        return _model_cells(length, metered.zone, of_days)
     if window == 1:
         return Cells(metered.times, metered.zone)
     times, shares = metered.times.coarsen(length), metered.times.shares_present(length)
@@ -142,14 +142,13 @@ def cells_of(metered: Metered, every: float | str | None, *, of_days: bool = Fal
 
 
 @lru_cache(maxsize=16)
-def _model_cells(length: float, zone: str) -> Cells:
-    """Cells of a month of 30 days or, where the clock is changed, of a year."""
-    start, days = MODEL_START, MODEL_DAYS
-    year = np.array(["2024-01-01", "2024-07-01"], dtype="datetime64[ns]")
-    if not is_utc(zone) and changes_clock(year[:1], year[1:], zone)[0]:
-        start, days = np.datetime64("2024-01-01T00:00", "ns"), 366
-    count = max(1, round(days * SECONDS_PER_DAY / length))
-    return Cells(Trace(np.zeros(count), length, start), zone, model=True)
+def _model_cells(length: float, zone: str, of_days: bool) -> Cells:
+    """Cells of a month of 30 days or, for tables where the clock is changed, of a year."""
+    first, last = np.datetime64("2024-01-01", "ns"), np.datetime64("2025-01-01", "ns")
+    if not of_days or not transitions(first, last, zone).size:
+        return replace(model_month(length), zone=zone)
+    count = round(366 * SECONDS_PER_DAY / length)
+    return Cells(Trace(np.zeros(count), length, first), zone, model=True)
 
 
 def model_month(length: float, days: int = MODEL_DAYS) -> Cells:

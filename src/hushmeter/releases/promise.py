@@ -230,7 +230,8 @@ class Promise:
         """Where the numbers that calibrated the noise came from, by the times of the cells."""
         from hushmeter.releases.receipt import list_parameters
 
-        numbers = list_parameters(self.unit, self.home, self.cells.times)
+        times = None if self.cells.model else self.cells.times
+        numbers = list_parameters(self.unit, self.home, times)
         return tuple(sorted({entry["source"] for entry in numbers}))
 
     def fit(self, cells: Cells | None = None) -> TableEstimate:

@@ -273,11 +273,12 @@ def private_receipt(promise: Promise, trace: Trace, delta: float = DELTA) -> Pri
     )
 
 
-def list_parameters(unit: Unit, home: Home | None, trace: Trace) -> list[dict[str, Any]]:
+def list_parameters(unit: Unit, home: Home | None, trace: Trace | None) -> list[dict[str, Any]]:
     """List the numbers that calibrate a release: `name`, `value`, `used`, `unit` and `source`.
 
     Only the times of the trace are used: a number that was learnt from readings of the same time
-    is "learnt from these readings".
+    is "learnt from these readings". If the times are not known yet, they are other days; each
+    release of a stream or a fleet checks its own.
     """
     learnt = _learnt_source(home, trace)
     if home is not None and unit.protect == "appliance":
@@ -501,12 +502,13 @@ def unit_sentence(unit: Mapping[str, Any]) -> str:
     return f"{subject} of {size}, {where}".replace(", of", " of")
 
 
-def _learnt_source(home: Home | None, trace: Trace) -> str:
+def _learnt_source(home: Home | None, trace: Trace | None) -> str:
     """The origin of learnt numbers: other days, or readings of the same time."""
     if home is None or home.learnt_from is None:
         # A home file of unknown origin may have been learnt from anything.
         return THESE_READINGS if home is not None else OTHER_DAYS
-    return THESE_READINGS if home.learnt_from.overlaps(trace) else OTHER_DAYS
+    same = trace is not None and home.learnt_from.overlaps(trace)
+    return THESE_READINGS if same else OTHER_DAYS
 
 
 def _appliance_numbers(appliance: Appliance, unit: Unit, learnt: str) -> list[dict[str, Any]]:
