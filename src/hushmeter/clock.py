@@ -32,20 +32,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, eq=False)
 class CivilDays:
-    """The civil days of a series of values.
+    """The civil days of a series of values, and which of them the values cover completely.
 
-    Attributes
-    ----------
-    zone : str
-        Time zone of the days.
-    local : array of datetime64[ns], shape (T,)
-        Local time at which every value starts.
-    days : array of datetime64[D], shape (D,)
-        The days in which a value starts, in ascending order.
-    place : array of int, shape (T,)
-        Number of the day of every value.
-    complete : array of bool, shape (D,)
-        True where the values of a day cover it from midnight to midnight.
+    `local` is the local time at which every value starts, and `place` the number of its day among
+    `days`, which ascend.
     """
 
     zone: str

@@ -22,18 +22,9 @@ ALL_DAYS = ("1970-01-02", "2199-12-30")
 class HourCounts:
     """What consecutive readings can touch at most, wherever they begin.
 
-    Attributes
-    ----------
-    windows : int
-        Hours of the clock.
-    window_squares : int
-        Σ n_h², where n_h hours of the clock show the hour h of the day.
-    reading_squares : int
-        Σ r_h², where r_h readings begin in the hour h of the day.
-    most_readings : int
-        Largest r_h.
-    hours : int
-        Hours of the day, at most 24.
+    `windows` hours of the clock, `window_squares` = Σ n_h² if n_h of them show the hour h of the
+    day, `reading_squares` = Σ r_h² if r_h readings begin in that hour, the largest r_h, and the
+    number of hours of the day.
     """
 
     windows: int

@@ -22,6 +22,7 @@ from hushmeter.errors import DataError
 from hushmeter.read import ReadOptions, Recording, read_bytes
 from hushmeter.read.columns import Column, classify
 from hushmeter.read.dsmr import telegram_seconds, winter_offset
+from hushmeter.read.nem import MARKET_OFFSET_S
 from hushmeter.read.plan import TimePlan
 from hushmeter.read.row_times import find_stamp, read_row_times
 from hushmeter.read.selection import RowChoice
@@ -45,7 +46,6 @@ from hushmeter.trace import SECONDS_PER_HOUR
 
 LARGEST_FILE = 50_000_000
 MARK = "hushmeter_row"
-MARKET_OFFSET_S = 36_000
 
 
 class RawFile:
