@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 import pytest
-
-import hushmeter as hm
-from hushmeter.errors import DataError, InputError
 from hushmeter.releases.calendar import lay_out
 from hushmeter.releases.least_squares import TABLES
 from hushmeter.releases.views import add_up
+
+import hushmeter as hm
+from hushmeter.errors import DataError, InputError
 
 KETTLE = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
 
