@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hushmeter.releases.least_squares import TableEstimate, complete_variances
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushmeter.privacy.tables import NO_LABEL, Table
-from hushmeter.releases.least_squares import TableEstimate, complete_variances
 
 
 def month_tables(days, hours):

@@ -7,18 +7,15 @@ no more than the unit of protection declares.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from tests.releases.neighbour_cases import (
     HOME,
+    PEAK,
     check_pair,
+    check_tables,
     count_outcomes,
-    describe,
     draw_pair,
-    read_and_resolve,
-    resolve,
 )
 from tests.releases.raw_files import (
     WRITERS,
@@ -33,13 +30,11 @@ from tests.releases.raw_files import (
 import hushmeter as hm
 from hushmeter.errors import DataError, HushmeterError
 from hushmeter.read import read_bytes
-from hushmeter.releases.calendar import lay_out
 from hushmeter.releases.neighbours import audit_file, compare_neighbours
-from hushmeter.releases.view_plan import plan_views
-from hushmeter.releases.views import add_up
+from hushmeter.releases.promise import Promise
 
 FEW, MANY = 9, 420
-VIEWS, MANY_VIEWS = 3, 300
+TABLES, MANY_TABLES = 6, 300
 
 
 @pytest.mark.parametrize("kind", WRITERS)
@@ -65,63 +60,37 @@ def plain_recordings(change):
 
 
 def test_a_violation_of_every_kind_is_found():
-    unit = hm.resolve_unit("change", interval_s=60.0, watts=100.0)
     one, two = plain_recordings(lambda house: house.plus("kettle", 600.0, 720.0, 250.0))
-    problems = compare_neighbours(one, two, unit)
+    promise = hm.Request(epsilon=1, watts=100.0).resolve(hm.metered(one.trace))
+    problems = compare_neighbours(one, two, promise)
     assert [problem.split(" is ")[0] for problem in problems] == [
         "Δ1", "Δ2", "the largest change", "the number of touched values",
     ]  # fmt: skip
-    assert compare_neighbours(one, one, unit) == []
+    assert compare_neighbours(one, one, promise) == []
     longer = read_bytes(b"timestamp,watts\n0,1\n60,2\n120,3\n", "meter.csv", options_of({}))
-    assert any("times differs" in problem for problem in compare_neighbours(one, longer, unit))
+    assert any("times differs" in problem for problem in compare_neighbours(one, longer, promise))
 
 
-# Files with gaps in every day have no calendar.
-VIEW_KINDS = [
+# Files with gaps in every day have no hours.
+TABLE_KINDS = [
     kind for kind, writer in WRITERS.items()
     if writer.compared and set(writer.intervals) & {900, 1800, 3600}
     and kind not in ("uneven register", "fluvius", "missing marks")
 ]  # fmt: skip
-VIEW_SPANS = tuple(("appliance", span) for span in ("reading", "run", "day", "capped day"))
+TABLE_SPANS = tuple(("appliance", span) for span in ("reading", "run", "day", "capped day"))
 
 
-def check_views(pair):
-    """The four tables without noise differ by no more than the receipt of the views declares."""
-    pair = replace(pair, every=3600)
-    name, contents, fields = pair.files
-    found = [read_and_resolve(name, content, fields, pair) for content in contents]
-    if any(isinstance(each, str) for each in found):
-        return "refused"
-    one, two = (each[0] for each in found)
-    unit = resolve(one, pair)
-    zone = ("UTC", "Europe/London")[pair.meter.seed % 2]
-    try:
-        calendars = [lay_out(r.trace.coarsen(3600), zone) for r in (one, two)]
-        plan = plan_views(unit, calendars[0], epsilon=1)
-    except HushmeterError:
-        return "refused"
-    np.testing.assert_array_equal(calendars[0].cells.times, calendars[1].cells.times)
-    tables = [
-        add_up(r.trace.coarsen(3600).readings, calendar, plan.grid)
-        for r, calendar in zip((one, two), calendars, strict=True)
-    ]
-    for a, b, most in zip(*tables, plan.sensitivities, strict=True):
-        moved = np.linalg.norm((a - b).astype(float))
-        assert moved <= most, (pair.kind, describe(pair), zone, moved, most)
-    return "compared"
-
-
-@pytest.mark.parametrize("kind", VIEW_KINDS)
-def test_views_of_neighbouring_files(kind):
-    """3 pairs of each kind of file with readings of a quarter of an hour or more."""
-    count_outcomes(kind, VIEWS, check_views, spans=VIEW_SPANS, days=3)
+@pytest.mark.parametrize("kind", TABLE_KINDS)
+def test_tables_of_neighbouring_files(kind):
+    """6 pairs of each kind of file with readings of a quarter of an hour or more."""
+    count_outcomes(kind, TABLES, check_tables, spans=TABLE_SPANS, days=3)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", VIEW_KINDS)
-def test_views_of_many_neighbouring_files(kind):
+@pytest.mark.parametrize("kind", TABLE_KINDS)
+def test_tables_of_many_neighbouring_files(kind):
     """300 pairs of each of these kinds, more than 8000 in all."""
-    count_outcomes(kind, MANY_VIEWS, check_views, spans=VIEW_SPANS, days=3)
+    count_outcomes(kind, MANY_TABLES, check_tables, spans=TABLE_SPANS, days=3)
 
 
 def test_samples_need_the_time_between_them_in_the_length_of_a_run():
@@ -134,15 +103,19 @@ def test_samples_need_the_time_between_them_in_the_length_of_a_run():
     one, two = (read_bytes(csv(s)[1], "meter.csv", options_of(s.options)) for s in sheets)
     for run_s, holds in ((100.0, False), (160.0, True)):
         home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=run_s)])
-        facts = {"interval_s": 60.0, "metering": one.trace.metering, "readings": 100}
-        unit = hm.resolve_unit("appliance", "run", home=home, **facts)
-        assert (compare_neighbours(one, two, unit) == []) is holds
+        promise = hm.Request(epsilon=1, home=home, span="run").resolve(hm.metered(one.trace))
+        assert (compare_neighbours(one, two, promise) == []) is holds
 
 
 # The audit of a user's own file -----------------------------------------------------------------
 
 NOT_WRITTEN = ("ha recorder states", "ha recorder sums", "nilmtk")
 AUDITED = [k for k, writer in WRITERS.items() if writer.compared and k not in NOT_WRITTEN]
+
+
+def audit(path, home, *, options, pairs, **request):
+    wish = hm.Request(epsilon=1, home=home, **{"span": "run", **request})
+    return audit_file(path, wish, pairs=pairs, options=options, rng=1)
 
 
 def written(kind, folder, seed=5):
@@ -162,7 +135,7 @@ def written(kind, folder, seed=5):
 def test_the_audit_refuses_a_file_that_it_cannot_write(kind, tmp_path):
     path, options = written(kind, tmp_path)
     with pytest.raises(DataError, match=r"^[^\n]+ which an audit cannot write[^\n]+$"):
-        audit_file(path, HOME, pairs=1, options=options, rng=1)
+        audit(path, HOME, pairs=1, options=options)
 
 
 @pytest.mark.parametrize("kind", [k for k in AUDITED if not WRITERS[k].refused_one])
@@ -171,7 +144,7 @@ def test_the_audit_of_a_file_finds_its_values(kind, tmp_path):
     home = HOME.subset(["kettle", "fridge"])
     # Sums of days need readings of one length.
     for span in ("run",) if kind == "uneven register" else ("run", "when"):
-        found = audit_file(path, home, span=span, pairs=3, options=options, rng=1)
+        found = audit(path, home, span=span, pairs=3, options=options)
         assert found.problems == ()
         assert found.pairs == 6
         assert found.refused == 0
@@ -180,10 +153,10 @@ def test_the_audit_of_a_file_finds_its_values(kind, tmp_path):
 
 def test_the_audit_names_the_columns_that_it_does_not_change(tmp_path):
     path, options = written("uci", tmp_path)
-    found = audit_file(path, HOME.subset(["kettle"]), pairs=2, options=options, rng=1)
+    found = audit(path, HOME.subset(["kettle"]), pairs=2, options=options)
     assert "Global_intensity" in found.not_changed
     path, options = written("plugs zero while off", tmp_path)
-    found = audit_file(path, HOME.subset(["kettle"]), pairs=2, options=options, rng=1)
+    found = audit(path, HOME.subset(["kettle"]), pairs=2, options=options)
     assert "kettle" not in found.not_changed
     assert "fridge" in found.not_changed
 
@@ -232,7 +205,7 @@ def test_no_file_tells_of_a_run(name, tmp_path):
     home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)])
     options = options_of({"step": 10.0})
     try:
-        found = audit_file(tmp_path / "meter.csv", home, pairs=8, options=options, rng=1)
+        found = audit(tmp_path / "meter.csv", home, pairs=8, options=options)
     except HushmeterError:
         found = None
     # A refusal publishes nothing, but a plug is no reason for one.
@@ -252,11 +225,12 @@ def test_the_audit_catches_a_reader_that_makes_gaps(tmp_path, monkeypatch):
     (tmp_path / "meter.csv").write_text(telling_files()["one run"])
     home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)])
     options = options_of({"step": 1.0})
-    found = audit_file(tmp_path / "meter.csv", home, pairs=4, options=options, rng=1)
+    found = audit(tmp_path / "meter.csv", home, pairs=4, options=options)
     assert any("times differs" in problem for problem in found.problems)
 
 
-def test_the_audit_covers_the_tables_of_a_calendar_release(tmp_path, monkeypatch):
+@pytest.mark.parametrize("tables", [("views",), ("days", "months"), ("hours", "days", PEAK)])
+def test_the_audit_covers_tables(tmp_path, monkeypatch, tables):
     meter = Meter(ordinary_day(3), 900, 96 * 3, 0.01)
     rng = np.random.default_rng(5)
     house = random_house(meter.start, float(meter.starts[-1]), rng, solar=False)
@@ -264,17 +238,14 @@ def test_the_audit_covers_the_tables_of_a_calendar_release(tmp_path, monkeypatch
     (tmp_path / name).write_bytes(content)
     # The washing machine takes less energy than a run at full power.
     home, options = HOME.subset(["kettle", "washing machine"]), options_of(fields)
-    audit = {"span": "run", "pairs": 12, "views": True, "options": options, "rng": 1}
-    assert audit_file(tmp_path / name, home, **audit).problems == ()
+    given = {"pairs": 12, "tables": tables, "options": options}
+    assert audit(tmp_path / name, home, **given).problems == ()
 
-    # A plan that declares half of the sensitivities is caught.
-    def too_small(*arguments, **more):
-        plan = plan_views(*arguments, **more)
-        return replace(plan, sensitivities=plan.sensitivities / 2)
-
-    monkeypatch.setattr("hushmeter.releases.neighbours.plan_views", too_small)
-    problems = audit_file(tmp_path / name, home, **audit).problems
-    assert any("the table of total moves by" in problem for problem in problems)
+    # A promise that declares half of the lengths is caught.
+    whole = Promise.lengths.func
+    monkeypatch.setattr(Promise, "lengths", property(lambda self: whole(self) / 2))
+    problems = audit(tmp_path / name, home, **given).problems
+    assert any("the change of the table days in grid steps is" in problem for problem in problems)
 
 
 def test_pairs_are_the_same_in_every_run():

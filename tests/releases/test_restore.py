@@ -6,12 +6,12 @@ import json
 
 import numpy as np
 import pytest
+from hushmeter.releases.views import add_up
 
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError
 from hushmeter.read import read_home_data
 from hushmeter.releases.restore import deconvolve, restore_file
-from hushmeter.releases.views import add_up
 
 HOME = hm.synth.ready_home("evening")
 KETTLE = HOME.subset(["kettle"])

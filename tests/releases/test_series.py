@@ -5,13 +5,13 @@ import math
 
 import numpy as np
 import pytest
+from hushmeter.releases.series import day_weight, mean_windows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError
 from hushmeter.releases.receipt import digest
-from hushmeter.releases.series import day_weight, mean_windows
 
 HOME = hm.synth.ready_home("evening")
 TRACE = hm.synth.trace(HOME, 2400, seed=3)

@@ -14,10 +14,10 @@ import textwrap
 
 import numpy as np
 import pytest
+from hushmeter.releases.storage import find_earlier_releases
 
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError
-from hushmeter.releases.storage import find_earlier_releases
 
 TRACE = hm.Trace([100.0, 2100.0, 90.0, 95.0], 6.0, "2024-01-15T00:00Z")
 UNIT = hm.resolve_unit("change", interval_s=6.0, watts=100.0)

@@ -8,12 +8,6 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-import hushmeter as hm
-from hushmeter.noise.gaussian import concentrated_delta
-from hushmeter.privacy.sensitivity import Change
 from hushmeter.releases.calendar import lay_out
 from hushmeter.releases.least_squares import complete_variances
 from hushmeter.releases.view_plan import (
@@ -24,6 +18,12 @@ from hushmeter.releases.view_plan import (
     view_sensitivities,
 )
 from hushmeter.releases.views import add_up
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hushmeter as hm
+from hushmeter.noise.gaussian import concentrated_delta
+from hushmeter.privacy.sensitivity import Change
 from hushmeter.trace import Metering
 
 KETTLE = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)

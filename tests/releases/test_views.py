@@ -6,13 +6,12 @@ import math
 
 import numpy as np
 import pytest
-
-import hushmeter as hm
-from hushmeter.errors import DataError, InputError
-from hushmeter.noise.gaussian import unit_sigma
 from hushmeter.releases.calendar import lay_out
 from hushmeter.releases.least_squares import TABLES
 from hushmeter.releases.views import add_up
+
+import hushmeter as hm
+from hushmeter.errors import DataError, InputError
 
 KETTLE = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
 
@@ -70,8 +69,7 @@ def test_views_have_less_error_than_hours_alone():
     """D = 30 and the kettle's run: the rounding to whole watts costs less than a hundredth."""
     done = hm.release_views(hourly(30, "2024-04-01T00:00Z"), epsilon=1.9, home=KETTLE, rng=0)
     unit = hm.resolve_unit("appliance", "run", interval_s=3600.0, home=KETTLE)
-    # The tables share ρ, so the hours alone are those of concentrated privacy too.
-    today = unit_sigma(1.9, 1e-6, True) * hm.calibrate("gaussian", 1.9, unit).steps
+    today = hm.calibrate("gaussian", 1.9, unit).std
     assert done.hours.errors.mean() / today == pytest.approx(1.10, abs=0.01)
     assert done.days.errors.mean() * 1000 / (today * math.sqrt(24)) == pytest.approx(0.64, abs=0.01)
     assert done.profile.errors.mean() * math.sqrt(30) / today == pytest.approx(0.58, abs=0.01)

@@ -97,19 +97,14 @@ def _audit_file(
 ) -> None:
     """Check the promise for neighbouring versions of a file and print what was tried."""
     from hushmeter.releases.neighbours import audit_file
+    from hushmeter.releases.request import Request
 
+    tables = ("views",) if views else ()
+    request = Request(
+        epsilon=1, home=home, span=span, appliance=appliance, every=every, tables=tables
+    )
     with show_activity("comparing neighbouring files", quiet=json):
-        found = audit_file(
-            file,
-            home,
-            span=span,
-            appliance=appliance,
-            every=every,
-            pairs=pairs,
-            views=views,
-            options=options,
-            rng=seed,
-        )
+        found = audit_file(file, request, pairs=pairs, options=options, rng=seed)
     if json:
         print_json({**vars(found), "passed": found.passed})
     else:

@@ -12,9 +12,16 @@ the generalised least-squares estimate and the variance of every public vector q
 by the identity of Woodbury. One Cholesky factor of K serves the estimate and all standard errors.
 Labels that share no cell, such as those of two months, are independent; K is factored for each
 connected part. For days, hours of the day and months this is the case of two attributes of
-ResidualPlanner [1]_. A sum that is published exactly has the variance 0. If the cells themselves
-are not published, v₀ is so large that the sums alone decide. The estimate is computed from released
-numbers and costs no privacy.
+ResidualPlanner [1]_. A sum that is published exactly has the variance 0. The estimate is computed
+from released numbers and costs no privacy.
+
+*Without cells.* If the cells themselves are not published, the sums alone decide. With the
+pseudo-inverse M⁺ of M = V^(−½)·G·Gᵀ·V^(−½), the shortest estimate and its variances are
+
+    x̂ = Gᵀ·A·sums,  A = V^(−½)·M⁺·V^(−½),      Var(q·x̂) = uᵀ·B·u,  B = V^(−½)·(M⁺)²·V^(−½),
+
+u = G·q, for every q that is a combination of published sums, which means q·q = uᵀ·A·u. The part of
+another q that is none has the variance `UNKNOWN`, in units of the largest variance of a sum.
 
 *Incomplete cells.* A cell counts missing readings as zero. If a share p of its readings is present,
 the mean of these is x/p; `scales` are the public factors 1/p. The estimate and its variances are
@@ -39,7 +46,10 @@ from hushmeter.checks import FloatArray, IntArray
 from hushmeter.privacy.tables import NO_LABEL, Table
 
 UNKNOWN = 1e7
-"""Variance of cells that are not published, as a multiple of the largest variance of a sum."""
+"""Variance of what no sum determines, as a multiple of the largest variance of a sum."""
+
+DEPENDENT = 1e-10
+"""Relative size below which a number is the rounding error of zero."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +94,7 @@ class TableEstimate:
         """Variances of the scaled cells, shape (n,), in the squared unit of the tables."""
         found = np.empty(self.size)
         for part in self._parts:
-            found[part.cells] = self._cell_variance * (1 - part.explained_cells)
+            found[part.cells] = part.cell_variances
         return np.asarray(self._factors**2 * found)
 
     def sum_variances(self, table: Table) -> FloatArray:
@@ -92,7 +102,7 @@ class TableEstimate:
         found = np.zeros(table.size)
         for part in self._parts:
             part.add_sum_variances(found, table.labels[part.cells], self._factors[part.cells])
-        return self._cell_variance * found
+        return found
 
     @cached_property
     def register_variances(self) -> FloatArray:
@@ -101,7 +111,7 @@ class TableEstimate:
         for part in self._parts:
             variances = part.running_variances(self._factors[part.cells])
             growth[part.cells] = np.diff(variances, prepend=0.0)
-        return self._cell_variance * np.cumsum(growth)
+        return np.cumsum(growth)
 
     @cached_property
     def _factors(self) -> FloatArray:
@@ -109,24 +119,18 @@ class TableEstimate:
         return np.ones(self.size) if self.scales is None else self.scales
 
     @cached_property
-    def _cell_variance(self) -> float:
-        """Variance v₀ of the noise of a cell."""
-        known = float(self.variances[0])
-        return known if math.isfinite(known) else UNKNOWN * max(self.variances[1:])
-
-    @cached_property
     def _parts(self) -> list[_Part]:
         """The connected parts: cells of different parts share no published label."""
-        ratios = np.repeat(
-            np.asarray(self.variances[1:], dtype=float) / self._cell_variance,
-            [table.size for table in self.tables],
+        variances = np.repeat(
+            np.asarray(self.variances[1:], dtype=float), [table.size for table in self.tables]
         )
         first = np.cumsum([0, *(table.size for table in self.tables)])[:-1]
-        nowhere = ratios.size
+        nowhere = variances.size
         labels = np.full((len(self.tables), self.size), nowhere)
         for row, table, start in zip(labels, self.tables, first, strict=True):
             row[table.labels >= 0] = start + table.labels[table.labels >= 0]
-        return _split(_connected(labels, nowhere), labels, ratios)
+        place = _connected(labels, nowhere)
+        return _split(place, labels, variances, float(self.variances[0]))
 
 
 def _connected(labels: IntArray, nowhere: int) -> IntArray:
@@ -146,15 +150,18 @@ def _connected(labels: IntArray, nowhere: int) -> IntArray:
             return place
 
 
-def _split(place: IntArray, labels: IntArray, ratios: FloatArray) -> list[_Part]:
+def _split(
+    place: IntArray, labels: IntArray, variances: FloatArray, cell_variance: float
+) -> list[_Part]:
     """Sort cells into their parts, and number the labels of each part anew."""
     order = np.argsort(place, kind="stable")
     bounds = np.flatnonzero(np.diff(place[order])) + 1
     parts = []
     for cells in np.split(order, bounds):
         own = labels[:, cells]
-        known = np.unique(own[own < ratios.size])
-        parts.append(_Part(cells, np.searchsorted(known, own), known, ratios[known]))
+        known = np.unique(own[own < variances.size])
+        rows = np.searchsorted(known, own)
+        parts.append(_Part(cells, rows, known, variances[known], cell_variance))
     return parts
 
 
@@ -170,57 +177,87 @@ class _Part:
         Row of K of each cell in each table; the number of rows for a cell without a label.
     sums : array of int, shape (rows,)
         Number of the sum of every row among the sums of all tables.
-    ratios : array, shape (rows,)
-        Variances of the sums divided by that of a cell.
+    variances : array, shape (rows,)
+        Variances V of the sums.
+    cell_variance : float
+        Variance v₀ of a cell; infinite if the cells are not published.
     """
 
     cells: IntArray
     labels: IntArray
     sums: IntArray
-    ratios: FloatArray
+    variances: FloatArray
+    cell_variance: float
 
     @cached_property
-    def inverse(self) -> FloatArray:
-        """K⁻¹ with one more row and column of zeros, for cells without a label."""
+    def _inverses(self) -> tuple[FloatArray, FloatArray]:
+        """The matrices A and B of this module, with a row and a column of zeros.
+
+        The last row is for cells without a label.
+        """
         from scipy.linalg import cho_factor, cho_solve
 
-        rows = self.ratios.size
+        rows = self.variances.size
         pairs = self.labels[:, None] * (rows + 1) + self.labels[None, :]
         shared = np.bincount(pairs.ravel(), minlength=(rows + 1) ** 2).reshape(rows + 1, rows + 1)
-        inverse = np.zeros(shared.shape)
-        if rows:
-            gram = shared[:-1, :-1] + np.diag(self.ratios)
+        inverse, more = np.zeros(shared.shape), np.zeros(shared.shape)
+        if rows and math.isfinite(self.cell_variance):
+            gram = shared[:-1, :-1] + np.diag(self.variances / self.cell_variance)
             inverse[:-1, :-1] = cho_solve(cho_factor(gram), np.eye(rows))
-        return inverse
+        elif rows:
+            weights = 1 / np.sqrt(self.variances)
+            values, vectors = np.linalg.eigh(shared[:-1, :-1] * np.outer(weights, weights))
+            known = values > DEPENDENT * values[-1]
+            scaled = weights[:, None] * vectors[:, known]
+            inverse[:-1, :-1] = scaled / values[known] @ scaled.T
+            more[:-1, :-1] = scaled / values[known] ** 2 @ scaled.T
+        return inverse, more
+
+    def _variance(self, squares: FloatArray, inside: FloatArray, more: FloatArray) -> FloatArray:
+        """Var(q·x̂) from q·q, uᵀAu and uᵀBu."""
+        left = squares - inside
+        if math.isfinite(self.cell_variance):
+            return self.cell_variance * left
+        unknown = UNKNOWN * self.variances.max(initial=1.0)
+        return np.asarray(more + unknown * np.where(left > DEPENDENT * squares, left, 0.0))
 
     def spread(self, missing: FloatArray) -> FloatArray:
-        """Return Gᵀ·K⁻¹·(sums − G·cells) for the cells of the part."""
-        weights = self.inverse @ np.append(missing[self.sums], 0.0)
+        """Return Gᵀ·A·(sums − G·cells) for the cells of the part."""
+        weights = self._inverses[0] @ np.append(missing[self.sums], 0.0)
         return np.asarray(weights[self.labels].sum(axis=0))
 
     @cached_property
-    def explained_cells(self) -> FloatArray:
-        """(G·q)ᵀ·K⁻¹·(G·q) of every single cell q, which has one label in each table."""
-        entries = self.inverse[self.labels[:, None], self.labels[None, :]]
-        return np.asarray(entries.sum(axis=(0, 1)))
+    def _single(self) -> list[FloatArray]:
+        """The forms uᵀAu and uᵀBu of every single cell, which has one label in each table."""
+        return [
+            np.asarray(matrix[self.labels[:, None], self.labels[None, :]].sum(axis=(0, 1)))
+            for matrix in self._inverses
+        ]
+
+    @property
+    def cell_variances(self) -> FloatArray:
+        """Variances of the cells of the part."""
+        return self._variance(np.ones(self.cells.size), *self._single)
 
     def add_sum_variances(self, found: FloatArray, labels: IntArray, factors: FloatArray) -> None:
-        """Add the variances of sums of scaled cells, in units of that of a cell, to `found`."""
+        """Add the variances of the sums of scaled cells of every label to `found`."""
         inside = labels >= 0
         names, own = np.unique(labels[inside], return_inverse=True)
-        shape = (self.ratios.size + 1, names.size)
+        shape = (self.variances.size + 1, names.size)
         places = self.labels[:, inside] * names.size + own
         scales = np.broadcast_to(factors[inside], places.shape)
         sums = np.bincount(places.ravel(), scales.ravel(), math.prod(shape)).reshape(shape)
-        explained = (sums * (self.inverse @ sums)).sum(axis=0)
-        squares = np.bincount(own, factors[inside] ** 2, names.size)
-        found[names] += squares - explained
+        forms = [(sums * (matrix @ sums)).sum(axis=0) for matrix in self._inverses]
+        squares = np.bincount(own, factors[inside] ** 2, names.size).astype(np.float64)
+        found[names] += self._variance(squares, *forms)
 
     def running_variances(self, factors: FloatArray) -> FloatArray:
-        """The same of the sums of the first 1, 2, …, n scaled cells of the part."""
+        """Variances of the sums of the first 1, 2, …, n scaled cells of the part."""
         # With u the sums of the first k cells and a those of the next one,
         # (u + a)ᵀA(u + a) = uᵀAu + 2·aᵀA(u + a) − aᵀAa: only running sums are needed.
-        images = np.cumsum(factors[:, None] * self.inverse[self.labels].sum(axis=0), axis=0)
-        steps = factors * images[np.arange(factors.size), self.labels].sum(axis=0)
-        explained = np.cumsum(2 * steps - factors**2 * self.explained_cells)
-        return np.asarray(np.cumsum(factors**2) - explained)
+        forms = []
+        for matrix, single in zip(self._inverses, self._single, strict=True):
+            images = np.cumsum(factors[:, None] * matrix[self.labels].sum(axis=0), axis=0)
+            steps = factors * images[np.arange(factors.size), self.labels].sum(axis=0)
+            forms.append(np.cumsum(2 * steps - factors**2 * single))
+        return self._variance(np.cumsum(factors**2), *forms)

@@ -147,8 +147,6 @@ def _file(release: Release, target: Path) -> dict[str, bytes]:
 
 def folder_contents(release: Release) -> dict[str, bytes]:
     """The files of all views by their names."""
-    if release.promise.unit.span == "when":
-        raise InputError("a release that hides when is written as one file, such as out.csv.")
     contents = {
         f"{view.name}.csv": table_bytes(_columns(release, view), "csv") for view in release.views
     }
@@ -161,7 +159,7 @@ def folder_contents(release: Release) -> dict[str, bytes]:
 def _columns(release: Release, view: View) -> dict[str, Any]:
     """The columns of the file of a view."""
     columns, steps = dict(view.labels), release.noisy_steps(view.name)
-    if steps is not None:
+    if steps is not None and release.promise.unit.span != "when":
         columns["noisy_steps"] = steps
     return columns | estimate_columns(view)
 

@@ -383,18 +383,31 @@ class Promise:
         self, trace: Trace, secret: bytes, rng: Rng, key: bytes | None
     ) -> tuple[FloatArray, ...]:
         """Return the noisy sums of every table [W]."""
-        means = self.means(trace)
         if len(self.tables) == 1 and not self.joint:
-            return (self.noise.release(means, rng=rng, key=key),)
-        steps = self.to_steps(means)
-        found = []
-        for number, entry in enumerate(self.tables):
-            own = secret if number == 0 else table_key(secret, entry.name)
-            if self.unit.span == "when" and number:
-                found.append(self._day_sums(entry, trace, own))
+            return (self.noise.release(self.means(trace), rng=rng, key=key),)
+        found: list[FloatArray] = []
+        for entry, exact in zip(self.tables, self.exact_sums(trace), strict=True):
+            own = table_key(secret, entry.name) if found else secret
+            if self.unit.span != "when" or not found:
+                found.append(self.add_noise(entry, exact, own))
+            elif entry.noise is None or not exact.size:
+                found.append(exact)
             else:
-                found.append(self.add_noise(entry, entry.table.sums(steps.astype(float)), own))
+                found.append(entry.noise.release(exact * entry.scale, key=own) / entry.scale)
         return tuple(found)
+
+    def exact_sums(self, trace: Trace) -> list[FloatArray]:
+        """Return the sums of every table before the noise; they are private.
+
+        They are whole grid steps, except for the sums of days of the span "when" [W].
+        """
+        steps = self.to_steps(self.means(trace)).astype(float)
+        return [
+            self._day_sums(entry, trace)
+            if number and self.unit.span == "when"
+            else entry.table.sums(steps)
+            for number, entry in enumerate(self.tables)
+        ]
 
     def means(self, trace: Trace) -> FloatArray:
         """Return the cells of a trace [W], with missing readings counted as zero.
@@ -420,8 +433,8 @@ class Promise:
         noisy = steps.astype(np.int64) + entry.noise.sample(steps.size, key=key)
         return np.asarray(noisy * float(self.grid.numerator) / float(self.grid.denominator))
 
-    def _day_sums(self, entry: NoisyTable, trace: Trace, key: bytes) -> FloatArray:
-        """Return the sums of complete days, in cells [W], with noise or exact.
+    def _day_sums(self, entry: NoisyTable, trace: Trace) -> FloatArray:
+        """Return the sums of complete days, in cells [W].
 
         They are the sums of the metered readings. Cells that are rounded to the grid would not do:
         their sum depends on when a run happens. They are rounded to a millionth of a watt, because
@@ -434,10 +447,7 @@ class Promise:
             first, last = np.searchsorted(trace.times, [times[rows[0]], times[rows[-1]] + length])
             total = math.fsum(trace.readings[first:last]) / self.unit.window
             sums.append(round(total, 6))
-        exact = np.array(sums)
-        if entry.noise is None or not sums:
-            return exact
-        return entry.noise.release(exact * entry.scale, key=key) / entry.scale
+        return np.array(sums)
 
 
 def _hidden(unit: Unit) -> str:

@@ -369,8 +369,8 @@ def describe_output(release: Release) -> dict[str, Any]:
     """
     found = describe_readings(release.trace)
     if release.promise.joint:
-        sums = np.concatenate(release.sums)
-        found["sha256"] = digest_columns(release.trace.times, sums)
+        content = np.concatenate(release.sums).astype("<f8").tobytes()
+        found["sha256"] = hashlib.sha256(content).hexdigest()
     return found
 
 
