@@ -150,7 +150,7 @@ def live_attackers() -> list[str]:
 
 
 def train(
-    name: str, home: Home, session: Session, first: int, stop: int, every: str | None
+    name: str, home: Home, session: Session, first: int, stop: int, every: float | None
 ) -> Trained:
     """Fit an attacker on the best data about a home that the server has.
 
@@ -165,8 +165,8 @@ def train(
     session : Session
     first, stop : int
         Positions of the first reading that is attacked and of the one after the last.
-    every : str or None
-        Released interval, such as "30min", if it is longer than the metered one.
+    every : float or None
+        Released interval, if it is longer than the metered one. [s]
 
     Returns
     -------

@@ -17,9 +17,12 @@ from hushmeter import synth
 from hushmeter.errors import DataError, HushmeterError, UnknownNameError
 from hushmeter.home import Home
 from hushmeter.learn.inspection import Inspection
+from hushmeter.privacy.meters import metered
 from hushmeter.read.recording import Recording
 
 if TYPE_CHECKING:
+    from hushmeter.releases.promise import Promise
+    from hushmeter.releases.request import Request
     from hushmeter.trace import Trace
 
 EXAMPLES = {
@@ -33,6 +36,8 @@ EXAMPLE_START, EXAMPLE_LENGTH = 10_200, 2_400
 HOUSEHOLD_SEED, HOUSEHOLD_DAYS = 2, 28
 SEEDS = {"evening": 308, "redd-like": 254}
 TRAINING_DAYS, TRAINING_SEED_STEP = 3, 1000
+MOST_PROMISES = 64
+"""Largest number of promises that are kept for one trace."""
 TRAINED_ON = "three other days of the same home, sub-metered and without noise"
 
 
@@ -71,6 +76,8 @@ class Session:
     source : str
         Equal only for sessions with equal data, such as the same example. Fitted attackers are
         stored under it.
+    promises : dict
+        The promises that were found for the readings, by request and time zone.
     """
 
     name: str
@@ -82,6 +89,20 @@ class Session:
     zone: str | None = None
     metered: Trace | None = None
     source: str = field(default_factory=lambda: secrets.token_hex(16))
+    promises: dict[tuple[Request, str], Promise] = field(default_factory=dict, repr=False)
+
+    def promise(self, request: Request, zone: str | None = None) -> Promise:
+        """Return the promise of a request for the readings; no reading has entered it."""
+        key = (request, self.zone_or(zone))
+        if key not in self.promises:
+            if len(self.promises) >= MOST_PROMISES:
+                self.promises.clear()
+            self.promises[key] = request.resolve(metered(self.trace, key[1]))
+        return self.promises[key]
+
+    def zone_or(self, zone: str | None) -> str:
+        """Return a time zone that was asked for, or that of the home."""
+        return zone or self.zone or "UTC"
 
     @property
     def bytes(self) -> int:

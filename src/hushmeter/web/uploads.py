@@ -14,6 +14,8 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from hushmeter.errors import DataError, InputError, TooLargeError
+from hushmeter.home import Home
+from hushmeter.learn.homes import learn_home
 from hushmeter.learn.inspection import inspect_recording
 from hushmeter.read import ReadOptions, read_bytes, read_home_bytes
 from hushmeter.read.source import GZIP_MAGIC, ZIP_MAGIC
@@ -178,6 +180,11 @@ def read_upload(data: bytes, name: str, options: ReadOptions, settings: Settings
         return Session(name, found, trace, zone=zone, metered=metered)
     home = found.learnt.home
     return Session(name, found, found.learnt.trace, home, zone=zone, metered=metered)
+
+
+def learn_from(session: Session) -> Home:
+    """Learn a home from the sub-metered readings of a session."""
+    return learn_home(session.trace).home
 
 
 def unpack(data: bytes, name: str, settings: Settings) -> bytes:

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
 
-    from hushmeter.trace import Trace
-
 MOST_HELD = 16
 """Largest number of traces that a process keeps for later requests."""
 MOST_HELD_BYTES = 128 << 20
@@ -83,26 +81,17 @@ class Kept(Enum):
 
 
 @dataclass(frozen=True)
-class TraceOf:
-    """The trace of a session, as an argument of a function that a process computes."""
-
-    session: Session
-
-
-@dataclass(frozen=True)
 class Reference:
-    """A session, or its trace, that the process already holds."""
+    """A session that the process already holds."""
 
     source: str
-    only_trace: bool
 
 
 class WorkerPool:
     """Processes that compute answers, with a bounded queue, a time limit and a memory limit.
 
-    A `Session` or `TraceOf` among the arguments of a function is sent to a process once and kept
-    there until the session is removed from the server. `Kept.FITS` becomes the `FitCache` of the
-    process.
+    A `Session` among the arguments of a function is sent to a process once and kept there until
+    the session is removed from the server. `Kept.FITS` becomes the `FitCache` of the process.
 
     Parameters
     ----------
@@ -206,7 +195,7 @@ class WorkerPool:
         object
             The result of the function.
         """
-        sessions = [part for part in map(_session_of, given) if part is not None]
+        sessions = [part for part in given if isinstance(part, Session)]
         worker = self._take([session.source for session in sessions])
         try:
             for session in sessions:
@@ -456,27 +445,16 @@ def _answer(message: Any, held: dict[str, Session], fits: FitCache) -> Any:
     return answer
 
 
-def _session_of(argument: Any) -> Session | None:
-    """Return the session that an argument needs."""
-    if isinstance(argument, TraceOf):
-        return argument.session
-    return argument if isinstance(argument, Session) else None
-
-
 def _refer(argument: Any) -> Any:
     """Return an argument, or a reference to the session that the process holds."""
-    session = _session_of(argument)
-    return argument if session is None else Reference(session.source, argument is not session)
+    return Reference(argument.source) if isinstance(argument, Session) else argument
 
 
-def _resolve(argument: Any, held: dict[str, Session], fits: FitCache) -> Session | Trace | Any:
+def _resolve(argument: Any, held: dict[str, Session], fits: FitCache) -> Any:
     """Return what an argument stands for in this process."""
     if argument is Kept.FITS:
         return fits
-    if isinstance(argument, Reference):
-        session = held[argument.source]
-        return session.trace if argument.only_trace else session
-    return argument
+    return held[argument.source] if isinstance(argument, Reference) else argument
 
 
 def _memory(pid: int | None) -> int:

@@ -180,14 +180,15 @@ export class NoiseControls {
     return every && epsilon !== null ? say("every.now", { every: duration(every) }) : "";
   }
 
-  /** Show the width of the noise and δ, which the server computes. */
-  showNoise({ scale_w, delta, epsilon }) {
-    if (epsilon === null) {
+  /** Show the width of the noise and δ of a promise; null if there is no noise. */
+  showNoise(promised) {
+    if (promised === null) {
       find("noise-scale").textContent = say("noise.no_scale");
       return;
     }
+    const { delta, tables: [{ noise }] } = promised.receipt;
     const promise = delta ? ` ${say("noise.delta", { delta: delta.toExponential(0) })}` : "";
-    find("noise-scale").textContent = say("noise.scale", { watts: watts(scale_w) }) + promise;
+    find("noise-scale").textContent = say("noise.scale", { watts: watts(noise.scale) }) + promise;
   }
 }
 

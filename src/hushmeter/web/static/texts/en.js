@@ -207,7 +207,7 @@ export default {
   calendar: {
     title: "Restored values, typical day and months",
     note:
-      "This is one example of a calendar release of all {days} days with the same ε: it shows hours, days, the " +
+      "This is one example of a calendar release of all {days} days with the same protection: it shows hours, days, the " +
       "typical day and the months together. Grey bars are metered; blue points are released, with their standard error.",
     profile: "Typical day, mean power of each hour",
     months: "Energy of each month",
@@ -297,7 +297,9 @@ export default {
     floor: "guess “nothing switched”",
     here: "slider",
     only_laplace: "The bounds are proved for Laplace noise only. For this kind of noise only the limit of any attacker is known.",
-    summary: "At ε = {epsilon} for {unit}, no attacker is right more than {universal} times out of 100.",
+    summary:
+      "At ε = {epsilon} for {unit}, no attacker names the appliances that switched in one reading correctly more " +
+      "than {universal} times out of 100.",
     columns: {
       epsilon: "ε",
       log: "ln(1/ε)",
