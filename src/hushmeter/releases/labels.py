@@ -207,7 +207,11 @@ def check_tables(words: Sequence[str], cells: Cells) -> tuple[LabelledTable, ...
         )
     if not cells.model and len(cells) * cells.interval_s < SECONDS_PER_DAY * (1 - 1e-9):
         raise DataError("tables of days need at least one day of readings.")
-    return make_tables(words, cells)
+    tables = make_tables(words, cells)
+    for name in split_words(words)[1]:
+        if not any(name in table.columns.get("band", ()) for table in tables):
+            raise InputError(f"no cell lies in the band {name}; leave it out, or change its times.")
+    return tables
 
 
 def _every_cell(cells: Cells) -> LabelledTable:
@@ -301,13 +305,16 @@ class _Range:
     stop_s: int
 
     def inside(self, cells: Cells) -> BoolArray:
-        """True for the cells in the range; a range over midnight belongs to the day it is in."""
-        clock = cells.of_day * cells.interval_s
+        """True for the windows of a week in the range, shape (7, windows of a day).
+
+        A range over midnight belongs to the day it is in.
+        """
+        clock = np.arange(cells.per_day) * cells.interval_s
         if self.start_s < self.stop_s:
             hours = (clock >= self.start_s) & (clock < self.stop_s)
         else:
             hours = (clock >= self.start_s) | (clock < self.stop_s)
-        found: BoolArray = hours & np.isin(weekday(cells.days.local), self.days)
+        found: BoolArray = np.isin(np.arange(7), self.days)[:, None] & hours
         return found
 
 
@@ -348,10 +355,13 @@ def _parse_days(band: str, word: str) -> tuple[int, ...]:
 
 
 def _disjoint(bands: dict[str, list[_Range]], cells: Cells) -> list[dict[str, BoolArray]]:
-    """Groups of bands that share no cell; each group is one table."""
+    """Groups of bands that share no window of the week; each group is one table.
+
+    The groups do not depend on which cells there are.
+    """
     groups: list[dict[str, BoolArray]] = []
     for name, ranges in bands.items():
-        mask = _band_cells(name, ranges, cells)
+        mask = _band_week(name, ranges, cells)
         for group in groups:
             if not any((mask & other).any() for other in group.values()):
                 group[name] = mask
@@ -361,8 +371,8 @@ def _disjoint(bands: dict[str, list[_Range]], cells: Cells) -> list[dict[str, Bo
     return groups
 
 
-def _band_cells(name: str, ranges: list[_Range], cells: Cells) -> BoolArray:
-    """True for the cells of one band; refuse a band that does not fit the cells."""
+def _band_week(name: str, ranges: list[_Range], cells: Cells) -> BoolArray:
+    """True for the windows of a week in one band; refuse a band that does not fit the cells."""
     for part in ranges:
         for border in (part.start_s, part.stop_s):
             if border % cells.interval_s:
@@ -374,16 +384,15 @@ def _band_cells(name: str, ranges: list[_Range], cells: Cells) -> BoolArray:
     masks = np.stack([part.inside(cells) for part in ranges])
     if (masks.sum(axis=0) > 1).any():
         raise InputError(f"the parts of the band {name} overlap; give each hour once.")
-    if not masks.any():
-        raise InputError(f"no cell lies in the band {name}; leave it out, or change its times.")
     return np.asarray(masks.any(axis=0))
 
 
 def _bands(name: str, group: dict[str, BoolArray], cells: Cells) -> LabelledTable:
     """A table of bands by month; what is in no band is the rest."""
-    band = np.full(len(cells), len(group))
+    week = np.full((7, cells.per_day), len(group))
     for number, mask in enumerate(group.values()):
-        band[mask] = number
+        week[mask] = number
+    band = week[weekday(cells.days.local), cells.of_day]
     words = np.array([*group, REST])
 
     def names(rows: IntArray) -> dict[str, Any]:
