@@ -1,7 +1,8 @@
 """Kill a stream and its broker again and again, then count what the world has seen.
 
 Usage: kill_driver.py FOLDER KILLS DAYS VICTIMS TERMS. VICTIMS is "process", or "mixed" for the
-process, the broker, or both at the same moment, chosen at random. TERMS is "series" or "calendar".
+process, the broker, or both at the same moment, chosen at random. TERMS is "series", "calendar"
+or "bands".
 A child process is killed after a random time or at a random step (before or after a commit, a
 payment, a published message). The broker is started again after a random time. After KILLS kills
 the last child runs to the end. test_state.py runs this.
@@ -25,17 +26,21 @@ from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.live import mqtt as mqtt_module
 from hushmeter.live import service as service_module
 from hushmeter.live import state as state_module
-from hushmeter.live.calendar import CalendarTerms
 from hushmeter.live.mqtt import MqttSink, parse_mqtt
-from hushmeter.live.payloads import PayloadOptions, make_parser
-from hushmeter.live.service import LedgerAccount, Service
+from hushmeter.live.payloads import make_parser
+from hushmeter.live.service import Feed, LedgerAccount, Service
 from hushmeter.live.sinks import FolderSink, Sink
 from hushmeter.live.sources import LineSource
 from hushmeter.live.state import Item, State, WindowRow
-from hushmeter.live.stream import SeriesTerms, Terms
-from hushmeter.releases.views import table_noise
+from hushmeter.live.stream import Terms
 from tests.live.broker import Broker
-from tests.live.streams import make_calendar_terms, make_terms, make_trace, write_table
+from tests.live.streams import (
+    make_band_terms,
+    make_calendar_terms,
+    make_terms,
+    make_trace,
+    write_table,
+)
 
 
 class World(Sink):
@@ -101,8 +106,8 @@ class Bench:
 
     def __init__(self, folder: Path, victims: str, kind: str) -> None:
         self.folder, self.kind = folder, kind
-        maker = make_calendar_terms if kind == "calendar" else make_terms
-        self.terms = maker(interval_s=600.0)
+        makers = {"series": make_terms, "calendar": make_calendar_terms, "bands": make_band_terms}
+        self.terms = makers[kind](interval_s=600.0)
         self.broker = Broker(folder) if victims == "mixed" else None
         self._receiver = None
         if self.broker is not None:
@@ -124,11 +129,13 @@ class Bench:
             Service(
                 terms,
                 state,
-                LineSource(folder / "meter.csv", follow=False),
-                make_parser("csv", PayloadOptions()),
+                Feed(
+                    LineSource(folder / "meter.csv", follow=False),
+                    make_parser("csv"),
+                    by_readings=True,
+                ),
                 sinks,
                 account=account,
-                by_readings=True,
             ).run()
 
     def spawn(self, rng: random.Random, victim: str | None) -> dict[str, int]:
@@ -199,12 +206,9 @@ def main() -> None:
 
 def protect(terms: Terms, mean: float, key: bytes, draw: int) -> float:
     """Return the value of a complete window that follows from its mean, key and draw."""
-    if isinstance(terms, CalendarTerms):
-        sigma = float(terms.plan.sigmas[0])
-        noise = table_noise("cells", sigma, key, draw + 1)[-1]
-        return float((np.floor(mean / float(terms.grid) + 0.5) + noise) * float(terms.grid))
-    assert isinstance(terms, SeriesTerms)
-    return terms.protect(mean, 1.0, key, draw)
+    noise, grid = terms.promise.noise, terms.promise.grid
+    steps = np.floor(mean / float(grid) + 0.5) + noise.sample(draw + 1, key=key)[-1]
+    return float(steps * grid.numerator / grid.denominator)
 
 
 def again(terms: Terms, state: State, row: WindowRow) -> float | None:

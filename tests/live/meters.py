@@ -14,10 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from hushmeter.clock import SECOND
-from tests.live.streams import BEGIN
+from tests.live.streams import HOUR, LAST_DAY
 from tests.live.test_payloads import with_checksum
 
 HOURS = 2
+BEGIN = LAST_DAY + (24 - HOURS) * HOUR
+"""The streams end with a day and a month, so that all of their tables are published."""
+
 RUN_S, RUN_W = 150, 2100
 Event = tuple[float, str, bytes]
 """Time since the begin [s], "message", "lost" or "back", and the payload."""

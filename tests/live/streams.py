@@ -3,44 +3,55 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 import hushmeter as hm
 from hushmeter.clock import SECOND
-from hushmeter.live.calendar import CalendarTerms, common_month
 from hushmeter.live.payloads import PayloadOptions, make_parser
-from hushmeter.live.service import Service
+from hushmeter.live.service import Feed, Service
 from hushmeter.live.sinks import Sink
 from hushmeter.live.sources import LineSource, Source
 from hushmeter.live.state import Item, State
-from hushmeter.live.stream import SeriesTerms, Terms
-from hushmeter.privacy.units import calibrate, resolve_unit
-from hushmeter.releases.view_plan import plan_views
+from hushmeter.live.stream import Terms
 from hushmeter.write import write_meter
 
 KETTLE = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
 KEY = bytes(range(32))
 BEGIN = 1_709_251_200 * SECOND  # 2024-03-01T00:00:00Z
 HOUR = 3600 * SECOND
+LAST_DAY = BEGIN + 30 * 24 * HOUR  # 2024-03-31T00:00:00Z
+
+
+REQUEST = ("mechanism", "home", "accept_learnt", "clamp", "tables")
+"""Options of `make_terms` that belong to the request."""
+
+BANDS = ("views", "typical-week", "peak = weekdays 16:00-21:00", "night = 22:00-06:00")
 
 
 def make_terms(interval_s: float = 60.0, every: str = "1h", **more: object) -> Terms:
     """Terms that protect one run of a kettle with ε = 1."""
-    unit = resolve_unit("appliance", "run", interval_s=interval_s, home=KETTLE, every=every)
-    noise = calibrate(str(more.pop("mechanism", "laplace")), 1.0, unit)
-    given: dict[str, object] = {"grace_s": 0.0, "home": KETTLE, **more}
-    return SeriesTerms("home", unit, noise, **given)  # type: ignore[arg-type]
+    asked = {"home": KETTLE} | {name: more.pop(name) for name in REQUEST if name in more}
+    request = hm.Request(epsilon=1.0, span="run", every=every, **asked)  # type: ignore[arg-type]
+    metered = hm.Metered(
+        interval_s,
+        more.pop("metering", hm.Metering()),  # type: ignore[arg-type]
+        zone=str(more.pop("zone", "UTC")),
+        samples=bool(more.pop("samples", False)),
+    )
+    return Terms("home", request.resolve(metered), **{"grace_s": 0.0, **more})  # type: ignore[arg-type]
 
 
 def make_calendar_terms(interval_s: float = 900.0, every: str = "1h", **more: object) -> Terms:
-    """Terms of a calendar that protects one run of a kettle with ε = 1."""
-    unit = resolve_unit("appliance", "run", interval_s=interval_s, home=KETTLE, every=every)
-    zone = str(more.get("zone", "UTC"))
-    plan = plan_views(unit, common_month(interval_s, unit.window * interval_s, zone), epsilon=1.0)
-    given: dict[str, object] = {"grace_s": 0.0, "home": KETTLE, **more}
-    return CalendarTerms("home", unit, plan, **given)  # type: ignore[arg-type]
+    """Terms with days, months and the typical day beside the hours, at ε = 1 together."""
+    return make_terms(interval_s, every, **{"tables": ("views",), **more})
+
+
+def make_band_terms(interval_s: float = 900.0, every: str = "1h", **more: object) -> Terms:
+    """The same with a typical week and bands of the clock."""
+    return make_terms(interval_s, every, **{"tables": BANDS, **more})
 
 
 def make_trace(
@@ -92,10 +103,8 @@ def run_table(
         service = Service(
             terms,
             kept,
-            LineSource(table, follow=False),
-            make_parser("csv", PayloadOptions()),
+            Feed(LineSource(table, follow=False), make_parser("csv"), by_readings=True),
             [sink(kept) if callable(sink) else sink for sink in sinks],
-            by_readings=True,
             log=lines.append,
             **more,  # type: ignore[arg-type]
         )
@@ -116,18 +125,18 @@ class NoSource(Source):
 class Bench:
     """A service whose clock and messages are those of the test."""
 
-    def __init__(self, terms: Terms, path: Path, kind: str = "number", **more: object) -> None:
-        self.now, self.log, self.witness = BEGIN, [], Witness()
+    def __init__(
+        self, terms: Terms, path: Path, kind: str = "number", begin: int = BEGIN, **more: object
+    ) -> None:
+        self.now, self.log, self.witness = begin, [], Witness()
         self.published: list[int] = []
         self.state = State(path, terms.describe())
         self.service = Service(
             terms,
             self.state,
-            NoSource(),
-            make_parser(kind, PayloadOptions()),
+            Feed(NoSource(), make_parser(kind, PayloadOptions()), clock=lambda: self.now),
             [self.witness],
             log=self.log.append,
-            clock=lambda: self.now,
             **more,  # type: ignore[arg-type]
         )
         # The machine itself does not wait, so its own clock must not be compared.
@@ -151,17 +160,18 @@ class Bench:
 
     def public(self) -> list[tuple[object, ...]]:
         """Everything that the world sees, without the protected values."""
-        hidden = ("watts", "kwh", "noisy_steps")
         return [
-            (
-                item.kind,
-                item.label,
-                item.due,
-                at,
-                *(
-                    (name, value is None if name in hidden else value)
-                    for name, value in item.message.items()
-                ),
-            )
+            (item.kind, item.label, item.due, at, *_without_values(item.message).items())
             for item, at in zip(self.witness.items, self.published, strict=True)
         ]
+
+
+def _without_values(message: Mapping[str, object]) -> dict[str, object]:
+    """A message in which protected values only say whether they are there."""
+    hidden = ("watts", "kwh", "noisy_steps")
+    return {
+        name: [_without_values(row) for row in value]
+        if isinstance(value, list)
+        else (value is None if name in hidden else value)
+        for name, value in message.items()
+    }

@@ -9,7 +9,7 @@ from hushmeter.errors import DataError
 from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.live.mqtt import MqttSink, parse_mqtt
 from hushmeter.live.payloads import make_parser
-from hushmeter.live.service import LedgerAccount, Service
+from hushmeter.live.service import Feed, LedgerAccount, Service
 from hushmeter.live.sinks import FolderSink
 from hushmeter.live.sources import LineSource
 from hushmeter.live.state import StaleStateError, State
@@ -22,6 +22,10 @@ FILES = ("s.db", "s.db.last")
 @pytest.fixture
 def stream(tmp_path):
     return Stream(tmp_path)
+
+
+def feed_of(table):
+    return Feed(LineSource(table, follow=False), make_parser("csv"), by_readings=True)
 
 
 class Stream:
@@ -41,8 +45,8 @@ class Stream:
             account = LedgerAccount(self.url, "m1", "load", self.terms, state) if ledger else None
             try:
                 Service(
-                    self.terms, state, LineSource(table, follow=False), make_parser("csv"),
-                    [witness, *(make(state) for make in sinks)], account=account, by_readings=True,
+                    self.terms, state, feed_of(table),
+                    [witness, *(make(state) for make in sinks)], account=account,
                 ).run()  # fmt: skip
             finally:
                 for message in witness.messages("window"):
@@ -83,8 +87,7 @@ def test_two_copies_of_a_state_at_the_same_time_are_refused(stream, tmp_path):
         witness = Witness()
         account = LedgerAccount(stream.url, "m1", "load", terms, state)
         late = Service(
-            terms, state, LineSource(table, follow=False), make_parser("csv"), [witness],
-            account=account, by_readings=True,
+            terms, state, feed_of(table), [witness], account=account,
         )  # fmt: skip
         stream.run(24)
         with pytest.raises(StaleStateError, match="is older than the ledger"):

@@ -13,7 +13,7 @@ from hushmeter.errors import DataError, InputError
 from hushmeter.live.mqtt import MqttSink, MqttSource, parse_mqtt
 from hushmeter.live.payloads import PayloadOptions, make_parser
 from hushmeter.live.replay import replay_messages, replay_to_mqtt
-from hushmeter.live.service import Service
+from hushmeter.live.service import Feed, Service
 from hushmeter.live.state import State
 from tests.live.broker import Broker, Subscriber, needs_broker
 from tests.live.streams import KETTLE, KEY, Witness, make_terms, make_trace
@@ -35,10 +35,12 @@ class Running:
         self.service = Service(
             terms,
             self.state,
-            MqttSource(parse_mqtt(f"{broker.url}/meter/power"), terms, "json:watts"),
-            make_parser("json:watts", PayloadOptions(simulation=True)),
+            Feed(
+                MqttSource(parse_mqtt(f"{broker.url}/meter/power"), terms, "json:watts"),
+                make_parser("json:watts", PayloadOptions(simulation=True)),
+                by_readings=True,
+            ),
             [MqttSink(parse_mqtt(broker.url), terms, self.state, self.log.append)],
-            by_readings=True,
             log=self.log.append,
             **more,
         )
@@ -164,7 +166,7 @@ def test_gaps_of_a_meter_that_sends_changes_follow_from_its_connection(broker, t
     place = parse_mqtt(f"{broker.url}/meter/power")
     source = MqttSource(place, terms, "number", online="meter/online")
     witness = Witness()
-    service = Service(terms, state, source, make_parser("number"), [witness])
+    service = Service(terms, state, Feed(source, make_parser("number")), [witness])
     meter = Subscriber(broker)
     meter.publish("meter/power", b"500")
     thread = threading.Thread(target=service.run)

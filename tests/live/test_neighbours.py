@@ -12,8 +12,7 @@ from hushmeter.cli import app
 from hushmeter.clock import SECOND
 from hushmeter.errors import DataError, InputError
 from hushmeter.live.state import read_state
-from hushmeter.live.stream import SeriesTerms, allow_for_samples
-from hushmeter.privacy.units import calibrate, resolve_unit
+from tests.live.meters import BEGIN as LAST_HOURS
 from tests.live.meters import (
     BEYOND_THE_DECLARED,
     HOURS,
@@ -24,30 +23,37 @@ from tests.live.meters import (
     neighbouring_loads,
     outages,
 )
-from tests.live.streams import BEGIN, KEY, Bench
+from tests.live.streams import BEGIN, KEY, Bench, make_terms
 
 PAIRS = 25
 
 
-def terms_for(meter):
+TABLES = {
+    "series": (),
+    "views": ("views",),
+    # Bands that overlap are two tables.
+    "bands": ("views", "typical-week", "late = 22:00-23:00", "night = 20:00-06:00"),
+}
+
+
+def terms_for(meter, tables=()):
     """Terms that protect one run of the kettle in the windows of this meter."""
-    kettle = hm.Home([allow_for_samples(hm.Appliance("k", RUN_W, run_s=RUN_S), meter.interval_s)])
-    unit = resolve_unit("appliance", interval_s=meter.interval_s, home=kettle, span="run",
-                        every="15min", metering=hm.Metering(resolution_w=1.0))  # fmt: skip
     changes = isinstance(meter, ChangesMeter)
-    return SeriesTerms(
-        "home", unit, calibrate("laplace", 1.0, unit), grace_s=meter.grace_s, hold=changes,
+    return make_terms(
+        meter.interval_s, "15min", home=hm.Home([hm.Appliance("k", RUN_W, run_s=RUN_S)]),
+        tables=tables, metering=hm.Metering(resolution_w=1.0), samples=True, hold=changes,
+        grace_s=meter.grace_s,
         heartbeat_s=meter.heartbeat_s if changes and meter.after == "heartbeat" else 0.0,
     )  # fmt: skip
 
 
-def run_service(meter, events, path):
+def run_service(terms, meter, events, path):
     """Give the events to a service, whose clock ticks once a minute and at every due time."""
-    bench = Bench(terms_for(meter), path, meter.kind, new_key=lambda _: KEY)
+    bench = Bench(terms, path, meter.kind, LAST_HOURS, new_key=lambda _: KEY)
     ticks = [(float(second), "tick", b"") for second in range(0, HOURS * 3600 + 60, 60)]
     ticks += [(900.0 * n + add, "tick", b"") for n in range(1, 9) for add in (10.0, 11.0)]
     for at, what, payload in sorted([*ticks, *events], key=lambda event: event[0]):
-        moment = BEGIN + int(at * SECOND)
+        moment = LAST_HOURS + int(at * SECOND)
         if what == "message":
             bench.send(moment, payload)
         elif what == "tick":
@@ -55,20 +61,33 @@ def run_service(meter, events, path):
         else:
             bench.now = moment
             bench.service.back() if what == "back" else bench.service.lost("lost.")
-    rows = bench.state.windows(0, 1 << 40)
+    rows, sums = bench.state.windows(0, 1 << 40), bench.state.sums_of("2024-03")
     bench.state.close()
-    return bench, rows
+    return bench, rows, sums
 
 
-def check_pair(meter, seed, folder, *, within):
+def moved_tables(promise, rows, sums):
+    """How far two streams with the same key differ in every table, Euclidean [grid steps]."""
+    pairs = {entry.name: [] for entry in promise.tables}
+    pairs["cells"] = [(a.steps or 0) - (b.steps or 0) for a, b in zip(*rows, strict=True)]
+    for a, b in zip(*sums, strict=True):
+        assert (a.table, a.label, a.key, a.draw) == (b.table, b.label, b.key, b.draw)
+        pairs[a.table].append(a.steps - b.steps)
+    assert all(pairs.values())
+    return np.array([np.linalg.norm(steps) for steps in pairs.values()])
+
+
+def check_pair(meter, tables, seed, folder, *, within):
     """Run both streams and compare everything that is public, and the means before the noise."""
     rng = np.random.default_rng(seed)
     lost = outages(rng)
     loads, send = neighbouring_loads(rng, lost), meter.prepare(rng, lost)
-    benches, rows = zip(
-        *(run_service(meter, send(load), folder / f"{n}.db") for n, load in enumerate(loads)),
+    terms = terms_for(meter, tables)
+    benches, rows, sums = zip(
+        *(run_service(terms, meter, send(load), folder / f"{n}.db")
+          for n, load in enumerate(loads)),
         strict=True,
-    )
+    )  # fmt: skip
     one, two = benches
     assert one.public() == two.public()
     assert one.log == two.log
@@ -83,6 +102,11 @@ def check_pair(meter, seed, folder, *, within):
         assert np.sqrt((change**2).sum()) <= unit.l2 * (1 + 1e-9)
         assert change.max() <= unit.largest * (1 + 1e-9)
         assert (change > 1e-9).sum() <= unit.touches
+    if within and any(row.value is not None for row in rows[0]):
+        promise = terms.promise
+        moved = moved_tables(promise, rows, sums)
+        assert (moved <= promise.lengths).all()
+        assert terms.by_month == (len(tables) > 0)
     shares = [r.share for r in rows[0]]
     return change.sum() / unit.l1, min(shares) < 1
 
@@ -96,7 +120,9 @@ def test_neighbouring_streams_look_the_same(tmp_path, name, pairs):
         folder = tmp_path / str(number)
         folder.mkdir()
         seed = zlib.crc32(f"{name} {number}".encode())
-        found.append(check_pair(meter, seed, folder, within=name not in BEYOND_THE_DECLARED))
+        tables = list(TABLES.values())[number % len(TABLES)]
+        within = name not in BEYOND_THE_DECLARED
+        found.append(check_pair(meter, tables, seed, folder, within=within))
     # The test looks at something: runs move the means, and connections are lost.
     assert max(moved for moved, _ in found) > 0.3
     assert any(gap for _, gap in found)

@@ -13,7 +13,7 @@ from hushmeter.errors import DataError, InputError
 from hushmeter.home import LearntFrom
 from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.live.payloads import make_parser
-from hushmeter.live.service import LedgerAccount, Service
+from hushmeter.live.service import Feed, LedgerAccount, Service
 from hushmeter.live.sinks import HttpSink
 from hushmeter.live.sources import LineSource
 from hushmeter.live.state import State, read_state
@@ -21,9 +21,11 @@ from tests.live.streams import (
     BEGIN,
     HOUR,
     KEY,
+    LAST_DAY,
     Bench,
     NoSource,
     Witness,
+    make_band_terms,
     make_calendar_terms,
     make_terms,
     make_trace,
@@ -42,7 +44,7 @@ def arrivals(rng, hours):
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("extreme", [False, True])
-@pytest.mark.parametrize("make", [make_terms, make_calendar_terms])
+@pytest.mark.parametrize("make", [make_terms, make_calendar_terms, make_band_terms])
 def test_neighbouring_streams_look_the_same(tmp_path, seed, extreme, make):
     rng = np.random.default_rng(seed)
     times = arrivals(rng, 8)
@@ -56,12 +58,12 @@ def test_neighbouring_streams_look_the_same(tmp_path, seed, extreme, make):
     benches = []
     for number, added in enumerate((0.0, 2100.0)):
         terms = make(interval_s=60.0, grace_s=5.0)
-        bench = Bench(terms, tmp_path / f"{number}.db", new_key=lambda _: KEY)
+        bench = Bench(terms, tmp_path / f"{number}.db", begin=LAST_DAY, new_key=lambda _: KEY)
         for at, value, on, word in zip(times, base, running, words, strict=True):
             payload = b"broken" if word else repr(float(value + added * on)).encode()
-            bench.tick(BEGIN + int(at * SECOND))
-            bench.send(BEGIN + int(at * SECOND), payload)
-        bench.tick(BEGIN + 25 * HOUR + 6 * SECOND)
+            bench.tick(LAST_DAY + int(at * SECOND))
+            bench.send(LAST_DAY + int(at * SECOND), payload)
+        bench.tick(LAST_DAY + 25 * HOUR + 6 * SECOND)
         benches.append(bench)
     one, two = benches
     assert one.public() == two.public()
@@ -78,14 +80,16 @@ def test_neighbouring_streams_look_the_same(tmp_path, seed, extreme, make):
     assert np.sqrt((change**2).sum()) <= unit.l2 * (1 + 1e-9)
     assert (change > 1e-9).sum() <= unit.touches
     assert extreme or change.sum() > 0
-    # With the same key the noisy sums of a calendar differ by the sums before the noise.
+    # With the same key the noisy sums differ by the sums before the noise.
     sums = [bench.state.sums_of("2024-03") for bench in benches]
-    assert [(s.name, s.label, s.draw) for s in sums[0]] == [
-        (s.name, s.label, s.draw) for s in sums[1]
+    assert [(s.table, s.label, s.draw) for s in sums[0]] == [
+        (s.table, s.label, s.draw) for s in sums[1]
     ]
-    if make is make_calendar_terms:
-        moved = np.linalg.norm([a.steps - b.steps for a, b in zip(*sums, strict=True)])
-        assert moved <= one.service.terms.plan.sensitivities[1]
+    promise = one.service.terms.promise
+    for entry, most in zip(promise.tables[1:], promise.lengths[1:], strict=True):
+        pairs = [(a.steps, b.steps) for a, b in zip(*sums, strict=True) if a.table == entry.name]
+        assert pairs
+        assert np.linalg.norm([a - b for a, b in pairs]) <= most
     for bench in benches:
         bench.state.close()
 
@@ -134,7 +138,9 @@ def test_steps_of_the_clock(tmp_path):
         State(tmp_path / "s.db", make_terms().describe()) as late,
         pytest.raises(DataError, match="later than the clock of this machine"),
     ):
-        Service(make_terms(), late, NoSource(), make_parser("number"), [], clock=lambda: BEGIN)
+        Service(
+            make_terms(), late, Feed(NoSource(), make_parser("number"), clock=lambda: BEGIN), []
+        )
 
 
 def test_a_cap_ends_publication_with_a_message(tmp_path):
@@ -149,8 +155,7 @@ def test_a_cap_ends_publication_with_a_message(tmp_path):
         table = write_table(tmp_path / "meter.csv", make_trace(4, interval_s=900.0))
         lines = []
         service = Service(
-            terms, state, LineSource(table, follow=False), make_parser("csv"), [witness],
-            account=account, by_readings=True, log=lines.append,
+            terms, state, feed_of(table), [witness], account=account, log=lines.append,
         )  # fmt: skip
         service.run()
     assert service.ended
@@ -182,11 +187,15 @@ def test_a_day_that_was_released_before_is_not_published_again(tmp_path):
     assert seen == [24, 0]
 
 
+def feed_of(table):
+    return Feed(LineSource(table, follow=False), make_parser("csv"), by_readings=True)
+
+
 def run_table_with(table, terms, path, witness, url):
     with State(path, terms.describe()) as state:
         Service(
-            terms, state, LineSource(table, follow=False), make_parser("csv"), [witness],
-            account=LedgerAccount(url, "m1", "load", terms, state), by_readings=True,
+            terms, state, feed_of(table), [witness],
+            account=LedgerAccount(url, "m1", "load", terms, state),
         ).run()  # fmt: skip
 
 

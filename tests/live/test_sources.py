@@ -11,7 +11,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.live.payloads import make_parser
-from hushmeter.live.service import Service
+from hushmeter.live.service import Feed, Service
 from hushmeter.live.sources import TelegramSource
 from hushmeter.live.state import State
 from tests.live.streams import KETTLE, KEY, Witness, make_terms, make_trace
@@ -81,8 +81,8 @@ def test_telegrams_become_the_hours_of_the_file(tmp_path, kind, version):
     source = TelegramSource(port.device, tcp=kind == "tcp", version=version)
     with State(tmp_path / "s.db", terms.describe()) as state:
         service = Service(
-            terms, state, source, make_parser("dsmr"), [witness],
-            by_readings=True, log=log.append, new_key=lambda _: KEY,
+            terms, state, Feed(source, make_parser("dsmr"), by_readings=True), [witness],
+            log=log.append, new_key=lambda _: KEY,
         )  # fmt: skip
         thread = threading.Thread(target=service.run)
         thread.start()

@@ -8,9 +8,8 @@ import pytest
 import hushmeter as hm
 from hushmeter.errors import InputError
 from hushmeter.live.sinks import FolderSink
-from hushmeter.live.stream import allow_for_samples
-from hushmeter.releases.verification import verify_file
-from tests.live.streams import KETTLE, KEY, Witness, make_terms, make_trace, run_table, write_table
+from hushmeter.privacy.units import allow_for_samples
+from tests.live.streams import KEY, Witness, make_terms, make_trace, run_table, write_table
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "staircase", "gaussian"])
@@ -20,7 +19,7 @@ def test_a_day_equals_the_release_of_its_file(tmp_path, mechanism):
     sinks = [witness, lambda state: FolderSink(tmp_path / "out", terms, state)]
     log = run_table(table, terms, tmp_path / "s.db", sinks, new_key=lambda day: KEY)
     assert log == []
-    released = hm.release(trace, terms.mechanism, terms.unit, home=KETTLE, key=KEY)
+    released = terms.promise.release(trace, key=KEY)
     hours = witness.messages("window")
     assert [m["watts"] for m in hours] == released.trace.readings.tolist()
     assert [m["start"] for m in hours] == [f"2024-03-01T{h:02}:00:00Z" for h in range(24)]
@@ -31,9 +30,10 @@ def test_a_day_equals_the_release_of_its_file(tmp_path, mechanism):
     file = tmp_path / "out" / "2024-03-01.csv"
     released.save(tmp_path / "file.csv")
     assert file.read_bytes() == (tmp_path / "file.csv").read_bytes()
-    assert verify_file(file).passed
+    assert hm.verify(file).passed
     receipt = json.loads((tmp_path / "file.csv.receipt.json").read_text())
     own = json.loads((tmp_path / "out" / "2024-03-01.csv.receipt.json").read_text())
+    receipt["files"] = {"2024-03-01.csv": receipt["files"]["file.csv"]}
     assert own == receipt
 
 
@@ -46,7 +46,7 @@ def test_gaps_follow_the_same_rule_as_a_file(tmp_path):
     terms, witness = make_terms(), Witness()
     table = write_table(tmp_path / "meter.csv", part)
     run_table(table, terms, tmp_path / "s.db", [witness], new_key=lambda day: KEY)
-    released = hm.release(part, terms.mechanism, terms.unit, home=KETTLE, key=KEY)
+    released = terms.promise.release(part, key=KEY)
     hours = witness.messages("window")
     assert len(hours) == 24
     assert [m["watts"] for m in hours if m["watts"] is not None] == released.trace.readings.tolist()
@@ -86,9 +86,7 @@ def test_each_day_has_a_key_of_its_own(tmp_path):
     table = write_table(tmp_path / "meter.csv", trace)
     run_table(table, terms, tmp_path / "s.db", [witness], new_key=new_key)
     assert sorted(keys) == ["2024-03-01", "2024-03-02"]
-    second = hm.release(
-        trace[1440:], terms.mechanism, terms.unit, home=KETTLE, key=keys["2024-03-02"]
-    )
+    second = terms.promise.release(trace[1440:], key=keys["2024-03-02"])
     values = [m["watts"] for m in witness.messages("window")[24:]]
     assert values == second.trace.readings.tolist()
 

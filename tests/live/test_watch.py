@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hushmeter.cli import app
-from hushmeter.live.state import Kept, WindowRow
+from hushmeter.live.state import WindowRow
 from hushmeter.live.watch import look_at, right_out_of, watch_windows
 from tests.live.streams import Witness, make_terms, make_trace, run_table, write_table
 
@@ -45,17 +45,21 @@ def test_the_attacker_is_right_as_often_as_its_distribution_allows(mechanism):
     # Beliefs are calibrated: among windows with belief p, a share of about p had the use.
     terms = make_terms(mechanism=mechanism)
     count, change = 20_000, terms.unit.largest
-    values = terms.mechanism.release(np.full(count, 500.0), rng=1)
-    rows = [WindowRow(n, "d", 1.0, 500.0, 1, n, v) for n, v in enumerate(values.tolist())]
-    windows = watch_windows(Kept(terms.describe(), rows, []))
+    noise = terms.promise.noise
+    values = noise.release(np.full(count, 500.0), rng=1)
+    rows = [
+        WindowRow(n, "2024-03-01", 1.0, 500.0, 1, n, v, round(v / noise.grid))
+        for n, v in enumerate(values.tolist())
+    ]
+    windows = watch_windows(terms, rows, [])
     ran = np.array([window.if_it_ran for window in windows])
     # E[1/p − 1] under "it ran" is the total mass of the other distribution, which is 1.
     ratio = 1 / ran - 1
     spread = ratio.std() / np.sqrt(count)
     assert abs(ratio.mean() - 1) < 5 * spread
     right = right_out_of(windows)
-    steps = np.arange(-4000, 4001)
-    shift = round(change / terms.mechanism.grid)
-    pmf = terms.mechanism.pmf
+    shift = round(change / noise.grid)
+    steps = np.arange(-40 * shift, 40 * shift + 1)
+    pmf = noise.pmf
     best = 0.5 + 0.25 * np.abs(pmf(steps) - pmf(steps - shift)).sum()
     assert right == pytest.approx(best, abs=5 * 0.5 / np.sqrt(count))

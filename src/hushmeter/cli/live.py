@@ -9,49 +9,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hushmeter.cli.options import (
-    APPLIANCE,
-    CLAMP,
-    DELTA,
-    EPSILON,
-    GRID,
-    HIDE,
-    HOURLY_COST,
     JSON,
-    MAX_EPSILON,
-    MECHANISM,
-    ODDS,
-    PURPOSE,
-    SPAN,
-    USE,
-    VIEWS,
+    LEDGER,
+    STREAM,
     check_seed,
-    choose_protection,
     clamp_in_ledger,
-    parse_watts,
-    refuse_contradictions,
-    refuse_without_views,
-    takes_home,
+    takes_request,
 )
 from hushmeter.errors import BudgetError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hushmeter.home import Home
-    from hushmeter.live.payloads import Parser
+    from hushmeter.live.payloads import Parser, PayloadOptions
     from hushmeter.live.preview import Preview
-    from hushmeter.live.service import Service
-    from hushmeter.live.state import Item, State
+    from hushmeter.live.state import Item
     from hushmeter.live.stream import Terms
     from hushmeter.live.watch import WatchedWindow
-    from hushmeter.noise.mechanism import Mechanism
-    from hushmeter.privacy.units import Unit
-    from hushmeter.releases.view_plan import ViewPlan
+    from hushmeter.releases.request import Request
 
 
-@takes_home(required=False)
+@takes_request(every="1h", unless="watch")
 def live(
-    context: typer.Context,
     *,
     source: Annotated[
         str | None,
@@ -73,30 +52,7 @@ def live(
     interval: Annotated[
         str, typer.Option(help="Length of a metered reading: how often the meter sends.")
     ] = "10s",
-    home: Home | None,
-    hide: Annotated[str | None, HIDE] = None,
-    odds: Annotated[float, ODDS] = 0.6,
-    purpose: Annotated[str | None, PURPOSE] = None,
-    epsilon: Annotated[str | None, EPSILON] = None,
-    mechanism: Annotated[str, MECHANISM] = "laplace",
-    protect: Annotated[
-        str | None,
-        typer.Option(help="appliance (default), fluctuation (the paper), range or change."),
-    ] = None,
-    appliance: Annotated[str | None, APPLIANCE] = None,
-    span: Annotated[str, SPAN] = "run",
-    use: Annotated[str | None, USE] = None,
-    every: Annotated[str, typer.Option(help="Length of a window: a value for each 1h.")] = "1h",
-    views: Annotated[bool, VIEWS] = False,
-    hourly_cost: Annotated[float, HOURLY_COST] = 1.1,
-    sensitivity: Annotated[
-        str | None,
-        typer.Option(help="Protect any change of this number of watts; needs no home."),
-    ] = None,
-    clamp: Annotated[str | None, CLAMP] = None,
-    grid: Annotated[str, GRID] = "1",
-    delta: Annotated[float, DELTA] = 1e-6,
-    max_epsilon: Annotated[float, MAX_EPSILON] = 20.0,
+    request: Request,
     name: Annotated[str, typer.Option(help="Name of the stream, in topics and messages.")] = "home",
     payload: Annotated[
         str | None,
@@ -140,25 +96,16 @@ def live(
         str | None,
         typer.Option(help="End of the readings of a file, as 2024-02-01T00:00Z."),
     ] = None,
-    accept_learnt: Annotated[
-        bool,
-        typer.Option(
-            "--accept-learnt",
-            help="Accept numbers of the home that were learnt at the time of these readings.",
-        ),
-    ] = False,
     watch: Annotated[
         bool,
         typer.Option("--watch", help="Show raw and protected values of --state; needs no SOURCE."),
     ] = False,
     file_format: Annotated[str, typer.Option(help="Files of a folder: csv or parquet.")] = "csv",
-    ledger: Annotated[
-        str | None, typer.Option(help="Pay in this ledger: sqlite:///file.db or postgresql://…")
-    ] = None,
+    ledger: Annotated[str | None, LEDGER] = None,
     ledger_meter: Annotated[
         str | None, typer.Option(help="Name of the meter in the ledger; needed with --ledger.")
     ] = None,
-    stream: Annotated[str, typer.Option(help="Name of the series of the meter.")] = "load",
+    stream: Annotated[str, STREAM] = "load",
     simulation: Annotated[
         bool, typer.Option("--simulation", help="Accept `hushmeter replay`; mark every message.")
     ] = False,
@@ -173,12 +120,13 @@ def live(
 ) -> None:
     """Protect the readings of a meter as they come, for ever, and publish them.
 
-    Every window of --every gets a mean with exact private noise at a fixed time, also if readings
-    are missing; days and months are sums of the windows. With --views days, the typical day and
-    months have noise of their own and are more accurate, for one ε of everything together. --hide,
-    -e and the other options choose the noise as in `hushmeter release`. Each window is kept in
-    --state before it is published, so that it never gets noise twice, even after a crash. Ctrl+C
-    stops the stream; the same command goes on with it.
+    Every window of --every (one hour by default) gets a mean with exact private noise at a fixed
+    time, also if readings are missing; days and months are sums of the windows. With --views days,
+    the typical day and months have noise of their own and are more accurate, for one ε of
+    everything together; --table adds other tables. --hide, -e and the other options choose the
+    noise as in `hushmeter release`. Each window is kept in --state before it is published, so that
+    it never gets noise twice, even after a crash. Ctrl+C stops the stream; the same command goes on
+    with it.
 
     --watch shows, in another terminal and for you alone, raw against protected values and what the
     strongest attacker could say about each window.
@@ -187,8 +135,11 @@ def live(
 
     Example: hushmeter live meter.csv --hide kettle --views --to shared --once
     """
+    from hushmeter.live.payloads import PayloadOptions
+    from hushmeter.live.places import open_sink, open_source
+    from hushmeter.live.service import Feed, LedgerAccount, Log, Service
     from hushmeter.live.state import State
-    from hushmeter.noise.parameters import parse_clamp
+    from hushmeter.live.stream import Terms
 
     check_seed(seed)
     if watch:
@@ -198,88 +149,78 @@ def live(
         raise InputError("name a source of readings and, with --to, where they are published.")
     if (ledger is None) != (ledger_meter is None):
         raise InputError("--ledger and --ledger-meter belong together: give both, or neither.")
-    refuse_contradictions(context, hide, epsilon, "span", "use")
-    refuse_without_views(context, views)
-    feed = _Feed.of(
-        source,
-        payload,
-        interval=interval,
-        options=(unit, tz, time_path, simulation or seed is not None),
-        changes=changes,
-        once=once,
-        until=until,
-        clock=clock,
-    )
-    bounds = clamp_in_ledger(ledger, None if clamp is None else parse_clamp(clamp))
-    unit_of_protection, noise, home = _protection(
-        tz=tz,
-        views=views,
-        hourly_cost=hourly_cost,
-        interval=interval,
-        every=every,
-        step=step,
-        # A change is reported within one interval, so it counts as a sample does.
-        sampled=feed.hold or _is_sampled(readings, source),
-        home=home,
-        hide=hide,
-        odds=odds,
-        purpose=purpose,
-        epsilon=epsilon,
-        mechanism=mechanism,
-        protect=protect,
-        appliance=appliance,
-        span=span,
-        use=use,
-        sensitivity=sensitivity,
-        clamp=bounds,
-        grid=grid,
-        delta=delta,
-        max_epsilon=max_epsilon,
-    )
-    terms = _terms(
+    marked = simulation or seed is not None
+    given = _Given.of(source, payload, PayloadOptions(unit, tz, time_path, marked), once, until)
+    hold = given.sends_changes(changes, interval)
+    by_readings = given.has_clock(clock, hold)
+    metered = _metered(interval, step, tz, sampled=hold or _is_sampled(readings, source))
+    terms = Terms(
         name,
-        unit_of_protection,
-        noise,
-        zone=tz,
-        grace=grace,
-        hold=feed.hold,
-        heartbeat=heartbeat,
-        accept_learnt=accept_learnt,
+        _for_a_run(request, ledger).resolve(metered),
+        grace_s=_seconds("grace", grace),
+        hold=hold,
+        heartbeat_s=_seconds("heartbeat", heartbeat),
         seed=seed,
         simulation=simulation,
-        home=home,
-        clamp=bounds,
-        hourly_cost=hourly_cost,
     )
-    say = _printer(json)
+    terms.refuse_learnt(*given.span)
+    log = Log(lambda sentence: typer.echo(f"hushmeter: {sentence}", err=True))
     with State(state, terms.describe()) as kept:
-        service = _service(
-            terms, kept, feed, to,
-            online=online, file_format=file_format, ledger=ledger, ledger_meter=ledger_meter,
-            stream=stream, say=say,
-        )  # fmt: skip
-        _announce(terms, json)
-        _run(service)
+        account = None
+        if ledger is not None and ledger_meter is not None:
+            account = LedgerAccount(ledger, ledger_meter, stream, terms, kept)
+        opened = open_source(source, given.kind, terms, follow=not once, online=online)
+        service = Service(
+            terms,
+            kept,
+            Feed(opened, given.parser, by_readings, given.until_ns),
+            [open_sink(place, terms, kept, kind=file_format, log=log) for place in to],
+            account=account,
+            log=log,
+            on_item=_printer(json),
+        )
+        if not json:
+            _announce(terms)
+        _stop_at_signals(service.stop)
+        service.run()
     if service.ended:
         raise BudgetError("the stream has ended, because the budget does not allow more.")
 
 
-def _usual_payload(source: str) -> str:
-    """The payload of a source if none is named."""
-    if source.startswith("dsmr"):
-        return "dsmr"
-    return "number" if "://" in source else "csv"
+def _for_a_run(request: Request, ledger: str | None) -> Request:
+    """Return the request with one run as its span, and the bounds of the ledger by default."""
+    if request.hourly_cost != type(request).hourly_cost and not request.several:
+        raise InputError("--hourly-cost is about several tables: it needs --views or --table.")
+    span = request.span or ("run" if request.hide is None else None)
+    return request.with_changes(span=span, clamp=clamp_in_ledger(ledger, request.clamp))
+
+
+def _metered(interval: str, step: float, zone: str, *, sampled: bool) -> Any:
+    """Return what is public about the meter."""
+    from hushmeter.checks import seconds
+    from hushmeter.privacy.meters import Metered
+    from hushmeter.trace import Metering
+
+    meter = Metering(resolution_w=step)
+    # A change is reported within one interval, so it counts as a sample does.
+    return Metered(seconds("interval", interval), meter, zone, samples=sampled)
+
+
+def _seconds(name: str, text: str) -> float:
+    """Parse a length of time, which may be zero [s]."""
+    from hushmeter.checks import seconds
+
+    return 0.0 if text in ("0", "0s") else seconds(name, text)
 
 
 @dataclass(frozen=True)
-class _Feed:
+class _Given:
     """What the options say about the readings that come in; times are in ns since 1970."""
 
     source: str
     kind: str
     parser: Parser
-    hold: bool
-    by_readings: bool
+    simulation: bool
     once: bool
     until_ns: int | None
     preview: Preview | None
@@ -289,67 +230,74 @@ class _Feed:
         cls,
         source: str,
         payload: str | None,
-        *,
-        interval: str,
-        options: tuple[str, str, str | None, bool],
-        changes: str | None,
+        options: PayloadOptions,
         once: bool,
         until: str | None,
-        clock: str | None,
-    ) -> _Feed:
+    ) -> _Given:
         """Check the options, and look at all rows of a file that ends."""
-        from hushmeter.checks import seconds
-        from hushmeter.live.payloads import PayloadOptions, make_parser
+        from hushmeter.live.payloads import make_parser
         from hushmeter.live.preview import preview
         from hushmeter.live.sources import LineSource
 
-        kind = payload or _usual_payload(source)
-        parser = make_parser(kind, PayloadOptions(*options))
-        until_ns = None if until is None else _end_of_readings(until, options[1], source, once)
-        seen = None
+        usual = "dsmr" if source.startswith("dsmr") else "number" if "://" in source else "csv"
+        kind = payload or usual
+        parser, end, seen = make_parser(kind, options), None, None
+        if until is not None:
+            end = _end_of_readings(until, options.zone or "UTC", ends=once or source == "-")
         if once and source != "-" and "://" not in source:
             lines = LineSource(Path(source), follow=False, header=kind == "csv")
             seen = preview(lines, parser, source)
-        interval_ns = round(seconds("interval", interval) * 1e9)
-        even = options[3] or (seen is not None and seen.is_even(interval_ns))
-        hold = _sends_changes(changes, kind, even=even)
-        if clock not in (None, "system", "readings"):
-            raise InputError(f"--clock must be system or readings, got {clock!r}.")
+        return cls(source, kind, parser, options.simulation, once, end, seen)
+
+    def sends_changes(self, stated: str | None, interval: str) -> bool:
+        """True if the meter sends only changes: as stated, or as its payload is known."""
+        from hushmeter.live.payloads import AT_FIXED_TIMES, CHANGES_ONLY
+
+        if stated not in (None, "yes", "no"):
+            raise InputError(f"--changes must be yes or no, got {stated!r}.")
+        if stated is not None:
+            return stated == "yes"
+        if self.kind in CHANGES_ONLY:
+            return True
+        length = round(_seconds("interval", interval) * 1e9)
+        even = self.preview is not None and self.preview.is_even(length)
+        if self.simulation or even or self.kind in AT_FIXED_TIMES:
+            return False
+        raise InputError(
+            "say whether the meter sends a message only when its value has changed: --changes yes, "
+            "or --changes no if it sends at fixed times. The times of changes follow from the "
+            "readings and must not be published."
+        )
+
+    def has_clock(self, stated: str | None, hold: bool) -> bool:
+        """True if the time is that of the readings, as stated or because a file is read."""
+        if stated not in (None, "system", "readings"):
+            raise InputError(f"--clock must be system or readings, got {stated!r}.")
+        if stated is not None:
+            return stated == "readings"
         # The next change of a file that grows is no clock.
-        ends = once or until is not None
-        by_readings = "://" not in source and (ends or not hold)
-        if clock is not None:
-            by_readings = clock == "readings"
-        return cls(source, kind, parser, hold, by_readings, once, until_ns, seen)
+        ends = self.once or self.until_ns is not None
+        return "://" not in self.source and (ends or not hold)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """First and last time of the readings: those of the rows of a file, otherwise now."""
+        import time
+
+        if self.preview is None:
+            return time.time_ns(), time.time_ns()
+        last = int(self.preview.times.max())
+        return int(self.preview.times.min()), max(last, self.until_ns or last)
 
 
-def _sends_changes(changes: str | None, kind: str, *, even: bool) -> bool:
-    """True if the meter sends only changes of its value: as stated, or as its payload is known."""
-    from hushmeter.live.payloads import AT_FIXED_TIMES, CHANGES_ONLY
-
-    if changes not in (None, "yes", "no"):
-        raise InputError(f"--changes must be yes or no, got {changes!r}.")
-    if changes is not None:
-        return changes == "yes"
-    if kind in CHANGES_ONLY:
-        return True
-    if even or kind in AT_FIXED_TIMES:
-        return False
-    raise InputError(
-        "say whether the meter sends a message only when its value has changed: --changes yes, or "
-        "--changes no if it sends at fixed times. The times of changes follow from the readings "
-        "and must not be published."
-    )
-
-
-def _end_of_readings(until: str, zone: str, source: str, once: bool) -> int:
+def _end_of_readings(until: str, zone: str, *, ends: bool) -> int:
     """Return --until [ns since 1970]; it belongs to a source that ends."""
     import time
     from datetime import datetime
 
     from hushmeter.clock import SECOND, in_zone
 
-    if not (once or source == "-"):
+    if not ends:
         raise InputError("--until belongs to a file with --once, or to standard input.")
     try:
         moment = datetime.fromisoformat(until)
@@ -370,232 +318,62 @@ def _is_sampled(readings: str | None, source: str) -> bool:
     return readings == "samples"
 
 
-def _protection(**given: Any) -> tuple[Unit, Mechanism | ViewPlan, Home | None]:
-    """Return the unit of protection, the noise and the home that the options mean."""
-    from hushmeter.advice.hiding import find_appliances, plan_to_hide
-    from hushmeter.advice.sentences import explain
-    from hushmeter.checks import seconds
-    from hushmeter.live.calendar import common_month
-    from hushmeter.live.stream import allow_for_samples
-    from hushmeter.noise import clamped
-    from hushmeter.noise.parameters import exact
-    from hushmeter.privacy.units import calibrate, resolve_unit
-    from hushmeter.releases.view_plan import plan_views
-    from hushmeter.trace import Metering
-
-    interval_s = seconds("interval", given["interval"])
-    home: Home | None = given["home"]
-    metered: dict[str, Any] = {
-        "interval_s": interval_s,
-        "every": given["every"],
-        "metering": Metering(resolution_w=given["step"]),
-    }
-
-    form: dict[str, Any] = {}
-    if given["views"]:
-        month = common_month(interval_s, seconds("every", given["every"]), given["tz"])
-        costs = (given["hourly_cost"],)
-        form = {"forms": ("calendar",), "calendar": month, "hourly_costs": costs}
-
-    def tables(unit: Unit, epsilon: Any) -> ViewPlan:
-        if float(exact("epsilon", epsilon)) > given["max_epsilon"]:
-            raise InputError(
-                f"epsilon must be at most --max-epsilon {given['max_epsilon']:g}, got {epsilon}."
-            )
-        return plan_views(
-            unit,
-            form["calendar"],
-            epsilon=epsilon,
-            delta=given["delta"],
-            hourly_cost=given["hourly_cost"],
-            grid=given["grid"],
-        )
-
-    def sampled(appliances: Any) -> list[Any]:
-        if not given["sampled"]:
-            return list(appliances)
-        return [allow_for_samples(appliance, interval_s) for appliance in appliances]
-
-    if given["hide"] is not None:
-        wanted = sampled(find_appliances(given["hide"], home))
-        plan = plan_to_hide(
-            wanted,
-            given["odds"],
-            given["purpose"],
-            home=home,
-            delta=given["delta"],
-            **metered,
-            **form,
-        )
-        if not plan.advice.feasible:
-            raise InputError(f"nothing can be published: {explain(plan.advice)[0]}")
-        if form:
-            return plan.unit, tables(plan.unit, plan.option.epsilon), plan.home
-        return plan.unit, clamped(plan.mechanism, given["clamp"]), plan.home
-    chosen = choose_protection(given["protect"], given["sensitivity"], home)
-    if home is not None:
-        home = home.with_appliances(sampled(home.appliances))
-    bounds = given["clamp"]
-    watts = given["sensitivity"]
-    unit = resolve_unit(
-        chosen,
-        given["span"],
-        home=home,
-        appliance=given["appliance"],
-        clamp=bounds,
-        watts=None if watts is None else parse_watts("sensitivity", watts),
-        use=given["use"],
-        **metered,
-    )
-    if form:
-        return unit, tables(unit, given["epsilon"]), home
-    noise = calibrate(
-        given["mechanism"],
-        given["epsilon"],
-        unit,
-        delta=given["delta"],
-        grid=given["grid"],
-        clamp=bounds,
-        max_epsilon=given["max_epsilon"],
-    )
-    return unit, noise, home
-
-
-def _terms(
-    name: str,
-    unit: Unit,
-    noise: Mechanism | ViewPlan,
-    *,
-    zone: str,
-    grace: str,
-    hold: bool,
-    heartbeat: str,
-    accept_learnt: bool,
-    seed: int | None,
-    simulation: bool,
-    home: Home | None,
-    clamp: tuple[float, float] | None,
-    hourly_cost: float,
-) -> Terms:
-    """Return the terms of the stream."""
-    from hushmeter.checks import seconds
-    from hushmeter.live.calendar import CalendarTerms
-    from hushmeter.live.stream import SeriesTerms
-    from hushmeter.releases.view_plan import ViewPlan
-
-    shared: dict[str, Any] = {
-        "zone": zone,
-        "grace_s": 0.0 if grace in ("0", "0s") else seconds("grace", grace),
-        "hold": hold,
-        "heartbeat_s": 0.0 if heartbeat in ("0", "0s") else seconds("heartbeat", heartbeat),
-        "accept_learnt": accept_learnt,
-        "seed": seed,
-        "simulation": simulation,
-        "home": home,
-    }
-    if isinstance(noise, ViewPlan):
-        return CalendarTerms(name, unit, noise, clamp, hourly_cost, **shared)
-    return SeriesTerms(name, unit, noise, **shared)
-
-
-def _service(
-    terms: Terms,
-    kept: State,
-    feed: _Feed,
-    to: list[str],
-    *,
-    online: str | None,
-    file_format: str,
-    ledger: str | None,
-    ledger_meter: str | None,
-    stream: str,
-    say: Callable[[Item], None],
-) -> Service:
-    """Connect the parts of a stream."""
-    import time
-
-    from hushmeter.live.places import open_sink, open_source
-    from hushmeter.live.service import LedgerAccount, Log, Service
-
-    span = time.time_ns(), time.time_ns()
-    if feed.preview is not None:
-        last = int(feed.preview.times.max())
-        span = int(feed.preview.times.min()), max(last, feed.until_ns or last)
-    terms.refuse_learnt(*span)
-    account = None
-    if ledger is not None and ledger_meter is not None:
-        account = LedgerAccount(ledger, ledger_meter, stream, terms, kept)
-    log = Log(lambda sentence: typer.echo(f"hushmeter: {sentence}", err=True))
-    return Service(
-        terms,
-        kept,
-        open_source(feed.source, feed.kind, terms, follow=not feed.once, online=online),
-        feed.parser,
-        [open_sink(place, terms, kept, kind=file_format, log=log) for place in to],
-        account=account,
-        by_readings=feed.by_readings,
-        until_ns=feed.until_ns,
-        log=log,
-        on_item=say,
-    )
-
-
-def _announce(terms: Terms, json: bool) -> None:
+def _announce(terms: Terms) -> None:
     """Print what is protected and how often values are published."""
+    from hushmeter.cli.output import print_sentences
     from hushmeter.formatting import duration_in_words
 
-    if json:
-        return
-    facts = terms.describe()
-    typer.echo(f"Protected: {terms.unit.sentence}, at ε = {facts['epsilon']:.4g}.")
-    typer.echo(
-        f"A value is published for every {duration_in_words(terms.window_s)}, "
-        f"{facts['windows_per_day']} a day; the unit is protected for ever, because a change "
-        f"touches at most {terms.unit.touches} of them."
-    )
-    if "tables" in facts:
-        typer.echo(
-            "Days, hours of the day and months have noise of their own. ε is that of all tables "
+    promise, tables = terms.promise, [entry.name for entry in terms.promise.tables[1:]]
+    sentences = [
+        *promise.sentences,
+        f"ε = {promise.epsilon:.4g}. A value is published for every "
+        f"{duration_in_words(terms.window_s)}, {terms.describe()['windows_per_day']} a day; the "
+        f"unit is protected for ever, because a change touches at most {terms.unit.touches} of "
+        "them.",
+    ]
+    if tables:
+        sentences.append(
+            f"These tables have noise of their own: {', '.join(tables)}. ε is that of all tables "
             "together; it is spent from the first value on and does not grow from month to month."
         )
     if terms.simulation:
-        typer.echo("This is a simulation: every message is marked. Do not use it for a real meter.")
+        sentences.append(
+            "This is a simulation: every message is marked. Do not use it for a real meter."
+        )
+    print_sentences(*sentences)
 
 
 def _printer(json: bool) -> Callable[[Item], None]:
     """Return a function that prints every message that was published."""
     from hushmeter.live.sinks import message_text
 
-    def say(item: Item) -> None:
-        if json:
-            typer.echo(message_text(item))
-            return
-        message = item.message
-        if item.kind == "window":
-            value = "no value" if message["watts"] is None else f"{message['watts']:g} W"
-            mark = "" if message["complete"] else f" (incomplete: {100 * message['share']:.4g} %)"
-            typer.echo(f"{message['start']}  {value}{mark}")
-        elif item.kind == "status":
-            typer.echo(message["sentence"])
-        elif item.kind == "typical-day":
-            errors = [hour["standard_error_w"] for hour in message["hours"]]
-            typer.echo(
-                f"{item.label}  typical day of {len(errors)} values, each ± {max(errors):.4g} W"
-            )
-        else:
-            value = "no value" if message["kwh"] is None else f"{message['kwh']:.3f} kWh"
-            typer.echo(f"{item.label}  {value} ± {message['standard_error_kwh'] or 0:.3f}")
-
-    return say
+    return lambda item: typer.echo(message_text(item) if json else _line(item))
 
 
-def _run(service: Service) -> None:
-    """Run until the source ends or a signal comes."""
+def _line(item: Item) -> str:
+    """A message as one line for a person."""
+    message = item.message
+    if item.kind == "window":
+        value = "no value" if message["watts"] is None else f"{message['watts']:g} W"
+        mark = "" if message["complete"] else f" (incomplete: {100 * message['share']:.4g} %)"
+        return f"{message['start']}  {value}{mark}"
+    if item.kind == "status":
+        return str(message["sentence"])
+    if item.kind in ("day", "month"):
+        value = "no value" if message["kwh"] is None else f"{message['kwh']:.3f} kWh"
+        return f"{item.label}  {value} ± {message['standard_error_kwh'] or 0:.3f}"
+    rows, unit = message["values"], "W" if "watts" in message["values"][0] else "kWh"
+    worst = max(row[f"standard_error_{unit.lower()}"] for row in rows)
+    name = item.kind.replace("-", " ")
+    return f"{item.label}  {name} of {len(rows)} values, each ± {worst:.4g} {unit}"
+
+
+def _stop_at_signals(stop: Callable[[], None]) -> None:
+    """Stop the stream at Ctrl+C and at a signal to end."""
     import signal
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: service.stop())
-    service.run()
+        signal.signal(number, lambda *_: stop())
 
 
 REFRESH_S = 10.0

@@ -24,26 +24,24 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
-from typing import Any
 
 from hushmeter.clock import SECOND
 from hushmeter.errors import BudgetError, DataError, HushmeterError, InputError
-from hushmeter.live.calendar import CalendarPublication, CalendarTerms
 from hushmeter.live.payloads import NotAReading, NoValue, Parser, PayloadError, Skip
-from hushmeter.live.publication import Closing, Publication, SeriesPublication
+from hushmeter.live.publication import Closing, Publication
 from hushmeter.live.sinks import Sink, SinkError
 from hushmeter.live.sources import Source
 from hushmeter.live.state import (
     KEPT_DAYS,
     Item,
-    Kept,
     StaleStateError,
     State,
     WindowRow,
 )
-from hushmeter.live.stream import SeriesTerms, Terms, iso_of
+from hushmeter.live.stream import Terms, iso_of
 from hushmeter.live.watch import write_day
 from hushmeter.live.windows import (
     AHEAD_S,
@@ -80,13 +78,7 @@ _FATE_SENTENCES = {
 
 
 class Log:
-    """Sentences for the operator, each at most once a minute. None follows from a reading.
-
-    Parameters
-    ----------
-    write : callable
-        Writes one line.
-    """
+    """Sentences for the operator, each at most once a minute. None follows from a reading."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
@@ -101,36 +93,24 @@ class Log:
 
 
 class LedgerAccount:
-    """The account in a ledger that pays for the days of a stream.
-
-    Parameters
-    ----------
-    url : str
-        The ledger; see `open_ledger`.
-    meter, stream : str
-        Names of the meter and of the series in the ledger.
-    terms : Terms
-        Their noise gives the price of a day.
-    state : State
-        Identity of the release, and days that were paid.
-    """
+    """The account in a ledger that pays for the days of a stream, in one series of a meter."""
 
     def __init__(self, url: str, meter: str, stream: str, terms: Terms, state: State) -> None:
         if terms.simulation:
             raise DataError("a simulation spends no budget; leave out --ledger or --simulation.")
         # A stream without a ledger does not load its package.
         from hushmeter.ledger import Charge, open_ledger
+        from hushmeter.releases.payment import price_of
 
         self._open = partial(open_ledger, url)
         self._meter, self._state = meter, state
         public = terms.describe()
-        noise = public["tables"] if "tables" in public else public["mechanism"]["parameters"]
-        kept = {"unit": public["unit"], "mechanism": noise}
-        self._charge = Charge(str(state.fact("release")), stream, kept)
+        kept = {name: public[name] for name in ("unit", "cells", "tables")}
         self._release = str(state.fact("release"))
+        self._charge = Charge(self._release, stream, kept)
         self._place: int | None = None
         with self._open() as ledger:
-            self.price = terms.price(ledger.protects)
+            self.price = price_of(terms.promise, ledger.protects, ledger.composition_delta)
 
     def compare(self) -> None:
         """Raise `DataError` if the ledger or the state is an older copy than the other."""
@@ -146,10 +126,7 @@ class LedgerAccount:
     def reach(self, window: int) -> None:
         """Record in the ledger that windows up to a number are published.
 
-        Raises
-        ------
-        StaleStateError
-            If the ledger knows a later window than this process.
+        Raise `StaleStateError` if the ledger knows a later window than this process.
         """
         with self._open() as ledger:
             place = ledger.place(self._release)
@@ -168,20 +145,7 @@ class LedgerAccount:
         )
 
     def pay(self, day: str) -> tuple[bool, str]:
-        """Pay for a UTC day, once.
-
-        Parameters
-        ----------
-        day : str
-            The day.
-
-        Returns
-        -------
-        bool
-            True if the day is paid for.
-        str
-            Why not, as the end of a sentence.
-        """
+        """Pay for a UTC day, once; return whether it is paid for, and why not if it is not."""
         known = self._state.payment(day)
         if known is not None:
             return known
@@ -214,66 +178,62 @@ class LedgerAccount:
             ledger.mark_released(self._charge, day, digest)
 
 
-class Service:
-    """One running stream.
+@dataclass(frozen=True)
+class Feed:
+    """Where readings come from, how a message is read, and whose time counts.
 
-    Parameters
+    Attributes
     ----------
-    terms : Terms
-        The public terms.
-    state : State
-        Where everything is committed.
     source : Source
-        Where readings come from.
-    parser : Parser
+        Where messages come from.
+    parse : Parser
         From a message to a reading.
-    sinks : sequence of Sink
-        Where protected values go.
-    account : LedgerAccount, optional
-        Who pays; nobody by default.
     by_readings : bool
         True if the time is that of the readings instead of that of this machine.
-    until_ns : int, optional
+    until_ns : int or None
         Stated end of the readings of a file [ns since 1970]; needed with `by_readings` if the meter
         sends only changes.
-    log : callable
-        Writes one line for the operator.
-    on_item : callable, optional
-        Called with every message after all sinks have got it the first time.
-    new_key : callable, optional
-        Makes the key of a civil day, or of a month of a calendar; `os.urandom` by default, or the
-        seed of the simulation.
     clock : callable
         Time of this machine [ns since 1970]; tests replace it.
+    """
+
+    source: Source
+    parse: Parser
+    by_readings: bool = False
+    until_ns: int | None = None
+    clock: Callable[[], int] = time.time_ns
+
+
+class Service:
+    """One running stream, which commits everything to its state before it is published.
+
+    `account` pays for it, `log` takes one line for the operator, and `on_item` every message after
+    all sinks have got it the first time. `new_key` makes the key of a civil day or month; the keys
+    come from the system by default, or from the seed of the simulation.
     """
 
     def __init__(
         self,
         terms: Terms,
         state: State,
-        source: Source,
-        parser: Parser,
+        feed: Feed,
         sinks: Sequence[Sink],
         *,
         account: LedgerAccount | None = None,
-        by_readings: bool = False,
-        until_ns: int | None = None,
         log: Callable[[str], None] = lambda _: None,
         on_item: Callable[[Item], None] | None = None,
         new_key: Callable[[str], bytes] | None = None,
-        clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        self.terms, self.state, self.source, self.sinks = terms, state, source, list(sinks)
-        if terms.hold and by_readings and until_ns is None:
+        self.terms, self.state, self.source, self.sinks = terms, state, feed.source, list(sinks)
+        self._by_readings, self._until = feed.by_readings, feed.until_ns
+        if terms.hold and self._by_readings and self._until is None:
             raise InputError(
                 "the time of the last change follows from the readings, so it must not end what is "
                 "published; state the end of the readings with --until 2024-04-01T00:00Z."
             )
-        self._parse, self._account, self._by_readings = parser, account, by_readings
-        self._until = until_ns
+        self._parse, self._account, self._clock = feed.parse, account, feed.clock
         self._log = log if isinstance(log, Log) else Log(log)
         self._on_item = on_item
-        self._clock = clock
         self._lock = threading.RLock()
         self._wake = threading.Event()
         self._stopped = False
@@ -281,10 +241,9 @@ class Service:
         self._retry_at = dict.fromkeys((sink.name for sink in self.sinks), -math.inf)
         self._checkpointed = time.monotonic()
         self._buffer = terms.buffer()
-        self._public = terms.describe()
-        self._publication = self._open_publication(new_key or self._draw_key)
+        self._publication = Publication(terms, state, new_key or self._draw_key, self._due)
         self._messages = self._unread = 0
-        self._fault, self._began = "", clock()
+        self._fault, self._began = "", self._clock()
         self._known_until = 0
         self._latest: int | None = None
         self._away = self._begun = False
@@ -297,13 +256,6 @@ class Service:
         self._resume()
         if account is not None:
             account.compare()
-
-    def _open_publication(self, new_key: Callable[[str], bytes]) -> Publication[Any]:
-        """Return what makes the rows and messages of these terms."""
-        if isinstance(self.terms, CalendarTerms):
-            return CalendarPublication(self.terms, self.state, new_key, self._due)
-        assert isinstance(self.terms, SeriesTerms)
-        return SeriesPublication(self.terms, self.state, new_key, self._due)
 
     def _draw_key(self, period: str) -> bytes:
         """Return the key of a day or a month: from the system, or from seed and first day."""
@@ -508,7 +460,7 @@ class Service:
         terms.refuse_learnt(number * terms.window_ns, (number + 1) * terms.window_ns - 1)
         self._report_silence(number)
         granted, items = self._payment(number)
-        done = Closing(WindowRow(number, day, window.share, None, None, None, None))
+        done = Closing(WindowRow(number, day, window.share))
         if granted:
             done = self._publication.close(number, window.share, terms.mean_of(window))
         self.state.commit(done.row, items + done.items, self._open_windows(), now, done.sums)
@@ -542,16 +494,10 @@ class Service:
 
         A failure does not stop the stream.
         """
-        rows = self.state.windows_of(day)
-        known = [(row.number, row.value) for row in rows if row.value is not None]
-        receipt = None
-        if known:
-            trace = self.terms.trace_of([n for n, _ in known], [value for _, value in known])
-            receipt = self.terms.receipt_of(trace)
-        kept = Kept(self._public, self.state.windows_of(day[:7]), self.state.sums_of(day[:7]))
         folder = self.state.path.with_name(f"{self.state.path.name}.days")
+        rows, sums = self.state.windows_of(day[:7]), self.state.sums_of(day[:7])
         try:
-            write_day(folder, day, kept, receipt)
+            write_day(folder, day, self.terms, rows, sums)
             for path in folder.glob("*.private.json"):
                 if path.name[:10] < oldest:
                     path.unlink(missing_ok=True)
@@ -584,7 +530,7 @@ class Service:
             if self.ended
             else f"Protected values are published on {day} (UTC)."
         )
-        message = {"status": status, "day": day, "sentence": sentence, **self._marks}
+        message = {"status": status, "day": day, "sentence": sentence, **self.terms.marks}
         return Item("status", f"{status} {iso_of(number * self.terms.window_ns)}",
                     self._due(number), message)  # fmt: skip
 
@@ -597,11 +543,6 @@ class Service:
             self._account.published(self.terms.utc_day_of(number), [row.value for row in rows])
         except HushmeterError as error:
             self._log(str(error))
-
-    @property
-    def _marks(self) -> dict[str, Any]:
-        """Fields of every message of a simulation."""
-        return {"simulation": True} if self.terms.simulation else {}
 
     def _due(self, number: int) -> int:
         """Time at which a window is published [ns since 1970]."""
@@ -673,10 +614,7 @@ class Service:
     def run(self) -> None:
         """Run until `stop` is called or the source ends.
 
-        Raises
-        ------
-        HushmeterError
-            If the state cannot be written, the source fails, or the clock jumps.
+        Raise `HushmeterError` if the state cannot be written, the source fails, or the clock jumps.
         """
         for sink in self.sinks:
             sink.open()

@@ -18,14 +18,9 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.files import atomic
-from hushmeter.live.calendar import CalendarTerms
+from hushmeter.files import atomic, json_text
 from hushmeter.live.state import Item, State, WindowRow
-from hushmeter.live.stream import SeriesTerms, Terms
-from hushmeter.releases.receipt import json_text
-from hushmeter.releases.storage import receipt_path
-from hushmeter.releases.view_files import write_public_views
-from hushmeter.trace import Trace
+from hushmeter.live.stream import Terms
 from hushmeter.write import meter_bytes
 
 FORMATS = ("csv", "parquet")
@@ -38,10 +33,7 @@ class SinkError(Exception):
 class Sink(ABC):
     """A place to which protected values are published.
 
-    Parameters
-    ----------
-    name : str
-        Name in the state, which remembers what the sink has got. It must not contain a password.
+    By its name the state remembers what the sink has got, so it must not contain a password.
     """
 
     def __init__(self, name: str) -> None:
@@ -69,24 +61,13 @@ class Sink(ABC):
 
 
 class FolderSink(Sink):
-    """One file of released readings for every civil day, as `hushmeter release` writes it.
+    """One file of released readings for every civil day, and one release for every period.
 
-    DAY.csv grows with every window. When the day has ended, DAY.csv.receipt.json and
-    DAY.summary.json are written; `hushmeter verify DAY.csv` checks the file against its receipt.
-    The days of a calendar have no receipts of their own: when a month has ended, the folder MONTH
-    is a calendar release as `hushmeter release --views` writes it, and `hushmeter verify MONTH`
-    checks it. status.json has the last message about the stream.
-
-    Parameters
-    ----------
-    folder : str or Path
-        It is made if it does not exist.
-    terms : Terms
-        The terms of the stream.
-    state : State
-        The committed windows, from which a file is written as a whole.
-    kind : {"csv", "parquet"}
-        Format of the files.
+    DAY.csv grows with every window. If the windows alone are published, a day is a release: when it
+    has ended, DAY.csv has its receipt beside it, as `hushmeter release` writes it. Otherwise a
+    month is a release: when it has ended, the folder MONTH has all tables and their receipt.
+    `hushmeter verify` checks either. DAY.summary.json and MONTH.summary.json have the messages, and
+    status.json has the last message about the stream.
     """
 
     def __init__(
@@ -115,10 +96,9 @@ class FolderSink(Sink):
                     self._write_day(str(item.message["day"]), str(item.message["start"]))
             elif item.kind == "status":
                 self._write("status.json", json_text(dict(item.message)).encode())
-            elif item.kind == "typical-day":
-                pass  # It is a file of the folder of the month.
-            else:
+            elif item.kind in ("day", "month"):
                 self._write_summary(item)
+            # Other tables are files in the folder of the month.
         except DataError as error:
             raise SinkError(str(error)) from None
 
@@ -134,37 +114,23 @@ class FolderSink(Sink):
 
     def _write_day(self, day: str, until: str) -> None:
         if rows := self._rows(day, until):
-            self._write(f"{day}.{self._kind}", meter_bytes(self._trace(rows), self._kind))
-
-    def _trace(self, rows: list[WindowRow]) -> Trace:
-        """Values of windows as a trace."""
-        known = [(row.number, row.value) for row in rows if row.value is not None]
-        return self._terms.trace_of([n for n, _ in known], [value for _, value in known])
+            content = meter_bytes(self._terms.values_of(rows), self._kind)
+            self._write(f"{day}.{self._kind}", content)
 
     def _write_summary(self, item: Item) -> None:
-        """Write what was published in a day or a month and, if it has one, the receipt."""
+        """Write the message about a day or a month, and the release that ends with it."""
         summary = {"stream": self._terms.name, **item.message}
         rows = self._rows(item.label, str(item.message["end"]))
-        if rows and item.kind == "day":
-            summary["receipt"] = self._write_receipt(item.label, rows)
         # The first windows of a month may be forgotten if a folder is added to an old stream.
-        elif len(rows) == item.message["windows"] > 0 and isinstance(self._terms, CalendarTerms):
-            release = self._terms.month_release(rows, self._state.sums_of(item.label))
-            write_public_views(release, self.folder / item.label)
-            summary["receipt"] = release.receipt
+        if rows and len(rows) == item.message["windows"]:
+            if self._terms.by_month == (item.kind == "month"):
+                release = self._terms.release_of(rows, self._state.sums_of(item.label))
+                name = item.label if self._terms.by_month else f"{item.label}.{self._kind}"
+                release.save(self.folder / name, force=True)
+                summary["receipt"] = release.receipt.to_dict()
+            elif item.kind == "day":
+                summary["receipt"] = self._terms.receipt_of(rows).to_dict()
         self._write(f"{item.label}.summary.json", json_text(summary).encode())
-
-    def _write_receipt(self, day: str, rows: list[WindowRow]) -> dict[str, Any]:
-        """Return the receipt of a day; write it beside the file if the day is one release."""
-        trace = self._trace(rows)
-        if not isinstance(self._terms, SeriesTerms):
-            return self._terms.receipt_of(trace)
-        path = self.folder / f"{day}.{self._kind}"
-        content = meter_bytes(trace, self._kind)
-        receipt = self._terms.receipt(trace).for_file(content)
-        self._write(path.name, content)
-        self._write(receipt_path(path).name, receipt.to_json().encode())
-        return receipt.to_dict()
 
     def _write(self, name: str, content: bytes) -> None:
         with atomic(self.folder / name, force=True, public=True) as temporary:
@@ -198,13 +164,6 @@ class HttpSink(Sink):
     The header Idempotency-Key is the same whenever a message is sent again, so that a receiver can
     recognise it. A token in the environment variable HUSHMETER_HTTP_TOKEN is sent as a bearer
     token.
-
-    Parameters
-    ----------
-    url : str
-        http://… or https://….
-    terms : Terms
-        The terms of the stream.
     """
 
     def __init__(self, url: str, terms: Terms) -> None:

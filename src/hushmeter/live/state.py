@@ -6,10 +6,10 @@ crash a window is therefore published with the value that was committed, or, if 
 committed, it was never published. A window has one row, so it gets noise once.
 
 Keys come from the operating system. Each start of the process, and each period (a day, or a month
-of a calendar), begins a new key. The same draw can then not be used for two windows, even if
-somebody restores the file from an old copy. The keys of a period are destroyed after its last
-window, and the means of the windows after `KEPT_DAYS` days (with `secure_delete`, so that they do
-not remain in the file).
+if more than the windows is published), begins a new key. The same draw can then not be used for
+two windows, even if somebody restores the file from an old copy. The keys of a period are destroyed
+after its last window, and the means of the windows after `KEPT_DAYS` days (with `secure_delete`, so
+that they do not remain in the file).
 
 The file belongs to one process at a time, which holds a lock until it ends, however it ends.
 
@@ -36,8 +36,9 @@ from filelock import FileLock, Timeout
 
 from hushmeter.errors import DataError
 from hushmeter.files import make_folder, one_sentence, write_text
+from hushmeter.releases.labels import CELLS
 
-SCHEMA = "hushmeter-live-3"
+SCHEMA = "hushmeter-live-4"
 KEPT_DAYS = 40
 """Days after which means and delivered messages are deleted; a month is complete before."""
 
@@ -50,9 +51,8 @@ CREATE TABLE windows (
 );
 CREATE INDEX windows_of_day ON windows (day);
 CREATE TABLE sums (
-    name TEXT NOT NULL, label TEXT NOT NULL, place INTEGER NOT NULL, key INTEGER NOT NULL,
-    draw INTEGER NOT NULL, steps INTEGER NOT NULL,
-    PRIMARY KEY (name, label, place), UNIQUE (name, key, draw)
+    name TEXT NOT NULL, label TEXT NOT NULL, key INTEGER NOT NULL, draw INTEGER NOT NULL,
+    steps INTEGER NOT NULL, PRIMARY KEY (name, label), UNIQUE (name, key, draw)
 );
 CREATE TABLE items (
     id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, label TEXT NOT NULL,
@@ -77,46 +77,34 @@ class WindowRow:
     share : float
         Share of the readings that are present.
     mean : float or None
-        Mean before noise [W]; private. None without noise, or after it was deleted.
+        Mean before noise [W]; private. None without noise.
     key, draw : int or None
         Number of the key in the state, and of the draw of the noise.
     value : float or None
         The protected value [W]; None if the window has too few readings or no budget.
     steps : int or None
-        In a calendar: the noisy cell [grid steps], in which missing readings count as zero.
+        The noisy cell [grid steps], in which missing readings count as zero.
     """
 
     number: int
     day: str
     share: float
-    mean: float | None
-    key: int | None
-    draw: int | None
-    value: float | None
+    mean: float | None = None
+    key: int | None = None
+    draw: int | None = None
+    value: float | None = None
     steps: int | None = None
 
 
 @dataclass(frozen=True)
 class SumRow:
-    """One committed entry of a table of a calendar: a noisy sum of cells.
+    """One committed sum of a table [grid steps], with the number of its key and of its draw.
 
-    Attributes
-    ----------
-    name : {"days", "hours", "total"}
-        The table.
-    label : str
-        The day or the month.
-    place : int
-        The hour of the day in the table of hours, otherwise 0.
-    key, draw : int
-        Number of the key in the state, and of the draw of the noise in the table.
-    steps : int
-        The noisy sum [grid steps].
+    The label begins with its day or month.
     """
 
-    name: str
+    table: str
     label: str
-    place: int
     key: int
     draw: int
     steps: int
@@ -124,19 +112,10 @@ class SumRow:
 
 @dataclass(frozen=True)
 class Item:
-    """One message to publish.
+    """One message to publish: a kind, what it is about, when it is due [ns since 1970], its text.
 
-    Attributes
-    ----------
-    kind : {"window", "day", "month", "typical-day", "status"}
-    label : str
-        What it is about: a time, a day, a month.
-    due : int
-        Time of its publication [ns since 1970].
-    message : dict
-        The message.
-    id : int
-        Number in the order of publication; 0 before it is committed.
+    The kind is "window", "day", "month", "status" or the name of another table. The number in the
+    order of publication is 0 before it is committed.
     """
 
     kind: str
@@ -151,19 +130,10 @@ class StaleStateError(DataError):
 
 
 class State:
-    """The state of one stream; a context manager that holds the lock of the file.
+    """The state of one stream; a context manager that holds the lock of its SQLite file.
 
-    Parameters
-    ----------
-    path : str or Path
-        The SQLite file; it is made if it does not exist. Only its owner may read it.
-    terms : dict
-        The public terms of the stream. A state that was begun with other terms is refused.
-
-    Raises
-    ------
-    DataError
-        If another process uses the state, it belongs to other terms, or it cannot be written.
+    The file is made if it does not exist, and only its owner may read it. `DataError` is raised if
+    another process uses it, it was begun with other public terms, or it cannot be written.
     """
 
     def __init__(self, path: str | Path, terms: Mapping[str, Any]) -> None:
@@ -173,7 +143,7 @@ class State:
         try:
             with _in_database(self.path):
                 self._db = _connect(self.path)
-                if not self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
+                if self._one("SELECT 1 FROM sqlite_master") is None:
                     self._create(terms)
             self._check(terms)
             self._check_last()
@@ -209,14 +179,14 @@ class State:
             # Nobody can test guesses of the readings against a digest in the ledger.
             "ledger_digest": secrets.token_hex(32),
         }
-        with self._transaction():
+        with self._writing():
             for statement in _TABLES.strip().split(";\n"):
                 self._db.execute(statement)
             self._db.executemany("INSERT INTO facts VALUES (?, ?)", facts.items())
 
     def _sign(self) -> None:
         """Write the number of this process, so that another one can name it."""
-        with _in_database(self.path), self._transaction():
+        with self._writing():
             self._db.execute("INSERT OR REPLACE INTO facts VALUES ('process', ?)", (os.getpid(),))
 
     def _check(self, terms: Mapping[str, Any]) -> None:
@@ -260,25 +230,19 @@ class State:
     def reach(self, window: int) -> None:
         """Record beside the state, durably, that windows up to a number are published.
 
-        Parameters
-        ----------
-        window : int
-            Number of a committed window that is published next.
-
-        Raises
-        ------
-        DataError
-            If the file cannot be written. Nothing may be published then.
+        If this raises `DataError`, nothing may be published.
         """
         fields = {"release": self.fact("release"), "window": window}
         write_text(self._last_path, json.dumps(fields), force=True)
 
     def last_value(self) -> int | None:
         """Number of the last committed window that has a value; None if there is none."""
-        found = self._db.execute(
-            "SELECT max(number) FROM windows WHERE value IS NOT NULL"
-        ).fetchone()[0]
-        return None if found is None else int(found)
+        return self._one("SELECT max(number) FROM windows WHERE value IS NOT NULL")
+
+    def _one(self, query: str, *values: Any) -> int | None:
+        """Return the one number that a query finds, or None."""
+        row = self._db.execute(query, values).fetchone()
+        return None if row is None or row[0] is None else int(row[0])
 
     def fact(self, name: str) -> str | None:
         """Return a fact about the stream, such as "release", its identity in the ledger."""
@@ -290,8 +254,7 @@ class State:
 
     def last_window(self) -> int | None:
         """Number of the last committed window; None if there is none."""
-        found = self._db.execute("SELECT max(number) FROM windows").fetchone()[0]
-        return None if found is None else int(found)
+        return self._one("SELECT max(number) FROM windows")
 
     def windows(self, first: int, last: int) -> list[WindowRow]:
         """Return the committed windows from one number to another, both included."""
@@ -310,53 +273,35 @@ class State:
     def sums_of(self, period: str) -> list[SumRow]:
         """Return the committed sums of a civil day, or of a month and its days."""
         rows = self._db.execute(
-            "SELECT * FROM sums WHERE label BETWEEN ? AND ? ORDER BY name, label, place",
+            "SELECT * FROM sums WHERE label BETWEEN ? AND ? ORDER BY name, label",
             (period, f"{period}~"),
         )
         return [SumRow(*row) for row in rows]
 
     def key_for(self, period: str, new_key: Callable[[], bytes], *, again: bool) -> int:
-        """Return the number of the key that this process uses for a period.
+        """Return the number of the key that this process uses for a day or a month.
 
-        Parameters
-        ----------
-        period : str
-            A day or a month.
-        new_key : callable
-            Makes a key of 32 bytes.
-        again : bool
-            True for a simulation, which goes on with the key of an earlier process.
+        `again` is true for a simulation, which goes on with the key of an earlier process.
         """
         if period not in self._own_keys:
-            found = None
-            if again:
-                found = self._db.execute(
-                    "SELECT id FROM keys WHERE period = ?", (period,)
-                ).fetchone()
+            found = self._one("SELECT id FROM keys WHERE period = ?", period) if again else None
             if found is None:
-                with _in_database(self.path), self._transaction():
+                with self._writing():
                     self._db.execute(
                         "INSERT INTO keys (period, key) VALUES (?, ?)", (period, new_key())
                     )
-                    found = self._db.execute("SELECT max(id) FROM keys").fetchone()
-            self._own_keys = {period: int(found[0])}
+                    found = self._one("SELECT max(id) FROM keys")
+            assert found is not None
+            self._own_keys = {period: found}
         return self._own_keys[period]
 
-    def next_draw(self, key: int, table: str | None = None) -> int:
-        """Return the number of the next unused draw of a key.
-
-        Parameters
-        ----------
-        key : int
-            Number of the key.
-        table : str, optional
-            A table of sums; the windows by default.
-        """
-        query = "SELECT max(draw) FROM windows WHERE key = ?"
-        if table is not None:
-            query = "SELECT max(draw) FROM sums WHERE key = ? AND name = ?"
-        used = self._db.execute(query, (key,) if table is None else (key, table)).fetchone()[0]
-        return 0 if used is None else int(used) + 1
+    def next_draw(self, key: int, table: str) -> int:
+        """Return the number of the next draw of a key that a table has not used."""
+        if table == CELLS:
+            used = self._one("SELECT max(draw) FROM windows WHERE key = ?", key)
+        else:
+            used = self._one("SELECT max(draw) FROM sums WHERE key = ? AND name = ?", key, table)
+        return 0 if used is None else used + 1
 
     def key(self, number: int) -> bytes:
         """Return a key by its number; raise `DataError` if it was destroyed."""
@@ -373,61 +318,40 @@ class State:
         at: int,
         sums: Sequence[SumRow] = (),
     ) -> None:
-        """Commit a window, the messages about it and the open windows in one transaction.
+        """Commit a window with its messages and sums, and the windows that are still open.
 
-        Parameters
-        ----------
-        window : WindowRow
-        items : list of Item
-            Messages, in the order of publication.
-        checkpoint : bytes
-            The windows that are still open.
-        at : int
-            Time of the checkpoint [ns since 1970].
-        sums : sequence of SumRow
-            Sums of a calendar that end with the window.
-
-        Raises
-        ------
-        DataError
-            If the disk is full or cannot be written. Nothing may be published then.
+        `at` is the time of this checkpoint [ns since 1970]. If this raises `DataError`, because
+        the disk is full or cannot be written, nothing may be published.
         """
-        with _in_database(self.path), self._transaction():
+        with self._writing():
             self._db.execute("INSERT INTO windows VALUES (?, ?, ?, ?, ?, ?, ?, ?)", astuple(window))
+            self._db.executemany("INSERT INTO sums VALUES (?, ?, ?, ?, ?)", map(astuple, sums))
             self._db.executemany(
-                "INSERT INTO sums VALUES (?, ?, ?, ?, ?, ?)", [astuple(row) for row in sums]
+                "INSERT OR IGNORE INTO items (kind, label, due, message) VALUES (?, ?, ?, ?)",
+                [(i.kind, i.label, i.due, json.dumps(i.message)) for i in items],
             )
-            self._insert_items(items)
             self._put_checkpoint(checkpoint, at)
-
-    def add_items(self, items: list[Item]) -> None:
-        """Commit messages that do not belong to a window; one that exists is left as it is."""
-        with _in_database(self.path), self._transaction():
-            self._insert_items(items)
-
-    def _insert_items(self, items: list[Item]) -> None:
-        self._db.executemany(
-            "INSERT OR IGNORE INTO items (kind, label, due, message) VALUES (?, ?, ?, ?)",
-            [(i.kind, i.label, i.due, json.dumps(i.message)) for i in items],
-        )
 
     def undelivered(self, sink: str, now_ns: int, limit: int = 1000) -> list[Item]:
         """Return the messages that are due and were not delivered to a sink, in their order."""
-        rows = self._db.execute(
-            "SELECT kind, label, due, message, id FROM items WHERE id > "
-            "coalesce((SELECT last FROM deliveries WHERE sink = ?), 0) AND due <= ? "
-            "ORDER BY id LIMIT ?",
-            (sink, now_ns, limit),
+        return self._items(
+            "id FROM items WHERE id > coalesce((SELECT last FROM deliveries WHERE sink = ?), 0) "
+            "AND due <= ? ORDER BY id LIMIT ?",
+            sink,
+            now_ns,
+            limit,
         )
-        return [Item(kind, label, due, json.loads(text), n) for kind, label, due, text, n in rows]
 
     def last_delivered(self, sink: str) -> list[Item]:
         """Return the last message of each kind that a sink has, in their order."""
-        rows = self._db.execute(
-            "SELECT kind, label, due, message, max(id) FROM items WHERE id <= "
-            "(SELECT last FROM deliveries WHERE sink = ?) GROUP BY kind ORDER BY max(id)",
-            (sink,),
+        return self._items(
+            "max(id) FROM items WHERE id <= (SELECT last FROM deliveries WHERE sink = ?) "
+            "GROUP BY kind ORDER BY max(id)",
+            sink,
         )
+
+    def _items(self, query: str, *values: Any) -> list[Item]:
+        rows = self._db.execute(f"SELECT kind, label, due, message, {query}", values)
         return [Item(kind, label, due, json.loads(text), n) for kind, label, due, text, n in rows]
 
     def last_status(self) -> str | None:
@@ -439,12 +363,11 @@ class State:
 
     def next_due(self, now_ns: int) -> int | None:
         """Return when the next message becomes due after now [ns since 1970], if there is one."""
-        row = self._db.execute("SELECT min(due) FROM items WHERE due > ?", (now_ns,)).fetchone()
-        return None if row[0] is None else int(row[0])
+        return self._one("SELECT min(due) FROM items WHERE due > ?", now_ns)
 
     def mark_delivered(self, sink: str, item: Item) -> None:
         """Record that a sink has a message and every earlier one."""
-        with _in_database(self.path), self._transaction():
+        with self._writing():
             self._db.execute(
                 "INSERT INTO deliveries VALUES (?, ?) ON CONFLICT (sink) DO UPDATE SET last = ?",
                 (sink, item.id, item.id),
@@ -457,7 +380,7 @@ class State:
 
     def record_payment(self, day: str, granted: bool, reason: str, *, head: str) -> None:
         """Keep the answer of the ledger for a UTC day, and the end of the ledger after it."""
-        with _in_database(self.path), self._transaction():
+        with self._writing():
             self._db.execute("INSERT OR REPLACE INTO days VALUES (?, ?, ?)", (day, granted, reason))
             self._db.execute("INSERT OR REPLACE INTO facts VALUES ('ledger_head', ?)", (head,))
 
@@ -468,7 +391,7 @@ class State:
 
     def save_checkpoint(self, content: bytes, at: int) -> None:
         """Commit the windows that are still open."""
-        with _in_database(self.path), self._transaction():
+        with self._writing():
             self._put_checkpoint(content, at)
 
     def _put_checkpoint(self, content: bytes, at: int) -> None:
@@ -477,14 +400,10 @@ class State:
     def forget(self, period: str | None, before: str) -> None:
         """Destroy what is not needed any more after the end of a day.
 
-        Parameters
-        ----------
-        period : str or None
-            The period that ended with the day; its keys and earlier ones are destroyed.
-        before : str
-            Windows of earlier days lose their means, and their delivered messages are deleted.
+        The keys of the period that ended with the day, if one did, and earlier ones are destroyed.
+        Windows before a day and their delivered messages are deleted.
         """
-        with _in_database(self.path), self._transaction():
+        with self._writing():
             self._db.execute("DELETE FROM keys WHERE period <= ?", (period or "",))
             self._db.execute("DELETE FROM sums WHERE label < ?", (before[:7],))
             self._db.execute(
@@ -503,30 +422,22 @@ class State:
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
+    def _writing(self) -> Iterator[None]:
+        """Commit everything or nothing; an error of the database becomes one sentence."""
+        with _in_database(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What a state holds.
-
-    Attributes
-    ----------
-    terms : dict
-        The public terms.
-    windows : list of WindowRow
-        All windows that are kept.
-    sums : list of SumRow
-        All sums of a calendar that are kept.
-    """
+    """What a state holds: the public terms, and all windows and sums that are kept."""
 
     terms: dict[str, Any]
     windows: list[WindowRow]
@@ -534,22 +445,7 @@ class Kept:
 
 
 def read_state(path: str | Path) -> Kept:
-    """Read the terms and the windows of a state while the stream goes on.
-
-    Parameters
-    ----------
-    path : str or Path
-        The state.
-
-    Returns
-    -------
-    Kept
-
-    Raises
-    ------
-    DataError
-        If the file does not exist or is not a state.
-    """
+    """Read a state while the stream goes on; raise `DataError` if the file is not a state."""
     file = Path(path)
     if not file.is_file():
         raise DataError(f"{file} does not exist; start the stream with --state {file} first.")
@@ -558,7 +454,7 @@ def read_state(path: str | Path) -> Kept:
         # Both queries see the same commit.
         db.execute("BEGIN")
         rows = db.execute("SELECT * FROM windows ORDER BY number").fetchall()
-        sums = db.execute("SELECT * FROM sums ORDER BY name, label, place").fetchall()
+        sums = db.execute("SELECT * FROM sums ORDER BY name, label").fetchall()
     if row is None:
         raise DataError(f"{file} is not the state of a stream.")
     windows = [WindowRow(*fields) for fields in rows]
