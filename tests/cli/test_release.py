@@ -12,7 +12,7 @@ from scipy import stats
 import hushmeter as hm
 from hushmeter.files import write_table
 from hushmeter.home import LearntFrom
-from hushmeter.releases.receipt import digest
+from hushmeter.trace import digest
 from tests.cli.test_commands import run
 
 

@@ -6,6 +6,7 @@ the functions, so that `hushmeter --help` answers fast.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from hushmeter.attack.base import Attacker
     from hushmeter.home import Home
     from hushmeter.read import ReadOptions
+    from hushmeter.releases.request import Request
 
 FILE = typer.Argument(metavar="FILE", help="A file of readings in any known format.")
 HOME = typer.Option(
@@ -52,9 +54,20 @@ SPAN = typer.Option(
     help="What ε protects: one reading, run or day; or when (not whether) a run happened.",
 )
 USE = typer.Option("--use", help="Longest use a day of an appliance, such as 30min; for day, when.")
+PROTECT = typer.Option(
+    "--protect", help="appliance (default), fluctuation (the paper), range or change."
+)
 VIEWS = typer.Option("--views", help="Release hours, days, typical day and months together.")
+TABLE = typer.Option(
+    "--table",
+    help="Also publish this table: days, months, typical-day, typical-week, year, or a band such "
+    'as "peak = weekdays 16:00-21:00"; can be repeated.',
+)
 HOURLY_COST = typer.Option(
-    "--hourly-cost", help="With --views: error of an hour, against hours alone."
+    "--hourly-cost", help="With --views or --table: error of an hour, against hours alone."
+)
+SENSITIVITY = typer.Option(
+    "--sensitivity", help="Protect any change of this number of watts; needs no home."
 )
 EVERY = typer.Option("--every", help="Release means over 1min, 30min or 1h, not every reading.")
 CLAMP = typer.Option("--clamp", help="Smallest and largest reading, LO,HI in watts.")
@@ -62,6 +75,9 @@ GRID = typer.Option("--grid", help="Step of the released readings in watts.")
 DELTA = typer.Option("--delta", help="δ of Gaussian noise.")
 SUM_DELTA = typer.Option("--delta", help="δ of Gaussian noise and of the composed ε.")
 MAX_EPSILON = typer.Option("--max-epsilon", help="Refuse a larger ε.")
+ACCEPT_LEARNT = typer.Option(
+    "--accept-learnt", help="Accept numbers of the home that were learnt from these readings."
+)
 
 # Options of the commands that release a fleet.
 SOURCE = typer.Argument(help="Folder with files, or its URL (s3://…).", metavar="IN_DIR")
@@ -180,6 +196,23 @@ def repeat_options(options: ReadOptions, names: Iterable[str] = tuple(READER_OPT
     )
 
 
+def repeat_given(context: typer.Context, *names: str) -> str:
+    """Return the options among these parameters that the user has typed, as text."""
+    text = ""
+    for option in sorted(
+        (one for one in context.command.params if one.name in names),
+        key=lambda one: names.index(one.name or ""),
+    ):
+        source = context.get_parameter_source(option.name or "")
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        value = context.params[option.name or ""]
+        flag = next(name for name in option.opts if name.startswith("--"))
+        for one in value if isinstance(value, list | tuple) else (value,):
+            text += f" {flag}" if one is True else f" {flag} {quote(str(one))}"
+    return text
+
+
 def takes_home(*, required: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorate a command with --home and --have.
 
@@ -198,6 +231,116 @@ def takes_home(*, required: bool = True) -> Callable[[Callable[..., None]], Call
         return known
 
     return _replace_parameter("home", kinds, build)
+
+
+REQUEST_OPTIONS: dict[str, Any] = {
+    "hide": Annotated[str | None, HIDE],
+    "odds": Annotated[float | None, ODDS],
+    "purpose": Annotated[str | None, PURPOSE],
+    "epsilon": Annotated[str | None, EPSILON],
+    "mechanism": Annotated[str | None, MECHANISM],
+    "protect": Annotated[str | None, PROTECT],
+    "appliance": Annotated[str | None, APPLIANCE],
+    "span": Annotated[str | None, SPAN],
+    "use": Annotated[str | None, USE],
+    "every": Annotated[str | None, EVERY],
+    "views": Annotated[bool | None, VIEWS],
+    "table": Annotated[list[str] | None, TABLE],
+    "hourly_cost": Annotated[float | None, HOURLY_COST],
+    "sensitivity": Annotated[str | None, SENSITIVITY],
+    "clamp": Annotated[str | None, CLAMP],
+    "grid": Annotated[str | None, GRID],
+    "delta": Annotated[str | None, DELTA],
+    "max_epsilon": Annotated[float | None, MAX_EPSILON],
+    "accept_learnt": Annotated[bool | None, ACCEPT_LEARNT],
+}
+"""Options of a request, by their parameters, in the order of the help."""
+
+FLAGS = {
+    "purpose": "--for",
+    "watts": "--sensitivity",
+    **{
+        name: f"--{name.replace('_', '-')}"
+        for name in REQUEST_OPTIONS
+        if name not in ("purpose", "views", "table")
+    },
+}
+"""The option of every field of a request that has one."""
+
+_FIELD = "|".join(FLAGS)
+_NAMED = re.compile(
+    r"(?:^|(?<=leave out )|(?<=raise )|(?<=at most )|(?<=odds and )|(?<=need )|(?<=but ))"
+    rf"(?:{_FIELD})(?= (?:must|finds|is|and|needs?|if|=)(?: |$)|[.,])"
+)
+"""A word of a sentence that stands for a field, not for the thing that the field is about."""
+
+
+def takes_request(
+    *names: str, **defaults: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a command with the options of a release, --home and --have.
+
+    The command receives them in one argument, `request`, of type `Request`. `names` are keys of
+    `REQUEST_OPTIONS`, all of them if none is given, and `defaults` are fields for options that are
+    not used. If neither --hide nor -e is among the options, the request is about the appliances of
+    the home or of the catalogue. A sentence about a field of the request names its option.
+    """
+    chosen = names or tuple(REQUEST_OPTIONS)
+    kinds = {
+        "home": Annotated[str | None, HOME],
+        "have": Annotated[list[str] | None, HAVE],
+        **{name: REQUEST_OPTIONS[name] for name in REQUEST_OPTIONS if name in chosen},
+    }
+
+    def build(values: dict[str, Any]) -> object:
+        return make_request(values, defaults)
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        made = _replace_parameter("request", kinds, build)(command)
+
+        @wraps(made)
+        def run(**values: Any) -> None:
+            try:
+                made(**values)
+            except InputError as error:
+                error.args = (name_options(str(error)),)
+                raise
+
+        return run
+
+    return decorate
+
+
+def make_request(values: dict[str, Any], defaults: dict[str, Any] | None = None) -> Request:
+    """Make the request that options mean; None stands for an option that is not used."""
+    from hushmeter.appliance_kinds import catalogue
+    from hushmeter.noise.parameters import parse_clamp
+    from hushmeter.releases.request import Request
+
+    given = {name: value for name, value in values.items() if value is not None and value != []}
+    home = choose_home(given.pop("home", None), given.pop("have", None))
+    views, tables = given.pop("views", False), given.pop("table", [])
+    if views or tables:
+        given["tables"] = ("views" if views else "cells", *tables)
+    if "sensitivity" in given:
+        given["watts"] = parse_watts("sensitivity", given.pop("sensitivity"))
+    if "clamp" in given:
+        given["clamp"] = parse_clamp(given["clamp"])
+    if not {"hide", "epsilon"} & values.keys():
+        given["hide"] = list(catalogue) if home is None else home.appliances
+    return Request(home=home, **{**(defaults or {}), **given})
+
+
+def name_options(message: str) -> str:
+    """Name the options in a sentence that names fields of a request."""
+    for python, words in (
+        ("accept_learnt=True (--accept-learnt)", "--accept-learnt"),
+        ("an epsilon of your own", "an ε of your own with -e"),
+        ("tables=['views']", "--views"),
+    ):
+        message = message.replace(python, words)
+    message = re.sub(rf"\b({_FIELD})='([^']*)'", lambda m: f"{FLAGS[m[1]]} {m[2]}", message)
+    return _NAMED.sub(lambda m: FLAGS[m[0]], message)
 
 
 def _replace_parameter(
@@ -221,7 +364,9 @@ def _replace_parameter(
         # Typer reads the signature of the wrapper, so the wrapper gets the parameters of the
         # command with the options in the place of the replaced one.
         hints = get_type_hints(
-            command, localns={"ReadOptions": object, "Home": object}, include_extras=True
+            command,
+            localns={"ReadOptions": object, "Home": object, "Request": object},
+            include_extras=True,
         )
         added = [
             Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
@@ -246,57 +391,6 @@ NO_HOME = (
     "a home is needed: list your appliances with --have kettle,oven, or give --home with a file or "
     "a ready home such as evening."
 )
-
-
-def options_given(context: typer.Context, *names: str) -> list[str]:
-    """Return the options among these parameters that the user has typed."""
-    known = [option for option in context.command.params if option.name in names]
-    sources = {option.opts[0]: context.get_parameter_source(option.name or "") for option in known}
-    return [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
-
-
-CHOSEN_BY_HIDE = (
-    "epsilon", "mechanism", "protect", "appliance", "sensitivity", "clamp", "grid", "max_epsilon",
-    "engine",
-)  # fmt: skip
-"""Parameters of a command that --hide chooses itself."""
-
-
-def refuse_contradictions(
-    context: typer.Context, hide: str | None, epsilon: str | None, *more: str
-) -> None:
-    """Raise `InputError` unless either --hide or ε is given, with only the options of its own.
-
-    `more` are further parameters of the command that --hide chooses itself.
-    """
-    if hide is None:
-        if epsilon is None:
-            raise InputError(
-                "say what to hide, such as --hide kettle, or give an ε of your own with -e."
-            )
-        if extra := options_given(context, "odds", "purpose"):
-            raise InputError(f"{extra[0]} needs --hide, which states what the odds are about.")
-    elif extra := options_given(context, *CHOSEN_BY_HIDE, *more):
-        raise InputError(f"--hide finds the noise itself: leave out {', '.join(extra)}.")
-
-
-def refuse_without_views(context: typer.Context, views: bool) -> None:
-    """Raise `InputError` for options that --views excludes, or that need it."""
-    if views and (extra := options_given(context, "mechanism", "engine")):
-        raise InputError(f"a calendar release has Gaussian noise: leave out {', '.join(extra)}.")
-    if not views and options_given(context, "hourly_cost"):
-        raise InputError("--hourly-cost is about a calendar release: it needs --views.")
-
-
-def choose_protection(protect: str | None, sensitivity: str | None, home: Home | None) -> str:
-    """Return what is protected: an appliance, or any change if --sensitivity is given."""
-    chosen = protect or ("appliance" if sensitivity is None else "change")
-    if home is None and chosen in ("appliance", "fluctuation"):
-        raise InputError(
-            f"protect {chosen!r} needs to know your appliances: list them with --have kettle,oven, "
-            "give --home, or protect any change of a given number of watts with --sensitivity."
-        )
-    return chosen
 
 
 def choose_home(home: str | None, have: list[str] | None) -> Home | None:
@@ -408,3 +502,54 @@ def read_parameters(given: Sequence[str], chosen: type[Attacker]) -> dict[str, A
         if name == "mechanism":
             values[name] = parse_mechanism(values[name])
     return values
+
+
+def options_given(context: typer.Context, *names: str) -> list[str]:
+    """Return the options among these parameters that the user has typed."""
+    known = [option for option in context.command.params if option.name in names]
+    sources = {option.opts[0]: context.get_parameter_source(option.name or "") for option in known}
+    return [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
+
+
+CHOSEN_BY_HIDE = (
+    "epsilon", "mechanism", "protect", "appliance", "sensitivity", "clamp", "grid", "max_epsilon",
+    "engine",
+)  # fmt: skip
+"""Parameters of a command that --hide chooses itself."""
+
+
+def refuse_contradictions(
+    context: typer.Context, hide: str | None, epsilon: str | None, *more: str
+) -> None:
+    """Raise `InputError` unless either --hide or ε is given, with only the options of its own.
+
+    `more` are further parameters of the command that --hide chooses itself.
+    """
+    if hide is None:
+        if epsilon is None:
+            raise InputError(
+                "say what to hide, such as --hide kettle, or give an ε of your own with -e."
+            )
+        if extra := options_given(context, "odds", "purpose"):
+            raise InputError(f"{extra[0]} needs --hide, which states what the odds are about.")
+    elif extra := options_given(context, *CHOSEN_BY_HIDE, *more):
+        raise InputError(f"--hide finds the noise itself: leave out {', '.join(extra)}.")
+
+
+def refuse_without_views(context: typer.Context, views: bool) -> None:
+    """Raise `InputError` for options that --views excludes, or that need it."""
+    if views and (extra := options_given(context, "mechanism", "engine")):
+        raise InputError(f"a calendar release has Gaussian noise: leave out {', '.join(extra)}.")
+    if not views and options_given(context, "hourly_cost"):
+        raise InputError("--hourly-cost is about a calendar release: it needs --views.")
+
+
+def choose_protection(protect: str | None, sensitivity: str | None, home: Home | None) -> str:
+    """Return what is protected: an appliance, or any change if --sensitivity is given."""
+    chosen = protect or ("appliance" if sensitivity is None else "change")
+    if home is None and chosen in ("appliance", "fluctuation"):
+        raise InputError(
+            f"protect {chosen!r} needs to know your appliances: list them with --have kettle,oven, "
+            "give --home, or protect any change of a given number of watts with --sensitivity."
+        )
+    return chosen

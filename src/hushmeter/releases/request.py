@@ -24,8 +24,7 @@ from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.noise.parameters import Exact, clamp_bounds, exact
 from hushmeter.privacy.meters import Metered
 from hushmeter.privacy.units import PROTECT, SPANS, Unit, allow_for_samples, resolve_unit
-from hushmeter.releases.budget import HOURLY_COST
-from hushmeter.releases.labels import CELLS, REGISTER, VIEWS, of_sums, split_words
+from hushmeter.releases.labels import CELLS, HOURLY_COST, REGISTER, VIEWS, of_sums, split_words
 from hushmeter.releases.promise import Promise
 from hushmeter.releases.purposes import choose_purpose
 from hushmeter.trace import SECONDS_PER_HOUR
@@ -178,6 +177,8 @@ class Request:
         """Refuse tables that contradict the span or the noise."""
         names, _ = split_words(self.tables)
         if not self.several:
+            if self.hourly_cost != HOURLY_COST:
+                raise InputError("hourly_cost needs several tables, such as tables=['views'].")
             return
         if REGISTER in names and CELLS not in names:
             raise InputError("the register adds up the hours, so it needs the table hours too.")
@@ -205,8 +206,13 @@ class Request:
     @property
     def member(self) -> Appliance:
         """The hidden use: one that is at least as large as one run of every hidden appliance."""
+        return enclose_uses(self.appliances)
+
+    @property
+    def appliances(self) -> tuple[Appliance, ...]:
+        """The hidden appliances."""
         assert isinstance(self.hide, tuple)
-        return enclose_uses(self.hide)
+        return self.hide
 
     @property
     def protected_home(self) -> Home | None:
