@@ -306,7 +306,7 @@ def _measure(study: Study, cell: Cell, attacker: Attacker) -> dict[str, Any]:
 def _mechanism(study: Study, case: Case, cell: Cell) -> Mechanism:
     """The mechanism of one cell."""
     unit = resolve_unit(
-        study.protect, interval_s=case.test.interval_s, home=case.home, watts=study.sensitivity
+        study.protect, interval_s=case.test.interval_s, home=case.home, size=study.sensitivity
     )
     return calibrate(
         study.mechanisms[cell.mechanism], study.epsilons[cell.epsilon], unit, delta=study.delta
