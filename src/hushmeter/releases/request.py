@@ -19,7 +19,7 @@ from hushmeter.checks import one_of, positive
 from hushmeter.errors import InputError
 from hushmeter.formatting import duration_in_words, format_watt_hours, format_watts
 from hushmeter.home import DEFAULT_TOLERANCE, SOURCES, Appliance, Home
-from hushmeter.noise import MECHANISMS
+from hushmeter.noise import find_kind
 from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.noise.parameters import Exact, clamp_bounds, exact
 from hushmeter.privacy.meters import Metered
@@ -129,13 +129,11 @@ class Request:
         expanded = [one for word in words for one in (VIEWS if word == "views" else (word,))]
         object.__setattr__(self, "tables", tuple(dict.fromkeys(expanded)))
         object.__setattr__(self, "clamp", clamp_bounds(self.clamp))
-        for name, allowed in (
-            ("protect", PROTECT),
-            ("span", SPANS),
-            ("mechanism", tuple(MECHANISMS)),
-        ):
+        for name, allowed in (("protect", PROTECT), ("span", SPANS)):
             if getattr(self, name) is not None:
                 one_of(name, getattr(self, name), allowed)
+        if self.mechanism is not None:
+            find_kind(self.mechanism)
         if self.hide is None:
             self._check_stated()
         else:
