@@ -719,8 +719,13 @@ def nearest_multiple(
 
 def digest(trace: Trace) -> str:
     """SHA-256 of the times (int64 ns since 1970) and readings (float64), little-endian."""
-    sums = hashlib.sha256(trace.times.astype("datetime64[ns]").astype("<i8").tobytes())
-    sums.update(np.ascontiguousarray(trace.readings, dtype="<f8").tobytes())
+    return digest_columns(trace.times, trace.readings)
+
+
+def digest_columns(times: TimeArray, values: FloatArray) -> str:
+    """SHA-256 of times and values; see `digest`."""
+    sums = hashlib.sha256(times.astype("datetime64[ns]").astype("<i8").tobytes())
+    sums.update(np.ascontiguousarray(values, dtype="<f8").tobytes())
     return sums.hexdigest()
 
 

@@ -106,6 +106,7 @@ def advise(
     from hushmeter.advice.planner import public_facts, with_run
     from hushmeter.advice.tradeoff import find_reach
     from hushmeter.checks import seconds
+    from hushmeter.privacy.units import refuse_unknown_rounding
     from hushmeter.read import read_recording
 
     check_seed(seed)
@@ -113,6 +114,8 @@ def advise(
     trace = None if recording is None else recording.trace
     zone = "UTC" if recording is None else recording.public.zone or "UTC"
     facts, forms, notes = public_facts(trace or seconds("interval", interval), zone)
+    if trace is not None:
+        refuse_unknown_rounding(request.span or "run", trace.metering)
     limit, purpose = _limit(max_hourly_error, max_error, request.purpose)
     limited = request.with_changes(purpose=purpose)
     if hide is None:

@@ -337,6 +337,8 @@ def name_options(message: str) -> str:
         ("accept_learnt=True (--accept-learnt)", "--accept-learnt"),
         ("an epsilon of your own", "an ε of your own with -e"),
         ("tables=['views']", "--views"),
+        ("needs a home, for its tolerance.", NEEDS_APPLIANCES),
+        ("needs a home.", NEEDS_APPLIANCES),
     ):
         message = message.replace(python, words)
     message = re.sub(rf"\b({_FIELD})='([^']*)'", lambda m: f"{FLAGS[m[1]]} {m[2]}", message)
@@ -387,6 +389,10 @@ def _replace_parameter(
     return decorate
 
 
+NEEDS_APPLIANCES = (
+    "needs to know your appliances: list them with --have kettle,oven, give --home, or protect any "
+    "change of a given number of watts with --sensitivity."
+)
 NO_HOME = (
     "a home is needed: list your appliances with --have kettle,oven, or give --home with a file or "
     "a ready home such as evening."

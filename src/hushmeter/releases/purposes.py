@@ -151,7 +151,8 @@ def errors_of(promise: Promise) -> StandardErrors:
     fit, in_hour = promise.fit(month), SECONDS_PER_HOUR / month.interval_s
     days, months, profile = make_tables(("days", "months", "typical-day"), month)
     cell, day, whole, hour, register = (
-        math.sqrt(float(np.mean(variances)))
+        # The sums of a day may be exact: its variance is then zero up to a rounding error.
+        math.sqrt(max(0.0, float(np.mean(variances))))
         for variances in (
             fit.cell_variances,
             fit.sum_variances(days),

@@ -35,7 +35,7 @@ from hushmeter.privacy.sensitivity import Change
 from hushmeter.privacy.units import Unit, released_values, use_in_words
 from hushmeter.releases.labels import Cells
 from hushmeter.releases.promise import NoisyTable, Promise
-from hushmeter.trace import SECONDS_PER_HOUR, Metering, Trace, digest, iso
+from hushmeter.trace import SECONDS_PER_HOUR, Metering, Trace, digest, digest_columns, iso
 
 if TYPE_CHECKING:
     from hushmeter.checks import FloatArray

@@ -187,7 +187,8 @@ class Request:
             )
         if self.mechanism not in (None, "gaussian"):
             raise InputError(
-                f"several tables share one budget with Gaussian noise: leave out {self.mechanism}."
+                "several tables share one budget with Gaussian noise: leave out "
+                f"mechanism={self.mechanism!r}."
             )
 
     @property

@@ -127,9 +127,7 @@ def _cells(request: Request, metered: Metered, every: float | str | None) -> Cel
     return cells
 
 
-def _share(
-    request: Request, metered: Metered, unit: Unit, cells: Cells, epsilon: Exact
-) -> Promise:
+def _share(request: Request, metered: Metered, unit: Unit, cells: Cells, epsilon: Exact) -> Promise:
     """Return the promise of several tables that share one ε."""
     from hushmeter.releases.budget import divide_budget, lengths_of
 
