@@ -1,4 +1,4 @@
-"""Calendar and restored releases against independent noise on the same hours."""
+"""Releases of several tables and restored releases against independent noise on the hours."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from hushmeter.releases.restore import POINTS, STEPS, deconvolve
 HOME = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
 HOURS = 8760
 SIGMA = 210.0
+BANDS = ("views", "peak = weekdays 16:00-21:00", "night = 00:00-06:00")
 
 
 def rows() -> Iterator[Row]:
-    """All ratios of calendar releases and of restored values."""
+    """All ratios of releases of several tables and of restored values."""
     loads = np.random.default_rng(0).gamma(1.0, 300.0, HOURS)
-    yield from calendar(hm.Trace(loads, 3600.0, "2023-01-01T00:00Z"), "a complete year", 5.0)
-    # Five missing hours in every month: no month has the closed form.
+    year = hm.Trace(loads, 3600.0, "2023-01-01T00:00Z")
+    yield from calendar(year, "a complete year", 5.0)
+    yield from calendar(year, "a year with bands", 5.0, BANDS)
+    # Five missing hours in every month.
     missing = (np.arange(0, HOURS, 146) + 7) % HOURS
     steps = np.delete(np.arange(HOURS), missing)
     gaps = hm.Trace(loads[steps], 3600.0, "2023-01-01T00:00Z", steps=steps)
@@ -28,16 +31,20 @@ def rows() -> Iterator[Row]:
     yield from restored(loads)
 
 
-def calendar(trace: hm.Trace, name: str, target: float) -> Iterator[Row]:
+def calendar(
+    trace: hm.Trace, name: str, target: float, tables: tuple[str, ...] = ("views",)
+) -> Iterator[Row]:
     """Release of a year at 1 h with its estimate, and with all standard errors."""
-    unit = hm.resolve_unit("appliance", "run", interval_s=3600.0, home=HOME)
-    mechanism = hm.calibrate("gaussian", 1.9, unit)
+    facts = hm.metered(trace)
+    hours = hm.Request(home=HOME, epsilon=1.9, span="run", mechanism="gaussian")
+    independent = hours.resolve(facts)
+    several = hours.with_changes(tables=tables).resolve(facts)
 
-    def release() -> hm.CalendarRelease:
-        return hm.release_views(trace, epsilon=1.9, unit=unit, home=HOME, rng=1)
+    def release() -> hm.Release:
+        return several.release(trace, rng=1)
 
     alone, estimate, errors = together(
-        lambda: hm.release(trace, mechanism, unit, home=HOME, rng=1),
+        lambda: independent.release(trace, rng=1),
         lambda: release().estimate,
         lambda: release().views,
         repeat=15,

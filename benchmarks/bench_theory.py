@@ -12,6 +12,9 @@ from benchmarks.harness import Row, best_of
 from hushmeter import synth
 from hushmeter.advice.planner import advise
 from hushmeter.plot.accuracy import draw_bounds
+from hushmeter.privacy.meters import Metered
+from hushmeter.releases.request import Request
+from hushmeter.releases.search import least_noise
 from hushmeter.theory.bounds import bound_curves
 
 
@@ -28,9 +31,14 @@ def rows() -> Iterator[Row]:
     name = "bounds figure, 200 ε, N = 13, U = 3: time"
     note = f"{1000 * curves:.0f} ms of it the curves"
     yield Row(name, figure / importing, "importing matplotlib", 50, note, True)
-    evening = synth.ready_home("evening")
-    options = len(advise(evening, "kettle").options)
-    planning = best_of(lambda: advise(evening, "kettle"), 3)
+    wish, meter = Request(hide="kettle", home=synth.ready_home("evening")), Metered(6.0)
+    options = len(advise(wish, meter).options)
+
+    def search() -> None:
+        least_noise.cache_clear()
+        advise(wish, meter)
+
+    planning = best_of(search, 3)
     note = f"{planning:.2f} s, {options} options"
     yield Row("advise on “evening”: time", planning / importing, "importing matplotlib", None, note)
 

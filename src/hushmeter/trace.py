@@ -6,6 +6,7 @@ is `Trace.jumps`.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -714,6 +715,18 @@ def nearest_multiple(
             f"every must be a whole multiple of the {interval_s:g} s interval, got {length:g} s."
         )
     return nearest
+
+
+def digest(trace: Trace) -> str:
+    """SHA-256 of the times (int64 ns since 1970) and readings (float64), little-endian."""
+    return digest_columns(trace.times, trace.readings)
+
+
+def digest_columns(times: TimeArray, values: FloatArray) -> str:
+    """SHA-256 of times and values; see `digest`."""
+    sums = hashlib.sha256(times.astype("datetime64[ns]").astype("<i8").tobytes())
+    sums.update(np.ascontiguousarray(values, dtype="<f8").tobytes())
+    return sums.hexdigest()
 
 
 def iso(moment: np.datetime64) -> str:

@@ -15,15 +15,19 @@ import hushmeter as hm
 from hushmeter.cli import app
 from hushmeter.cli.options import (
     READER_OPTIONS,
+    make_request,
+    name_options,
     parse_epsilon_range,
     parse_home,
     parse_interval,
     parse_numbers,
     parse_watts,
     takes_reader_options,
+    takes_request,
 )
 from hushmeter.errors import DataError, InputError
 from hushmeter.read import ReadOptions
+from hushmeter.releases.request import Request
 from hushmeter.synth import ready_home
 from tests.cli.test_commands import run
 
@@ -143,6 +147,78 @@ def test_a_command_gets_its_options_in_one_argument():
     assert done.exit_code == 0, done.output
     assert told == [("meter.csv", ReadOptions(unit="kWh", tz="UTC"), 3)]
     assert CliRunner().invoke(small, ["meter.csv", "--stamp", "end"]).exit_code == 2
+
+
+def test_a_command_gets_its_request_in_one_argument():
+    told = []
+
+    def show(file: str, request: Request) -> None:
+        told.append((file, request))
+        request.resolve(hm.Metered(600.0))
+
+    small = typer.Typer()
+    small.command()(takes_request()(show))
+    words = ["meter.csv", "--hide", "kettle", "--odds", "70", "--for", "day", "--table", "year"]
+    done = CliRunner().invoke(small, [*words, "--table", "peak = 16:00-21:00"])
+    assert done.exit_code == 0, done.output
+    tables = ["cells", "year", "peak = 16:00-21:00"]
+    wish = hm.Request(hide="kettle", odds=70, purpose="day", tables=tables)
+    assert told == [("meter.csv", wish)]
+    refused = CliRunner().invoke(small, ["meter.csv", "-e", "1"])
+    assert str(refused.exception).startswith("protect 'appliance' needs to know your appliances")
+
+
+@pytest.mark.parametrize(
+    ("options", "fields"),
+    [
+        ({"epsilon": "1", "home": "evening"}, {"epsilon": "1"}),
+        ({"epsilon": "1", "home": "evening", "views": True}, {"epsilon": "1", "tables": "views"}),
+        (
+            {"epsilon": "2", "have": ["kettle"], "views": True, "table": ["year"]},
+            {"epsilon": "2", "tables": ["views", "year"]},
+        ),
+        (
+            {"epsilon": "0.5", "sensitivity": "200", "clamp": "0,9000", "grid": "0.1"},
+            {"epsilon": "0.5", "watts": 200.0, "clamp": (0.0, 9000.0), "grid": "0.1"},
+        ),
+        ({"odds": 0.7}, {"odds": 0.7, "hide": list(hm.catalogue)}),
+    ],
+)
+def test_options_mean_the_fields_of_a_request(options, fields):
+    home = options.get("home") and ready_home("evening")
+    if "have" in options:
+        home = hm.Home.from_words(options["have"])
+    assert make_request(options) == hm.Request(home=home, **fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"hide": "kettle", "epsilon": 1}, "--hide finds the noise itself: leave out --epsilon."),
+        ({"hide": "kettle", "watts": 9}, "leave out --sensitivity."),
+        ({}, "say what to hide, such as --hide kettle, or give an ε of your own with -e."),
+        ({"epsilon": 1, "odds": 0.6}, "--odds and --for need --hide, which states what the odds"),
+        ({"epsilon": 30}, "--epsilon must be at most --max-epsilon = 20, got 30; raise --max-eps"),
+        ({"epsilon": 1, "watts": 9, "protect": "range"}, "--sensitivity is the size of a change, "),
+        ({"epsilon": 1, "watts": 9, "protect": "range"}, "but --protect is 'range'."),
+        ({"epsilon": 1, "mechanism": "laplace", "tables": "views"}, "out --mechanism laplace."),
+        ({"epsilon": 1, "hourly_cost": 1.3}, "--hourly-cost needs several tables, such as --views"),
+        ({"hide": "kettle", "odds": 300}, "--odds must lie between 0 and 1"),
+    ],
+)
+def test_a_sentence_about_a_request_names_the_options(fields, says):
+    with pytest.raises(InputError) as refused:
+        hm.Request(**fields)
+    assert says in name_options(str(refused.value))
+
+
+def test_words_that_are_no_fields_stay():
+    for sentence in (
+        "the noise that hides the kettle is too wide for any grid; allow larger odds.",
+        "the span 'when' publishes the sums of the days.",
+        "there is no appliance named 'ketle'; did you mean 'kettle'?",
+    ):
+        assert name_options(sentence) == sentence
 
 
 def test_a_release_of_kilowatt_hours_in_local_time(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from scipy import stats
 import hushmeter as hm
 from hushmeter.files import write_table
 from hushmeter.home import LearntFrom
-from hushmeter.releases.receipt import digest
+from hushmeter.trace import digest
 from tests.cli.test_commands import run
 
 
@@ -76,8 +77,10 @@ def test_units_of_protection(case, tmp_path, more, unit, epsilon):
     assert receipt["epsilon"] == pytest.approx(epsilon, rel=0.2)
     assert receipt["epsilon"] <= epsilon * (1 + 1e-9)
     assert receipt["kind"] == "simulation"
-    readings = hm.read_meter(tmp_path / "out.parquet").readings / receipt["mechanism"]["grid"]
-    np.testing.assert_array_equal(readings, np.rint(readings))
+    grid = Fraction(receipt["cells"]["grid"])
+    readings = hm.read_meter(tmp_path / "out.parquet").readings
+    steps = np.rint(readings / float(grid))
+    np.testing.assert_array_equal(readings, steps * grid.numerator / grid.denominator)
 
 
 def test_means_conserve_energy_up_to_the_noise(case, tmp_path):
@@ -98,9 +101,9 @@ def test_means_conserve_energy_up_to_the_noise(case, tmp_path):
         (["-e", "inf"], 2, "epsilon must be positive and finite, got inf."),
         (["-e", "-1"], 2, "epsilon must be positive and finite, got -1."),
         (["-e", "much"], 2, "epsilon must be positive and finite, got much."),
-        (["-e", "21"], 2, "epsilon must be at most max_epsilon = 20"),
-        (["-e", "1", "--sensitivity", "0"], 2, "watts must be positive"),
-        (["-e", "1", "--sensitivity", "nan"], 2, "watts must be positive"),
+        (["-e", "21"], 2, "epsilon must be at most --max-epsilon = 20"),
+        (["-e", "1", "--sensitivity", "0"], 2, "--sensitivity must be positive"),
+        (["-e", "1", "--sensitivity", "nan"], 2, "--sensitivity must be positive"),
         (["-e", "1", "--sensitivity", "x"], 2, "sensitivity must be a number of watts"),
         (["-e", "1e-15", "--sensitivity", "1e6"], 2, "choose a larger epsilon"),
         (["-e", "1", "--grid", "0"], 2, "grid must be positive"),
@@ -112,7 +115,13 @@ def test_means_conserve_energy_up_to_the_noise(case, tmp_path):
         (["-e", "1", "--every", "7s"], 2, "whole multiple of the 6 s interval"),
         (["-e", "1", "--appliance", "kettel"], 2, "did you mean 'kettle'"),
         (["-e", "1", "--mechanism", "gaussian", "--delta", "0"], 2, "delta must be positive"),
-        (["-e", "1", "--mechanism", "staircase", "--engine", "opendp"], 2, "engine must be one of"),
+        (["-e", "1", "--hide", "kettle"], 2, "--hide finds the noise itself: leave out --epsilon."),
+        (["--hide", "kettle", "--grid", "1"], 2, "leave out --grid."),
+        ([], 2, "say what to hide, such as --hide kettle, or give an ε of your own with -e."),
+        (["-e", "1", "--for", "day"], 2, "--odds and --for need --hide"),
+        (["-e", "1", "--hourly-cost", "1.2"], 2, "--hourly-cost needs several tables"),
+        (["-e", "1", "--views", "--mechanism", "laplace"], 2, "leave out --mechanism laplace."),
+        (["-e", "1", "--table", "weeks"], 2, "there is no table named 'weeks'"),
     ],
 )
 def test_bad_options_are_refused_before_anything_is_written(case, tmp_path, more, code, message):
@@ -158,9 +167,17 @@ def test_without_a_home_it_says_what_to_do(case, tmp_path, more, message):
     run("release", case / "meter.csv", "-e", 1, "--sensitivity", 2000, "-o", out)
 
 
-def test_a_folder_is_no_place_for_a_table(case):
-    done = run("release", case / "meter.csv", "-e", 1, "--home", "evening", "-o", ".", expect=2)
-    assert done.stderr == "hushmeter: . must end in one of .csv, .parquet, .h5, .hdf5, .xml.\n"
+def test_the_cells_alone_are_a_file_or_a_folder(case, tmp_path):
+    options = ("-e", 1, "--sensitivity", 10, "--every", "1min")
+    done = release(case, tmp_path / "folder", *options)
+    assert "register.csv" in done.stdout
+    assert "follow from the noisy tables" in run("verify", tmp_path / "folder").stdout
+    taken = release(case, tmp_path, *options, expect=1)
+    assert "exists; add --force to overwrite it" in taken.stderr
+    other = release(case, tmp_path, *options, "--force", expect=1)
+    assert "exists and is not a release; choose another folder" in other.stderr
+    wrong = release(case, tmp_path / "when", "--hide", "kettle", "--span", "when", expect=2)
+    assert "the span 'when' is written as a file" in wrong.stderr
 
 
 def test_nothing_is_overwritten(case, tmp_path):
@@ -213,8 +230,9 @@ def test_minutes_typed_into_a_learnt_home_leave_its_watts_as_learnt(case, tmp_pa
     release(case, tmp_path / "out.csv", *options, "--accept-learnt")
     receipt = json.loads((tmp_path / "out.csv.receipt.json").read_text())
     assert receipt["sources"] == ["learnt from these readings", "typed"]
-    assert receipt["unit"]["watts"] == 2500.0
-    assert receipt["unit"]["watt_hours"] == pytest.approx(2500 * 240 / 3600)
+    (change,) = receipt["unit"]["changes"]
+    assert change["watts"] == 2500.0
+    assert change["watt_hours"] == pytest.approx(2500 * 240 / 3600)
 
 
 def test_a_signed_release_is_verified(case, tmp_path, monkeypatch):
@@ -230,14 +248,6 @@ def test_a_signed_release_is_verified(case, tmp_path, monkeypatch):
     assert len(done.stderr.splitlines()) == 1
     assert not json.loads(run("verify", "out.csv", "--json", expect=1).stdout)["passed"]
     assert "give a file or folder" in run("verify", expect=2).stderr
-
-
-def test_opendp_as_the_engine(case, tmp_path):
-    pytest.importorskip("opendp", reason="the extra [opendp] is not installed")
-    done = release(
-        case, tmp_path / "out.csv", "-e", 1, "--sensitivity", 10, "--engine", "opendp", "--json"
-    )
-    assert json.loads(done.stdout)["mechanism"]["engine"] == "opendp"
 
 
 def test_audit_finds_the_claim_standing_and_both_controls_broken():
@@ -279,7 +289,7 @@ def test_a_release_is_paid_for_in_a_ledger(case, tmp_path, monkeypatch):
     assert "for any readings of a customer's day (up to 25 hours) between 0 W and 15 kW." in told
     # The release has taken the clamp of the ledger, and its receipt says so.
     receipt = json.loads((tmp_path / "one.csv.receipt.json").read_text())
-    assert receipt["mechanism"]["clamp"] == [0, 15000]
+    assert receipt["cells"]["clamp"] == [0, 15000]
     wide = release(case, "x.csv", *options, "--clamp", "0,20000", expect=2)
     assert "choose a clamp within 0,15000." in wide.stderr
     shown = json.loads(run("ledger", "show", "--ledger", url, "--meter", "home-7", "--json").stdout)
@@ -320,13 +330,15 @@ def test_views_of_a_file(weeks, tmp_path):
     out = tmp_path / "views"
     options = ("-e", "1.9", "--home", "evening", "--appliance", "kettle", "--views")
     done = release(weeks, out, *options)
-    assert "the best attacker is right 57.9 times out of 100" in done.stdout
+    assert "the best attacker is right 58.5 times out of 100" in done.stdout
     assert "Mean standard errors: hours" in done.stdout
-    assert len(hm.read_views(out).months.values) == 2
+    assert len(hm.read_release(out).view("months").values) == 2
     checked = run("verify", out)
     assert "follow from the noisy tables" in checked.stdout
     refused = release(weeks, out, *options, expect=1)
     assert "exists; add --force" in refused.stderr
+    file = release(weeks, tmp_path / "views.csv", *options, expect=2)
+    assert "is written as a folder; name one without .csv" in file.stderr
     again = json.loads(release(weeks, out, *options, "--force", "--json").stdout)
     assert sum(entry["share"] for entry in again["tables"]) == pytest.approx(1)
     assert again["mean_standard_errors"]["months"] < 1.5
@@ -370,16 +382,12 @@ def test_a_receipt_of_another_file_is_refused(case, tmp_path):
 def test_views_that_cannot_be_made_are_refused_in_one_sentence(case, tmp_path):
     out = tmp_path / "views"
     hidden = ("--hide", "kettle", "--views")
-    for options in (("-e", "1", "--home", "evening", "--views"), hidden):
+    stated = ("-e", "1", "--home", "evening", "--appliance", "kettle", "--views")
+    for options in (stated, hidden):
         short = release(case, out, *options, expect=1)
         assert "at least one day of readings" in short.stderr
         assert len(short.stderr.splitlines()) == 1
     hours = np.arange(72)
-    # The last two days of one month, and six hours of the next.
-    early = hm.Trace(np.full(54, 300.0), 3600.0, "2024-01-30T00:00Z")
-    hm.write_meter(tmp_path / "early.csv", early)
-    broken = release(tmp_path, out, *hidden, file="early.csv", expect=1)
-    assert "2024-02 has no complete day" in broken.stderr
     hm.write_meter(tmp_path / "days.csv", hm.Trace(300.0 + hours, 3600.0, "2024-01-10T00:00Z"))
     charger = ("--hide", "heater 2 kW 100 h", "--views")
     long = release(tmp_path, out, *charger, file="days.csv", expect=2)
@@ -387,12 +395,12 @@ def test_views_that_cannot_be_made_are_refused_in_one_sentence(case, tmp_path):
     noise = release(tmp_path, out, *hidden, "--mechanism", "laplace", file="days.csv", expect=2)
     assert "leave out --mechanism" in noise.stderr
     fine = release(tmp_path, out, *hidden, "--every", "7h", file="days.csv", expect=2)
-    assert "needs cells that divide a day, but 7h does not fit" in fine.stderr
+    assert "need cells that divide a day, but 7 hours do not" in fine.stderr
     odd = hm.Trace(np.full(2 * 12_343, 300.0), 7.0, "2024-01-10T00:00Z")
     hm.write_meter(tmp_path / "odd.csv", odd)
-    for options in (("-e", "1", "--home", "evening", "--views"), hidden):
+    for options in (stated, hidden):
         refused = release(tmp_path, out, *options, file="odd.csv", expect=2)
-        assert "1h does not fit readings of 7 s" in refused.stderr
+        assert "must be a whole multiple of the 7 s interval" in refused.stderr
     assert not out.exists()
 
 
@@ -407,7 +415,7 @@ def test_views_follow_from_a_wish_and_pay_in_a_ledger(weeks, tmp_path):
     assert "was charged for 35 days" in done.stdout
     receipt = json.loads((out / "receipt.json").read_text())
     assert 0.599 < receipt["odds"] <= 0.6
-    assert receipt["clamp"] == [0, 20000]
+    assert receipt["cells"]["clamp"] == [0, 20000]
     assert "kettle" not in json.dumps(receipt)
     private = json.loads((tmp_path / "views.private.json").read_text())
     assert private["own_use"][0].startswith("Each hour is off by about 5")
@@ -466,14 +474,15 @@ def test_the_ledger_charges_the_change_that_it_declares(tmp_path):
     assert spends_of(url)["2024-03-01"] >= 25 * 1000 * 0.01 / 2
     hidden = ("--hide", "kettle", "--odds", 60, "--for", "hour", *paid, "--stream", "b")
     release(tmp_path, tmp_path / "b.csv", *hidden)
-    noise = json.loads((tmp_path / "b.csv.receipt.json").read_text())["mechanism"]
+    receipt = json.loads((tmp_path / "b.csv.receipt.json").read_text())
+    noise = receipt["tables"][0]["noise"]
     shown = json.loads(run("ledger", "show", "--ledger", url, "--meter", "m", "--json").stdout)
     epsilon = next(s["micro_epsilon"] / 1e6 for s in shown["spends"] if s["stream"] == "b")
     if noise["mechanism"] == "gaussian":
         mu = 1000 * math.sqrt(25) / noise["scale"]
         lost = stats.norm.cdf(mu / 2 - epsilon / mu)
         lost -= math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
-        assert lost <= noise["delta"]
+        assert lost <= receipt["delta"]
     else:
         assert epsilon >= 25 * 1000 / noise["scale"]
 

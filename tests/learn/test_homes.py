@@ -15,7 +15,7 @@ from hushmeter.learn.homes import (
 )
 from hushmeter.learn.levels import find_levels, on_states
 from hushmeter.read import read_home_data
-from hushmeter.releases.receipt import digest
+from hushmeter.trace import digest
 
 
 def made(length=20_000):

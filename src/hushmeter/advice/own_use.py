@@ -14,8 +14,6 @@ import numpy as np
 from hushmeter.errors import DataError, InputError
 from hushmeter.formatting import format_two_digits, format_watts, short_duration
 from hushmeter.releases.purposes import PURPOSES, StandardErrors, choose_purpose
-from hushmeter.releases.release import Release
-from hushmeter.releases.restore import restore
 from hushmeter.trace import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
@@ -153,6 +151,9 @@ def describe_restoring(promise: Promise, trace: Trace) -> tuple[str, ...]:
     The result is empty if the readings cannot be released in this way, or their cells are longer
     than an hour.
     """
+    from hushmeter.releases.release import Release
+    from hushmeter.releases.restore import restore
+
     errors = promise.errors
     if promise.unit.span == "when" or errors.hour_w is None:
         return ()

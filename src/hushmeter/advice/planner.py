@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 from hushmeter.checks import one_of, positive, whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.privacy.meters import Metered
-from hushmeter.releases.budget import HOURLY_COST
 from hushmeter.releases.cost import PRICE_PER_KWH, Cost
-from hushmeter.releases.labels import VIEWS
+from hushmeter.releases.labels import HOURLY_COST, VIEWS
 from hushmeter.releases.promise import Promise
 from hushmeter.releases.purposes import StandardErrors
 from hushmeter.releases.request import Request
@@ -271,7 +270,8 @@ def _candidates(
         return [request]
     found = candidates(request, metered) if "series" in wanted else []
     short = metered.interval_s <= SECONDS_PER_DAY / 2
-    if "calendar" in wanted and not measured and short and request.chosen_span() != "when":
+    plain = request.chosen_span() != "when" and request.mechanism in (None, "gaussian")
+    if "calendar" in wanted and not measured and short and plain:
         views = replace(request, tables=VIEWS, mechanism=None)
         found += [replace(views, hourly_cost=cost) for cost in HOURLY_COSTS]
     return found
@@ -292,15 +292,18 @@ def _rank(goal: Goal, found: list[tuple[Option, Promise]], appliance: Appliance)
     return Advice(goal, bool(met), options, appliance, ranked[0][1])
 
 
-def public_facts(trace: Trace, zone: str) -> tuple[Metered, tuple[str, ...], tuple[str, ...]]:
+def public_facts(
+    trace: Trace | float, zone: str = "UTC"
+) -> tuple[Metered, tuple[str, ...], tuple[str, ...]]:
     """What a search may know about readings, the forms that fit them, and notes about both.
 
-    Errors are those of a month of 30 days, whatever the file is, so a search leaves the times out;
-    only the effect of a register depends on the number of readings.
+    Without readings, their length [s] is enough.
     """
     from hushmeter.privacy.meters import metered
     from hushmeter.releases.labels import cells_of, check_tables
 
+    if not isinstance(trace, Trace):
+        return Metered(trace, zone=zone), FORMS, ()
     facts = metered(trace, zone)
     notes = () if trace.metering.unsettled is None else (trace.metering.unsettled,)
     try:
@@ -308,8 +311,8 @@ def public_facts(trace: Trace, zone: str) -> tuple[Metered, tuple[str, ...], tup
         check_tables(VIEWS, cells_of(facts, length, of_days=True))
     except (DataError, InputError) as error:
         sentence = f"The calendar release is not among the options: {error}"
-        return replace(facts, times=None), FORMS[:1], (*notes, sentence)
-    return replace(facts, times=None), FORMS, notes
+        return facts, FORMS[:1], (*notes, sentence)
+    return facts, FORMS, notes
 
 
 def with_run(appliance: Appliance, readings: int, interval_s: float) -> Appliance:

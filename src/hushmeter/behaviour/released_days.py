@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,14 +24,12 @@ from hushmeter.behaviour.stability import (
     serving_costs,
 )
 from hushmeter.checks import FloatArray, whole
-from hushmeter.home import Appliance, Home
+from hushmeter.home import Appliance
 from hushmeter.learn.kmedians import KMedians
-from hushmeter.privacy.units import Unit, calibrate, resolve_unit
+from hushmeter.privacy.meters import metered
 from hushmeter.releases.estimates import read_estimates
+from hushmeter.releases.request import Request
 from hushmeter.releases.restore import restore
-from hushmeter.releases.series import release
-from hushmeter.releases.view_plan import epsilon_of
-from hushmeter.releases.views import release_views
 from hushmeter.trace import SECONDS_PER_HOUR, Trace
 
 if TYPE_CHECKING:
@@ -41,7 +38,6 @@ if TYPE_CHECKING:
 KINDS = ("hours", "hours, restored", "calendar", "calendar, restored")
 """The releases that `compare_releases` compares."""
 
-DELTA = 1e-6
 FIRST_DAY = "2023-01-01T00:00Z"
 """Day from which the days of a home are counted; only the lengths of the months depend on it."""
 
@@ -260,15 +256,14 @@ def compare_releases(
     tuple of ReleaseComparison
         One for each of `KINDS`. The noise is simulated: nothing of it is a release.
     """
-    home = Home([Appliance("appliance", watts, run_s=run_s)], tolerance=1.0)
-    unit = resolve_unit("appliance", "run", interval_s=SECONDS_PER_HOUR, home=home)
-    epsilon = epsilon_of((2 * NormalDist().inv_cdf(odds)) ** 2 / 2, DELTA)
+    hidden = Appliance("appliance", watts, run_s=run_s)
+    wish = Request(hide=hidden, odds=odds, every=SECONDS_PER_HOUR, mechanism="gaussian")
     model = cluster_profiles(profiles.values, k, seed=seed)
     released = {kind: np.empty_like(profiles.values) for kind in KINDS}
     for number, name in enumerate(np.unique(profiles.ids)):
         rows = profiles.ids == name
         load = Trace(1000 * profiles.values[rows].ravel(), SECONDS_PER_HOUR, FIRST_DAY)
-        for kind, hours in _release_home(load, unit, epsilon, seed + number).items():
+        for kind, hours in _release_home(load, wish, seed + number).items():
             released[kind][rows] = hours.reshape(-1, profiles.values.shape[1]) / 1000
     return tuple(
         ReleaseComparison(
@@ -281,14 +276,11 @@ def compare_releases(
     )
 
 
-def _release_home(load: Trace, unit: Unit, epsilon: float, seed: int) -> dict[str, FloatArray]:
+def _release_home(load: Trace, wish: Request, seed: int) -> dict[str, FloatArray]:
     """The released hours of one home for each kind of release [W]."""
-    hours = release(load, calibrate("gaussian", epsilon, unit), unit, rng=seed)
-    calendar = release_views(load, epsilon=epsilon, unit=unit, rng=seed)
-    values = (
-        hours.trace.readings,
-        restore(hours).trace.readings,
-        calendar.estimate,
-        restore(calendar).estimate,
-    )
-    return dict(zip(KINDS, values, strict=True))
+    facts = metered(load)
+    found = []
+    for request in (wish, wish.with_changes(tables=("views",))):
+        done = request.resolve(facts).release(load, rng=seed)
+        found += [done.estimate, restore(done).trace.readings]
+    return dict(zip(KINDS, found, strict=True))

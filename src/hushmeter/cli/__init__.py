@@ -1,46 +1,21 @@
 """The command line: it parses options, calls the library and prints the results.
 
-Heavy imports wait inside the commands, so that `hushmeter --help` answers fast.
+The module of a command is imported when the command is used, and its heavy imports wait inside the
+functions, so that every command and `hushmeter --help` answer fast.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
 from typing import Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
-from hushmeter.cli import (
-    advise,
-    attack,
-    audit,
-    battery,
-    bounds,
-    cluster,
-    data,
-    demo,
-    fleet,
-    fleet_stats,
-    fleet_sums,
-    home,
-    inspect,
-    learn,
-    ledger,
-    live,
-    price,
-    release,
-    replay,
-    report,
-    reproduce,
-    restore,
-    serve,
-    sweep,
-    synth_fleet,
-    verify,
-)
-from hushmeter.cli.job_log import exit_code_of
 from hushmeter.errors import HushmeterError
 
 GUIDE = """\
@@ -81,7 +56,72 @@ Research
 All commands: hushmeter --help. One command: hushmeter COMMAND --help.
 Nothing leaves this machine, and nothing is overwritten without --force."""
 
+PANELS = {
+    "To begin with": ("demo", "serve"),
+    "Your own meter": (
+        "inspect", "catalogue", "home", "learn", "advise", "release", "live", "replay", "restore",
+        "verify", "battery",
+    ),
+    "Many homes": ("fleet", "fleet-sums", "fleet-stats", "synth-fleet", "cluster", "ledger"),
+    "Data for money": ("price",),
+    "Research": (
+        "attackers", "attack", "learn-population", "bounds", "sweep", "audit", "data", "reproduce",
+        "report",
+    ),
+}  # fmt: skip
+"""The commands of each panel of the help."""
+
+PLACES = {
+    "attackers": ("attack", "list_attackers"),
+    "catalogue": ("home", "catalogue"),
+    "learn-population": ("learn", "learn_population"),
+}
+"""Module and function of the commands whose module has another name."""
+
+
+class Commands(Mapping[str, Any]):
+    """The commands by their names; the module of a command is imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        panel = next((panel for panel, names in PANELS.items() if name in names), None)
+        if panel is None:
+            raise KeyError(name)
+        return _load_command(name, panel)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for names in PANELS.values() for name in names)
+
+    def __len__(self) -> int:
+        return sum(map(len, PANELS.values()))
+
+
+@cache
+def _load_command(name: str, panel: str) -> Any:
+    """Import the module of a command and make the command."""
+    place, function = PLACES.get(name, (name.replace("-", "_"),) * 2)
+    module = import_module(f"hushmeter.cli.{place}")
+    made = typer.Typer(rich_markup_mode="rich", callback=lambda: None)
+    if hasattr(module, "app"):
+        made.add_typer(module.app, name=name, rich_help_panel=panel)
+    else:
+        made.command(name, rich_help_panel=panel)(getattr(module, function))
+    for info in getattr(module, "app", made).registered_commands:
+        # A docstring breaks its lines for the source; help breaks them for the terminal.
+        paragraphs = (getattr(info.callback, "__doc__", None) or "").split("\n\n")
+        info.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    return typer.main.get_group(made).commands[name]
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are imported when they are used."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = Commands()  # type: ignore[assignment]
+
+
 app = typer.Typer(
+    cls=LazyGroup,
     name="hushmeter",
     help=(
         "Release smart-meter readings under differential privacy "
@@ -92,49 +132,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-COMMANDS: dict[str, dict[str, Callable[..., Any]]] = {
-    "To begin with": {"demo": demo.demo, "serve": serve.serve},
-    "Your own meter": {
-        "inspect": inspect.inspect,
-        "catalogue": home.catalogue,
-        "home": home.home,
-        "learn": learn.learn,
-        "advise": advise.advise,
-        "release": release.release,
-        "live": live.live,
-        "replay": replay.replay,
-        "restore": restore.restore,
-        "verify": verify.verify,
-        "battery": battery.battery,
-    },
-    "Many homes": {
-        "fleet": fleet.fleet,
-        "fleet-sums": fleet_sums.fleet_sums,
-        "fleet-stats": fleet_stats.fleet_stats,
-        "synth-fleet": synth_fleet.synth_fleet,
-        "cluster": cluster.cluster,
-    },
-    "Data for money": {"price": price.price},
-    "Research": {
-        "attackers": attack.list_attackers,
-        "attack": attack.attack,
-        "learn-population": learn.learn_population,
-        "bounds": bounds.bounds,
-        "sweep": sweep.sweep,
-        "audit": audit.audit,
-        "data": data.data,
-        "reproduce": reproduce.reproduce,
-        "report": report.report,
-    },
-}
-for _panel, _commands in COMMANDS.items():
-    for _name, _command in _commands.items():
-        app.command(_name, rich_help_panel=_panel)(_command)
-app.add_typer(ledger.app, name="ledger", rich_help_panel="Many homes")
-for _info in (*app.registered_commands, *ledger.app.registered_commands):
-    # A docstring breaks its lines for the source; help breaks them for the terminal.
-    _paragraphs = (getattr(_info.callback, "__doc__", None) or "").split("\n\n")
-    _info.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in _paragraphs)
 
 
 def _show_version(wanted: bool) -> None:
@@ -167,6 +164,8 @@ def main() -> None:
     try:
         sys.exit(app(prog_name="hushmeter", standalone_mode=False))
     except HushmeterError as error:
+        from hushmeter.cli.job_log import exit_code_of
+
         _fail(str(error), exit_code_of(error))
     except Exception as error:
         if hasattr(error, "format_message"):

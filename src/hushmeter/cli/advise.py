@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,14 +15,11 @@ from hushmeter.cli.options import (
     HIDE,
     JSON,
     NO_HOME,
-    ODDS,
-    PURPOSE,
-    SPAN,
-    USE,
     check_seed,
+    repeat_given,
     repeat_options,
-    takes_home,
     takes_reader_options,
+    takes_request,
 )
 from hushmeter.cli.output import (
     print_files,
@@ -33,39 +29,41 @@ from hushmeter.cli.output import (
     short_out_of_100,
     show_activity,
 )
-from hushmeter.errors import DataError, InputError
+from hushmeter.errors import InputError
 
 if TYPE_CHECKING:
-    from hushmeter.advice.hiding import OwnUse, Plan
-    from hushmeter.advice.options import Option
-    from hushmeter.advice.planner import Advice
+    from collections.abc import Callable
+
+    from hushmeter.advice.own_use import OwnUse
+    from hushmeter.advice.planner import Advice, Option
     from hushmeter.advice.tradeoff import Reach
-    from hushmeter.home import Appliance, Home
-    from hushmeter.read import ReadOptions, Recording
+    from hushmeter.home import Appliance
+    from hushmeter.privacy.meters import Metered
+    from hushmeter.read import ReadOptions
+    from hushmeter.releases.request import Request
     from hushmeter.trace import Trace
 
 MOST_ROWS = 8
 """Options in the table."""
 
+WISH = ("odds", "span", "use", "purpose", "mechanism", "every", "views", "hourly_cost", "delta")
+"""Options of a wish beside --hide, in the order in which the next command repeats them."""
+
 
 @takes_reader_options()
-@takes_home(required=False)
+@takes_request(*WISH)
 def advise(
+    context: typer.Context,
     *,
     file: Annotated[
         Path | None,
         typer.Argument(metavar="[FILE]", help="Your file; the cost is compared with your use."),
     ] = None,
-    home: Home | None,
-    trace: Annotated[Path | None, typer.Option("--trace", help="The same as FILE.")] = None,
+    request: Request,
     hide: Annotated[str | None, HIDE] = None,
-    odds: Annotated[float, ODDS] = 0.6,
-    purpose: Annotated[str | None, PURPOSE] = None,
     interval: Annotated[
         str, typer.Option(help="Length of a metered reading, without a file.")
     ] = "6s",
-    span: Annotated[str | None, SPAN] = None,
-    use: Annotated[str | None, USE] = None,
     run: Annotated[int | None, typer.Option(help="Length of a run in metered readings.")] = None,
     max_hourly_error: Annotated[
         float | None, typer.Option(help="Largest standard error of the hourly mean in watts.")
@@ -104,226 +102,154 @@ def advise(
 
     Example: hushmeter advise --max-hourly-error 50
     """
+    from hushmeter.advice.planner import advise as find_advice
+    from hushmeter.advice.planner import public_facts, with_run
+    from hushmeter.advice.tradeoff import find_reach
     from hushmeter.checks import seconds
-    from hushmeter.read import read_home_recording, read_recording
+    from hushmeter.privacy.units import refuse_unknown_rounding
+    from hushmeter.read import read_recording
 
     check_seed(seed)
-    if file is not None and trace is not None:
-        raise InputError("give the file of readings once, as FILE or with --trace.")
-    source = file or trace
-    recording = None if source is None else read_recording(source, options)
-    readings = None if recording is None else recording.trace
-    if source is not None and attacker is not None:
-        # An attacker is measured on the truth of the circuits; everything else is the meter's.
-        readings = read_home_recording(source, options, need_circuits=False).trace
-    wanted: dict[str, Any] = {
-        "purpose": purpose,
-        "span": span,
-        "use": use,
-        "interval_s": seconds("interval", interval) if readings is None else readings.interval_s,
-    }
-    public, notes = _public_facts(recording)
-    limits = {"max_hourly_error": max_hourly_error, "max_error": max_error}
-    if energy_price is not None:
-        wanted["price_per_kwh"] = energy_price
+    recording = None if file is None else read_recording(file, options)
+    trace = None if recording is None else recording.trace
+    zone = "UTC" if recording is None else recording.public.zone or "UTC"
+    facts, forms, notes = public_facts(trace or seconds("interval", interval), zone)
+    if trace is not None:
+        refuse_unknown_rounding(request.span or "run", trace.metering)
+    limit, purpose = _limit(max_hourly_error, max_error, request.purpose)
+    limited = request.with_changes(purpose=purpose)
     if hide is None:
-        if max_hourly_error is None and max_error is None:
+        if limit is None:
             raise InputError(
                 "say what to hide, such as --hide kettle, or the largest error of an hour, such as "
                 "--max-hourly-error 50."
             )
         with show_activity("searching for what can be hidden", quiet=json):
-            found = _reach(_all_appliances(home), limits, wanted, public)
-        _print_reach(found, limits, wanted, odds, notes, json)
-        return
-    plan: Plan | None = None
-    search: Callable[..., Advice]
-    own: OwnUse | None = None
-    local: tuple[str, ...] = ()
-    files: list[str] = []
-    reach: tuple[Reach, ...] = ()
-    with show_activity(f"searching for ways to hide the {hide}", quiet=json):
-        if attacker is None:
-            plan = _plan(hide, odds, home, run, wanted | public | limits)
-            advice, search = plan.advice, partial(_advice_at, plan, wanted | public)
+            found = find_reach(request.appliances, limit, limited, facts, forms=forms)
+        if json:
+            print_json({"within_the_error": _reach_rows(found), "notes": notes})
         else:
-            search = _measured_search(attacker, hide, home, readings, run, seed, wanted)
-            advice = search(max_odds=odds, **limits)
-        if readings is not None:
-            own, local = _compare(advice, plan, readings)
-        if not advice.feasible and attacker is None and advice.best.odds <= advice.goal.max_odds:
-            assert plan is not None
-            reach = _reach([plan.use], limits, wanted, public)
-        if output is not None:
-            files = _draw(advice, search, own, wanted["interval_s"], output, force)
-    if json:
-        print_json(
-            {
-                "advice": advice,
-                "within_the_error": _reach_rows(reach),
-                "own_use": local,
-                "notes": notes,
-                "files": files,
-            }
-        )
+            _print_reach(found, limit, limited, facts, notes)
         return
+    request = request.with_changes(hide=hide)
+    if run is not None:
+        request = request.with_changes(hide=with_run(request.member, run, facts.interval_s))
+    settings: dict[str, Any] = {} if energy_price is None else {"price_per_kwh": energy_price}
+    with show_activity(f"searching for ways to hide the {hide}", quiet=json):
+        if attacker is not None:
+            settings["odds_of"] = _measure(attacker, request, file, options, seed)
+        search: Callable[..., Advice] = partial(find_advice, metered=facts, **settings)
+        limits = {"max_hourly_error": max_hourly_error, "max_error": max_error}
+        advice = search(request, forms=forms, **limits)
+        own, local = (None, ()) if trace is None else _compare(advice, request, facts, trace)
+        reach: tuple[Reach, ...] = ()
+        if limit and not (advice.feasible or attacker or advice.best.odds > advice.goal.max_odds):
+            reach = find_reach([request.member], limit, limited, facts, forms=forms)
+        files = [] if output is None else _draw(advice, request, search, own, output, force)
+    if json:
+        _print_json(advice, reach, local, notes, files)
+        return
+    own_file = file if attacker is None else None
     if reach:
-        _explain_reach(reach, limits, wanted, odds)
+        _explain_reach(reach, limit or 0.0, limited, facts)
         _print_options(advice)
         print_sentences(_needed_error(advice))
     else:
-        if plan is not None and source is not None:
-            print_sentences(*plan.promise, *local)
+        if own_file is not None:
+            print_sentences(*advice.promise.sentences, *local)
         _print_options(advice)
-        _print_recommendation(advice, own, energy_price, brief=plan is not None and own is not None)
+        _print_recommendation(advice, own, energy_price, brief=own_file is not None)
     print_sentences(*(f"Note: {note}" for note in notes))
     print_files(files)
-    if plan is not None and source is not None and advice.feasible:
-        print_sentences(f"Next: {_next(source, advice, wanted, hide, odds, options)}")
+    if own_file is not None and advice.feasible:
+        given = repeat_given(context, "hide", "home", "have", *WISH)
+        print_sentences(
+            f"Next: {_next(own_file, advice, request, given + repeat_options(options))}"
+        )
 
 
-def _public_facts(recording: Recording | None) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """What a plan may know about the readings: times, time zone and how the meter rounds."""
-    from hushmeter.advice.planner import FORMS, calendar_of
-
-    if recording is None:
-        return {"forms": FORMS}, ()
-    trace = recording.trace
-    facts: dict[str, Any] = {
-        "forms": FORMS,
-        "metering": trace.metering,
-        "readings": len(trace),
-        "zone": recording.public.zone or "UTC",
-    }
-    notes = () if trace.metering.unsettled is None else (trace.metering.unsettled,)
-    try:
-        calendar = calendar_of(trace, trace.interval_s, facts["zone"])
-    except DataError as error:
-        facts["forms"] = ("series",)
-        return facts, (*notes, f"The calendar release is not among the options: {error}")
-    # The errors are those of a month of 30 days, also if the file is shorter. Only the effect of a
-    # register depends on the number of cells.
-    if trace.metering.register_step_w:
-        facts["calendar"] = calendar
-    return facts, notes
-
-
-def _plan(
-    hide: str, odds: float, home: Home | None, run: int | None, wanted: dict[str, Any]
-) -> Plan:
-    """The plan that hides the named appliances."""
-    from hushmeter.advice.hiding import enclose_uses, find_appliances, plan_to_hide
-    from hushmeter.advice.planner import with_run
-
-    use = enclose_uses(find_appliances(hide, home))
-    if run is not None:
-        use = with_run(use, run, wanted["interval_s"])
-    return plan_to_hide(use, odds, **wanted)
-
-
-def _advice_at(plan: Plan, wanted: dict[str, Any], *, max_odds: float, **changed: Any) -> Advice:
-    """The advice of a plan at other odds, without a limit of the error."""
-    from hushmeter.advice.hiding import plan_to_hide
-
-    return plan_to_hide(plan.use, max_odds, **wanted | changed).advice
-
-
-def _measured_search(
-    attacker: str,
-    hide: str,
-    home: Home | None,
-    readings: Trace | None,
-    run: int | None,
-    seed: int,
-    wanted: dict[str, Any],
-) -> Callable[..., Advice]:
-    """A search with the odds that an attacker reaches on the file."""
-    from hushmeter.advice.planner import advise as search
-
-    if home is None:
-        raise InputError(NO_HOME)
-    truth = None if readings is None else home.label(readings)
-    more = {**wanted, "attacker": attacker, "trace": truth, "run": run, "seed": seed}
-
-    def find(**changed: Any) -> Advice:
-        return search(home, hide, **more | changed)
-
-    return find
-
-
-def _all_appliances(home: Home | None) -> list[Appliance]:
-    """The appliances of the home, or those of the catalogue."""
-    from hushmeter.appliance_kinds import catalogue
-    from hushmeter.home import Appliance
-
-    if home is not None:
-        return list(home.appliances)
-    return [Appliance.from_words(name) for name in catalogue]
-
-
-def _reach(
-    appliances: list[Appliance],
-    limits: dict[str, float | None],
-    wanted: dict[str, Any],
-    public: dict[str, Any],
-) -> tuple[Reach, ...]:
-    """What can be hidden within the limit of the error."""
-    from hushmeter.advice.tradeoff import find_reach
-
-    error, purpose = _limit(limits, wanted["purpose"])
-    rest = {name: wanted[name] for name in ("span", "use", "interval_s")}
-    return find_reach(appliances, error, purpose, **rest, **public)
-
-
-def _limit(limits: dict[str, float | None], purpose: str | None) -> tuple[float, str | None]:
-    """The limit of the error, and the purpose that it is about."""
-    hourly, error = limits["max_hourly_error"], limits["max_error"]
+def _limit(
+    hourly: float | None, error: float | None, purpose: str | None
+) -> tuple[float | None, str | None]:
+    """The limit of the error, if there is one, and the purpose that it is about."""
     if hourly is not None and error is not None and purpose not in (None, "hour"):
         raise InputError("give one limit of the error: --max-hourly-error or --max-error.")
-    if hourly is not None:
-        return (hourly if error is None else min(hourly, error)), "hour"
-    assert error is not None
-    return error, purpose
+    given = [limit for limit in (hourly, error) if limit is not None]
+    return min(given, default=None), purpose if hourly is None else "hour"
 
 
-def _compare(advice: Advice, plan: Plan | None, readings: Trace) -> tuple[OwnUse, tuple[str, ...]]:
+def _measure(
+    attacker: str, request: Request, file: Path | None, options: ReadOptions, seed: int
+) -> Callable[..., float]:
+    """A function that measures the odds of an attacker on the circuits of a file."""
+    from hushmeter.advice.planner import measure_with
+    from hushmeter.read import read_home_recording
+
+    if request.home is None:
+        raise InputError(NO_HOME)
+    truth = None
+    if file is not None:
+        # An attacker is measured on the truth of the circuits; everything else is the meter's.
+        truth = request.home.label(read_home_recording(file, options, need_circuits=False).trace)
+    return measure_with(attacker, request.home, request.member.name, truth, seed)
+
+
+def _compare(
+    advice: Advice, request: Request, facts: Metered, trace: Trace
+) -> tuple[OwnUse, tuple[str, ...]]:
     """The own use, and sentences that set the cost beside it."""
-    from hushmeter.advice.hiding import compare_plan, compare_with_use, describe_restoring
+    from hushmeter.advice.own_use import compare_promise, compare_with_use, describe_restoring
 
-    own = compare_with_use(advice.best.errors, readings, advice.goal.purpose)
-    if plan is None:
-        return own, own.sentences
-    return own, (*compare_plan(plan, readings), *describe_restoring(plan, readings))
+    promise = advice.promise
+    own = compare_with_use(advice.best.errors, trace, advice.goal.purpose)
+    if promise.joint:
+        request = request.with_changes(
+            tables=promise.words, hourly_cost=promise.hourly_cost, mechanism=None
+        )
+    sentences = compare_promise(request, promise, facts, trace)
+    return own, (*sentences, *describe_restoring(promise, trace))
 
 
-def _next(
-    file: Path,
-    advice: Advice,
-    wanted: dict[str, Any],
-    hide: str,
-    odds: float,
-    options: ReadOptions,
-) -> str:
+def _next(file: Path, advice: Advice, request: Request, given: str) -> str:
     """The command that makes the release of this advice."""
     from shlex import quote
 
-    command = f"hushmeter release {quote(str(file))} --hide {quote(hide)}"
-    command += "" if odds in (60, 0.6) else f" --odds {odds:g}"
-    for name in ("span", "use"):
-        command += "" if wanted[name] is None else f" --{name} {quote(wanted[name])}"
-    if advice.best.form == "calendar":
+    command = f"hushmeter release {quote(str(file))}{given}"
+    if advice.best.form != "calendar":
+        return f"{command} -o shared.csv"
+    if not request.several:
         command += " --views"
         if advice.best.name != "calendar":
             command += f" --hourly-cost {advice.best.hourly_cost:g}"
-        return f"{command}{repeat_options(options)} -o shared"
-    command += "" if advice.goal.purpose == "hour" else f" --for {advice.goal.purpose}"
-    return f"{command}{repeat_options(options)} -o shared.csv"
+    return f"{command} -o shared"
+
+
+def _print_json(
+    advice: Advice,
+    reach: tuple[Reach, ...],
+    local: tuple[str, ...],
+    notes: tuple[str, ...],
+    files: list[str],
+) -> None:
+    """Print the options, and the promise of the first one, as JSON."""
+    from hushmeter.releases.receipt import describe_promise
+
+    print_json(
+        {
+            "advice": advice,
+            "promise": describe_promise(advice.promise),
+            "within_the_error": _reach_rows(reach),
+            "own_use": local,
+            "notes": notes,
+            "files": files,
+        }
+    )
 
 
 def _print_options(advice: Advice) -> None:
     """Print the table of options: the standard error of every purpose."""
-    from hushmeter.advice.purposes import PURPOSES
     from hushmeter.formatting import short_duration
+    from hushmeter.releases.purposes import PURPOSES
 
     shown = [*advice.options[:MOST_ROWS]]
     # The calendar release and the best series are always compared.
@@ -398,8 +324,8 @@ def _print_recommendation(
 
 def _needed_error(advice: Advice) -> str:
     """The error that the wanted odds need, where a limit of the error does not allow them."""
-    from hushmeter.advice.purposes import PURPOSES
     from hushmeter.formatting import out_of_100
+    from hushmeter.releases.purposes import PURPOSES
 
     hourly = advice.goal.max_hourly_error is not None
     purpose = PURPOSES["hour" if hourly else advice.goal.purpose]
@@ -414,34 +340,27 @@ def _needed_error(advice: Advice) -> str:
 
 
 def _explain_reach(
-    reach: tuple[Reach, ...], limits: dict[str, float | None], wanted: dict[str, Any], odds: float
+    reach: tuple[Reach, ...], limit: float, request: Request, facts: Metered
 ) -> None:
     """Print what can be hidden within the limit of the error."""
-    from hushmeter.advice.planner import odds_share
-    from hushmeter.advice.purposes import choose_purpose
     from hushmeter.advice.sentences import explain_reach
 
-    error, purpose = _limit(limits, wanted["purpose"])
-    chosen = choose_purpose(purpose, wanted["interval_s"])
-    print_sentences(*explain_reach(reach, error, chosen, odds_share(odds)))
+    assert request.odds is not None
+    print_sentences(*explain_reach(reach, limit, request.for_purpose(facts), request.odds))
 
 
 def _print_reach(
     reach: tuple[Reach, ...],
-    limits: dict[str, float | None],
-    wanted: dict[str, Any],
-    odds: float,
+    limit: float,
+    request: Request,
+    facts: Metered,
     notes: tuple[str, ...],
-    json: bool,
 ) -> None:
     """Print which appliances can be hidden within the limit of the error, and to which odds."""
-    from hushmeter.advice.hiding import use_energy_wh
     from hushmeter.formatting import format_watt_hours, format_watts, short_duration
+    from hushmeter.releases.request import use_energy_wh
 
-    if json:
-        print_json({"within_the_error": _reach_rows(reach), "notes": notes})
-        return
-    _explain_reach(reach, limits, wanted, odds)
+    _explain_reach(reach, limit, request, facts)
 
     def row(use: Appliance, option: Option) -> tuple[str, ...]:
         energy = "–" if use.protected_run_s is None else format_watt_hours(use_energy_wh(use))
@@ -479,19 +398,24 @@ def _reach_rows(reach: tuple[Reach, ...]) -> list[dict[str, Any]]:
 
 def _draw(
     advice: Advice,
+    request: Request,
     search: Callable[..., Advice],
     own: OwnUse | None,
-    interval_s: float,
     output: Path,
     force: bool,
 ) -> list[str]:
     """Draw privacy against error for every purpose, and write the numbers behind the figure."""
-    from hushmeter.advice.purposes import PURPOSES
     from hushmeter.advice.tradeoff import find_front
     from hushmeter.plot.figure import figure_place, save_figure
     from hushmeter.plot.price import draw_front
+    from hushmeter.releases.labels import HOURLY_COST
+    from hushmeter.releases.purposes import PURPOSES
 
-    front = find_front(search, interval_s)
+    def advise_at(forms: tuple[str, ...], **changes: Any) -> Advice:
+        wish = request.with_changes(tables=(), hourly_cost=HOURLY_COST, **changes)
+        return search(wish, forms=forms)
+
+    front = find_front(advise_at, advice.promise.unit.interval_s)
     goal = advice.goal
     folder, name = figure_place(output, "advice")
     points = [

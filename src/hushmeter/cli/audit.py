@@ -8,44 +8,38 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hushmeter.cli.options import (
-    APPLIANCE,
-    DELTA,
-    EPSILON,
-    EVERY,
     JSON,
-    MECHANISM,
     NO_HOME,
-    SPAN,
     check_seed,
-    takes_home,
     takes_reader_options,
+    takes_request,
 )
 from hushmeter.cli.output import print_json, print_sentences, print_table, show_activity
 from hushmeter.errors import InputError
 
 if TYPE_CHECKING:
-    from hushmeter.home import Home
     from hushmeter.noise.audit import AuditResult, Finding
     from hushmeter.read import ReadOptions
     from hushmeter.releases.neighbours import FileAudit
+    from hushmeter.releases.request import Request
+
+
+REQUEST = (
+    "epsilon", "mechanism", "appliance", "span", "every", "views", "table", "sensitivity", "delta",
+)  # fmt: skip
+WATTS = 10.0
+"""The protected change if neither --sensitivity nor --file is given."""
 
 
 @takes_reader_options()
-@takes_home(required=False)
+@takes_request(*REQUEST, epsilon="1")
 def audit(
     *,
     file: Annotated[
         Path | None,
         typer.Option(help="Check the promise for this file of readings instead of the noise."),
     ] = None,
-    home: Home | None,
-    epsilon: Annotated[str, EPSILON] = "1",
-    mechanism: Annotated[str, MECHANISM] = "laplace",
-    appliance: Annotated[str | None, APPLIANCE] = None,
-    span: Annotated[str, SPAN] = "run",
-    every: Annotated[str | None, EVERY] = None,
-    sensitivity: Annotated[str, typer.Option(help="The protected change in watts.")] = "10",
-    delta: Annotated[float, DELTA] = 1e-6,
+    request: Request,
     samples: Annotated[
         int, typer.Option(help="Number of releases of each of two inputs.")
     ] = 8_000_000,
@@ -53,9 +47,6 @@ def audit(
     pairs: Annotated[
         int, typer.Option(help="With --file: neighbouring files for each appliance.")
     ] = 20,
-    views: Annotated[
-        bool, typer.Option("--views", help="With --file: also the tables of a calendar release.")
-    ] = False,
     seed: Annotated[int | None, typer.Option(help="Repeat an audit exactly.")] = None,
     json: Annotated[bool, JSON] = False,
     options: ReadOptions,
@@ -64,45 +55,33 @@ def audit(
 
     A bound above the claimed ε refutes the claim. Two broken mechanisms, noise of half the width
     and Laplace noise in floating point, must be caught; otherwise the audit has no power. The exit
-    code is 1 if the claim is refuted or a broken mechanism is not caught.
+    code is 1 if the claim is refuted or a broken mechanism is not caught. The protected change is
+    one of 10 W unless --sensitivity states another.
 
     With --file and --home, it writes the file as the meter, its registers, the plugs and the
     portal would have written it with one more run (or reading, or day) of an appliance. It reads
     all versions and checks that times, interval, gaps and notes are equal and that the readings
-    differ by no more than a release would declare; with --views also the hours, days, hours of the
-    day and totals of a calendar release. It names the columns that it did not change.
+    differ by no more than a release would declare; with --views and --table also the sums of every
+    table. It names the columns that it did not change.
 
     Example: hushmeter audit --file meter.csv --home home.toml --span run --every 30min
     """
     check_seed(seed)
     if file is not None:
-        if home is None:
-            raise InputError(NO_HOME)
-        _audit_file(file, home, appliance, span, every, pairs, views, seed, json, options)
-        return
-    _audit_noise(epsilon, mechanism, sensitivity, delta, samples, confidence, seed, json)
+        _audit_file(file, request, pairs, seed, json, options)
+    else:
+        _audit_noise(request, samples, confidence, seed, json)
 
 
 def _audit_file(
-    file: Path,
-    home: Home,
-    appliance: str | None,
-    span: str,
-    every: str | None,
-    pairs: int,
-    views: bool,
-    seed: int | None,
-    json: bool,
-    options: ReadOptions,
+    file: Path, request: Request, pairs: int, seed: int | None, json: bool, options: ReadOptions
 ) -> None:
     """Check the promise for neighbouring versions of a file and print what was tried."""
     from hushmeter.releases.neighbours import audit_file
-    from hushmeter.releases.request import Request
 
-    tables = ("views",) if views else ()
-    request = Request(
-        epsilon=1, home=home, span=span, appliance=appliance, every=every, tables=tables
-    )
+    if request.home is None:
+        raise InputError(NO_HOME)
+    request = request.with_changes(span=request.span or "run")
     with show_activity("comparing neighbouring files", quiet=json):
         found = audit_file(file, request, pairs=pairs, options=options, rng=seed)
     if json:
@@ -140,21 +119,14 @@ def _report_file(file: Path, found: FileAudit) -> None:
 
 
 def _audit_noise(
-    epsilon: str,
-    mechanism: str,
-    sensitivity: str,
-    delta: float,
-    samples: int,
-    confidence: float,
-    seed: int | None,
-    json: bool,
+    request: Request, samples: int, confidence: float, seed: int | None, json: bool
 ) -> None:
-    """Audit a mechanism and print the bounds."""
-    from hushmeter.noise import Size, find_kind
+    """Audit the noise of a request for one value and print the bounds."""
     from hushmeter.noise.audit import audit as run_audit
+    from hushmeter.privacy.meters import Metered
 
-    one_value = Size(sensitivity, sensitivity, sensitivity)
-    noise = find_kind(mechanism).calibrated(epsilon, one_value, delta=delta)
+    change = {"watts": request.watts or WATTS, "home": None, "appliance": None, "tables": ()}
+    noise = request.with_changes(**change, span="reading", every=None).resolve(Metered(1.0)).noise
     with show_activity(f"releasing two inputs {samples} times", quiet=json):
         result = run_audit(noise, samples, seed, confidence)
     if json:

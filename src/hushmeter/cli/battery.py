@@ -105,7 +105,8 @@ def battery(
     from hushmeter.battery import Battery, choose_control, control_grid, operate
     from hushmeter.battery.assessment import BatteryCase
     from hushmeter.battery.sizing import Prices, expect_year, horizon_readings
-    from hushmeter.privacy.units import calibrate, resolve_unit
+    from hushmeter.privacy.meters import metered
+    from hushmeter.privacy.units import calibrate, resolve_unit, with_longest_runs
 
     check_seed(seed)
     if output is not None:
@@ -117,13 +118,10 @@ def battery(
     means_s = None if every is None else _fit_every(every, trace, quiet=json)
     unit = resolve_unit(
         span=span,
-        interval_s=trace.interval_s,
-        home=known,
+        interval_s=metered(trace),
+        home=with_longest_runs(known, trace),
         appliance=appliance,
         every=means_s,
-        trace=trace,
-        metering=trace.metering,
-        readings=len(trace),
     )
     load = trace if unit.window == 1 else trace.coarsen(unit.window * unit.interval_s)
     store = _fit_interval(store, acts, load)

@@ -115,26 +115,29 @@ def _print(made: Demo) -> None:
     )
     _print_story(made.page.parent / "meter.csv", made.page.parent / "home.toml")
     print_table(title, head, rows)
-    print_sentences(f"ε protects {made.released.private.sentence}.")
+    print_sentences(f"ε protects {made.released.promise.unit.sentence}.")
     typer.echo(_next(made.page))
 
 
 def _print_story(file: Path, home: Path) -> None:
     """Print what one file shows, how to hide one appliance in it, and what that costs."""
-    from hushmeter.advice.hiding import compare_plan, plan_to_hide
+    from hushmeter.advice.own_use import compare_promise
     from hushmeter.home import read_home
     from hushmeter.learn.inspection import inspect_recording
+    from hushmeter.privacy.meters import metered
     from hushmeter.read import read_home_recording
+    from hushmeter.releases.request import Request
 
     recording = read_home_recording(file)
     trace = recording.trace
     shown = inspect_recording(recording).to_dict()["regime_sentence"]
-    plan = plan_to_hide(HIDE, MAX_ODDS, interval_s=trace.interval_s, home=read_home(home))
+    request, facts = Request(hide=HIDE, odds=MAX_ODDS, home=read_home(home)), metered(trace)
+    promise = request.resolve(facts)
     print_sentences(
         f"The file: {file}, {len(trace)} readings of {trace.interval_s:g} s of a synthetic home.",
         f"What shows: {shown}",
-        *plan.promise,
-        f"What it costs: {' '.join(compare_plan(plan, trace))}",
+        *promise.sentences,
+        f"What it costs: {' '.join(compare_promise(request, promise, facts, trace))}",
         f"How: hushmeter release {file} --home {home} --hide {HIDE} -o shared.csv",
     )
 

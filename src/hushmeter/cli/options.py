@@ -196,6 +196,23 @@ def repeat_options(options: ReadOptions, names: Iterable[str] = tuple(READER_OPT
     )
 
 
+def repeat_given(context: typer.Context, *names: str) -> str:
+    """Return the options among these parameters that the user has typed, as text."""
+    text = ""
+    for option in sorted(
+        (one for one in context.command.params if one.name in names),
+        key=lambda one: names.index(one.name or ""),
+    ):
+        source = context.get_parameter_source(option.name or "")
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        value = context.params[option.name or ""]
+        flag = next(name for name in option.opts if name.startswith("--"))
+        for one in value if isinstance(value, list | tuple) else (value,):
+            text += f" {flag}" if one is True else f" {flag} {quote(str(one))}"
+    return text
+
+
 def takes_home(*, required: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorate a command with --home and --have.
 
@@ -324,6 +341,8 @@ def name_options(message: str) -> str:
         ("accept_learnt=True (--accept-learnt)", "--accept-learnt"),
         ("an epsilon of your own", "an ε of your own with -e"),
         ("tables=['views']", "--views"),
+        ("needs a home, for its tolerance.", NEEDS_APPLIANCES),
+        ("needs a home.", NEEDS_APPLIANCES),
     ):
         message = message.replace(python, words)
     message = re.sub(rf"\b({_FIELD})='([^']*)'", lambda m: f"{FLAGS[m[1]]} {m[2]}", message)
@@ -374,61 +393,14 @@ def _replace_parameter(
     return decorate
 
 
+NEEDS_APPLIANCES = (
+    "needs to know your appliances: list them with --have kettle,oven, give --home, or protect any "
+    "change of a given number of watts with --sensitivity."
+)
 NO_HOME = (
     "a home is needed: list your appliances with --have kettle,oven, or give --home with a file or "
     "a ready home such as evening."
 )
-
-
-def options_given(context: typer.Context, *names: str) -> list[str]:
-    """Return the options among these parameters that the user has typed."""
-    known = [option for option in context.command.params if option.name in names]
-    sources = {option.opts[0]: context.get_parameter_source(option.name or "") for option in known}
-    return [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
-
-
-CHOSEN_BY_HIDE = (
-    "epsilon", "mechanism", "protect", "appliance", "sensitivity", "clamp", "grid", "max_epsilon",
-    "engine",
-)  # fmt: skip
-"""Parameters of a command that --hide chooses itself."""
-
-
-def refuse_contradictions(
-    context: typer.Context, hide: str | None, epsilon: str | None, *more: str
-) -> None:
-    """Raise `InputError` unless either --hide or ε is given, with only the options of its own.
-
-    `more` are further parameters of the command that --hide chooses itself.
-    """
-    if hide is None:
-        if epsilon is None:
-            raise InputError(
-                "say what to hide, such as --hide kettle, or give an ε of your own with -e."
-            )
-        if extra := options_given(context, "odds", "purpose"):
-            raise InputError(f"{extra[0]} needs --hide, which states what the odds are about.")
-    elif extra := options_given(context, *CHOSEN_BY_HIDE, *more):
-        raise InputError(f"--hide finds the noise itself: leave out {', '.join(extra)}.")
-
-
-def refuse_without_views(context: typer.Context, views: bool) -> None:
-    """Raise `InputError` for options that --views excludes, or that need it."""
-    if views and (extra := options_given(context, "mechanism", "engine")):
-        raise InputError(f"a calendar release has Gaussian noise: leave out {', '.join(extra)}.")
-    if not views and options_given(context, "hourly_cost"):
-        raise InputError("--hourly-cost is about a calendar release: it needs --views.")
-
-
-def choose_protection(protect: str | None, sensitivity: str | None, home: Home | None) -> str:
-    """Return what is protected: an appliance, or any change if --sensitivity is given."""
-    chosen = protect or ("appliance" if sensitivity is None else "change")
-    if home is None and chosen in ("appliance", "fluctuation"):
-        raise InputError(
-            f"protect {chosen!r} needs to know your appliances: list them with --have kettle,oven, "
-            "give --home, or protect any change of a given number of watts with --sensitivity."
-        )
-    return chosen
 
 
 def choose_home(home: str | None, have: list[str] | None) -> Home | None:
@@ -540,3 +512,54 @@ def read_parameters(given: Sequence[str], chosen: type[Attacker]) -> dict[str, A
         if name == "mechanism":
             values[name] = parse_mechanism(values[name])
     return values
+
+
+def options_given(context: typer.Context, *names: str) -> list[str]:
+    """Return the options among these parameters that the user has typed."""
+    known = [option for option in context.command.params if option.name in names]
+    sources = {option.opts[0]: context.get_parameter_source(option.name or "") for option in known}
+    return [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
+
+
+CHOSEN_BY_HIDE = (
+    "epsilon", "mechanism", "protect", "appliance", "sensitivity", "clamp", "grid", "max_epsilon",
+    "engine",
+)  # fmt: skip
+"""Parameters of a command that --hide chooses itself."""
+
+
+def refuse_contradictions(
+    context: typer.Context, hide: str | None, epsilon: str | None, *more: str
+) -> None:
+    """Raise `InputError` unless either --hide or ε is given, with only the options of its own.
+
+    `more` are further parameters of the command that --hide chooses itself.
+    """
+    if hide is None:
+        if epsilon is None:
+            raise InputError(
+                "say what to hide, such as --hide kettle, or give an ε of your own with -e."
+            )
+        if extra := options_given(context, "odds", "purpose"):
+            raise InputError(f"{extra[0]} needs --hide, which states what the odds are about.")
+    elif extra := options_given(context, *CHOSEN_BY_HIDE, *more):
+        raise InputError(f"--hide finds the noise itself: leave out {', '.join(extra)}.")
+
+
+def refuse_without_views(context: typer.Context, views: bool) -> None:
+    """Raise `InputError` for options that --views excludes, or that need it."""
+    if views and (extra := options_given(context, "mechanism", "engine")):
+        raise InputError(f"a calendar release has Gaussian noise: leave out {', '.join(extra)}.")
+    if not views and options_given(context, "hourly_cost"):
+        raise InputError("--hourly-cost is about a calendar release: it needs --views.")
+
+
+def choose_protection(protect: str | None, sensitivity: str | None, home: Home | None) -> str:
+    """Return what is protected: an appliance, or any change if --sensitivity is given."""
+    chosen = protect or ("appliance" if sensitivity is None else "change")
+    if home is None and chosen in ("appliance", "fluctuation"):
+        raise InputError(
+            f"protect {chosen!r} needs to know your appliances: list them with --have kettle,oven, "
+            "give --home, or protect any change of a given number of watts with --sensitivity."
+        )
+    return chosen

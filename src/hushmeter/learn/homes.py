@@ -17,8 +17,7 @@ from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.formatting import format_watts, short_duration
 from hushmeter.home import Appliance, Home, LearntFrom, round_up_to_public_step
 from hushmeter.learn.levels import Levels, find_levels, on_states, readings_at_least
-from hushmeter.releases.receipt import digest
-from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace, iso, utc
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace, digest, iso, utc
 
 ALWAYS_ON = 0.99
 """A circuit that is on in at least this share of the readings is always on, not an appliance."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hushmeter.advice.purposes import PURPOSES
 from hushmeter.checks import FloatArray
 from hushmeter.formatting import out_of_100, short_duration
 from hushmeter.plot.figure import (
@@ -20,6 +19,7 @@ from hushmeter.plot.figure import (
     new_figure,
     plain_log_ticks,
 )
+from hushmeter.releases.purposes import PURPOSES
 from hushmeter.trace import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from hushmeter.home import Home
 from hushmeter.price.day_clusters import DayClusters, cluster_days, cluster_fidelity
 from hushmeter.price.load import Load, describe_load
 from hushmeter.privacy.accounting import compose_change
-from hushmeter.privacy.units import Unit, appliance_change, calibrate, resolve_unit
+from hushmeter.privacy.meters import metered
+from hushmeter.privacy.units import Unit, calibrate, resolve_unit, with_longest_runs
 from hushmeter.releases.estimates import Estimate
 from hushmeter.theory.universal import universal_limit
 from hushmeter.trace import SECONDS_PER_HOUR, Trace, nearest_multiple
@@ -265,14 +266,7 @@ def appliance_visibility(mechanism: Mechanism, home: Home, unit: Unit) -> tuple[
     for i, appliance in enumerate(home.appliances):
         change = unit.changes[i if len(unit.changes) == len(home) else 0]
         if appliance.protected_run_s is not None:
-            run = appliance_change(
-                appliance,
-                "run",
-                interval_s=unit.interval_s,
-                window=unit.window,
-                metering=unit.metering,
-                readings=unit.readings,
-            )
+            run = unit.change_of(appliance, "run")
         else:
             watts = appliance.protected_power
             run = replace(change, watts=watts, energy=watts * change.seconds)
@@ -404,16 +398,8 @@ def price_menu(
     known, trace = trace, trace.trace if isinstance(trace, Estimate) else trace
     if every is not None:
         every = nearest_multiple(every, trace.interval_s, tolerance=EVERY_TOLERANCE)
-    unit = resolve_unit(
-        protect,
-        span,
-        interval_s=trace.interval_s,
-        home=home,
-        every=every,
-        trace=trace,
-        metering=trace.metering,
-        readings=len(trace),
-    )
+    known_runs = with_longest_runs(home, trace)
+    unit = resolve_unit(protect, span, interval_s=metered(trace), home=known_runs, every=every)
     load, days = describe_load(known), cluster_days(trace, profiles)
     redrawn = []
     if isinstance(known, Estimate) and days is not None:

@@ -419,8 +419,10 @@ def refuse_unknown_rounding(span: str, metering: Metering) -> None:
 def with_longest_runs(home: Home, trace: Trace) -> Home:
     """Return a home in which unknown lengths of runs are the longest ones in a trace with states.
 
-    Take earlier data, not the readings to be released.
+    Take earlier data, not the readings to be released. Without states the home stays as it is.
     """
+    if trace.states is None:
+        return home
     states, starts = trace.truth(), trace.run_starts
     members = []
     for appliance, column in zip(home.appliances, states.T, strict=True):

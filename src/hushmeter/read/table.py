@@ -19,7 +19,6 @@ from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of
-from hushmeter.read.changes import Changes, change_series
 from hushmeter.read.columns import Column, classify, is_text, to_numbers
 from hushmeter.read.layouts import Layout, find_layout
 from hushmeter.read.options import DECIMALS, Circuits, ReadOptions, unit_factor
@@ -417,6 +416,8 @@ def _refuse_changes(plan: Plan, options: ReadOptions, path: Path) -> None:
 
 def _of_changes(series: Series, options: ReadOptions, path: Path) -> Series:
     """The readings of a table that has a row only where the value changed."""
+    from hushmeter.read.changes import Changes, change_series
+
     if series.energy and not series.counter:
         raise DataError(
             f"{path} is in {series.unit}: a table of changes holds power, or the values of a "

@@ -37,6 +37,7 @@ from hushmeter.releases.estimate import UNKNOWN
 from hushmeter.releases.labels import (
     BANDS,
     CELLS,
+    HOURLY_COST,
     MODEL_DAYS,
     REST,
     Cells,
@@ -48,7 +49,6 @@ from hushmeter.releases.labels import (
 if TYPE_CHECKING:
     from hushmeter.privacy.sensitivity import Change
 
-HOURLY_COST = 1.10
 SMALLEST_SHARE = 0.01
 """A table whose best share is smaller is not published."""
 

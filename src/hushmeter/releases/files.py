@@ -30,18 +30,15 @@ from hushmeter.files import (
     replace_together,
     table_bytes,
 )
-from hushmeter.read import ReadOptions, read_home_bytes
-from hushmeter.read.green_button import read_green_button
-from hushmeter.read.source import MemoryFile
 from hushmeter.releases.labels import CELLS
 from hushmeter.releases.receipt import PRIVATE_SCHEMA, SCHEMA, Receipt, overlapping_days
 from hushmeter.releases.release import HOURS, Release, View
-from hushmeter.releases.signing import make_signature
 from hushmeter.trace import SECONDS_PER_HOUR, TimeArray, Trace
 from hushmeter.write import FORMATS, meter_bytes, meter_format
 
 if TYPE_CHECKING:
     from hushmeter.checks import FloatArray
+    from hushmeter.releases.promise import Promise
 
 RECEIPT, TIMES = "receipt.json", "cells.csv"
 DECIMALS = {"W": 3, "kWh": 6}
@@ -111,6 +108,7 @@ def write_release(
     """
     target = Path(path)
     refuse_existing(target, force)
+    check_place(release.promise, target)
     written = release_contents(release, target, signing_key)
     secret = private_path(target)
     replace_together(written, private=[secret])
@@ -127,9 +125,14 @@ def release_contents(
     release: Release, target: Path, signing_key: str | Path | None = None
 ) -> dict[Path, Contents]:
     """Make everything that a release is written as: its file or folder and its receipts."""
-    contents = _file(release, target) if is_file_form(target) else folder_contents(release)
+    if is_file_form(target):
+        contents = {target.name: meter_bytes(release.trace, meter_format(target))}
+    else:
+        contents = folder_contents(release)
     receipt = release.receipt.for_files(contents)
     if signing_key is not None:
+        from hushmeter.releases.signing import make_signature
+
         receipt = replace(receipt, signature=make_signature(receipt.to_dict(), signing_key))
     public = receipt.to_json().encode()
     made: dict[Path, Contents] = {}
@@ -145,19 +148,23 @@ def release_contents(
     return made
 
 
-def _file(release: Release, target: Path) -> dict[str, bytes]:
-    """The estimated cells as one file."""
+def check_place(promise: Promise, target: Path) -> None:
+    """Raise `InputError` if a release of this promise cannot be written under this name."""
+    when = promise.unit.span == "when"
+    if not is_file_form(target):
+        if when:
+            raise InputError("the span 'when' is written as a file: .csv, .parquet or .h5.")
+        return
     kind = meter_format(target)
-    if release.promise.joint or release.promise.tables[0].name != CELLS:
+    if promise.joint or promise.tables[0].name != CELLS:
         raise InputError(
             f"a release of several tables is written as a folder; name one without {target.suffix}."
         )
-    if kind == "xml" and release.promise.unit.span == "when":
+    if kind == "xml" and when:
         raise InputError(
             "Green Button rounds every reading, but this release keeps the sum of every day; "
             "write .csv, .parquet or .h5."
         )
-    return {target.name: meter_bytes(release.trace, kind)}
 
 
 def folder_contents(release: Release) -> dict[str, bytes]:
@@ -310,6 +317,8 @@ def _read_cells(path: Path, data: bytes, receipt: Receipt) -> tuple[TimeArray, F
     if kind == "xml":
         return _read_feed(path, data, receipt)
     if kind == "h5":
+        from hushmeter.read import read_home_bytes
+
         recording = read_home_bytes(data, path.name)
         if recording.power is not None:
             raise DataError(f"{path} has other columns than the readings.")
@@ -323,6 +332,10 @@ def _read_feed(path: Path, data: bytes, receipt: Receipt) -> tuple[TimeArray, Fl
     A feed holds whole parts of a watt-hour, which are a little off the grid in watts.
     """
     from fractions import Fraction
+
+    from hushmeter.read import ReadOptions
+    from hushmeter.read.green_button import read_green_button
+    from hushmeter.read.source import MemoryFile
 
     series = read_green_button(MemoryFile(path.name, data), ReadOptions(), any_mean=True)
     watts = series.values * (series.factor * SECONDS_PER_HOUR / receipt.output["interval_s"])

@@ -29,6 +29,9 @@ CELLS, BANDS, REST, REGISTER = "cells", "bands", "rest", "register"
 VIEWS = (CELLS, "days", "months", "typical-day")
 """The tables that the word "views" means."""
 
+HOURLY_COST = 1.10
+"""Largest error of a cell beside other tables, as a multiple of that of the cells alone."""
+
 MODEL_DAYS = 30
 """Days of the month for which errors are stated if the times of a release are not known."""
 

@@ -50,15 +50,22 @@ from hushmeter.privacy.accounting import (
 )
 from hushmeter.privacy.meters import Metered, metered
 from hushmeter.privacy.units import Unit, refuse_unknown_rounding, resolve_unit
-from hushmeter.releases.budget import HOURLY_COST, lengths_of
-from hushmeter.releases.estimate import TableEstimate
-from hushmeter.releases.labels import CELLS, Cells, LabelledTable, cells_of, make_tables, of_sums
+from hushmeter.releases.labels import (
+    CELLS,
+    HOURLY_COST,
+    Cells,
+    LabelledTable,
+    cells_of,
+    make_tables,
+    of_sums,
+)
 from hushmeter.releases.purposes import StandardErrors, errors_of
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, Trace
 
 if TYPE_CHECKING:
     from hushmeter.home import Appliance, Home
     from hushmeter.privacy.sensitivity import Change
+    from hushmeter.releases.estimate import TableEstimate
     from hushmeter.releases.release import Release
 
 FAR = 50.0
@@ -152,6 +159,8 @@ class Promise:
         return self._lengths(self.unit.changes)
 
     def _lengths(self, changes: Sequence[Change]) -> FloatArray:
+        from hushmeter.releases.budget import lengths_of
+
         return lengths_of([entry.table for entry in self.tables], changes, self.grid)
 
     @property
@@ -236,6 +245,8 @@ class Promise:
 
     def fit(self, cells: Cells | None = None) -> TableEstimate:
         """Return the estimator of the cells, or of other cells with the same noise."""
+        from hushmeter.releases.estimate import TableEstimate
+
         here = self if cells is None else self.on(cells)
         scales = None if here.cells.shares is None else 1 / np.round(here.cells.shares, 6)
         first, sums = _split_cells(here.tables)

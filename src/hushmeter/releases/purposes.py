@@ -29,11 +29,11 @@ import numpy as np
 from hushmeter.checks import one_of
 from hushmeter.errors import InputError
 from hushmeter.formatting import format_two_digits, format_watts, short_duration
-from hushmeter.releases.cost import DAYS_PER_MONTH, Cost
 from hushmeter.releases.labels import CELLS, MODEL_DAYS, make_tables, model_month
 from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
+    from hushmeter.releases.cost import Cost
     from hushmeter.releases.promise import Promise
 
 MEAN_ABS = math.sqrt(2 / math.pi)
@@ -75,7 +75,7 @@ class Purpose:
         if self.unit == "W":
             return mean_w
         day = mean_w * SECONDS_PER_DAY / JOULES_PER_KWH
-        return day if self.name == "day" else day * DAYS_PER_MONTH
+        return day if self.name == "day" else day * MODEL_DAYS
 
 
 PURPOSES = {
@@ -129,6 +129,8 @@ class StandardErrors:
 
     def cost(self, price_per_kwh: float) -> Cost:
         """The mean absolute errors of nearly normal noise, and the error of the bill of a month."""
+        from hushmeter.releases.cost import Cost
+
         month = MEAN_ABS * self.month_kwh
         return Cost(
             interval_s=self.value_s,
@@ -149,7 +151,8 @@ def errors_of(promise: Promise) -> StandardErrors:
     fit, in_hour = promise.fit(month), SECONDS_PER_HOUR / month.interval_s
     days, months, profile = make_tables(("days", "months", "typical-day"), month)
     cell, day, whole, hour, register = (
-        math.sqrt(float(np.mean(variances)))
+        # The sums of a day may be exact: its variance is then zero up to a rounding error.
+        math.sqrt(max(0.0, float(np.mean(variances))))
         for variances in (
             fit.cell_variances,
             fit.sum_variances(days),

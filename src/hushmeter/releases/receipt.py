@@ -35,7 +35,7 @@ from hushmeter.privacy.sensitivity import Change
 from hushmeter.privacy.units import Unit, released_values, use_in_words
 from hushmeter.releases.labels import Cells
 from hushmeter.releases.promise import NoisyTable, Promise
-from hushmeter.trace import SECONDS_PER_HOUR, Metering, TimeArray, Trace, iso
+from hushmeter.trace import SECONDS_PER_HOUR, Metering, Trace, digest, iso
 
 if TYPE_CHECKING:
     from hushmeter.checks import FloatArray
@@ -308,19 +308,6 @@ def refuse_learnt_from_these(unit: Unit, home: Home | None, trace: Trace) -> Non
             "home from other days, type the number, or accept this with accept_learnt=True "
             "(--accept-learnt)."
         )
-
-
-def digest(trace: Trace) -> str:
-    """SHA-256 of the times (int64 ns since 1970) and readings (float64), little-endian."""
-    return digest_columns(trace.times, trace.readings)
-
-
-def digest_columns(times: TimeArray, readings: FloatArray) -> str:
-    """SHA-256 of times and readings; see `digest`."""
-    sums = hashlib.sha256()
-    sums.update(times.astype("datetime64[ns]").astype("<i8").tobytes())
-    sums.update(np.ascontiguousarray(readings, dtype="<f8").tobytes())
-    return sums.hexdigest()
 
 
 def describe_largest_power(appliance: Appliance, epsilon: float, share: float | None = None) -> str:

@@ -19,13 +19,12 @@ from hushmeter.checks import one_of, positive
 from hushmeter.errors import InputError
 from hushmeter.formatting import duration_in_words, format_watt_hours, format_watts
 from hushmeter.home import DEFAULT_TOLERANCE, SOURCES, Appliance, Home
-from hushmeter.noise import MECHANISMS
+from hushmeter.noise import find_kind
 from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.noise.parameters import Exact, clamp_bounds, exact
 from hushmeter.privacy.meters import Metered
 from hushmeter.privacy.units import PROTECT, SPANS, Unit, allow_for_samples, resolve_unit
-from hushmeter.releases.budget import HOURLY_COST
-from hushmeter.releases.labels import CELLS, REGISTER, VIEWS, of_sums, split_words
+from hushmeter.releases.labels import CELLS, HOURLY_COST, REGISTER, VIEWS, of_sums, split_words
 from hushmeter.releases.promise import Promise
 from hushmeter.releases.purposes import choose_purpose
 from hushmeter.trace import SECONDS_PER_HOUR
@@ -130,13 +129,11 @@ class Request:
         expanded = [one for word in words for one in (VIEWS if word == "views" else (word,))]
         object.__setattr__(self, "tables", tuple(dict.fromkeys(expanded)))
         object.__setattr__(self, "clamp", clamp_bounds(self.clamp))
-        for name, allowed in (
-            ("protect", PROTECT),
-            ("span", SPANS),
-            ("mechanism", tuple(MECHANISMS)),
-        ):
+        for name, allowed in (("protect", PROTECT), ("span", SPANS)):
             if getattr(self, name) is not None:
                 one_of(name, getattr(self, name), allowed)
+        if self.mechanism is not None:
+            find_kind(self.mechanism)
         if self.hide is None:
             self._check_stated()
         else:
@@ -178,6 +175,8 @@ class Request:
         """Refuse tables that contradict the span or the noise."""
         names, _ = split_words(self.tables)
         if not self.several:
+            if self.hourly_cost != HOURLY_COST:
+                raise InputError("hourly_cost needs several tables, such as tables=['views'].")
             return
         if REGISTER in names and CELLS not in names:
             raise InputError("the register adds up the hours, so it needs the table hours too.")
@@ -188,7 +187,8 @@ class Request:
             )
         if self.mechanism not in (None, "gaussian"):
             raise InputError(
-                f"several tables share one budget with Gaussian noise: leave out {self.mechanism}."
+                "several tables share one budget with Gaussian noise: leave out "
+                f"mechanism={self.mechanism!r}."
             )
 
     @property
@@ -205,8 +205,13 @@ class Request:
     @property
     def member(self) -> Appliance:
         """The hidden use: one that is at least as large as one run of every hidden appliance."""
+        return enclose_uses(self.appliances)
+
+    @property
+    def appliances(self) -> tuple[Appliance, ...]:
+        """The hidden appliances."""
         assert isinstance(self.hide, tuple)
-        return enclose_uses(self.hide)
+        return self.hide
 
     @property
     def protected_home(self) -> Home | None:

@@ -26,7 +26,6 @@ from hushmeter.privacy.accounting import change_odds, compose
 from hushmeter.privacy.meters import Metered
 from hushmeter.privacy.sensitivity import corner
 from hushmeter.privacy.units import Unit, calibrate, refuse_large_register
-from hushmeter.releases.budget import divide_budget, lengths_of
 from hushmeter.releases.labels import CELLS, Cells, cells_of, check_tables
 from hushmeter.releases.promise import NoisyTable, Promise, promise_of
 from hushmeter.releases.purposes import StandardErrors, independent_errors
@@ -130,6 +129,8 @@ def _cells(request: Request, metered: Metered, every: float | str | None) -> Cel
 
 def _share(request: Request, metered: Metered, unit: Unit, cells: Cells, epsilon: Exact) -> Promise:
     """Return the promise of several tables that share one ε."""
+    from hushmeter.releases.budget import divide_budget, lengths_of
+
     delta = float(exact("delta", request.delta))
     refuse_large_register("gaussian", unit)
     tables = check_tables(request.tables, cells)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hushmeter.errors import DataError
 from hushmeter.formatting import format_watts, out_of_100
-from hushmeter.home import Appliance
 from hushmeter.noise.losses import DELTA
 from hushmeter.noise.privacy_loss import Composition
 from hushmeter.plot.accuracy import draw_bounds, draw_sweep, mean_and_band
-from hushmeter.privacy.accounting import ApplianceAccount, account, compose_change
-from hushmeter.privacy.units import appliance_change
+from hushmeter.releases.promise import account
 from hushmeter.report.blocks import (
     Block,
     Cell,
@@ -31,7 +29,7 @@ from hushmeter.report.blocks import (
     spread_out,
     text,
 )
-from hushmeter.report.collect import Results, Saved, SweepResult, reading
+from hushmeter.report.collect import Results, SweepResult, reading
 from hushmeter.report.cost import study_mechanism, study_unit, tell_errors
 from hushmeter.report.household import unit_sentence
 from hushmeter.report.visibility import BLIND, epsilons_of
@@ -85,11 +83,11 @@ def tell_analyst(results: Results) -> Section | None:
     for sweep in results.sweeps:
         with reading(sweep.folder / "manifest.json"):
             for home in map(str, sweep.table["home"].unique()):
-                blocks += _tell_home(sweep, home, results)
+                blocks += _tell_home(sweep, home)
     return Section("analyst", "For the analyst", LEAD, tuple(blocks)) if blocks else None
 
 
-def _tell_home(sweep: SweepResult, home: str, results: Results) -> list[Block]:
+def _tell_home(sweep: SweepResult, home: str) -> list[Block]:
     """Describe one home of a sweep."""
     part = sweep.table[sweep.table["home"] == home]
     case = sweep.case(home)
@@ -110,7 +108,7 @@ def _tell_home(sweep: SweepResult, home: str, results: Results) -> list[Block]:
     if "laplace" in sweep.study.mechanisms:
         blocks += _laplace_bounds(sweep.study, case)
     for mechanism in sweep.study.mechanisms:
-        blocks += _universal_and_account(sweep.study, case, mechanism, results.receipts)
+        blocks += _universal_and_account(sweep.study, case, mechanism)
     checked = case.home.check(case.test).sentences
     return [
         *blocks,
@@ -272,9 +270,7 @@ def _laplace_bounds(study: Study, case: Case) -> list[Block]:
     ]
 
 
-def _universal_and_account(
-    study: Study, case: Case, mechanism: str, receipts: list[Saved]
-) -> list[Block]:
+def _universal_and_account(study: Study, case: Case, mechanism: str) -> list[Block]:
     """Tabulate the best possible attacker: from one reading at every ε, from a run and a day."""
     epsilons = sorted(study.epsilons, reverse=True)
     noises = {e: study_mechanism(study, case, mechanism, e) for e in epsilons}
@@ -289,64 +285,29 @@ def _universal_and_account(
         "likely. A coin is correct 50 times out of 100."
     )
     blocks: list[Block] = [make_table(caption, ["appliance", *map(epsilon_cell, epsilons)], rows)]
-    return [*blocks, _composed_table(case, mechanism, noises, receipts)]
+    return [*blocks, _composed_table(case, mechanism, noises)]
 
 
-def _composed_table(
-    case: Case, mechanism: str, noises: dict[float, Mechanism], receipts: list[Saved]
-) -> Block:
+def _composed_table(case: Case, mechanism: str, noises: dict[float, Mechanism]) -> Block:
     """Tabulate one run (one activation) at several ε, and one day at one of them."""
     shown = spread_out(list(noises), MOST_RUNS)
     middle = list(noises)[len(noises) // 2]
-    days = _account(noises[middle], case, receipts)
+    accounts = {
+        epsilon: account(noises[epsilon], case.home, interval_s=case.test.interval_s)
+        for epsilon in {*shown, middle}
+    }
     head: list[str | Cell] = ["appliance"]
     head += [Cell(f"run, ε = {epsilon:.3g}", note="of one reading") for epsilon in shown]
     head.append(Cell(f"day, ε = {middle:.3g}", note="of one reading"))
     rows: list[list[str | Cell]] = [
-        [a.name, *(_composed(_run(noises[e], a, case)) for e in shown), _composed(day.day)]
-        for a, day in zip(case.home.appliances, days, strict=True)
+        [name, *(_composed(accounts[e][i].run) for e in shown), _composed(accounts[middle][i].day)]
+        for i, name in enumerate(case.home.names)
     ]
     caption = (
         f"“{case.name}”, {mechanism} noise: the same from all readings of one run (one "
         f"activation) and of one day. The composed ε at δ′ = {DELTA:g} is below each number."
     )
     return make_table(caption, head, rows)
-
-
-def _run(mechanism: Mechanism, appliance: Appliance, case: Case) -> Composition | None:
-    """Compose the readings of one run; None if its length is unknown."""
-    if appliance.protected_run_s is None:
-        return None
-    run = appliance_change(appliance, "run", interval_s=case.test.interval_s)
-    return compose_change(mechanism, run)
-
-
-def _account(
-    mechanism: Mechanism, case: Case, receipts: list[Saved]
-) -> tuple[ApplianceAccount, ...]:
-    """Compose the readings of a day, or take the result from a receipt of the same noise."""
-    wanted = [(a.name, a.protected_power) for a in case.home.appliances]
-    for receipt in receipts:
-        with reading(receipt.path):
-            told = receipt.content
-            noise = mechanism.describe()
-            same = {name: told["mechanism"].get(name) for name in noise} == noise
-            same = same and told["unit"]["window"] == 1 and "appliances" in told
-            same = same and told["unit"]["span"] != "when"
-            same = same and told["unit"]["interval_s"] == case.test.interval_s
-            if same and [(a["name"], a["watts"]) for a in told["appliances"]] == wanted:
-                return tuple(map(_read_account, told["appliances"]))
-    return account(mechanism, case.home, interval_s=case.test.interval_s)
-
-
-def _read_account(entry: dict[str, Any]) -> ApplianceAccount:
-    """Return the account of one appliance from a receipt."""
-    spans = {
-        key: None if entry[key] is None else Composition(**entry[key])
-        for key in ("reading", "run", "day")
-    }
-    known = {name: entry[name] for name in ("name", "watts", "run_readings")}
-    return ApplianceAccount(**(known | spans))
 
 
 def _composed(entry: Composition | None) -> Cell:

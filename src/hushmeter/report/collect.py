@@ -15,11 +15,11 @@ from hushmeter.errors import DataError, HushmeterError
 from hushmeter.files import parse_json
 from hushmeter.releases.receipt import PRIVATE_SCHEMA as PRIVATE_RECEIPT
 from hushmeter.releases.receipt import SCHEMA as RECEIPT
-from hushmeter.releases.receipt import digest
 from hushmeter.report import ADVICE, BATTERY, DAY, GUESS, PRICE
 from hushmeter.study.figures.item import Caption, read_caption
 from hushmeter.study.plan import read_study
 from hushmeter.study.sweep import KEYS
+from hushmeter.trace import digest
 
 if TYPE_CHECKING:
     import pandas as pd

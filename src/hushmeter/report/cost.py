@@ -38,7 +38,7 @@ EPSILON = Cell("ε", note="one reading")
 def study_unit(study: Study, case: Case) -> Unit:
     """Return the unit of protection of a study on one of its cases."""
     return resolve_unit(
-        study.protect, interval_s=case.test.interval_s, home=case.home, watts=study.sensitivity
+        study.protect, interval_s=case.test.interval_s, home=case.home, size=study.sensitivity
     )
 
 

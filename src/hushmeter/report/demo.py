@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hushmeter.attack.strongest import Strongest
     from hushmeter.home import Home
     from hushmeter.noise.mechanism import Mechanism
-    from hushmeter.releases.series import Release
+    from hushmeter.releases.release import Release
     from hushmeter.report.collect import Results
     from hushmeter.study.plan import Case
     from hushmeter.trace import Trace
@@ -180,13 +180,15 @@ def _attack_day(case: Case, seed: int, output: Path) -> Release:
     """Draw the day as metered and as released with what is detected, and write a receipt."""
     from hushmeter.attack.registry import attackers
     from hushmeter.attack.strongest import QUICK, Strongest
-    from hushmeter.privacy.units import calibrate, resolve_unit
-    from hushmeter.releases.series import release
+    from hushmeter.privacy.meters import metered
+    from hushmeter.releases.request import Request
 
     home, trace = case.home, case.test
-    unit = resolve_unit(interval_s=trace.interval_s, home=home)
-    mechanism = calibrate("laplace", SHOWN, unit)
-    released = release(trace, mechanism, unit, home=home, rng=seed)
+    # The study has the same noise.
+    request, facts = Request(home=home, epsilon=SHOWN, grid=1), metered(trace)
+    promise = request.resolve(facts)
+    released = promise.release(trace, rng=seed)
+    assert released.private is not None
     write_text(output / "released.receipt.json", released.receipt.to_json(), force=True)
     private = json_text(released.private.to_dict(released.receipt))
     write_text(output / "released.private.json", private, force=True)
@@ -194,9 +196,10 @@ def _attack_day(case: Case, seed: int, output: Path) -> Release:
     fitted = {name: attackers[name](home).fit(case.train) for _, name in ATTACKERS}
     strongest = Strongest(home, candidates=QUICK, seed=seed).fit_with(case.train, fitted)
     _save_day(strongest, trace, "metered", seed, output, best=_best(fitted, trace, seed))
-    known = strongest.knows(mechanism)
-    _save_day(known, noisy, "released", seed, output, epsilon=SHOWN, unit=unit.sentence)
-    _save_guess(fitted["bayes"], calibrate("laplace", UNINFORMATIVE, unit), trace, seed, output)
+    known = strongest.knows(promise.noise)
+    _save_day(known, noisy, "released", seed, output, epsilon=SHOWN, unit=promise.unit.sentence)
+    blind = request.with_changes(epsilon=UNINFORMATIVE).resolve(facts).noise
+    _save_guess(fitted["bayes"], blind, trace, seed, output)
     return released
 
 
@@ -281,8 +284,11 @@ def _advise(home: Home, trace: Trace, output: Path) -> Advice:
     """Find the cheapest way to hide one appliance, and write it as advice.json."""
     from hushmeter.advice.planner import advise
     from hushmeter.advice.sentences import explain
+    from hushmeter.privacy.meters import Metered
+    from hushmeter.releases.request import Request
 
-    found = advise(home, HIDE, max_odds=MAX_ODDS, interval_s=trace.interval_s)
+    wish = Request(hide=HIDE, odds=MAX_ODDS, home=home)
+    found = advise(wish, Metered(trace.interval_s))
     answer = {"schema": ADVICE, "advice": found, "sentences": explain(found)}
     write_text(output / "advice.json", json_text(answer), force=True)
     return found

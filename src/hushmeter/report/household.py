@@ -115,7 +115,7 @@ def unit_sentence(manifest: dict[str, Any], case: Case | None) -> str:
             manifest["protect"],
             interval_s=case.test.interval_s,
             home=case.home,
-            watts=manifest["sensitivity"],
+            size=manifest["sensitivity"],
         ).sentence
     subject = {
         "appliance": "whether any one appliance is on",

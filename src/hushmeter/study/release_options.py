@@ -15,27 +15,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hushmeter.advice.hiding import Plan, plan_to_hide
-from hushmeter.advice.planner import calendar_of
-from hushmeter.advice.purposes import PURPOSES, StandardErrors
 from hushmeter.checks import FloatArray, whole
 from hushmeter.errors import DataError
 from hushmeter.learn.homes import select_period
+from hushmeter.privacy.meters import metered
 from hushmeter.read import read_home_recording, read_meter
-from hushmeter.releases.calendar import Calendar, lay_out
+from hushmeter.releases.labels import Cells, cells_of, make_tables
+from hushmeter.releases.promise import Promise
+from hushmeter.releases.purposes import PURPOSES, StandardErrors
+from hushmeter.releases.release import Release
+from hushmeter.releases.request import Request
 from hushmeter.releases.restore import Restored, restore
-from hushmeter.releases.series import release
-from hushmeter.releases.view_plan import HOURLY_COST
-from hushmeter.releases.views import release_views
 from hushmeter.synth import ready_home
 from hushmeter.synth import trace as draw_trace
 from hushmeter.trace import JOULES_PER_KWH, Trace
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from hushmeter.releases.calendar_release import CalendarRelease
-    from hushmeter.releases.series import Release
 
 APPLIANCES = ("kettle", "heat pump", "car charger")
 """Hidden appliances, by their names in the catalogue."""
@@ -56,14 +52,17 @@ ODDS = 0.6
 
 @dataclass(frozen=True)
 class _Case:
-    """One home with one hidden appliance: the true cells and the plans of both releases."""
+    """One home with one hidden appliance: the true cells and the promises of both releases."""
 
     home: str
     appliance: str
     trace: Trace
-    calendar: Calendar
-    series: Plan
-    views: Plan
+    series: Promise
+    views: Promise
+
+    def promise(self, option: str) -> Promise:
+        """The promise of one of `OPTIONS`."""
+        return self.views if "calendar" in option else self.series
 
 
 def find_homes(data: Path | None, seed: int = 0) -> dict[str, Trace]:
@@ -106,13 +105,10 @@ def _whole_months(trace: Trace) -> Trace:
     kept: list[np.datetime64] = []
     for month in months:
         part = select_period(bare, f"{month}-01", f"{month + 1}-01")
-        try:
-            lay_out(part, "UTC")
-        except DataError:
-            if kept:
-                break
-            continue
-        kept.append(month)
+        if cells_of(metered(part), None).days.complete.any():
+            kept.append(month)
+        elif kept:
+            break
     if not kept:
         raise DataError("no month of these readings has a complete day.")
     last = kept[:MOST_MONTHS][-1]
@@ -157,60 +153,35 @@ def compare_options(
     whole("draws", draws)
     rows: list[dict[str, object]] = []
     for home, trace in homes.items():
-        calendar = calendar_of(trace, trace.interval_s)
-        assert calendar is not None
+        facts = metered(trace)
         for appliance in appliances:
             if note is not None:
                 note(f"{home}: hiding the {appliance}")
-            case = _Case(
-                home,
-                appliance,
-                trace,
-                calendar,
-                _plan(appliance, trace, calendar, "series"),
-                _plan(appliance, trace, calendar, "calendar"),
-            )
+            wish = Request(hide=appliance, odds=ODDS, every="1h", mechanism="gaussian")
+            views = wish.with_changes(tables=("views",))
+            case = _Case(home, appliance, trace, wish.resolve(facts), views.resolve(facts))
             rows += _measure(case, draws, seed, receipts)
     return pd.DataFrame(rows)
 
 
-def _plan(appliance: str, trace: Trace, calendar: Calendar, form: str) -> Plan:
-    """Hours with independent Gaussian noise, or a calendar release, at the same odds."""
-    return plan_to_hide(
-        appliance,
-        ODDS,
-        interval_s=trace.interval_s,
-        every="1h",
-        forms=(form,),
-        calendar=calendar,
-        mechanisms="gaussian",
-        hourly_costs=(HOURLY_COST,),
-    )
-
-
 def _measure(case: _Case, draws: int, seed: int, receipts: Path | None) -> list[dict[str, object]]:
     """The rows of one home and one appliance."""
-    true = purpose_values(case.calendar, case.trace.readings)
+    cells = case.views.cells
+    true = purpose_values(cells, case.trace.readings)
     squares = {(option, name): 0.0 for option in OPTIONS for name in PURPOSES}
     stated = {option: dict.fromkeys(PURPOSES, np.nan) for option in OPTIONS}
     for draw in range(draws):
-        series = release(case.trace, case.series.mechanism, case.series.unit, rng=seed + draw)
-        views = release_views(
-            case.trace, epsilon=case.views.option.epsilon, unit=case.views.unit, rng=seed + draw
-        )
+        series, views = (p.release(case.trace, rng=seed + draw) for p in (case.series, case.views))
         better, joined = restore(series), restore(views)
-        cells = {
-            "independent": series.trace.readings,
-            "calendar": views.estimate,
-            "restored": better.trace.readings,
-            "calendar, restored": joined.estimate,
-        }
-        for option, estimate in cells.items():
-            for name, values in purpose_values(case.calendar, estimate).items():
+        assert isinstance(better, Restored)
+        assert isinstance(joined, Release)
+        estimates = (series.trace, views.trace, better.trace, joined.trace)
+        for option, estimate in zip(OPTIONS, estimates, strict=True):
+            for name, values in purpose_values(cells, estimate.readings).items():
                 squares[option, name] += float(np.mean((values - true[name]) ** 2)) / draws
         if draw == 0:
-            stated["independent"] = _by_purpose(case.series.option.errors)
-            stated["calendar"] = _by_purpose(case.views.option.errors)
+            stated["independent"] = _by_purpose(case.series.errors)
+            stated["calendar"] = _by_purpose(case.views.errors)
             stated["calendar, restored"] = _view_errors(joined)
             # A restored file states the standard deviation of its values, but not of their sums.
             stated["restored"]["hour"] = _root_mean_square(better.std)
@@ -221,8 +192,8 @@ def _measure(case: _Case, draws: int, seed: int, receipts: Path | None) -> list[
             "home": case.home,
             "appliance": case.appliance,
             "option": option,
-            "epsilon": (case.views if "calendar" in option else case.series).option.epsilon,
-            "odds": (case.views if "calendar" in option else case.series).option.odds,
+            "epsilon": case.promise(option).epsilon,
+            "odds": case.promise(option).odds,
             "purpose": name,
             "unit": purpose.unit,
             "mean": float(np.mean(np.abs(true[name]))),
@@ -234,9 +205,7 @@ def _measure(case: _Case, draws: int, seed: int, receipts: Path | None) -> list[
     ]
 
 
-def _keep(
-    case: _Case, series: Release, views: CalendarRelease, better: Restored, folder: Path
-) -> None:
+def _keep(case: _Case, series: Release, views: Release, better: Restored, folder: Path) -> None:
     """Write the releases of one draw with their receipts."""
     place = folder / case.home.replace(" ", "-") / case.appliance.replace(" ", "-")
     place.mkdir(parents=True, exist_ok=True)
@@ -245,31 +214,16 @@ def _keep(
     better.save(place / "restored.csv", force=True)
 
 
-def purpose_values(calendar: Calendar, cells: FloatArray) -> dict[str, FloatArray]:
-    """The numbers of every purpose that follow from hourly cells.
-
-    Parameters
-    ----------
-    calendar : Calendar
-        Months, days and hours of the day of the cells.
-    cells : array, shape (n,)
-        Mean power of each cell [W].
-
-    Returns
-    -------
-    dict from str to array
-        By the name of the purpose: hours and hours of the typical day of each month [W], days,
-        months and register values [kWh].
-    """
-    kwh = calendar.cells.interval_s / JOULES_PER_KWH
-    days, hours, months = calendar.tables
-    known = hours.members > 0
+def purpose_values(cells: Cells, watts: FloatArray) -> dict[str, FloatArray]:
+    """The numbers of every purpose by its name [W or kWh], from the mean power of every cell."""
+    kwh = cells.interval_s / JOULES_PER_KWH
+    days, hours, months = make_tables(("days", "typical-day", "months"), cells)
     return {
-        "hour": cells,
-        "day": days.sums(cells) * kwh,
-        "month": months.sums(cells) * kwh,
-        "profile": hours.sums(cells)[known] / hours.members[known],
-        "register": np.cumsum(cells) * kwh,
+        "hour": watts,
+        "day": days.sums(watts) * kwh,
+        "month": months.sums(watts) * kwh,
+        "profile": hours.sums(watts) / hours.members,
+        "register": np.cumsum(watts) * kwh,
     }
 
 
@@ -279,11 +233,13 @@ def _by_purpose(errors: StandardErrors) -> dict[str, float]:
     return {name: np.nan if error is None else error for name, error in found.items()}
 
 
-def _view_errors(views: CalendarRelease) -> dict[str, float]:
+def _view_errors(views: Release) -> dict[str, float]:
     """Root mean squares of the standard errors of a restored calendar release."""
-    order = ("hour", "day", "profile", "month", "register")
-    found = zip(order, views.views, strict=True)
-    return {name: _root_mean_square(view.errors) for name, view in found}
+    names = {"hour": "hours", "day": "days", "month": "months", "profile": "typical-day"}
+    return {
+        purpose: _root_mean_square(views.view(names.get(purpose, purpose)).errors)
+        for purpose in PURPOSES
+    }
 
 
 def _root_mean_square(values: FloatArray) -> float:

@@ -27,10 +27,9 @@ from hushmeter.errors import DataError, HushmeterError, InputError
 from hushmeter.files import frame_columns, write_table, write_text
 from hushmeter.privacy.units import calibrate, resolve_unit
 from hushmeter.releases.cost import DAYS_PER_MONTH, PRICE_PER_KWH
-from hushmeter.releases.receipt import digest
 from hushmeter.scoring import score
 from hushmeter.study.plan import Case, Study, read_study
-from hushmeter.trace import SECONDS_PER_DAY, Trace
+from hushmeter.trace import SECONDS_PER_DAY, Trace, digest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -307,7 +306,7 @@ def _measure(study: Study, cell: Cell, attacker: Attacker) -> dict[str, Any]:
 def _mechanism(study: Study, case: Case, cell: Cell) -> Mechanism:
     """The mechanism of one cell."""
     unit = resolve_unit(
-        study.protect, interval_s=case.test.interval_s, home=case.home, watts=study.sensitivity
+        study.protect, interval_s=case.test.interval_s, home=case.home, size=study.sensitivity
     )
     return calibrate(
         study.mechanisms[cell.mechanism], study.epsilons[cell.epsilon], unit, delta=study.delta
