@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from typing import NamedTuple, Protocol
@@ -72,28 +73,29 @@ class Size(NamedTuple):
     touches: int = 1
 
 
-class ChangeSteps(Protocol):
-    """How far a change moves the released values in the grid steps of one mechanism."""
+@dataclass(frozen=True)
+class ChangeSteps:
+    """How far a change moves the released values in the grid steps of one mechanism.
 
-    @property
-    def worst(self) -> Steps:
-        """All changes with the energy in as few values as possible, the largest change first."""
+    Attributes
+    ----------
+    size : ChangeSize
+        The change in watts.
+    worst : list of (steps, times)
+        Changes of all values with the energy in as few of them as possible, the largest first.
+    further : list of (steps, times)
+        The part of `worst` in values that the change itself does not overlap.
+    own_touches : int
+        Number of values that the change itself can overlap.
+    constant : bool
+        True if the change has its full power from its beginning to its end.
+    """
 
-    @property
-    def further(self) -> Steps:
-        """The part of `worst` in values that the change itself does not overlap."""
-
-    @property
-    def own_touches(self) -> int:
-        """Number of values that the change itself can overlap."""
-
-    @property
-    def constant(self) -> bool:
-        """True if the change has its full power from its beginning to its end."""
-
-    @property
-    def bound(self) -> int:
-        """Bound of the whole change in the norm of the mechanism [grid steps]."""
+    size: ChangeSize
+    worst: Steps
+    further: Steps
+    own_touches: int
+    constant: bool
 
 
 class LossDistribution(GridDistribution):

@@ -36,7 +36,7 @@ import math
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import ClassVar, Self, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -50,7 +50,7 @@ from hushmeter.noise.losses import (
     Steps,
     ratio_optimum,
 )
-from hushmeter.noise.mechanism import Mechanism, MechanismOptions
+from hushmeter.noise.mechanism import Mechanism
 from hushmeter.noise.parameters import Exact, exact
 from hushmeter.noise.privacy_loss import Composition, PrivacyLoss, compose_curve, convolve
 from hushmeter.noise.samplers import Sampler, staircase_fits, staircase_sampler
@@ -85,18 +85,12 @@ class Staircase(Mechanism):
         return size.largest
 
     @classmethod
-    def calibrated(
-        cls,
-        epsilon: Exact,
-        size: ChangeSize,
-        grid: Exact = 1.0,
-        *,
-        delta: Exact = DELTA,  # noqa: ARG003
-        **options: Unpack[MechanismOptions],
-    ) -> Self:
-        """Make the noise that protects a whole change at ε; every value gets an equal share."""
-        share = exact("epsilon", epsilon) / size.touches
-        return cls(share, size.largest, grid, **options)
+    def _promise(cls, epsilon: Exact, delta: Exact, size: ChangeSize) -> dict[str, Any]:  # noqa: ARG003
+        # Every value that the change touches gets an equal share of ε.
+        return {
+            "epsilon": exact("epsilon", epsilon) / size.touches,
+            "sensitivity": size.largest,
+        }
 
     def _check_grid(self) -> None:
         if self.touches != 1:
@@ -160,15 +154,15 @@ class Staircase(Mechanism):
 
     def cost(self, moved: ChangeSteps) -> Fraction:
         """See `LossDistribution` for the parameters."""
-        count = sum(times for _, times in moved.worst)
+        count = moved.size.touches
         # Σ ⌈d_k/Δ_g⌉ is at most the number of values plus the whole stairs in the sum of all d_k.
-        shared = count + moved.bound // self.steps
+        shared = count + self.steps_of(moved.size.l1, count) // self.steps
         return self.exact_epsilon * min(count * self._stairs(moved.worst[0][0]), shared)
 
     def compose_change(self, moved: ChangeSteps, delta: float = DELTA) -> Composition:
         """See `LossDistribution` for the parameters."""
         # At the worst division of the energy; see the description of the module.
-        count, basic = sum(times for _, times in moved.worst), float(self.cost(moved))
+        count, basic = moved.size.touches, float(self.cost(moved))
         if self.largest_loss(moved.worst[0][0]) > HOPELESS:
             return Composition(count, basic, basic, 1.0)
         return compose_curve(count, basic, worst_curve(self, moved), self.epsilon, delta)
@@ -176,8 +170,7 @@ class Staircase(Mechanism):
     def change_log_second_moment(self, moved: ChangeSteps) -> float:
         """See `LossDistribution` for the parameters."""
         # Every value may move by the largest amount.
-        count = sum(times for _, times in moved.worst)
-        return count * self.log_second_moment(moved.worst[0][0])
+        return moved.size.touches * self.log_second_moment(moved.worst[0][0])
 
     def losses(self, steps: int) -> tuple[FloatArray, int]:
         """Probabilities of the losses ε·(lowest + j) of a value that moves by `steps`, and lowest.

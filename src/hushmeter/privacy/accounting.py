@@ -23,7 +23,7 @@ from hushmeter.home import Appliance, Home
 from hushmeter.noise import Mechanism
 from hushmeter.noise.losses import DELTA, HOPELESS
 from hushmeter.noise.privacy_loss import Composition
-from hushmeter.privacy.sensitivity import Change, MovedSteps
+from hushmeter.privacy.sensitivity import Change, in_steps
 from hushmeter.privacy.units import appliance_change
 from hushmeter.trace import SECONDS_PER_DAY, Metering
 
@@ -232,7 +232,7 @@ def unknown_moment(
         values = max(1, math.floor(SECONDS_PER_DAY / change.value_s))
         moments = max(1, values // max(1, math.ceil(change.full_values - 1e-9)))
     count = whole("moments", moments)
-    log_ratio = mechanism.change_log_second_moment(MovedSteps(mechanism, change))
+    log_ratio = mechanism.change_log_second_moment(in_steps(mechanism, change))
     if log_ratio > HOPELESS:
         return UnknownMoment(count, known, known)
     return bound_unknown_moment(count, known, math.expm1(log_ratio), 0.0)
@@ -312,7 +312,7 @@ def compose_change(mechanism: Mechanism, change: Change, delta: float = DELTA) -
     -------
     Composition
     """
-    return mechanism.compose_change(MovedSteps(mechanism, change), _probability(delta))
+    return mechanism.compose_change(in_steps(mechanism, change), _probability(delta))
 
 
 def change_odds(mechanism: Mechanism, change: Change) -> float:
@@ -321,7 +321,7 @@ def change_odds(mechanism: Mechanism, change: Change) -> float:
     A search over ε needs nothing else, and for wide Gaussian noise this takes a small part of the
     time.
     """
-    return mechanism.change_odds(MovedSteps(mechanism, change))
+    return mechanism.change_odds(in_steps(mechanism, change))
 
 
 def _probability(delta: float) -> float:

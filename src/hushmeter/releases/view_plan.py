@@ -28,7 +28,7 @@ import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, positive
 from hushmeter.errors import InputError
-from hushmeter.noise.gaussian import concentrated_delta, smallest, unit_sigma
+from hushmeter.noise.gaussian import concentrated_epsilon, unit_sigma
 from hushmeter.noise.parameters import Exact, coarser, exact
 from hushmeter.noise.samplers import gaussian_fits
 from hushmeter.privacy.tables import sensitivity
@@ -210,8 +210,7 @@ def rho_of(sensitivities: FloatArray, sigmas: FloatArray) -> float:
 @lru_cache(maxsize=256)
 def epsilon_of(rho: float, delta: float) -> float:
     """Smallest ε of (ε, δ)-differential privacy that follows from ρ."""
-    length = math.sqrt(2 * rho)
-    return smallest(lambda epsilon: concentrated_delta(epsilon, 1.0, length) <= delta, 0.0)
+    return concentrated_epsilon(rho, delta)
 
 
 def odds_of(rho: float, sigmas: FloatArray) -> float:
