@@ -381,26 +381,7 @@ class Gaussian(Mechanism):
 
 
 def analytic_delta(epsilon: float, sigma: float, shift: float) -> float:
-    """δ(ε) of the continuous Gaussian [1]_.
-
-    Parameters
-    ----------
-    epsilon : float
-        ε.
-    sigma : float
-        σ, in any unit.
-    shift : float
-        Distance of the two inputs, in the unit of σ.
-
-    Returns
-    -------
-    float
-        Φ(shift/2σ − εσ/shift) − e^ε·Φ(−shift/2σ − εσ/shift).
-
-    References
-    ----------
-    .. [1] B. Balle, Y.-X. Wang, "Improving the Gaussian mechanism for differential privacy", 2018.
-    """
+    """δ(ε) of continuous noise [1]_ for a change by `shift`, in the unit of `sigma`."""
     from scipy.special import log_ndtr
 
     if shift == 0:
@@ -446,24 +427,10 @@ def _smallest_order(holds: Callable[[float], bool]) -> float:
 def discrete_delta(
     epsilon: Fraction, variance: Fraction, steps: int, precision: int = 200
 ) -> Fraction:
-    """Certified upper bound of δ(ε) of the discrete Gaussian.
+    """Certified upper bound of δ(ε) of discrete noise for a shift by `steps` grid steps.
 
-    Parameters
-    ----------
-    epsilon : Fraction
-        ε.
-    variance : Fraction
-        σ² [grid steps²].
-    steps : int
-        Distance Δ_g of the two inputs [grid steps].
-    precision : int
-        The bound is above δ(ε) by about 2^−(precision + 20).
-
-    Returns
-    -------
-    Fraction
-        P(n ≥ t) − e^ε·P(n ≥ t + Δ_g), where t = ⌈εσ²/Δ_g − Δ_g/2⌉ is the smallest outcome at which
-        the ratio of the two probabilities reaches e^ε.
+    It is P(n ≥ t) − e^ε·P(n ≥ t + Δ_g), where t = ⌈εσ²/Δ_g − Δ_g/2⌉ is the smallest outcome at
+    which the ratio of the two probabilities reaches e^ε, and above δ(ε) by about 2^−(precision + 20).
     """
     threshold = math.ceil(epsilon * variance / steps - Fraction(steps, 2))
     cut = precision + 40
@@ -542,15 +509,7 @@ def unit_sigma(epsilon: float, delta: float, spread: bool) -> float:
 
 
 def smallest(holds: Callable[[float], bool], low: float) -> float:
-    """Smallest number from `low` on from which a condition holds, rounded up.
-
-    Parameters
-    ----------
-    holds : callable
-        The condition; once it holds, it holds for every larger number.
-    low : float
-        Start of the search.
-    """
+    """Smallest number from `low` on from which a condition holds for good, rounded up."""
     if holds(low):
         return low
     high = max(1.0, 2 * low)

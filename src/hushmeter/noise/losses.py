@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from typing import NamedTuple, Protocol
@@ -73,8 +72,7 @@ class Size(NamedTuple):
     touches: int = 1
 
 
-@dataclass(frozen=True)
-class ChangeSteps:
+class ChangeSteps(NamedTuple):
     """How far a change moves the released values in the grid steps of one mechanism.
 
     Attributes

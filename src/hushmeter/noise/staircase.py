@@ -327,20 +327,7 @@ def _maximum(start: FloatArray, middle: FloatArray, end: FloatArray) -> FloatArr
 
 
 def best_inner(epsilon: float, steps: int) -> int:
-    """Inner width r of a stair with the smallest E|n|.
-
-    Parameters
-    ----------
-    epsilon : float
-        ε of one reading.
-    steps : int
-        Sensitivity Δ_g [grid steps].
-
-    Returns
-    -------
-    int
-        The better of the two whole numbers next to Δ_g/(1 + e^(ε/2)), within 1 … Δ_g [grid steps].
-    """
+    """Inner width r of a stair with the smallest E|n|, next to Δ_g/(1 + e^(ε/2)) [grid steps]."""
     middle = steps * math.exp(-epsilon / 2) / (1 + math.exp(-epsilon / 2))
     choices = {min(steps, max(1, r)) for r in (math.floor(middle), math.ceil(middle))}
     return min(sorted(choices), key=lambda r: _mean_abs(epsilon, steps, r))

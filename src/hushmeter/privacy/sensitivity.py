@@ -292,13 +292,7 @@ def round_up(number: float) -> int:
 
 
 def corner(total: float) -> float:
-    """√(q + f²) for q + f = total, q whole: the longest vector of entries in [0, 1] with a sum.
-
-    Parameters
-    ----------
-    total : float
-        The sum of the entries.
-    """
+    """√(q + f²) for q + f = total, q whole: the longest vector of entries in [0, 1] with a sum."""
     full = math.floor(_settle(total))
     return math.sqrt(full + (_settle(total) - full) ** 2)
 

@@ -165,19 +165,7 @@ class Unit:
 
 
 def use_in_words(use_s: float, protect: str) -> str:
-    """Say how long an appliance is on, or a change lasts, in a unit of one day.
-
-    Parameters
-    ----------
-    use_s : float
-        Longest time [s].
-    protect : {"appliance", "fluctuation", "range", "change"}
-        What is protected.
-
-    Returns
-    -------
-    str
-    """
+    """Say how long an appliance is on, or a change lasts, in one day; `use_s` in seconds."""
     appliance = protect == "appliance"
     if use_s >= LONGEST_DAY_S * (1 - 1e-9):
         return f"in which it may {'be on' if appliance else 'last'} all the time"
@@ -303,33 +291,10 @@ def appliance_change(
     readings: int | None = None,
     use_s: float | None = None,
 ) -> Change:
-    """Change that one appliance makes over a span.
+    """Change that one appliance makes over a span; see `resolve_unit` for the parameters.
 
-    Parameters
-    ----------
-    appliance : Appliance
-        Its `protected_power`, `protected_run_s`, `protected_energy_wh` and
-        `protected_use_s_per_day` bound the change.
-    span : {"reading", "run", "day", "when"}
-        One metered reading, one run, one day of up to 25 hours, or the time of a run.
-    interval_s : float
-        Length of a metered reading [s].
-    window : int
-        Metered readings W per released value.
-    metering, readings
-        See `resolve_unit`.
-    use_s : float, optional
-        Longest use a day [s], instead of that of the appliance.
-
-    Returns
-    -------
-    Change
-
-    Raises
-    ------
-    InputError
-        If the span is a run (or the time of a run) and the appliance has no run length, or if the
-        meter differences a register and `readings` is missing.
+    The numbers that the appliance states as protected bound the change; `use_s` [s] replaces its
+    own longest use a day, and `window` is the number of metered readings per released value.
     """
     metering = metering or IDEAL
     watts = appliance.protected_power
@@ -418,13 +383,7 @@ def calibrate(
 
 
 def refuse_large_register(mechanism: str, unit: Unit) -> None:
-    """Refuse to calibrate noise to a unit in which the effect of a register dominates.
-
-    Raises
-    ------
-    InputError
-        If the rounding of the register adds more to the sensitivity than the change itself.
-    """
+    """Refuse a unit in which a register adds more to the sensitivity than the change itself."""
     norm = find_kind(mechanism).norm
     worst = max(unit.changes, key=lambda change: change.register_l1)
     if not worst.register_w:
@@ -443,14 +402,7 @@ def refuse_large_register(mechanism: str, unit: Unit) -> None:
 
 
 def refuse_unknown_rounding(span: str, metering: Metering) -> None:
-    """Refuse to publish sums of days that may move with the time of a run by an unknown amount.
-
-    Raises
-    ------
-    InputError
-        If the span is "when" and the readings have different lengths or were copied, or neither
-        the step of the readings nor that of a register is known.
-    """
+    """Refuse the span "when" if the time of a run may move the sums of days by an unknown step."""
     if span != "when":
         return
     if metering.stretch > 1 or metering.reach or metering.copies > 1:

@@ -165,39 +165,6 @@ def laplace_limit(
     return np.asarray(flat, dtype=np.float64).reshape(s.shape)
 
 
-def gaussian_limit(
-    power: ArrayLike, sigma: ArrayLike, prior: ArrayLike = 0.5, *, readings: int = 1
-) -> FloatArray:
-    """Probability that the best attacker is correct under continuous Gaussian noise.
-
-    Parameters
-    ----------
-    power : array_like
-        Appliance power P. [W]
-    sigma : array_like
-        Standard deviation σ of the noise. [W]
-    prior : array_like
-        Prior probability π of "on".
-    readings : int
-        Number L of readings during which the state does not change.
-
-    Returns
-    -------
-    array
-
-    Notes
-    -----
-    The optimum is π·Φ(s/2 − τ/s) + (1 − π)·Φ(s/2 + τ/s) with s = √L·P/σ and τ = ln((1 − π)/π).
-    """
-    from scipy.special import ndtr
-
-    pi = _probabilities(prior)
-    s = positive_array("power", power) / positive_array("sigma", sigma)
-    s = s * math.sqrt(whole("readings", readings))
-    tau = log_odds(pi)
-    return np.asarray(pi * ndtr(s / 2 - tau / s) + (1 - pi) * ndtr(s / 2 + tau / s))
-
-
 def _steps(mechanism: Mechanism, watts: float) -> int:
     """Largest number of grid steps by which a switch of `watts` can change a rounded reading."""
     return min(math.ceil(exact("power", watts) / mechanism.exact_grid), mechanism.steps_of(watts))
