@@ -62,6 +62,7 @@ from hushmeter.errors import InputError
 from hushmeter.noise.certified_masses import DiscreteGaussian, exp_minus
 from hushmeter.noise.losses import (
     DELTA,
+    MAX_POINTS,
     ChangeSize,
     ChangeSteps,
     Steps,
@@ -268,6 +269,12 @@ class Gaussian(Mechanism):
         ratio = steps / self.sigma_steps
         return ratio**2 / 2 + REACH * ratio
 
+    def losses(self, steps: int, most: int = MAX_POINTS) -> tuple[FloatArray, float, float]:  # noqa: ARG002
+        """See `LossDistribution` for the parameters."""
+        reach = math.ceil(12 * self.sigma_steps) + 1
+        masses = np.asarray(self.pmf(np.arange(-reach, reach + 1)))
+        return masses, steps / self.sigma_steps**2, steps / 2 - reach
+
     def hockey_stick(self, steps: int, epsilons: FloatArray) -> FloatArray:
         """See `LossDistribution` for the parameters."""
         # The ratio is e^ε at i = k/2 − ε·σ²/k, and larger below.
@@ -293,10 +300,9 @@ class Gaussian(Mechanism):
             return np.asarray(
                 priors * ndtr(-(high + 0.5) / wide) + (1 - priors) * ndtr((low + 0.5) / wide)
             )
-        reach = math.ceil(12 * self.sigma_steps) + 1
-        masses = np.asarray(self.pmf(np.arange(-reach, reach + 1)))
+        masses = self.losses(1)[0]
         places, law = sum_distribution(masses, readings, margin=0.0)
-        places = places - readings * reach
+        places = places - readings * (masses.size // 2)
         below = np.concatenate([[0.0], np.cumsum(law)])
         named_off = below[np.searchsorted(places, low, side="right")]
         named_on = 1 - below[np.searchsorted(places, high, side="right")]
@@ -430,7 +436,7 @@ def discrete_delta(
     """Certified upper bound of δ(ε) of discrete noise for a shift by `steps` grid steps.
 
     It is P(n ≥ t) − e^ε·P(n ≥ t + Δ_g), where t = ⌈εσ²/Δ_g − Δ_g/2⌉ is the smallest outcome at
-    which the ratio of the two probabilities reaches e^ε, and above δ(ε) by about 2^−(precision + 20).
+    which the ratio of the two probabilities reaches e^ε. It is above δ(ε) by 2^−(precision + 20).
     """
     threshold = math.ceil(epsilon * variance / steps - Fraction(steps, 2))
     cut = precision + 40

@@ -116,8 +116,8 @@ class PrivacyLoss:
     def deltas(self, start: int = 0) -> FloatArray:
         """δ(ε) at ε = cell·start, cell·(start + 1), … up to the largest loss, for start ≥ 0.
 
-        With A_j = Σ_{i ≥ j} p_i and B_j = Σ_{i ≥ j} p_i·e^(l_j − l_i), δ(l_j) = A_j − B_j. Both sums
-        are taken from the largest loss downwards, so no exponential overflows.
+        With A_j = Σ_{i ≥ j} p_i and B_j = Σ_{i ≥ j} p_i·e^(l_j − l_i), δ(l_j) = A_j − B_j. Both
+        sums are taken from the largest loss downwards, so no exponential overflows.
         """
         kept = self.masses[max(0, start - self.first) :][::-1]
         if not kept.size:
@@ -132,8 +132,8 @@ def epsilon_at(deltas: FloatArray, cell: float, delta: float, start: int = 0) ->
     """Smallest ε ≥ cell·start with δ(ε) ≤ `delta`, infinite if there is none.
 
     `deltas` bounds δ(ε) at ε = cell·start, cell·(start + 1), …, and does not increase. δ(ε) is
-    convex in e^ε, so between two points it lies below the straight line in e^ε. The returned ε is where this
-    line reaches δ.
+    convex in e^ε, so between two points it lies below the straight line in e^ε. The returned
+    ε is where this line reaches δ.
     """
     kept = np.flatnonzero(deltas <= delta)
     if not kept.size:

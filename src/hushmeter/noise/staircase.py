@@ -45,10 +45,10 @@ from hushmeter.errors import InputError
 from hushmeter.noise.losses import (
     DELTA,
     HOPELESS,
+    MAX_POINTS,
     ChangeSize,
     ChangeSteps,
     Steps,
-    ratio_optimum,
 )
 from hushmeter.noise.mechanism import Mechanism
 from hushmeter.noise.parameters import Exact, exact
@@ -130,28 +130,6 @@ class Staircase(Mechanism):
         """See `LossDistribution` for the parameters."""
         return self.epsilon * self._stairs(steps)
 
-    def hockey_stick(self, steps: int, epsilons: FloatArray) -> FloatArray:
-        """See `LossDistribution` for the parameters."""
-        # The loss takes few values, which are multiples of ε.
-        masses, lowest = self.losses(steps)
-        losses = self.epsilon * (lowest + np.arange(masses.size, dtype=np.float64))
-        excess = -np.expm1(np.minimum(epsilons[:, None] - losses[None, :], 0.0))
-        return np.asarray(excess @ masses)
-
-    def log_second_moment(self, steps: int) -> float:
-        """See `LossDistribution` for the parameters."""
-        masses, lowest = self.losses(steps)
-        losses = self.epsilon * (lowest + np.arange(masses.size))
-        return float(np.logaddexp.reduce(np.log(np.maximum(masses, 1e-300)) + losses))
-
-    def limits(self, steps: FloatArray, priors: FloatArray, readings: int) -> FloatArray:
-        """See `LossDistribution` for the parameters."""
-        optima = []
-        for step, prior in zip(steps.tolist(), priors.tolist(), strict=True):
-            masses, lowest = self.losses(step)
-            optima.append(ratio_optimum(masses, self.epsilon, lowest, prior, readings))
-        return np.array(optima)
-
     def cost(self, moved: ChangeSteps) -> Fraction:
         """See `LossDistribution` for the parameters."""
         count = moved.size.touches
@@ -172,8 +150,8 @@ class Staircase(Mechanism):
         # Every value may move by the largest amount.
         return moved.size.touches * self.log_second_moment(moved.worst[0][0])
 
-    def losses(self, steps: int) -> tuple[FloatArray, int]:
-        """Probabilities of the losses ε·(lowest + j) of a value that moves by `steps`, and lowest.
+    def losses(self, steps: int, most: int = MAX_POINTS) -> tuple[FloatArray, float, float]:  # noqa: ARG002
+        """See `LossDistribution` for the parameters; the losses are multiples of ε.
 
         Far from zero the probabilities of successive periods have the ratio e^(−ε) while the
         losses repeat, so one period on either side represents the whole tail. Between two edges of
@@ -195,7 +173,7 @@ class Staircase(Mechanism):
         stairs = np.rint(log_ratio / epsilon).astype(np.int64)
         lowest = int(stairs.min())
         sums: FloatArray = np.bincount(stairs - lowest, weights=masses).astype(np.float64)
-        return sums, lowest
+        return sums, epsilon, lowest
 
     def _stairs(self, steps: int) -> int:
         return -(-steps // self.steps)
@@ -303,9 +281,10 @@ def _compose(mechanism: Staircase, steps: Steps, reach: int) -> PrivacyLoss:
 
 def _loss(mechanism: Staircase, steps: int, reach: int) -> FloatArray:
     """Return the probabilities of the losses −reach·ε … reach·ε of one value."""
-    masses, lowest = mechanism.losses(steps)
+    masses, _, lowest = mechanism.losses(steps)
     padded = np.zeros(2 * reach + 1)
-    padded[lowest + reach : lowest + reach + masses.size] = masses
+    first = int(lowest) + reach
+    padded[first : first + masses.size] = masses
     return padded
 
 

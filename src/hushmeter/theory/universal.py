@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike
 from hushmeter.checks import FloatArray, positive_array, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
-from hushmeter.noise.laplace import likelihood_ratio
-from hushmeter.noise.losses import MAX_POINTS, log_odds, ratio_optimum
+from hushmeter.noise.laplace import loss_lattice
+from hushmeter.noise.losses import MAX_POINTS, log_odds, points_for, ratio_optimum
 from hushmeter.noise.parameters import exact
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def laplace_limit(
         better = 1 - np.sqrt(pi * (1 - pi)) * np.exp(-s / 2)
         return np.asarray(np.where(np.abs(log_odds(pi)) < s, better, guess))
     flat = [
-        ratio_optimum(*likelihood_ratio(MAX_POINTS, float(a), count), float(b), count)
+        ratio_optimum(*loss_lattice(MAX_POINTS, float(a), points_for(count)), float(b), count)
         for a, b in zip(s.ravel(), pi.ravel(), strict=True)
     ]
     return np.asarray(flat, dtype=np.float64).reshape(s.shape)
