@@ -80,8 +80,8 @@ def test_another_attacker_is_refused(tmp_path):
 def test_what_cannot_be_written_is_refused(tmp_path):
     class Odd:
         name = "odd"
-        grid = scale = std = 1.0
-        pmf = cdf = quantile = None
+        grid = std = 1.0
+        quantile = log_density = None
 
     with pytest.raises(InputError, match="a Odd cannot be saved"):
         hm.attackers["hierarchical"](HOME, mechanism=Odd()).save(tmp_path / "a.npz")

@@ -6,16 +6,16 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 
 from hushmeter.errors import InputError
 from hushmeter.noise import Gaussian, parse_mechanism
 from hushmeter.noise.gaussian import (
     analytic_delta,
     calibrate_sigma,
-    concentrated_delta,
+    concentrated_epsilon,
     continuous_sigma,
     discrete_delta,
-    smallest,
     unit_sigma,
 )
 
@@ -84,12 +84,26 @@ def test_a_coarse_grid_uses_the_route_that_needs_less():
         assert noise.epsilon_for(2, 2) == pytest.approx(noise.epsilon, rel=1e-6)
 
 
+def concentrated_delta(epsilon, sigma, shift):
+    """The conversion from concentrated privacy, minimised over its order numerically."""
+    rho = shift**2 / (2 * sigma**2)
+
+    def log_delta(log_order):
+        above = math.exp(log_order)
+        order = 1 + above
+        return above * (order * rho - epsilon) + order * math.log(above / order) - log_order
+
+    return math.exp(minimize_scalar(log_delta, bounds=(-12, 16), method="bounded").fun)
+
+
 @pytest.mark.parametrize("delta", [0.9, 1e-3, 1e-6, 1e-12])
-def test_the_shortcut_to_the_spread_sigma_changes_no_bit(delta):
-    goal = delta * (1 - 1e-9)
+def test_both_conversions_from_concentrated_privacy_are_the_best_order(delta):
     for epsilon in np.geomspace(1e-3, 200, 12).tolist():
-        plain = smallest(lambda s, e=epsilon: concentrated_delta(e, s, 1.0) <= goal, 1e-6)
-        assert unit_sigma(epsilon, delta, True) == plain
+        sigma = unit_sigma(epsilon, delta, True)
+        assert concentrated_delta(epsilon, sigma, 1.0) == pytest.approx(delta, rel=1.1e-9)
+        assert concentrated_delta(epsilon, sigma, 1.0) <= delta
+        found = concentrated_epsilon(0.5 / sigma**2, delta * (1 - 1e-9))
+        assert epsilon * (1 - 1e-9) <= found <= epsilon
 
 
 @pytest.mark.parametrize("sigma", [64.2, 1234.5])

@@ -15,7 +15,6 @@ from hushmeter.attack.bayes import Bayes
 from hushmeter.fleet.ledger.charges import period_price
 from hushmeter.noise import MECHANISMS, Mechanism, parse_mechanism
 from hushmeter.noise.audit import audit
-from hushmeter.noise.losses import ratio_optimum
 from hushmeter.noise.samplers import MAX_DIGITS, laplace_digits, laplace_sampler
 from hushmeter.privacy.accounting import compose_change, unknown_moment
 
@@ -123,28 +122,13 @@ class PerValue(Mechanism):
     def largest_loss(self, steps):
         return self.epsilon * steps / self.steps
 
-    def _outcomes(self, steps):
+    def losses(self, steps, most=0):
         reach = steps + math.ceil(40 * self.steps / self.epsilon)
-        return np.arange(-reach, reach + 1)
-
-    def hockey_stick(self, steps, epsilons):
-        at = self._outcomes(steps)
-        return np.array(
-            [np.maximum(self.pmf(at) - np.exp(e) * self.pmf(at - steps), 0).sum() for e in epsilons]
+        outcomes = np.arange(-reach, reach + 1)
+        masses = np.bincount(
+            np.abs(outcomes - steps) - np.abs(outcomes) + steps, self.pmf(outcomes)
         )
-
-    def log_second_moment(self, steps):
-        at = self._outcomes(steps)
-        return float(np.log(np.exp(2 * self.log_pmf(at - steps) - self.log_pmf(at)).sum()))
-
-    def limits(self, steps, priors, readings):
-        found = []
-        for step, prior in zip(steps, priors, strict=True):
-            at = self._outcomes(int(step))
-            losses = np.abs(at - step) - np.abs(at)
-            masses = np.bincount(losses + step, self.pmf(at))
-            found.append(ratio_optimum(masses, self.epsilon / self.steps, -step, prior, readings))
-        return np.array(found)
+        return masses, self.epsilon / self.steps, -steps
 
     def cost(self, moved):
         return self.exact_epsilon * sum(n * step for step, n in moved.worst) / self.steps

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hushmeter.errors import InputError
 from hushmeter.noise import Laplace
-from hushmeter.privacy.sensitivity import Change, MovedSteps, round_up
+from hushmeter.privacy.sensitivity import Change, in_steps, round_up
 from hushmeter.trace import Metering
 
 TABLE = [
@@ -211,7 +211,7 @@ def test_no_rounded_run_has_larger_partial_sums_than_the_worst_steps(
     """Changes in grid steps, sorted: every shape and offset is majorised by the worst one."""
     mechanism = Laplace(1.0, 10.0)
     change = Change("x", watts, seconds, value_s, energy=share * watts * seconds)
-    worst = MovedSteps(mechanism, change).worst
+    worst = in_steps(mechanism, change).worst
     sums = np.cumsum(np.repeat([s for s, _ in worst], [n for _, n in worst]))
     assert [s for s, _ in worst] == sorted({s for s, _ in worst}, reverse=True)
     assert sums.size == change.touches
@@ -280,8 +280,8 @@ def test_a_moved_run_attains_its_bounds():
     assert moved.sum() == pytest.approx(change.l1)
     assert np.linalg.norm(moved) == pytest.approx(change.l2)
     laplace = Laplace(1.0, 100.0)
-    assert sum(times for _, times in MovedSteps(laplace, change).worst) == change.touches == 8
-    assert MovedSteps(laplace, change).worst[0] == (101, 4)
+    assert sum(times for _, times in in_steps(laplace, change).worst) == change.touches == 8
+    assert in_steps(laplace, change).worst[0] == (101, 4)
 
 
 @given(st.integers(1, 1440), st.sampled_from([15, 60]), st.integers(0, 2**32 - 1))

@@ -189,7 +189,7 @@ def test_the_promise_follows_from_rho():
     plan = plan_views(unit, calendar, epsilon=1.9)
     assert plan.epsilon == pytest.approx(1.9, rel=1e-6)
     assert plan.epsilon <= 1.9 * (1 + 1e-9)
-    assert concentrated_delta(1.9, 1.0, math.sqrt(2 * plan.rho)) <= 1e-6
+    assert concentrated_epsilon(plan.rho, 1e-6) <= 1.9
     parts = plan.sensitivities**2 / plan.sigmas**2
     np.testing.assert_allclose(parts / parts.sum(), plan.shares, rtol=1e-9)
     assert plan.odds == pytest.approx(NormalDist().cdf(math.sqrt(2 * plan.rho) / 2), abs=1e-5)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hushmeter.errors import InputError
 from hushmeter.noise.parameters import exact
 from hushmeter.privacy.accounting import compose_change
-from hushmeter.privacy.sensitivity import MovedSteps
+from hushmeter.privacy.sensitivity import in_steps
 
 if TYPE_CHECKING:
     from hushmeter.ledger.day_change import DayChange
@@ -78,7 +78,7 @@ def period_price(mechanism: Mechanism, change: Change, *, composition_delta: flo
     InputError
         If the amount is too large for a ledger.
     """
-    total = mechanism.cost(MovedSteps(mechanism, change))
+    total = mechanism.cost(in_steps(mechanism, change))
     if composition_delta > 0 and not mechanism.delta:
         composed = compose_change(mechanism, change, composition_delta).epsilon
         if composed < total:

@@ -62,6 +62,7 @@ from hushmeter.errors import InputError
 from hushmeter.noise.certified_masses import DiscreteGaussian, exp_minus
 from hushmeter.noise.losses import (
     DELTA,
+    MAX_POINTS,
     ChangeSize,
     ChangeSteps,
     Steps,
@@ -92,12 +93,6 @@ WIDE_SUM = 1e4
 
 REACH = 9.0
 """Range of the loss of one value [standard deviations]; beyond it lies less than 1e-18."""
-
-LOG_ORDERS = (-12.0, 16.0)
-"""Range of ln(a − 1) in which the order a of the conversion is searched."""
-
-BELOW_SIGMA, ABOVE_SIGMA = 1e-11, 6e-11
-"""Relative distances below and above the exact σ within which the conversion is computed."""
 
 
 class Gaussian(Mechanism):
@@ -203,18 +198,8 @@ class Gaussian(Mechanism):
         return size.l2
 
     @classmethod
-    def calibrated(
-        cls,
-        epsilon: Exact,
-        size: ChangeSize,
-        grid: Exact = 1.0,
-        *,
-        delta: Exact = DELTA,
-        **options: Unpack[MechanismOptions],
-    ) -> Self:
-        """See `Mechanism.calibrated`."""
-        options["touches"] = size.touches
-        return cls(epsilon, delta, size.l2, grid, **options)
+    def _promise(cls, epsilon: Exact, delta: Exact, size: ChangeSize) -> dict[str, Any]:
+        return super()._promise(epsilon, delta, size) | {"delta": delta}
 
     @property
     def variance(self) -> Fraction:
@@ -289,6 +274,12 @@ class Gaussian(Mechanism):
         ratio = steps / self.sigma_steps
         return ratio**2 / 2 + REACH * ratio
 
+    def losses(self, steps: int, most: int = MAX_POINTS) -> tuple[FloatArray, float, float]:  # noqa: ARG002
+        """See `LossDistribution` for the parameters."""
+        reach = math.ceil(12 * self.sigma_steps) + 1
+        masses = np.asarray(self.pmf(np.arange(-reach, reach + 1)))
+        return masses, steps / self.sigma_steps**2, steps / 2 - reach
+
     def hockey_stick(self, steps: int, epsilons: FloatArray) -> FloatArray:
         """See `LossDistribution` for the parameters."""
         # The ratio is e^ε at i = k/2 − ε·σ²/k, and larger below.
@@ -314,10 +305,9 @@ class Gaussian(Mechanism):
             return np.asarray(
                 priors * ndtr(-(high + 0.5) / wide) + (1 - priors) * ndtr((low + 0.5) / wide)
             )
-        reach = math.ceil(12 * self.sigma_steps) + 1
-        masses = np.asarray(self.pmf(np.arange(-reach, reach + 1)))
+        masses = self.losses(1)[0]
         places, law = sum_distribution(masses, readings, margin=0.0)
-        places = places - readings * reach
+        places = places - readings * (masses.size // 2)
         below = np.concatenate([[0.0], np.cumsum(law)])
         named_off = below[np.searchsorted(places, low, side="right")]
         named_on = 1 - below[np.searchsorted(places, high, side="right")]
@@ -326,7 +316,8 @@ class Gaussian(Mechanism):
 
     def cost(self, moved: ChangeSteps) -> float:
         """See `LossDistribution` for the parameters."""
-        return self._epsilon_at(min(float(moved.bound), _length(moved.worst)), spread=True)
+        length = self.steps_of(moved.size.l2, moved.size.touches)
+        return self._epsilon_at(min(length, _length(moved.worst)), spread=True)
 
     @classmethod
     def odds_at(cls, length: float, std: float) -> float:
@@ -357,7 +348,7 @@ class Gaussian(Mechanism):
         if not spread:
             least = analytic_epsilon(sigma, steps, delta)
             return _raise_epsilon(least, self.variance, int(steps), self.exact_delta)
-        epsilon = smallest(lambda one: concentrated_delta(one, sigma, steps) <= delta, 0.0)
+        epsilon = concentrated_epsilon((steps / sigma) ** 2 / 2, delta)
         if sigma < LEAST_SIGMA:
             return epsilon
         return min(epsilon, analytic_epsilon(continuous_sigma(sigma), steps, delta))
@@ -368,13 +359,10 @@ class Gaussian(Mechanism):
         return max(ratio, ratio**2 / 2)
 
     def _sum_of_losses(self, steps: Steps, delta: float) -> float:
-        share, sigma = delta / sum(times for _, times in steps), self.sigma_steps
-
+        share = delta / sum(times for _, times in steps)
+        rho = 0.5 / self.sigma_steps**2
         # The conversion from concentrated privacy holds for the discrete Gaussian of any width.
-        def epsilon_of(step: int) -> float:
-            return smallest(lambda epsilon: concentrated_delta(epsilon, sigma, step) <= share, 0.0)
-
-        return sum(times * epsilon_of(step) for step, times in steps)
+        return sum(times * concentrated_epsilon(rho * step**2, share) for step, times in steps)
 
     def _log_mass(self, magnitude: FloatArray) -> FloatArray:
         return math.log(self._half()[0][0]) - magnitude**2 / (2 * float(self.variance))
@@ -404,26 +392,7 @@ class Gaussian(Mechanism):
 
 
 def analytic_delta(epsilon: float, sigma: float, shift: float) -> float:
-    """δ(ε) of the continuous Gaussian [1]_.
-
-    Parameters
-    ----------
-    epsilon : float
-        ε.
-    sigma : float
-        σ, in any unit.
-    shift : float
-        Distance of the two inputs, in the unit of σ.
-
-    Returns
-    -------
-    float
-        Φ(shift/2σ − εσ/shift) − e^ε·Φ(−shift/2σ − εσ/shift).
-
-    References
-    ----------
-    .. [1] B. Balle, Y.-X. Wang, "Improving the Gaussian mechanism for differential privacy", 2018.
-    """
+    """δ(ε) of continuous noise [1]_ for a change by `shift`, in the unit of `sigma`."""
     from scipy.special import log_ndtr
 
     if shift == 0:
@@ -434,63 +403,45 @@ def analytic_delta(epsilon: float, sigma: float, shift: float) -> float:
     return -math.exp(first) * math.expm1(min(0.0, second - first))
 
 
-def concentrated_delta(epsilon: float, sigma: float, shift: float) -> float:
-    """δ(ε) that follows from (shift²/2σ²)-concentrated privacy [1]_.
+def concentrated_epsilon(rho: float, delta: float) -> float:
+    """Smallest ε at δ that follows from ρ-concentrated differential privacy [2]_.
 
-    Parameters
-    ----------
-    epsilon : float
-        ε.
-    sigma : float
-        σ, in any unit.
-    shift : float
-        Euclidean length of the change, in the unit of σ.
-
-    Returns
-    -------
-    float
-        The infimum over the order a in the module's description. Every order gives a valid bound,
-        so an inexact minimum is safe.
-
-    References
-    ----------
-    .. [1] C. Canonne, G. Kamath, T. Steinke, "The discrete Gaussian for differential privacy",
-       2020.
+    With x = a − 1, the derivative of ln δ by x is zero if ε = ρ·(1 + 2x) − ln(1 + 1/x), and ln δ is
+    then −ρx² − ln(1 + x), which falls with x. Every x gives a valid pair (ε, δ), so that an inexact
+    solution is safe.
     """
-    from scipy.optimize import minimize_scalar
+    x = _smallest_order(lambda x: -rho * x * x - math.log1p(x) <= math.log(delta))
+    return max(0.0, rho * (1 + 2 * x) - math.log1p(1 / x))
 
-    rho = shift**2 / (2 * sigma**2)
 
-    def log_delta(log_order: float) -> float:
-        above = math.exp(log_order)
-        order = 1 + above
-        return above * (order * rho - epsilon) + order * math.log(above / order) - log_order
+def _concentrated_sigma(epsilon: float, delta: float) -> float:
+    """Return the smallest σ for a change of length one by concentrated privacy, rounded up."""
 
-    best = minimize_scalar(log_delta, bounds=LOG_ORDERS, method="bounded")
-    return math.exp(min(0.0, float(best.fun)))
+    def rho(x: float) -> float:
+        return (epsilon + math.log1p(1 / x)) / (1 + 2 * x)
+
+    x = _smallest_order(lambda x: -rho(x) * x * x - math.log1p(x) <= math.log(delta))
+    return math.sqrt(0.5 / rho(x)) * (1 + 1e-14)
+
+
+def _smallest_order(holds: Callable[[float], bool]) -> float:
+    """Return the smallest x = a − 1 for which a condition holds, to 14 digits."""
+    low, high = -80.0, 80.0
+    while high - low > 1e-14:
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (low, middle) if holds(math.exp(middle)) else (middle, high)
+    return math.exp(high)
 
 
 def discrete_delta(
     epsilon: Fraction, variance: Fraction, steps: int, precision: int = 200
 ) -> Fraction:
-    """Certified upper bound of δ(ε) of the discrete Gaussian.
+    """Certified upper bound of δ(ε) of discrete noise for a shift by `steps` grid steps.
 
-    Parameters
-    ----------
-    epsilon : Fraction
-        ε.
-    variance : Fraction
-        σ² [grid steps²].
-    steps : int
-        Distance Δ_g of the two inputs [grid steps].
-    precision : int
-        The bound is above δ(ε) by about 2^−(precision + 20).
-
-    Returns
-    -------
-    Fraction
-        P(n ≥ t) − e^ε·P(n ≥ t + Δ_g), where t = ⌈εσ²/Δ_g − Δ_g/2⌉ is the smallest outcome at which
-        the ratio of the two probabilities reaches e^ε.
+    It is P(n ≥ t) − e^ε·P(n ≥ t + Δ_g), where t = ⌈εσ²/Δ_g − Δ_g/2⌉ is the smallest outcome at
+    which the ratio of the two probabilities reaches e^ε. It is above δ(ε) by 2^−(precision + 20).
     """
     threshold = math.ceil(epsilon * variance / steps - Fraction(steps, 2))
     cut = precision + 40
@@ -560,18 +511,17 @@ def joint_sigmas(
 
 def joint_epsilon(noises: Sequence[Mechanism], lengths: FloatArray, delta: float) -> float:
     """ε at δ of a change that moves several tables with Gaussian noise by some lengths [steps]."""
-    sigmas = _sigmas(noises)
+    sigmas, goal = _sigmas(noises), delta * (1 - SLACK)
     if sigmas.min() < LEAST_SIGMA:
-        return _epsilon_of_length(float(np.linalg.norm(lengths / sigmas)), delta, True)
+        return concentrated_epsilon(float(((lengths / sigmas) ** 2).sum() / 2), goal)
     continuous = np.sqrt(sigmas**2 - GRID_VARIANCE)
-    return _epsilon_of_length(float(np.linalg.norm(lengths / continuous)), delta, False)
+    return _epsilon_of_length(float(np.linalg.norm(lengths / continuous)), goal)
 
 
 @lru_cache(maxsize=256)
-def _epsilon_of_length(length: float, delta: float, concentrated: bool) -> float:
-    """Smallest ε at δ of a change by `length` standard deviations."""
-    formula, goal = concentrated_delta if concentrated else analytic_delta, delta * (1 - SLACK)
-    return smallest(lambda epsilon: formula(epsilon, 1.0, length) <= goal, 0.0)
+def _epsilon_of_length(length: float, delta: float) -> float:
+    """Smallest ε at δ of a change by `length` standard deviations of continuous noise."""
+    return analytic_epsilon(1.0, length, delta)
 
 
 def joint_odds(noises: Sequence[Mechanism], lengths: FloatArray) -> float:
@@ -615,73 +565,15 @@ def _raise_epsilon(epsilon: float, variance: Fraction, steps: int, delta: Fracti
 
 @lru_cache(maxsize=1024)
 def unit_sigma(epsilon: float, delta: float, spread: bool) -> float:
-    """σ for a change of length one by the continuous formula, rounded up.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        The promise (ε, δ).
-    spread : bool
-        True if the change is spread over several readings.
-
-    Notes
-    -----
-    `concentrated_delta` minimises numerically, which takes most of the time. Its order is at most
-    7.2·10⁻⁶ away from the best one (in ln(a − 1)), and never better, so the σ that it accepts lies
-    above the exact solution by less than 5.2·10⁻¹¹ of itself. The bisection therefore calls it only
-    near the exact solution, and returns the same bits as without this shortcut.
-    """
+    """σ for a change of length one, rounded up: by concentrated privacy for a `spread` change."""
     goal = delta * (1 - SLACK)
-    if not spread:
-        return smallest(lambda sigma: analytic_delta(epsilon, sigma, 1.0) <= goal, 1e-6)
-    exact_sigma = _concentrated_sigma(epsilon, goal)
-
-    def holds(sigma: float) -> bool:
-        if exact_sigma is not None:
-            distance = sigma / exact_sigma - 1
-            if not -BELOW_SIGMA < distance < ABOVE_SIGMA:
-                return distance > 0
-        return concentrated_delta(epsilon, sigma, 1.0) <= goal
-
-    return smallest(holds, 1e-6)
-
-
-def _concentrated_sigma(epsilon: float, delta: float) -> float | None:
-    """Solve for the σ of a change of length one at which the best order gives exactly δ.
-
-    With x = a − 1, the derivative of ln δ by x is zero if ρ·(1 + 2x) = ε + ln(1 + 1/x). With this
-    ρ(x), ln δ falls with x, so that one bisection over ln x gives the order and ρ = 1/2σ² together.
-    None if the order lies outside the range that `concentrated_delta` searches.
-    """
-    goal = math.log(delta)
-    low, high = LOG_ORDERS
-
-    def rho_and_log_delta(log_x: float) -> tuple[float, float]:
-        x = math.exp(log_x)
-        spare = math.log1p(1 / x)
-        rho = (epsilon + spare) / (1 + 2 * x)
-        return rho, x * ((1 + x) * rho - epsilon) - (1 + x) * spare - log_x
-
-    if rho_and_log_delta(low)[1] < goal or rho_and_log_delta(high)[1] > goal:
-        return None
-    while high - low > 1e-15 * max(1.0, abs(low)):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        low, high = (middle, high) if rho_and_log_delta(middle)[1] > goal else (low, middle)
-    return math.sqrt(0.5 / rho_and_log_delta(high)[0])
+    if spread:
+        return _concentrated_sigma(epsilon, goal)
+    return smallest(lambda sigma: analytic_delta(epsilon, sigma, 1.0) <= goal, 1e-6)
 
 
 def smallest(holds: Callable[[float], bool], low: float) -> float:
-    """Smallest number from `low` on from which a condition holds, rounded up.
-
-    Parameters
-    ----------
-    holds : callable
-        The condition; once it holds, it holds for every larger number.
-    low : float
-        Start of the search.
-    """
+    """Smallest number from `low` on from which a condition holds for good, rounded up."""
     if holds(low):
         return low
     high = max(1.0, 2 * low)

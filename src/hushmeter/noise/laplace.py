@@ -20,7 +20,7 @@ import numpy as np
 
 from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import MissingExtraError
-from hushmeter.noise.losses import HOPELESS, MAX_POINTS, ChangeSize, ChangeSteps, ratio_optimum
+from hushmeter.noise.losses import HOPELESS, MAX_POINTS, ChangeSize, ChangeSteps
 from hushmeter.noise.mechanism import Mechanism
 from hushmeter.noise.parameters import Exact, per_watt
 from hushmeter.noise.samplers import MAX_DIGITS, Sampler, laplace_digits, laplace_sampler
@@ -109,13 +109,9 @@ class Laplace(Mechanism):
         total = math.exp(-2 * loss) + inside + math.exp(loss)
         return math.log(total / (1 + math.exp(-rate)))
 
-    def limits(self, steps: FloatArray, priors: FloatArray, readings: int) -> FloatArray:
+    def losses(self, steps: int, most: int = MAX_POINTS) -> tuple[FloatArray, float, float]:
         """See `LossDistribution` for the parameters."""
-        optima = [
-            ratio_optimum(*likelihood_ratio(s, self.largest_loss(s), readings), prior, readings)
-            for s, prior in zip(steps.tolist(), priors.tolist(), strict=True)
-        ]
-        return np.array(optima)
+        return loss_lattice(steps, self.largest_loss(steps), most)
 
     def cost(self, moved: ChangeSteps) -> Fraction:
         """See `LossDistribution` for the parameters."""
@@ -170,13 +166,12 @@ class Laplace(Mechanism):
         return np.asarray(dp.m.make_laplace(*space, scale=scale)(whole), dtype=np.int64)
 
 
-def likelihood_ratio(steps: int, loss: float, readings: int) -> tuple[FloatArray, float, float]:
-    """Distribution of the log-likelihood ratio (|n + s| − |n|)·loss/s for `ratio_optimum`.
+def loss_lattice(steps: int, loss: float, most: int) -> tuple[FloatArray, float, float]:
+    """Distribution of the loss (|n + s| − |n|)·loss/s; see `LossDistribution.losses`.
 
     The values go from −s to s in steps of two. A lattice that is too fine to convolve is made
     coarser, which changes the result by about (loss/steps)².
     """
-    most = MAX_POINTS if readings == 1 else int(MAX_POINTS / (24 * math.sqrt(readings) + 80))
     s = max(1, min(steps, most))
     rate = loss / s
     masses = math.tanh(rate / 2) * np.exp(-rate * np.arange(s, -1.0, -1.0))

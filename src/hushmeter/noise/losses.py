@@ -72,36 +72,36 @@ class Size(NamedTuple):
     touches: int = 1
 
 
-class ChangeSteps(Protocol):
-    """How far a change moves the released values in the grid steps of one mechanism."""
+class ChangeSteps(NamedTuple):
+    """How far a change moves the released values in the grid steps of one mechanism.
 
-    @property
-    def worst(self) -> Steps:
-        """All changes with the energy in as few values as possible, the largest change first."""
+    Attributes
+    ----------
+    size : ChangeSize
+        The change in watts.
+    worst : list of (steps, times)
+        Changes of all values with the energy in as few of them as possible, the largest first.
+    further : list of (steps, times)
+        The part of `worst` in values that the change itself does not overlap.
+    own_touches : int
+        Number of values that the change itself can overlap.
+    constant : bool
+        True if the change has its full power from its beginning to its end.
+    """
 
-    @property
-    def further(self) -> Steps:
-        """The part of `worst` in values that the change itself does not overlap."""
-
-    @property
-    def own_touches(self) -> int:
-        """Number of values that the change itself can overlap."""
-
-    @property
-    def constant(self) -> bool:
-        """True if the change has its full power from its beginning to its end."""
-
-    @property
-    def bound(self) -> int:
-        """Bound of the whole change in the norm of the mechanism [grid steps]."""
+    size: ChangeSize
+    worst: Steps
+    further: Steps
+    own_touches: int
+    constant: bool
 
 
 class LossDistribution(GridDistribution):
     """A distribution of noise that knows what a change of the released values loses.
 
-    A kind of noise implements `largest_loss`, `hockey_stick`, `log_second_moment`, `limits` and
-    `cost`. The composition below holds for every kind that loses most if a change is concentrated
-    in as few values as possible; another kind also replaces `compose_change`.
+    A kind of noise implements `largest_loss`, `losses` and `cost`, and may replace what follows
+    from them by something faster. The composition below holds for every kind that loses most if a
+    change is concentrated in as few values as possible; another kind replaces `compose_change`.
     """
 
     @property
@@ -114,20 +114,37 @@ class LossDistribution(GridDistribution):
         """Largest loss of one value that moves by `steps`; with δ > 0, all but 1e-18 of it."""
 
     @abstractmethod
+    def losses(self, steps: int, most: int = MAX_POINTS) -> tuple[FloatArray, float, float]:
+        """Distribution of the loss ln P(i)/P(i − k) of one value that moves by k = `steps`.
+
+        The losses are unit·(lowest + j) with the probabilities masses[j], returned as masses, unit
+        and lowest. A lattice of more than about `most` points may be made coarser.
+        """
+
     def hockey_stick(self, steps: int, epsilons: FloatArray) -> FloatArray:
         """δ(ε) = Σ_i max(P(i) − e^ε·P(i − k), 0) of one value that moves by k = `steps`."""
+        masses, unit, lowest = self.losses(steps)
+        values = unit * (lowest + np.arange(masses.size, dtype=np.float64))
+        excess = -np.expm1(np.minimum(epsilons[:, None] - values[None, :], 0.0))
+        return np.asarray(excess @ masses)
 
-    @abstractmethod
     def log_second_moment(self, steps: int) -> float:
         """ln Σ_k P(k − s)²/P(k) of one value that moves by s = `steps`."""
+        masses, unit, lowest = self.losses(steps)
+        values = unit * (lowest + np.arange(masses.size))
+        return float(np.logaddexp.reduce(np.log(np.maximum(masses, 1e-300)) + values))
 
-    @abstractmethod
     def limits(self, steps: FloatArray, priors: FloatArray, readings: int) -> FloatArray:
         """Probability that the best guess about a bit is right, shape (N,).
 
         Bit i has the prior probability `priors[i]` and moves each of `readings` values by
         `steps[i]`; see `hushmeter.theory.universal`.
         """
+        most = points_for(readings)
+        each = zip(steps.tolist(), priors.tolist(), strict=True)
+        return np.array(
+            [ratio_optimum(*self.losses(step, most), prior, readings) for step, prior in each]
+        )
 
     @abstractmethod
     def cost(self, moved: ChangeSteps) -> Fraction | float:
@@ -194,6 +211,11 @@ class LossDistribution(GridDistribution):
         if not self.delta:
             deltas[-1] = 0.0
         return connect_dots(cell, deltas)
+
+
+def points_for(readings: int) -> int:
+    """Most points of the loss of one value of which `readings` are convolved."""
+    return MAX_POINTS if readings == 1 else int(MAX_POINTS / (24 * math.sqrt(readings) + 80))
 
 
 def ratio_optimum(

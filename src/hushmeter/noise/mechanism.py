@@ -125,7 +125,7 @@ class Mechanism(LossDistribution):
         size: ChangeSize,
         grid: Exact = 1.0,
         *,
-        delta: Exact = DELTA,  # noqa: ARG003
+        delta: Exact = DELTA,
         **options: Unpack[MechanismOptions],
     ) -> Self:
         """Make the noise with which a whole change is ε- or (ε, δ)-differentially private.
@@ -141,8 +141,12 @@ class Mechanism(LossDistribution):
         **options
             See `Mechanism`; `touches` is taken from `size`.
         """
-        options["touches"] = size.touches
-        return cls(epsilon, cls.measure(size), grid, **options)
+        return cls(**cls._promise(epsilon, delta, size), grid=grid, **options)
+
+    @classmethod
+    def _promise(cls, epsilon: Exact, delta: Exact, size: ChangeSize) -> dict[str, Any]:  # noqa: ARG003
+        """Return the arguments of the constructor that protect a whole change."""
+        return {"epsilon": epsilon, "sensitivity": cls.measure(size), "touches": size.touches}
 
     def __init__(
         self,

@@ -36,24 +36,9 @@ _SMALLEST, _LARGEST = Fraction(1, 10**100), Fraction(10**100)
 
 
 def exact(name: str, value: Any) -> Fraction:
-    """Read a parameter as the rational number that it is written as.
+    """Read a parameter as the rational number that it is written as; the float 0.1 means 1/10.
 
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for the error message.
-    value : int, float, str, Fraction or Decimal
-        A float is read through its shortest decimal form: 0.1 means 1/10.
-
-    Returns
-    -------
-    Fraction
-
-    Raises
-    ------
-    InputError
-        If `value` is not a positive finite number between 1e-100 and 1e100. The limits ensure that
-        a product of a few parameters is always a finite float.
+    The limits of 1e-100 and 1e100 ensure that a product of a few parameters is a finite float.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -90,13 +75,7 @@ def _exponent(text: str) -> int:
 
 
 def parse_clamp(text: str) -> tuple[float, float]:
-    """Read the bounds of a reading [W] from text of the form LO,HI.
-
-    Raises
-    ------
-    InputError
-        If the text does not consist of two finite numbers in ascending order.
-    """
+    """Read the bounds of a reading [W] from text of the form LO,HI."""
     try:
         low, high = (float(part) for part in text.split(","))
     except ValueError:
@@ -107,23 +86,7 @@ def parse_clamp(text: str) -> tuple[float, float]:
 
 
 def clamp_bounds(clamp: Any) -> tuple[float, float] | None:
-    """Check the bounds of a reading.
-
-    Parameters
-    ----------
-    clamp : (low, high) or None
-        Bounds [W].
-
-    Returns
-    -------
-    (low, high) or None
-        The bounds as floats [W], or None if none are given.
-
-    Raises
-    ------
-    InputError
-        If the bounds are not two finite numbers with low < high.
-    """
+    """Return the bounds of a reading as floats [W], None if there are none; refuse low ≥ high."""
     if clamp is None:
         return None
     try:
@@ -146,24 +109,8 @@ def per_watt(grid: Fraction) -> float:
 
 
 def steps_apart(shift: Fraction, grid: Fraction, readings: int = 1) -> int:
-    """Largest sum of changes in grid steps when readings change by `shift` in total.
+    """Largest sum of changes in grid steps when `readings` readings change by `shift` in total [W].
 
-    Parameters
-    ----------
-    shift : Fraction
-        Sum of the changes of the readings [W].
-    grid : Fraction
-        Grid [W].
-    readings : int
-        Number of readings that change.
-
-    Returns
-    -------
-    int
-        ⌊shift/grid + readings·slack⌋ + readings.
-
-    Notes
-    -----
     A change of x steps becomes at most ⌊x⌋ + 1 whole steps, because ⌊a + x⌋ − ⌊a⌋ ≤ ⌊x⌋ + 1. Over
     several readings the fractions may add up, so the floor is taken of the sum. The slack covers
     the rounding of float64.

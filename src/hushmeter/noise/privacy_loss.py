@@ -114,15 +114,8 @@ class PrivacyLoss:
         return PrivacyLoss(self.cell, self.first + other.first, masses, beyond)
 
     def deltas(self, start: int = 0) -> FloatArray:
-        """δ(ε) at ε = cell·start, cell·(start + 1), … up to the largest loss.
+        """δ(ε) at ε = cell·start, cell·(start + 1), … up to the largest loss, for start ≥ 0.
 
-        Parameters
-        ----------
-        start : int
-            Number of the first ε, at least 0.
-
-        Notes
-        -----
         With A_j = Σ_{i ≥ j} p_i and B_j = Σ_{i ≥ j} p_i·e^(l_j − l_i), δ(l_j) = A_j − B_j. Both
         sums are taken from the largest loss downwards, so no exponential overflows.
         """
@@ -138,21 +131,9 @@ class PrivacyLoss:
 def epsilon_at(deltas: FloatArray, cell: float, delta: float, start: int = 0) -> float:
     """Smallest ε ≥ cell·start with δ(ε) ≤ `delta`, infinite if there is none.
 
-    Parameters
-    ----------
-    deltas : array
-        Upper bounds of δ(ε) at ε = cell·start, cell·(start + 1), …, not increasing.
-    cell : float
-        Distance of the points.
-    delta : float
-        δ.
-    start : int
-        Number of the first point.
-
-    Notes
-    -----
-    δ(ε) is convex in e^ε, so between two points it lies below the straight line in e^ε. The
-    returned ε is where this line reaches δ.
+    `deltas` bounds δ(ε) at ε = cell·start, cell·(start + 1), …, and does not increase. δ(ε) is
+    convex in e^ε, so between two points it lies below the straight line in e^ε. The returned
+    ε is where this line reaches δ.
     """
     kept = np.flatnonzero(deltas <= delta)
     if not kept.size:
@@ -166,22 +147,10 @@ def epsilon_at(deltas: FloatArray, cell: float, delta: float, start: int = 0) ->
 
 
 def connect_dots(cell: float, deltas: FloatArray) -> PrivacyLoss:
-    """Smallest distribution on a lattice whose δ(ε) passes through given points.
+    """Smallest distribution on a lattice whose δ(ε) has given values at cell·(−n … n) [1]_.
 
-    Algorithm 1 of [1]_. Between the points the result has a larger δ(ε) than the true
-    distribution, so it never understates the loss.
-
-    Parameters
-    ----------
-    cell : float
-        Distance of the points.
-    deltas : array, shape (2n + 1,)
-        δ at cell·(−n … n); the last one is the mass beyond the lattice.
-
-    References
-    ----------
-    .. [1] V. Doroshenko et al., "Connect the dots: tighter discrete approximations of privacy
-       loss distributions", PoPETs 2022.
+    The last value is the mass beyond the lattice. Between the points the result has a larger δ(ε)
+    than the true distribution, so it never understates the loss (Algorithm 1).
     """
     falling = np.minimum.accumulate(deltas)
     steps = np.diff(falling)

@@ -36,7 +36,7 @@ import math
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import ClassVar, Self, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -45,12 +45,12 @@ from hushmeter.errors import InputError
 from hushmeter.noise.losses import (
     DELTA,
     HOPELESS,
+    MAX_POINTS,
     ChangeSize,
     ChangeSteps,
     Steps,
-    ratio_optimum,
 )
-from hushmeter.noise.mechanism import Mechanism, MechanismOptions
+from hushmeter.noise.mechanism import Mechanism
 from hushmeter.noise.parameters import Exact, exact
 from hushmeter.noise.privacy_loss import Composition, PrivacyLoss, compose_curve, convolve
 from hushmeter.noise.samplers import Sampler, staircase_fits, staircase_sampler
@@ -85,18 +85,12 @@ class Staircase(Mechanism):
         return size.largest
 
     @classmethod
-    def calibrated(
-        cls,
-        epsilon: Exact,
-        size: ChangeSize,
-        grid: Exact = 1.0,
-        *,
-        delta: Exact = DELTA,  # noqa: ARG003
-        **options: Unpack[MechanismOptions],
-    ) -> Self:
-        """Make the noise that protects a whole change at ε; every value gets an equal share."""
-        share = exact("epsilon", epsilon) / size.touches
-        return cls(share, size.largest, grid, **options)
+    def _promise(cls, epsilon: Exact, delta: Exact, size: ChangeSize) -> dict[str, Any]:  # noqa: ARG003
+        # Every value that the change touches gets an equal share of ε.
+        return {
+            "epsilon": exact("epsilon", epsilon) / size.touches,
+            "sensitivity": size.largest,
+        }
 
     def _check_grid(self) -> None:
         if self.touches != 1:
@@ -136,39 +130,17 @@ class Staircase(Mechanism):
         """See `LossDistribution` for the parameters."""
         return self.epsilon * self._stairs(steps)
 
-    def hockey_stick(self, steps: int, epsilons: FloatArray) -> FloatArray:
-        """See `LossDistribution` for the parameters."""
-        # The loss takes few values, which are multiples of ε.
-        masses, lowest = self.losses(steps)
-        losses = self.epsilon * (lowest + np.arange(masses.size, dtype=np.float64))
-        excess = -np.expm1(np.minimum(epsilons[:, None] - losses[None, :], 0.0))
-        return np.asarray(excess @ masses)
-
-    def log_second_moment(self, steps: int) -> float:
-        """See `LossDistribution` for the parameters."""
-        masses, lowest = self.losses(steps)
-        losses = self.epsilon * (lowest + np.arange(masses.size))
-        return float(np.logaddexp.reduce(np.log(np.maximum(masses, 1e-300)) + losses))
-
-    def limits(self, steps: FloatArray, priors: FloatArray, readings: int) -> FloatArray:
-        """See `LossDistribution` for the parameters."""
-        optima = []
-        for step, prior in zip(steps.tolist(), priors.tolist(), strict=True):
-            masses, lowest = self.losses(step)
-            optima.append(ratio_optimum(masses, self.epsilon, lowest, prior, readings))
-        return np.array(optima)
-
     def cost(self, moved: ChangeSteps) -> Fraction:
         """See `LossDistribution` for the parameters."""
-        count = sum(times for _, times in moved.worst)
+        count = moved.size.touches
         # Σ ⌈d_k/Δ_g⌉ is at most the number of values plus the whole stairs in the sum of all d_k.
-        shared = count + moved.bound // self.steps
+        shared = count + self.steps_of(moved.size.l1, count) // self.steps
         return self.exact_epsilon * min(count * self._stairs(moved.worst[0][0]), shared)
 
     def compose_change(self, moved: ChangeSteps, delta: float = DELTA) -> Composition:
         """See `LossDistribution` for the parameters."""
         # At the worst division of the energy; see the description of the module.
-        count, basic = sum(times for _, times in moved.worst), float(self.cost(moved))
+        count, basic = moved.size.touches, float(self.cost(moved))
         if self.largest_loss(moved.worst[0][0]) > HOPELESS:
             return Composition(count, basic, basic, 1.0)
         return compose_curve(count, basic, worst_curve(self, moved), self.epsilon, delta)
@@ -176,11 +148,10 @@ class Staircase(Mechanism):
     def change_log_second_moment(self, moved: ChangeSteps) -> float:
         """See `LossDistribution` for the parameters."""
         # Every value may move by the largest amount.
-        count = sum(times for _, times in moved.worst)
-        return count * self.log_second_moment(moved.worst[0][0])
+        return moved.size.touches * self.log_second_moment(moved.worst[0][0])
 
-    def losses(self, steps: int) -> tuple[FloatArray, int]:
-        """Probabilities of the losses ε·(lowest + j) of a value that moves by `steps`, and lowest.
+    def losses(self, steps: int, most: int = MAX_POINTS) -> tuple[FloatArray, float, float]:  # noqa: ARG002
+        """See `LossDistribution` for the parameters; the losses are multiples of ε.
 
         Far from zero the probabilities of successive periods have the ratio e^(−ε) while the
         losses repeat, so one period on either side represents the whole tail. Between two edges of
@@ -202,7 +173,7 @@ class Staircase(Mechanism):
         stairs = np.rint(log_ratio / epsilon).astype(np.int64)
         lowest = int(stairs.min())
         sums: FloatArray = np.bincount(stairs - lowest, weights=masses).astype(np.float64)
-        return sums, lowest
+        return sums, epsilon, lowest
 
     def _stairs(self, steps: int) -> int:
         return -(-steps // self.steps)
@@ -310,9 +281,10 @@ def _compose(mechanism: Staircase, steps: Steps, reach: int) -> PrivacyLoss:
 
 def _loss(mechanism: Staircase, steps: int, reach: int) -> FloatArray:
     """Return the probabilities of the losses −reach·ε … reach·ε of one value."""
-    masses, lowest = mechanism.losses(steps)
+    masses, _, lowest = mechanism.losses(steps)
     padded = np.zeros(2 * reach + 1)
-    padded[lowest + reach : lowest + reach + masses.size] = masses
+    first = int(lowest) + reach
+    padded[first : first + masses.size] = masses
     return padded
 
 
@@ -334,20 +306,7 @@ def _maximum(start: FloatArray, middle: FloatArray, end: FloatArray) -> FloatArr
 
 
 def best_inner(epsilon: float, steps: int) -> int:
-    """Inner width r of a stair with the smallest E|n|.
-
-    Parameters
-    ----------
-    epsilon : float
-        ε of one reading.
-    steps : int
-        Sensitivity Δ_g [grid steps].
-
-    Returns
-    -------
-    int
-        The better of the two whole numbers next to Δ_g/(1 + e^(ε/2)), within 1 … Δ_g [grid steps].
-    """
+    """Inner width r of a stair with the smallest E|n|, next to Δ_g/(1 + e^(ε/2)) [grid steps]."""
     middle = steps * math.exp(-epsilon / 2) / (1 + math.exp(-epsilon / 2))
     choices = {min(steps, max(1, r)) for r in (math.floor(middle), math.ceil(middle))}
     return min(sorted(choices), key=lambda r: _mean_abs(epsilon, steps, r))

@@ -22,7 +22,7 @@ from hushmeter.errors import InputError
 from hushmeter.noise import Mechanism
 from hushmeter.noise.losses import DELTA, HOPELESS
 from hushmeter.noise.privacy_loss import Composition
-from hushmeter.privacy.sensitivity import Change, MovedSteps
+from hushmeter.privacy.sensitivity import Change, in_steps
 
 
 @dataclass(frozen=True)
@@ -103,42 +103,24 @@ def one_value(change: Change) -> list[tuple[float, int]]:
 def unknown_moment(
     mechanism: Mechanism, change: Change, moments: int | None = None, *, delta: float = DELTA
 ) -> UnknownMoment:
-    """Bound the odds of an attacker who does not know when a change happens.
+    """Bound the odds of an attacker who does not know in which of K disjoint `moments` a change is.
 
-    Parameters
-    ----------
-    mechanism : Mechanism
-        The noise on every released value.
-    change : Change
-        The change, usually a run.
-    moments : int, optional
-        Number K of disjoint moments; by default those that a day of 24 hours has.
-    delta : float
-        As in `compose_change`; it has no effect on the odds.
-
-    Returns
-    -------
-    UnknownMoment
-        Never above the odds of an attacker who knows the moment.
-
-    Notes
-    -----
-    The attacker compares the release without the change, P, with the mean of the K releases with
-    the change in moment k, Q = ΣQ_k/K. For disjoint moments ∫ Q_k·Q_l/P is 1 for k ≠ l and
-    C = 1 + χ²(Q_k, P) for k = l; the phase of a register moves later values in both moments, so
-    that it is then at most C for k ≠ l too. The inequality of Cauchy and Schwarz gives
+    By default these are the moments of a day of 24 hours. The attacker compares the release without
+    the change, P, with the mean of the K releases with the change in moment k, Q = ΣQ_k/K. For
+    disjoint moments ∫ Q_k·Q_l/P is 1 for k ≠ l and C = 1 + χ²(Q_k, P) for k = l; the phase of a
+    register moves later values in both moments, so that it is then at most C for k ≠ l too. The
+    inequality of Cauchy and Schwarz gives
 
         odds = ½ + TV(P, Q)/2 ≤ ½ + ¼·√(χ²(Q, P)) = ½ + ¼·√((C − 1)/K).
 
     If moment k has the probability π_k, 1/K becomes Σ π_k². It is ¼ + ¼/(K − 1) if half of all
-    runs are in one known moment.
-
-    Noise is never calibrated to this bound: it holds only as long as the attacker does not learn
+    runs are in one known moment. The bound is never above the odds of an attacker who knows the
+    moment. Noise is never calibrated to it: it holds only as long as the attacker does not learn
     the moment in another way.
     """
     known = compose_change(mechanism, change, delta).odds
     count = change.moments if moments is None else whole("moments", moments)
-    log_ratio = mechanism.change_log_second_moment(MovedSteps(mechanism, change))
+    log_ratio = mechanism.change_log_second_moment(in_steps(mechanism, change))
     if log_ratio > HOPELESS:
         return UnknownMoment(count, known, known)
     own = math.expm1(log_ratio)
@@ -146,21 +128,9 @@ def unknown_moment(
 
 
 def bound_unknown_moment(moments: int, known: float, own: float, shared: float) -> UnknownMoment:
-    """Bound the odds from the χ² of one moment, and from that of two different moments.
+    """Bound the odds for K `moments` from ∫ Q_k·Q_l/P − 1: `own` for k = l, `shared` for k ≠ l.
 
-    Parameters
-    ----------
-    moments : int
-        Number K of moments.
-    known : float
-        Odds of an attacker who knows the moment.
-    own, shared : float
-        ∫ Q_k·Q_l/P − 1 for k = l, and for k ≠ l.
-
-    Returns
-    -------
-    UnknownMoment
-        Neither bound is above `known`.
+    No bound is above `known`, the odds of an attacker who knows the moment.
     """
     rest = moments - 1
     squares = [1 / moments, 0.25 + 0.25 / rest if rest else 1.0]
@@ -172,26 +142,7 @@ def bound_unknown_moment(moments: int, known: float, own: float, shared: float) 
 def compose(
     mechanism: Mechanism, changes: Sequence[tuple[float, int]], delta: float = DELTA
 ) -> Composition:
-    """Compose the loss of given changes of several released values.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-        The noise on every released value.
-    changes : sequence of (watts, times)
-        `times` values change by `watts` each [W].
-    delta : float
-        Failure probability δ' of the composed ε.
-
-    Returns
-    -------
-    Composition
-
-    Raises
-    ------
-    InputError
-        If there is no change, or a number is out of range.
-    """
+    """Compose the loss of changes (watts, times): `times` values change by `watts` each [W]."""
     delta = _probability(delta)
     checked = [(positive("watts", watts), whole("times", times)) for watts, times in changes]
     if not checked:
@@ -204,22 +155,9 @@ def compose_change(mechanism: Mechanism, change: Change, delta: float = DELTA) -
     """Compose the loss of a change at the worst offset between it and the released values.
 
     This is the one function that accounts for a run or a day; the receipt, the advice, the prices
-    and the report all use it.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-        The noise on every released value.
-    change : Change
-        The change of the load.
-    delta : float
-        Failure probability δ' of the composed ε.
-
-    Returns
-    -------
-    Composition
+    and the report all use it. `delta` is the failure probability δ' of the composed ε.
     """
-    return mechanism.compose_change(MovedSteps(mechanism, change), _probability(delta))
+    return mechanism.compose_change(in_steps(mechanism, change), _probability(delta))
 
 
 def change_odds(mechanism: Mechanism, change: Change) -> float:
@@ -228,7 +166,7 @@ def change_odds(mechanism: Mechanism, change: Change) -> float:
     A search over ε needs nothing else, and for wide Gaussian noise this takes a small part of the
     time.
     """
-    return mechanism.change_odds(MovedSteps(mechanism, change))
+    return mechanism.change_odds(in_steps(mechanism, change))
 
 
 def _probability(delta: float) -> float:

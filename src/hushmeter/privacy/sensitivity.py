@@ -54,11 +54,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 from hushmeter.checks import positive, whole
 from hushmeter.errors import InputError
 from hushmeter.noise import Mechanism
+from hushmeter.noise.losses import ChangeSteps
 from hushmeter.noise.parameters import exact, steps_apart
 from hushmeter.trace import SECONDS_PER_DAY, Metering
 
@@ -260,67 +260,35 @@ class Change:
         return self.register_w * math.sqrt(self._moved_touches + 3 * self.own_touches)
 
 
-@dataclass(frozen=True, eq=False)
-class MovedSteps:
-    """How far a change moves the released values in the grid steps of a mechanism.
+def in_steps(mechanism: Mechanism, change: Change) -> ChangeSteps:
+    """Changes of the released values at the worst offset and shape of a run, in grid steps.
 
-    The mechanism composes its losses over them; see `hushmeter.noise.losses.ChangeSteps`.
+    The energy is concentrated in as few values as possible, and yet as many values as possible are
+    touched: rounding moves a value by a whole step even if the run barely touches it. No other
+    shape and no other offset has larger changes: every possible sequence of changes, sorted, has
+    smaller partial sums. Laplace and Gaussian noise therefore lose most here. The staircase does
+    not; see `hushmeter.noise.staircase`.
     """
-
-    mechanism: Mechanism
-    change: Change
-
-    @cached_property
-    def worst(self) -> list[tuple[int, int]]:
-        """Changes as (steps, times) at the worst offset and shape, the largest change first.
-
-        The energy is concentrated in as few values as possible, and yet as many values as possible
-        are touched: rounding moves a value by a whole step even if the run barely touches it. No
-        other shape and no other offset has larger changes: every possible sequence of changes,
-        sorted, has smaller partial sums. Laplace and Gaussian noise therefore lose most here. The
-        staircase does not; see `hushmeter.noise.staircase`.
-        """
-        mechanism, change = self.mechanism, self.change
-        # A moved run makes the same changes in two places.
-        own, largest = change.own_touches // change.places, mechanism.steps_of(change.largest)
-        total = steps_apart(exact("l1", change.own_l1 / change.places), mechanism.exact_grid, own)
-        # Each value has one step from rounding; the energy gives the rest.
-        full, rest = divmod(total - own, max(1, largest - 1))
-        if full >= own or largest == 1:
-            changes = [(largest, own)]
-        else:
-            changes = [(largest, full), (1 + rest, 1), (1, own - full - 1)]
-        changes = [(steps, change.places * times) for steps, times in changes]
-        counts: dict[int, int] = {}
-        for steps, times in changes + self.further:
-            counts[steps] = counts.get(steps, 0) + times
-        return [(steps, times) for steps, times in counts.items() if times]
-
-    @cached_property
-    def further(self) -> list[tuple[int, int]]:
-        """Changes (steps, times) of values that a run does not overlap: after it, sums of days."""
-        mechanism, change, found = self.mechanism, self.change, []
-        if change.later:
-            found.append((mechanism.steps_of(change.register_w), change.later))
-        if change.day_w:
-            found.append((mechanism.steps_of(change.day_w), 1))
-        return found
-
-    @property
-    def own_touches(self) -> int:
-        """Number of values that the change itself can overlap."""
-        return self.change.own_touches
-
-    @property
-    def constant(self) -> bool:
-        """True if the change draws its full power from its beginning to its end."""
-        return self.change.constant
-
-    @property
-    def bound(self) -> int:
-        """Bound of the whole change in the norm of the mechanism [grid steps]."""
-        moved = self.change.l1 if self.mechanism.norm == 1 else self.change.l2
-        return self.mechanism.steps_of(moved, self.change.touches)
+    further = []
+    if change.later:
+        further.append((mechanism.steps_of(change.register_w), change.later))
+    if change.day_w:
+        further.append((mechanism.steps_of(change.day_w), 1))
+    # A moved run makes the same changes in two places.
+    touched, places = change.own_touches, change.places
+    own, largest = touched // places, mechanism.steps_of(change.largest)
+    total = steps_apart(exact("l1", change.own_l1 / places), mechanism.exact_grid, own)
+    # Each value has one step from rounding; the energy gives the rest.
+    full, rest = divmod(total - own, max(1, largest - 1))
+    if full >= own or largest == 1:
+        changes = [(largest, own)]
+    else:
+        changes = [(largest, full), (1 + rest, 1), (1, own - full - 1)]
+    counts: dict[int, int] = {}
+    for steps, times in [(steps, places * times) for steps, times in changes] + further:
+        counts[steps] = counts.get(steps, 0) + times
+    worst = [(steps, times) for steps, times in counts.items() if times]
+    return ChangeSteps(change, worst, further, touched, change.constant)
 
 
 def round_up(number: float) -> int:
@@ -333,13 +301,7 @@ def round_up(number: float) -> int:
 
 
 def corner(total: float) -> float:
-    """√(q + f²) for q + f = total, q whole: the longest vector of entries in [0, 1] with a sum.
-
-    Parameters
-    ----------
-    total : float
-        The sum of the entries.
-    """
+    """√(q + f²) for q + f = total, q whole: the longest vector of entries in [0, 1] with a sum."""
     full = math.floor(_settle(total))
     return math.sqrt(full + (_settle(total) - full) ** 2)
 

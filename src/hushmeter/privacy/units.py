@@ -156,19 +156,7 @@ class Unit:
 
 
 def use_in_words(use_s: float, protect: str) -> str:
-    """Say how long an appliance is on, or a change lasts, in a unit of one day.
-
-    Parameters
-    ----------
-    use_s : float
-        Longest time [s].
-    protect : {"appliance", "fluctuation", "range", "change"}
-        What is protected.
-
-    Returns
-    -------
-    str
-    """
+    """Say how long an appliance is on, or a change lasts, in one day; `use_s` in seconds."""
     appliance = protect == "appliance"
     if use_s >= LONGEST_DAY_S * (1 - 1e-9):
         return f"in which it may {'be on' if appliance else 'last'} all the time"
@@ -368,13 +356,7 @@ def calibrate(
 
 
 def refuse_large_register(mechanism: str, unit: Unit) -> None:
-    """Refuse to calibrate noise to a unit in which the effect of a register dominates.
-
-    Raises
-    ------
-    InputError
-        If the rounding of the register adds more to the sensitivity than the change itself.
-    """
+    """Refuse a unit in which a register adds more to the sensitivity than the change itself."""
     norm = find_kind(mechanism).norm
     worst = max(unit.changes, key=lambda change: change.register_l1)
     if not worst.register_w:
@@ -393,14 +375,7 @@ def refuse_large_register(mechanism: str, unit: Unit) -> None:
 
 
 def refuse_unknown_rounding(span: str, metering: Metering) -> None:
-    """Refuse to publish sums of days that may move with the time of a run by an unknown amount.
-
-    Raises
-    ------
-    InputError
-        If the span is "when" and the readings have different lengths or were copied, or neither
-        the step of the readings nor that of a register is known.
-    """
+    """Refuse the span "when" if the time of a run may move the sums of days by an unknown step."""
     if span != "when":
         return
     if metering.stretch > 1 or metering.reach or metering.copies > 1:

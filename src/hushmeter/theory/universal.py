@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike
 from hushmeter.checks import FloatArray, positive_array, whole
 from hushmeter.errors import InputError
 from hushmeter.home import Home
-from hushmeter.noise.laplace import likelihood_ratio
-from hushmeter.noise.losses import MAX_POINTS, log_odds, ratio_optimum
+from hushmeter.noise.laplace import loss_lattice
+from hushmeter.noise.losses import MAX_POINTS, log_odds, points_for, ratio_optimum
 from hushmeter.noise.parameters import exact
 
 if TYPE_CHECKING:
@@ -159,43 +159,10 @@ def laplace_limit(
         better = 1 - np.sqrt(pi * (1 - pi)) * np.exp(-s / 2)
         return np.asarray(np.where(np.abs(log_odds(pi)) < s, better, guess))
     flat = [
-        ratio_optimum(*likelihood_ratio(MAX_POINTS, float(a), count), float(b), count)
+        ratio_optimum(*loss_lattice(MAX_POINTS, float(a), points_for(count)), float(b), count)
         for a, b in zip(s.ravel(), pi.ravel(), strict=True)
     ]
     return np.asarray(flat, dtype=np.float64).reshape(s.shape)
-
-
-def gaussian_limit(
-    power: ArrayLike, sigma: ArrayLike, prior: ArrayLike = 0.5, *, readings: int = 1
-) -> FloatArray:
-    """Probability that the best attacker is correct under continuous Gaussian noise.
-
-    Parameters
-    ----------
-    power : array_like
-        Appliance power P. [W]
-    sigma : array_like
-        Standard deviation σ of the noise. [W]
-    prior : array_like
-        Prior probability π of "on".
-    readings : int
-        Number L of readings during which the state does not change.
-
-    Returns
-    -------
-    array
-
-    Notes
-    -----
-    The optimum is π·Φ(s/2 − τ/s) + (1 − π)·Φ(s/2 + τ/s) with s = √L·P/σ and τ = ln((1 − π)/π).
-    """
-    from scipy.special import ndtr
-
-    pi = _probabilities(prior)
-    s = positive_array("power", power) / positive_array("sigma", sigma)
-    s = s * math.sqrt(whole("readings", readings))
-    tau = log_odds(pi)
-    return np.asarray(pi * ndtr(s / 2 - tau / s) + (1 - pi) * ndtr(s / 2 + tau / s))
 
 
 def _steps(mechanism: Mechanism, watts: float) -> int:
