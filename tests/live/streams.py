@@ -35,12 +35,7 @@ def make_terms(interval_s: float = 60.0, every: str = "1h", **more: object) -> T
     """Terms that protect one run of a kettle with ε = 1."""
     asked = {"home": KETTLE} | {name: more.pop(name) for name in REQUEST if name in more}
     request = hm.Request(epsilon=1.0, span="run", every=every, **asked)  # type: ignore[arg-type]
-    metered = hm.Metered(
-        interval_s,
-        more.pop("metering", hm.Metering()),  # type: ignore[arg-type]
-        zone=str(more.pop("zone", "UTC")),
-        samples=bool(more.pop("samples", False)),
-    )
+    metered = hm.Metered(interval_s, zone=str(more.pop("zone", "UTC")))
     return Terms("home", request.resolve(metered), **{"grace_s": 0.0, **more})  # type: ignore[arg-type]
 
 

@@ -47,33 +47,39 @@ def test_a_replay_through_a_pipe_equals_the_simulated_release(tmp_path, monkeypa
     messages = [json.loads(line) for line in done.stdout.splitlines()]
     assert [m["kind"] for m in messages] == ["window"] * 24 + ["day"]
     assert all(m["simulation"] for m in messages)
-    unit = hm.resolve_unit("change", "reading", interval_s=600.0, every="1h", watts=2100.0)
-    noise = hm.calibrate("laplace", "1", unit)
+    request = hm.Request(watts=2100.0, epsilon="1", span="reading", every="1h")
     seed = 3 + date(2024, 3, 1).toordinal()
     day = hm.Trace(longer.readings[: len(trace)], 600.0, longer.start)
-    released = hm.release(day, noise, unit, rng=seed)
+    released = request.resolve(hm.metered(day)).release(day, rng=seed)
     assert [m["watts"] for m in messages[:24]] == released.trace.readings.tolist()
 
 
-def test_a_calendar_of_two_days(tmp_path, monkeypatch):
+PEAK = ["--table", "peak = weekdays 16:00-21:00"]
+
+
+@pytest.mark.parametrize(
+    ("more", "tables"),
+    [
+        (["--views"], ["days", "months", "typical-day"]),
+        (["--views", *PEAK], ["days", "months", "typical-day", "bands"]),
+        (PEAK, ["bands"]),
+    ],
+)
+def test_tables_of_two_days(tmp_path, monkeypatch, more, tables):
     write_meter(tmp_path / "meter.csv", make_trace(2.02, interval_s=600.0))
     monkeypatch.chdir(tmp_path)
-    words = ["--interval", "600s", "--hide", "kettle", "--views", "--to", "out", "--once"]
+    words = ["--interval", "600s", "--hide", "kettle", *more, "--to", "out", "--once"]
     done = CliRunner().invoke(app, ["live", "meter.csv", *words])
     assert done.exit_code == 0, done.exception
-    assert "noise of their own. ε is that of all tables together" in done.stdout
+    said = " ".join(done.stdout.split())
+    assert f"noise of their own: {', '.join(tables)}. ε is that of all tables together" in said
     assert done.stdout.count(" kWh ± ") == 2
     again = CliRunner().invoke(app, ["live", "meter.csv", *words])
     assert again.exit_code == 0
     assert " kWh ± " not in again.stdout
     watched = CliRunner().invoke(app, ["live", "--watch", "--json"])
     shown = json.loads(watched.stdout)
-    assert [entry["table"] for entry in shown["terms"]["tables"]] == [
-        "cells",
-        "days",
-        "hours",
-        "total",
-    ]
+    assert [entry["table"] for entry in shown["terms"]["tables"]] == ["cells", *tables]
     summary = json.loads((tmp_path / "out" / "2024-03-01.summary.json").read_text())
     assert summary["receipt"]["epsilon"] == shown["terms"]["epsilon"]
     other = CliRunner().invoke(app, ["live", "meter.csv", *words[:4], "--to", "out", "--once"])
@@ -93,11 +99,13 @@ def test_a_calendar_of_two_days(tmp_path, monkeypatch):
         (["-", *HIDE, "--to", "x", "--span", "when"], "--span", 2),
         (
             ["-", *HIDE, "--to", "x", "--views", "--mechanism", "laplace"],
-            "leave out --mechanism",
+            "leave out laplace",
             2,
         ),
         (["-", *HIDE, "--to", "x", "--hourly-cost", "1.2"], "it needs --views", 2),
-        (["-", *HIDE, "--to", "x", "--views", "--every", "1d"], "divide half a day", 2),
+        (["-", *HIDE, "--to", "x", "--views", "--every", "7min"], "divide a day", 2),
+        (["-", *HIDE, "--to", "x", "--table", "year"], "leave out year and register", 2),
+        (["-", *HIDE, "--to", "x", "--table", "peak = 25:00-26:00"], "impossible times", 2),
     ],
 )
 def test_wrong_usage_gets_one_sentence(tmp_path, words, sentence, code, monkeypatch):

@@ -16,7 +16,7 @@ from hushmeter.live.replay import replay_messages, replay_to_mqtt
 from hushmeter.live.service import Feed, Service
 from hushmeter.live.state import State
 from tests.live.broker import Broker, Subscriber, needs_broker
-from tests.live.streams import KETTLE, KEY, Witness, make_terms, make_trace
+from tests.live.streams import KEY, Witness, make_terms, make_trace
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_a_day_gives_hours_and_a_day_like_the_file(broker, tmp_path, interval_s)
     subscriber.wait_for("hushmeter/home/day", 1)
     running.stop()
     hours = [json.loads(text) for text in subscriber.of("hushmeter/home/window")]
-    released = hm.release(trace, terms.mechanism, terms.unit, home=KETTLE, key=KEY)
+    released = terms.promise.release(trace, key=KEY)
     assert [hour["watts"] for hour in hours] == released.trace.readings.tolist()
     assert all(hour["complete"] for hour in hours)
     (day,) = [json.loads(text) for text in subscriber.of("hushmeter/home/day")]

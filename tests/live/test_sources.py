@@ -14,7 +14,7 @@ from hushmeter.live.payloads import make_parser
 from hushmeter.live.service import Feed, Service
 from hushmeter.live.sources import TelegramSource
 from hushmeter.live.state import State
-from tests.live.streams import KETTLE, KEY, Witness, make_terms, make_trace
+from tests.live.streams import KEY, Witness, make_terms, make_trace
 from tests.live.test_payloads import with_checksum
 
 NOISE = b"\x00\xff half a telegram!\r\n"
@@ -106,7 +106,7 @@ def test_telegrams_become_the_hours_of_the_file(tmp_path, kind, version):
         thread.join()
     metered = hm.read_meter(tmp_path / "meter.txt")
     hours = hm.Trace(metered.readings[: 3 * 360], 10.0, metered.start)
-    released = hm.release(hours, terms.mechanism, terms.unit, home=KETTLE, key=KEY)
+    released = terms.promise.release(hours, key=KEY)
     messages = witness.messages("window")
     assert [m["watts"] for m in messages] == released.trace.readings.tolist()
     assert all(m["complete"] for m in messages)

@@ -126,7 +126,7 @@ class _ModelMonth:
     shared: FloatArray
     table_of: Any
     terms: list[BoolArray]
-    _last: dict[bytes, Any] = field(default_factory=dict, repr=False)
+    _known: dict[bytes, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, tables: tuple[LabelledTable, ...], ratios: tuple[float, ...]) -> _ModelMonth:
@@ -217,11 +217,10 @@ class _ModelMonth:
         return math.log(cell * (1 - explained / self.tables[0].labels.size))
 
     def _diagonal(self, shares: FloatArray) -> tuple[BoolArray, FloatArray, FloatArray, float]:
-        """Active labels, their D, the diagonal of K⁻¹, and v₀; the last result is kept."""
-        if shares.tobytes() not in self._last:
-            self._last.clear()
-            self._last[shares.tobytes()] = self._invert(shares)
-        found: tuple[BoolArray, FloatArray, FloatArray, float] = self._last[shares.tobytes()]
+        """Active labels, their D, the diagonal of K⁻¹, and v₀; the search asks for them twice."""
+        if shares.tobytes() not in self._known:
+            self._known[shares.tobytes()] = self._invert(shares)
+        found: tuple[BoolArray, FloatArray, FloatArray, float] = self._known[shares.tobytes()]
         return found
 
     def _invert(self, shares: FloatArray) -> tuple[BoolArray, FloatArray, FloatArray, float]:

@@ -257,7 +257,10 @@ class Promise:
         """Return the same promise for other cells."""
         made = {table.name: table for table in self.tables_on(cells)}
         tables = tuple(replace(entry, table=made[entry.name]) for entry in self.tables)
-        return replace(self, cells=cells, tables=tables)
+        other = replace(self, cells=cells, tables=tables)
+        # The errors are those of a month without a gap, whatever the cells are.
+        other.__dict__.update({k: v for k, v in self.__dict__.items() if k == "errors"})
+        return other
 
     def tables_on(self, cells: Cells) -> tuple[LabelledTable, ...]:
         """Return the labels of other cells in every table."""
