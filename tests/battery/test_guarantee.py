@@ -25,7 +25,7 @@ from hushmeter.errors import InputError
 from hushmeter.privacy.units import calibrate, resolve_unit
 
 HOME = hm.synth.ready_home("evening")
-UNIT = resolve_unit("change", interval_s=3600.0, watts=10.0)
+UNIT = resolve_unit("change", interval_s=3600.0, size=10.0)
 
 
 def exact_rate(mechanism, battery, readings):
@@ -81,7 +81,7 @@ def test_the_simulation_agrees_with_the_exact_walk(rng):
 @pytest.mark.parametrize("efficiency", [0.7, 0.95])
 @pytest.mark.parametrize("kind", ["laplace", "gaussian", "staircase"])
 def test_the_bound_is_never_below_a_simulation_with_losses(name, efficiency, kind):
-    unit = resolve_unit("change", interval_s=1800.0, watts=200.0)
+    unit = resolve_unit("change", interval_s=1800.0, size=200.0)
     mechanism = calibrate(kind, 1.0, unit)
     control = choose_control(name, 96)
     compared = 0
@@ -214,7 +214,7 @@ def test_the_guarantee_puts_it_together():
 def test_a_pull_that_rounds_at_every_half_pays_for_the_whole_step():
     """Without losses and with pull ½ the store lies on halves: 0.5 rounds to 0 and 1.5 to 2."""
     mechanism = hm.Laplace(1.0, 1.0)
-    unit = resolve_unit("change", interval_s=3600.0, watts=1.0)
+    unit = resolve_unit("change", interval_s=3600.0, size=1.0)
     battery = Battery(100.0, 100.0, efficiency=1.0, interval_s=3600.0)
     control = Control("reserved", 2, 0.5, 1)
     (_, _), (later, _) = _pulled(mechanism, unit.changes[0], battery, control)

@@ -35,7 +35,7 @@ def test_the_forecast_skips_hours_whose_earlier_hour_is_missing():
 
 
 def estimate_of(release, kind):
-    return Estimate("home", kind, release.trace(), release.hours.errors, release)
+    return Estimate("home", kind, release.trace, release.view("hours").errors, release)
 
 
 def test_statistics_of_released_hours_are_within_their_errors():

@@ -177,7 +177,7 @@ def test_errors_of_released_hours_reach_every_number(use):
 
     load = hm.synth.trace(HOME, 288 * 40, seed=2, interval_s=300.0).coarsen("1h")
     done = hm.release_views(load, epsilon=2, home=HOME.subset(["kettle"]), rng=3)
-    estimate = Estimate("home", "calendar", done.trace(), done.hours.errors, done)
+    estimate = Estimate("home", "calendar", done.trace, done.view("hours").errors, done)
     buyer = Buyer(use=use, shape=0.7)
     menu = price_menu(SMALL, estimate, epsilons=(0.1, 1.0), buyer=buyer, refine=0)
     assert all(entry.surplus_se > 0 for entry in menu.entries)

@@ -55,7 +55,7 @@ def test_captions_and_answers_are_recognised_by_what_they_hold(tmp_path):
     (tmp_path / "notes.txt").write_text("nothing of ours")
     (tmp_path / "other.json").write_text("[1, 2]")
     (tmp_path / "b.json").write_text('{"schema": "hushmeter-battery-1"}')
-    (tmp_path / "r.json").write_text('{"schema": "hushmeter-receipt-2"}')
+    (tmp_path / "r.json").write_text('{"schema": "hushmeter-receipt-3"}')
     found = collect_results([tmp_path])
     (item,) = found.items
     assert str(item.words) == CAPTION

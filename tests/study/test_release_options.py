@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.advice.purposes import PURPOSES
-from hushmeter.releases.calendar import lay_out
+from hushmeter.releases.labels import cells_of
+from hushmeter.releases.purposes import PURPOSES
 from hushmeter.study.release_options import (
     OPTIONS,
     compare_options,
@@ -62,8 +62,8 @@ def test_the_table_has_a_row_for_every_kind_of_release(table):
 
 def test_the_numbers_of_every_purpose_follow_from_the_cells():
     cells = np.arange(48.0)
-    calendar = lay_out(hm.Trace(cells, 3600.0, "2024-01-30T00:00Z"), "UTC")
-    values = purpose_values(calendar, cells)
+    trace = hm.Trace(cells, 3600.0, "2024-01-30T00:00Z")
+    values = purpose_values(cells_of(hm.metered(trace), None), cells)
     assert values["day"].tolist() == pytest.approx([0.276, 0.852])
     assert values["month"].tolist() == pytest.approx([1.128])
     assert values["profile"].tolist() == pytest.approx([h + 12 for h in range(24)])

@@ -394,11 +394,12 @@ def refuse_unknown_rounding(span: str, metering: Metering) -> None:
 def with_longest_runs(home: Home, trace: Trace) -> Home:
     """Return a home in which unknown lengths of runs are the longest ones in a trace with states.
 
-    Take earlier data, not the readings to be released. Without states the home stays as it is.
+    Take earlier data, not the readings to be released. Without states of all
+    appliances the home stays as it is.
     """
-    if trace.states is None:
+    states, starts = trace.states, trace.run_starts
+    if states is None or states.shape[1] != len(home):
         return home
-    states, starts = trace.truth(), trace.run_starts
     members = []
     for appliance, column in zip(home.appliances, states.T, strict=True):
         # A run ends where the state ends, and at every gap.

@@ -212,8 +212,9 @@ class PrivateReceipt:
 def describe_promise(promise: Promise) -> dict[str, Any]:
     """Return a promise as plain values: all entries of a receipt but those of what was released."""
     grid = promise.grid
-    lengths = promise.lengths * float(grid)
-    if not promise.joint:
+    if promise.joint:
+        lengths = promise.lengths * float(grid)
+    else:
         lengths = np.full(len(promise.tables), promise.unit.l2)
     return {
         "unit": describe_unit(promise.unit),
