@@ -15,6 +15,7 @@ from hushmeter.attack.registry import attackers
 from hushmeter.errors import DataError, InputError
 from hushmeter.home import Appliance, Home
 from hushmeter.learn.inspection import sentences
+from hushmeter.noise import MECHANISMS
 from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.releases.search import LONG_RESOLUTIONS_S, RESOLUTIONS_S
 from hushmeter.web import schemas
@@ -42,30 +43,10 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         504: "The request exceeded its time limit.",
     }.items()
 }
-ATTACKER_LABELS = {
-    "strongest": "The strongest of several",
-    "bayes": "Bayes, knows the noise",
-    "one-shot": "One-shot (P3)",
-    "multi-shot": "Multi-shot (Algorithm 1)",
-    "hierarchical": "Hierarchical (Algorithm 2)",
-    "co": "Combinatorial optimisation",
-    "fhmm": "Factorial HMM",
-    "sparse-hmm": "Sparse-HMM",
-    "ip": "Integer program",
-    "alip": "Aided linear integer program",
-    "all-off": "Believes that everything is off",
-}
-MECHANISM_LABELS = {
-    "laplace": "Laplace",
-    "staircase": "Staircase",
-    "gaussian": "Gaussian (δ = 1e-6)",
-}
-UNIT_LABELS = {
-    ("appliance", "reading"): "one appliance in one reading",
-    ("appliance", "run"): "one appliance over one run",
-    ("appliance", "day"): "one appliance over one day",
-    ("fluctuation", "reading"): "fluctuations within a state in one reading, not switches",
-}
+UNITS = [*(("appliance", span) for span in ("reading", "run", "day")), ("fluctuation", "reading")]
+"""What the page offers to protect, and over how long."""
+LIMITS = ("upload_bytes", "unpacked_bytes", "readings", "view_readings", "appliances", "request_s")
+"""Settings that a client must know."""
 USUAL = (
     "kettle",
     "oven",
@@ -97,7 +78,6 @@ def describe_server(settings: Settings) -> schemas.About:
         attackers=[
             schemas.AttackerAbout(
                 name=name,
-                label=ATTACKER_LABELS.get(name, name),
                 summary=(
                     f"This attacker needs {attackers[name].needs}. "
                     f"It assumes: {attackers[name].assumes}."
@@ -106,23 +86,12 @@ def describe_server(settings: Settings) -> schemas.About:
             )
             for name in live_attackers()
         ],
-        mechanisms=[schemas.Named(name=n, label=label) for n, label in MECHANISM_LABELS.items()],
-        units=[
-            schemas.UnitAbout(protect=protect, span=span, label=label)
-            for (protect, span), label in UNIT_LABELS.items()
-        ],
-        examples=[schemas.Named(name=name, label=label) for name, label in EXAMPLES.items()],
+        mechanisms=list(MECHANISMS),
+        units=UNITS,
+        examples=EXAMPLES,
         resolutions_s=[float(every) for every in RESOLUTIONS_S + LONG_RESOLUTIONS_S],
         catalogue=typical_appliances(),
-        limits=schemas.Limits(
-            upload_bytes=settings.upload_bytes,
-            unpacked_bytes=settings.unpacked_bytes,
-            readings=settings.readings,
-            view_readings=settings.view_readings,
-            appliances=settings.appliances,
-            max_epsilon=MAX_EPSILON,
-            request_s=settings.request_s,
-        ),
+        limits={name: getattr(settings, name) for name in LIMITS} | {"max_epsilon": MAX_EPSILON},
     )
 
 
@@ -132,7 +101,7 @@ def describe_session(server: Server, key: str, session: Session) -> schemas.Sess
     return schemas.SessionModel(
         id=key,
         name=session.name,
-        regime=schemas.Regime(name=found["regime"], sentence=found["regime_sentence"]),
+        regime={"name": found["regime"], "sentence": found["regime_sentence"]},
         sentences=list(sentences(session.found)),
         has_truth=session.trace.states is not None,
         zone=session.zone,

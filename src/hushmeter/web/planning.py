@@ -12,10 +12,9 @@ from hushmeter.advice.planner import FORMS, advise, public_facts
 from hushmeter.advice.sentences import explain
 from hushmeter.checks import FloatArray
 from hushmeter.errors import InputError
-from hushmeter.noise import find_kind
 from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.privacy.meters import Metered
-from hushmeter.theory.bounds import BoundCurves, bound_curves, switch_limit
+from hushmeter.theory.bounds import bound_curves, switch_limit
 from hushmeter.theory.universal import mean_limit
 from hushmeter.web import schemas
 from hushmeter.web.releases import to_request
@@ -41,9 +40,8 @@ def find_bounds(given: schemas.BoundsRequest, session: Session | None) -> schema
     noise only the limit of any attacker is known.
     """
     home, facts = schemas.to_home(given.home), _facts(given, session)[0]
-    request = to_request(given.model_copy(update={"epsilon": 1.0}))
-    unit = request.unit(facts)
-    laplace = find_kind(request.mechanism or "laplace").paper_bounds
+    request = to_request(given.model_copy(update={"epsilon": MAX_EPSILON}))
+    unit, laplace = request.unit(facts), request.resolve(facts).noise.paper_bounds
     points = given.points if laplace else min(given.points, FEW_POINTS)
     epsilon = np.geomspace(LEAST_EPSILON, MAX_EPSILON, points)
     curves = bound_curves(home, epsilon, sensitivity=unit.l1, max_switches=given.max_switches)
@@ -64,8 +62,6 @@ def find_bounds(given: schemas.BoundsRequest, session: Session | None) -> schema
         upper_vacuous=_vacuous(upper) if laplace else None,
         universal=_numbers(limit),
         floor=curves.floor,
-        max_switches=curves.max_switches,
-        sentences=_sentences(curves, laplace),
     )
 
 
@@ -119,22 +115,3 @@ def _vacuous(bound: Bound) -> list[bool]:
 def _numbers(values: FloatArray) -> list[float | None]:
     """Return an array as JSON numbers; None where a value is not finite."""
     return [finite(value) for value in np.asarray(values, np.float64).tolist()]
-
-
-def _sentences(curves: BoundCurves, laplace: bool) -> list[str]:
-    """Explain the curves in two sentences."""
-    most = curves.max_switches
-    switches = "one appliance switches" if most == 1 else f"{most} appliances switch"
-    first = (
-        "The curves show how often an attacker correctly names, from one reading, which "
-        f"appliances switched, if at most {switches}. The guess “nothing switched” is correct "
-        f"{100 * curves.floor:.1f} times out of 100."
-    )
-    second = (
-        "The exact curve is that of the paper's relaxed attacker. No attacker at all is better "
-        "than the universal limit."
-        if laplace
-        else "The paper's bounds hold for Laplace noise only. No attacker at all is better than "
-        "the universal limit."
-    )
-    return [first, second]

@@ -11,8 +11,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from hushmeter.home import NUMBERS, OPTIONAL_NUMBERS, Appliance, Home, LearntFrom
+from hushmeter.noise import MECHANISMS
 from hushmeter.noise.mechanism import MAX_EPSILON
+from hushmeter.privacy.units import PROTECT, SPANS
 from hushmeter.releases.cost import PRICE_PER_KWH
+from hushmeter.releases.purposes import PURPOSES
 
 # No home lies outside these limits, and the library's arithmetic is safe inside them.
 MIN_WATTS, MAX_WATTS = 1e-2, 1e5
@@ -26,10 +29,10 @@ Seconds = Annotated[float, Field(ge=MIN_SECONDS, le=MAX_SECONDS)]
 Bound = Annotated[float, Field(ge=-MAX_WATTS, le=MAX_WATTS)]
 Epsilon = Annotated[float, Field(ge=MIN_EPSILON, le=MAX_EPSILON)]
 Price = Annotated[float, Field(ge=0, le=1000)]
-MechanismName = Literal["laplace", "staircase", "gaussian"]
-Protect = Literal["appliance", "fluctuation", "range", "change"]
-Span = Literal["reading", "run", "day"]
-Purpose = Literal["hour", "day", "month", "profile", "register"]
+MechanismName = Annotated[str, Field(json_schema_extra={"enum": [*MECHANISMS]})]
+Protect = Annotated[str, Field(json_schema_extra={"enum": [*PROTECT]})]
+Span = Annotated[str, Field(json_schema_extra={"enum": [*SPANS]})]
+Purpose = Annotated[str, Field(json_schema_extra={"enum": [*PURPOSES]})]
 Odds = Annotated[float, Field(ge=0.01, le=0.999)]
 Zone = Annotated[str, Field(max_length=60)]
 TraceId = Annotated[str, Field(min_length=1, max_length=64)]
@@ -232,7 +235,6 @@ class HomeRequest(WithHome):
     """A home to write as TOML."""
 
     home: HomeModel
-    trace: TraceId | None = Field(None, description="The readings from which it may be learnt")
 
 
 class ErrorAnswer(BaseModel):
@@ -241,38 +243,12 @@ class ErrorAnswer(BaseModel):
     error: str = Field(description="One sentence: what is wrong, where, and what to do")
 
 
-class Named(BaseModel):
-    """Something that can be chosen."""
-
-    name: str
-    label: str
-
-
-class AttackerAbout(Named):
+class AttackerAbout(BaseModel):
     """An attacker that can be chosen."""
 
+    name: str
     summary: str
     default: bool
-
-
-class UnitAbout(BaseModel):
-    """A unit of protection that can be chosen."""
-
-    protect: str
-    span: str
-    label: str
-
-
-class Limits(BaseModel):
-    """The largest requests that the server accepts."""
-
-    upload_bytes: int
-    unpacked_bytes: int
-    readings: int
-    view_readings: int
-    appliances: int
-    max_epsilon: float
-    request_s: float
 
 
 class About(BaseModel):
@@ -280,19 +256,12 @@ class About(BaseModel):
 
     version: str
     attackers: list[AttackerAbout]
-    mechanisms: list[Named]
-    units: list[UnitAbout]
-    examples: list[Named]
+    mechanisms: list[str]
+    units: list[tuple[str, str]] = Field(description="What is protected, and over how long")
+    examples: dict[str, str] = Field(description="Names and descriptions")
     resolutions_s: list[float] = Field(description="Released intervals to choose from [s]")
     catalogue: list[ApplianceModel] = Field(description="Typical appliances, with upper values")
-    limits: Limits
-
-
-class Regime(BaseModel):
-    """What can be inferred from readings at a resolution."""
-
-    name: str
-    sentence: str
+    limits: dict[str, float] = Field(description="The largest requests that are accepted")
 
 
 class SessionModel(BaseModel):
@@ -309,7 +278,7 @@ class SessionModel(BaseModel):
     unit: str
     gaps: int
     duplicates: int
-    regime: Regime
+    regime: dict[str, str] = Field(description="What such readings reveal: name and sentence")
     sentences: list[str]
     has_truth: bool
     zone: str | None = Field(
@@ -341,28 +310,12 @@ class Visibility(BaseModel):
     )
 
 
-class ScoreModel(BaseModel):
-    """The score of the attack over all appliances."""
-
-    alpha: float
-    alpha_floor: float
-    f1: float | None
-    balanced_accuracy: float | None
-
-
 class Amount(BaseModel):
-    """An energy as metered and as released, and its standard error [kWh]."""
+    """A number as metered and as released, and its standard error where it is known."""
 
     true: float
     released: float
-    error: float
-
-
-class Peak(BaseModel):
-    """The largest hourly mean [W]."""
-
-    true: float
-    released: float
+    error: float | None = None
 
 
 class CostModel(BaseModel):
@@ -372,7 +325,7 @@ class CostModel(BaseModel):
         description="Start of the hour [ms since 1970, UTC], mean as metered and as released [W]"
     )
     kwh: Amount
-    peak: Peak
+    peak: Amount = Field(description="The largest hourly mean [W]")
 
 
 class Verdict(BaseModel):
@@ -442,7 +395,7 @@ class AttackModel(BaseModel):
     trained_on: str | None = None
     strips: list[Strip] | None = None
     visibility: list[Visibility] | None = None
-    score: ScoreModel | None = None
+    score: dict[str, float | None] | None = None
     sentences: list[str]
 
 
@@ -485,8 +438,6 @@ class BoundsModel(BaseModel):
     upper_vacuous: list[bool] | None
     universal: list[float | None]
     floor: float
-    max_switches: int
-    sentences: list[str]
 
 
 class AdviceModel(BaseModel):

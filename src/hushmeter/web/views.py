@@ -37,12 +37,13 @@ if TYPE_CHECKING:
     from hushmeter.home import Home
     from hushmeter.releases.promise import Promise
     from hushmeter.releases.release import Release, View
-    from hushmeter.scoring import Score
     from hushmeter.trace import Trace
     from hushmeter.web.server import Settings
     from hushmeter.web.sessions import Session
 
 
+SCORES = ("alpha", "alpha_floor", "f1", "balanced_accuracy")
+"""Scores of the attack over all appliances."""
 MOST_MARKS = 2000
 """Largest number of marks of one finding in an answer."""
 CONCERNED = {
@@ -188,7 +189,7 @@ def attack_view(
         trained_on=found.trained_on,
         strips=shown.strips(found),
         visibility=_visibility(found),
-        score=_score(found.score),
+        score={name: finite(getattr(found.score, name)) for name in SCORES},
         sentences=list(explain(found.score)),
     )
 
@@ -292,7 +293,7 @@ def _cost(seen: Trace, done: Release) -> schemas.CostModel:
     return schemas.CostModel(
         hourly=list(rows)[:POINTS],
         kwh=schemas.Amount(true=seen.energy_kwh, released=total.values[-1], error=total.errors[-1]),
-        peak=schemas.Peak(true=float(true_w.max()), released=float(noisy_w.max())),
+        peak=schemas.Amount(true=float(true_w.max()), released=float(noisy_w.max())),
     )
 
 
@@ -331,16 +332,6 @@ def _visibility(found: AttackResult) -> list[schemas.Visibility]:
             )
         )
     return rows
-
-
-def _score(found: Score) -> schemas.ScoreModel:
-    """Return the score of all appliances together as JSON."""
-    return schemas.ScoreModel(
-        alpha=found.alpha,
-        alpha_floor=found.alpha_floor,
-        f1=finite(found.f1),
-        balanced_accuracy=finite(found.balanced_accuracy),
-    )
 
 
 def _rounded(values: FloatArray) -> list[float]:

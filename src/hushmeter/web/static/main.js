@@ -56,7 +56,7 @@ class Page {
 
   #wireRest() {
     const { about, store } = this;
-    fillSelect(find("attacker"), about.attackers.map(({ name, label }) => [name, label ?? name]), store.values.attacker);
+    fillSelect(find("attacker"), about.attackers.map(({ name }) => [name, attackerName(name)]), store.values.attacker);
     find("attacker").addEventListener("change", ({ target }) => store.set({ attacker: target.value }));
     find("price").value = store.values.price_per_kwh;
     find("price").addEventListener("input", ({ target }) => this.#setPrice(target));
@@ -163,13 +163,12 @@ class Page {
   #context() {
     const { values } = this.store;
     const { epsilon, attacker, session, purpose, hide, price_per_kwh: price } = values;
-    const label = this.about.attackers.find(({ name }) => name === attacker)?.label ?? attacker;
     const plan = isOwnNoise(values) ? null : values.plan;
     const waiting = hide.length > 0 && !values.plan && epsilon === null;
     const { interval_s } = session;
     const truth = session.has_truth && values.home !== null;
     const strongest = attacker === "strongest";
-    return { epsilon, unit: this.controls.unit(), attacker: label, strongest, truth, interval_s, purpose, price, plan, waiting, marks: marksOf(values), chosen: values.finding !== null };
+    return { epsilon, unit: this.controls.unit(), attacker: attackerName(attacker), strongest, truth, interval_s, purpose, price, plan, waiting, marks: marksOf(values), chosen: values.finding !== null };
   }
 
   async #refreshView(signal) {
@@ -254,6 +253,8 @@ class Page {
     }
   }
 }
+
+const attackerName = (name) => sayOr(`attackers.${name}`, name);
 
 /** Show a sentence about a problem of some source. An empty one removes what this source showed. */
 function tell(sentence, source) {

@@ -267,7 +267,7 @@ export class Panels {
       unit,
       universal: outOf100(curves.universal[nearest]),
     });
-    find("bounds-meaning").textContent = curves.sentences[0];
+    find("bounds-meaning").textContent = say("bounds.meaning", { floor: outOf100(curves.floor) });
     find("bounds-note").textContent = curves.lower === null ? say("bounds.only_laplace") : "";
     const names = ["epsilon", "log", "exact", "lower", "upper", "universal"];
     this.tables.bounds.set(columns("bounds", names), () => rowsOf.bounds(curves));

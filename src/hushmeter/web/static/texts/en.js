@@ -216,6 +216,20 @@ export default {
     columns: { label: "Hour or month", metered: "Metered", released: "Released", error: "Standard error" },
   },
 
+  attackers: {
+    strongest: "The strongest of several",
+    bayes: "Bayes, knows the noise",
+    "one-shot": "One-shot (P3)",
+    "multi-shot": "Multi-shot (Algorithm 1)",
+    hierarchical: "Hierarchical (Algorithm 2)",
+    co: "Combinatorial optimisation",
+    fhmm: "Factorial HMM",
+    "sparse-hmm": "Sparse-HMM",
+    ip: "Integer program",
+    alip: "Aided linear integer program",
+    "all-off": "Believes that everything is off",
+  },
+
   strips: {
     title: "What the strongest attacker still detects",
     title_other: "What this attacker still detects",
@@ -296,6 +310,9 @@ export default {
     universal: "limit of any attacker",
     floor: "guess “nothing switched”",
     here: "slider",
+    meaning:
+      "The curves show how often an attacker correctly names, from one reading, which appliances switched, if at " +
+      "most one switches. The guess “nothing switched” is correct {floor} times out of 100.",
     only_laplace: "The bounds are proved for Laplace noise only. For this kind of noise only the limit of any attacker is known.",
     summary:
       "At ε = {epsilon} for {unit}, no attacker names the appliances that switched in one reading correctly more " +
