@@ -100,8 +100,15 @@ def _audit_file(
     from hushmeter.releases.request import Request
 
     tables = ("views",) if views else ()
+    # The noise does not matter; Gaussian noise allows for the coarsest registers.
     request = Request(
-        epsilon=1, home=home, span=span, appliance=appliance, every=every, tables=tables
+        epsilon=1,
+        home=home,
+        span=span,
+        appliance=appliance,
+        every=every,
+        tables=tables,
+        mechanism="gaussian",
     )
     with show_activity("comparing neighbouring files", quiet=json):
         found = audit_file(file, request, pairs=pairs, options=options, rng=seed)
