@@ -114,18 +114,20 @@ AUDITED = [k for k, writer in WRITERS.items() if writer.compared and k not in NO
 
 
 def audit(path, home, *, options, pairs, **request):
-    wish = hm.Request(epsilon=1, home=home, **{"span": "run", **request})
+    given = {"span": "run", "mechanism": "gaussian", **request}
+    wish = hm.Request(epsilon=1, home=home, **given)
     return audit_file(path, wish, pairs=pairs, options=options, rng=1)
 
 
-def written(kind, folder, seed=5):
+def written(kind, folder, seed=5, *, solar=True):
     """A file of a kind on disk, and the options to read it."""
     writer = WRITERS[kind]
     interval = writer.intervals[-1]
     readings = writer.days * 86_400 // interval or 100
     meter = Meter(ordinary_day(3), interval, readings, writer.steps[0], phase=0.3, seed=8)
     rng = np.random.default_rng(seed)
-    house = random_house(meter.start, float(meter.starts[-1]), rng, solar=writer.solar)
+    sun = writer.solar and solar
+    house = random_house(meter.start, float(meter.starts[-1]), rng, solar=sun)
     name, content, fields = writer.write(house, meter)
     (folder / name).write_bytes(content)
     return folder / name, options_of(fields)
@@ -140,15 +142,22 @@ def test_the_audit_refuses_a_file_that_it_cannot_write(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", [k for k in AUDITED if not WRITERS[k].refused_one])
 def test_the_audit_of_a_file_finds_its_values(kind, tmp_path):
-    path, options = written(kind, tmp_path)
     home = HOME.subset(["kettle", "fridge"])
-    # Sums of days need readings of one length.
+    # Sums of days need readings of one length, and a meter that records all that is used.
     for span in ("run",) if kind == "uneven register" else ("run", "when"):
+        path, options = written(kind, tmp_path, solar=span == "run")
         found = audit(path, home, span=span, pairs=3, options=options)
         assert found.problems == ()
         assert found.pairs == 6
         assert found.refused == 0
         assert 0.0 < found.largest_share <= 1.0 + 1e-9
+
+
+def test_the_audit_finds_that_sums_of_days_show_a_run_beside_solar_panels(tmp_path):
+    """What a run takes from the panels is missing from the sum of what the meter counts."""
+    path, options = written("import and export", tmp_path)
+    found = audit(path, HOME.subset(["kettle"]), span="when", pairs=12, options=options)
+    assert any("the change of the sum of a day is" in problem for problem in found.problems)
 
 
 def test_the_audit_names_the_columns_that_it_does_not_change(tmp_path):

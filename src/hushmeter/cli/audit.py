@@ -81,7 +81,8 @@ def _audit_file(
 
     if request.home is None:
         raise InputError(NO_HOME)
-    request = request.with_changes(span=request.span or "run")
+    # The noise does not matter; Gaussian noise allows for the coarsest registers.
+    request = request.with_changes(span=request.span or "run", mechanism="gaussian")
     with show_activity("comparing neighbouring files", quiet=json):
         found = audit_file(file, request, pairs=pairs, options=options, rng=seed)
     if json:

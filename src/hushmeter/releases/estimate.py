@@ -48,8 +48,8 @@ from hushmeter.privacy.tables import NO_LABEL, Table
 UNKNOWN = 1e7
 """Variance of what no sum determines, as a multiple of the largest variance of a sum."""
 
-DEPENDENT = 1e-10
-"""Relative size below which a number is the rounding error of zero."""
+DEPENDENT, EXACT = 1e-10, 1e-14
+"""Relative sizes below which the result of a pseudo-inverse, or of a Cholesky factor, is zero."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +217,8 @@ class _Part:
         """Var(q·x̂) from q·q, uᵀAu and uᵀBu."""
         left = squares - inside
         if math.isfinite(self.cell_variance):
-            return self.cell_variance * left
+            # Exact sums leave the rounding error of zero.
+            return np.asarray(self.cell_variance * np.where(left > EXACT * squares, left, 0.0))
         unknown = UNKNOWN * self.variances.max(initial=1.0)
         return np.asarray(more + unknown * np.where(left > DEPENDENT * squares, left, 0.0))
 

@@ -199,8 +199,10 @@ class _Checks:
         # The same seed gives the counter of the meter the same phase in both files.
         runs = [Run(member.name, member.protected_power, first, stop, seed)]
         if unit.span == "when":
-            moved = [_within_day(first, stop, unit.zone, self.rng) for _ in range(2)]
-            runs = [Run(member.name, member.protected_power, *place, seed) for place in moved]
+            day = _recorded_day(trace, first, unit.zone)
+            starts = self.rng.uniform(day[0], max(day[0], day[1] - (stop - first)), 2)
+            moved = starts.round(3).tolist()
+            runs = [replace(runs[0], first=t, stop=t + stop - first) for t in moved]
         try:
             versions = [self.raw.read_with(run) for run in runs]
             for version in versions:
@@ -250,15 +252,13 @@ def _place(
     return first, first + math.floor(1000 * length) / 1000
 
 
-def _within_day(
-    first: float, stop: float, zone: str, rng: np.random.Generator
-) -> tuple[float, float]:
-    """Another start and end of a run within its civil day [s since 1970]."""
-    moment = np.array([first * 1e9], dtype=np.int64).view("datetime64[ns]")
-    bounds = day_bounds(local_times(moment, zone), zone)
-    begin, end = (float(bound[0].astype(np.int64)) for bound in bounds)
-    start = round(float(rng.uniform(begin, max(begin, end - (stop - first)))), 3)
-    return start, start + (stop - first)
+def _recorded_day(trace: Trace, moment: float, zone: str) -> tuple[float, float]:
+    """Start and end of the part of a civil day that a trace covers [s since 1970]."""
+    times = trace.times.astype(np.int64) / 1e9
+    inside = np.clip(moment, times[0], times[-1])
+    day = local_times(np.array([inside * 1e9], dtype=np.int64).view("datetime64[ns]"), zone)
+    begin, end = (float(bound[0].astype(np.int64)) for bound in day_bounds(day, zone))
+    return max(begin, float(times[0])), min(end, float(times[-1]) + trace.interval_s)
 
 
 def _public_facts(one: Recording, other: Recording) -> Iterator[tuple[str, Any, Any]]:
