@@ -12,7 +12,8 @@ D = V/v₀ as in `hushmeter.releases.estimate`, K = D + S gives
     Var(label l) = v₀·(D − D·K⁻¹·D)_ll,     mean Var(cell) = v₀·(1 − (r − Σ_l D_ll·(K⁻¹)_ll)/n)
 
 for r labels and n cells, so that the diagonal of K⁻¹ suffices. The shares are found for a month of
-30 days without a gap, or for the days of a shorter file, so that all months get the same noise.
+30 days without a gap, whatever the readings are, so that every file and every stream with the same
+tables and the same change gets the same noise.
 
 References
 ----------
@@ -38,9 +39,7 @@ from hushmeter.releases.labels import (
     BANDS,
     CELLS,
     HOURLY_COST,
-    MODEL_DAYS,
     REST,
-    Cells,
     LabelledTable,
     make_tables,
     model_month,
@@ -51,9 +50,6 @@ if TYPE_CHECKING:
 
 SMALLEST_SHARE = 0.01
 """A table whose best share is smaller is not published."""
-
-SHORTEST_MONTH = 28
-"""Days of the shortest month."""
 
 
 def lengths_of(
@@ -66,27 +62,25 @@ def lengths_of(
 
 
 def divide_budget(
-    words: Sequence[str], cells: Cells, lengths: FloatArray, hourly_cost: float = HOURLY_COST
+    words: Sequence[str], interval_s: float, lengths: FloatArray, hourly_cost: float = HOURLY_COST
 ) -> FloatArray:
     """Return the shares of the tables, which add up to 1; 0 for a table that is not worth one.
 
-    `lengths` are the sensitivities of the tables in any common unit, in the order in which
-    `make_tables` returns them.
+    `interval_s` is the length of a cell [s], and `lengths` are the sensitivities of the tables in
+    any common unit, in the order in which `make_tables` returns them.
     """
     if not positive("hourly_cost", hourly_cost) > 1.001:
         raise InputError(f"hourly_cost must be above 1.001, got {hourly_cost}.")
     ratios = tuple(round(float(length / lengths[0]), 9) for length in lengths)
-    days = max(1, round(cells.days.days.size / cells.months[0].size))
-    days = MODEL_DAYS if days >= SHORTEST_MONTH else days
-    return _divide(tuple(words), cells.interval_s, days, ratios, float(hourly_cost)).copy()
+    return _divide(tuple(words), float(interval_s), ratios, float(hourly_cost)).copy()
 
 
 @lru_cache(maxsize=64)
 def _divide(
-    words: tuple[str, ...], length: float, days: int, ratios: tuple[float, ...], hourly_cost: float
+    words: tuple[str, ...], interval_s: float, ratios: tuple[float, ...], hourly_cost: float
 ) -> FloatArray:
     """Return the best shares without tables that are not worth their share."""
-    model = _ModelMonth.of(make_tables(words, _model(words, length, days)), ratios)
+    model = _ModelMonth.of(make_tables(words, model_month(interval_s)), ratios)
     active = model.different()
     while True:
         shares = model.best_shares(active, hourly_cost)
@@ -95,12 +89,6 @@ def _divide(
             return model.divided_equally(shares)
         # The least useful table goes first; the others share its part.
         active[np.argmin(np.where(active, shares, math.inf))] = False
-
-
-def _model(words: tuple[str, ...], length: float, days: int) -> Cells:
-    """The month for which shares are found; bands and weeks need days of every kind."""
-    weekly = any("=" in word or word == "typical-week" for word in words)
-    return model_month(length, max(days, 7) if weekly else days)
 
 
 @dataclass(frozen=True, eq=False)

@@ -137,7 +137,7 @@ def _share(request: Request, metered: Metered, unit: Unit, cells: Cells, epsilon
     finest = best_grid(unit) if request.grid is None else exact("grid", request.grid)
     for grid in coarser(finest):
         lengths = lengths_of(tables, unit.changes, grid)
-        shares = divide_budget(request.tables, cells, lengths, request.hourly_cost)
+        shares = divide_budget(request.tables, cells.interval_s, lengths, request.hourly_cost)
         used = np.flatnonzero(shares)
         if [tables[j].name for j in used] == [CELLS]:
             # No other table is worth its share.
