@@ -66,8 +66,11 @@ class EarlierRelease:
 
 
 def is_file_form(path: Path) -> bool:
-    """True if a release with this name is one file; False for a folder."""
-    return path.suffix.lower() in FORMATS
+    """True if a release with this name is one file; False for a folder.
+
+    A name that ends in letters, such as out.xlsx, is meant to be a file.
+    """
+    return path.suffix[1:].isalnum() and not path.suffix[1:].isdecimal()
 
 
 def receipt_path(data: Path) -> Path:
@@ -81,7 +84,9 @@ def private_path(data: Path) -> Path:
 
 
 def refuse_existing(data: Path, force: bool) -> None:
-    """Raise `DataError` if a release exists and may not be replaced."""
+    """Refuse a name of no known format, and a release that may not be replaced."""
+    if is_file_form(data):
+        meter_format(data)
     refuse_overwrite(data, force)
     refuse_overwrite(private_path(data), force)
     if is_file_form(data):

@@ -194,9 +194,6 @@ class Promise:
         """Largest probability that the best attacker is right, who knows everything else."""
         if self.joint:
             return joint_odds(self._noises, self.lengths)
-        if self.unit.span == "reading":
-            # One released value, during which the appliance is on from its beginning to its end.
-            return max(compose(self.noise, [(c.power, 1)]).odds for c in self.unit.changes)
         return max(change_odds(self.noise, change) for change in self.unit.changes)
 
     @cached_property

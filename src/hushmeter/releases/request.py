@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from hushmeter.appliance_kinds import catalogue
-from hushmeter.checks import one_of, positive
+from hushmeter.checks import one_of, positive, seconds
 from hushmeter.errors import InputError
 from hushmeter.formatting import duration_in_words, format_watt_hours, format_watts
 from hushmeter.home import DEFAULT_TOLERANCE, SOURCES, Appliance, Home
@@ -163,6 +163,16 @@ class Request:
             )
         if self.watts is not None and self.protect not in (None, "change"):
             raise InputError(f"watts is the size of a change, but protect is {self.protect!r}.")
+        protect = self.chosen_protection
+        if protect == "appliance" and self.home is None:
+            raise InputError("protect 'appliance' needs a home.")
+        if protect == "fluctuation" and self.home is None:
+            raise InputError("protect 'fluctuation' needs a home, for its tolerance.")
+
+    @property
+    def chosen_protection(self) -> str:
+        """What the request protects: an appliance, or a change if its size is given."""
+        return self.protect or ("appliance" if self.watts is None else "change")
 
     def _check_wish(self) -> None:
         """Refuse a wish beside the numbers that it finds itself."""
@@ -235,26 +245,48 @@ class Request:
 
     def unit(self, metered: Metered, every: float | str | None = None) -> Unit:
         """Return the unit of protection for readings of a meter and cells of a length."""
-        protect = self.protect or ("change" if self.watts is not None else "appliance")
-        home = self.protected_home
-        if metered.samples and home is not None:
-            longer = [allow_for_samples(one, metered.interval_s) for one in home.appliances]
-            home = home.with_appliances(longer)
+        protect = self.chosen_protection
         return resolve_unit(
             protect,
-            self.chosen_span(),
+            "run" if self._hides_a_cell else self.chosen_span(),
             interval_s=metered,
-            home=home,
+            home=self.home_for(metered, every),
             appliance=self.appliance,
             every=self.every if every is None else every,
             use=self.use,
             size=self.clamp if protect == "range" else self.watts,
         )
 
+    @property
+    def _hides_a_cell(self) -> bool:
+        """True if an appliance is hidden whose runs have no known length."""
+        return self.hide is not None and self.chosen_span() == "reading"
+
+    def home_for(self, metered: Metered, every: float | str | None = None) -> Home | None:
+        """Return the home whose numbers calibrate the noise of cells of a length.
+
+        To hide a single reading is to hide a run that is as long as a cell. The runs of a meter
+        that sends samples seem longer.
+        """
+        home = self.protected_home
+        if home is None:
+            return None
+        members = list(home.appliances)
+        if self._hides_a_cell:
+            length = self.every if every is None else every
+            cell_s = metered.interval_s if length is None else seconds("every", length)
+            members = [
+                replace(
+                    one, run_s=cell_s, run_high_s=None, energy_wh=None, typed=(*one.typed, "run_s")
+                )
+                for one in members
+            ]
+        if metered.samples:
+            members = [allow_for_samples(one, metered.interval_s) for one in members]
+        return home.with_appliances(members)
+
     def for_purpose(self, metered: Metered) -> str:
         """What the data is for; by default hours, or days if the readings are longer."""
-        from hushmeter.checks import seconds
-
         shortest = metered.interval_s if self.every is None else seconds("every", self.every)
         return choose_purpose(self.purpose, shortest)
 

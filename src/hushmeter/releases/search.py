@@ -22,7 +22,7 @@ from hushmeter.noise import MECHANISMS, Gaussian, Mechanism, clamped, find_kind
 from hushmeter.noise.gaussian import analytic_epsilon, joint_sigmas
 from hushmeter.noise.parameters import Exact, coarser, exact
 from hushmeter.noise.samplers import gaussian_fits
-from hushmeter.privacy.accounting import change_odds, compose
+from hushmeter.privacy.accounting import change_odds
 from hushmeter.privacy.meters import Metered
 from hushmeter.privacy.sensitivity import corner
 from hushmeter.privacy.units import Unit, calibrate, refuse_large_register
@@ -101,7 +101,8 @@ def _promise(request: Request, metered: Metered, unit: Unit, noise: Mechanism) -
     """Return the promise of cells alone with a noise."""
     if request.tables:
         check_tables(request.tables, cells_of(metered, unit.window * unit.interval_s))
-    made = promise_of(noise, unit, metered, request.protected_home)
+    home = request.home_for(metered, unit.window * unit.interval_s)
+    made = promise_of(noise, unit, metered, home)
     return replace(made, accept_learnt=request.accept_learnt, words=request.words)
 
 
@@ -157,7 +158,7 @@ def _share(request: Request, metered: Metered, unit: Unit, cells: Cells, epsilon
                 delta,
                 request.clamp,
                 request.hourly_cost,
-                request.protected_home,
+                request.home_for(unit.metered, cells.interval_s),
                 request.accept_learnt,
             )
         if grid > 1000 * unit.largest_watts:
@@ -334,11 +335,7 @@ def _error_of_one_watt(unit: Unit, purpose: str) -> float:
 
 def best_odds(mechanism: Mechanism, unit: Unit) -> float:
     """Return the probability that the best attacker is right about the first change of a unit."""
-    change = unit.changes[0]
-    if unit.span == "reading":
-        # One released value, during which the appliance is on from its beginning to its end.
-        return compose(mechanism, [(change.power, 1)]).odds
-    return change_odds(mechanism, change)
+    return change_odds(mechanism, unit.changes[0])
 
 
 def calibrate_series(name: str, epsilon: float, unit: Unit, delta: float) -> Mechanism:
