@@ -194,7 +194,9 @@ def _resolutions(request: Request, metered: Metered) -> list[float]:
     hourly = request.for_purpose(metered) in ("hour", "profile")
     wanted = RESOLUTIONS_S if hourly else RESOLUTIONS_S + LONG_RESOLUTIONS_S
     longer = (nearest_multiple(length, interval_s) for length in wanted if length > interval_s)
-    return [interval_s, *(length for length in dict.fromkeys(longer) if length > interval_s)]
+    # A short file has no complete day: a cell must fit into its readings twice.
+    longest = math.inf if metered.readings is None else metered.readings * interval_s / 2
+    return [interval_s, *(s for s in dict.fromkeys(longer) if interval_s < s <= longest)]
 
 
 def keep_odds(request: Request, metered: Metered) -> Promise:
@@ -250,14 +252,18 @@ def _share_at_odds(request: Request, metered: Metered, unit: Unit, goal: float) 
 
 def find_best(request: Request, metered: Metered) -> Promise:
     """Return the promise with the least error for the purpose of a wish."""
-    found = least_error(candidates(request, metered), metered)
+    # The noise of cells alone does not depend on the times, so the search leaves them out.
+    facts = metered if request.tables else replace(metered, times=None)
+    found = least_error(candidates(request, facts), facts)
     assert request.odds is not None
     if found.odds > request.odds:
         raise InputError(
             f"no release keeps the odds at {100 * request.odds:g} out of 100: a coin is right 50 "
             "times; allow larger odds."
         )
-    return found
+    if facts.times is metered.times:
+        return found
+    return found.on(cells_of(metered, found.cells.interval_s))
 
 
 def least_error(
