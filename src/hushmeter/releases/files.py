@@ -22,6 +22,7 @@ import numpy as np
 
 from hushmeter.errors import DataError, HushmeterError, InputError
 from hushmeter.files import (
+    Contents,
     json_text,
     one_sentence,
     parse_json,
@@ -110,24 +111,38 @@ def write_release(
     """
     target = Path(path)
     refuse_existing(target, force)
+    written = release_contents(release, target, signing_key)
+    secret = private_path(target)
+    replace_together(written, private=[secret])
+    names = [
+        file
+        for place, content in written.items()
+        for file in ([place] if isinstance(content, bytes) else [place / name for name in content])
+        if file != secret
+    ]
+    return [*names, *([secret] if secret in written else [])]
+
+
+def release_contents(
+    release: Release, target: Path, signing_key: str | Path | None = None
+) -> dict[Path, Contents]:
+    """Make everything that a release is written as: its file or folder and its receipts."""
     contents = _file(release, target) if is_file_form(target) else folder_contents(release)
     receipt = release.receipt.for_files(contents)
     if signing_key is not None:
         receipt = replace(receipt, signature=make_signature(receipt.to_dict(), signing_key))
-    written: dict[Path, Any] = {}
-    secret = private_path(target)
+    public = receipt.to_json().encode()
+    made: dict[Path, Contents] = {}
+    if is_file_form(target):
+        made[target] = contents[target.name]
     if release.private is not None:
         # A release without its private receipt could be released again without a warning.
-        written[secret] = json_text(release.private.to_dict(receipt)).encode()
+        made[private_path(target)] = json_text(release.private.to_dict(receipt)).encode()
     if is_file_form(target):
-        written = {target: contents[target.name], **written}
-        written[target.with_name(f"{target.name}.receipt.json")] = receipt.to_json().encode()
-        names = [path for path in written if path != secret]
+        made[receipt_path(target)] = public
     else:
-        written[target] = {**contents, RECEIPT: receipt.to_json().encode()}
-        names = [target / name for name in (*contents, RECEIPT)]
-    replace_together(written, private=[secret])
-    return [*names, *([secret] if release.private is not None else [])]
+        made[target] = {**contents, RECEIPT: public}
+    return made
 
 
 def _file(release: Release, target: Path) -> dict[str, bytes]:
