@@ -22,6 +22,7 @@ from hushmeter.noise import find_kind
 from hushmeter.noise.privacy_loss import Composition
 from hushmeter.privacy.accounting import ApplianceAccount
 from hushmeter.releases.cost import Cost
+from hushmeter.releases.promise import Promise
 from hushmeter.releases.purposes import PURPOSES
 from hushmeter.releases.receipt import Receipt, describe_largest_power
 from hushmeter.releases.release import Release
@@ -38,7 +39,7 @@ def explain(result: object) -> tuple[str, ...]:
 
     Parameters
     ----------
-    result : Score, Receipt, Release, Cost or Advice
+    result : Score, Promise, Receipt, Release, Cost or Advice
         The result to explain.
 
     Returns
@@ -52,7 +53,8 @@ def explain(result: object) -> tuple[str, ...]:
         If the result has another type.
     """
     raise TypeError(
-        f"explain takes a Score, Receipt, Release, Cost or Advice, got {type(result).__name__}."
+        "explain takes a Score, Promise, Receipt, Release, Cost or Advice, got "
+        f"{type(result).__name__}."
     )
 
 
@@ -63,6 +65,11 @@ def _(result: Score) -> tuple[str, ...]:
         f"a guess without your data is right in {out_of_100(a.floor)}."
         for a in result.per_appliance
     )
+
+
+@explain.register
+def _(result: Promise) -> tuple[str, ...]:
+    return (_protected(result, result.unit.sentence), *result.sentences)
 
 
 @explain.register
@@ -267,9 +274,14 @@ def describe_option(option: Option) -> str:
 
 def _promise(receipt: Receipt, sentence: str) -> str:
     """The ε of a release and what it protects."""
-    size = f"ε = {receipt.epsilon:.3g}" + (f" (δ = {receipt.delta:g})" if receipt.delta else "")
-    promise = f"{size} protects {sentence}."
+    promise = _protected(receipt, sentence)
     return f"{SIMULATION_WARNING} {promise}" if receipt.kind == "simulation" else promise
+
+
+def _protected(stated: Promise | Receipt, sentence: str) -> str:
+    """An ε and what it protects."""
+    size = f"ε = {stated.epsilon:.3g}" + (f" (δ = {stated.delta:g})" if stated.delta else "")
+    return f"{size} protects {sentence}."
 
 
 def _about(entry: ApplianceAccount) -> str:
