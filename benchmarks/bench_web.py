@@ -113,10 +113,10 @@ def slide(url: str, moves: int = MOVES) -> tuple[list[float], list[float]]:
     with httpx.Client(**call_with(url), timeout=60) as client:
         session = client.post("/api/examples", json={"name": "evening"}).json()
         # The page asks for the attack after the view, so that the slider does not wait for it.
-        client.post("/api/view", json=_request(session, 0) | {"attacker": None})
+        client.post("/api/view", json=_request(session, 0))
         for move in range(moves):
             start = time.perf_counter()
-            answer = client.post("/api/view", json=_request(session, move) | {"attacker": None})
+            answer = client.post("/api/view", json=_request(session, move))
             waited.append(time.perf_counter() - start)
             computed.append(answer.raise_for_status().json()["seconds"])
     return waited, computed
@@ -140,14 +140,13 @@ def choose(
             hidden = rng.permutation(len(usual))[: 1 + choice % 3]
             shared["hide"] = [usual[i]["name"] for i in hidden.tolist()]
             shared["purpose"] = ("hour", "day", "month")[choice // 3 % 3]
-            wish = shared | {"max_odds": 0.55 + 0.4 * choice / choices}
+            wish = shared | {"odds": 0.55 + 0.4 * choice / choices, "span": "run"}
             start, before = time.perf_counter(), processor_s(process.pid)
             plan = client.post("/api/plan", json=wish).raise_for_status().json()
-            noise = {name: plan[name] for name in ("epsilon", "mechanism")}
-            noise |= {"span": "run", "attacker": None}
-            if plan["every_s"] != session["interval_s"]:
-                noise["every"] = f"{plan['every_s']}s"
-            client.post("/api/view", json=shared | noise).raise_for_status()
+            length = plan["receipt"]["cells"]["interval_s"]
+            if length != session["interval_s"]:
+                wish["every"] = f"{length}s"
+            client.post("/api/view", json=wish).raise_for_status()
             waited.append(time.perf_counter() - start)
             computed.append(processor_s(process.pid) - before)
     return waited, computed
@@ -200,12 +199,16 @@ async def _example(client: httpx.AsyncClient) -> dict[str, Any]:
 
 
 async def _move(client: httpx.AsyncClient, session: dict[str, Any], move: int) -> str | None:
-    """What went wrong, or None."""
-    try:
-        answer = await client.post("/api/view", json=_request(session, move))
-    except httpx.HTTPError as error:
-        return repr(error)
-    return None if answer.status_code == 200 else f"{answer.status_code} {answer.text[:100]}"
+    """What went wrong with a view or the attack on it, or None."""
+    request = _request(session, move)
+    for path, asked in (("view", request), ("attack", request | {"attacker": "bayes"})):
+        try:
+            answer = await client.post(f"/api/{path}", json=asked)
+        except httpx.HTTPError as error:
+            return repr(error)
+        if answer.status_code != 200:
+            return f"{answer.status_code} {answer.text[:100]}"
+    return None
 
 
 def _request(session: dict[str, Any], move: int) -> dict[str, Any]:

@@ -14,19 +14,20 @@ from hushmeter.appliance_kinds import catalogue
 from hushmeter.attack.registry import attackers
 from hushmeter.errors import DataError, InputError
 from hushmeter.home import Appliance, Home
-from hushmeter.learn.homes import learn_home
 from hushmeter.learn.inspection import sentences
+from hushmeter.noise import MECHANISMS
 from hushmeter.noise.mechanism import MAX_EPSILON
+from hushmeter.releases.search import LONG_RESOLUTIONS_S, RESOLUTIONS_S
 from hushmeter.web import schemas
 from hushmeter.web.attacks import DEFAULT, live_attackers
-from hushmeter.web.costs import LONG_S, estimate_view
-from hushmeter.web.planning import INTERVALS_S, find_advice, find_bounds, find_plan
-from hushmeter.web.releases import make_download
+from hushmeter.web.costs import LONG_S, estimate_request
+from hushmeter.web.planning import find_advice, find_bounds
+from hushmeter.web.releases import find_plan, make_download
 from hushmeter.web.server import Server, Settings
 from hushmeter.web.sessions import EXAMPLES, Session
-from hushmeter.web.uploads import OPTIONS, read_options, read_upload, take_form
+from hushmeter.web.uploads import OPTIONS, learn_from, read_options, read_upload, take_form
 from hushmeter.web.views import attack_view, calendar_view, find_findings, make_view, restore_view
-from hushmeter.web.workers import Kept, TraceOf
+from hushmeter.web.workers import Kept
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     code: {"model": schemas.ErrorAnswer, "description": words}
@@ -42,30 +43,10 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         504: "The request exceeded its time limit.",
     }.items()
 }
-ATTACKER_LABELS = {
-    "strongest": "The strongest of several",
-    "bayes": "Bayes, knows the noise",
-    "one-shot": "One-shot (P3)",
-    "multi-shot": "Multi-shot (Algorithm 1)",
-    "hierarchical": "Hierarchical (Algorithm 2)",
-    "co": "Combinatorial optimisation",
-    "fhmm": "Factorial HMM",
-    "sparse-hmm": "Sparse-HMM",
-    "ip": "Integer program",
-    "alip": "Aided linear integer program",
-    "all-off": "Believes that everything is off",
-}
-MECHANISM_LABELS = {
-    "laplace": "Laplace",
-    "staircase": "Staircase",
-    "gaussian": "Gaussian (δ = 1e-6)",
-}
-UNIT_LABELS = {
-    ("appliance", "reading"): "one appliance in one reading",
-    ("appliance", "run"): "one appliance over one run",
-    ("appliance", "day"): "one appliance over one day",
-    ("fluctuation", "reading"): "fluctuations within a state in one reading, not switches",
-}
+UNITS = [*(("appliance", span) for span in ("reading", "run", "day")), ("fluctuation", "reading")]
+"""What the page offers to protect, and over how long."""
+LIMITS = ("upload_bytes", "unpacked_bytes", "readings", "view_readings", "appliances", "request_s")
+"""Settings that a client must know."""
 USUAL = (
     "kettle",
     "oven",
@@ -82,16 +63,7 @@ FOUND = ("format", "readings", "interval_s", "start", "end", "unit", "gaps", "du
 
 
 def make_router(server: Server) -> APIRouter:
-    """Make all routes of one server.
-
-    Parameters
-    ----------
-    server : Server
-
-    Returns
-    -------
-    APIRouter
-    """
+    """Make all routes of one server."""
     router = APIRouter(prefix="/api", responses=ERRORS)
     _add_traces(router, server)
     _add_homes(router, server)
@@ -100,22 +72,12 @@ def make_router(server: Server) -> APIRouter:
 
 
 def describe_server(settings: Settings) -> schemas.About:
-    """Describe what can be chosen on a server, and what it accepts.
-
-    Parameters
-    ----------
-    settings : Settings
-
-    Returns
-    -------
-    About
-    """
+    """Describe what can be chosen on a server, and what it accepts."""
     return schemas.About(
         version=__version__,
         attackers=[
             schemas.AttackerAbout(
                 name=name,
-                label=ATTACKER_LABELS.get(name, name),
                 summary=(
                     f"This attacker needs {attackers[name].needs}. "
                     f"It assumes: {attackers[name].assumes}."
@@ -124,45 +86,22 @@ def describe_server(settings: Settings) -> schemas.About:
             )
             for name in live_attackers()
         ],
-        mechanisms=[schemas.Named(name=n, label=label) for n, label in MECHANISM_LABELS.items()],
-        units=[
-            schemas.UnitAbout(protect=protect, span=span, label=label)
-            for (protect, span), label in UNIT_LABELS.items()
-        ],
-        examples=[schemas.Named(name=name, label=label) for name, label in EXAMPLES.items()],
-        resolutions_s=[float(every) for every in INTERVALS_S],
+        mechanisms=list(MECHANISMS),
+        units=UNITS,
+        examples=EXAMPLES,
+        resolutions_s=[float(every) for every in RESOLUTIONS_S + LONG_RESOLUTIONS_S],
         catalogue=typical_appliances(),
-        limits=schemas.Limits(
-            upload_bytes=settings.upload_bytes,
-            unpacked_bytes=settings.unpacked_bytes,
-            readings=settings.readings,
-            view_readings=settings.view_readings,
-            appliances=settings.appliances,
-            max_epsilon=MAX_EPSILON,
-            request_s=settings.request_s,
-        ),
+        limits={name: getattr(settings, name) for name in LIMITS} | {"max_epsilon": MAX_EPSILON},
     )
 
 
 def describe_session(server: Server, key: str, session: Session) -> schemas.SessionModel:
-    """Describe a trace that the server holds.
-
-    Parameters
-    ----------
-    server : Server
-    key : str
-        Identifier of the trace.
-    session : Session
-
-    Returns
-    -------
-    SessionModel
-    """
+    """Describe a trace that the server holds."""
     found = session.found.to_dict()
     return schemas.SessionModel(
         id=key,
         name=session.name,
-        regime=schemas.Regime(name=found["regime"], sentence=found["regime_sentence"]),
+        regime={"name": found["regime"], "sentence": found["regime_sentence"]},
         sentences=list(sentences(session.found)),
         has_truth=session.trace.states is not None,
         zone=session.zone,
@@ -196,9 +135,8 @@ def _add_traces(router: APIRouter, server: Server) -> None:
         with server.uploading():
             data, name, fields = await server.receive(take_form(request))
             options = read_options(fields)
-            session = await server.compute(
-                read_upload, data, name, options, server.settings, long=True
-            )
+            given = (data, name, options, server.settings)
+            session = await server.compute(read_upload, *given, long=True)
         return describe_session(server, server.hold(session), session)
 
     @router.get("/traces/{trace}", summary="Describe a loaded trace")
@@ -228,7 +166,7 @@ def _add_homes(router: APIRouter, server: Server) -> None:
     )
     async def write(request: schemas.HomeRequest) -> PlainTextResponse:
         disposition = {"Content-Disposition": 'attachment; filename="home.toml"'}
-        home = schemas.to_home(server.settle(request).home)
+        home = schemas.to_home(server.settle(request)[0].home)
         return PlainTextResponse(home.to_toml(), headers=disposition)
 
     @router.post("/homes/learn", summary="Learn a home from sub-metered readings")
@@ -239,92 +177,54 @@ def _add_homes(router: APIRouter, server: Server) -> None:
                 f"{session.name} has only the readings of the meter and no column for each "
                 "appliance, so no home can be learnt from it: enter the appliances yourself."
             )
-        learnt = await server.compute(learn_home, TraceOf(session), long=True)
-        return server.hold_home(learnt.home, request.trace)
+        home = await server.compute(learn_from, session, long=True)
+        return server.hold_home(home, request.trace)
 
 
 def _add_answers(router: APIRouter, server: Server) -> None:
     """Add the routes that compute: a view, bounds, advice and a release."""
+    compute, settle = server.compute, server.settle
 
-    def find_trace(key: str | None) -> TraceOf | None:
-        return None if key is None else TraceOf(server.sessions.get(key))
+    @router.post("/plan", summary="The promise of a release")
+    async def plan(request: schemas.PlanRequest) -> schemas.PromiseModel:
+        return await compute(find_plan, *settle(request))
 
-    @router.post("/view", summary="Release with a seed, attack and score")
+    @router.post("/view", summary="The promise of a release, and an example with a seed")
     async def view(request: schemas.ViewRequest) -> schemas.View:
-        session = server.sessions.get(request.trace)
-        seconds = estimate_view(request, session, server.settings)
-        answer: schemas.View = await server.compute(
-            make_view,
-            server.settle(request),
-            session,
-            Kept.FITS,
-            server.settings,
-            long=seconds > LONG_S,
-        )
-        return answer
+        return await compute(make_view, *settle(request), server.settings)
 
     @router.post("/attack", summary="Attack the release of a view and score the attack")
-    async def attack(request: schemas.ViewRequest) -> schemas.AttackModel:
+    async def attack(request: schemas.AttackRequest) -> schemas.AttackModel:
         session = server.sessions.get(request.trace)
-        estimate_view(request, session, server.settings)
-        answer: schemas.AttackModel = await server.compute(
-            attack_view, server.settle(request), session, Kept.FITS, server.settings, long=True
-        )
-        return answer
+        long = estimate_request(request, session, server.settings) > LONG_S
+        given = (*settle(request), Kept.FITS, server.settings)
+        return await compute(attack_view, *given, long=long)
 
     @router.post("/restore", summary="What a recipient can restore from the release of a view")
     async def restore(request: schemas.ViewRequest) -> schemas.RestoredModel:
-        session = server.sessions.get(request.trace)
-        answer: schemas.RestoredModel = await server.compute(
-            restore_view, server.settle(request), session, server.settings, long=True
-        )
-        return answer
+        return await compute(restore_view, *settle(request), server.settings, long=True)
 
-    @router.post("/calendar", summary="Typical day and months of a simulated calendar release")
+    @router.post("/calendar", summary="Typical day and months of a simulated release")
     async def calendar(request: schemas.CalendarRequest) -> schemas.CalendarModel:
-        session = server.sessions.get(request.trace)
-        answer: schemas.CalendarModel = await server.compute(
-            calendar_view, server.settle(request), session, long=True
-        )
-        return answer
+        return await compute(calendar_view, *settle(request), long=True)
 
     @router.post("/findings", summary="What the readings show, from the readings alone")
     async def show_findings(request: schemas.FindingsRequest) -> schemas.FindingsModel:
         session = server.sessions.get(request.trace)
-        answer: schemas.FindingsModel = await server.compute(
-            find_findings, session, request.tz, long=True
-        )
-        return answer
+        return await compute(find_findings, session, request.tz, long=True)
 
     @router.post("/bounds", summary="Accuracy against ε, with bounds")
     async def bounds(request: schemas.BoundsRequest) -> schemas.BoundsModel:
-        trace = find_trace(request.trace)
-        answer: schemas.BoundsModel = await server.compute(
-            find_bounds, server.settle(request), trace
-        )
-        return answer
+        return await compute(find_bounds, *settle(request))
 
     @router.post("/advise", summary="The releases that hide an appliance, and their cost")
     async def advise(request: schemas.AdviseRequest) -> schemas.AdviceModel:
-        trace = find_trace(request.trace)
-        answer: schemas.AdviceModel = await server.compute(
-            find_advice, server.settle(request), trace
-        )
-        return answer
-
-    @router.post("/plan", summary="The release that hides some appliances at the least cost")
-    async def plan(request: schemas.PlanRequest) -> schemas.PlanModel:
-        trace = find_trace(request.trace)
-        answer: schemas.PlanModel = await server.compute(find_plan, server.settle(request), trace)
-        return answer
+        return await compute(find_advice, *settle(request))
 
     @router.post("/release", summary="Protected readings and their receipt, to download")
     async def release(request: schemas.ReleaseRequest) -> schemas.Download:
-        session = server.sessions.get(request.trace)
         limit = server.settings.release_s
-        return await server.workers.run(
-            limit, make_download, server.settle(request), session, long=True
-        )
+        return await server.workers.run(limit, make_download, *settle(request), long=True)
 
 
 def _parse_home(data: bytes, name: str, settings: Settings) -> Home:

@@ -15,7 +15,7 @@ from hushmeter.attack.strongest import QUICK
 from hushmeter.errors import InputError
 from hushmeter.trace import intervals_in
 from hushmeter.web.attacks import knows_truth
-from hushmeter.web.schemas import ViewRequest, to_home
+from hushmeter.web.schemas import AttackRequest, to_home
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
@@ -39,23 +39,7 @@ SECONDS_PER_TRAINING_VALUE = 3e-6
 
 
 def estimate_attack(name: str, home: Home, readings: int, training: int) -> float:
-    """Estimate how long an attacker takes to learn and to attack.
-
-    Parameters
-    ----------
-    name : str
-        A registered attacker.
-    home : Home
-    readings : int
-        Number of readings that are attacked.
-    training : int
-        Number of readings from which the attacker learns.
-
-    Returns
-    -------
-    float
-        Time on one core. [s]
-    """
+    """Estimate how long an attacker takes to learn and to attack on one core [s]."""
     if name == "strongest":
         # Every candidate learns three times and answers two held-back parts besides.
         return sum(3 * estimate_attack(one, home, readings, training) for one in QUICK)
@@ -70,27 +54,9 @@ def estimate_attack(name: str, home: Home, readings: int, training: int) -> floa
     return readings * each + training * len(home) * SECONDS_PER_TRAINING_VALUE
 
 
-def estimate_view(request: ViewRequest, session: Session, settings: Settings) -> float:
-    """Estimate how long a view takes, and refuse it if that is more than the time of a request.
-
-    Parameters
-    ----------
-    request : ViewRequest
-    session : Session
-    settings : Settings
-        The limits of the server.
-
-    Returns
-    -------
-    float
-        Estimated time [s]. It is 0 for a view without an attack.
-
-    Raises
-    ------
-    InputError
-        If the attack would take too long.
-    """
-    if request.home is None or request.attacker is None:
+def estimate_request(request: AttackRequest, session: Session, settings: Settings) -> float:
+    """Estimate how long an attack takes [s]; raise `InputError` above the time of a request."""
+    if request.home is None:
         return 0.0
     home = to_home(request.home)
     if not knows_truth(home, session.trace):
@@ -109,8 +75,8 @@ def estimate_view(request: ViewRequest, session: Session, settings: Settings) ->
     return seconds
 
 
-def _released_readings(request: ViewRequest, session: Session, metered: int) -> int:
+def _released_readings(request: AttackRequest, session: Session, metered: int) -> int:
     """Return the number of readings after several metered ones were averaged into one."""
-    if request.every is None or request.epsilon is None:
+    if request.every is None or not request.adds_noise:
         return metered
     return math.ceil(metered / intervals_in(request.every, session.trace.interval_s))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from hushmeter.appliance_kinds import catalogue
 from hushmeter.errors import InputError
 from hushmeter.home import NUMBERS, SOURCES, Appliance, Home, round_up_to_public_step
-from hushmeter.web.schemas import ApplianceModel, HomeModel, UnitRequest, to_origin
+from hushmeter.web.schemas import ApplianceModel, HomeModel, PromiseRequest, to_origin
 
 SAME = 1e-5
 """Relative difference up to which a number counts as the learnt one; the page shows six digits."""
@@ -110,19 +110,9 @@ class Numbers:
 def settle_origins(model: HomeModel, known: Sequence[Home], *, is_complete: bool) -> HomeModel:
     """Return a home of a request with the source of every number as the server knows it.
 
-    Parameters
-    ----------
-    model : HomeModel
-        The home as it was sent.
-    known : sequence of Home
-        The homes from which its numbers may come; that of the readings to be released is first.
-    is_complete : bool
-        True if one of them is the home that was edited. Otherwise an appliance that is claimed to
-        be learnt counts as learnt as a whole.
-
-    Returns
-    -------
-    HomeModel
+    The home of the readings to be released is the first of `known`. Unless one of them is the home
+    that was edited (`is_complete`), an appliance that is claimed to be learnt counts as learnt as a
+    whole.
     """
     numbers = Numbers(known)
     claimed = None if is_complete else model.learnt_from
@@ -144,7 +134,7 @@ def settle_origins(model: HomeModel, known: Sequence[Home], *, is_complete: bool
     )
 
 
-def refuse_learnt_watts(request: UnitRequest, known: Sequence[Home]) -> None:
+def refuse_learnt_watts(request: PromiseRequest, known: Sequence[Home]) -> None:
     """Raise `InputError` if a change or a clamp is stated with a number that was learnt.
 
     These numbers are not rounded and need no consent, so they must be somebody's own.

@@ -10,7 +10,7 @@ from hushmeter import synth
 from hushmeter.attack.registry import BUILT_IN
 from hushmeter.web import planning, uploads, views  # noqa: F401
 from hushmeter.web.attacks import NOT_LIVE, FitCache
-from hushmeter.web.schemas import ViewRequest, to_model
+from hushmeter.web.schemas import AttackRequest, to_model
 from hushmeter.web.server import Settings
 from hushmeter.web.sessions import Session, inspect_example
 
@@ -23,8 +23,9 @@ def load_kernels() -> None:
     for name in BUILT_IN:
         if name not in NOT_LIVE:
             choices = {"trace": "warm", "home": to_model(home), "epsilon": 1.0, "attacker": name}
-            request = ViewRequest.model_validate(choices)
-            views.make_view(request, session, FitCache(), Settings())
+            request = AttackRequest.model_validate(choices)
+            views.attack_view(request, session, FitCache(), Settings())
+    views.make_view(request, session, Settings())
 
 
 load_kernels()

@@ -11,8 +11,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from hushmeter.home import NUMBERS, OPTIONAL_NUMBERS, Appliance, Home, LearntFrom
+from hushmeter.noise import MECHANISMS
 from hushmeter.noise.mechanism import MAX_EPSILON
+from hushmeter.privacy.units import PROTECT, SPANS
 from hushmeter.releases.cost import PRICE_PER_KWH
+from hushmeter.releases.purposes import PURPOSES
 
 # No home lies outside these limits, and the library's arithmetic is safe inside them.
 MIN_WATTS, MAX_WATTS = 1e-2, 1e5
@@ -26,12 +29,12 @@ Seconds = Annotated[float, Field(ge=MIN_SECONDS, le=MAX_SECONDS)]
 Bound = Annotated[float, Field(ge=-MAX_WATTS, le=MAX_WATTS)]
 Epsilon = Annotated[float, Field(ge=MIN_EPSILON, le=MAX_EPSILON)]
 Price = Annotated[float, Field(ge=0, le=1000)]
-MechanismName = Literal["laplace", "staircase", "gaussian"]
-Protect = Literal["appliance", "fluctuation", "range", "change"]
-Span = Literal["reading", "run", "day"]
-Purpose = Literal["hour", "day", "month", "profile", "register"]
-Hidden = Annotated[list[Name], Field(min_length=1, max_length=40)]
-Odds = Annotated[float, Field(ge=0.51, le=0.999)]
+MechanismName = Annotated[str, Field(json_schema_extra={"enum": [*MECHANISMS]})]
+Protect = Annotated[str, Field(json_schema_extra={"enum": [*PROTECT]})]
+Span = Annotated[str, Field(json_schema_extra={"enum": [*SPANS]})]
+Purpose = Annotated[str, Field(json_schema_extra={"enum": [*PURPOSES]})]
+Odds = Annotated[float, Field(ge=0.01, le=0.999)]
+Zone = Annotated[str, Field(max_length=60)]
 TraceId = Annotated[str, Field(min_length=1, max_length=64)]
 
 Rows = list[tuple[int, float | None, float | None]]
@@ -123,34 +126,41 @@ class WithHome(Strict):
     trace: TraceId | None = None
 
 
-class UnitRequest(WithHome):
-    """The noise, its unit of protection, and how often a reading is released."""
+class PromiseRequest(WithHome):
+    """What a person asks of a release: the fields of `hushmeter.Request` that the page offers.
 
-    mechanism: MechanismName = "laplace"
-    protect: Protect = "appliance"
-    span: Span = "reading"
-    every: Annotated[str, Field(max_length=16)] | None = Field(
-        None, description="Release the means of longer intervals, such as 30min"
-    )
-    appliance: Name | None = Field(None, description="Protect this appliance only")
-    hide: list[Name] = Field(
-        default_factory=list,
-        max_length=40,
-        description="Appliances of the home: protect any use as large as the largest of theirs",
-    )
-    watts: Watts | None = Field(
-        None, description="Largest change that is protected [W], for protect 'change'"
-    )
-    clamp: tuple[Bound, Bound] | None = Field(
-        None, description="Bounds of a reading [W], for protect 'range'"
-    )
+    With `hide` alone, the noise is found for the odds. With `epsilon` and `hide`, any use as large
+    as the largest run of the named appliances is protected. With neither, no noise is added.
+    """
+
+    hide: list[Name] = Field(default_factory=list, max_length=40)
+    odds: Odds | None = None
+    purpose: Purpose | None = None
+    protect: Protect | None = None
+    span: Span | None = None
+    epsilon: Epsilon | None = None
+    mechanism: MechanismName | None = None
+    every: Annotated[str, Field(max_length=16)] | None = None
+    appliance: Name | None = None
+    watts: Watts | None = None
+    clamp: tuple[Bound, Bound] | None = None
+    tz: Zone | None = Field(None, description="Time zone; that of the readings if null")
+
+    @property
+    def adds_noise(self) -> bool:
+        """True if anything is to be hidden."""
+        return bool(self.hide) or self.epsilon is not None
 
 
-class ReleaseRequest(UnitRequest):
-    """A real release, with noise from the operating system and without a seed."""
+class PlanRequest(PromiseRequest):
+    """What nobody should be able to tell, how well, and what the data is for."""
 
     trace: TraceId
-    epsilon: Epsilon
+
+
+class ReleaseRequest(PlanRequest):
+    """A real release, with noise from the operating system and without a seed."""
+
     format: Literal["csv", "parquet"] = "csv"
     accept_learnt: bool = Field(
         False,
@@ -158,80 +168,55 @@ class ReleaseRequest(UnitRequest):
     )
 
 
-class ViewRequest(UnitRequest):
-    """A simulated release that is attacked and scored."""
+class CalendarRequest(PlanRequest):
+    """A simulated release of hours, days, typical day and months of all readings."""
 
-    trace: TraceId
-    epsilon: Epsilon | None = Field(None, description="No noise is added if null")
-    purpose: Purpose = "hour"
-    attacker: Annotated[str, Field(max_length=40)] | None = Field(
-        "bayes", description="The release is not attacked if null"
-    )
     seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 0
+
+
+class ViewRequest(CalendarRequest):
+    """A simulated release of a stretch of the readings."""
+
     start: Annotated[int, Field(ge=0, le=2**31)] = Field(
         0, description="Position of the first reading shown"
     )
     length: Annotated[int, Field(ge=1, le=2**31)] | None = Field(
         None, description="Number of readings shown; as many as the server allows if null"
     )
-    price_per_kwh: Price = PRICE_PER_KWH
-    currency: Annotated[str, Field(max_length=8)] = ""
 
 
-class CalendarRequest(UnitRequest):
-    """A simulated calendar release of all readings of a trace."""
+class AttackRequest(ViewRequest):
+    """An attack on the same release."""
 
-    trace: TraceId
-    epsilon: Epsilon
-    seed: Annotated[int, Field(ge=0, le=MAX_SEED)] = 0
-    tz: Annotated[str, Field(max_length=60)] = "UTC"
+    attacker: Annotated[str, Field(max_length=40)] = "strongest"
 
 
-class BoundsRequest(UnitRequest):
-    """Curves of an attacker's accuracy against ε."""
+class MeterRequest(PromiseRequest):
+    """A question about readings that the server holds, or about any readings of a length."""
 
     home: HomeModel
-    trace: TraceId | None = Field(
-        None, description="Its interval, and how its meter rounds, are used instead of interval_s"
-    )
-    interval_s: Seconds = 6.0
+    interval_s: Seconds = Field(6.0, description="Used if trace is null")
+
+
+class BoundsRequest(MeterRequest):
+    """Curves of an attacker's accuracy against ε."""
+
     max_switches: Annotated[int, Field(ge=1, le=4)] = 1
     points: Annotated[int, Field(ge=2, le=200)] = 81
 
 
-class AdviseRequest(WithHome):
-    """A goal: an appliance about which nobody may be right too often."""
+class AdviseRequest(MeterRequest):
+    """A wish, and what it may cost."""
 
-    home: HomeModel
-    appliance: Name
-    max_odds: Annotated[float, Field(ge=0.01, le=0.999999)] = 0.6
-    span: Span | None = None
-    trace: TraceId | None = Field(
-        None, description="Its interval, and how its meter rounds, are used instead of interval_s"
-    )
-    interval_s: Seconds = 6.0
-    mechanisms: list[MechanismName] = Field(
-        ["laplace", "staircase", "gaussian"], min_length=1, max_length=3
-    )
     max_hourly_error: Watts | None = None
     price_per_kwh: Price = PRICE_PER_KWH
-
-
-class PlanRequest(WithHome):
-    """What nobody should be able to tell, how well, and what the data is for."""
-
-    trace: TraceId
-    home: HomeModel
-    hide: Hidden
-    max_odds: Odds = 0.6
-    purpose: Purpose = "hour"
 
 
 class FindingsRequest(Strict):
     """A trace that the server holds, and the time zone of the home."""
 
     trace: TraceId
-    tz: Annotated[str, Field(max_length=60)] = "UTC"
+    tz: Zone = "UTC"
 
 
 class ExampleRequest(Strict):
@@ -250,7 +235,6 @@ class HomeRequest(WithHome):
     """A home to write as TOML."""
 
     home: HomeModel
-    trace: TraceId | None = Field(None, description="The readings from which it may be learnt")
 
 
 class ErrorAnswer(BaseModel):
@@ -259,38 +243,12 @@ class ErrorAnswer(BaseModel):
     error: str = Field(description="One sentence: what is wrong, where, and what to do")
 
 
-class Named(BaseModel):
-    """Something that can be chosen."""
-
-    name: str
-    label: str
-
-
-class AttackerAbout(Named):
+class AttackerAbout(BaseModel):
     """An attacker that can be chosen."""
 
+    name: str
     summary: str
     default: bool
-
-
-class UnitAbout(BaseModel):
-    """A unit of protection that can be chosen."""
-
-    protect: str
-    span: str
-    label: str
-
-
-class Limits(BaseModel):
-    """The largest requests that the server accepts."""
-
-    upload_bytes: int
-    unpacked_bytes: int
-    readings: int
-    view_readings: int
-    appliances: int
-    max_epsilon: float
-    request_s: float
 
 
 class About(BaseModel):
@@ -298,19 +256,12 @@ class About(BaseModel):
 
     version: str
     attackers: list[AttackerAbout]
-    mechanisms: list[Named]
-    units: list[UnitAbout]
-    examples: list[Named]
+    mechanisms: list[str]
+    units: list[tuple[str, str]] = Field(description="What is protected, and over how long")
+    examples: dict[str, str] = Field(description="Names and descriptions")
     resolutions_s: list[float] = Field(description="Released intervals to choose from [s]")
     catalogue: list[ApplianceModel] = Field(description="Typical appliances, with upper values")
-    limits: Limits
-
-
-class Regime(BaseModel):
-    """What can be inferred from readings at a resolution."""
-
-    name: str
-    sentence: str
+    limits: dict[str, float] = Field(description="The largest requests that are accepted")
 
 
 class SessionModel(BaseModel):
@@ -327,7 +278,7 @@ class SessionModel(BaseModel):
     unit: str
     gaps: int
     duplicates: int
-    regime: Regime
+    regime: dict[str, str] = Field(description="What such readings reveal: name and sentence")
     sentences: list[str]
     has_truth: bool
     zone: str | None = Field(
@@ -359,62 +310,26 @@ class Visibility(BaseModel):
     )
 
 
-class ScoreModel(BaseModel):
-    """The score of the attack over all appliances."""
-
-    alpha: float
-    alpha_floor: float
-    f1: float | None
-    balanced_accuracy: float | None
-
-
 class Amount(BaseModel):
-    """An energy as metered and as released, and the standard deviation of its error [kWh]."""
+    """A number as metered and as released, and its standard error where it is known."""
 
     true: float
     released: float
-    error_sd: float
-
-
-class Bill(Amount):
-    """The same as money."""
-
-    price_per_kwh: float
-    currency: str
-
-
-class Peak(BaseModel):
-    """The largest hourly mean [W]."""
-
-    true: float
-    released: float
+    error: float | None = None
 
 
 class CostModel(BaseModel):
-    """What the noise costs those who use the readings."""
+    """What the noise does to the readings shown."""
 
     hourly: list[tuple[int, float, float]] = Field(
         description="Start of the hour [ms since 1970, UTC], mean as metered and as released [W]"
     )
     kwh: Amount
-    bill: Bill
-    peak: Peak
-    expected: dict[str, float]
-    sentences: list[str]
-
-
-class Parameter(BaseModel):
-    """A number that calibrates the noise, and where it comes from."""
-
-    name: str
-    value: float = Field(description="The number as it was given or learnt")
-    used: float | None = Field(description="The number that calibrates the noise, after rounding")
-    unit: str
-    source: str
+    peak: Amount = Field(description="The largest hourly mean [W]")
 
 
 class Verdict(BaseModel):
-    """The error of a release beside the household's own use."""
+    """The standard error of a release beside the household's own use."""
 
     level: Literal["small", "visible", "large", "exceeds"]
     error: float = Field(
@@ -422,16 +337,13 @@ class Verdict(BaseModel):
         "month of 30 days or a register value [kWh]"
     )
     own: float = Field(description="Mean use in the same unit, over all readings")
-    sentences: list[str]
+    sentences: list[str] = Field(description="The comparison, the verdict, and what would help")
 
 
-class PlanModel(BaseModel):
-    """The release that hides some appliances at the least cost for a purpose."""
+class PromiseModel(BaseModel):
+    """A promise: its entries in a receipt, and the same in words."""
 
-    epsilon: float
-    mechanism: str
-    every_s: float
-    odds: float
+    receipt: dict[str, Any]
     sentences: list[str]
 
 
@@ -456,27 +368,18 @@ class FindingsModel(BaseModel):
 
 
 class View(BaseModel):
-    """The readings and, with noise, a simulated release, the attack on it, and its cost."""
+    """The readings and, with noise, the promise of a release, an example of it, and its cost."""
 
-    unit: str | None
-    epsilon: float | None = Field(description="Null for readings without noise")
-    delta: float
-    scale_w: float
+    promise: PromiseModel | None = Field(description="Null for readings without noise")
     start: int
     length: int
     interval_s: float = Field(description="Length of a released reading [s]")
     reveals: str = Field(description="What readings of this length reveal")
     metered: Rows
     released: Rows | None
-    strips: list[Strip] | None = Field(description="Null if nobody knows what was really on")
-    attacker: str | None
-    trained_on: str | None
-    visibility: list[Visibility] | None
-    score: ScoreModel | None
-    sentences: list[str]
     cost: CostModel | None
     verdict: Verdict | None
-    parameters: list[Parameter] = Field(description="The numbers that calibrate the noise")
+    parameters: list[dict[str, Any]] = Field(description="The numbers that calibrate the noise")
     needs_consent: bool = Field(description="A number was learnt from these readings")
     seconds: float
     seed: int
@@ -487,12 +390,12 @@ class AttackModel(BaseModel):
     """An attack on a simulated release; everything is null if nobody knows what was really on."""
 
     attacker: str
-    name: str | None = Field(description="The attacker that answered; 'no data' for a guess")
-    chosen: str | None = Field(description="Which attacker was the strongest, and why")
-    trained_on: str | None
-    strips: list[Strip] | None
-    visibility: list[Visibility] | None
-    score: ScoreModel | None
+    name: str | None = Field(None, description="The attacker that answered; 'no data' for a guess")
+    chosen: str | None = Field(None, description="Which attacker was the strongest, and why")
+    trained_on: str | None = None
+    strips: list[Strip] | None = None
+    visibility: list[Visibility] | None = None
+    score: dict[str, float | None] | None = None
     sentences: list[str]
 
 
@@ -531,13 +434,10 @@ class BoundsModel(BaseModel):
     exact: list[float | None] | None
     lower: list[float | None] | None
     upper: list[float | None] | None
-    vacuous: list[bool] | None = Field(description="True where both bounds are vacuous")
     lower_vacuous: list[bool] | None
     upper_vacuous: list[bool] | None
     universal: list[float | None]
     floor: float
-    max_switches: int
-    sentences: list[str]
 
 
 class AdviceModel(BaseModel):
@@ -547,6 +447,7 @@ class AdviceModel(BaseModel):
     feasible: bool
     options: list[dict[str, Any]]
     sentences: list[str]
+    notes: list[str]
 
 
 class Download(BaseModel):
@@ -563,21 +464,7 @@ class Download(BaseModel):
 
 
 def to_home(model: HomeModel) -> Home:
-    """Return the home that a request describes.
-
-    Parameters
-    ----------
-    model : HomeModel
-
-    Returns
-    -------
-    Home
-
-    Raises
-    ------
-    InputError
-        If the values do not describe a valid home.
-    """
+    """Return the home that a request describes; raise `InputError` if it is not valid."""
     appliances = [
         Appliance(
             a.name,
@@ -599,18 +486,7 @@ def to_origin(learnt: LearntFrom) -> LearntFromModel:
 
 
 def to_model(home: Home, key: str | None = None) -> HomeModel:
-    """Return a home as JSON. The limits of a request are not applied to it.
-
-    Parameters
-    ----------
-    home : Home
-    key : str, optional
-        Identifier under which the server holds the home.
-
-    Returns
-    -------
-    HomeModel
-    """
+    """Return a home as JSON, with its identifier; the limits of a request are not applied."""
     appliances = [
         ApplianceModel.model_construct(
             name=a.name,

@@ -6,7 +6,7 @@ import asyncio
 import ipaddress
 import os
 import secrets
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -135,7 +135,9 @@ class Server:
         self._examples: dict[str, Session] = {}
         self._uploads = 0
 
-    async def compute(self, function: Any, *given: Any, long: bool = False) -> Any:
+    async def compute(
+        self, function: Callable[..., Answer], *given: Any, long: bool = False
+    ) -> Answer:
         """Return the result of a function, computed in a process within the time of a request."""
         return await self.workers.run(self.settings.request_s, function, *given, long=long)
 
@@ -182,19 +184,22 @@ class Server:
         self.homes.add(key, home)
         return schemas.to_model(home, key)
 
-    def settle(self, request: Request) -> Request:
-        """Return a request with the sources of the numbers of its home as the server knows them."""
+    def settle(self, request: Request) -> tuple[Request, Session | None]:
+        """Return a request with the sources of the numbers of its home as the server knows them.
+
+        The session of its trace comes with it.
+        """
         model, trace = request.home, request.trace
         session = None if trace is None else self.sessions.get(trace)
         edited = None if model is None else self.homes.get(model.id)
         held = (None if session is None else session.home, self.homes.get(trace), edited)
         known = list({id(home): home for home in held if home is not None}.values())
-        if isinstance(request, schemas.UnitRequest):
+        if isinstance(request, schemas.PromiseRequest):
             refuse_learnt_watts(request, known)
         if model is None:
-            return request
+            return request, session
         settled = settle_origins(model, known, is_complete=edited is not None)
-        return request.model_copy(update={"home": settled})
+        return request.model_copy(update={"home": settled}), session
 
     def _forget(self, session: Session) -> None:
         """Remove what attackers learnt from a removed trace; examples are nobody's data."""

@@ -17,9 +17,12 @@ from hushmeter import synth
 from hushmeter.errors import DataError, HushmeterError, UnknownNameError
 from hushmeter.home import Home
 from hushmeter.learn.inspection import Inspection
+from hushmeter.privacy.meters import metered
 from hushmeter.read.recording import Recording
 
 if TYPE_CHECKING:
+    from hushmeter.releases.promise import Promise
+    from hushmeter.releases.request import Request
     from hushmeter.trace import Trace
 
 EXAMPLES = {
@@ -33,6 +36,8 @@ EXAMPLE_START, EXAMPLE_LENGTH = 10_200, 2_400
 HOUSEHOLD_SEED, HOUSEHOLD_DAYS = 2, 28
 SEEDS = {"evening": 308, "redd-like": 254}
 TRAINING_DAYS, TRAINING_SEED_STEP = 3, 1000
+MOST_PROMISES = 64
+"""Largest number of promises that are kept for one trace."""
 TRAINED_ON = "three other days of the same home, sub-metered and without noise"
 
 
@@ -71,6 +76,8 @@ class Session:
     source : str
         Equal only for sessions with equal data, such as the same example. Fitted attackers are
         stored under it.
+    promises : dict
+        The promises that were found for the readings, by request and time zone.
     """
 
     name: str
@@ -82,6 +89,20 @@ class Session:
     zone: str | None = None
     metered: Trace | None = None
     source: str = field(default_factory=lambda: secrets.token_hex(16))
+    promises: dict[tuple[Request, str], Promise] = field(default_factory=dict, repr=False)
+
+    def promise(self, request: Request, zone: str | None = None) -> Promise:
+        """Return the promise of a request for the readings; no reading has entered it."""
+        key = (request, self.zone_or(zone))
+        if key not in self.promises:
+            if len(self.promises) >= MOST_PROMISES:
+                self.promises.clear()
+            self.promises[key] = request.resolve(metered(self.trace, key[1]))
+        return self.promises[key]
+
+    def zone_or(self, zone: str | None) -> str:
+        """Return a time zone that was asked for, or that of the home."""
+        return zone or self.zone or "UTC"
 
     @property
     def bytes(self) -> int:
@@ -132,22 +153,7 @@ class Sessions:
         return sum(session.bytes for session, _ in self._held.values())
 
     def add(self, session: Session) -> str:
-        """Store a trace.
-
-        Parameters
-        ----------
-        session : Session
-
-        Returns
-        -------
-        str
-            The identifier of the trace, with 192 random bits.
-
-        Raises
-        ------
-        DataError
-            If the trace alone needs more than the memory for all traces.
-        """
+        """Store a trace and return its identifier, which has 192 random bits."""
         if session.bytes > self._most_bytes:
             raise DataError("this trace is larger than the server's memory for traces.")
         key = secrets.token_urlsafe(24)
@@ -157,21 +163,7 @@ class Sessions:
         return key
 
     def get(self, key: str) -> Session:
-        """Return a trace by its identifier and mark it as the most recently used.
-
-        Parameters
-        ----------
-        key : str
-
-        Returns
-        -------
-        Session
-
-        Raises
-        ------
-        UnknownTraceError
-            If the server does not hold the trace.
-        """
+        """Return a trace by its identifier and mark it as the most recently used."""
         with self._lock:
             self._forget()
             if key not in self._held:
@@ -210,20 +202,6 @@ def make_example(name: str) -> Session:
     """Make an example: a household with one meter, or four hours of a home with its truth.
 
     The home with its truth comes with other days to learn from.
-
-    Parameters
-    ----------
-    name : str
-        A key of `EXAMPLES`.
-
-    Returns
-    -------
-    Session
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no such example.
     """
     if name not in EXAMPLES:
         raise UnknownNameError("example", name, EXAMPLES)

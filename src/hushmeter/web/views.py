@@ -1,29 +1,26 @@
-"""The view that follows the slider: a simulated release, an attack on it, and its cost."""
+"""What follows the slider: a simulated release, its cost, and an attack on it."""
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from hushmeter.advice.hiding import OwnUse, compare_with_use
-from hushmeter.advice.purposes import series_errors
-from hushmeter.advice.sentences import SIMULATION_WARNING, explain
+from hushmeter.advice.own_use import compare_promise, compare_with_use
+from hushmeter.advice.sentences import explain
 from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import DataError, InputError
 from hushmeter.learn.inspection import find_regime
 from hushmeter.learn.statements import Finding, findings
-from hushmeter.releases.cost import expect_cost
-from hushmeter.releases.restore import restore
-from hushmeter.releases.series import mean_windows, release
-from hushmeter.releases.views import add_up, release_views
-from hushmeter.trace import JOULES_PER_KWH, SECONDS_PER_HOUR
+from hushmeter.privacy.meters import metered
+from hushmeter.releases.labels import VIEWS, cells_of
+from hushmeter.releases.receipt import THESE_READINGS, list_parameters
+from hushmeter.releases.restore import Restored, restore
 from hushmeter.web import schemas
 from hushmeter.web.attacks import (
-    DEFAULT,
     NOT_LIVE,
     AttackResult,
     FitCache,
@@ -34,26 +31,19 @@ from hushmeter.web.attacks import (
     visibility_interval,
 )
 from hushmeter.web.charts import POINTS, curve_rows, milliseconds, on_stretches
-from hushmeter.web.releases import (
-    calibrate_noise,
-    find_parameters,
-    find_unit,
-    learnt_here,
-    protected_home,
-)
+from hushmeter.web.releases import describe, find_promise, to_request
 
 if TYPE_CHECKING:
     from hushmeter.home import Home
-    from hushmeter.noise.mechanism import Mechanism
-    from hushmeter.privacy.units import Unit
-    from hushmeter.releases.calendar_release import CalendarRelease
-    from hushmeter.releases.series import Release
-    from hushmeter.scoring import Score
+    from hushmeter.releases.promise import Promise
+    from hushmeter.releases.release import Release, View
     from hushmeter.trace import Trace
     from hushmeter.web.server import Settings
     from hushmeter.web.sessions import Session
 
 
+SCORES = ("alpha", "alpha_floor", "f1", "balanced_accuracy")
+"""Scores of the attack over all appliances."""
 MOST_MARKS = 2000
 """Largest number of marks of one finding in an answer."""
 CONCERNED = {
@@ -80,74 +70,28 @@ VERDICTS = {
 }
 
 
-def make_view(
-    request: schemas.ViewRequest, session: Session, fits: FitCache, settings: Settings
-) -> schemas.View:
-    """Release one stretch of a trace with a seed, attack it, score it and explain it.
-
-    The numbers are those of `release`, `Attacker.predict` and `score` with the same seed.
-
-    Parameters
-    ----------
-    request : ViewRequest
-    session : Session
-    fits : FitCache
-        Attackers that were fitted before.
-    settings : Settings
-        The limits of the server.
-
-    Returns
-    -------
-    View
-
-    Raises
-    ------
-    InputError
-        If the request is not valid for these readings.
-    DataError
-        If the stretch lies outside the trace.
-    """
+def make_view(given: schemas.ViewRequest, session: Session, settings: Settings) -> schemas.View:
+    """Release one stretch of a trace with a seed, and state the promise and its cost."""
     began = time.perf_counter()
-    shown = _show(request, session, settings)
-    noise, trace, released = shown.noise, shown.trace, shown.released
-    found = None if request.attacker is None else shown.attack(request, session, fits)
+    shown = _show(given, session, settings)
+    promise, done = shown.promise, shown.done
+    numbers = [] if promise is None else list_parameters(promise.unit, promise.home, session.trace)
     return schemas.View(
-        unit=None if noise is None else noise.unit.sentence,
-        epsilon=request.epsilon,
-        delta=0.0 if noise is None else noise.mechanism.delta,
-        scale_w=0.0 if noise is None else noise.mechanism.scale,
+        promise=None if promise is None else describe(promise),
         start=shown.first,
-        length=len(trace),
-        interval_s=released.interval_s,
-        reveals=find_regime(released.interval_s)[1],
-        metered=curve_rows(trace),
-        released=None if noise is None else curve_rows(released),
-        strips=None if found is None else shown.strips(found),
-        attacker=request.attacker,
-        trained_on=None if found is None else found.trained_on,
-        visibility=None if found is None else _visibility(found),
-        score=None if found is None else _score(found.score),
-        sentences=_sentences(noise, found),
-        cost=None if noise is None else noise.cost,
-        verdict=None if noise is None else judge(noise.own),
-        parameters=[] if noise is None else noise.parameters,
-        needs_consent=noise is not None and bool(learnt_here(noise.parameters)),
-        seed=request.seed,
+        length=len(shown.trace),
+        interval_s=shown.released.interval_s,
+        reveals=find_regime(shown.released.interval_s)[1],
+        metered=curve_rows(shown.trace),
+        released=None if done is None else curve_rows(done.trace),
+        cost=None if done is None else _cost(shown.seen, done),
+        verdict=None if promise is None else judge(given, promise, session),
+        parameters=numbers,
+        needs_consent=any(one["source"] == THESE_READINGS for one in numbers),
+        seed=given.seed,
         simulation=True,
         seconds=time.perf_counter() - began,
     )
-
-
-@dataclass(frozen=True)
-class Noise:
-    """A simulated release of the readings shown, and what belongs to it."""
-
-    unit: Unit
-    mechanism: Mechanism
-    released: Release
-    cost: schemas.CostModel
-    own: OwnUse
-    parameters: list[schemas.Parameter]
 
 
 @dataclass(frozen=True)
@@ -159,29 +103,35 @@ class Shown:
     home : Home or None
     first : int
         Position of the first reading.
-    trace, seen, released : Trace
-        The metered readings; the same at the released interval, without noise; and the released
-        ones.
-    noise : Noise or None
-        None if no noise is added.
+    trace, seen : Trace
+        The metered readings; and the same at the released interval.
+    promise : Promise or None
+        The promise for all readings; None if no noise is added.
+    done : Release or None
+        The simulated release of the stretch.
     """
 
     home: Home | None
     first: int
     trace: Trace
     seen: Trace
-    released: Trace
-    noise: Noise | None
+    promise: Promise | None = None
+    done: Release | None = None
+
+    @property
+    def released(self) -> Trace:
+        """The released readings, or the metered ones if no noise is added."""
+        return self.trace if self.done is None else self.done.trace
 
     def attack(
-        self, request: schemas.ViewRequest, session: Session, fits: FitCache
+        self, given: schemas.AttackRequest, session: Session, fits: FitCache
     ) -> AttackResult | None:
         """Attack the released readings; None if nobody knows what was really on."""
         if self.home is None or not knows_truth(self.home, self.trace):
             return None
-        trained = self._train(request, session, fits)
-        mechanism = None if self.noise is None else self.noise.mechanism
-        return attack(trained, self.home, self.seen, self.released, mechanism, request.seed)
+        trained = self._train(given.attacker, self.home, session, fits)
+        noise = None if self.promise is None else self.promise.noise
+        return attack(trained, self.home, self.seen, self.released, noise, given.seed)
 
     def strips(self, found: AttackResult) -> list[schemas.Strip]:
         """Return one strip of on and off for each appliance whose truth is known."""
@@ -198,191 +148,106 @@ class Shown:
             )
         ]
 
-    def _train(self, request: schemas.ViewRequest, session: Session, fits: FitCache) -> Trained:
+    def _train(self, name: str, home: Home, session: Session, fits: FitCache) -> Trained:
         """Return the attacker, fitted now or before, on readings of the released interval."""
-        assert self.home is not None
-        home, first, stop = self.home, self.first, self.first + len(self.trace)
-        name, every = request.attacker or DEFAULT, None if self.noise is None else request.every
         if name in NOT_LIVE:
             raise InputError(f"the page does not offer the {name} attacker: {NOT_LIVE[name]}.")
+        first, stop, length = self.first, self.first + len(self.trace), self.seen.interval_s
+        every = None if length == self.trace.interval_s else length
         key = (session.source, home, name, first, stop, every)
         return fits.get(key, lambda: train(name, home, session, first, stop, every))
 
 
-def _show(request: schemas.ViewRequest, session: Session, settings: Settings) -> Shown:
+def _show(given: schemas.ViewRequest, session: Session, settings: Settings) -> Shown:
     """Cut the stretch that a request names out of a trace and release it with its seed."""
-    home = None if request.home is None else schemas.to_home(request.home)
-    first, stop = _stretch(request, len(session.trace), settings)
+    home = None if given.home is None else schemas.to_home(given.home)
+    first, stop = _stretch(given, len(session.trace), settings)
     trace = session.trace[first:stop]
-    noise = None if request.epsilon is None else _add_noise(request, home, session, trace)
-    released = trace if noise is None else noise.released.trace
-    seen = trace if request.every is None or noise is None else trace.coarsen(request.every)
-    return Shown(home, first, trace, seen, released, noise)
+    if not given.adds_noise:
+        return Shown(home, first, trace, trace)
+    promise = find_promise(given, session)
+    length = promise.cells.interval_s
+    here = promise.on(cells_of(metered(trace, promise.cells.zone), length))
+    # Without the home, the receipt has no account of whole days, which takes seconds.
+    done = replace(here, home=None).release(trace, rng=given.seed)
+    seen = trace if length == trace.interval_s else trace.coarsen(length)
+    return Shown(home, first, trace, seen, promise, done)
 
 
 def attack_view(
-    request: schemas.ViewRequest, session: Session, fits: FitCache, settings: Settings
+    given: schemas.AttackRequest, session: Session, fits: FitCache, settings: Settings
 ) -> schemas.AttackModel:
-    """Attack the release that a view shows; the page asks for it after the view.
-
-    Parameters
-    ----------
-    request : ViewRequest
-        The request of the view; without an attacker the strongest one is used.
-    session : Session
-    fits : FitCache
-        Attackers that were fitted before.
-    settings : Settings
-        The limits of the server.
-
-    Returns
-    -------
-    AttackModel
-        Without strips and scores if nobody knows what was really on.
-    """
-    shown = _show(request, session, settings)
-    found = shown.attack(request, session, fits)
+    """Attack the release that a view shows; without strips and scores if nobody knows the truth."""
+    shown = _show(given, session, settings)
+    found = shown.attack(given, session, fits)
+    if found is None:
+        return schemas.AttackModel.model_validate({"attacker": given.attacker, "sentences": []})
     return schemas.AttackModel(
-        attacker=request.attacker or DEFAULT,
-        name=None if found is None else found.name,
-        chosen=None if found is None else found.chosen,
-        trained_on=None if found is None else found.trained_on,
-        strips=None if found is None else shown.strips(found),
-        visibility=None if found is None else _visibility(found),
-        score=None if found is None else _score(found.score),
-        sentences=[] if found is None else list(explain(found.score)),
+        attacker=given.attacker,
+        name=found.name,
+        chosen=found.chosen,
+        trained_on=found.trained_on,
+        strips=shown.strips(found),
+        visibility=_visibility(found),
+        score={name: finite(getattr(found.score, name)) for name in SCORES},
+        sentences=list(explain(found.score)),
     )
 
 
 def restore_view(
-    request: schemas.ViewRequest, session: Session, settings: Settings
+    given: schemas.ViewRequest, session: Session, settings: Settings
 ) -> schemas.RestoredModel:
-    """Restore the release that a view shows, as a recipient could.
-
-    Parameters
-    ----------
-    request : ViewRequest
-        The request of the view, with an ε.
-    session : Session
-    settings : Settings
-        The limits of the server.
-
-    Returns
-    -------
-    RestoredModel
-
-    Raises
-    ------
-    InputError
-        If the request adds no noise.
-    """
-    shown = _show(request, session, settings)
-    if shown.noise is None:
+    """Restore the release that a view shows, as a recipient could."""
+    done = _show(given, session, settings).done
+    if done is None:
         raise InputError("without noise there is nothing to restore: choose epsilon.")
-    done = restore(shown.noise.released)
+    better = restore(done)
+    assert isinstance(better, Restored)
     return schemas.RestoredModel(
-        rows=curve_rows(done.trace), error_w=finite(float(done.std.mean()))
+        rows=curve_rows(better.trace), error_w=finite(float(better.std.mean()))
     )
 
 
-def calendar_view(request: schemas.CalendarRequest, session: Session) -> schemas.CalendarModel:
-    """Simulate a calendar release of all readings, and compare it with the metered values.
-
-    Parameters
-    ----------
-    request : CalendarRequest
-    session : Session
-
-    Returns
-    -------
-    CalendarModel
-        The typical day over all months, and every month.
-
-    Raises
-    ------
-    DataError
-        If the readings are too short for a calendar release.
-    """
-    trace, every = session.trace, max(SECONDS_PER_HOUR, session.trace.interval_s)
-    given = None if request.home is None else schemas.to_home(request.home)
-    cells = request.model_copy(update={"every": f"{every:g}s"})
-    unit = find_unit(cells, given, trace.interval_s, trace)
-    done = release_views(
-        trace, epsilon=request.epsilon, unit=unit, every=every, zone=request.tz, rng=request.seed
-    )
+def calendar_view(given: schemas.CalendarRequest, session: Session) -> schemas.CalendarModel:
+    """Simulate a release of hours, days, typical day and months beside the metered values."""
+    promise = find_promise(given, session, tables=VIEWS)
+    done = replace(promise, home=None).release(session.trace, rng=given.seed)
     # Tables without noise are consistent, so that their estimate is the metered values themselves.
-    tables = add_up(mean_windows(trace, unit)[0].readings, done.calendar, done.plan.grid)
-    metered = replace(done, tables=tables)
-    months = zip(
-        done.months.labels["month"],
-        done.months.values,
-        done.months.errors,
-        metered.months.values,
-        strict=True,
-    )
+    cells = promise.means(session.trace)
+    exact = replace(done, sums=tuple(entry.table.sums(cells) for entry in promise.tables))
+    months, true = done.view("months"), exact.view("months").values
     return schemas.CalendarModel(
-        profile=_typical_day(done, metered),
-        months=[_estimated(*one) for one in months],
-        days=int(done.calendar.days.size),
-        zone=request.tz,
+        profile=_typical_day(done.view("typical-day"), exact.view("typical-day").values),
+        months=[
+            _estimated(*one)
+            for one in zip(months.labels["month"], months.values, months.errors, true, strict=True)
+        ],
+        days=int(promise.cells.days.days.size),
+        zone=promise.cells.zone,
     )
 
 
-def _typical_day(done: CalendarRelease, metered: CalendarRelease) -> list[schemas.Estimated]:
+def _typical_day(profile: View, true: FloatArray) -> list[schemas.Estimated]:
     """Average the typical days of all months; the noise of the months is independent."""
-    hours, cells = done.profile.labels["hour"], done.profile.labels["cells"]
+    hours, cells = profile.labels["hour"], profile.labels["cells"]
     rows = []
     for hour in np.unique(hours):
         here = hours == hour
         share = cells[here] / cells[here].sum()
-        error = math.sqrt(float(((share * done.profile.errors[here]) ** 2).sum()))
-        value, true = (float(share @ one.profile.values[here]) for one in (done, metered))
-        rows.append(_estimated(hour, value, error, true))
+        error = math.sqrt(float(((share * profile.errors[here]) ** 2).sum()))
+        rows.append(_estimated(hour, share @ profile.values[here], error, share @ true[here]))
     return rows
 
 
-def _estimated(label: str, value: float, error: float, metered: float) -> schemas.Estimated:
-    """Return one value of a calendar release as JSON."""
+def _estimated(label: str, value: float, error: float, true: float) -> schemas.Estimated:
+    """Return one value with its standard error as JSON."""
     return schemas.Estimated(
-        label=str(label), value=float(value), error=float(error), metered=float(metered)
+        label=str(label), value=float(value), error=float(error), metered=float(true)
     )
-
-
-def _add_noise(
-    request: schemas.ViewRequest, home: Home | None, session: Session, trace: Trace
-) -> Noise:
-    """Release the readings shown with the seed of a request."""
-    assert request.epsilon is not None
-    unit = find_unit(request, home, trace.interval_s, session.trace)
-    mechanism = calibrate_noise(request, request.epsilon, unit)
-    # Without the home, the receipt has no account of whole days, which takes seconds.
-    released = release(trace, mechanism, unit, rng=request.seed)
-    cost = find_cost(trace, released.trace, mechanism, request.price_per_kwh, request.currency)
-    own = compare_with_use(
-        series_errors(mechanism, released.trace.interval_s), session.trace, request.purpose
-    )
-    parameters = find_parameters(unit, protected_home(request, home), session.trace)
-    return Noise(unit, mechanism, released, cost, own, parameters)
 
 
 def find_findings(session: Session, tz: str) -> schemas.FindingsModel:
-    """Find what the readings show, for the household only.
-
-    Parameters
-    ----------
-    session : Session
-    tz : str
-        Time zone of the home.
-
-    Returns
-    -------
-    FindingsModel
-
-    Raises
-    ------
-    InputError
-        If `tz` is not a time zone.
-    """
+    """Find what the readings show, for the household only."""
     found = findings(session.trace, tz=tz)
     times = milliseconds(session.trace)
     return schemas.FindingsModel(
@@ -407,63 +272,28 @@ def _finding(one: Finding, times: IntArray) -> schemas.FindingModel:
     )
 
 
-def judge(own: OwnUse) -> schemas.Verdict:
-    """Judge the error of a release beside the household's own use.
-
-    Parameters
-    ----------
-    own : OwnUse
-        The comparison, which depends on the readings and is for the household only.
-
-    Returns
-    -------
-    Verdict
-    """
+def judge(given: schemas.PromiseRequest, promise: Promise, session: Session) -> schemas.Verdict:
+    """Judge the standard error of a promise beside the own use, for the household only."""
+    request, trace = to_request(given), session.trace
+    own = compare_with_use(promise.errors, trace, given.purpose)
+    sentences = own.sentences
+    if request.hide is not None:
+        sentences = compare_promise(request, promise, promise.unit.metered, trace)
     level = next(level for level, most in LEVELS if own.share() <= most)
-    sentences = own.sentences if own.loud else (own.sentence, VERDICTS[level])
+    if level in VERDICTS:
+        sentences = (*sentences, VERDICTS[level])
     return schemas.Verdict(level=level, error=own.error, own=own.own, sentences=list(sentences))
 
 
-def find_cost(
-    trace: Trace, released: Trace, mechanism: Mechanism, price_per_kwh: float, currency: str
-) -> schemas.CostModel:
-    """Compare energy, bill, hourly means and peak of a simulated release with the true ones.
-
-    Parameters
-    ----------
-    trace, released : Trace
-        The metered and the released readings.
-    mechanism : Mechanism
-    price_per_kwh : float
-        Price of energy. [currency/kWh]
-    currency : str
-        Name of the currency, which is only repeated in the answer.
-
-    Returns
-    -------
-    CostModel
-    """
-    expected = expect_cost(mechanism, released.interval_s, price_per_kwh=price_per_kwh)
-    seen = trace if len(released) == len(trace) else trace.coarsen(released.interval_s)
-    true, noisy = seen.energy_kwh, released.energy_kwh
-    spread = mechanism.std * math.sqrt(len(released)) * released.interval_s / JOULES_PER_KWH
-    hours = seen.hourly()
-    true_w, noisy_w = hours.readings, released.hourly().readings
-    starts = milliseconds(hours).tolist()
-    hourly = list(zip(starts, _rounded(true_w), _rounded(noisy_w), strict=True))
+def _cost(seen: Trace, done: Release) -> schemas.CostModel:
+    """Compare energy, hourly means and peak of a simulated release with the metered ones."""
+    total, hours = done.view("register"), seen.hourly()
+    true_w, noisy_w = hours.readings, done.trace.hourly().readings
+    rows = zip(milliseconds(hours).tolist(), _rounded(true_w), _rounded(noisy_w), strict=True)
     return schemas.CostModel(
-        hourly=hourly[:POINTS],
-        kwh=schemas.Amount(true=true, released=noisy, error_sd=spread),
-        bill=schemas.Bill(
-            true=true * price_per_kwh,
-            released=noisy * price_per_kwh,
-            error_sd=spread * price_per_kwh,
-            price_per_kwh=price_per_kwh,
-            currency=currency,
-        ),
-        peak=schemas.Peak(true=float(true_w.max()), released=float(noisy_w.max())),
-        expected=asdict(expected),
-        sentences=list(explain(expected)),
+        hourly=list(rows)[:POINTS],
+        kwh=schemas.Amount(true=seen.energy_kwh, released=total.values[-1], error=total.errors[-1]),
+        peak=schemas.Amount(true=float(true_w.max()), released=float(noisy_w.max())),
     )
 
 
@@ -502,25 +332,6 @@ def _visibility(found: AttackResult) -> list[schemas.Visibility]:
             )
         )
     return rows
-
-
-def _score(found: Score) -> schemas.ScoreModel:
-    """Return the score of all appliances together as JSON."""
-    return schemas.ScoreModel(
-        alpha=found.alpha,
-        alpha_floor=found.alpha_floor,
-        f1=finite(found.f1),
-        balanced_accuracy=finite(found.balanced_accuracy),
-    )
-
-
-def _sentences(noise: Noise | None, found: AttackResult | None) -> list[str]:
-    """Return sentences about the unit of protection, then the odds, then the cost."""
-    odds = () if found is None else explain(found.score)
-    if noise is None:
-        return [*odds]
-    promise = explain(noise.released)[0].removeprefix(f"{SIMULATION_WARNING} ")
-    return [promise, *odds, *noise.cost.sentences]
 
 
 def _rounded(values: FloatArray) -> list[float]:

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
 
-    from hushmeter.trace import Trace
-
 MOST_HELD = 16
 """Largest number of traces that a process keeps for later requests."""
 MOST_HELD_BYTES = 128 << 20
@@ -83,26 +81,17 @@ class Kept(Enum):
 
 
 @dataclass(frozen=True)
-class TraceOf:
-    """The trace of a session, as an argument of a function that a process computes."""
-
-    session: Session
-
-
-@dataclass(frozen=True)
 class Reference:
-    """A session, or its trace, that the process already holds."""
+    """A session that the process already holds."""
 
     source: str
-    only_trace: bool
 
 
 class WorkerPool:
     """Processes that compute answers, with a bounded queue, a time limit and a memory limit.
 
-    A `Session` or `TraceOf` among the arguments of a function is sent to a process once and kept
-    there until the session is removed from the server. `Kept.FITS` becomes the `FitCache` of the
-    process.
+    A `Session` among the arguments of a function is sent to a process once and kept there until
+    the session is removed from the server. `Kept.FITS` becomes the `FitCache` of the process.
 
     Parameters
     ----------
@@ -136,35 +125,10 @@ class WorkerPool:
     async def run(
         self, limit_s: float, function: Callable[..., Answer], *given: Any, long: bool = False
     ) -> Answer:
-        """Compute a function in a process and return its result.
+        """Compute a function in a process and return its result within a time limit [s].
 
-        Parameters
-        ----------
-        limit_s : float
-            Time limit, waiting included. [s]
-        function : callable
-            A function of a module.
-        *given
-            Arguments of the function.
-        long : bool
-            True if the computation may take more than a moment. One process is kept free of such
-            computations.
-
-        Returns
-        -------
-        object
-            The result of the function.
-
-        Raises
-        ------
-        BusyError
-            If too many computations run or wait.
-        TooSlowError
-            If the time limit passes. The process that computes is ended.
-        TooLargeError
-            If the process takes too much memory. It is ended.
-        WorkerFault
-            If the function raises an unexpected error.
+        One process is kept free of `long` computations. The process is ended if the time passes
+        (`TooSlowError`) or it takes too much memory (`TooLargeError`).
         """
         if self._held >= self._waiting:
             raise BusyError
@@ -191,22 +155,8 @@ class WorkerPool:
     def compute(
         self, deadline: float, function: Callable[..., Answer], given: Sequence[Any]
     ) -> Answer:
-        """Compute a function in a process, from any thread; see `run`.
-
-        Parameters
-        ----------
-        deadline : float
-            Value of `time.monotonic` at which the process is ended. [s]
-        function : callable
-        given : sequence
-            Arguments of the function.
-
-        Returns
-        -------
-        object
-            The result of the function.
-        """
-        sessions = [part for part in map(_session_of, given) if part is not None]
+        """Compute a function in a process until a value of `time.monotonic` [s]; see `run`."""
+        sessions = [part for part in given if isinstance(part, Session)]
         worker = self._take([session.source for session in sessions])
         try:
             for session in sessions:
@@ -218,13 +168,7 @@ class WorkerPool:
                 self._idle.append(worker)
 
     def forget(self, source: str) -> None:
-        """Remove a trace from all processes, with what attackers learnt from it.
-
-        Parameters
-        ----------
-        source : str
-            `Session.source` of the trace.
-        """
+        """Remove a trace from all processes, with what attackers learnt from it."""
         with self._lock:
             for worker in self._all:
                 worker.forget(source)
@@ -415,15 +359,7 @@ def find_place(error: BaseException) -> str:
 
 
 def serve_calls(pipe: Connection, readable: tuple[Path, ...]) -> None:
-    """Compute functions in this process until the server ends.
-
-    Parameters
-    ----------
-    pipe : Connection
-        It carries sessions to keep, sources to forget, and functions with their arguments.
-    readable : tuple of Path
-        Folders that this process may read besides the code of Python.
-    """
+    """Compute functions in this process until the server ends."""
     confine({*readable, *stop_saving()})
     # Ctrl+C at the terminal reaches the server, which ends its processes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -456,27 +392,16 @@ def _answer(message: Any, held: dict[str, Session], fits: FitCache) -> Any:
     return answer
 
 
-def _session_of(argument: Any) -> Session | None:
-    """Return the session that an argument needs."""
-    if isinstance(argument, TraceOf):
-        return argument.session
-    return argument if isinstance(argument, Session) else None
-
-
 def _refer(argument: Any) -> Any:
     """Return an argument, or a reference to the session that the process holds."""
-    session = _session_of(argument)
-    return argument if session is None else Reference(session.source, argument is not session)
+    return Reference(argument.source) if isinstance(argument, Session) else argument
 
 
-def _resolve(argument: Any, held: dict[str, Session], fits: FitCache) -> Session | Trace | Any:
+def _resolve(argument: Any, held: dict[str, Session], fits: FitCache) -> Any:
     """Return what an argument stands for in this process."""
     if argument is Kept.FITS:
         return fits
-    if isinstance(argument, Reference):
-        session = held[argument.source]
-        return session.trace if argument.only_trace else session
-    return argument
+    return held[argument.source] if isinstance(argument, Reference) else argument
 
 
 def _memory(pid: int | None) -> int:

@@ -41,7 +41,7 @@ export class NoiseControls {
     const slider = find("slider");
     // The last position means that no noise is added.
     Object.assign(slider, { min: 0, max: positionOf(about.limits.max_epsilon) + 1, step: 1 });
-    const mechanisms = about.mechanisms.map(({ name, label }) => [name, sayOr(`noise.mechanisms.${name}`, label)]);
+    const mechanisms = about.mechanisms.map((name) => [name, sayOr(`noise.mechanisms.${name}`, name)]);
     fillSelect(find("mechanism"), mechanisms, store.values.mechanism);
     this.#listen();
     store.subscribe((changed) => this.#draw(changed));
@@ -104,7 +104,7 @@ export class NoiseControls {
 
   #spans(protect) {
     if (protect === "use") return ["run"];
-    return unique(this.about.units.filter((unit) => unit.protect === protect).map((unit) => unit.span));
+    return unique(this.about.units.filter(([name]) => name === protect).map(([, span]) => span));
   }
 
   #draw(changed) {
@@ -119,7 +119,7 @@ export class NoiseControls {
     const { home, protect, span, appliance, hide } = this.store.values;
     // Without appliances there is nothing for which noise could be calibrated.
     for (const id of ["slider", "epsilon", "protect", "mechanism"]) find(id).disabled = home === null;
-    const protects = unique(this.about.units.map((unit) => unit.protect));
+    const protects = unique(this.about.units.map(([name]) => name));
     const choices = protects.map((name) => [name, sayOr(`noise.protects.${name}`, name)]);
     const single = (home?.appliances ?? []).map(({ name }) => [ONE + name, say("noise.protect_one", { name })]);
     choices.splice(protects.indexOf("appliance") + 1, 0, ...single);
@@ -170,8 +170,7 @@ export class NoiseControls {
   unit({ protect, span, appliance, hide } = this.store.values) {
     if (protect === "use") return say("noise.units.use", { names: hide.join(say("noise.or_the")) });
     if (appliance) return say(`noise.units.one.${span}`, { name: appliance });
-    const found = this.about.units.find((unit) => unit.protect === protect && unit.span === span);
-    return sayOr(`noise.units.${protect}.${span}`, found?.label ?? span);
+    return sayOr(`noise.units.${protect}.${span}`, span);
   }
 
   /** How often a reading is released, if that is less often than it was metered. */
@@ -180,14 +179,15 @@ export class NoiseControls {
     return every && epsilon !== null ? say("every.now", { every: duration(every) }) : "";
   }
 
-  /** Show the width of the noise and δ, which the server computes. */
-  showNoise({ scale_w, delta, epsilon }) {
-    if (epsilon === null) {
+  /** Show the width of the noise and δ of a promise; null if there is no noise. */
+  showNoise(promised) {
+    if (promised === null) {
       find("noise-scale").textContent = say("noise.no_scale");
       return;
     }
+    const { delta, tables: [{ noise }] } = promised.receipt;
     const promise = delta ? ` ${say("noise.delta", { delta: delta.toExponential(0) })}` : "";
-    find("noise-scale").textContent = say("noise.scale", { watts: watts(scale_w) }) + promise;
+    find("noise-scale").textContent = say("noise.scale", { watts: watts(noise.scale) }) + promise;
   }
 }
 

@@ -32,15 +32,6 @@ export function fixed(value, decimals) {
   return new Intl.NumberFormat(locale(), options).format(value);
 }
 
-/** An amount in a currency, or a plain number if the currency is not known. */
-export function money(value, currency) {
-  try {
-    return new Intl.NumberFormat(locale(), { style: "currency", currency }).format(value);
-  } catch {
-    return fixed(value, 2);
-  }
-}
-
 /** A length of time in the largest unit that fits. */
 export function duration(seconds) {
   for (const [size, unit] of [[172_800, "days"], [3600, "hours"], [60, "minutes"]]) {

@@ -56,7 +56,7 @@ class Page {
 
   #wireRest() {
     const { about, store } = this;
-    fillSelect(find("attacker"), about.attackers.map(({ name, label }) => [name, label ?? name]), store.values.attacker);
+    fillSelect(find("attacker"), about.attackers.map(({ name }) => [name, attackerName(name)]), store.values.attacker);
     find("attacker").addEventListener("change", ({ target }) => store.set({ attacker: target.value }));
     find("price").value = store.values.price_per_kwh;
     find("price").addEventListener("input", ({ target }) => this.#setPrice(target));
@@ -142,8 +142,15 @@ class Page {
   }
 
   #askBounds() {
-    const { home, session, epsilon, ...values } = this.store.values;
-    if (!home || epsilon === null) return;
+    const { values } = this.store;
+    const { home, session, epsilon, protect, span, every } = values;
+    // The curves are about one metered reading; the odds of a run or of longer means are in the promise.
+    if (!home || epsilon === null || protect === "use" || span !== "reading" || every !== null) {
+      this.bounds.cancel();
+      this.boundsKey = null;
+      this.panels.showBounds(null, this.#context());
+      return;
+    }
     const { epsilon: _, ...noise } = noiseRequest(values);
     const request = { home, ...noise, trace: session.id };
     const key = JSON.stringify(request);
@@ -155,49 +162,48 @@ class Page {
 
   #context() {
     const { values } = this.store;
-    const { epsilon, attacker, session, purpose, hide } = values;
-    const label = this.about.attackers.find(({ name }) => name === attacker)?.label ?? attacker;
+    const { epsilon, attacker, session, purpose, hide, price_per_kwh: price } = values;
     const plan = isOwnNoise(values) ? null : values.plan;
     const waiting = hide.length > 0 && !values.plan && epsilon === null;
     const { interval_s } = session;
     const truth = session.has_truth && values.home !== null;
     const strongest = attacker === "strongest";
-    return { epsilon, unit: this.controls.unit(), attacker: label, strongest, truth, interval_s, purpose, plan, waiting, marks: marksOf(values), chosen: values.finding !== null };
+    return { epsilon, unit: this.controls.unit(), attacker: attackerName(attacker), strongest, truth, interval_s, purpose, price, plan, waiting, marks: marksOf(values), chosen: values.finding !== null };
   }
 
   async #refreshView(signal) {
     const { values } = this.store;
-    const { attacker, seed, price_per_kwh, purpose } = values;
-    const request = { ...releaseRequest(values), attacker, seed, price_per_kwh, purpose, ...this.window.request() };
+    const { attacker, seed, purpose } = values;
+    const request = { ...releaseRequest(values), seed, purpose, ...this.window.request() };
     const made = this.#context();
-    const view = await api.view({ ...request, attacker: null }, signal);
+    const view = await api.view(request, signal);
     // Findings and plans that arrived in the meantime belong to the same readings.
-    const { marks, chosen, plan, waiting } = this.#context();
-    const context = { ...made, marks, chosen, plan, waiting };
+    const { marks, chosen, plan, waiting, price } = this.#context();
+    const context = { ...made, marks, chosen, plan, waiting, price };
     tell("", "view");
-    this.controls.showNoise(view);
+    this.controls.showNoise(view.promise);
     this.download.showParameters(view);
     await this.panels.showView(view, context);
     if (signal.aborted) return;
-    this.shown = { request, context };
+    this.shown = { request, attacker, context };
     if (context.truth) this.attacks.ask();
     this.#askRestored();
     this.#askCalendar();
   }
 
   async #refreshAttack(signal) {
-    const { request, context } = this.shown;
-    await this.panels.showAttack(await api.attack(request, signal), context);
+    const { request, attacker, context } = this.shown;
+    await this.panels.showAttack(await api.attack({ ...request, attacker }, signal), context);
   }
 
   #askRestored() {
     const { restored, epsilon } = this.store.values;
-    if (restored && epsilon !== null && this.shown?.request.epsilon === epsilon) this.restores.ask();
+    if (restored && epsilon !== null && this.shown?.context.epsilon === epsilon) this.restores.ask();
   }
 
   async #refreshRestored(signal) {
     const { request, context } = this.shown;
-    await this.panels.showRestored(await api.restore({ ...request, attacker: null }, signal), context);
+    await this.panels.showRestored(await api.restore(request, signal), context);
   }
 
   /** The calendar covers all readings: it does not depend on the stretch that is shown. */
@@ -247,6 +253,8 @@ class Page {
     }
   }
 }
+
+const attackerName = (name) => sayOr(`attackers.${name}`, name);
 
 /** Show a sentence about a problem of some source. An empty one removes what this source showed. */
 function tell(sentence, source) {

@@ -2,7 +2,7 @@
 
 import { drawBounds, drawEstimates, drawReadings, drawTrace, drawVisibility, rowsOf } from "./charts.js";
 import { create, fillList, find, show } from "./dom.js";
-import { kilowattHours, money, moment, outOf100, plain, stretch, watts } from "./format.js";
+import { fixed, kilowattHours, moment, outOf100, plain, stretch, watts } from "./format.js";
 import { drawLegend, drawStrips, stripRows, stripSummary } from "./strips.js";
 import { ChartTable } from "./tables.js";
 import { inPageWords } from "./sources.js";
@@ -82,7 +82,7 @@ export class Panels {
     await Promise.all([this.#showReadings(), this.#showRelease(), this.#showExpert(), this.#drawCalendar()]);
   }
 
-  /** Show the answer to /api/bounds. */
+  /** Show the answer to /api/bounds, or none. */
   async showBounds(bounds, context) {
     this.#bounds = bounds;
     await this.moveMarker(context);
@@ -91,9 +91,10 @@ export class Panels {
   /** Show other marks, another plan or another zone with the view that is already there. */
   async showContext(context) {
     if (!this.#view) return;
-    const { marks, chosen, plan, waiting } = context;
-    Object.assign(this.#viewContext, { marks, chosen, plan, waiting });
+    const { marks, chosen, plan, waiting, price } = context;
+    Object.assign(this.#viewContext, { marks, chosen, plan, waiting, price });
     this.#showVerdict();
+    this.#showCost();
     await Promise.all([this.#showReadings(), this.#showRelease()]);
   }
 
@@ -109,13 +110,14 @@ export class Panels {
   }
 
   #showSentences() {
-    const { epsilon, interval_s: metered_s } = this.#viewContext;
-    const { interval_s } = this.#view;
+    const { interval_s: metered_s } = this.#viewContext;
+    const { interval_s, promise, verdict } = this.#view;
     find("words-attacker").textContent = this.#attackerWords();
     const odds = this.#attack?.sentences ?? [];
-    // The promise comes first, then the odds of the attacker, then the cost.
-    const first = epsilon === null ? 0 : 1;
-    const sentences = this.#view.sentences.toSpliced(first, 0, ...odds);
+    // The promise comes first, then what the attacker detects, then the cost.
+    const promised = promise?.sentences ?? [];
+    const first = promised.length;
+    const sentences = [...promised, ...odds, ...(verdict?.sentences.slice(0, 1) ?? [])];
     fillList(find("sentences"), sentences);
     show(find("words-more"), sentences.length > 0);
     const count = this.#attack?.visibility?.length ?? 0;
@@ -205,11 +207,12 @@ export class Panels {
 
   /** One figure: the usual error, beside the household's own use. */
   #showVerdict() {
-    const { verdict, epsilon } = this.#view;
+    const { verdict, promise } = this.#view;
     const { plan, purpose, waiting } = this.#viewContext;
     const place = find("verdict");
-    fillList(find("plan-sentences"), (plan?.sentences ?? []).map(inPageWords));
-    if (!verdict || epsilon === null) {
+    const promised = plan && promise ? [...promise.sentences.slice(1), ...verdict.sentences.slice(2)] : [];
+    fillList(find("plan-sentences"), promised.map(inPageWords));
+    if (!verdict) {
       place.replaceChildren(create("p", { className: "empty" }, say(waiting ? "cost.wait" : "cost.nothing")));
       return;
     }
@@ -219,7 +222,7 @@ export class Panels {
       create("p", { className: `figure ${verdict.level}` }, create("strong", {}, `± ${amount(verdict.error)}`), ` ${say(`cost.per.${purpose}`)}`),
       bar("error", verdict.error / most, say("cost.bar_error", { value: amount(verdict.error) })),
       bar("own", Math.abs(verdict.own) / most, say("cost.bar_own", { value: amount(verdict.own) })),
-      create("p", { className: `stake ${verdict.level}`, lang: "en" }, verdict.sentences.at(-1)),
+      create("p", { className: `stake ${verdict.level}`, lang: "en" }, verdict.sentences[1]),
     );
   }
 
@@ -239,11 +242,11 @@ export class Panels {
     const { cost } = this.#view;
     show(find("money-title").closest("section"), cost !== null);
     if (cost === null) return;
-    const { kwh, bill, peak, hourly } = cost;
-    const amount = (value) => money(value, bill.currency);
+    const { kwh, peak, hourly } = cost;
+    const amount = (value) => fixed(value * this.#viewContext.price, 2);
     find("cost-tiles").replaceChildren(
-      tile("cost.energy", kilowattHours(kwh.released), kilowattHours(kwh.true), kilowattHours(kwh.error_sd)),
-      tile("cost.bill", amount(bill.released), amount(bill.true), amount(bill.error_sd)),
+      tile("cost.energy", kilowattHours(kwh.released), kilowattHours(kwh.true), kilowattHours(kwh.error)),
+      tile("cost.bill", amount(kwh.released), amount(kwh.true), amount(kwh.error)),
       tile("cost.peak", watts(peak.released), watts(peak.true)),
     );
     find("cost-span").textContent = say("cost.span", { span: stretch(...this.#extent()) });
@@ -263,9 +266,8 @@ export class Panels {
       epsilon: plain(epsilon),
       unit,
       universal: outOf100(curves.universal[nearest]),
-      floor: outOf100(curves.floor),
     });
-    find("bounds-meaning").textContent = curves.sentences[0];
+    find("bounds-meaning").textContent = say("bounds.meaning", { floor: outOf100(curves.floor) });
     find("bounds-note").textContent = curves.lower === null ? say("bounds.only_laplace") : "";
     const names = ["epsilon", "log", "exact", "lower", "upper", "universal"];
     this.tables.bounds.set(columns("bounds", names), () => rowsOf.bounds(curves));

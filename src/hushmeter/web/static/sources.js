@@ -69,12 +69,12 @@ const forget = ({ id }) => api.forget(id).catch(() => {});
 
 function addExamples(about, take) {
   find("examples").append(
-    ...about.examples.map((example, index) => {
-      const text = sayOr(`source.examples.${example.name}`, example.label);
+    ...Object.entries(about.examples).map(([name, title], index) => {
+      const text = sayOr(`source.examples.${name}`, title);
       const className = index === 0 ? "button" : "button link";
-      const button = create("button", { type: "button", title: example.label, className }, text);
-      button.dataset.example = example.name;
-      button.addEventListener("click", () => take(() => api.example(example.name), true));
+      const button = create("button", { type: "button", title, className }, text);
+      button.dataset.example = name;
+      button.addEventListener("click", () => take(() => api.example(name), true));
       return button;
     }),
   );

@@ -89,12 +89,18 @@ export const CALIBRATION_VALUES = ["session", "home", "hide", "protect", "span",
 export const PLAN_VALUES = ["session", "home", "hide", "purpose", "odds"];
 
 /** The values that only the drawing of what is already known depends on. */
-export const DRAWN_VALUES = ["findings", "finding", "zone", "plan", "odds", "format", "consent", "homeSource", "restored"];
+export const DRAWN_VALUES = ["findings", "finding", "zone", "plan", "odds", "format", "consent", "homeSource", "restored", "price_per_kwh"];
 
-/** The fields of a request that name the noise and its unit of protection. */
-export function noiseRequest({ epsilon, mechanism, protect, span, appliance, every, hide }) {
-  const unit = protect === "use" ? { protect: "appliance", span: "run", hide } : { protect, span, ...(appliance && { appliance }) };
-  return { epsilon, mechanism, ...unit, ...(every && { every: `${every}s` }) };
+/** The fields of a request that say what must stay hidden; the server finds the noise. */
+export const wishRequest = ({ hide, odds, purpose }) => ({ hide, odds, purpose, span: "run" });
+
+/** The fields of a request that name a promise: the wish, or the noise that was chosen by hand. */
+export function noiseRequest(values) {
+  const { epsilon, mechanism, protect, span, appliance, every, hide } = values;
+  if (epsilon === null) return {};
+  const unit = protect === "use" ? { span: "run", hide } : { protect, span, ...(appliance && { appliance }) };
+  const asked = isOwnNoise(values) ? { epsilon, mechanism, ...unit } : wishRequest(values);
+  return { ...asked, ...(every && { every: `${every}s` }) };
 }
 
 /** The fields of a request that name the readings, the home and the noise. */

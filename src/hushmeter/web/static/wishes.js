@@ -5,7 +5,7 @@ import { Latest, api } from "./api.js";
 import { create, fillRadios, fillSelect, find, show } from "./dom.js";
 import { outOf100, watts } from "./format.js";
 import { atMostWatts } from "./home_editor.js";
-import { PLAN_VALUES, homeChange } from "./store.js";
+import { PLAN_VALUES, homeChange, wishRequest } from "./store.js";
 import { say } from "./texts.js";
 
 const ODDS = [0.55, 0.6, 0.7, 0.8, 0.9];
@@ -55,14 +55,14 @@ export class Wishes {
 
   async #refresh(signal) {
     const { turn } = this;
-    const { session, home, hide, odds, purpose } = this.store.values;
+    const { session, home } = this.store.values;
     if (!turn.isCurrent()) return;
-    const found = await api.plan({ trace: session.id, home, hide, max_odds: odds, purpose }, signal);
+    const { receipt } = await api.plan({ trace: session.id, home, ...wishRequest(this.store.values) }, signal);
     if (!turn.isCurrent()) return;
     this.problem("", "plan");
-    const every = found.every_s === session.interval_s ? null : found.every_s;
-    const { mechanism, epsilon } = found;
-    this.store.set({ plan: { ...found, every }, epsilon, mechanism, every, protect: "use", span: "run" });
+    const { epsilon, cells, tables: [{ noise: { mechanism } }] } = receipt;
+    const every = cells.interval_s === session.interval_s ? null : cells.interval_s;
+    this.store.set({ plan: { epsilon, mechanism, every }, epsilon, mechanism, every, protect: "use", span: "run" });
   }
 
   #drawPurposes() {

@@ -207,13 +207,27 @@ export default {
   calendar: {
     title: "Restored values, typical day and months",
     note:
-      "This is one example of a calendar release of all {days} days with the same ε: it shows hours, days, the " +
+      "This is one example of a calendar release of all {days} days with the same protection: it shows hours, days, the " +
       "typical day and the months together. Grey bars are metered; blue points are released, with their standard error.",
     profile: "Typical day, mean power of each hour",
     months: "Energy of each month",
     watts: "W",
     kwh: "kWh",
     columns: { label: "Hour or month", metered: "Metered", released: "Released", error: "Standard error" },
+  },
+
+  attackers: {
+    strongest: "The strongest of several",
+    bayes: "Bayes, knows the noise",
+    "one-shot": "One-shot (P3)",
+    "multi-shot": "Multi-shot (Algorithm 1)",
+    hierarchical: "Hierarchical (Algorithm 2)",
+    co: "Combinatorial optimisation",
+    fhmm: "Factorial HMM",
+    "sparse-hmm": "Sparse-HMM",
+    ip: "Integer program",
+    alip: "Aided linear integer program",
+    "all-off": "Believes that everything is off",
   },
 
   strips: {
@@ -296,8 +310,13 @@ export default {
     universal: "limit of any attacker",
     floor: "guess “nothing switched”",
     here: "slider",
+    meaning:
+      "The curves show how often an attacker correctly names, from one reading, which appliances switched, if at " +
+      "most one switches. The guess “nothing switched” is correct {floor} times out of 100.",
     only_laplace: "The bounds are proved for Laplace noise only. For this kind of noise only the limit of any attacker is known.",
-    summary: "At ε = {epsilon} for {unit}, no attacker is right more than {universal} times out of 100.",
+    summary:
+      "At ε = {epsilon} for {unit}, no attacker names the appliances that switched in one reading correctly more " +
+      "than {universal} times out of 100.",
     columns: {
       epsilon: "ε",
       log: "ln(1/ε)",
