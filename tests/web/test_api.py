@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.releases.receipt import digest
+from hushmeter.advice.planner import public_facts
+from hushmeter.files import json_text
+from hushmeter.releases.receipt import describe_promise, digest
 from hushmeter.theory.bounds import bound_curves, switch_limit
 from hushmeter.web.api import USUAL
 from hushmeter.web.attacks import NOT_LIVE
@@ -47,20 +49,30 @@ def sub_metered(tmp_path_factory):
     return path, trace
 
 
-def view(client, session, **more):
+def view(client, session, path="view", **more):
     request = {"trace": session["id"], "home": session["home"], "epsilon": 5.0, "seed": 7} | more
-    answer = client.post("/api/view", json=request)
+    answer = client.post(f"/api/{path}", json=request)
     assert answer.status_code == 200, answer.text
     return answer.json()
+
+
+def attack(client, session, attacker="bayes", **more):
+    return view(client, session, "attack", attacker=attacker, **more)
+
+
+def promised(epsilon, **more):
+    """The promise for the evening, from the library alone."""
+    case = make_example("evening")
+    return hm.Request(home=case.home, epsilon=epsilon, **more).resolve(hm.metered(case.trace))
 
 
 def by_library(epsilon, seed, attacker="bayes", mechanism="laplace", span="reading", every=None):
     """Release, attack and score the evening with the public functions alone."""
     case = make_example("evening")
-    unit = hm.resolve_unit("appliance", span, interval_s=6.0, home=case.home, every=every)
-    noise = hm.calibrate(mechanism, epsilon, unit)
+    promise = promised(epsilon, mechanism=mechanism, span=span, every=every)
+    noise = promise.noise
     # Without the home, the receipt has no account of whole days, which takes seconds.
-    released = hm.release(case.trace, noise, unit, rng=seed).trace
+    released = replace(promise, home=None).release(case.trace, rng=seed).trace
     seen = case.trace if every is None else case.trace.coarsen(every)
     training = case.training if every is None else case.training.coarsen(every)
     fitted = hm.attackers[attacker](case.home).fit(training).knows(noise)
@@ -81,9 +93,11 @@ def by_library(epsilon, seed, attacker="bayes", mechanism="laplace", span="readi
     ids=lambda choice: "-".join(str(value) for value in choice.values()),
 )
 def test_a_view_is_what_the_library_gives_for_the_same_seed(client, evening, choice):
-    found = view(client, evening, **choice)
+    settings = {name: value for name, value in choice.items() if name != "attacker"}
     seen, released, states, score = by_library(**choice)
-    assert found["released"] == [list(row) for row in curve_rows(released)]
+    rows = [list(row) for row in curve_rows(released)]
+    assert view(client, evening, **settings)["released"] == rows
+    found = attack(client, evening, **choice)
     assert found["score"]["alpha"] == score.alpha
     assert found["score"]["alpha_floor"] == score.alpha_floor
     assert found["score"]["f1"] == score.f1
@@ -99,7 +113,7 @@ def test_a_view_is_what_the_library_gives_for_the_same_seed(client, evening, cho
         assert strip["truth"] == [list(run) for run in on_stretches(seen.truth()[:, i], seen)]
         wrong = states[:, i] != seen.truth()[:, i]
         assert strip["wrong"] == [list(run) for run in on_stretches(wrong, seen)]
-    assert found["sentences"][1:-2] == list(hm.explain(score))
+    assert found["sentences"] == list(hm.explain(score))
 
 
 def test_a_view_repeats_with_its_seed_and_differs_with_another(client, evening):
@@ -111,23 +125,22 @@ def test_a_view_repeats_with_its_seed_and_differs_with_another(client, evening):
     assert first["metered"] == other["metered"]
 
 
-def test_a_view_says_unit_training_and_cost(client, evening):
-    found = view(client, evening, epsilon=1.0, price_per_kwh=0.5, currency="€")
+def test_a_view_says_promise_training_and_cost(client, evening):
+    found = view(client, evening, epsilon=1.0)
     case = make_example("evening")
-    unit = hm.resolve_unit(interval_s=6.0, home=case.home)
-    noise = hm.calibrate("laplace", 1.0, unit)
-    released = hm.release(case.trace, noise, unit, rng=7)
-    assert found["unit"] == unit.sentence
-    assert found["sentences"][0] == f"ε = 1 protects {unit.sentence}."
-    assert found["trained_on"] == "three other days of the same home, sub-metered and without noise"
-    assert found["scale_w"] == noise.scale
+    promise = promised(1.0)
+    released = replace(promise, home=None).release(case.trace, rng=7)
+    assert found["promise"]["receipt"] == json.loads(json_text(describe_promise(promise)))
+    assert found["promise"]["sentences"] == list(hm.explain(promise))
+    sentence = f"ε = 1 protects {promise.unit.sentence}."
+    assert found["promise"]["sentences"][0] == sentence
+    assert found["verdict"]["error"] == promise.errors.hour_w
+    trained = attack(client, evening, epsilon=1.0)["trained_on"]
+    assert trained == "three other days of the same home, sub-metered and without noise"
     kwh = found["cost"]["kwh"]
     assert kwh["true"] == pytest.approx(case.trace.readings.sum() * 6 / 3.6e6)
     assert kwh["released"] == pytest.approx(released.trace.readings.sum() * 6 / 3.6e6)
-    assert kwh["error_sd"] == pytest.approx(noise.std * math.sqrt(2400) * 6 / 3.6e6)
-    bill = found["cost"]["bill"]
-    assert bill["released"] == pytest.approx(0.5 * kwh["released"])
-    assert (bill["currency"], bill["price_per_kwh"]) == ("€", 0.5)
+    assert kwh["error"] == pytest.approx(promise.noise.std * math.sqrt(2400) * 6 / 3.6e6)
     hours = case.trace.coarsen("1h"), released.trace.coarsen("1h")
     assert [row[0] for row in found["cost"]["hourly"]] == [
         int(moment) for moment in hours[0].times.astype("datetime64[ms]").astype(int)
@@ -141,12 +154,9 @@ def test_a_view_says_unit_training_and_cost(client, evening):
 
 def test_the_strongest_attacker_follows_a_view_and_is_named(client, evening):
     request = {"trace": evening["id"], "home": evening["home"], "epsilon": 5.0, "seed": 7}
-    seen = client.post("/api/view", json=request | {"attacker": None}).json()
-    assert seen["strips"] is seen["visibility"] is seen["score"] is seen["attacker"] is None
-    found = client.post("/api/attack", json=request | {"attacker": "strongest"}).json()
+    found = client.post("/api/attack", json=request).json()
     case = make_example("evening")
-    unit = hm.resolve_unit("appliance", "reading", interval_s=6.0, home=case.home)
-    noise, released = hm.calibrate("laplace", 5.0, unit), by_library(5.0, 7)[1]
+    noise, released = promised(5.0).noise, by_library(5.0, 7)[1]
     strongest = hm.attackers["strongest"](case.home, candidates=("bayes", "sparse-hmm"))
     strongest = strongest.fit(case.training).knows(noise)
     score = hm.score(strongest.predict(released, rng=7), case.trace)
@@ -168,16 +178,16 @@ def test_restored_values_and_a_calendar_are_those_of_the_library(client):
     request |= {"span": "run", "epsilon": 2.0, "seed": 3, "mechanism": "gaussian"}
     shown = client.post("/api/restore", json=request | {"every": "1h"}).json()
     home = hm.Home.from_words(["kettle"])
-    unit = hm.resolve_unit("appliance", "run", interval_s=900.0, home=home, every="1h")
-    mechanism = hm.calibrate("gaussian", 2.0, unit)
-    better = hm.restore(hm.release(made, mechanism, unit, rng=3))
+    asked = hm.Request(home=home, span="run", epsilon=2.0, every="1h", mechanism="gaussian")
+    better = hm.restore(asked.resolve(hm.metered(made)).release(made, rng=3))
     values = [row[1] for row in shown["rows"] if row[1] is not None]
     np.testing.assert_allclose(values, better.trace.readings, atol=0.06)
     assert shown["error_w"] == pytest.approx(better.std.mean())
     found = client.post("/api/calendar", json=request | {"tz": "UTC"}).json()
     done = hm.release_views(made, epsilon=2.0, home=home, rng=3)
-    assert [one["value"] for one in found["months"]] == pytest.approx(list(done.months.values))
-    assert [one["error"] for one in found["months"]] == pytest.approx(list(done.months.errors))
+    months = done.view("months")
+    assert [one["value"] for one in found["months"]] == pytest.approx(list(months.values))
+    assert [one["error"] for one in found["months"]] == pytest.approx(list(months.errors))
     assert sum(one["metered"] for one in found["months"]) == pytest.approx(made.energy_kwh, abs=0.1)
     short = client.post("/api/examples", json={"name": "evening"}).json()["id"]
     refused = client.post("/api/calendar", json=request | {"trace": short})
@@ -190,7 +200,7 @@ def test_every_attacker_on_offer_can_follow_the_slider(client, evening):
     assert [one["name"] for one in offered if one["default"]] == ["strongest"]
     assert {one["name"] for one in offered} == set(hm.attackers) - set(NOT_LIVE)
     for one in offered:
-        found = view(client, evening, attacker=one["name"], length=600)
+        found = attack(client, evening, one["name"], length=600)
         assert found["attacker"] == one["name"]
         assert 0 < found["score"]["alpha"] <= 1
 
@@ -207,16 +217,15 @@ def test_a_part_of_a_trace(client, evening):
 def test_an_edited_home(client, evening):
     home = json.loads(json.dumps(evening["home"]))
     home["appliances"][5]["watts"] = 1800.0
-    found = view(client, evening, home=home)
-    assert "three other days" in found["trained_on"]
+    assert "three other days" in attack(client, evening, home=home)["trained_on"]
     home["appliances"][5]["name"] = "samovar"
-    found = view(client, evening, home=home)
+    found = attack(client, evening, home=home)
     assert found["trained_on"] == "a synthetic day of the home that is described here"
     known = [name for name in hm.synth.ready_home("evening").names if name != "kettle"]
     assert [row["appliance"] for row in found["visibility"]] == known
     assert [strip["appliance"] for strip in found["strips"]] == known, "nothing is invented"
     home["appliances"] = home["appliances"][2:4]
-    assert [strip["appliance"] for strip in view(client, evening, home=home)["strips"]] == [
+    assert [strip["appliance"] for strip in attack(client, evening, home=home)["strips"]] == [
         "fridge",
         "washing machine",
     ]
@@ -226,10 +235,11 @@ def test_without_noise_the_attack_is_on_the_readings_themselves(client, evening)
     found = view(client, evening, epsilon=None)
     case = make_example("evening")
     states = hm.attackers["bayes"](case.home).fit(case.training).predict(case.trace, rng=7)
-    assert found["score"]["alpha"] == hm.score(states, case.trace).alpha
-    for field in ("released", "cost", "verdict", "unit", "epsilon"):
+    attacked = attack(client, evening, epsilon=None)
+    assert attacked["score"]["alpha"] == hm.score(states, case.trace).alpha
+    for field in ("released", "cost", "verdict", "promise"):
         assert found[field] is None
-    assert (found["scale_w"], found["parameters"], found["needs_consent"]) == (0, [], False)
+    assert (found["parameters"], found["needs_consent"]) == ([], False)
     assert found["interval_s"] == view(client, evening, epsilon=None, every="15min")["interval_s"]
 
 
@@ -258,10 +268,13 @@ def test_every_highlighted_appliance_is_in_the_catalogue():
 
 
 def test_without_a_home_there_is_noise_and_no_attack(client, evening):
-    found = view(client, evening, home=None, protect="change", watts=2000)
+    asked = {"home": None, "protect": "change", "watts": 2000}
+    found = attack(client, evening, **asked)
     assert found["strips"] is found["visibility"] is found["score"] is found["trained_on"] is None
-    assert found["unit"] == "any change of up to 2000 W, in one metered reading of 6 s"
-    assert len(found["sentences"]) == 3
+    sentences = view(client, evening, **asked)["promise"]["sentences"]
+    change = "any change of up to 2000 W, in one metered reading of 6 s"
+    assert sentences[0] == f"ε = 5 protects {change}."
+    assert len(sentences) == 3
 
 
 @pytest.mark.parametrize(
@@ -289,7 +302,7 @@ def test_without_a_home_there_is_noise_and_no_attack(client, evening):
 )
 def test_a_view_is_refused_in_one_sentence(client, evening, change, status, sentence):
     request = {"trace": evening["id"], "home": evening["home"], "epsilon": 1.0} | change
-    answer = client.post("/api/view", json=request)
+    answer = client.post("/api/attack", json=request)
     assert answer.status_code == status, answer.text
     assert set(answer.json()) == {"error"}
     assert answer.json()["error"].startswith(sentence)
@@ -323,15 +336,13 @@ def test_other_noise_has_the_limit_of_any_attacker_alone(client, evening, mechan
     found = client.post("/api/bounds", json=request).json()
     assert found["exact"] is found["lower"] is found["upper"] is None
     home = hm.synth.ready_home("evening")
-    unit = hm.resolve_unit(interval_s=6.0, home=home)
     for epsilon, limit, scale in zip(
         found["epsilon"][2:], found["universal"][2:], found["scale_w"][2:], strict=True
     ):
-        noise = hm.calibrate(mechanism, epsilon, unit)
+        noise = promised(epsilon, mechanism=mechanism).noise
         optimum = hm.universal_limit(home, noise).mean()
         assert limit == pytest.approx(switch_limit(optimum, 1 - found["floor"]), abs=1e-4)
-        # A coarser grid rounds the protected change up.
-        assert scale == pytest.approx(noise.scale, rel=1e-2)
+        assert scale == noise.scale
 
 
 def test_bounds_follow_the_released_interval(client, evening):
@@ -347,26 +358,25 @@ def test_bounds_follow_the_released_interval(client, evening):
 @pytest.mark.parametrize("every", ["1min", "1h"])
 def test_every_attacker_takes_longer_readings(client, evening, every):
     for one in client.get("/api/about").json()["attackers"]:
-        found = view(client, evening, attacker=one["name"], every=every)
-        assert found["interval_s"] == {"1min": 60, "1h": 3600}[every]
-        assert found["reveals"].startswith(f"At {every[0]} {every[1:]} a reading, ")
-        assert 0 < found["score"]["alpha"] <= 1
+        assert 0 < attack(client, evening, one["name"], every=every)["score"]["alpha"] <= 1
+    found = view(client, evening, every=every)
+    assert found["interval_s"] == {"1min": 60, "1h": 3600}[every]
+    assert found["reveals"].startswith(f"At {every[0]} {every[1:]} a reading, ")
 
 
 def test_advice_is_that_of_the_library(client, evening):
-    request = {"home": evening["home"], "appliance": "kettle", "max_odds": 0.7}
-    request |= {"trace": evening["id"], "mechanisms": ["laplace"]}
+    wish = {"hide": ["kettle"], "odds": 0.7, "mechanism": "laplace"}
+    request = {"home": evening["home"], "trace": evening["id"], **wish}
     found = client.post("/api/advise", json=request).json()
-    advice = hm.advise(
-        hm.synth.ready_home("evening"),
-        "kettle",
-        max_odds=0.7,
-        forms=("series",),
-        mechanisms=("laplace",),
-    )
+    case = make_example("evening")
+    facts, forms, notes = public_facts(case.trace, "UTC")
+    advice = hm.advise(hm.Request(home=case.home, **wish), facts, forms=forms)
     assert found["feasible"] is advice.feasible
-    assert found["options"][0]["epsilon"] == advice.best.epsilon
+    options = json.loads(json_text(advice.options))
+    assert found["options"] == options
     assert found["sentences"] == list(hm.explain(advice))
+    assert found["notes"] == list(notes)
+    assert "at least one day" in notes[0]
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -378,12 +388,15 @@ def test_a_download_is_real_and_opens_with_read_meter(client, evening, tmp_path,
     assert first["receipt"]["kind"] == "release"
     path = tmp_path / first["file_name"]
     path.write_bytes(base64.b64decode(first["data"]))
+    receipt = tmp_path / first["receipt_name"]
+    receipt.write_text(json.dumps(first["receipt"]), encoding="utf-8")
+    assert hm.verify(path).passed
     trace = hm.read_meter(path)
     assert len(trace) == 2400
     assert digest(trace) == first["receipt"]["output"]["sha256"]
     assert first["receipt"]["epsilon"] == pytest.approx(1.0)
     assert first["receipt_name"] == f"{first['file_name']}.receipt.json"
-    assert first["receipt"]["file"]["bytes"] == path.stat().st_size
+    assert first["receipt"]["files"][path.name]["bytes"] == path.stat().st_size
     assert "kettle" not in str(first["receipt"])
     assert first["sentences"][0].startswith("ε = 1 protects whether the kettle is on")
 
@@ -417,9 +430,9 @@ def test_a_sub_metered_file_brings_its_home(client, sub_metered):
     assert [a["name"] for a in session["home"]["appliances"]] == list(learnt.home.names)
     assert session["home"]["tolerance"] == learnt.home.tolerance
     assert client.post("/api/homes/learn", json={"trace": session["id"]}).status_code == 200
-    same = view(client, session)
+    same = attack(client, session)
     assert "the same readings that it attacks" in same["trained_on"]
-    part = view(client, session, start=2000, length=500)
+    part = attack(client, session, start=2000, length=500)
     assert "outside the stretch" in part["trained_on"]
     assert part["score"]["alpha"] > 0.5
 
@@ -432,8 +445,9 @@ def test_nothing_is_invented_about_a_meter_without_sub_meters(client, sub_metere
     assert (session["has_truth"], session["home"], session["readings"]) == (False, None, 3000)
     assert session["sentences"][0] == session["regime"]["sentence"]
     home = {"appliances": [{"name": "kettle", "watts": 2100}, {"name": "fridge", "watts": 160}]}
-    found = view(client, session, home=home)
+    found = attack(client, session, home=home)
     assert found["strips"] is found["visibility"] is found["score"] is found["trained_on"] is None
+    found = view(client, session, home=home)
     assert found["verdict"]["own"] == pytest.approx(trace.readings.mean(), rel=1e-3)
     assert client.post("/api/homes/learn", json={"trace": session["id"]}).json()["error"] == (
         "meter.csv.gz has only the readings of the meter and no column for each appliance, so no "
@@ -518,7 +532,7 @@ def learnt(client):
 def test_what_was_learnt_goes_with_the_readings(client, sub_metered):
     session = upload(client, sub_metered[0].read_bytes()).json()
     source = client.app.state.server.sessions.get(session["id"]).source
-    view(client, session)
+    attack(client, session)
     assert source in learnt(client)
     client.delete(f"/api/traces/{session['id']}")
     assert source not in learnt(client)
@@ -526,7 +540,7 @@ def test_what_was_learnt_goes_with_the_readings(client, sub_metered):
 
 def test_an_example_that_is_forgotten_stays_learnt(client):
     session = example(client)
-    view(client, session)
+    attack(client, session)
     client.delete(f"/api/traces/{session['id']}")
     assert "example evening" in learnt(client)
 
@@ -590,10 +604,10 @@ def test_a_home_is_written_and_read_again(client, evening):
 
 
 def test_a_fit_is_made_once_for_equal_requests(client, evening):
-    view(client, evening, attacker="fhmm", seed=1)
+    attack(client, evening, "fhmm", seed=1)
     before = len(learnt(client))
-    view(client, evening, attacker="fhmm", seed=2, epsilon=1.0)
-    view(client, example(client), attacker="fhmm", seed=3)
+    attack(client, evening, "fhmm", seed=2, epsilon=1.0)
+    attack(client, example(client), "fhmm", seed=3)
     assert len(learnt(client)) == before
 
 
@@ -607,7 +621,7 @@ def test_what_was_learnt_from_one_file_is_not_used_for_another(client, tmp_path)
         hm.write_meter(path, hm.synth.trace(home, 3000, sparsity, seed=seed))
         session = upload(client, path.read_bytes(), "same.parquet").json()
         before = len(learnt(client))
-        scores.append(view(client, session, home=model)["score"])
+        scores.append(attack(client, session, home=model)["score"])
         assert len(learnt(client)) == before + 1
     assert scores[0] != scores[1]
 

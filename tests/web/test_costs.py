@@ -30,7 +30,7 @@ def client():
 def test_an_attack_that_takes_minutes_is_refused_at_once(client, attacker):
     session = example(client)
     body = {"trace": session["id"], "home": large_home(session), "epsilon": 1.0}
-    answer = client.post("/api/view", json={**body, "attacker": attacker})
+    answer = client.post("/api/attack", json={**body, "attacker": attacker})
     assert answer.status_code == 422
     assert answer.json()["error"].startswith(f"the attacker {attacker} would take about ")
     assert answer.json()["error"].endswith(
@@ -38,7 +38,7 @@ def test_an_attack_that_takes_minutes_is_refused_at_once(client, attacker):
         "appliances or another attacker."
     )
     # Fewer readings are accepted, averaged ones too.
-    few = client.post("/api/view", json={**body, "attacker": "co", "every": "30min"})
+    few = client.post("/api/attack", json={**body, "attacker": "co", "every": "30min"})
     assert few.status_code == 200, few.text
 
 

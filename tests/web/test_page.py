@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.releases.cost import expect_cost
+from hushmeter.advice.own_use import compare_with_use
 from hushmeter.web.sessions import make_example
 from tests.web.chromium import choose_epsilon, open_example, origin_of, unfold, wait_until_drawn
 
@@ -37,14 +37,14 @@ def seed_of(page):
 def attack_by_library(example, epsilon, seed):
     """Release, attack and score with the public functions alone."""
     home, trace = example.home, example.trace
-    unit = hm.resolve_unit("appliance", "reading", interval_s=trace.interval_s, home=home)
-    mechanism = hm.calibrate("laplace", epsilon, unit)
+    promise = hm.Request(home=home, epsilon=epsilon).resolve(hm.metered(trace))
+    mechanism = promise.noise
     released = hm.Trace(mechanism.release(trace.readings, rng=seed), trace.interval_s, trace.start)
     quick = ("bayes", "sparse-hmm")
     attacker = hm.attackers["strongest"](home, mechanism=mechanism, candidates=quick)
     attacker.fit(example.training)
     states = attacker.predict(released, rng=seed)
-    return mechanism, released, states, hm.score(states, trace)
+    return promise, released, states, hm.score(states, trace)
 
 
 def stretches(on):
@@ -89,10 +89,10 @@ def test_sentences_and_strips_are_those_of_the_library(page, page_server, exampl
     seen = []
     for epsilon in (0.2, 16.0):
         choose_epsilon(page, epsilon)
-        mechanism, _, states, found = attack_by_library(example, epsilon, seed_of(page))
+        promise, _, states, found = attack_by_library(example, epsilon, seed_of(page))
         shown, drawn = sentences(page), drawn_bars(page)
-        assert set(hm.explain(found)) <= set(shown)
-        assert set(hm.explain(expect_cost(mechanism, 6.0))) <= set(shown)
+        own = compare_with_use(promise.errors, example.trace, "hour").sentence
+        assert shown == [*hm.explain(promise), *hm.explain(found), own]
         assert f"ε = {epsilon:g}" in shown[0]
         assert "in one metered reading of 6 s" in shown[0]
         wanted = expected_bars(states, example.trace.truth(), drawn["width"])
@@ -242,7 +242,7 @@ def check_release(trace, receipt, metered):
     assert receipt["kind"] == "release"
     assert receipt["epsilon"] == pytest.approx(2)
     assert receipt["output"]["readings"] == len(trace)
-    scale = receipt["mechanism"]["scale"]
+    scale = receipt["tables"][0]["noise"]["scale"]
     assert scale == pytest.approx(2100 / 2, rel=0.01)
     # |Laplace noise| is exponential: its mean over 2400 readings is the scale ± 2.04 %.
     noise = trace.readings - metered.readings

@@ -34,8 +34,8 @@ def follow(page, act):
 def attack_coarse(example, epsilon, seed, every):
     """Release means, attack and score them with the public functions alone."""
     home, trace = example.home, example.trace
-    unit = hm.resolve_unit("appliance", "reading", interval_s=6.0, home=home, every=every)
-    mechanism = hm.calibrate("laplace", epsilon, unit)
+    request = hm.Request(home=home, epsilon=epsilon, every=every)
+    mechanism = request.resolve(hm.metered(trace)).noise
     coarse = trace.coarsen(every)
     noisy = mechanism.release(coarse.readings, rng=seed)
     released = hm.Trace(noisy, coarse.interval_s, coarse.start)
@@ -171,5 +171,9 @@ def test_a_wrong_price_is_marked(page, page_server):
     page.keyboard.press("Tab")
     page.wait_for_selector("#error p")
     assert page.get_attribute("#price", "aria-invalid") == "true"
-    follow(page, lambda: (page.fill("#price", "0.4"), page.keyboard.press("Tab")))
+    before = page.locator("#cost-tiles").text_content()
+    page.fill("#price", "0.4")
+    page.keyboard.press("Tab")
     assert page.get_attribute("#price", "aria-invalid") is None
+    assert page.inner_text("#error") == ""
+    assert page.locator("#cost-tiles").text_content() != before

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
+from hushmeter.files import json_text
 from hushmeter.formatting import format_watts
+from hushmeter.releases.receipt import describe_promise
 from hushmeter.web.sessions import make_example
 from tests.web.chromium import open_example, unfold, wait_until_drawn
 from tests.web.test_page import save
@@ -70,20 +72,20 @@ def test_from_a_file_to_a_protected_file(open_page, page_server, files, tmp_path
     assert page.get_attribute("#prepare", "aria-disabled") == "true"
     assert page.locator("#expert").get_attribute("open") is None
     hide_kettle(page)
-    plan = hm.plan_to_hide(
-        "kettle", 0.6, "hour", interval_s=3600.0, metering=trace.metering, readings=len(trace)
-    )
-    best = plan.option
-    assert page.locator("#plan-sentences li").all_inner_texts() == list(plan.promise)
-    assert page.inner_text("#verdict strong") == f"± {best.errors.hour_w:.3g} W"
+    promise = hm.Request(hide="kettle", purpose="hour").resolve(hm.metered(trace))
+    assert page.locator("#plan-sentences li").all_inner_texts() == list(promise.sentences)
+    assert page.inner_text("#verdict strong") == f"± {promise.errors.hour_w:.3g} W"
+    told = page.locator("#results").text_content()
+    assert "no attacker" not in told, "the odds of the promise are the only ones"
     assert "ε" not in page.inner_text("#verdict")
     assert f"your mean: {format_watts(trace.readings.mean())}" in page.inner_text("#verdict")
     page.click("#prepare")
     page.wait_for_selector("#save-receipt")
     save(page, "#save-receipt", tmp_path / "receipt.json")
     receipt = json.loads((tmp_path / "receipt.json").read_text(encoding="utf-8"))
-    assert receipt["epsilon"] == pytest.approx(best.epsilon, rel=1e-9)
-    assert receipt["unit"]["watts"] == hm.catalogue["kettle"].power_w.high
+    stated = json.loads(json_text(describe_promise(promise)))
+    assert {name: receipt[name] for name in stated} == stated
+    assert receipt["unit"]["changes"][0]["watts"] == hm.catalogue["kettle"].power_w.high
     assert "kettle" not in json.dumps(receipt)
 
 

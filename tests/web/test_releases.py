@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
+from hushmeter.advice.planner import public_facts
 from hushmeter.write import meter_bytes
 from tests.cli.test_commands import run
 from tests.web.serving import serving, upload
@@ -52,7 +53,7 @@ def public_part(answer):
     """The public receipt without the digests of the noisy data, which differ in every release."""
     assert answer.status_code == 200, answer.text
     receipt = answer.json()["receipt"]
-    del receipt["output"]["sha256"], receipt["file"]
+    del receipt["output"]["sha256"], receipt["files"]
     return receipt
 
 
@@ -74,7 +75,7 @@ def test_learnt_numbers_need_consent(client, neighbours):
     assert refused.status_code == 422
     sentence = refused.json()["error"]
     assert sentence.startswith("the power of the ")
-    assert "was learnt from the same readings" in sentence
+    assert "was learnt from these readings" in sentence
     assert "\n" not in sentence
     view = {"trace": session["id"], "home": session["home"], "epsilon": 1.0}
     shown = client.post("/api/view", json=view).json()
@@ -105,7 +106,7 @@ def test_the_private_part_is_a_file_of_its_own(client, neighbours):
     assert private["receipt"] == answer["receipt"]
     assert [one["name"] for one in private["home"]["appliance"]] == ["kettle", "fridge"]
     data = base64.b64decode(answer["data"])
-    assert answer["receipt"]["file"]["bytes"] == len(data)
+    assert answer["receipt"]["files"][answer["file_name"]]["bytes"] == len(data)
 
 
 def test_examples_have_typical_numbers(client):
@@ -153,11 +154,12 @@ def test_the_page_and_the_command_give_the_same_public_receipt(
         if answer.status_code != 200:
             continue
         receipt = json.loads((tmp_path / f"{out.name}.receipt.json").read_text(encoding="utf-8"))
-        del receipt["output"]["sha256"], receipt["file"]
+        del receipt["output"]["sha256"], receipt["files"]
         assert public_part(answer) == receipt
         seen = {"trace": session["id"], "home": model, **choices}
         shown = client.post("/api/view", json=seen).json()
-        assert shown["scale_w"] == receipt["mechanism"]["scale"]
+        stated = shown["promise"]["receipt"]
+        assert stated == {name: receipt[name] for name in stated}
 
 
 @pytest.mark.parametrize("purpose", ["hour", "month", "profile", "register"])
@@ -170,22 +172,26 @@ def test_a_plan_of_the_page_is_that_of_the_command(client, tmp_path, purpose):
     offered = client.get("/api/about").json()["catalogue"]
     home = {"appliances": [one for one in offered if one["name"] in names]}
     wish = {"trace": session["id"], "home": home, "hide": names, "purpose": purpose}
-    plan = client.post("/api/plan", json=wish).json()
-    settings = {name: plan[name] for name in ("epsilon", "mechanism")}
-    settings |= {"span": "run", "hide": names, "every": f"{plan['every_s']:g}s"}
-    answer = release(client, session, home=home, **settings)
+    plan = client.post("/api/plan", json=wish).json()["receipt"]
+    answer = client.post("/api/release", json=wish)
+    # The page names the length of the cells that the plan found.
+    every = {"every": f"{plan['cells']['interval_s']}s", "span": "run"}
+    view = client.post("/api/view", json=wish | every).json()
+    assert view["promise"]["receipt"] == plan
     out = tmp_path / "out.csv"
     run("release", file, "--hide", "kettle,oven", "--for", purpose, "-o", out)
     receipt = json.loads((tmp_path / "out.csv.receipt.json").read_text(encoding="utf-8"))
-    del receipt["output"]["sha256"], receipt["file"]
+    del receipt["output"]["sha256"], receipt["files"]
     assert public_part(answer) == receipt
+    assert plan == {name: receipt[name] for name in plan}
     assert "kettle" not in str(receipt)
 
 
 def test_the_plan_of_a_short_file_fits_into_it(client):
     session = client.post("/api/examples", json={"name": "evening"}).json()
     wish = {"trace": session["id"], "home": session["home"], "hide": ["kettle"], "purpose": "day"}
-    assert client.post("/api/plan", json=wish).json()["every_s"] == 3600
+    plan = client.post("/api/plan", json=wish).json()
+    assert plan["receipt"]["cells"]["interval_s"] == 3600
 
 
 def test_learnt_numbers_of_a_plan_need_consent_too(client, neighbours):
@@ -206,20 +212,17 @@ def test_curves_and_advice_count_how_the_meter_rounds(client, metered_files):
     trace = hm.read_meter(file)
     assert trace.metering.resolution_w > 0
     known = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], 20.0)
-    unit = hm.resolve_unit(
-        "appliance", "run", interval_s=900.0, home=known, metering=trace.metering
-    )
+    unit = hm.resolve_unit("appliance", "run", interval_s=hm.metered(trace), home=known)
     request = {"home": home, "trace": session["id"], "span": "run", "points": 3}
     curves = client.post("/api/bounds", json=request).json()
     expected = [unit.l1 / epsilon for epsilon in curves["epsilon"]]
     np.testing.assert_allclose(curves["scale_w"], expected)
     ideal = client.post("/api/bounds", json={**request, "trace": None, "interval_s": 900}).json()
     assert ideal["scale_w"][0] < curves["scale_w"][0]
-    goal = {"appliance": "kettle", "max_odds": 0.6, "mechanisms": ["gaussian"]}
+    goal = {"hide": ["kettle"], "odds": 0.6, "mechanism": "gaussian"}
     found = client.post("/api/advise", json={"home": home, "trace": session["id"], **goal}).json()
-    wanted = hm.advise(
-        known, "kettle", max_odds=0.6, mechanisms=("gaussian",), trace=trace, forms=("series",)
-    )
+    facts, forms, _ = public_facts(trace, "UTC")
+    wanted = hm.advise(hm.Request(home=known, **goal), facts, forms=forms)
     assert [option["scale"] for option in found["options"]] == [o.scale for o in wanted.options]
 
 
@@ -277,8 +280,8 @@ def test_edited_minutes_do_not_turn_learnt_watts_into_typed_ones(
             home["appliances"][0]["watts"] = session["home"]["appliances"][0]["high"]
         refused = release(client, session, home=home, **asked)
         assert refused.status_code == 422
-        assert "was learnt from the same readings" in refused.json()["error"]
-        view = {"trace": session["id"], "home": home, "epsilon": 1.0, "attacker": None, **asked}
+        assert "was learnt from these readings" in refused.json()["error"]
+        view = {"trace": session["id"], "home": home, "epsilon": 1.0, **asked}
         shown = client.post("/api/view", json=view).json()
         assert shown["needs_consent"] is True
         power = shown["parameters"][0]
@@ -347,7 +350,7 @@ def test_a_home_of_a_file_keeps_its_sources_when_it_is_edited(client, distant, t
     read = client.post("/api/homes/read", files={"file": ("home.toml", text.encode())}).json()
     bare = client.post("/api/examples", json={"name": "evening"}).json()
     home = with_minutes(read, source="typed")
-    asked = {"trace": bare["id"], "home": home, "epsilon": 1.0, "span": "run", "attacker": None}
+    asked = {"trace": bare["id"], "home": home, "epsilon": 1.0, "span": "run"}
     shown = client.post("/api/view", json=asked | {"appliance": "kettle"}).json()
     found = {one["name"]: one["source"] for one in shown["parameters"]}
     assert found["power of the kettle"].startswith("learnt")
@@ -361,7 +364,7 @@ def test_every_route_with_a_home_decides_the_sources_itself(client, distant):
     home["appliances"] = home["appliances"][:1]
     routes = client.get("/api/openapi.json").json()["paths"]
     asked = {"trace": session["id"], "home": home, "epsilon": 1.0, "span": "run", "tz": "UTC"}
-    asked |= {"hide": ["kettle"], "appliance": "kettle", "length": 600, "attacker": None}
+    asked |= {"hide": ["kettle"], "appliance": "kettle", "length": 600, "attacker": "bayes"}
     asked |= {"accept_learnt": True, "protect": "appliance"}
     exact = f"{home['appliances'][0]['high']:g}"
     checked = []
@@ -371,11 +374,13 @@ def test_every_route_with_a_home_decides_the_sources_itself(client, distant):
         fields = client.app.openapi()["components"]["schemas"].get(name, {}).get("properties", {})
         if "home" not in fields:
             continue
-        request = {key: value for key, value in asked.items() if key in fields}
+        found_itself = ("epsilon", "protect", "appliance") if path == "/api/advise" else ()
+        request = {k: v for k, v in asked.items() if k in fields and k not in found_itself}
         answer = client.post(path, json=request)
         assert answer.status_code in (200, 400), answer.text
-        unit = answer.json().get("unit") if "json" in answer.headers["content-type"] else ""
-        assert f"{exact} W" not in str(unit), path
+        told = answer.json() if "json" in answer.headers["content-type"] else {}
+        stated = {name: told.get(name) for name in ("unit", "receipt", "promise", "options")}
+        assert exact not in str(stated), path
         checked.append(path)
     assert len(checked) == 9
 

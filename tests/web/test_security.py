@@ -457,7 +457,7 @@ def test_nothing_is_written_to_disk(opened, tmp_path):
     before = sorted(path.name for path in tmp_path.iterdir())
     with serving(Settings(workers=1)) as client:
         view = {"home": example(client)["home"], "epsilon": 1.0, "length": 600}
-        client.post("/api/view", json={"trace": example(client)["id"], **view})  # compiles once
+        client.post("/api/attack", json={"trace": example(client)["id"], **view})  # compiles once
         upload(client, files[0][1], files[0][0])  # imports what it needs
         (worker,) = client.app.state.server.workers._all
         deadline = time.monotonic() + 120
@@ -468,7 +468,8 @@ def test_nothing_is_written_to_disk(opened, tmp_path):
                 session = upload(client, data, name)
                 assert session.status_code == 200, session.text
                 found = {"trace": session.json()["id"], **view}
-                assert client.post("/api/view", json=found).status_code == 200
+                for path in ("view", "attack"):
+                    assert client.post(f"/api/{path}", json=found).status_code == 200
             release = {"trace": session.json()["id"], "home": None, "protect": "change"}
             release |= {"watts": 2000, "epsilon": 1.0, "format": "parquet"}
             assert client.post("/api/release", json=release).status_code == 200

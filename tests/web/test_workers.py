@@ -17,7 +17,6 @@ from hushmeter.web.workers import (
     BusyError,
     Kept,
     TooSlowError,
-    TraceOf,
     WorkerFault,
     WorkerPool,
 )
@@ -66,8 +65,8 @@ def fit(fits, session):
     fits.get((session.source, "key"), lambda: session)
 
 
-def length_of(trace):
-    return len(trace)
+def length_of(session):
+    return len(session.trace)
 
 
 def has_ended(pid):
@@ -116,7 +115,7 @@ def test_a_trace_is_kept_with_what_was_learnt_until_it_is_forgotten():
     pool = WorkerPool(workers=1, waiting=4, most_bytes=1 << 40, readable=(ROOT,))
     try:
         session = make_example("evening")
-        assert call(pool, length_of, TraceOf(session)) == 2400
+        assert call(pool, length_of, session) == 2400
         call(pool, fit, Kept.FITS, session)
         assert call(pool, count_fits, Kept.FITS) == 1
         worker = pool._all[0]
@@ -124,7 +123,7 @@ def test_a_trace_is_kept_with_what_was_learnt_until_it_is_forgotten():
         pool.forget(session.source)
         assert list(worker._held) == []
         assert call(pool, count_fits, Kept.FITS) == 0
-        assert call(pool, length_of, TraceOf(session)) == 2400
+        assert call(pool, length_of, session) == 2400
     finally:
         pool.close()
 
