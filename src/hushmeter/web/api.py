@@ -20,7 +20,7 @@ from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.releases.search import LONG_RESOLUTIONS_S, RESOLUTIONS_S
 from hushmeter.web import schemas
 from hushmeter.web.attacks import DEFAULT, live_attackers
-from hushmeter.web.costs import LONG_S, estimate_view
+from hushmeter.web.costs import LONG_S, estimate_request
 from hushmeter.web.planning import find_advice, find_bounds
 from hushmeter.web.releases import find_plan, make_download
 from hushmeter.web.server import Server, Settings
@@ -196,7 +196,7 @@ def _add_answers(router: APIRouter, server: Server) -> None:
     @router.post("/attack", summary="Attack the release of a view and score the attack")
     async def attack(request: schemas.AttackRequest) -> schemas.AttackModel:
         session = server.sessions.get(request.trace)
-        long = estimate_view(request, session, server.settings) > LONG_S
+        long = estimate_request(request, session, server.settings) > LONG_S
         given = (*settle(request), Kept.FITS, server.settings)
         return await compute(attack_view, *given, long=long)
 

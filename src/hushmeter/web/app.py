@@ -53,24 +53,7 @@ EVERYWHERE = ("0.0.0.0", "::")
 def create_app(
     settings: Settings | None = None, *, stream: Callable[[], dict[str, Any]] | None = None
 ) -> FastAPI:
-    """Make a web app with its own memory.
-
-    Parameters
-    ----------
-    settings : Settings, optional
-        Limits, host names and the token.
-    stream : callable, optional
-        Looks at a stream, whose page is then at /live; see `hushmeter.live.watch.show_stream`.
-
-    Returns
-    -------
-    FastAPI
-
-    Raises
-    ------
-    MissingExtraError
-        If the extra [web] is not installed.
-    """
+    """Make a web app with its own memory; `stream` looks at a stream, whose page is at /live."""
     try:
         import python_multipart  # noqa: F401
         import uvicorn  # noqa: F401
@@ -116,17 +99,7 @@ def create_app(
 
 
 def find_plotly() -> Path:
-    """Return the path of plotly.min.js in the installed plotly package.
-
-    Returns
-    -------
-    Path
-
-    Raises
-    ------
-    MissingExtraError
-        If plotly is not installed.
-    """
+    """Return the path of plotly.min.js in the installed plotly package."""
     try:
         import plotly
     except ImportError:
@@ -135,19 +108,7 @@ def find_plotly() -> Path:
 
 
 def choose_settings(host: str, max_upload: int) -> Settings:
-    """Return the limits of a server, its names and a new token.
-
-    Parameters
-    ----------
-    host : str
-        Address that the server binds.
-    max_upload : int
-        Size of the largest file. [MB]
-
-    Returns
-    -------
-    Settings
-    """
+    """Return the limits of a server (`max_upload` in MB), its names and a new token."""
     upload = max_upload * MEGABYTE
     # On all interfaces the server has many names; then only the token keeps others out.
     names = () if host in EVERYWHERE else tuple(dict.fromkeys((host.lower(), *LOOPBACK)))
@@ -159,25 +120,7 @@ def choose_settings(host: str, max_upload: int) -> Settings:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on an address.
-
-    Parameters
-    ----------
-    host : str
-    port : int
-        0 for any free port.
-
-    Returns
-    -------
-    socket.socket
-
-    Raises
-    ------
-    InputError
-        If the port is not between 0 and 65535.
-    DataError
-        If the address cannot be bound.
-    """
+    """Return a socket that listens on an address."""
     if not 0 <= port <= 65_535:
         raise InputError(f"port must be between 0 and 65535, got {port}.")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -192,22 +135,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def address_of(host: str, port: int, token: str, path: str = "") -> str:
-    """Return the address to type into a browser.
-
-    Parameters
-    ----------
-    host : str
-        Address that the server binds.
-    port : int
-    token : str
-        It becomes the fragment of the address, which browsers never send.
-    path : str
-        The page, such as "live"; the usual one if it is empty.
-
-    Returns
-    -------
-    str
-    """
+    """Return the address to type into a browser."""
     name = socket.gethostname() if host in EVERYWHERE else host
     name = f"[{name}]" if ":" in name else name
     return f"http://{name}:{port}/{path}#token={token}"
@@ -234,16 +162,7 @@ def make_config(app: FastAPI) -> uvicorn.Config:
 
 
 def run_app(app: FastAPI, listener: socket.socket, running: AbstractContextManager[None]) -> None:
-    """Serve the app until the process gets a signal.
-
-    Parameters
-    ----------
-    app : FastAPI
-    listener : socket.socket
-        A socket of `bind`.
-    running : context manager
-        Entered when the server answers requests, and left when it stops, also after a signal.
-    """
+    """Serve the app until a signal; `running` is entered when it answers and left at the end."""
     import uvicorn
 
     class Announced(uvicorn.Server):
@@ -259,17 +178,7 @@ def run_app(app: FastAPI, listener: socket.socket, running: AbstractContextManag
 
 
 def describe_malformed(errors: Sequence[Mapping[str, Any]]) -> str:
-    """Return the first error of a malformed request as one sentence.
-
-    Parameters
-    ----------
-    errors : sequence of mapping
-        Errors in the form of pydantic.
-
-    Returns
-    -------
-    str
-    """
+    """Return the first error of a malformed request as one sentence."""
     first = errors[0]
     where = ".".join(str(part) for part in first.get("loc", ())[1:])
     what = str(first.get("msg", "is malformed")).rstrip(".")

@@ -106,19 +106,7 @@ class FitCache:
         self._held: OrderedDict[tuple[Any, ...], Future[Trained]] = OrderedDict()
 
     def get(self, key: tuple[Any, ...], fit: Callable[[], Trained]) -> Trained:
-        """Return the attacker under a key and fit it first if it is not there.
-
-        Parameters
-        ----------
-        key : tuple
-            Everything that the fit depends on; its first part is `Session.source`.
-        fit : callable
-            Fits the attacker. An error is raised again, and nothing is stored.
-
-        Returns
-        -------
-        Trained
-        """
+        """Return the attacker under a key that starts with `Session.source`; fit it if needed."""
         with self._lock:
             future = self._held.get(key)
             mine = future is None
@@ -156,21 +144,6 @@ def train(
 
     These are, in this order: other readings of the same home; the file outside the stretch that
     is attacked, if it is long enough; the stretch itself; a synthetic day of the home.
-
-    Parameters
-    ----------
-    name : str
-        A registered attacker.
-    home : Home
-    session : Session
-    first, stop : int
-        Positions of the first reading that is attacked and of the one after the last.
-    every : float or None
-        Released interval, if it is longer than the metered one. [s]
-
-    Returns
-    -------
-    Trained
     """
     training, words = _training_data(home, session, first, stop)
     if every is not None:
@@ -198,23 +171,6 @@ def attack(
 
     The attacker knows the noise distribution if it can use it. It does not know which appliances
     were on at the first reading.
-
-    Parameters
-    ----------
-    trained : Trained
-    home : Home
-    seen : Trace
-        The readings at the released interval, without noise, for their truth.
-    released : Trace
-        The readings with noise.
-    mechanism : Mechanism or None
-        The noise; None for readings without noise.
-    seed : int
-        Seed of the attacker's random rounding.
-
-    Returns
-    -------
-    AttackResult
     """
     attacker = trained.attacker.knows(mechanism)
     states = attacker.predict(released, rng=seed)
@@ -267,18 +223,7 @@ def visibility_interval(guess: BoolArray, truth: BoolArray) -> tuple[float, floa
 
 
 def select_truth(trace: Trace, home: Home) -> Trace | None:
-    """Return the trace with the truth of a home's appliances in the order of the home.
-
-    Parameters
-    ----------
-    trace : Trace
-    home : Home
-
-    Returns
-    -------
-    Trace or None
-        None if the truth of at least one appliance is unknown.
-    """
+    """Return the trace with the truth of all appliances of a home; None if one is unknown."""
     if trace.states is None or trace.names is None or not set(home.names) <= set(trace.names):
         return None
     columns = [trace.names.index(name) for name in home.names]

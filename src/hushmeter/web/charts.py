@@ -20,17 +20,7 @@ Row = tuple[int, float | None, float | None]
 
 
 def milliseconds(trace: Trace) -> IntArray:
-    """Return the start of every reading.
-
-    Parameters
-    ----------
-    trace : Trace
-
-    Returns
-    -------
-    array of int, shape (T,)
-        Times since 1970, UTC. [ms]
-    """
+    """Return the start of every reading since 1970, UTC [ms]."""
     times: IntArray = trace.times.astype("datetime64[ms]").astype(np.int64)
     return times
 
@@ -40,18 +30,7 @@ def curve_rows(trace: Trace, points: int = POINTS) -> list[Row]:
 
     Time is divided into equal stretches. Each stretch that holds readings gives a row, at the
     time of its first reading. A short trace keeps all its readings. Where readings are missing,
-    an extra row without values marks the gap.
-
-    Parameters
-    ----------
-    trace : Trace
-    points : int
-        Largest number of rows with values.
-
-    Returns
-    -------
-    list of (time, least, greatest)
-        Times since 1970 [ms, UTC] and powers [W]; None in a gap.
+    an extra row without values marks the gap. Times are since 1970, UTC [ms], powers in watts.
     """
     points = whole("points", points)
     times = milliseconds(trace)
@@ -71,20 +50,7 @@ def on_stretches(on: BoolArray, trace: Trace, columns: int = COLUMNS) -> list[tu
     """Return the stretches of time during which something is on; gaps end a stretch.
 
     If there are more than `columns` readings, equal numbers of them are combined into one column.
-    A column counts as on if at least half of its readings are on.
-
-    Parameters
-    ----------
-    on : array of bool, shape (T,)
-    trace : Trace
-        The readings, for their times.
-    columns : int
-        Largest number of columns.
-
-    Returns
-    -------
-    list of (start, end)
-        Times since 1970, UTC. [ms]
+    A column counts as on if at least half of its readings are on. Times are since 1970, UTC [ms].
     """
     times, length = milliseconds(trace), round(1000 * trace.interval_s)
     size = -(-on.size // whole("columns", columns))

@@ -78,21 +78,6 @@ def confine(readable: Iterable[Path] = ()) -> Confinement:
     """Give up, for good, all access of this process to files but the code of Python.
 
     It must be called before the process starts a thread.
-
-    Parameters
-    ----------
-    readable : iterable of Path
-        Further files and folders that may be read.
-
-    Returns
-    -------
-    Confinement
-        What is enforced from now on.
-
-    Raises
-    ------
-    OSError
-        If the system offers Landlock and refuses to apply it.
     """
     version = _version()
     if version < 1:

@@ -113,17 +113,7 @@ class BoundedProtocol(H11Protocol):
 
 
 def bounded_protocol(settings: Settings) -> Callable[..., BoundedProtocol]:
-    """Return what uvicorn calls for each connection.
-
-    Parameters
-    ----------
-    settings : Settings
-        The limits of the server.
-
-    Returns
-    -------
-    callable
-    """
+    """Return what uvicorn calls for each connection."""
     return partial(BoundedProtocol, settings=settings)
 
 
@@ -131,14 +121,6 @@ def most_connections(settings: Settings) -> int:
     """Return the number of connections that the server holds at the same time.
 
     It is lower than in the settings if the system allows the process fewer open files.
-
-    Parameters
-    ----------
-    settings : Settings
-
-    Returns
-    -------
-    int
     """
     try:
         import resource
@@ -191,12 +173,7 @@ class RateLimit(logging.Filter):
 
 
 def log_loop_errors(loop: asyncio.AbstractEventLoop) -> None:
-    """Log errors of the event loop, such as too many open files, in one line without a traceback.
-
-    Parameters
-    ----------
-    loop : AbstractEventLoop
-    """
+    """Log errors of the event loop, such as too many open files, in one line each."""
 
     def handle(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")

@@ -39,23 +39,7 @@ SECONDS_PER_TRAINING_VALUE = 3e-6
 
 
 def estimate_attack(name: str, home: Home, readings: int, training: int) -> float:
-    """Estimate how long an attacker takes to learn and to attack.
-
-    Parameters
-    ----------
-    name : str
-        A registered attacker.
-    home : Home
-    readings : int
-        Number of readings that are attacked.
-    training : int
-        Number of readings from which the attacker learns.
-
-    Returns
-    -------
-    float
-        Time on one core. [s]
-    """
+    """Estimate how long an attacker takes to learn and to attack on one core [s]."""
     if name == "strongest":
         # Every candidate learns three times and answers two held-back parts besides.
         return sum(3 * estimate_attack(one, home, readings, training) for one in QUICK)
@@ -70,26 +54,8 @@ def estimate_attack(name: str, home: Home, readings: int, training: int) -> floa
     return readings * each + training * len(home) * SECONDS_PER_TRAINING_VALUE
 
 
-def estimate_view(request: AttackRequest, session: Session, settings: Settings) -> float:
-    """Estimate how long a view takes, and refuse it if that is more than the time of a request.
-
-    Parameters
-    ----------
-    request : AttackRequest
-    session : Session
-    settings : Settings
-        The limits of the server.
-
-    Returns
-    -------
-    float
-        Estimated time [s]. It is 0 for a view without an attack.
-
-    Raises
-    ------
-    InputError
-        If the attack would take too long.
-    """
+def estimate_request(request: AttackRequest, session: Session, settings: Settings) -> float:
+    """Estimate how long an attack takes [s]; raise `InputError` above the time of a request."""
     if request.home is None:
         return 0.0
     home = to_home(request.home)

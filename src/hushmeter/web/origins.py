@@ -110,19 +110,9 @@ class Numbers:
 def settle_origins(model: HomeModel, known: Sequence[Home], *, is_complete: bool) -> HomeModel:
     """Return a home of a request with the source of every number as the server knows it.
 
-    Parameters
-    ----------
-    model : HomeModel
-        The home as it was sent.
-    known : sequence of Home
-        The homes from which its numbers may come; that of the readings to be released is first.
-    is_complete : bool
-        True if one of them is the home that was edited. Otherwise an appliance that is claimed to
-        be learnt counts as learnt as a whole.
-
-    Returns
-    -------
-    HomeModel
+    The home of the readings to be released is the first of `known`. Unless one of them is the home
+    that was edited (`is_complete`), an appliance that is claimed to be learnt counts as learnt as a
+    whole.
     """
     numbers = Numbers(known)
     claimed = None if is_complete else model.learnt_from

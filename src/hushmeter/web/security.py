@@ -148,20 +148,7 @@ class Guard:
 
 
 def check_host(host: str, allowed: Iterable[str]) -> None:
-    """Refuse a request whose host name is not one of the server's, as in DNS rebinding.
-
-    Parameters
-    ----------
-    host : str
-        The Host header.
-    allowed : iterable of str
-        Names of the server; an empty one allows every name.
-
-    Raises
-    ------
-    Refusal
-        If the name is not allowed.
-    """
+    """Refuse a request whose host name is not one of the server's, as in DNS rebinding."""
     names = tuple(allowed)
     if not names:
         return
@@ -176,20 +163,7 @@ def check_host(host: str, allowed: Iterable[str]) -> None:
 
 
 def refuse(status: int, sentence: str) -> Response:
-    """Return the answer to a refused request.
-
-    Parameters
-    ----------
-    status : int
-        HTTP status.
-    sentence : str
-        What is wrong and what to do.
-
-    Returns
-    -------
-    Response
-        JSON with the field `error`.
-    """
+    """Return the answer to a refused request."""
     extra = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}.get(status)
     return Response(
         json.dumps({"error": sentence}, ensure_ascii=False), status, extra, "application/json"
@@ -197,17 +171,7 @@ def refuse(status: int, sentence: str) -> Response:
 
 
 def too_large(limit: int) -> str:
-    """Return the sentence for a request that is too large.
-
-    Parameters
-    ----------
-    limit : int
-        Largest size. [bytes]
-
-    Returns
-    -------
-    str
-    """
+    """Return the sentence for a request that is too large."""
     size = f"{limit >> 20} MB" if limit >> 20 else f"{limit} bytes"
     return f"the request is larger than {size}: send a smaller file."
 

@@ -153,22 +153,7 @@ class Sessions:
         return sum(session.bytes for session, _ in self._held.values())
 
     def add(self, session: Session) -> str:
-        """Store a trace.
-
-        Parameters
-        ----------
-        session : Session
-
-        Returns
-        -------
-        str
-            The identifier of the trace, with 192 random bits.
-
-        Raises
-        ------
-        DataError
-            If the trace alone needs more than the memory for all traces.
-        """
+        """Store a trace and return its identifier, which has 192 random bits."""
         if session.bytes > self._most_bytes:
             raise DataError("this trace is larger than the server's memory for traces.")
         key = secrets.token_urlsafe(24)
@@ -178,21 +163,7 @@ class Sessions:
         return key
 
     def get(self, key: str) -> Session:
-        """Return a trace by its identifier and mark it as the most recently used.
-
-        Parameters
-        ----------
-        key : str
-
-        Returns
-        -------
-        Session
-
-        Raises
-        ------
-        UnknownTraceError
-            If the server does not hold the trace.
-        """
+        """Return a trace by its identifier and mark it as the most recently used."""
         with self._lock:
             self._forget()
             if key not in self._held:
@@ -231,20 +202,6 @@ def make_example(name: str) -> Session:
     """Make an example: a household with one meter, or four hours of a home with its truth.
 
     The home with its truth comes with other days to learn from.
-
-    Parameters
-    ----------
-    name : str
-        A key of `EXAMPLES`.
-
-    Returns
-    -------
-    Session
-
-    Raises
-    ------
-    UnknownNameError
-        If there is no such example.
     """
     if name not in EXAMPLES:
         raise UnknownNameError("example", name, EXAMPLES)

@@ -43,26 +43,7 @@ class MemoryParser(MultiPartParser):
 
 
 async def take_form(request: Request) -> tuple[bytes, str, dict[str, str]]:
-    """Receive a form with one file.
-
-    Parameters
-    ----------
-    request : Request
-
-    Returns
-    -------
-    data : bytes
-        The content of the file.
-    name : str
-        The name of the file, made safe for messages.
-    fields : dict of str to str
-        The other fields of the form.
-
-    Raises
-    ------
-    InputError
-        If the request is not a form with a file.
-    """
+    """Receive a form with one file."""
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise InputError(
             "the request must be multipart/form-data with the file in the field “file”."
@@ -89,39 +70,14 @@ async def take_form(request: Request) -> tuple[bytes, str, dict[str, str]]:
 
 
 def safe_name(name: str) -> str:
-    """Return the last part of a file's name, short and printable, for use in messages only.
-
-    Parameters
-    ----------
-    name : str
-        The name that the browser sent.
-
-    Returns
-    -------
-    str
-    """
+    """Return the last part of a file's name, short and printable, for use in messages only."""
     last = re.split(r"[/\\]", name)[-1]
     printable = "".join(c if c.isprintable() else "_" for c in last).strip(". ")
     return printable[:80] or "the file"
 
 
 def read_options(fields: dict[str, str]) -> ReadOptions:
-    """Return the options with which a file is read. Repeated times are counted, not refused.
-
-    Parameters
-    ----------
-    fields : dict of str to str
-        Fields of the form; empty ones are ignored.
-
-    Returns
-    -------
-    ReadOptions
-
-    Raises
-    ------
-    InputError
-        If a field is unknown or its value is not valid.
-    """
+    """Return the options with which a file is read. Repeated times are counted, not refused."""
     for name in fields:
         if name not in OPTIONS:
             known = ", ".join(OPTIONS)
@@ -131,29 +87,7 @@ def read_options(fields: dict[str, str]) -> ReadOptions:
 
 
 def read_upload(data: bytes, name: str, options: ReadOptions, settings: Settings) -> Session:
-    """Read an uploaded file. Its home is learnt if it has a column for each appliance.
-
-    Parameters
-    ----------
-    data : bytes
-        The content of the file.
-    name : str
-        The name of the file, for messages.
-    options : ReadOptions
-    settings : Settings
-        The limits of the server.
-
-    Returns
-    -------
-    Session
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read.
-    TooLargeError
-        If it has, or would unpack to, too much data.
-    """
+    """Read an uploaded file. Its home is learnt if it has a column for each appliance."""
     plain = unpack(data, name, settings)
     if not plain.startswith(BINARY):
         _refuse_many(plain, name, settings)
@@ -188,28 +122,7 @@ def learn_from(session: Session) -> Home:
 
 
 def unpack(data: bytes, name: str, settings: Settings) -> bytes:
-    """Decompress a gzip file; check the sizes in a zip archive; return other files as they are.
-
-    Parameters
-    ----------
-    data : bytes
-    name : str
-        The name of the file, for messages.
-    settings : Settings
-        The limits of the server.
-
-    Returns
-    -------
-    bytes
-
-    Raises
-    ------
-    DataError
-        If the file is damaged.
-    TooLargeError
-        If its decompressed size exceeds the limits, or is not known because it contains another
-        compressed file.
-    """
+    """Decompress a gzip file; check the sizes in a zip archive; return other files as they are."""
     if data.startswith(ZIP_MAGIC):
         _check_archive(data, name, settings)
     if not data.startswith(GZIP_MAGIC):

@@ -125,35 +125,10 @@ class WorkerPool:
     async def run(
         self, limit_s: float, function: Callable[..., Answer], *given: Any, long: bool = False
     ) -> Answer:
-        """Compute a function in a process and return its result.
+        """Compute a function in a process and return its result within a time limit [s].
 
-        Parameters
-        ----------
-        limit_s : float
-            Time limit, waiting included. [s]
-        function : callable
-            A function of a module.
-        *given
-            Arguments of the function.
-        long : bool
-            True if the computation may take more than a moment. One process is kept free of such
-            computations.
-
-        Returns
-        -------
-        object
-            The result of the function.
-
-        Raises
-        ------
-        BusyError
-            If too many computations run or wait.
-        TooSlowError
-            If the time limit passes. The process that computes is ended.
-        TooLargeError
-            If the process takes too much memory. It is ended.
-        WorkerFault
-            If the function raises an unexpected error.
+        One process is kept free of `long` computations. The process is ended if the time passes
+        (`TooSlowError`) or it takes too much memory (`TooLargeError`).
         """
         if self._held >= self._waiting:
             raise BusyError
@@ -180,21 +155,7 @@ class WorkerPool:
     def compute(
         self, deadline: float, function: Callable[..., Answer], given: Sequence[Any]
     ) -> Answer:
-        """Compute a function in a process, from any thread; see `run`.
-
-        Parameters
-        ----------
-        deadline : float
-            Value of `time.monotonic` at which the process is ended. [s]
-        function : callable
-        given : sequence
-            Arguments of the function.
-
-        Returns
-        -------
-        object
-            The result of the function.
-        """
+        """Compute a function in a process until a value of `time.monotonic` [s]; see `run`."""
         sessions = [part for part in given if isinstance(part, Session)]
         worker = self._take([session.source for session in sessions])
         try:
@@ -207,13 +168,7 @@ class WorkerPool:
                 self._idle.append(worker)
 
     def forget(self, source: str) -> None:
-        """Remove a trace from all processes, with what attackers learnt from it.
-
-        Parameters
-        ----------
-        source : str
-            `Session.source` of the trace.
-        """
+        """Remove a trace from all processes, with what attackers learnt from it."""
         with self._lock:
             for worker in self._all:
                 worker.forget(source)
@@ -404,15 +359,7 @@ def find_place(error: BaseException) -> str:
 
 
 def serve_calls(pipe: Connection, readable: tuple[Path, ...]) -> None:
-    """Compute functions in this process until the server ends.
-
-    Parameters
-    ----------
-    pipe : Connection
-        It carries sessions to keep, sources to forget, and functions with their arguments.
-    readable : tuple of Path
-        Folders that this process may read besides the code of Python.
-    """
+    """Compute functions in this process until the server ends."""
     confine({*readable, *stop_saving()})
     # Ctrl+C at the terminal reaches the server, which ends its processes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
