@@ -51,24 +51,21 @@ def rows() -> Iterator[Row]:
 
 def stream(port: int, state: Path) -> float:
     """CPU time of a stream that takes all messages [s]."""
-    from hushmeter.home import Appliance, Home
+    import hushmeter as hm
     from hushmeter.live.payloads import make_parser
-    from hushmeter.live.service import Service
+    from hushmeter.live.service import Feed, Service
     from hushmeter.live.sources import LineSource
     from hushmeter.live.state import State
-    from hushmeter.live.stream import SeriesTerms
-    from hushmeter.privacy.units import calibrate, resolve_unit
+    from hushmeter.live.stream import Terms
 
-    home = Home([Appliance("kettle", 2100.0, run_s=180.0)])
-    unit = resolve_unit("appliance", "run", interval_s=1.0, every="1h", home=home)
-    terms = SeriesTerms("home", unit, calibrate("laplace", 1.0, unit), grace_s=0.0)
+    home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)])
+    request = hm.Request(epsilon=1.0, span="run", every="1h", home=home)
+    terms = Terms("home", request.resolve(hm.Metered(1.0)), grace_s=0.0)
     table = state.with_suffix(".csv")
     table.touch()
     with State(state, terms.describe()) as kept:
-        service = Service(
-            terms, kept, LineSource(table, follow=False), make_parser("json:watts"), [],
-            by_readings=True,
-        )  # fmt: skip
+        feed = Feed(LineSource(table, follow=False), make_parser("json:watts"), by_readings=True)
+        service = Service(terms, kept, feed, [])
         taken = consume(port, service.receive)
         assert len(kept.windows(0, 1 << 40)) == MESSAGES // 3600
     return taken

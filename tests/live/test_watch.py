@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from hushmeter.cli import app
 from hushmeter.live.state import WindowRow
-from hushmeter.live.watch import look_at, right_out_of, watch_windows
+from hushmeter.live.watch import right_out_of, show_stream, watch_windows
 from tests.live.streams import Witness, make_terms, make_trace, run_table, write_table
 
 
@@ -37,7 +37,7 @@ def test_the_summary_of_a_day_is_private(state):
     summary = json.loads(path.read_text())
     assert len(summary["windows"]) == 24
     assert summary["receipt"]["output"]["readings"] == 24
-    assert summary["attacker_right"] == right_out_of(look_at(state)[1])
+    assert summary["attacker_right"] == show_stream(state)["right"]
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "staircase", "gaussian"])

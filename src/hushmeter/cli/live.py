@@ -14,6 +14,7 @@ from hushmeter.cli.options import (
     STREAM,
     check_seed,
     clamp_in_ledger,
+    takes_reader_options,
     takes_request,
 )
 from hushmeter.errors import BudgetError, InputError
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
     from hushmeter.live.preview import Preview
     from hushmeter.live.state import Item
     from hushmeter.live.stream import Terms
-    from hushmeter.live.watch import WatchedWindow
+    from hushmeter.read import ReadOptions
     from hushmeter.releases.request import Request
 
 
+@takes_reader_options("unit", "tz", "changes", "until")
 @takes_request(every="1h", unless="watch")
 def live(
     *,
@@ -70,10 +72,6 @@ def live(
         str | None,
         typer.Option(help="Whether a reading is one of samples (MQTT, P1) or of means (CSV)."),
     ] = None,
-    changes: Annotated[
-        str | None,
-        typer.Option(help="yes if the meter sends only changes of its value, no if it does not."),
-    ] = None,
     online: Annotated[
         str | None,
         typer.Option(help="Topic that says whether a meter that sends changes is connected."),
@@ -92,10 +90,6 @@ def live(
     once: Annotated[
         bool, typer.Option("--once", help="End at the end of the file; do not wait for more.")
     ] = False,
-    until: Annotated[
-        str | None,
-        typer.Option(help="End of the readings of a file, as 2024-02-01T00:00Z."),
-    ] = None,
     watch: Annotated[
         bool,
         typer.Option("--watch", help="Show raw and protected values of --state; needs no SOURCE."),
@@ -113,10 +107,7 @@ def live(
         int | None, typer.Option(help="Simulate with this seed; never publish the result.")
     ] = None,
     json: Annotated[bool, JSON] = False,
-    unit: Annotated[str, typer.Option(help="Unit of the values: W or kW.")] = "W",
-    tz: Annotated[
-        str, typer.Option(help="Time zone of days, and of times without one: Europe/London.")
-    ] = "UTC",
+    options: ReadOptions,
 ) -> None:
     """Protect the readings of a meter as they come, for ever, and publish them.
 
@@ -135,11 +126,14 @@ def live(
 
     Example: hushmeter live meter.csv --hide kettle --views --to shared --once
     """
+    from hushmeter.checks import seconds
     from hushmeter.live.payloads import PayloadOptions
     from hushmeter.live.places import open_sink, open_source
     from hushmeter.live.service import Feed, LedgerAccount, Log, Service
     from hushmeter.live.state import State
     from hushmeter.live.stream import Terms
+    from hushmeter.privacy.meters import Metered
+    from hushmeter.trace import Metering
 
     check_seed(seed)
     if watch:
@@ -149,11 +143,14 @@ def live(
         raise InputError("name a source of readings and, with --to, where they are published.")
     if (ledger is None) != (ledger_meter is None):
         raise InputError("--ledger and --ledger-meter belong together: give both, or neither.")
-    marked = simulation or seed is not None
-    given = _Given.of(source, payload, PayloadOptions(unit, tz, time_path, marked), once, until)
-    hold = given.sends_changes(changes, interval)
+    marked, zone = simulation or seed is not None, options.tz or "UTC"
+    stated = PayloadOptions(options.unit or "W", zone, time_path, marked)
+    given = _Given.of(source, payload, stated, once, options.until)
+    hold = given.sends_changes(options.changes, interval)
     by_readings = given.has_clock(clock, hold)
-    metered = _metered(interval, step, tz, sampled=hold or _is_sampled(readings, source))
+    # A change is reported within one interval, so it counts as a sample does.
+    sampled = hold or _is_sampled(readings, source)
+    metered = Metered(seconds("interval", interval), Metering(step), zone, samples=sampled)
     terms = Terms(
         name,
         _for_a_run(request, ledger).resolve(metered),
@@ -193,17 +190,6 @@ def _for_a_run(request: Request, ledger: str | None) -> Request:
         raise InputError("--hourly-cost is about several tables: it needs --views or --table.")
     span = request.span or ("run" if request.hide is None else None)
     return request.with_changes(span=span, clamp=clamp_in_ledger(ledger, request.clamp))
-
-
-def _metered(interval: str, step: float, zone: str, *, sampled: bool) -> Any:
-    """Return what is public about the meter."""
-    from hushmeter.checks import seconds
-    from hushmeter.privacy.meters import Metered
-    from hushmeter.trace import Metering
-
-    meter = Metering(resolution_w=step)
-    # A change is reported within one interval, so it counts as a sample does.
-    return Metered(seconds("interval", interval), meter, zone, samples=sampled)
 
 
 def _seconds(name: str, text: str) -> float:
@@ -253,10 +239,8 @@ class _Given:
         """True if the meter sends only changes: as stated, or as its payload is known."""
         from hushmeter.live.payloads import AT_FIXED_TIMES, CHANGES_ONLY
 
-        if stated not in (None, "yes", "no"):
-            raise InputError(f"--changes must be yes or no, got {stated!r}.")
         if stated is not None:
-            return stated == "yes"
+            return _first_of("changes", stated, "yes", "no")
         if self.kind in CHANGES_ONLY:
             return True
         length = round(_seconds("interval", interval) * 1e9)
@@ -271,10 +255,8 @@ class _Given:
 
     def has_clock(self, stated: str | None, hold: bool) -> bool:
         """True if the time is that of the readings, as stated or because a file is read."""
-        if stated not in (None, "system", "readings"):
-            raise InputError(f"--clock must be system or readings, got {stated!r}.")
         if stated is not None:
-            return stated == "readings"
+            return _first_of("clock", stated, "readings", "system")
         # The next change of a file that grows is no clock.
         ends = self.once or self.until_ns is not None
         return "://" not in self.source and (ends or not hold)
@@ -311,11 +293,16 @@ def _end_of_readings(until: str, zone: str, *, ends: bool) -> int:
 
 def _is_sampled(readings: str | None, source: str) -> bool:
     """True if a reading is the power at one moment, and not a mean."""
-    if readings is None:
-        return "://" in source
-    if readings not in ("samples", "means"):
-        raise InputError(f"--readings must be samples or means, got {readings!r}.")
-    return readings == "samples"
+    return (
+        "://" in source if readings is None else _first_of("readings", readings, "samples", "means")
+    )
+
+
+def _first_of(name: str, word: str, first: str, second: str) -> bool:
+    """True for the first of two words that an option takes, False for the second."""
+    from hushmeter.checks import one_of
+
+    return one_of(f"--{name}", word, (first, second)) == first
 
 
 def _announce(terms: Terms) -> None:
@@ -386,46 +373,42 @@ def _watch(state: Path, *, once: bool, json: bool) -> None:
     from contextlib import suppress
 
     from hushmeter.cli.output import print_json
-    from hushmeter.live.watch import look_at, right_out_of
+    from hushmeter.live.watch import show_stream
 
     with suppress(KeyboardInterrupt):
         while True:
-            terms, windows = look_at(state)
+            shown = show_stream(state)
             if json:
-                print_json({"terms": terms, "windows": windows, "right": right_out_of(windows)})
+                print_json(shown)
                 return
             if not once:
                 typer.echo("\033[2J\033[H", nl=False)
-            _show(terms, windows)
+            _show(shown)
             if once:
                 return
             time.sleep(REFRESH_S)
 
 
-def _show(terms: dict[str, Any], windows: list[WatchedWindow]) -> None:
+def _show(shown: dict[str, Any]) -> None:
     """Print raw against protected values, and the strongest attacker."""
     from hushmeter.cli.output import print_sentences, print_table, short_out_of_100
-    from hushmeter.live.watch import describe_attacker
 
-    def watts(value: float | None) -> str:
-        return "" if value is None else f"{value:.0f}"
-
-    def odds(value: float | None) -> str:
-        return "" if value is None else short_out_of_100(value)
+    def cell(value: float | None, text: Callable[[float], str]) -> str:
+        return "" if value is None else text(value)
 
     print_table(
-        f"Stream {terms['stream']}, for you alone:",
+        f"Stream {shown['terms']['stream']}, for you alone:",
         ["window (UTC)", "raw W", "published W", "readings %", "if it ran", "if it did not"],
         [
             (
-                window.start,
-                watts(window.raw_w),
-                watts(window.protected_w),
-                f"{100 * window.share:.4g}",
-                odds(window.if_it_ran),
-                odds(window.if_it_did_not),
+                window["start"],
+                cell(window["raw_w"], "{:.0f}".format),
+                cell(window["protected_w"], "{:.0f}".format),
+                f"{100 * window['share']:.4g}",
+                cell(window["if_it_ran"], short_out_of_100),
+                cell(window["if_it_did_not"], short_out_of_100),
             )
-            for window in windows
+            for window in shown["windows"]
         ],
     )
-    print_sentences(*describe_attacker(terms, windows))
+    print_sentences(*shown["sentences"])

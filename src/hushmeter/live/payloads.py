@@ -20,9 +20,10 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from hushmeter.clock import SECOND, in_zone
@@ -100,30 +101,21 @@ class PayloadOptions:
     time_path: str | None = None
     simulation: bool = False
 
+    @property
+    def factor(self) -> float:
+        """Watts per declared unit."""
+        return FACTORS[self.unit]
+
 
 Parser = Callable[[str, bytes], Parsed]
 """From a topic (or "") and a payload to a reading."""
 
 
 def make_parser(kind: str, options: PayloadOptions | None = None) -> Parser:
-    """Return the parser of a kind of payload.
+    """Return the parser of a kind of payload, from a topic and a payload to a time and a power.
 
-    Parameters
-    ----------
-    kind : str
-        "number", "csv" (time,watts), "json:PATH", "statestream" (Home Assistant), "tasmota",
-        "shelly1", "shelly2" or "dsmr".
-    options : PayloadOptions, optional
-
-    Returns
-    -------
-    callable
-        From a topic and a payload to a time and a power.
-
-    Raises
-    ------
-    InputError
-        If the kind or the unit is unknown.
+    The kind is "number", "csv" (time,watts), "json:PATH", "statestream" (Home Assistant),
+    "tasmota", "shelly1", "shelly2" or "dsmr". Raise `InputError` if it or the unit is unknown.
     """
     known = options or PayloadOptions()
     if known.unit not in FACTORS:
@@ -132,19 +124,19 @@ def make_parser(kind: str, options: PayloadOptions | None = None) -> Parser:
             "cannot be streamed."
         )
     if kind.startswith("json:") and len(kind) > 5:
-        return _json_parser(kind[5:], known)
-    makers: dict[str, Callable[[PayloadOptions], Parser]] = {
-        "number": _number_parser,
-        "csv": _csv_parser,
-        "statestream": _statestream_parser,
-        "tasmota": _tasmota_parser,
-        "shelly1": _number_parser,
-        "shelly2": _shelly2_parser,
-        "dsmr": _dsmr_parser,
+        return partial(_parse_json, known, _path(kind[5:]), _path(known.time_path or "time"))
+    parsers: dict[str, Callable[..., Parsed]] = {
+        "number": _parse_number,
+        "csv": _parse_csv,
+        "statestream": partial(_parse_statestream, {}),
+        "tasmota": _parse_tasmota,
+        "shelly1": _parse_number,
+        "shelly2": _parse_shelly2,
+        "dsmr": _parse_dsmr,
     }
-    if kind not in makers:
-        raise UnknownNameError("payload", kind, [*makers, "json:PATH"])
-    return makers[kind](known)
+    if kind not in parsers:
+        raise UnknownNameError("payload", kind, [*parsers, "json:PATH"])
+    return partial(parsers[kind], known)
 
 
 @contextmanager
@@ -157,197 +149,143 @@ def _at(moment: int | None) -> Iterator[None]:
         raise
 
 
-def _number_parser(options: PayloadOptions) -> Parser:
+def _parse_number(options: PayloadOptions, _topic: str, payload: bytes) -> Parsed:
     """A plain number such as b"123.4"."""
-    factor = FACTORS[options.unit]
-
-    def parse(topic: str, payload: bytes) -> Parsed:  # noqa: ARG001
-        return None, _watts_of_text(payload.decode("utf-8", "replace").strip('"'), factor)
-
-    return parse
+    return None, _watts_of_text(payload.decode("utf-8", "replace").strip('"'), options.factor)
 
 
-def _csv_parser(options: PayloadOptions) -> Parser:
+def _parse_csv(options: PayloadOptions, _topic: str, payload: bytes) -> Parsed:
     """One line of a table: time, value."""
-    factor = FACTORS[options.unit]
-    moment_of = _time_reader(options.zone)
-
-    def parse(topic: str, payload: bytes) -> Parsed:  # noqa: ARG001
-        text = payload.decode("utf-8", "replace")
-        # Where semicolons separate the columns, a comma is the decimal sign.
-        cells = text.split(";" if ";" in text else ",")
-        moment = moment_of(cells[0].strip())
-        with _at(moment):
-            if len(cells) < 2:
-                raise PayloadError("a line is not a time and a number")
-            value = cells[1].replace(",", ".") if ";" in text else cells[1]
-            return moment, _watts_of_text(value, factor)
-
-    return parse
+    text = payload.decode("utf-8", "replace")
+    # Where semicolons separate the columns, a comma is the decimal sign.
+    cells = text.split(";" if ";" in text else ",")
+    moment = _moment(cells[0].strip(), options.zone)
+    with _at(moment):
+        if len(cells) < 2:
+            raise PayloadError("a line is not a time and a number")
+        value = cells[1].replace(",", ".") if ";" in text else cells[1]
+        return moment, _watts_of_text(value, options.factor)
 
 
-def _json_parser(path: str, options: PayloadOptions) -> Parser:
-    """One field of a JSON document; a field "unit" beside it must be the declared unit."""
-    factor = FACTORS[options.unit]
-    steps, time_steps = _path(path), _path(options.time_path or "time")
-    moment_of = _time_reader(options.zone)
-
-    def parse(topic: str, payload: bytes) -> Parsed:  # noqa: ARG001
-        document = _document(payload, options)
-        stamp = _follow(document, time_steps)
-        if stamp is None and options.time_path is not None:
-            raise NotAReading("a payload has no time at --time-path")
-        moment = None if stamp is None else moment_of(stamp)
-        with _at(moment):
-            value, around = _follow(document, steps), _follow(document, steps[:-1])
-            if value is None and not _has(document, steps):
-                raise PayloadError("a payload has no field at the path of --payload")
-            stated = None
-            if isinstance(around, dict):
-                stated = around.get("unit", around.get("unit_of_measurement"))
-            return moment, _watts(value, _factor(stated, factor))
-
-    return parse
+def _parse_json(
+    options: PayloadOptions, steps: list[str], time_steps: list[str], _topic: str, payload: bytes
+) -> Parsed:
+    """One field of a JSON document; a field "unit" beside it must be a unit of power."""
+    document = _document(payload, options)
+    stamp = _follow(document, time_steps)
+    if stamp is None and options.time_path is not None:
+        raise NotAReading("a payload has no time at --time-path")
+    moment = None if stamp is None else _moment(stamp, options.zone)
+    with _at(moment):
+        value, around = _follow(document, steps), _follow(document, steps[:-1])
+        if value is None and not (isinstance(around, dict) and steps[-1] in around):
+            raise PayloadError("a payload has no field at the path of --payload")
+        stated = None
+        if isinstance(around, dict):
+            stated = around.get("unit", around.get("unit_of_measurement"))
+        return moment, _watts(value, _factor(stated, options.factor))
 
 
-def _statestream_parser(options: PayloadOptions) -> Parser:
+def _parse_statestream(
+    units: dict[str, str], options: PayloadOptions, topic: str, payload: bytes
+) -> Parsed:
     """Home Assistant's mqtt_statestream: …/state, with …/unit_of_measurement beside it."""
-    factor = FACTORS[options.unit]
-    units: dict[str, str] = {}
-
-    def parse(topic: str, payload: bytes) -> Parsed:
-        sensor, _, field = topic.rpartition("/")
-        if field == "unit_of_measurement":
-            units[sensor] = payload.decode("utf-8", "replace").strip('"')
-            raise Skip
-        if field not in ("state", ""):
-            raise Skip
-        text = payload.decode("utf-8", "replace").strip('"')
-        return None, _watts_of_text(text, _factor(units.get(sensor), factor))
-
-    return parse
+    sensor, _, field = topic.rpartition("/")
+    text = payload.decode("utf-8", "replace").strip('"')
+    if field == "unit_of_measurement":
+        units[sensor] = text
+    if field not in ("state", ""):
+        raise Skip
+    return None, _watts_of_text(text, _factor(units.get(sensor), options.factor))
 
 
-def _tasmota_parser(options: PayloadOptions) -> Parser:
+def _parse_tasmota(options: PayloadOptions, _topic: str, payload: bytes) -> Parsed:
     """tele/…/SENSOR of Tasmota: ENERGY.Power, one number or one for each phase."""
-    factor = FACTORS[options.unit]
-    moment_of = None if options.zone is None else _time_reader(options.zone)
-
-    def parse(topic: str, payload: bytes) -> Parsed:  # noqa: ARG001
-        document = _document(payload, options)
-        # The time of Tasmota has no zone: without --tz the time of arrival counts.
-        stamp = _follow(document, ["Time"])
-        moment = None if moment_of is None or stamp is None else moment_of(stamp)
-        with _at(moment):
-            power = _follow(document, ["ENERGY", "Power"])
-            if power is None:
-                raise PayloadError("a payload has no ENERGY.Power")
-            parts = power if isinstance(power, list) else [power]
-            watts = [_watts(part, factor) for part in parts]
-            return moment, math.fsum(w for w in watts if w is not None)
-
-    return parse
+    document = _document(payload, options)
+    # The time of Tasmota has no zone: without --tz the time of arrival counts.
+    stamp = _follow(document, ["Time"])
+    moment = None if options.zone is None or stamp is None else _moment(stamp, options.zone)
+    with _at(moment):
+        power = _follow(document, ["ENERGY", "Power"])
+        if power is None:
+            raise PayloadError("a payload has no ENERGY.Power")
+        watts = [_watts(p, options.factor) for p in (power if isinstance(power, list) else [power])]
+        return moment, math.fsum(w for w in watts if w is not None)
 
 
 _SHELLY = re.compile(r"^(switch|pm1|em|em1|light|cover):\d+$")
 _SHELLY_POWER = ("apower", "total_act_power", "act_power")
 
 
-def _shelly2_parser(options: PayloadOptions) -> Parser:
+def _parse_shelly2(options: PayloadOptions, _topic: str, payload: bytes) -> Parsed:
     """Shelly Gen2 and later: …/status/switch:0, or …/events/rpc with NotifyStatus."""
-    factor = FACTORS[options.unit]
-
-    def parse(topic: str, payload: bytes) -> Parsed:  # noqa: ARG001
-        document = _document(payload, options)
-        params = document.get("params") if isinstance(document, dict) else None
-        found = [document] if params is None else []
-        moment = None
-        if isinstance(params, dict):
-            found = [part for name, part in params.items() if _SHELLY.match(name)]
-            stamp = params.get("ts")
-            if isinstance(stamp, int | float):
-                moment = round(stamp * 1000) * (SECOND // 1000)
-        for part in found:
-            for name in _SHELLY_POWER:
-                if isinstance(part, dict) and name in part:
-                    with _at(moment):
-                        return moment, _watts(part[name], factor)
-        # A notification about something else, such as a switch, is no reading.
-        raise Skip
-
-    return parse
+    document = _document(payload, options)
+    params = document.get("params") if isinstance(document, dict) else None
+    found, moment = [document] if params is None else [], None
+    if isinstance(params, dict):
+        found = [part for name, part in params.items() if _SHELLY.match(name)]
+        stamp = params.get("ts")
+        if isinstance(stamp, int | float):
+            moment = round(stamp * 1000) * (SECOND // 1000)
+    for part in found:
+        for name in _SHELLY_POWER:
+            if isinstance(part, dict) and name in part:
+                with _at(moment):
+                    return moment, _watts(part[name], options.factor)
+    # A notification about something else, such as a switch, is no reading.
+    raise Skip
 
 
-def _dsmr_parser(options: PayloadOptions) -> Parser:
+def _parse_dsmr(options: PayloadOptions, _topic: str, payload: bytes) -> Parsed:
     """A DSMR P1 telegram with its own time, unit and checksum."""
     from dsmr_parser.exceptions import InvalidChecksumError, ParseError
     from dsmr_parser.parsers import TelegramParser
 
-    winter = winter_offset(options.zone)
-
-    def parse(topic: str, payload: bytes) -> Parsed:  # noqa: ARG001
-        text = payload.decode("latin-1")
-        try:
-            TelegramParser.validate_checksum(text)
-        except (InvalidChecksumError, ParseError, ValueError, IndexError):
-            # A checksum fails by a fault of the line, which follows from no value.
-            raise NotAReading("a telegram is torn or fails its checksum") from None
-        moment = _telegram_time(text, winter)
-        with _at(moment):
-            drawn = DRAWN.search(text)
-            if drawn is None:
-                raise PayloadError("a telegram has no power drawn (1-0:1.7.0)")
-            return moment, float(drawn[1]) * FACTORS[drawn[2]]
-
-    return parse
-
-
-def _telegram_time(text: str, winter: timedelta) -> int | None:
-    """Time of a telegram [ns since 1970], or None if it has none or an impossible one."""
-    stamp = STAMP.search(text)
-    if stamp is None:
-        return None
+    text = payload.decode("latin-1")
     try:
-        return int(telegram_seconds(stamp[1], stamp[2], winter)) * SECOND
-    except ValueError:
-        return None
-
-
-def _time_reader(zone: str | None) -> Callable[[Any], int]:
-    """Return a function from a time (ISO 8601 text, or seconds since 1970) to nanoseconds."""
-
-    def read(stamp: Any) -> int:
-        if isinstance(stamp, str):
-            try:
-                moment = datetime.fromisoformat(stamp)
-            except ValueError:
-                return _from_number(stamp)
-            if moment.tzinfo is None:
-                if zone is None:
-                    raise NotAReading("a time has no time zone; give --tz")
-                moment = in_zone(moment, zone)
-            # Whole microseconds, because a float of seconds would lose the last digits.
-            since = moment - _EPOCH
-            return (
-                since.days * SECONDS_PER_DAY + since.seconds
-            ) * SECOND + since.microseconds * 1000
-        return _from_number(stamp)
-
-    return read
+        TelegramParser.validate_checksum(text)
+    except (InvalidChecksumError, ParseError, ValueError, IndexError):
+        # A checksum fails by a fault of the line, which follows from no value.
+        raise NotAReading("a telegram is torn or fails its checksum") from None
+    moment, stamp = None, STAMP.search(text)
+    with suppress(ValueError):
+        if stamp is not None:
+            winter = winter_offset(options.zone)
+            moment = int(telegram_seconds(stamp[1], stamp[2], winter)) * SECOND
+    with _at(moment):
+        drawn = DRAWN.search(text)
+        if drawn is None:
+            raise PayloadError("a telegram has no power drawn (1-0:1.7.0)")
+        return moment, float(drawn[1]) * FACTORS[drawn[2]]
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+def _moment(stamp: Any, zone: str | None) -> int:
+    """Return a time (ISO 8601 text, or seconds since 1970) in nanoseconds since 1970."""
+    if not isinstance(stamp, str):
+        return _from_number(stamp)
+    try:
+        moment = datetime.fromisoformat(stamp)
+    except ValueError:
+        return _from_number(stamp)
+    if moment.tzinfo is None:
+        if zone is None:
+            raise NotAReading("a time has no time zone; give --tz")
+        moment = in_zone(moment, zone)
+    # Whole microseconds, because a float of seconds would lose the last digits.
+    since = moment - _EPOCH
+    return (since.days * SECONDS_PER_DAY + since.seconds) * SECOND + since.microseconds * 1000
+
+
 def _from_number(stamp: Any) -> int:
     """Seconds since 1970, up to the year 2286, as nanoseconds; whole milliseconds are kept."""
-    try:
+    with suppress(TypeError, ValueError):
         seconds = float(stamp)
-    except (TypeError, ValueError):
-        raise NotAReading("a time is neither ISO 8601 nor seconds since 1970") from None
-    if isinstance(stamp, bool) or not 0 <= seconds < 1e10:
-        raise NotAReading("a time is neither ISO 8601 nor seconds since 1970")
-    return round(seconds * 1000) * (SECOND // 1000)
+        if not isinstance(stamp, bool) and 0 <= seconds < 1e10:
+            return round(seconds * 1000) * (SECOND // 1000)
+    raise NotAReading("a time is neither ISO 8601 nor seconds since 1970")
 
 
 def _path(text: str) -> list[str]:
@@ -401,12 +339,6 @@ def _follow(document: Any, steps: list[str]) -> Any:
         else:
             return None
     return document
-
-
-def _has(document: Any, steps: list[str]) -> bool:
-    """True if the path exists, even if its value is null."""
-    around = _follow(document, steps[:-1])
-    return isinstance(around, dict) and steps[-1] in around
 
 
 def _watts(value: Any, factor: float) -> float | None:

@@ -34,13 +34,7 @@ from hushmeter.live.payloads import NotAReading, NoValue, Parser, PayloadError, 
 from hushmeter.live.publication import Closing, Publication
 from hushmeter.live.sinks import Sink, SinkError
 from hushmeter.live.sources import Source
-from hushmeter.live.state import (
-    KEPT_DAYS,
-    Item,
-    StaleStateError,
-    State,
-    WindowRow,
-)
+from hushmeter.live.state import KEPT_DAYS, Item, StaleStateError, State, WindowRow
 from hushmeter.live.stream import Terms, iso_of
 from hushmeter.live.watch import write_day
 from hushmeter.live.windows import (

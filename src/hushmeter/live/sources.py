@@ -45,17 +45,44 @@ class Source(ABC):
         """Stop; `receive` is not called any more after this returns."""
 
 
-class LineSource(Source):
-    """Lines of standard input or of a file that may grow.
+class ThreadSource(Source):
+    """A source that reads in a thread of its own until it ends or is stopped."""
 
-    Parameters
-    ----------
-    path : Path or None
-        The file; None for standard input.
-    follow : bool
-        Wait for more lines at the end of the file. A file that was replaced is read again.
-    header : bool
-        True if the first line may hold names of columns; it is then left out.
+    def __init__(self) -> None:
+        super().__init__()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @abstractmethod
+    def work(self, receive: Receive, lost: Lost, back: Back) -> None:
+        """Read until the end, or until `_stop` is set."""
+
+    def start(self, receive: Receive, lost: Lost, back: Back) -> None:
+        """Read in a thread."""
+
+        def run() -> None:
+            try:
+                self.work(receive, lost, back)
+            except BaseException as error:
+                self.error = error
+            finally:
+                self.finished.set()
+
+        self._thread = threading.Thread(target=run, name="hushmeter-source", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop after the current message."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+
+class LineSource(ThreadSource):
+    """Lines of standard input, if there is no path, or of a file.
+
+    With `follow` it waits for more lines at the end of the file, and a file that was replaced is
+    read again. With `header` the first line is left out if it has names of columns.
     """
 
     def __init__(self, path: Path | None, *, follow: bool, header: bool = True) -> None:
@@ -63,25 +90,13 @@ class LineSource(Source):
         if path is not None and not path.is_file():
             raise DataError(f"{path} does not exist; create it, or read standard input with -.")
         self._path, self._follow, self._header = path, follow, header
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
 
-    def start(self, receive: Receive, lost: Lost, back: Back) -> None:
-        """Read in a thread."""
+    def work(self, receive: Receive, lost: Lost, back: Back) -> None:
+        """Read lines."""
         del lost  # A file keeps its lines, so none is missing.
         back()
-
-        def work() -> None:
-            try:
-                for line in self._lines():
-                    receive("", line)
-            except BaseException as error:
-                self.error = error
-            finally:
-                self.finished.set()
-
-        self._thread = threading.Thread(target=work, name="hushmeter-lines", daemon=True)
-        self._thread.start()
+        for line in self._lines():
+            receive("", line)
 
     def read_all(self) -> Iterator[bytes]:
         """Yield the lines that a file has now; none of standard input."""
@@ -91,9 +106,9 @@ class LineSource(Source):
 
     def stop(self) -> None:
         """Stop after the current line; a read of standard input cannot be interrupted."""
+        if self._path is not None:
+            super().stop()
         self._stop.set()
-        if self._thread is not None and self._path is not None:
-            self._thread.join()
 
     def _lines(self) -> Iterator[bytes]:
         """Yield complete lines without their ends, and without empty lines and the header."""
@@ -168,24 +183,10 @@ LONGEST_TELEGRAM = 1 << 16
 """Bytes without a complete telegram after which they are thrown away."""
 
 
-class TelegramSource(Source):
-    """DSMR telegrams of a P1 port, over a serial line or TCP.
+class TelegramSource(ThreadSource):
+    """DSMR telegrams of a P1 port: the path of a serial port, or HOST:PORT of a bridge over TCP.
 
-    Parameters
-    ----------
-    device : str
-        Path of a serial port, or HOST:PORT of a bridge.
-    tcp : bool
-        True for a bridge.
-    version : {"2", "4", "5"}
-        Version of DSMR, which decides the settings of the serial port.
-
-    Raises
-    ------
-    InputError
-        If the version or the address is unknown.
-    MissingExtraError
-        If the extra `live` is not installed.
+    The version of DSMR (2, 4 or 5) decides the settings of the serial port.
     """
 
     def __init__(self, device: str, *, tcp: bool, version: str = "5") -> None:
@@ -201,36 +202,18 @@ class TelegramSource(Source):
             raise MissingExtraError("a P1 port", "live") from None
         self._new_buffer = TelegramBuffer
         self._device, self._tcp, self._version = device, tcp, version
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
 
-    def start(self, receive: Receive, lost: Lost, back: Back) -> None:
-        """Read in a thread; a port that is lost is opened again."""
-
-        def work() -> None:
+    def work(self, receive: Receive, lost: Lost, back: Back) -> None:
+        """Read telegrams; a port that is lost is opened again."""
+        while not self._stop.is_set():
             try:
-                while not self._stop.is_set():
-                    try:
-                        self._read(receive, back)
-                        reason = "it was closed"
-                    except OSError as error:
-                        reason = error.strerror or "no answer"
-                    if not self._stop.is_set():
-                        lost(f"the port {self._device} is lost ({reason}); it is opened again.")
-                        self._stop.wait(RECONNECT_S)
-            except BaseException as error:
-                self.error = error
-            finally:
-                self.finished.set()
-
-        self._thread = threading.Thread(target=work, name="hushmeter-p1", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop after the current telegram."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
+                self._read(receive, back)
+                reason = "it was closed"
+            except OSError as error:
+                reason = error.strerror or "no answer"
+            if not self._stop.is_set():
+                lost(f"the port {self._device} is lost ({reason}); it is opened again.")
+                self._stop.wait(RECONNECT_S)
 
     def _read(self, receive: Receive, back: Back) -> None:
         """Read telegrams until the port is closed."""

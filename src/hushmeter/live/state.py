@@ -29,7 +29,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -129,7 +128,7 @@ class StaleStateError(DataError):
     """A state does not know a window that was published: it is an older copy, or another one."""
 
 
-class State:
+class State(AbstractContextManager["State"]):
     """The state of one stream; a context manager that holds the lock of its SQLite file.
 
     The file is made if it does not exist, and only its owner may read it. `DataError` is raised if
@@ -155,15 +154,7 @@ class State:
             raise
         self._own_keys: dict[str, int] = {}
 
-    def __enter__(self) -> State:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

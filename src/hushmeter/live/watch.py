@@ -117,39 +117,29 @@ def right_out_of(windows: Sequence[WatchedWindow]) -> float | None:
     return math.fsum(right) / (2 * len(right)) if right else None
 
 
-def describe_attacker(terms: dict[str, Any], windows: Sequence[WatchedWindow]) -> list[str]:
-    """Say in sentences what is protected and how well the strongest attacker does."""
+def show_stream(path: str | Path, *, count: int = SHOWN) -> dict[str, Any]:
+    """Return the terms and the last windows of a stream while it runs, with sentences on both.
+
+    `right` is the share of these windows in which the strongest attacker is right.
+    """
+    kept = read_state(path)
+    first, terms = kept.windows[-count:][:1], kept.terms
+    # The attacker also uses sums, for which all cells of a month are needed.
+    rows = [row for row in kept.windows if first and row.day >= first[0].day[:7]]
+    windows = watch_windows(read_terms(terms), rows, kept.sums)[-count:]
+    right = right_out_of(windows)
     sentences = [
         f"Protected: {terms['unit']['sentence']}, at ε = {terms['epsilon']:.4g}.",
         "The strongest attacker knows everything else about a window. Two numbers are shown: the "
         "probability, out of 100, that it gives to one such use, if the use was in the window and "
         "if it was not. 50 means that it learns nothing.",
     ]
-    right = right_out_of(windows)
     if right is not None:
         sentences.append(
             f"In these windows that attacker would be right {out_of_100(right)} times out of 100."
         )
-    return sentences
-
-
-def look_at(path: str | Path, *, count: int = SHOWN) -> tuple[dict[str, Any], list[WatchedWindow]]:
-    """Return the public terms and the last windows of a stream while it runs."""
-    kept = read_state(path)
-    first = kept.windows[-count:][:1]
-    # The attacker also uses sums, for which all cells of a month are needed.
-    shown = [row for row in kept.windows if first and row.day >= first[0].day[:7]]
-    return kept.terms, watch_windows(read_terms(kept.terms), shown, kept.sums)[-count:]
-
-
-def show_stream(path: str | Path) -> dict[str, Any]:
-    """Return the terms, the last windows and the sentences of a stream, for its local page."""
-    terms, windows = look_at(path)
-    return {
-        "terms": terms,
-        "windows": [asdict(window) for window in windows],
-        "sentences": describe_attacker(terms, windows),
-    }
+    shown = [asdict(window) for window in windows]
+    return {"terms": terms, "windows": shown, "right": right, "sentences": sentences}
 
 
 def write_day(

@@ -22,8 +22,9 @@ import io
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -39,14 +40,9 @@ KEPT, LATE, EARLY, DOUBLE = "kept", "late", "early", "double"
 
 @dataclass(frozen=True, eq=False)
 class ClosedWindow:
-    """A window that takes no more readings.
+    """A window that takes no more readings: its number since 1970 (UTC), and its slots [W].
 
-    Attributes
-    ----------
-    number : int
-        Number of the window since 1970 (UTC).
-    readings : array, shape (W,)
-        Reading of every slot [W]; NaN where there is none.
+    A slot without a reading is NaN.
     """
 
     number: int
@@ -74,18 +70,18 @@ class Buffer(ABC):
     """
 
     def __init__(
-        self,
-        interval_ns: int,
-        slots: int,
-        *,
-        grace_ns: int = 0,
-        bounds: tuple[float, float],
+        self, interval_ns: int, slots: int, *, grace_ns: int = 0, bounds: tuple[float, float]
     ) -> None:
         self._interval, self._slots, self._grace = interval_ns, slots, grace_ns
         self._length = interval_ns * slots
         self._low, self._high = bounds
         self.first: int | None = None
         """Number of the first window that is still open; None before the stream begins."""
+        self._clear()
+
+    @abstractmethod
+    def _clear(self) -> None:
+        """Begin without readings."""
 
     def begin(self, number: int) -> None:
         """Make this window the first open one; earlier windows are closed for ever."""
@@ -121,18 +117,9 @@ class Buffer(ABC):
         return (self.first + 1) * self._length + self._grace
 
     def close(self, now_ns: int) -> Iterator[ClosedWindow]:
-        """Yield every window that is due, in the order of time, also those without readings.
-
-        Parameters
-        ----------
-        now_ns : int
-            Time of the clock [ns since 1970].
-
-        Yields
-        ------
-        ClosedWindow
-        """
-        while self.first is not None and (self.first + 1) * self._length + self._grace <= now_ns:
+        """Yield every window that is due [ns since 1970], in their order, also empty ones."""
+        while (due := self.closes_at()) is not None and due <= now_ns:
+            assert self.first is not None
             number = self.first
             readings = self._take(number)
             self.first = number + 1
@@ -142,13 +129,30 @@ class Buffer(ABC):
     def _take(self, number: int) -> FloatArray:
         """Remove the first open window, and return its slots [W]."""
 
-    @abstractmethod
     def to_bytes(self) -> bytes:
         """Return the open windows as bytes, for `restore`."""
+        stream = io.BytesIO()
+        begun = np.array([] if self.first is None else [self.first], dtype=np.int64)
+        np.savez(stream, first=begun, **self._arrays())
+        return stream.getvalue()
 
-    @abstractmethod
     def restore(self, content: bytes) -> None:
         """Take over open windows from `to_bytes`, except for those before the first open one."""
+        with np.load(io.BytesIO(content), allow_pickle=False) as saved:
+            self._take_over(saved)
+            begun = saved["first"].tolist()
+        if self.first is None and begun:
+            self.first = begun[0]
+        if self.first is not None:
+            self.begin(self.first)
+
+    @abstractmethod
+    def _arrays(self) -> dict[str, Any]:
+        """The open windows as arrays."""
+
+    @abstractmethod
+    def _take_over(self, saved: Mapping[str, Any]) -> None:
+        """Take over open windows from `_arrays`."""
 
     def _within(self, watts: float) -> float:
         """Return a value set to the nearest bound [W]."""
@@ -159,15 +163,7 @@ class Buffer(ABC):
 class WindowBuffer(Buffer):
     """Windows of a meter that sends at fixed times; the parameters are those of `Buffer`."""
 
-    def __init__(
-        self,
-        interval_ns: int,
-        slots: int,
-        *,
-        grace_ns: int = 0,
-        bounds: tuple[float, float],
-    ) -> None:
-        super().__init__(interval_ns, slots, grace_ns=grace_ns, bounds=bounds)
+    def _clear(self) -> None:
         self._open: dict[int, list[float]] = {}
 
     def begin(self, number: int) -> None:
@@ -208,28 +204,13 @@ class WindowBuffer(Buffer):
         ]
         return max(ends, default=0)
 
-    def to_bytes(self) -> bytes:
-        """Return the open windows as bytes, for `restore`."""
+    def _arrays(self) -> dict[str, Any]:
         numbers = sorted(self._open)
-        stream = io.BytesIO()
-        np.savez(
-            stream,
-            first=np.array([] if self.first is None else [self.first], dtype=np.int64),
-            numbers=np.array(numbers, dtype=np.int64),
-            slots=np.array([self._open[n] for n in numbers]).reshape(len(numbers), self._slots),
-        )
-        return stream.getvalue()
+        slots = np.array([self._open[n] for n in numbers]).reshape(len(numbers), self._slots)
+        return {"numbers": np.array(numbers, dtype=np.int64), "slots": slots}
 
-    def restore(self, content: bytes) -> None:
-        """Take over open windows from `to_bytes`, except for those before the first open one."""
-        with np.load(io.BytesIO(content), allow_pickle=False) as saved:
-            numbers, slots = saved["numbers"].tolist(), saved["slots"].tolist()
-            begun = saved["first"].tolist()
-        self._open = dict(zip(numbers, slots, strict=True))
-        if self.first is None:
-            self.first = begun[0] if begun else None
-        if self.first is not None:
-            self.begin(self.first)
+    def _take_over(self, saved: Mapping[str, Any]) -> None:
+        self._open = dict(zip(saved["numbers"].tolist(), saved["slots"].tolist(), strict=True))
 
 
 class ChangeBuffer(Buffer):
@@ -238,15 +219,7 @@ class ChangeBuffer(Buffer):
     A value that nobody knows counts as 0 W. `mark` says when the meter was connected.
     """
 
-    def __init__(
-        self,
-        interval_ns: int,
-        slots: int,
-        *,
-        grace_ns: int = 0,
-        bounds: tuple[float, float],
-    ) -> None:
-        super().__init__(interval_ns, slots, grace_ns=grace_ns, bounds=bounds)
+    def _clear(self) -> None:
         self._times: list[int] = []
         self._values: list[float] = []
         self._held, self._held_at = self._within(0.0), 0
@@ -313,26 +286,16 @@ class ChangeBuffer(Buffer):
         means: FloatArray = np.add.reduceat(parts, np.searchsorted(ends, edges[:-1]))
         return means
 
-    def to_bytes(self) -> bytes:
-        """Return the open windows as bytes, for `restore`."""
-        stream = io.BytesIO()
-        np.savez(
-            stream,
-            first=np.array([] if self.first is None else [self.first], dtype=np.int64),
-            times=np.array([self._held_at, *self._times], dtype=np.int64),
-            values=np.array([self._held, *self._values]),
-            mark_times=np.array(self._mark_times, dtype=np.int64),
-            marks=np.array([self._connected, *self._marks]),
-        )
-        return stream.getvalue()
+    def _arrays(self) -> dict[str, Any]:
+        return {
+            "times": np.array([self._held_at, *self._times], dtype=np.int64),
+            "values": np.array([self._held, *self._values]),
+            "mark_times": np.array(self._mark_times, dtype=np.int64),
+            "marks": np.array([self._connected, *self._marks]),
+        }
 
-    def restore(self, content: bytes) -> None:
-        """Take over open windows from `to_bytes`."""
-        with np.load(io.BytesIO(content), allow_pickle=False) as saved:
-            begun = saved["first"].tolist()
-            self._held_at, *self._times = saved["times"].tolist()
-            self._held, *self._values = saved["values"].tolist()
-            self._mark_times = saved["mark_times"].tolist()
-            self._connected, *self._marks = saved["marks"].tolist()
-        if self.first is None and begun:
-            self.first = begun[0]
+    def _take_over(self, saved: Mapping[str, Any]) -> None:
+        self._held_at, *self._times = saved["times"].tolist()
+        self._held, *self._values = saved["values"].tolist()
+        self._mark_times = saved["mark_times"].tolist()
+        self._connected, *self._marks = saved["marks"].tolist()
