@@ -19,7 +19,7 @@ from hushmeter.checks import one_of, positive
 from hushmeter.errors import InputError
 from hushmeter.formatting import duration_in_words, format_watt_hours, format_watts
 from hushmeter.home import DEFAULT_TOLERANCE, SOURCES, Appliance, Home
-from hushmeter.noise import MECHANISMS
+from hushmeter.noise import MECHANISMS, find_kind
 from hushmeter.noise.mechanism import MAX_EPSILON
 from hushmeter.noise.parameters import Exact, clamp_bounds, exact
 from hushmeter.privacy.meters import Metered
@@ -186,7 +186,7 @@ class Request:
                 "the span 'when' publishes the sums of the days, so further tables have nothing "
                 "to add; leave out the tables."
             )
-        if self.mechanism not in (None, "gaussian"):
+        if self.mechanism is not None and not find_kind(self.mechanism).shares_budget:
             raise InputError(
                 f"several tables share one budget with Gaussian noise: leave out {self.mechanism}."
             )
