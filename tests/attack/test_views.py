@@ -1,4 +1,4 @@
-"""Attackers on the hours of calendar releases see no more than the release promises."""
+"""Attackers on the hours of several tables see no more than the release promises."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.releases.calendar import lay_out
-from hushmeter.releases.view_plan import plan_views
 
 HOME = hm.Home(
     [
@@ -28,30 +26,24 @@ ATTACKERS = ("bayes", "fhmm", "co", "multi-shot", "sparse-hmm", "hierarchical")
 
 @pytest.fixture(scope="module")
 def case():
-    """A training trace, three days without the kettle, and the ε of the promised odds."""
+    """A training trace, three days without the kettle, and the promise of the odds."""
     train = hm.synth.trace(HOME, 24 * 120, interval_s=3600.0, seed=1)
     quiet = hm.synth.trace(HOME, 72, interval_s=3600.0, seed=2)
     power = quiet.power.copy()
     power[:, 0] = 0.0
     quiet = hm.Trace(power.sum(axis=1), 3600.0, "2024-01-01T00:00Z")
-    unit = hm.resolve_unit("appliance", "run", interval_s=3600.0, home=KETTLE)
-    calendar = lay_out(quiet, "UTC")
-    low, high = 0.1, 5.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        better = plan_views(unit, calendar, epsilon=middle).odds < PROMISED
-        low, high = (middle, high) if better else (low, middle)
-    return train, quiet, unit, low
+    request = hm.Request(hide="kettle", home=KETTLE, odds=PROMISED, tables=["views"])
+    return train, quiet, request.resolve(hm.metered(quiet))
 
 
 def released_days(case, run):
     """Estimated hours of all releases, one after the other with gaps between them."""
-    _, quiet, unit, epsilon = case
+    _, quiet, promise = case
     load = quiet.readings.copy()
     load[HOUR] += 2000.0 * run
     trace = quiet.replace_readings(load)
     seeds = range(run, 2 * RELEASES, 2)
-    hours = [hm.release_views(trace, epsilon=epsilon, unit=unit, rng=s).estimate for s in seeds]
+    hours = [promise.release(trace, rng=seed).estimate for seed in seeds]
     steps = np.add.outer(100 * np.arange(RELEASES), np.arange(72)).ravel()
     return hm.Trace(np.concatenate(hours), 3600.0, "2024-01-01T00:00Z", steps=steps)
 
@@ -65,14 +57,14 @@ def released(case):
 @pytest.mark.parametrize("name", ATTACKERS)
 def test_attackers_on_the_hourly_estimate_keep_the_promised_odds(name, case, released):
     """Balanced accuracy about one run in a known hour, over 500 releases with and without it."""
-    train, quiet, unit, epsilon = case
+    train, quiet, promise = case
     attacker = hm.attackers[name](HOME)
     attacker.fit(train)
     if attacker.uses_noise:
         # The attacker knows the standard error of an estimated hour.
-        done = hm.release_views(quiet, epsilon=epsilon, unit=unit, rng=0)
+        error = float(promise.release(quiet, rng=0).view("hours").errors[0])
         per_watt = hm.Gaussian(1.0, 1e-6, 100.0).std / 100.0
-        attacker = attacker.knows(hm.Gaussian(1.0, 1e-6, float(done.hours.errors[0]) / per_watt))
+        attacker = attacker.knows(hm.Gaussian(1.0, 1e-6, error / per_watt))
     answers = [answer(attacker, trace).reshape(RELEASES, 72)[:, HOUR] for trace in released]
     # With equal chances of on and off, probabilities above their median count as on.
     limit = 0.5 if set(np.unique(answers)) <= {0.0, 1.0} else float(np.median(answers))

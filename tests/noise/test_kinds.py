@@ -12,7 +12,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.attack.bayes import Bayes
-from hushmeter.fleet.ledger.charges import period_price
+from hushmeter.ledger.charges import period_price
 from hushmeter.noise import MECHANISMS, Mechanism, parse_mechanism
 from hushmeter.noise.audit import audit
 from hushmeter.noise.samplers import MAX_DIGITS, laplace_digits, laplace_sampler
@@ -151,7 +151,7 @@ def test_a_new_kind_is_calibrated_released_described_and_parsed_back(registered)
     trace = hm.synth.trace(HOME, 480, 0.9, seed=1, interval_s=1800.0)
     done = hm.release(trace, noise, UNIT, home=HOME, rng=4)
     assert done.receipt.epsilon == pytest.approx(3)
-    assert done.receipt.mechanism["mechanism"] == "per-value"
+    assert done.receipt.tables[0]["noise"]["mechanism"] == "per-value"
     twin = parse_mechanism({"per-value": noise.parameters()})
     assert twin.describe() == noise.describe()
     np.testing.assert_array_equal(
@@ -176,8 +176,8 @@ def test_a_new_kind_is_accounted_for_as_its_distribution_is(registered):
 
 
 def test_advice_and_attackers_use_a_new_kind(registered):
-    wish = {"max_odds": 0.7, "forms": ("series",), "interval_s": 1800.0}
-    advice = hm.advise(HOME, "kettle", mechanisms=["per-value"], **wish)
+    wish = hm.Request(hide="kettle", odds=0.7, home=HOME, mechanism="per-value")
+    advice = hm.advise(wish, hm.Metered(1800.0), forms=("series",))
     assert {option.mechanism for option in advice.options} == {"per-value"}
     assert "geometric noise" in " ".join(hm.explain(advice))
     train, test = (hm.synth.trace(HOME, 2000, 0.95, seed=seed) for seed in (1, 2))

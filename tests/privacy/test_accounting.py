@@ -11,18 +11,25 @@ from scipy.stats import norm
 import hushmeter as hm
 from hushmeter.noise import Gaussian, Laplace, Staircase
 from hushmeter.privacy.accounting import (
-    account,
     bound_unknown_moment,
     compose,
     compose_change,
     unknown_moment,
 )
-from hushmeter.privacy.sensitivity import Change
+from hushmeter.privacy.sensitivity import IDEAL, Change
+from hushmeter.releases.promise import promise_of
 from hushmeter.trace import Metering
 
 KETTLE = hm.Home(
     [hm.Appliance("kettle", 2000.0, run_s=180.0), hm.Appliance("lamp", 60.0)], tolerance=20.0
 )
+
+
+def account_of(mechanism, home, interval_s, *, every=None, metering=IDEAL, readings=24):
+    """The account of a promise with a given noise, for means and meters of any kind."""
+    facts = hm.Metered(interval_s, metering, readings=readings)
+    unit = hm.resolve_unit(interval_s=facts, home=home, every=every)
+    return promise_of(mechanism, unit, facts, home).account(home)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +81,7 @@ def test_thirty_readings_reveal_what_one_does_not():
 
 def test_a_kettle_under_the_papers_sensitivity():
     """δ = 20, Δf = 10, ε = 0.1: ε_i = 20, seen in 99.998 %; a 60 W lamp in 63 %."""
-    kettle, lamp = account(Laplace(0.1, 10, on_grid=True), KETTLE, 14_400)
+    kettle, lamp = hm.account(Laplace(0.1, 10, on_grid=True), KETTLE, 14_400)
     assert kettle.reading.basic == pytest.approx(20)
     assert kettle.reading.odds == pytest.approx(0.99998, abs=1e-5)
     assert lamp.reading.odds == pytest.approx(0.63, abs=1e-3)
@@ -114,8 +121,8 @@ def test_gaussian_readings_add_up_by_their_length():
 
 def test_a_coarser_release_averages_a_short_run_away():
     mechanism = Laplace(1.0, 2000, on_grid=True)
-    metered, *_ = account(mechanism, KETTLE, 14_400)
-    half_hours, *_ = account(mechanism, KETTLE, 14_400, window=300)
+    metered, *_ = hm.account(mechanism, KETTLE, 14_400)
+    half_hours, *_ = account_of(mechanism, KETTLE, 6.0, every="30min")
     assert metered.run.readings == 31
     assert half_hours.run.readings == 2
     assert half_hours.run.basic == pytest.approx(0.1, abs=2e-3)
@@ -125,7 +132,7 @@ def test_a_coarser_release_averages_a_short_run_away():
 
 def test_a_run_over_several_windows_is_the_sum_of_its_parts():
     home = hm.Home([hm.Appliance("pump", 500.0, run_s=65.0)], tolerance=5.0)
-    (pump,) = account(Laplace(0.2, 500, on_grid=True), home, 86_400, window=30)
+    (pump,) = account_of(Laplace(0.2, 500, on_grid=True), home, 1.0, every=30)
     assert pump.run.readings == 4
     assert pump.run.basic == pytest.approx(0.2 * (2 + 85 / 500), rel=3e-3)
 
@@ -144,10 +151,10 @@ def test_hopeless_losses_are_added_plainly():
         (lambda m: compose(m, [(5, 0)]), "times must be a whole number"),
         (lambda m: compose(m, [(0.0, 1)]), "watts must be positive"),
         (lambda m: compose(m, []), "at least one change"),
-        (lambda m: account(m, KETTLE, 0), "readings must be a whole number"),
-        (lambda m: account(m, KETTLE), "readings must be a whole number"),
-        (lambda m: account(m, KETTLE, 10, window=0), "window must be a whole number"),
-        (lambda m: account(m, KETTLE, 10, delta=-1), "delta must be positive"),
+        (lambda m: hm.account(m, KETTLE, 0), "readings must be a whole number"),
+        (lambda m: hm.account(m, KETTLE), "readings must be a whole number"),
+        (lambda m: account_of(m, KETTLE, 10.0, every=5), "every must be a whole multiple"),
+        (lambda m: hm.account(m, KETTLE, 10, delta=-1), "delta must be positive"),
     ],
 )
 def test_nonsense_is_refused(call, message):
@@ -175,17 +182,17 @@ def test_no_epsilon_is_promised_below_the_rounding_of_the_transforms():
 def test_lengths_of_runs_and_days_are_rounded_up():
     """Rounding down would leave out a reading of the run, or of the day."""
     home = hm.Home([hm.Appliance("kettle", 2000.0, run_s=100.0)], tolerance=20.0)
-    (kettle,) = account(Laplace(1.0, 2000, on_grid=True), home, interval_s=60.0)
+    (kettle,) = hm.account(Laplace(1.0, 2000, on_grid=True), home, interval_s=60.0)
     assert kettle.run_readings == kettle.run.readings == 3
     assert kettle.run.basic == pytest.approx(100 / 60, abs=2e-3)
-    (odd,) = account(Laplace(1.0, 2000, on_grid=True), home, interval_s=7.0)
+    (odd,) = hm.account(Laplace(1.0, 2000, on_grid=True), home, interval_s=7.0)
     assert odd.day.readings == math.ceil(90_000 / 7) + 1
 
 
 def test_the_run_row_of_the_staircase_is_that_of_the_worst_offset():
     """A run of one hour touches two hourly values, whatever its size: 2·ε, not ε."""
     home = hm.Home([hm.Appliance("heater", 2000.0, run_s=3600.0)], tolerance=20.0)
-    (heater,) = account(Staircase(2, 2000, on_grid=True), home, interval_s=3600.0)
+    (heater,) = hm.account(Staircase(2, 2000, on_grid=True), home, interval_s=3600.0)
     assert heater.run.basic == pytest.approx(4)
 
 
@@ -221,8 +228,8 @@ def test_the_meter_is_accounted_for():
     home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
     mechanism = Laplace(1.0, 105)
     rows = [
-        account(mechanism, home, interval_s=3600.0, metering=metering, period=24)[0].run
-        for metering in (None, Metering(resolution_w=10.0), Metering(register_step_w=10.0))
+        account_of(mechanism, home, 3600.0, metering=metering)[0].run
+        for metering in (Metering(), Metering(resolution_w=10.0), Metering(register_step_w=10.0))
     ]
     assert rows[0].epsilon < rows[1].epsilon < rows[2].epsilon
     assert [row.readings for row in rows] == [2, 2, 24]
@@ -231,7 +238,7 @@ def test_the_meter_is_accounted_for():
 @pytest.mark.parametrize(("moments", "expected"), [(24, 0.5276), (720, 0.505)])
 def test_an_attacker_who_does_not_know_when_at_60_to_40(moments, expected):
     """Gaussian noise of 420/0.5067 W on hourly values; a run of one value."""
-    unit = hm.resolve_unit("change", "reading", interval_s=3600.0, watts=420.0)
+    unit = hm.resolve_unit("change", "reading", interval_s=3600.0, size=420.0)
     (change,) = unit.changes
     mechanism = hm.Gaussian(1.9, 1e-6, 420.0)
     mu = (change.l1 + 1) / mechanism.sigma_steps
@@ -248,7 +255,7 @@ def test_an_attacker_who_does_not_know_when_at_60_to_40(moments, expected):
 def test_the_second_moment_of_the_likelihood_ratio_is_its_sum(mechanism):
     """The closed forms against the sum over the outcomes themselves."""
     outcomes = np.arange(-6000, 6001)
-    unit = hm.resolve_unit("change", "reading", interval_s=3600.0, watts=20.0)
+    unit = hm.resolve_unit("change", "reading", interval_s=3600.0, size=20.0)
     (change,) = unit.changes
     steps = mechanism.steps_of(20.0)
     logs = 2 * mechanism.log_pmf(outcomes - steps) - mechanism.log_pmf(outcomes)
@@ -279,9 +286,9 @@ def test_accounts_count_the_moments_of_a_day():
     # Beside noise that hides nothing, not knowing when does not help.
     (open_,) = hm.account(hm.Gaussian(1.9, 1e-6, 1.0), home, interval_s=3600.0)
     assert open_.unknown.odds == open_.run.odds
-    (when,) = hm.account(
-        hm.Gaussian(1.9, 1e-6, 105.0, touches=2), home, interval_s=3600.0, day_scale=0.0
-    )
+    unit = hm.resolve_unit("appliance", "when", interval_s=3600.0, home=home)
+    noise = hm.Gaussian(1.9, 1e-6, 105.0, touches=2)
+    (when,) = promise_of(noise, unit, unit.metered, home).account(home)
     assert (when.reading, when.run, when.day) == (None, None, None)
     assert when.when.odds > hourly.run.odds
 
@@ -323,12 +330,33 @@ def test_one_reading_counts_how_the_meter_rounds():
     """A lamp of 4 W on a meter that rounds to 100 W moves a reading by up to 104 W."""
     lamp = hm.Home([hm.Appliance("lamp", 4.0, run_s=3600.0)], tolerance=1.0)
     noise = hm.Laplace(1.0, 20.0)
-    ideal, rounded = (
-        account(noise, lamp, interval_s=3600.0, metering=metering)[0].reading
-        for metering in (hm.Metering(), hm.Metering(resolution_w=100.0))
+    ideal, rounded, counted = (
+        account_of(noise, lamp, 3600.0, metering=metering, readings=3)[0].reading
+        for metering in (Metering(), Metering(resolution_w=100.0), Metering(register_step_w=100.0))
     )
     assert rounded == compose(noise, [(104.0, 1)])
     assert rounded.odds > 0.95 > 0.62 > ideal.odds
-    register = hm.Metering(register_step_w=100.0)
-    counted = account(noise, lamp, interval_s=3600.0, metering=register, period=3)[0].reading
     assert counted == compose(noise, [(204.0, 1), (100.0, 2)])
+
+
+def test_a_register_moves_the_same_values_in_all_moments():
+    """Values after a run move by its phase, whenever it was: not knowing when gains nothing."""
+    home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)])
+    facts = hm.Metered(3600.0, hm.Metering(register_step_w=2.0), readings=720)
+    counted = hm.resolve_unit("appliance", "run", interval_s=facts, home=home)
+    plain = hm.resolve_unit("appliance", "run", interval_s=3600.0, home=home)
+    for unit, gains in ((plain, True), (counted, False)):
+        noise = hm.calibrate("gaussian", 1.9, unit)
+        (change,) = unit.changes
+        found, known = unknown_moment(noise, change), compose_change(noise, change)
+        assert found.moments == 24
+        assert (found.odds < known.odds - 0.05) is gains
+
+
+def test_readings_that_hold_parts_of_the_next_moment_leave_fewer_moments():
+    home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)])
+    for metering, moments in ((hm.Metering(), 24), (hm.Metering(copies=2), 8)):
+        unit = hm.resolve_unit(
+            "appliance", "run", interval_s=hm.Metered(1800.0, metering), home=home, every="1h"
+        )
+        assert unit.changes[0].moments == moments

@@ -14,8 +14,8 @@ from hushmeter.errors import InputError
 from hushmeter.privacy.accounting import compose_change
 from hushmeter.privacy.units import (
     calibrate,
-    longest_runs,
     resolve_unit,
+    with_longest_runs,
 )
 from hushmeter.trace import Metering
 
@@ -54,9 +54,9 @@ def test_units_of_the_paper_and_of_the_default():
     one = resolve_unit(interval_s=6.0, home=HOME, appliance="washer", span="run")
     assert one.changes[0].watts == 1900.0
     assert one.sentence == "whether the washer is on (1900 W), over one run of up to 1 hour"
-    clamped = resolve_unit("range", interval_s=6.0, clamp=(0, 10_000))
+    clamped = resolve_unit("range", interval_s=6.0, size=(0, 10_000))
     assert clamped.l1 == 10_000
-    change = resolve_unit("change", "day", interval_s=900.0, watts=50.0)
+    change = resolve_unit("change", "day", interval_s=900.0, size=50.0)
     # The day on which summer time ends has 25 hours.
     assert change.changes[0].seconds == 90_000
     assert change.l1 == 5000.0
@@ -127,11 +127,15 @@ def test_run_lengths_are_learnt_from_a_trace():
     states[5:12, 2] = True
     states[20:25, 2] = True
     trace = hm.Trace(np.zeros(40), 6.0, states=states)
-    assert longest_runs(trace) == [0, 0, 7]
-    unit = resolve_unit(span="run", interval_s=6.0, home=HOME, appliance="lamp", trace=trace)
+    known = with_longest_runs(HOME, trace)
+    assert [one.run_s for one in known.appliances] == [180.0, 3600.0, 42.0]
+    unit = resolve_unit(span="run", interval_s=6.0, home=known, appliance="lamp")
     assert unit.changes[0].seconds == 42
     gap = hm.Trace(np.zeros(40), 6.0, states=states, steps=np.arange(40) + (np.arange(40) > 8))
-    assert longest_runs(gap) == [0, 0, 5]  # the gap cuts the run of seven into four and three
+    # The gap cuts the run of seven into four and three.
+    assert with_longest_runs(HOME, gap).appliances[2].run_s == 30.0
+    never = hm.Trace(np.zeros(40), 6.0, states=np.zeros((40, 3), bool))
+    assert with_longest_runs(HOME, never).appliances[2].run_s == 6.0
 
 
 @pytest.mark.parametrize(
@@ -143,8 +147,8 @@ def test_run_lengths_are_learnt_from_a_trace():
         ({"protect": "fluctuation"}, "needs a home, for its tolerance"),
         ({"protect": "range"}, "needs a clamp"),
         ({"protect": "change"}, "watts must be a number"),
-        ({"protect": "change", "watts": 0}, "watts must be positive"),
-        ({"protect": "change", "watts": 5, "span": "run"}, "a home that states how long"),
+        ({"protect": "change", "size": 0}, "watts must be positive"),
+        ({"protect": "change", "size": 5, "span": "run"}, "a home that states how long"),
         ({"home": HOME, "span": "run"}, "how long the lamp runs"),
         ({"home": HOME, "appliance": "toaster"}, "no appliance named 'toaster'"),
         (
@@ -162,15 +166,15 @@ def test_bad_units_are_refused_in_one_sentence(keywords, message):
 
 
 def test_unknown_mechanisms_are_refused():
-    unit = resolve_unit("change", interval_s=6.0, watts=10)
-    with pytest.raises(ValueError, match="mechanism must be one of"):
+    unit = resolve_unit("change", interval_s=6.0, size=10)
+    with pytest.raises(ValueError, match="no mechanism named"):
         calibrate("uniform", 1, unit)
 
 
 @pytest.mark.parametrize("clamp", [(10, 0), (0, math.nan), (0, 1, 2), (0, math.inf), 5])
 def test_a_clamp_that_is_no_range_is_refused(clamp):
     with pytest.raises(ValueError, match="clamp must be"):
-        resolve_unit("range", interval_s=6.0, clamp=clamp)
+        resolve_unit("range", interval_s=6.0, size=clamp)
 
 
 @pytest.mark.parametrize("interval_s", [6.0, 60.0, 900.0, 1800.0, 3600.0])
@@ -189,9 +193,8 @@ def test_one_day_needs_the_same_noise_whatever_the_interval_of_its_file(interval
 @pytest.mark.parametrize("interval_s", [6.0, 60.0, 900.0, 1800.0, 3600.0])
 def test_advice_at_60_to_40_is_210_watts_for_every_file(interval_s):
     home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
-    advice = hm.advise(
-        home, hide="kettle", max_odds=0.6, interval_s=interval_s, mechanisms=["gaussian"]
-    )
+    wish = hm.Request(hide="kettle", odds=0.6, home=home, mechanism="gaussian")
+    advice = hm.advise(wish, hm.Metered(interval_s))
     hourly = next(option for option in advice.options if option.every_s == 3600)
     assert hourly.scale == pytest.approx(210, abs=3)
 
@@ -208,7 +211,7 @@ def test_a_run_shorter_than_two_readings_of_the_meter_touches_three():
 
 
 def test_a_day_that_is_no_whole_number_of_readings_is_rounded_up():
-    unit = resolve_unit("change", "day", interval_s=7.0, watts=50.0)
+    unit = resolve_unit("change", "day", interval_s=7.0, size=50.0)
     assert unit.touches == math.ceil(90_000 / 7) + 1 == 12_859
 
 
@@ -226,12 +229,15 @@ def test_upper_values_and_a_stated_energy_calibrate_the_noise():
 
 def test_the_meter_is_counted():
     home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
-    keywords = {"span": "run", "interval_s": 3600.0, "home": home}
-    rounded = resolve_unit(**keywords, metering=Metering(resolution_w=100.0))
-    assert rounded.l1 == pytest.approx(305)
-    with pytest.raises(InputError, match="give readings="):
-        resolve_unit(**keywords, metering=Metering(register_step_w=1.0))
-    day = resolve_unit(**keywords, metering=Metering(register_step_w=1.0), readings=24)
+
+    def counted(metering, readings=None):
+        facts = hm.Metered(3600.0, metering, readings=readings)
+        return resolve_unit(span="run", interval_s=facts, home=home)
+
+    assert counted(Metering(resolution_w=100.0)).l1 == pytest.approx(305)
+    with pytest.raises(InputError, match="give their number"):
+        counted(Metering(register_step_w=1.0))
+    day = counted(Metering(register_step_w=1.0), 24)
     assert day.l1 == pytest.approx(105 + 26)
     assert day.touches == 24
     assert calibrate("laplace", 1, day).steps >= 131 + 24
@@ -241,7 +247,7 @@ def test_the_meter_is_counted():
 def test_a_register_of_one_kilowatt_hour_is_refused_with_a_remedy(name):
     home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
     metering = Metering(register_step_w=1000.0)
-    unit = resolve_unit(span="run", interval_s=3600.0, home=home, metering=metering, readings=24)
+    unit = resolve_unit(span="run", interval_s=hm.Metered(3600.0, metering, readings=24), home=home)
     with pytest.raises(InputError, match=r"too coarse.*release longer means or a shorter period"):
         calibrate(name, 1, unit)
 
@@ -250,11 +256,9 @@ def test_a_fine_register_over_a_month_suits_gaussian_noise_only():
     home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
     unit = resolve_unit(
         span="run",
-        interval_s=900.0,
+        interval_s=hm.Metered(900.0, Metering(register_step_w=4.0), readings=2880),
         home=home,
         every="1h",
-        metering=Metering(register_step_w=4.0),
-        readings=2880,
     )
     assert unit.l2 == pytest.approx(105 + math.sqrt(720 + 6))
     assert calibrate("gaussian", 1, unit).steps >= 131
@@ -331,10 +335,8 @@ def test_a_register_is_the_same_after_a_moved_run():
     unit = resolve_unit(
         "appliance",
         "when",
-        interval_s=3600.0,
+        interval_s=hm.Metered(3600.0, Metering(register_step_w=1.0), readings=8760),
         home=home,
-        metering=Metering(register_step_w=1.0),
-        readings=8760,
     )
     assert unit.touches == 26
 
@@ -347,7 +349,7 @@ def test_a_register_is_the_same_after_a_moved_run():
         ({"span": "day", "use": "2d"}, "use must be at most one day, got 2 days"),
         ({"span": "day", "use": "much"}, "use must be a time such as"),
         ({"span": "when", "appliance": "lamp"}, "need to know how long the lamp runs"),
-        ({"span": "when", "protect": "change", "watts": 5, "home": None}, "span 'when' needs a"),
+        ({"span": "when", "protect": "change", "size": 5, "home": None}, "span 'when' needs a"),
     ],
 )
 def test_bad_uses_are_refused_in_one_sentence(keywords, message):

@@ -117,6 +117,7 @@ class Gaussian(Mechanism):
     name: ClassVar[str] = "gaussian"
     title: ClassVar[str] = "Gaussian"
     norm: ClassVar[int] = 2
+    shares_budget: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -108,6 +108,9 @@ class Mechanism(LossDistribution):
     norm: ClassVar[int]
     """1 if the loss of several values grows with the sum of their changes, 2 if with the length."""
 
+    shares_budget: ClassVar[bool] = False
+    """True if several tables with this noise can share one budget."""
+
     paper_bounds: ClassVar[bool] = False
     """True if the paper states its bounds for this noise, by its scale λ."""
 

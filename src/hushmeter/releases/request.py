@@ -195,7 +195,7 @@ class Request:
                 "the span 'when' publishes the sums of the days, so further tables have nothing "
                 "to add; leave out the tables."
             )
-        if self.mechanism not in (None, "gaussian"):
+        if self.mechanism is not None and not find_kind(self.mechanism).shares_budget:
             raise InputError(
                 "several tables share one budget with Gaussian noise: leave out "
                 f"mechanism={self.mechanism!r}."

@@ -285,10 +285,8 @@ def least_error(
     units = [request.unit(metered, _cell_length(request, metered)) for request in requests]
     each = [_error_of_one_watt(unit, purpose) for unit in units]
     # Gaussian noise is the fastest to search and nearly always wins. The order saves time only.
-    order = sorted(
-        range(len(units)),
-        key=lambda i: (requests[i].mechanism != "gaussian", each[i] * units[i].l2),
-    )
+    slow = [not find_kind(request.mechanism or "gaussian").shares_budget for request in requests]
+    order = sorted(range(len(units)), key=lambda i: (slow[i], each[i] * units[i].l2))
     best: tuple[tuple[float, float, float], Promise] | None = None
     refused: InputError | None = None
     for i in order:
