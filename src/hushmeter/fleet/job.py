@@ -126,8 +126,14 @@ class FleetTerms(Request):
                 raise InputError(f"a fleet releases the readings of many homes: leave out {name}.")
         if self.tables:
             raise InputError("a fleet releases series; use the sums of a fleet for other tables.")
-        if self.protect is None:
-            object.__setattr__(self, "protect", "range" if self.watts is None else "change")
+        # What is left open is filled in, so that equal requests have equal terms.
+        for name, filled in (
+            ("protect", "range" if self.watts is None else "change"),
+            ("span", SPANS[0]),
+            ("mechanism", "laplace"),
+        ):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, filled)
         super().__post_init__()
         one_of("span", self.chosen_span(), SPANS)
         one_of("period", self.period, PERIODS)

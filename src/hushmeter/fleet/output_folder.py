@@ -175,7 +175,8 @@ class PrivateFolder:
         with one_sentence(self.output):
             draft.mkdir(mode=0o700)
             for name, content in contents.items():
-                create_file(draft / name, content, public=True)
+                with one_sentence(self.output / name):
+                    create_file(draft / name, content, public=True)
             flush_folder(draft)
             move(draft, self.path / SEALED)
 
