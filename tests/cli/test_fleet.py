@@ -51,7 +51,8 @@ def test_fleet_says_what_it_promised(released):
     assert "laplace, scale 15 kW" in done.stdout
     assert "published without noise, exactly as in the input: column 'group'" in done.stdout
     assert (
-        "any value of a reading (15000 W wide), in one metered reading of 30 minutes" in done.stdout
+        "any value of a reading of up to 7.5 kWh and 15 kW, in one metered reading of 30 minutes"
+        in done.stdout
     )
     assert (
         "at ε = 1\ncharged for each of 180 meter-days: ε = 51\nfor any readings of a customer's "
@@ -112,7 +113,7 @@ def test_other_columns_span_and_law(tmp_path):
     facts = json.loads(done.stdout)
     assert facts["stream"] == "pilot"
     sentence = facts["promise"]["unit"]["sentence"]
-    assert sentence.startswith("any change of up to 500 W, over one day")
+    assert sentence.startswith("any change of up to 12.5 kWh and 500 W, over one day")
     assert facts["promise"]["delta"] == 1e-5
     assert facts["released_blocks"] == 2
     assert (pq.read_table(tmp_path / "out/x.parquet")["value"].to_numpy() % 10 == 0).all()
@@ -123,6 +124,7 @@ def test_other_columns_span_and_law(tmp_path):
     [
         (["-e", "0"], 2, "epsilon must be positive"),
         (["--clamp", "5"], 2, "clamp must be LO,HI"),
+        (["--sensitivity", "much"], 2, "sensitivity must be a number of watts"),
         (["--period", "year"], 2, "period must be one of day, month"),
         (["--ledger", "sqlite:///missing.db"], 1, "there is no ledger"),
         (["-o", "/proc/nowhere"], 1, "cannot be written"),
@@ -259,7 +261,7 @@ def test_fleet_sums(fleet, tmp_path):
     asked = ("fleet-sums", fleet, "-e", 1, "--clamp", "0,15000", "--ledger", ledger)
     done = run(*asked, "-o", tmp_path / "sums", "--every", "day")
     assert "everything that one household does in one civil day" in done.stdout
-    assert "charged for each of 180 meter-days: ε = 1.02" in done.stdout
+    assert "at ε = 1\ncharged for each of 180 meter-days: ε = 1\n" in done.stdout
     assert "feeder-00001" in done.stdout
     assert sorted(p.name for p in (tmp_path / "sums").iterdir()) == [
         "manifest.json",
@@ -270,7 +272,7 @@ def test_fleet_sums(fleet, tmp_path):
     more = (*asked, "--stream", "more", "--tables", "shape,quantiles", "--tz", "Europe/Berlin")
     run_unit = (*more, "--unit-of", "run", "--run", "2100,3min,90", "-o", tmp_path / "run")
     dry = run(*run_unit, "--dry-run")
-    assert "one run of an appliance of up to 2100 W, 3 minutes and 90 Wh, at ε = 1" in dry.stdout
+    assert "one run of an appliance of up to 2100 W, 3 minutes and 90 Wh, present" in dry.stdout
     assert "Nothing was spent or written." in dry.stdout
     done = run(*run_unit, "-j", 2)
     assert "Mean load by group and hour of the day (Europe/Berlin)" in done.stdout

@@ -9,14 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hushmeter.fleet import release_fleet
-from hushmeter.fleet.job import FleetTerms
+from hushmeter.fleet import FleetTerms, JobOptions, SumTerms, release_fleet
 from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.synth.fleet import FleetPlan, write_fleet
 
 KEY = bytes(range(32))
 RELEASE = "20240201T000000Z-00000000"
-TERMS = FleetTerms("0.5", (0.0, 12_000.0), interval_s=3600)
+TERMS = FleetTerms(epsilon="0.5", clamp=(0.0, 12_000.0), interval_s=3600)
 
 
 def new_ledger(folder: Path, name: str = "ledger", low: float = 0.0) -> str:
@@ -31,7 +30,11 @@ def small_fleet(folder: Path, *, meters: int = 12, days: int = 2, files: int = 3
 
 
 def release(source: Path, output: Path, ledger: str, terms: FleetTerms = TERMS, **more):
-    return release_fleet(source, output, terms, ledger=ledger, **more)
+    return release_fleet(source, output, terms, JobOptions(ledger, **more))
+
+
+def release_sums(source: Path | str, output: Path, terms: SumTerms, *, ledger: str, **more):
+    return release_fleet(source, output, terms, JobOptions(ledger, **more))
 
 
 def readings(

@@ -19,15 +19,13 @@ import tempfile
 from pathlib import Path
 
 from hushmeter.errors import DataError, HushmeterError
-from hushmeter.fleet import release_fleet
-from hushmeter.fleet.job import FleetTerms
-from hushmeter.fleet.sum_terms import TABLES, SumTerms
-from hushmeter.fleet.sums import release_sums
+from hushmeter.fleet import FleetTerms, JobOptions, SumTerms, release_fleet
+from hushmeter.fleet.sum_terms import TABLES
 from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.synth.fleet import FleetPlan, write_fleet
 
-TERMS = FleetTerms("0.5", (0.0, 12_000.0), interval_s=3600)
-SUMS = SumTerms("1", (0.0, 12_000.0), ("group",), tables=TABLES)
+TERMS = FleetTerms(epsilon="0.5", clamp=(0.0, 12_000.0), interval_s=3600)
+SUMS = SumTerms("1", (0.0, 12_000.0), ("group",), tables=TABLES, cap_kwh=20.0)
 
 
 PR_SET_PDEATHSIG = 1
@@ -92,18 +90,16 @@ def run(order, calls) -> int:
 
     if order.get("count"):
         sys.setprofile(count)
-    work, terms = (release_sums, SUMS) if order.get("sums") else (release_fleet, TERMS)
+    options = JobOptions(
+        order["ledger"],
+        resume=True,
+        schedule=forks.schedule if forks else None,
+        release=order["release"],
+        key=bytes.fromhex(order["key"]),
+    )
+    terms = SUMS if order.get("sums") else TERMS
     try:
-        work(
-            order["source"],
-            order["output"],
-            terms,
-            ledger=order["ledger"],
-            resume=True,
-            schedule=forks.schedule if forks else None,
-            release=order["release"],
-            key=bytes.fromhex(order["key"]),
-        )
+        release_fleet(order["source"], order["output"], terms, options)
     except HushmeterError as error:
         sys.setprofile(None)
         os.write(2, f"{error}\n".encode())
@@ -119,8 +115,8 @@ def warm_up() -> None:
         ledger = f"sqlite:///{folder}/l.db"
         open_ledger(ledger, create=DayChange.within(0, 15_000)).close()
         write_fleet(FleetPlan(2, 1, 3600), folder / "in")
-        release_fleet(folder / "in", folder / "out", TERMS, ledger=ledger)
-        release_sums(folder / "in", folder / "sums", SUMS, ledger=ledger)
+        for terms in (TERMS, SUMS):
+            release_fleet(folder / "in", folder / terms.schema, terms, JobOptions(ledger))
     answer(ready=True)
 
 

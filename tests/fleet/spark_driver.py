@@ -8,41 +8,27 @@ from __future__ import annotations
 
 import json
 import sys
-from functools import partial
 
 from hushmeter.errors import HushmeterError
-from hushmeter.fleet.job import FleetTerms
-from hushmeter.fleet.spark import release_fleet_on_spark, run_on_executors, spark_session
-from hushmeter.fleet.sum_terms import TABLES, SumTerms
-from hushmeter.fleet.sums import release_sums
+from hushmeter.fleet import FleetTerms, JobOptions, SumTerms
+from hushmeter.fleet.spark import release_fleet_on_spark, spark_session
+from hushmeter.fleet.sum_terms import TABLES
 
 SUMS = SumTerms("1", (0.0, 12_000.0), ("group",), tables=TABLES)
 
 
-def add_up(session, order) -> dict:
-    key, schedule = bytes.fromhex(order.pop("key")), partial(run_on_executors, session)
-    done = release_sums(
-        order.pop("source"), order.pop("output"), SUMS, key=key, schedule=schedule, **order
-    )
-    return {"manifest": done.manifest}
-
-
 def obey(session, order) -> dict:
-    if order.pop("sums", None):
-        return add_up(session, order)
-    terms = FleetTerms("0.5", (0.0, 12_000.0), interval_s=3600)
-    key = order.pop("key", None)
+    series = FleetTerms(epsilon="0.5", clamp=(0.0, 12_000.0), interval_s=3600)
+    terms = SUMS if order.pop("sums", None) else series
+    source, output, key = order.pop("source"), order.pop("output"), order.pop("key", None)
     seen = []
+    options = JobOptions(
+        key=None if key is None else bytes.fromhex(key),
+        report=lambda report, rows, total: seen.append((report.source, rows, total)),
+        **order,
+    )
     try:
-        done = release_fleet_on_spark(
-            session,
-            order.pop("source"),
-            order.pop("output"),
-            terms,
-            key=None if key is None else bytes.fromhex(key),
-            report=lambda report, rows, total: seen.append((report.source, rows, total)),
-            **order,
-        )
+        done = release_fleet_on_spark(session, source, output, terms, options)
     except HushmeterError as error:
         return {"error": str(error)}
     return {"manifest": done.manifest, "seen": seen}

@@ -219,7 +219,7 @@ def test_an_unsorted_extract_is_sorted_and_units_are_joined(tmp_path, ledger):
         "mpan,read_at,kwh,unit\nb,2024-06-03T01:00Z,1,KWH\na,2024-06-03T00:30Z,2,kWh\n"
         "b,2024-06-03T00:30Z,3,kwh\na,2024-06-03T00:00Z,4,kWh\n"
     )
-    assert release_usual(tmp_path, ledger, form=None).complete
+    assert release_usual(tmp_path, ledger, form=InputFormat()).complete
     out = pq.read_table(tmp_path / "out/a.csv.parquet")
     assert out["mpan"].to_pylist() == ["a", "a", "b", "b"]
     assert out["kwh"].to_pylist() == [8000, 4000, 6000, 2000]

@@ -6,14 +6,13 @@ import json
 
 import pyarrow.parquet as pq
 import pytest
-from tests.fleet.cases import new_ledger, release, small_fleet
+from tests.fleet.cases import new_ledger, release, release_sums, small_fleet
 
 import hushmeter as hm
 from hushmeter.errors import DataError
 from hushmeter.fleet.manifest import check_released_folder, quarantine_file, read_manifest
 from hushmeter.fleet.statistics import summarise_fleet
 from hushmeter.fleet.sum_terms import SumTerms
-from hushmeter.fleet.sums import release_sums
 
 
 @pytest.fixture
@@ -101,7 +100,7 @@ def summed(tmp_path):
 def test_sums_are_compared_with_their_manifest(summed):
     assert hm.verify(summed).passed
     table = pq.read_table(summed / "sums.parquet")
-    change_manifest(summed, lambda facts: facts["files"]["sums.parquet"].update(rows=1))
+    change_manifest(summed, lambda facts: facts["files"][0].update(released_rows=1))
     assert f"has {table.num_rows} rows, but the manifest states 1" in hm.verify(summed).problems[0]
     pq.write_table(table.slice(1), summed / "sums.parquet")
     (summed / "readings.parquet").write_bytes(b"not part of the release")
@@ -114,9 +113,10 @@ def test_sums_are_compared_with_their_manifest(summed):
     ("change", "message"),
     [
         (lambda facts: facts.update(files=["sums.parquet"]), "is not the manifest of a fleet"),
+        (lambda facts: facts.pop("asked"), "is not the manifest of a fleet"),
         (lambda facts: facts.update(schema="hushmeter-sums-0"), "is not the manifest of a fleet"),
         (
-            lambda facts: facts.update(files={"../x.parquet": facts["files"]["sums.parquet"]}),
+            lambda facts: facts["files"][0].update(file="../x.parquet"),
             "names a file outside its folder",
         ),
     ],

@@ -10,13 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.fleet.cases import TERMS, new_ledger, readings, release, write
+from tests.fleet.cases import TERMS, new_ledger, readings, release, release_sums, write
 
 from hushmeter.errors import DataError
 from hushmeter.fleet.job import InputFormat
 from hushmeter.fleet.manifest import odd_cells_file, quarantine_file
 from hushmeter.fleet.sum_terms import SumTerms
-from hushmeter.fleet.sums import release_sums
 
 RUN = slice(30, 34)
 """Rows of a kettle in the file of two meters: meter a on its second day."""

@@ -145,7 +145,7 @@ def test_a_bad_file_is_left_out_and_costs_nothing(tmp_path, ledger, spoilt, sent
     assert "\n" not in problem.sentence
     assert list(digests(tmp_path / "out")) == ["good.parquet"]
     assert {meter for meter, *_ in spends(ledger)} == {"z"}
-    assert read_manifest(tmp_path / "out").files == ("good.parquet",)
+    assert list(read_manifest(tmp_path / "out").sha256) == ["good.parquet"]
     assert done.manifest["quarantine"] == {
         "files": 1,
         "blocks": 0,
@@ -171,8 +171,10 @@ def test_an_empty_file_is_nothing(tmp_path, ledger):
         ({"epsilon": "21"}, "epsilon must be at most max_epsilon = 20"),
         ({"clamp": (5.0, 1.0)}, "low < high"),
         ({"clamp": (0.0, float("nan"))}, "finite with low < high"),
-        ({"sensitivity": "much"}, "sensitivity must be a number of watts"),
-        ({"sensitivity": "-3"}, "watts must be positive"),
+        ({"clamp": None}, "the readings of a fleet need a clamp"),
+        ({"every": "1h"}, "the readings of many homes: leave out every"),
+        ({"tables": ("days",)}, "a fleet releases series"),
+        ({"protect": "change", "watts": -3.0}, "watts must be positive"),
         ({"mechanism": "uniform"}, "mechanism must be one of"),
         ({"grid": "0"}, "grid must be positive"),
     ],

@@ -37,7 +37,7 @@ from hushmeter.fleet import noised_rows, source_folder
 from hushmeter.fleet import output_folder as fleet_output
 from hushmeter.fleet import task as fleet_task
 from hushmeter.fleet.input_files import read_footer
-from hushmeter.fleet.job import Columns, FleetJob, InputFormat, build_mechanism
+from hushmeter.fleet.job import Columns, FleetJob, InputFormat
 from hushmeter.fleet.manifest import quarantine_file, read_manifest
 from hushmeter.fleet.noised_rows import file_key, input_digest, stretch_key
 from hushmeter.fleet.output_folder import PrivateFolder, StagedFile
@@ -88,7 +88,7 @@ def test_the_noise_has_the_law_of_the_mechanism(tmp_path, ledger):
     fleet = small_fleet(tmp_path, meters=100, days=20, files=2)
     release(fleet, tmp_path / "out", ledger)
     noise = np.concatenate([noise_of(fleet, tmp_path / "out", n) for n in list_files(fleet)])
-    law = build_mechanism(TERMS)
+    law = TERMS.promise.noise
     # Central limits that fail once in a million: |z| < 4.9; kurtosis of Laplace noise is 6.
     assert noise.size == 48_000
     assert abs(noise.mean()) < 4.9 * law.std / noise.size**0.5
@@ -103,8 +103,9 @@ def test_the_manifest_says_what_was_promised(fleet, ledger, tmp_path):
     facts = manifest.facts
     assert facts == done.manifest == json.loads((tmp_path / "out/manifest.json").read_text())
     assert manifest.terms == TERMS
-    assert facts["promise"]["unit"]["sentence"].startswith("any value of a reading (12000 W wide)")
-    assert facts["promise"]["mechanism"]["scale"] == 24_000
+    assert facts["promise"]["unit"]["sentence"].startswith("any value of a reading of up to 12 kWh")
+    assert facts["promise"]["tables"][0]["noise"]["scale"] == 24_000
+    assert facts["promise"]["epsilon"] == 0.5
     assert {f["file"]: f["sha256"] for f in facts["files"]} == digests(tmp_path / "out")
     assert facts["quarantine"] == {"files": 0, "blocks": 0, "reasons": {}}
     with open_ledger(ledger) as opened:
@@ -149,8 +150,9 @@ def test_every_release_has_fresh_noise(fleet, ledger, tmp_path):
 
 
 def test_a_job_travels(tmp_path):
-    use = DayChange(3000, 8000)
-    job = FleetJob(TERMS, "in", "out", "sqlite:///x.db", RELEASE, protects=use, key=KEY)
+    job = FleetJob(TERMS, "in", "out", "sqlite:///x.db", RELEASE, key=KEY)
+    with open_ledger(new_ledger(tmp_path)) as opened:
+        job = job.paid_in(opened)
     assert pickle.loads(pickle.dumps(job)) == job
     assert FleetJob.from_dict(json.loads(json.dumps(job.to_dict())), KEY) == job
     assert KEY.hex() not in repr(job)
@@ -370,26 +372,22 @@ def test_the_interval_is_that_of_the_first_file(tmp_path, ledger):
 
 
 def test_any_change_gives_another_key():
-    base = {
-        "release": "r",
-        "stream": "s",
-        "terms": {"epsilon": "1"},
-        "source": "f",
-        "file_sha256": bytes(32),
-    }
+    base = FleetJob(TERMS, "in", "out", "l", "r", "s", promise={"epsilon": 1}, key=KEY)
     changes = [
         {},
         {"release": "r2"},
         {"stream": "s2"},
-        {"terms": {"epsilon": "2"}},
-        {"source": "f2"},
-        {"file_sha256": bytes(31) + b"\1"},
+        {"correction": True},
+        {"promise": {"epsilon": 2}},
+        {"form": InputFormat(unit="kWh")},
+        {"key": bytes(32)},
         # The same letters, cut elsewhere.
         {"release": "rs", "stream": ""},
         {"release": "", "stream": "rs"},
     ]
-    keys = [file_key(KEY, **(base | change)) for change in changes]
-    keys += [file_key(bytes(32), **base), stretch_key(keys[0], 0, 12), stretch_key(keys[0], 0, 1)]
+    keys = [file_key(replace(base, **change), "f", bytes(32)) for change in changes]
+    keys += [file_key(base, "f2", bytes(32)), file_key(base, "f", bytes(31) + b"\1")]
+    keys += [stretch_key(keys[0], 0, 12), stretch_key(keys[0], 0, 1)]
     keys += [stretch_key(keys[0], 1, 2), bytes.fromhex(input_digest(KEY, bytes(32)))]
     assert {len(key) for key in keys} == {KEY_BYTES}
     assert all(a != b for a, b in combinations(keys, 2))
@@ -733,10 +731,9 @@ def test_memory_is_bounded_whatever_the_file(tmp_path, ledger):
     script = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from hushmeter.fleet import release_fleet\n"
-        "from hushmeter.fleet.job import FleetTerms\n"
-        "terms = FleetTerms('1', (0.0, 15e3))\n"
-        "done = release_fleet(sys.argv[1], sys.argv[2], terms, ledger=sys.argv[3])\n"
+        "from hushmeter.fleet import FleetTerms, JobOptions, release_fleet\n"
+        "terms = FleetTerms(epsilon='1', clamp=(0.0, 15e3))\n"
+        "done = release_fleet(sys.argv[1], sys.argv[2], terms, JobOptions(sys.argv[3]))\n"
         "assert done.complete\n"
         "print(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0])\n"
     )

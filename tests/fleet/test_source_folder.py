@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 from pyarrow import fs
-from tests.fleet.cases import KEY, RELEASE, digests, new_ledger, release, small_fleet, spends
+from tests.fleet.cases import (
+    KEY,
+    RELEASE,
+    digests,
+    new_ledger,
+    release,
+    release_sums,
+    small_fleet,
+    spends,
+)
 
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet import source_folder
@@ -12,7 +21,6 @@ from hushmeter.fleet.job import InputFormat
 from hushmeter.fleet.manifest import quarantine_file
 from hushmeter.fleet.source_folder import is_url, list_files, open_source
 from hushmeter.fleet.sum_terms import SumTerms
-from hushmeter.fleet.sums import release_sums
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +99,7 @@ def test_sums_from_s3_by_environment(tmp_path, bucket, s3_server, monkeypatch):
     terms = SumTerms("1", (0.0, 12_000.0), ("group",))
     done = release_sums(url, tmp_path / "out", terms, ledger=new_ledger(tmp_path))
     assert done.complete
-    assert len(done.table) == 24
+    assert len(done.tables["sums"]) == 24
 
 
 def test_a_file_that_vanishes_is_reported(tmp_path, bucket, monkeypatch):

@@ -14,14 +14,20 @@ from pathlib import Path
 
 import pytest
 from tests.cli.test_commands import run
-from tests.fleet.cases import KEY, RELEASE, digests, new_ledger, release, small_fleet
+from tests.fleet.cases import (
+    KEY,
+    RELEASE,
+    digests,
+    new_ledger,
+    release,
+    release_sums,
+    small_fleet,
+)
 from tests.fleet.spark_driver import SUMS
 
 from hushmeter.cli import spark_submit
 from hushmeter.errors import DataError, InputError, MissingExtraError
-from hushmeter.fleet import spark
-from hushmeter.fleet.job import FleetJob
-from hushmeter.fleet.sums import release_sums
+from hushmeter.fleet import JobOptions, spark
 from hushmeter.fleet.task import protect_file
 from hushmeter.ledger import DayChange, open_ledger
 
@@ -230,7 +236,7 @@ def test_the_same_sums_as_one_machine(driver, fleet, ledger, tmp_path):
     )
     driver.ask(source=fleet, output=tmp_path / "out", ledger=ledger, release=RELEASE,
                key=KEY.hex(), sums=True)  # fmt: skip
-    assert driver.answer()["manifest"]["charge"]["blocks"] == 60
+    assert driver.answer()["manifest"]["released_blocks"] == 60
     assert digests(tmp_path / "out") == digests(tmp_path / "one")
     assert len(digests(tmp_path / "out")) == 4
     with open_ledger(ledger) as opened:
@@ -300,7 +306,7 @@ def test_spark_submit(cluster, fleet, ledger, tmp_path):
 def test_a_ledger_of_one_machine_is_refused(fleet, tmp_path):
     ledger = new_ledger(tmp_path)
     with pytest.raises(InputError, match=r"needs a ledger that all machines can write: postgresql"):
-        spark.release_fleet_on_spark(None, fleet, tmp_path / "out", None, ledger=ledger)
+        spark.release_fleet_on_spark(None, fleet, tmp_path / "out", None, JobOptions(ledger))
     done = run(
         "fleet", fleet, "-e", "1", "--clamp", "0,9", "--ledger", ledger, "-o", tmp_path / "out",
         "--spark", "spark://127.0.0.1:1", expect=2,
@@ -322,6 +328,4 @@ def test_without_the_extra_the_answer_is_the_pip_command(monkeypatch):
 
 def test_a_task_that_sees_no_release_says_what_to_share(tmp_path):
     with pytest.raises(DataError, match="must be shared by all workers"):
-        spark._run_task(
-            protect_file, FleetJob, str(tmp_path), str(tmp_path / "out"), None, "a.parquet"
-        )
+        spark._run_task(protect_file, str(tmp_path), str(tmp_path / "out"), None, "a.parquet")

@@ -202,7 +202,7 @@ def test_calendar_releases_and_restored_files_are_added_up(tmp_path):
         assert (both["mean_w"] * both["readings"] / 1000).to_numpy() == pytest.approx(
             both["energy_kwh"].to_numpy()
         )
-    first = hm.read_views(tmp_path / "views" / "home0").months
+    first = hm.read_release(tmp_path / "views" / "home0").view("months")
     found = summarise_estimates(tmp_path / "views" / "home0", "meter", "month").table
     assert found["energy_se_kwh"].to_numpy() == pytest.approx(first.errors)
     assert "biased" in summarise_estimates(tmp_path / "restored").notes[0]

@@ -6,6 +6,7 @@ import json
 import math
 from contextlib import suppress
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from tests.fleet.cases import (
     new_ledger,
     readings,
     release,
+    release_sums,
     small_fleet,
     spends,
     write,
@@ -28,14 +30,15 @@ from tests.fleet.cases import (
 
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet import output_folder, sums
-from hushmeter.fleet.job import FleetTerms
+from hushmeter.fleet.job import FleetJob
 from hushmeter.fleet.output_folder import PrivateFolder
 from hushmeter.fleet.statistics import summarise_fleet
 from hushmeter.fleet.sum_tables import isotonic
-from hushmeter.fleet.sum_terms import TABLES, Run, SumTerms, build_mechanism, day_price
-from hushmeter.fleet.sums import release_sums
+from hushmeter.fleet.sum_terms import TABLES, Run, SumTerms, protected_change, size_of
 from hushmeter.fleet.task import check_blocks, open_input
 from hushmeter.ledger import DayChange, Ledger, open_ledger
+from hushmeter.privacy.sensitivity import Change
+from hushmeter.privacy.tables import Table, every_cell, sensitivity
 
 CLAMP = (0.0, 12_000.0)
 ONE = SumTerms("1", CLAMP, ("group",))
@@ -57,7 +60,7 @@ def frame(source):
 def test_sums_agree_with_pandas(tmp_path, ledger, every):
     source = small_fleet(tmp_path, meters=120, days=3, files=4, interval_s=1800)
     terms = replace(PLAIN, every=every)
-    table = release_sums(source, tmp_path / "out", terms, ledger=ledger).table
+    table = release_sums(source, tmp_path / "out", terms, ledger=ledger).tables["sums"]
     true = frame(source)
     true["value"] = true["value"].clip(*CLAMP)
     true["start"] = true["time"].dt.floor({"hour": "h", "day": "D"}[every])
@@ -75,9 +78,13 @@ def test_sums_agree_with_pandas(tmp_path, ledger, every):
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
 def test_the_noise_has_the_stated_error(tmp_path, ledger, mechanism):
     source = small_fleet(tmp_path, meters=200, days=20)
-    exact = release_sums(source, tmp_path / "exact", PLAIN, ledger=ledger, stream="x").table
+    exact = release_sums(source, tmp_path / "exact", PLAIN, ledger=ledger, stream="x").tables[
+        "sums"
+    ]
     terms = replace(ONE, mechanism=mechanism)
-    noisy = release_sums(source, tmp_path / "out", terms, ledger=ledger, key=bytes(32)).table
+    noisy = release_sums(source, tmp_path / "out", terms, ledger=ledger, key=bytes(32)).tables[
+        "sums"
+    ]
     scaled = (noisy["energy_kwh"] - exact["energy_kwh"]) / noisy["energy_se_kwh"]
     n, kurtosis = scaled.size, {"laplace": 6, "gaussian": 3}[mechanism]
     bound = stats.norm.isf(5e-7)
@@ -85,24 +92,20 @@ def test_the_noise_has_the_stated_error(tmp_path, ledger, mechanism):
     assert abs((scaled**2).mean() - 1) < bound * math.sqrt((kurtosis - 1) / n) + 1e-3
 
 
-def exact_tables(folder, terms, interval_s):
+def exact_tables(folder, terms):
     """The exact numbers of every table [W, counts], for all groups of all levels."""
-    job = sums.SumsJob(
-        FleetTerms("1", CLAMP, interval_s=interval_s), str(folder), str(folder / "out"), "l", "r",
-        keep=tuple(sorted(terms.by)), sums=terms,
-    )  # fmt: skip
+    job = FleetJob(terms, str(folder), str(folder / "out"), "l", "r", keep=tuple(sorted(terms.by)))
     found = sums.ExactSums()
     for path in sorted(folder.glob("*.parquet")):
         with open_input(job, path.name) as file:
             blocks = check_blocks(job, path.name, file)
-            part = sums._add_up(job, file, blocks, blocks.bad)
+            part = sums.add_up(job, file, blocks, blocks.bad)
         found.add(sums.ExactSums.from_json(part.to_json()))
-    found.count_split_hours(np.array(terms.class_edges))
-    tables = {"sums": {}, "shape": {}, "quantiles": {}}
-    parts = (("sums", found.sums), ("shape", found.shape), ("quantiles", found.counts))
-    for name, cells in parts:
+    found.count(terms.class_edges, found.split.values())
+    tables = {name: {} for name in TABLES}
+    for name, cells in found.tables.items():
         for (path, column), numbers in cells.items():
-            values = numbers if name == "quantiles" else [numbers[0] * float(terms.grid)]
+            values = numbers if name == "quantiles" else [numbers[0] * float(terms.step)]
             for level in range(1, len(path) + 1):
                 key = (path[:level], column)
                 before = tables[name].get(key, np.zeros(len(values)))
@@ -119,17 +122,21 @@ PERIOD = ("2024-03-01", "2024-03-03")
 KETTLE = Run(2100.0, 5000.0, 1800.0)
 
 
-def spoil_household_day(draw, columns, interval_s, rng):
-    """All readings of one meter in a civil day of up to 25 hours, begun anywhere."""
-    first = draw(st.integers(0, 95)) * 900 // interval_s
-    return range(first, first + draw(st.integers(23, 25)) * 3600 // interval_s), None
+def spoil_household_day(draw, interval_s, capped):
+    """All readings that one civil day of up to 25 hours overlaps, or those of one UTC day."""
+    if capped:
+        first = draw(st.integers(0, 2)) * 86_400 // interval_s
+        return range(first, first + 86_400 // interval_s), None
+    begin = draw(st.integers(0, 95)) * 900
+    end = begin + draw(st.integers(23, 25)) * 3600
+    return range(begin // interval_s, -(-end // interval_s)), None
 
 
-def spoil_household(draw, columns, interval_s, rng):
+def spoil_household(draw, interval_s, capped):
     return range(3 * 86_400 // interval_s), None
 
 
-def spoil_run(draw, columns, interval_s, rng):
+def spoil_run(draw, interval_s, capped):
     """A run of full power, begun at any second, added to what the meter reads."""
     begin = draw(st.integers(0, 200_000))
     seconds = min(KETTLE.seconds, KETTLE.watt_hours * 3600 / KETTLE.watts)
@@ -160,8 +167,9 @@ def test_one_unit_changes_every_table_by_at_most_its_sensitivity(
     terms = SumTerms(
         "1", CLAMP, data.draw(st.sampled_from([("group",), ("region", "group")])),
         every=data.draw(st.sampled_from(["hour", "day"])),
-        grid=data.draw(st.sampled_from(["1", "50"])), unit_of=unit_of, tables=TABLES,
-        period=PERIOD, run=KETTLE if unit_of == "run" else None,
+        grid=data.draw(st.sampled_from([None, "1", "50"])), unit_of=unit_of, tables=TABLES,
+        days=PERIOD, run=KETTLE if unit_of == "run" else None, interval_s=interval_s,
+        cap_kwh=None if unit_of == "run" else data.draw(st.sampled_from([None, 0.5, 20.0, 60.0])),
         tz=data.draw(st.sampled_from([None, "Europe/Berlin", "Asia/Kolkata", "Asia/Kathmandu"])),
     )  # fmt: skip
     by_day = data.draw(st.booleans())
@@ -170,7 +178,7 @@ def test_one_unit_changes_every_table_by_at_most_its_sensitivity(
     columns["group"] = ["f1" if meter == "a" else "f2" for meter in columns["meter"]]
     columns["region"] = ["north"] * len(columns["meter"])
     other = dict(columns, value=list(columns["value"]))
-    rows, added = SPOILERS[unit_of](data.draw, columns, interval_s, rng)
+    rows, added = SPOILERS[unit_of](data.draw, interval_s, terms.cap_kwh is not None)
     for place, row in enumerate(rows):
         if added is not None:
             other["value"][row] = columns["value"][row] + added[place]
@@ -185,44 +193,115 @@ def test_one_unit_changes_every_table_by_at_most_its_sensitivity(
             rows = [i for i, time in enumerate(table["time"]) if day in (None, time.day)]
             part = {name: [values[i] for i in rows] for name, values in table.items()}
             write(folder / f"{day}.parquet", part)
-        found.append(exact_tables(folder, terms, interval_s))
+        found.append(exact_tables(folder, terms))
     for table in TABLES:
         change = differences(found[0][table], found[1][table])
-        laplace, gaussian, best = (
-            build_mechanism(replace(terms, mechanism=name), table, interval_s)
-            for name in ("laplace", "gaussian", "best")
-        )
-        assert best.std == min(laplace.std, gaussian.std)
-        assert np.abs(change).sum() <= float(laplace.exact_sensitivity) * (1 + 1e-12)
-        assert np.sqrt((change**2).sum()) <= float(gaussian.exact_sensitivity) * (1 + 1e-12)
-        assert np.count_nonzero(change) <= laplace.touches == gaussian.touches
-        if extreme and unit_of == "household":
+        size = size_of(terms, table, protected_change(terms))
+        assert np.abs(change).sum() <= float(size.l1) * (1 + 1e-12)
+        assert np.sqrt((change**2).sum()) <= float(size.l2) * (1 + 1e-12)
+        assert np.count_nonzero(change) <= size.touches
+        if extreme and unit_of == "household" and terms.cap_kwh is None:
             # The whole period is changed as much as it can be: the bound is attained.
-            assert np.abs(change).sum() == pytest.approx(float(laplace.exact_sensitivity))
+            assert np.abs(change).sum() == pytest.approx(float(size.l1))
+
+
+@pytest.mark.parametrize(
+    ("watts", "cap_kwh", "hourly_w", "daily_kwh"),
+    [
+        (15_000, None, 75_000, 360.3),
+        (9_000, None, 45_000, 216.2),
+        (9_000, 60, 22_847, 60),
+        (9_000, 40, 18_439, 40),
+    ],
+)
+def test_a_household_day_is_a_change_of_a_table(watts, cap_kwh, hourly_w, daily_kwh):
+    """A day's use that is present or absent, and one that replaces another (√2 within the day)."""
+    energy = None if cap_kwh is None else cap_kwh * 3.6e6
+    use = Change("day", watts, 25 * 3600, 3600.0, energy)
+    days = Table("days", np.arange(72) // 24, 3)
+    assert sensitivity(every_cell(72), use, Fraction(1)) == pytest.approx(hourly_w, rel=4e-4)
+    assert sensitivity(days, use, Fraction(1)) / 1000 == pytest.approx(daily_kwh, rel=1e-3)
+    replaced = 1.0 if cap_kwh is None else math.sqrt(2)
+    for every, wanted in (("hour", replaced * hourly_w), ("day", 1000 * daily_kwh)):
+        terms = SumTerms("1", (0.0, watts), ("group",), every=every, cap_kwh=cap_kwh)
+        # The sum of quarter hours is four times that of hours.
+        length = float(size_of(terms, "sums", protected_change(terms)).l2) / 4
+        assert length == pytest.approx(wanted, rel=1e-3)
+
+
+def test_days_above_the_cap_are_scaled_down_in_the_bytes(tmp_path, ledger):
+    """Meter a has one day above 40 kWh and one below; b is small."""
+    columns = readings(meters=("a", "b"), days=2)
+    watts = np.array([2500.0] * 24 + [1000.0] * 24 + [100.0] * 48)
+    watts[3] = 50_000.0
+    columns |= {"value": watts.tolist(), "group": ["f"] * 96}
+    write(tmp_path / "in/a.parquet", columns)
+    terms = replace(PLAIN, cap_kwh=40.0, tables=("sums", "shape"))
+    done = release_sums(tmp_path / "in", tmp_path / "out", terms, ledger=ledger)
+    clamped = np.clip(watts[:24], *CLAMP)
+    due = np.append(clamped * 40_000 / clamped.sum(), watts[24:48]) + 100
+    found = pq.read_table(tmp_path / "out/sums.parquet").to_pandas()["energy_kwh"] * 1000
+    assert found.to_numpy() == pytest.approx(due, abs=1)
+    shape = done.tables["shape"]["mean_w"] * done.tables["shape"]["readings"]
+    assert shape.to_numpy() == pytest.approx(due.reshape(2, 24).sum(axis=0), abs=3)
+    assert "of which at most 40 kWh a day count" in done.manifest["promise"]["unit"]["sentence"]
+    assert done.manifest["charge"]["unit"].endswith("as far as it lies in one UTC day")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"cap_kwh": 0.0}, "cap must be positive"),
+        ({"cap_kwh": 9.0, "clamp": (-1.0, 9.0)}, "the clamp must begin at 0 W"),
+        ({"cap_kwh": 9.0, "unit_of": "run", "run": KETTLE}, "the unit 'run' has none"),
+    ],
+)
+def test_a_cap_that_will_not_do(change, message):
+    with pytest.raises(InputError, match=message):
+        replace(ONE, **change)
+
+
+@pytest.mark.parametrize("tables", [("sums",), TABLES, ("sums", "shape")])
+@pytest.mark.parametrize("epsilon", ["0.01", "1", "20", "3000"])
+def test_the_tables_together_keep_the_promise(tables, epsilon):
+    """ε/k each with Laplace noise; with Gaussian noise the squares of the lengths add up."""
+    for mechanism in ("laplace", "gaussian", "best"):
+        terms = replace(ONE, epsilon=epsilon, tables=tables, mechanism=mechanism, max_epsilon=1e5)
+        promise = terms.promise
+        assert 0.9 * float(epsilon) < promise.epsilon <= Fraction(epsilon)
+        if promise.delta and len(tables) > 1 and epsilon == "1":
+            ratios = [noise.steps / noise.scale * noise.grid for noise in promise.noises]
+            mu = math.hypot(*ratios)
+            spare = stats.norm.cdf(mu / 2 - 1 / mu) - math.e * stats.norm.cdf(-mu / 2 - 1 / mu)
+            assert 0.99e-6 < spare <= 1e-6
+    stds = [replace(terms, mechanism=m).promise.noise("sums").std for m in ("laplace", "gaussian")]
+    assert len(tables) > 1 or promise.noise("sums").std == min(stds)
 
 
 def test_the_price_protects_a_day_whatever_the_unit():
     day = SumTerms("1", CLAMP, ("group",), mechanism="laplace")
     clamped, use = DayChange.within(*CLAMP), DayChange(3000, 8000)
-    assert day_price(day, 900, clamped) == (1_000_000, 0)
-    month = replace(day, unit_of="household", period=("2024-01-01", "2024-01-31"))
+    assert day.price(clamped, 0.0) == (1_000_000, 0)
+    month = replace(day, unit_of="household", days=("2024-01-01", "2024-01-31"))
     # 25 of 31·24 hours.
-    assert day_price(month, 900, clamped).micro == math.ceil(25 / (31 * 24) * 1e6)
+    assert month.price(clamped, 0.0).micro == math.ceil(25 / (31 * 24) * 1e6)
     run = replace(day, unit_of="run", run=Run(2000.0, 3600.0))
-    # 8 kWh are 32 kW of quarter hours, and rounding adds a step to each of 101.
-    noise = build_mechanism(run, "sums", 900)
-    steps = math.floor((32_000 + 101) / noise.grid)
-    assert day_price(run, 900, use).micro >= 1e6 * steps / noise.steps
-    assert day_price(run, 900, use).micro <= 1e6 * (steps + 200) / noise.steps
-    three = replace(day, tables=TABLES, mechanism="gaussian")
-    # Each table has a third of ε, but together they lose less than the sum.
-    paid = day_price(three, 900, clamped)
-    assert 500_000 < paid.micro < 650_000
-    assert paid.femto == 1_000_000_002
-    # A civil day may begin within a reading of an hour.
-    assert 1_040_000 <= day_price(day, 3600, clamped).micro <= 1_050_000
+    # 8 kWh are 32 kW of quarter hours, and rounding adds a step to each of 100.
+    noise = run.promise.noise("sums")
+    steps = math.floor((32_000 + 100) / noise.grid)
+    assert run.price(use, 0.0).micro >= 1e6 * steps / noise.steps
+    assert run.price(use, 0.0).micro <= 1e6 * (steps + 200) / noise.steps
+    for terms in (
+        replace(day, tables=TABLES, mechanism="gaussian"),
+        replace(day, cap_kwh=40.0),
+        # A civil day may begin within a reading of an hour, and the unit counts that too.
+        replace(day, interval_s=3600),
+    ):
+        paid = terms.price(clamped, 0.0)
+        assert 999_000 < paid.micro <= 1_000_000
+        assert paid.femto == (10**9 if terms.mechanism == "gaussian" else 0)
     with pytest.raises(InputError, match="choose a clamp within 0,1000"):
-        day_price(day, 900, DayChange.within(0, 1000))
+        day.price(DayChange.within(0, 1000), 0.0)
 
 
 def test_shapes_agree_with_pandas(tmp_path, ledger):
@@ -291,7 +370,7 @@ def test_peaks_are_bounded(tmp_path, ledger):
     margin = (peaks["peak_high_kw"] - peaks["peak_low_kw"])[0] / 2
     assert peaks["peak_low_kw"].to_numpy() == pytest.approx(largest.to_numpy() - margin)
     # No noise of all 72 hours is larger than the margin, at 95 % confidence.
-    mechanism = build_mechanism(ONE, "sums", 3600)
+    mechanism = replace(ONE, interval_s=3600).promise.noise("sums")
     noise = mechanism.sample(4000 * 72, rng=3).reshape(4000, 72) * mechanism.grid / 1000
     beyond = (np.abs(noise) > margin).any(axis=1).mean()
     assert 0.03 < beyond < 0.05 + 4.9 * math.sqrt(0.05 * 0.95 / 4000)
@@ -315,7 +394,7 @@ def test_a_killed_job_is_resumed_with_the_same_bytes(tmp_path, monkeypatch):
         "sums.parquet",
     ]
     places = [
-        (sums, "_add_up"), (PrivateFolder, "write_partial"), (PrivateFolder, "write_report"),
+        (sums, "add_up"), (PrivateFolder, "write_partial"), (PrivateFolder, "write_report"),
         (sums, "make_tables"), (PrivateFolder, "seal"), (Ledger, "mark_released"),
         (output_folder, "move"), (PrivateFolder, "destroy"),
     ]  # fmt: skip
@@ -358,20 +437,20 @@ def test_other_sums_get_other_noise(tmp_path):
             tmp_path / name / "in", tmp_path / name / "out", ONE,
             ledger=new_ledger(tmp_path / name), key=bytes(32), release="r1",
         )  # fmt: skip
-        found.append(done.table["energy_kwh"].to_numpy())
+        found.append(done.tables["sums"]["energy_kwh"].to_numpy())
     assert (np.abs(found[0] - found[1])[1:] > 0).mean() > 0.9
 
 
 def test_days_outside_the_period_are_left_out(tmp_path, ledger):
     write(tmp_path / "in/a.parquet", readings(days=4) | {"group": ["f"] * 192})
-    terms = replace(PLAIN, period=("2024-03-02", "2024-03-03"), unit_of="household")
+    terms = replace(PLAIN, days=("2024-03-02", "2024-03-03"), unit_of="household")
     dry = release_sums(tmp_path / "in", tmp_path / "out", terms, ledger=ledger, dry_run=True)
-    assert (dry.manifest["charge"]["blocks"], (tmp_path / "out").exists()) == (4, False)
+    assert (dry.manifest["released_blocks"], (tmp_path / "out").exists()) == (4, False)
     assert spends(ledger) == []
     done = release_sums(tmp_path / "in", tmp_path / "out", terms, ledger=ledger)
     assert done.manifest["quarantine"]["reasons"] == {"the day is outside the period": 4}
     assert sorted({day for _, day, _ in spends(ledger)}) == ["2024-03-02", "2024-03-03"]
-    assert len(done.table) == 48
+    assert len(done.tables["sums"]) == 48
     assert (tmp_path / "out.quarantine.csv").exists()
 
 
@@ -399,7 +478,8 @@ def test_one_noise_is_better_than_the_noise_of_many_homes(tmp_path, ledger, home
     release(source, tmp_path / "homes", ledger, terms, keep=("group",))
     homes_se = summarise_fleet(tmp_path / "homes", "group", "hour").table["energy_se_kwh"]
     asked = replace(ONE, mechanism="laplace")
-    central = release_sums(source, tmp_path / "out", asked, ledger=ledger).table["energy_se_kwh"]
+    sums_of = release_sums(source, tmp_path / "out", asked, ledger=ledger).tables["sums"]
+    central = sums_of["energy_se_kwh"]
     assert homes_se[0] / central[0] >= math.sqrt(homes) / 1.2
 
 
@@ -410,7 +490,7 @@ def test_levels_are_joined_by_least_squares(tmp_path, ledger):
     columns["region"] = ["north" if n < 4 else "south" for n in number]
     write(tmp_path / "in/a.parquet", columns)
     terms = SumTerms("1", CLAMP, ("region", "feeder"))
-    table = release_sums(tmp_path / "in", tmp_path / "out", terms, ledger=ledger).table
+    table = release_sums(tmp_path / "in", tmp_path / "out", terms, ledger=ledger).tables["sums"]
     assert table["group"].unique().tolist() == [
         "north", "south", "north/f0", "north/f1", "south/f2",
     ]  # fmt: skip
@@ -433,8 +513,9 @@ def test_every_member_is_charged_and_refused_the_second_time(tmp_path, ledger):
     assert len(spends(ledger)) == 8
     facts = json.loads((tmp_path / "out/manifest.json").read_text())
     assert facts == json.loads(json.dumps(done.manifest))
+    assert facts["released_blocks"] == 8
     assert facts["charge"] == {
-        "epsilon": "1", "micro_epsilon": 10**6, "femto_delta": 10**9, "blocks": 8,
+        "epsilon": "1", "micro_epsilon": 10**6, "femto_delta": 10**9,
         "unit": "any readings of a customer's day (up to 25 hours) between 0 W and 15 kW",
         "protects": {"clamp": [0, 15000]}, "composition_delta": 0,
     }  # fmt: skip
@@ -458,14 +539,14 @@ def test_what_is_left_out_is_not_in_the_sums(tmp_path, ledger):
     write(tmp_path / "in/a.parquet", columns)
     done = release_sums(tmp_path / "in", tmp_path / "out", PLAIN, ledger=ledger)
     assert not done.complete
-    assert set(done.table["meters"]) == {1}
-    assert done.table["mean_w"].to_numpy() == pytest.approx(columns["value"][24:], abs=1)
+    assert set(done.tables["sums"]["meters"]) == {1}
+    assert done.tables["sums"]["mean_w"].to_numpy() == pytest.approx(columns["value"][24:], abs=1)
 
 
 def test_small_groups_are_not_published(tmp_path, ledger):
     source = small_fleet(tmp_path, meters=60, days=1)
     terms = replace(PLAIN, min_meters=20)
-    table = release_sums(source, tmp_path / "out", terms, ledger=ledger).table
+    table = release_sums(source, tmp_path / "out", terms, ledger=ledger).tables["sums"]
     assert set(table["group"]) == {"feeder-00000"}
     assert len(spends(ledger)) == 60
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hushmeter.errors import InputError
-from hushmeter.fleet.job import FleetJob, FleetTerms, build_mechanism
+from hushmeter.fleet import FleetTerms
 from hushmeter.ledger import DayChange, Price, period_price
 from hushmeter.ledger.charges import femto_delta, price_text
 
@@ -23,8 +23,7 @@ DAY = DayChange.within(*CLAMP)
 
 def price(delta=0.0, protects=DAY, **terms) -> Price:
     one = FleetTerms(**{"epsilon": "1", "clamp": CLAMP, **terms})
-    places = ("in", "out", "sqlite:///l.db", "r")
-    return FleetJob(one, *places, protects=protects, ledger_delta=delta).price
+    return one.price(protects, delta)
 
 
 def test_a_day_of_readings_costs_every_reading():
@@ -38,10 +37,10 @@ def test_a_day_of_readings_costs_every_reading():
 
 def test_a_small_sensitivity_is_charged_what_the_declared_change_costs():
     """ε = 0.01 for one watt is 150 for 15 kW, in each of 100 readings."""
-    assert price(epsilon="0.01", sensitivity="1") == Price(75 * 100 * 10**6)
+    assert price(epsilon="0.01", watts=1.0, grid="1") == Price(75 * 100 * 10**6)
     small = DayChange(1000, 1000)
     # 4 kW in steps of 1 W, and a step of rounding in each of 100 readings; ε = 0.01 is two steps.
-    assert price(epsilon="0.01", sensitivity="1", protects=small) == Price(20_500_000)
+    assert price(epsilon="0.01", watts=1.0, grid="1", protects=small) == Price(20_500_000)
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "staircase", "gaussian"])
@@ -85,9 +84,11 @@ def test_composition_is_charged_only_where_it_is_less():
 @given(st.sampled_from(["reading", "day"]), st.sampled_from([900, 1800, 3600]))
 def test_the_price_of_gaussian_noise_covers_the_exact_loss_of_a_day(span, interval_s):
     """δ(ε) of 25 hours of the continuous Gaussian at the charged ε is at most the charged δ."""
-    terms = FleetTerms("1", CLAMP, mechanism="gaussian", span=span, interval_s=interval_s)
+    terms = FleetTerms(
+        epsilon="1", clamp=CLAMP, mechanism="gaussian", span=span, interval_s=interval_s
+    )
     paid = price(mechanism="gaussian", span=span, interval_s=interval_s)
-    epsilon, sigma = paid.micro / 1e6, build_mechanism(terms).std
+    epsilon, sigma = paid.micro / 1e6, terms.promise.noise.std
     shift = 15_000 * math.sqrt(25 * 3600 / interval_s) / sigma
     delta = stats.norm.cdf(shift / 2 - epsilon / shift) - math.exp(epsilon) * stats.norm.cdf(
         -shift / 2 - epsilon / shift
@@ -108,7 +109,7 @@ def test_a_price_names_its_unit():
 
 
 def test_amounts_that_no_ledger_can_add_up_are_refused():
-    noise = build_mechanism(FleetTerms("1", CLAMP))
+    noise = FleetTerms(epsilon="1", clamp=CLAMP).promise.noise
     with pytest.raises(InputError, match="period must be one of"):
         DAY.on_meter(900, clamp=CLAMP, period="year")
     change = DAY.on_meter(1e-6, clamp=CLAMP)

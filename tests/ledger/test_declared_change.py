@@ -22,10 +22,8 @@ from scipy import stats
 
 import hushmeter as hm
 from hushmeter.errors import InputError
-from hushmeter.fleet import release_fleet
-from hushmeter.fleet.job import FleetTerms
-from hushmeter.fleet.sum_terms import Run, SumTerms
-from hushmeter.fleet.sums import release_sums
+from hushmeter.fleet import FleetTerms, JobOptions, SumTerms, release_fleet
+from hushmeter.fleet.sum_terms import Run
 from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.privacy.units import calibrate, resolve_unit
 from hushmeter.releases.payment import pay_for_release
@@ -392,16 +390,16 @@ def fleet(rng, folder) -> Published:
     count = (33 if period == "month" else 3) * DAY_S // interval
     write_file(folder, interval, count, rng, start)
     terms = FleetTerms(
-        str(rng.choice(["0.01", "0.5", "2"])), clamp,
+        epsilon=str(rng.choice(["0.01", "0.5", "2"])), clamp=clamp,
         mechanism=str(rng.choice(["laplace", "staircase", "gaussian"])),
         span=str(rng.choice(["reading", "day"])),
-        sensitivity=str(rng.choice(["1", "500"])) if rng.random() < 0.5 else None,
+        watts=float(rng.choice(["1", "500"])) if rng.random() < 0.5 else None,
         grid=str(rng.choice(["1", "20"])), period=period,
     )  # fmt: skip
     url = f"sqlite:///{folder}/l.db"
     open_ledger(url, create=change).close()
-    done = release_fleet(folder / "in", folder / "out", terms, ledger=url)
-    described = done.manifest["promise"]["mechanism"]
+    done = release_fleet(folder / "in", folder / "out", terms, JobOptions(url))
+    described = done.manifest["promise"]["tables"][0]["noise"]
     _, paid = charged(url, "m")
     assert done.manifest["charge"]["unit"] == change.sentence(period)
     return Published(
@@ -424,12 +422,12 @@ def sums(rng, folder) -> Published:
         str(rng.choice(["0.1", "1"])), clamp, ("region", "feeder")[: int(rng.integers(1, 3))],
         every=str(rng.choice(["hour", "day"])), unit_of=unit_of, tables=wanted,
         mechanism=str(rng.choice(["laplace", "gaussian"])), grid=str(rng.choice(["1", "20"])),
-        period=("2024-03-04", "2024-03-06") if unit_of == "household" else None,
+        days=("2024-03-04", "2024-03-06") if unit_of == "household" else None,
         run=Run(2100, 180) if unit_of == "run" else None,
     )  # fmt: skip
     url = f"sqlite:///{folder}/l.db"
     open_ledger(url, create=change).close()
-    done = release_sums(folder / "in", folder / "out", terms, ledger=url)
+    done = release_fleet(folder / "in", folder / "out", terms, JobOptions(url))
     _, paid = charged(url, "m")
     grid, levels = float(terms.grid), len(terms.by)
     seconds = np.arange(count) * interval
@@ -446,7 +444,7 @@ def sums(rng, folder) -> Published:
         # Wide noise has a coarser grid, to which the sums are rounded.
         return [np.tile(steps_of(found[n] * unit_w[n], grids[n]), levels) for n in wanted]
 
-    described = done.manifest["promise"]["noise"]
+    described = {one["table"]: one["noise"] for one in done.manifest["promise"]["tables"]}
     grids = {name: described[name]["grid"] for name in wanted}
     unit_w = {name: 1.0 if name == "quantiles" else grid for name in wanted}
     noises = [noise_of(described[name]) for name in wanted]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,12 +33,14 @@ from hushmeter.cli.options import (
     SPARK,
     STREAM,
     parse_interval,
+    parse_watts,
 )
 from hushmeter.cli.output import print_json, row_progress
 from hushmeter.formatting import count_of
 
 if TYPE_CHECKING:
-    from hushmeter.fleet import FileReport, FleetRelease, Schedule
+    from hushmeter.fleet import FileReport, FleetRelease, JobOptions, Schedule
+    from hushmeter.fleet.job import Terms
 
 
 def fleet(
@@ -51,7 +54,7 @@ def fleet(
         typer.Option(help="Protect a change of this many watts, not any value within the clamp."),
     ] = None,
     clamp: Annotated[str, CLAMP],
-    grid: Annotated[str, GRID] = "1",
+    grid: Annotated[str | None, GRID] = None,
     delta: Annotated[float, DELTA] = 1e-6,
     max_epsilon: Annotated[float, MAX_EPSILON] = 20.0,
     ledger: Annotated[str, LEDGER],
@@ -96,48 +99,83 @@ def fleet(
 
     Example: hushmeter fleet readings/ -e 1 --clamp 0,15000 --ledger sqlite:///ledger.db -o out -j 2
     """
-    from hushmeter.fleet import FleetTerms, release_fleet
+    from hushmeter.fleet import FleetTerms, JobOptions
     from hushmeter.fleet.job import InputFormat, parse_columns
     from hushmeter.noise.parameters import parse_clamp
 
-    with logged_job("fleet", log_format, metrics) as job:
-        job.folders = (str(source), str(output))
+    def ask() -> tuple[FleetTerms, JobOptions]:
         terms = FleetTerms(
             epsilon=epsilon,
             clamp=parse_clamp(clamp),
             mechanism=mechanism,
             span=span,
-            sensitivity=sensitivity,
+            watts=None if sensitivity is None else parse_watts("sensitivity", sensitivity),
             grid=grid,
             delta=delta,
             max_epsilon=max_epsilon,
             period=period,
         )
+        return terms, JobOptions(
+            ledger,
+            stream,
+            parse_columns(columns),
+            keep or (),
+            InputFormat(unit, tz, decimal=decimal),
+            None if interval is None else parse_interval(interval),
+            jobs,
+            resume,
+            correct,
+            dry_run,
+            head,
+        )
+
+    run_job(
+        JobFrame("fleet", source, output, log_format, metrics, spark), ask, _print_summary, json
+    )
+
+
+@dataclass(frozen=True)
+class JobFrame:
+    """A command, its folders, its log, and the cluster on which it runs."""
+
+    command: str
+    source: str
+    output: Path
+    log_format: str
+    metrics: Path | None
+    spark: str | None
+
+
+def run_job(
+    frame: JobFrame,
+    ask: Callable[[], tuple[Terms, JobOptions]],
+    show: Callable[[FleetRelease, Path], None],
+    json: bool,
+) -> None:
+    """Release a fleet and print what was released; exit with code 1 if something was left out."""
+    from hushmeter.fleet import release_fleet
+
+    output = frame.output
+    with logged_job(frame.command, frame.log_format, frame.metrics) as job:
+        job.folders = (frame.source, str(output))
+        terms, options = ask()
         with (
             explain_interrupt(output, job),
-            scheduler(spark, ledger) as schedule,
+            scheduler(frame.spark, options.ledger) as schedule,
             row_progress("releasing") as advance,
         ):
-            done = release_fleet(
-                source,
-                output,
-                terms,
-                ledger=ledger,
-                stream=stream,
-                columns=parse_columns(columns),
-                keep=keep or (),
-                form=InputFormat(unit, tz, decimal=decimal),
-                jobs=jobs,
-                resume=resume,
-                correct=correct,
-                dry_run=dry_run,
-                head=head,
-                interval_s=None if interval is None else parse_interval(interval),
-                report=report_files(advance, job),
-                schedule=schedule,
-            )
+            reported = replace(options, report=report_files(advance, job), schedule=schedule)
+            done = release_fleet(frame.source, output, terms, reported)
         _note_counts(job, done.manifest)
-        _print_result(done, output, json, job)
+        if json:
+            print_json(done.manifest)
+        else:
+            show(done, output)
+        if not done.complete:
+            if not job.is_json:
+                sentence = _left_out(done.manifest, terms.period, output)
+                typer.echo(f"hushmeter: {sentence}", err=True)
+            raise typer.Exit(1)
 
 
 def report_files(
@@ -187,73 +225,72 @@ def scheduler(spark: str | None, ledger: str) -> AbstractContextManager[Schedule
 
 def _note_counts(job: JobLog, facts: dict[str, Any]) -> None:
     """Log the counts of a manifest."""
-    files = [file["state"] == "released" for file in facts["files"]]
+    left = facts["quarantine"]
     job.note_counts(
         {
-            "files": sum(files),
+            "files": sum(bool(file["sha256"]) for file in facts["files"]),
             "readings": facts["released_rows"],
             "periods": facts["released_blocks"],
         },
         {
-            "files": len(files) - sum(files),
+            "files": left["files"],
             "readings": facts["rows"] - facts["released_rows"],
-            "periods": facts["quarantine"]["blocks"],
+            "periods": left["blocks"],
         },
         facts["charge"]["micro_epsilon"] / 1e6,
         dry_run=facts.get("dry_run", False),
     )
 
 
-def _print_result(done: FleetRelease, output: Path, json: bool, job: JobLog) -> None:
-    """Print what was released; exit with code 1 if something was left out."""
-    facts = done.manifest
-    if json:
-        print_json(facts)
-    else:
-        _print_summary(facts, output)
-    if not done.complete:
-        if not job.is_json:
-            sentence = left_out(facts, facts["promise"]["period"], output)
-            typer.echo(f"hushmeter: {sentence}", err=True)
-        raise typer.Exit(1)
-
-
-def _print_summary(facts: dict[str, Any], output: Path) -> None:
-    """Print the main facts of a manifest."""
+def _print_summary(done: FleetRelease, output: Path) -> None:
+    """Print the main facts of a manifest of series."""
     from hushmeter.formatting import format_watts
-    from hushmeter.ledger.charges import Price, amount_text
 
-    promise, noise = facts["promise"], facts["promise"]["mechanism"]
+    facts = done.manifest
+    noise = facts["promise"]["tables"][0]["noise"]
     released = sum(file["state"] == "released" for file in facts["files"])
-    dry = facts.get("dry_run", False)
     typer.echo(
-        f"{'dry run' if dry else 'release ' + facts['release']}: {facts['released_rows']} of "
-        f"{facts['rows']} readings in {released} of {len(facts['files'])} files"
+        f"{'dry run' if facts.get('dry_run') else 'release ' + facts['release']}: "
+        f"{facts['released_rows']} of {facts['rows']} readings in {released} of "
+        f"{len(facts['files'])} files"
     )
     typer.echo(
         f"noise: {noise['mechanism']}, scale {format_watts(noise['scale'])}, grid "
         f"{format_watts(noise['grid'])}"
     )
-    typer.echo(f"protected: {promise['unit']['sentence']}")
     for column in facts["kept_without_noise"]:
         typer.echo(f"published without noise, exactly as in the input: column {column!r}")
+    print_promise(facts)
+    print_end(facts, output)
+
+
+def print_promise(facts: dict[str, Any]) -> None:
+    """Print the unit of protection, its ε, and what the ledger charges."""
+    from hushmeter.ledger.charges import Price, amount_text
+
+    promise, charge = facts["promise"], facts["charge"]
     delta = f", δ = {promise['delta']:g}" if promise["delta"] else ""
-    typer.echo(f"at ε = {promise['epsilon']}{delta}")
-    blocks = count_of(facts["released_blocks"], f"meter-{promise['period']}")
-    charge = facts["charge"]
+    typer.echo(f"protected: {promise['unit']['sentence']}")
+    typer.echo(f"at ε = {promise['epsilon']:.6g}{delta}")
+    blocks = count_of(facts["released_blocks"], f"meter-{promise.get('period', 'day')}")
     price = amount_text(Price(charge["micro_epsilon"], charge["femto_delta"]))
-    typer.echo(f"{'to be ' if dry else ''}charged for each of {blocks}: {price}")
+    typer.echo(f"{'to be ' * facts.get('dry_run', False)}charged for each of {blocks}: {price}")
     typer.echo(f"for {charge['unit']}")
-    if dry:
+
+
+def print_end(facts: dict[str, Any], output: Path) -> None:
+    """Print what was written."""
+    if facts.get("dry_run", False):
         size = facts["estimated_bytes"] / 1e6
-        typer.echo(f"Nothing was spent or written; the release would take about {size:.3g} MB.")
-    elif released:
+        room = f"; the release would take about {size:.3g} MB" if size else ""
+        typer.echo(f"Nothing was spent or written{room}.")
+    elif facts["released_blocks"]:
         typer.echo(f"Written: {output}; ledger at {facts['ledger_head']}")
     else:
         typer.echo(f"Nothing was released, and {output} was not written.")
 
 
-def left_out(facts: dict[str, Any], period: str, output: Path) -> str:
+def _left_out(facts: dict[str, Any], period: str, output: Path) -> str:
     """Return one sentence about what was left out of a release that is charged by period."""
     from hushmeter.fleet.manifest import quarantine_file
 

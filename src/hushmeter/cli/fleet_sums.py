@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hushmeter.cli.fleet import explain_interrupt, left_out, report_files, scheduler
-from hushmeter.cli.job_log import LogFormat, MetricsFile, logged_job
+from hushmeter.cli.fleet import JobFrame, print_end, print_promise, run_job
+from hushmeter.cli.job_log import LogFormat, MetricsFile
 from hushmeter.cli.options import (
     CLAMP,
     COLUMNS,
@@ -28,15 +28,15 @@ from hushmeter.cli.options import (
     SPARK,
     STREAM,
     parse_interval,
+    parse_numbers,
 )
-from hushmeter.cli.output import print_json, print_table, row_progress
-from hushmeter.formatting import count_of
+from hushmeter.cli.output import print_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from hushmeter.fleet import FleetRelease
     from hushmeter.fleet.sum_terms import Run
-    from hushmeter.fleet.sums import SumsRelease
 
 _SHOWN = 24
 """Most rows of a table that are printed."""
@@ -69,7 +69,11 @@ def fleet_sums(
     by: Annotated[
         str, typer.Option(help="Columns with nested groups, coarsest first: region,feeder.")
     ] = "group",
-    grid: Annotated[str, GRID] = "1",
+    cap: Annotated[
+        float | None,
+        typer.Option(help="Scale the days of households above this energy down to it, in kWh."),
+    ] = None,
+    grid: Annotated[str | None, GRID] = None,
     delta: Annotated[float, DELTA] = 1e-6,
     max_epsilon: Annotated[float, MAX_EPSILON] = 20.0,
     min_meters: Annotated[int, typer.Option(help="Do not publish groups with fewer meters.")] = 1,
@@ -101,88 +105,57 @@ def fleet_sums(
     """Release sums, load shapes and quantiles of groups of meters, with one noise per number.
 
     ε protects everything that one household does in one civil day, or in the whole --period, or
-    one --run of an appliance. The error of a sum does not grow with the number of households.
+    one --run of an appliance. The error of a sum does not grow with the number of households, and
+    a --cap on the energy of a household's day, which must be public, makes it much smaller.
     Groups, times and the membership of meters are public. The ledger charges every member for
     every day. Sums of nested groups are joined by least squares, and the peak of every group has
     bounds. Hours of the day are those of --tz. The tables are written to OUT_DIR, with a manifest.
 
     Example: hushmeter fleet-sums readings -e 1 --clamp 0,15000 --ledger sqlite:///l.db -o sums
     """
+    from hushmeter.fleet import JobOptions, SumTerms
     from hushmeter.fleet.job import InputFormat, parse_columns
-    from hushmeter.fleet.sum_terms import SumTerms, parse_period
-    from hushmeter.fleet.sums import release_sums
+    from hushmeter.fleet.sum_terms import parse_days
     from hushmeter.noise.parameters import parse_clamp
 
-    with logged_job("fleet-sums", log_format, metrics) as job:
-        job.folders = (str(source), str(output))
+    def ask() -> tuple[SumTerms, JobOptions]:
         terms = SumTerms(
             epsilon,
             parse_clamp(clamp),
             _words(by),
-            every=every,
-            mechanism=noise,
-            grid=grid,
-            delta=delta,
-            max_epsilon=max_epsilon,
-            min_meters=min_meters,
-            unit_of=unit_of,
-            period=parse_period(period),
-            run=_parse_run(run),
-            tables=_words(tables),
-            quantiles=_numbers("quantiles", quantiles),
-            levels=None if levels is None else _numbers("levels", levels),
-            tz=tz,
+            every,
+            noise,
+            grid,
+            delta,
+            max_epsilon,
+            min_meters,
+            unit_of,
+            parse_days(period),
+            _parse_run(run),
+            cap,
+            _words(tables),
+            tuple(parse_numbers("quantiles", quantiles)),
+            None if levels is None else tuple(parse_numbers("levels", levels)),
+            tz,
         )
-        with (
-            explain_interrupt(output, job),
-            scheduler(spark, ledger) as schedule,
-            row_progress("adding up") as advance,
-        ):
-            done = release_sums(
-                source,
-                output,
-                terms,
-                ledger=ledger,
-                stream=stream,
-                columns=parse_columns(columns),
-                form=InputFormat(unit, tz, decimal=decimal),
-                interval_s=None if interval is None else parse_interval(interval),
-                jobs=jobs,
-                resume=resume,
-                dry_run=dry_run,
-                report=report_files(advance, job),
-                schedule=schedule,
-            )
-        left, charge = done.manifest["quarantine"], done.manifest["charge"]
-        job.note_counts(
-            {"readings": done.manifest["released_readings"], "periods": charge["blocks"]},
-            {"files": left["files"], "periods": left["blocks"]},
-            charge["micro_epsilon"] / 1e6,
+        return terms, JobOptions(
+            ledger,
+            stream,
+            parse_columns(columns),
+            form=InputFormat(unit, tz, decimal=decimal),
+            interval_s=None if interval is None else parse_interval(interval),
+            jobs=jobs,
+            resume=resume,
             dry_run=dry_run,
         )
-        if json:
-            print_json(done.manifest)
-        else:
-            _print_report(done, output)
-        if not done.complete:
-            if not job.is_json:
-                typer.echo(f"hushmeter: {left_out(done.manifest, 'day', output)}", err=True)
-            raise typer.Exit(1)
+
+    frame = JobFrame("fleet-sums", source, output, log_format, metrics, spark)
+    run_job(frame, ask, _print_report, json)
 
 
 def _words(text: str) -> tuple[str, ...]:
     """Split a list at its commas."""
     return tuple(word.strip() for word in text.split(","))
-
-
-def _numbers(name: str, text: str) -> tuple[float, ...]:
-    """Read a list of numbers."""
-    from hushmeter.errors import InputError
-
-    try:
-        return tuple(float(word) for word in _words(text))
-    except ValueError:
-        raise InputError(f"{name} must be numbers between commas, got {text!r}.") from None
 
 
 def _parse_run(text: str | None) -> Run | None:
@@ -197,59 +170,55 @@ def _parse_run(text: str | None) -> Run | None:
         raise InputError(
             f"run must be WATTS,TIME or WATTS,TIME,WH, such as 2100,3min, got {text!r}."
         )
-    watts, *energy = _numbers("run", ",".join((parts[0], *parts[2:])))
+    watts, *energy = parse_numbers("run", ",".join((parts[0], *parts[2:])))
     return Run(watts, parse_interval(parts[1]), energy[0] if energy else None)
 
 
-def _print_report(done: SumsRelease, output: Path) -> None:
-    """Print the promise and the first rows of every table."""
-    from hushmeter.ledger.charges import Price, amount_text
+_COLUMNS = {
+    "sums": ("start", "meters", "energy_kwh", "energy_se_kwh", "mean_w", "mean_se_w"),
+    "peaks": ("start", "meters", "peak_kw", "peak_low_kw", "peak_high_kw"),
+    "shape": ("hour", "meters", "mean_w", "mean_se_w"),
+    "quantiles": ("hour", "quantile", "value_w", "low_w", "high_w"),
+}
+_TITLES = {
+    "start": "from (UTC)", "energy_kwh": "kWh", "energy_se_kwh": "±", "mean_w": "mean W",
+    "mean_se_w": "±", "peak_kw": "peak kW", "peak_low_kw": "at least", "peak_high_kw": "at most",
+    "value_w": "W", "low_w": "at least", "high_w": "at most",
+}  # fmt: skip
+"""Columns of the printed tables after the group, and their titles."""
 
-    facts = done.manifest
-    promise, charge = facts["promise"], facts["charge"]
-    delta = f", δ = {promise['delta']:g}" if promise["delta"] else ""
-    dry = facts.get("dry_run", False)
-    typer.echo(f"protected: {promise['unit']}, at ε = {promise['epsilon']}{delta}")
-    price = amount_text(Price(charge["micro_epsilon"], charge["femto_delta"]))
-    blocks = count_of(charge["blocks"], "meter-day")
-    typer.echo(f"{'to be ' if dry else ''}charged for each of {blocks}: {price}")
-    typer.echo(f"for {charge['unit']}")
+
+def _print_report(done: FleetRelease, output: Path) -> None:
+    """Print the promise and the first rows of every table."""
+    from hushmeter.trace import JOULES_PER_KWH
+
+    promise = done.manifest["promise"]
+    print_promise(done.manifest)
+    for one in promise["tables"]:
+        if one["table"] == "sums":
+            error = one["error"] * promise["cells"]["interval_s"] / JOULES_PER_KWH
+            typer.echo(f"standard error of every sum: {error:.3g} kWh")
     for name, table in done.tables.items():
         _print_table(name, table, promise)
-    if dry:
-        typer.echo("Nothing was spent or written.")
-    elif facts["files"]:
-        typer.echo(f"Written: {output}; ledger at {facts['ledger_head']}")
-    else:
-        typer.echo(f"Nothing was released, and {output} was not written.")
+    print_end(done.manifest, output)
 
 
-def _print_table(name: str, table: pd.DataFrame, promise: dict[str, object]) -> None:
+def _print_table(name: str, table: pd.DataFrame, promise: dict[str, Any]) -> None:
     """Print the first rows of a table."""
-    by = ", ".join(map(str, promise["by"]))  # type: ignore[call-overload]
-    clock = promise["tz"] or "UTC"
-    titles = {
-        "sums": f"By {by}, every {promise['every']}",
-        "peaks": f"Largest load by {by}, in one {promise['every']}, with bounds at 95 % confidence",
+    by, every = ", ".join(promise["groups"]["by"]), promise["groups"]["every"]
+    clock = promise["cells"]["zone"]
+    title = {
+        "sums": f"By {by}, every {every}",
+        "peaks": f"Largest load by {by}, in one {every}, with bounds at 95 % confidence",
         "shape": f"Mean load by {by} and hour of the day ({clock})",
         "quantiles": f"Quantiles of the hourly means of single meters by {by} and hour ({clock})",
-    }
-    columns = {
-        "sums": (("group", "group"), ("start", "from (UTC)"), ("meters", "meters"),
-                 ("energy_kwh", "kWh"), ("energy_se_kwh", "±"), ("mean_w", "mean W"),
-                 ("mean_se_w", "±")),
-        "peaks": (("group", "group"), ("start", "from (UTC)"), ("meters", "meters"),
-                  ("peak_kw", "peak kW"), ("peak_low_kw", "at least"), ("peak_high_kw", "at most")),
-        "shape": (("group", "group"), ("hour", "hour"), ("meters", "meters"),
-                  ("mean_w", "mean W"), ("mean_se_w", "±")),
-        "quantiles": (("group", "group"), ("hour", "hour"), ("quantile", "quantile"),
-                      ("value_w", "W"), ("low_w", "at least"), ("high_w", "at most")),
-    }[name]  # fmt: skip
+    }[name]
+    columns = ("group", *_COLUMNS[name])
     rows = [
-        tuple(_cell(column, row[column]) for column, _ in columns)
+        tuple(_cell(column, row[column]) for column in columns)
         for row in table.head(_SHOWN).to_dict("records")
     ]
-    print_table(titles[name], tuple(title for _, title in columns), rows)
+    print_table(title, tuple(_TITLES.get(column, column) for column in columns), rows)
     if len(table) > _SHOWN:
         typer.echo(f"… and {len(table) - _SHOWN} more rows")
 

@@ -10,12 +10,13 @@ Modules: `job` states what is asked for; `source_folder` finds the input and `in
 it; `blocks` and `kernels` check every row; `task` protects one file, whose rows `noised_rows`
 writes; `output_folder` has the private folder and the files being written; `workers` and `preload`
 run tasks in processes, `spark` on a cluster; `release` runs a whole release; `manifest` describes
-it; `statistics` adds up a released folder; `extracts` converts files of other shapes; `sums`
-releases sums with one noise for each number, which `sum_terms` promises and `sum_tables` draws.
+it; `statistics` adds up a released folder; `extracts` converts files of other shapes; `sums` adds
+up files for sums with one noise for each number, which `sum_terms` promises and `sum_tables` draws.
 """
 
 from hushmeter.fleet.job import FleetJob, FleetTerms
-from hushmeter.fleet.release import FleetRelease, Report, Schedule, release_fleet
+from hushmeter.fleet.release import FleetRelease, JobOptions, Report, Schedule, release_fleet
+from hushmeter.fleet.sum_terms import SumTerms
 from hushmeter.fleet.task import FileReport
 
 __all__ = [
@@ -23,7 +24,9 @@ __all__ = [
     "FleetJob",
     "FleetRelease",
     "FleetTerms",
+    "JobOptions",
     "Report",
     "Schedule",
+    "SumTerms",
     "release_fleet",
 ]

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from hushmeter import __version__
 from hushmeter.checks import one_of
 from hushmeter.clock import check_zone
 from hushmeter.errors import DataError, InputError
-from hushmeter.ledger import Charge
-from hushmeter.ledger.charges import Price, epsilon_text, period_price
-from hushmeter.ledger.day_change import PERIODS, DayChange
-from hushmeter.noise.parameters import clamp_bounds
-from hushmeter.privacy.units import Unit, calibrate, resolve_unit
+from hushmeter.files import json_text
+from hushmeter.fleet.sum_terms import SumTerms
+from hushmeter.ledger import Charge, DayChange, Price, period_price
+from hushmeter.ledger.chain import canonical
+from hushmeter.ledger.charges import epsilon_text
+from hushmeter.ledger.day_change import PERIODS
+from hushmeter.privacy.meters import Metered
+from hushmeter.releases.receipt import describe_promise
+from hushmeter.releases.request import Request
 from hushmeter.trace import UNITS as UNITS_OF_VALUES
 from hushmeter.trace import check_interval
 
 if TYPE_CHECKING:
     from hushmeter.ledger import Ledger
-    from hushmeter.noise.mechanism import Mechanism
+    from hushmeter.releases.promise import Promise
 
 SPANS = ("reading", "day")
 STREAM = "load"
-OUTPUT_FORMAT = "2"
+OUTPUT_FORMAT = "3"
 """Version of the order of rows and of the columns of the output; a resumed job must have it."""
 
 
@@ -33,18 +39,8 @@ OUTPUT_FORMAT = "2"
 class Columns:
     """Names of the mandatory columns of an input file.
 
-    Attributes
-    ----------
-    meter : str
-        Id of the meter, text or whole numbers.
-    time : str
-        Start of the reading, a timestamp with a zone.
-    value : str
-        The reading.
-    unit : str
-        Unit of the reading: W, kW, Wh or kWh.
-    interval : str
-        Length of the reading [s].
+    They hold the id of the meter (text or whole numbers), the start of the reading (a timestamp
+    with a zone), the reading, its unit (W, kW, Wh or kWh) and its length [s].
     """
 
     meter: str = "meter"
@@ -91,22 +87,7 @@ class InputFormat:
 
 
 def parse_columns(text: str | None) -> Columns:
-    """Read other names of the columns.
-
-    Parameters
-    ----------
-    text : str or None
-        Pairs such as `meter=mpan,time=read_at`; None keeps all default names.
-
-    Returns
-    -------
-    Columns
-
-    Raises
-    ------
-    InputError
-        If a pair is malformed, a role is unknown, or two roles share a column.
-    """
+    """Read other names of the columns from pairs such as `meter=mpan,time=read_at`."""
     names: dict[str, str] = {}
     known = asdict(Columns())
     for part in (text or "").split(",") if text else ():
@@ -123,117 +104,88 @@ def parse_columns(text: str | None) -> Columns:
 
 
 @dataclass(frozen=True)
-class FleetTerms:
-    """The promise of a release, as its operator states it.
+class FleetTerms(Request):
+    """The request of an operator for the series of a fleet; ε protects any value in the clamp.
 
     Attributes
     ----------
-    epsilon : str
-        ε of the unit of protection, an exact decimal number.
-    clamp : (low, high)
-        Bounds of a reading [W], known beforehand.
-    mechanism : {"laplace", "staircase", "gaussian"}
-        Distribution of the noise.
-    span : {"reading", "day"}
-        The unit of protection: one reading, or one whole day.
-    sensitivity : str, optional
-        Protect a change of this many watts [W] instead of any value within the clamp.
-    grid : str
-        Step of the released power [W].
-    delta : float
-        δ of Gaussian noise.
-    max_epsilon : float
-        Largest ε that is accepted.
     interval_s : int
         Length of a reading [s].
     period : {"day", "month"}
         UTC calendar period that the ledger charges.
     """
 
-    epsilon: str
-    clamp: tuple[float, float]
-    mechanism: str = "laplace"
-    span: str = "reading"
-    sensitivity: str | None = None
-    grid: str = "1"
-    delta: float = 1e-6
-    max_epsilon: float = 20.0
     interval_s: int = 900
     period: str = "day"
 
     def __post_init__(self) -> None:
-        one_of("span", self.span, SPANS)
+        if self.clamp is None:
+            raise InputError("the readings of a fleet need a clamp, such as 0,15000 watts.")
+        for name in ("hide", "home", "every"):
+            if getattr(self, name) is not None:
+                raise InputError(f"a fleet releases the readings of many homes: leave out {name}.")
+        if self.tables:
+            raise InputError("a fleet releases series; use the sums of a fleet for other tables.")
+        # What is left open is filled in, so that equal requests have equal terms.
+        for name, filled in (
+            ("protect", "range" if self.watts is None else "change"),
+            ("span", SPANS[0]),
+            ("mechanism", "laplace"),
+        ):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, filled)
+        super().__post_init__()
+        one_of("span", self.chosen_span(), SPANS)
         one_of("period", self.period, PERIODS)
         check_interval(self.interval_s)
 
+    schema = "hushmeter-fleet-2"
+    days = None
+
     @property
-    def unit(self) -> Unit:
-        """The unit of protection."""
-        try:
-            watts = None if self.sensitivity is None else float(self.sensitivity)
-        except ValueError:
-            raise InputError(
-                f"sensitivity must be a number of watts, got {self.sensitivity!r}."
-            ) from None
-        return resolve_unit(
-            "range" if watts is None else "change",
-            self.span,
-            interval_s=float(self.interval_s),
-            clamp=self.clamp,
-            watts=watts,
-        )
+    def promise(self) -> Promise:
+        """The promise that every reading of the fleet is released with."""
+        return _resolve(self)
 
     def describe(self) -> dict[str, Any]:
-        """Return plain facts, which the ledger records once per release and the manifest repeats.
+        """Return the promise as plain values, which the ledger and the manifest record."""
+        return describe_promise(self.promise) | {"version": __version__, "period": self.period}
 
-        The keys of the noise depend on them: any change gives other noise.
-        """
-        unit, noise = self.unit, build_mechanism(self)
-        return {
-            "version": __version__,
-            "epsilon": self.epsilon,
-            "delta": noise.delta,
-            "mechanism": noise.describe(),
-            "unit": {
-                "protect": unit.protect,
-                "span": unit.span,
-                "sentence": unit.sentence,
-                "interval_s": self.interval_s,
-                "l1": unit.l1,
-                "l2": unit.l2,
-                "touches": unit.touches,
-            },
-            "period": self.period,
-        }
+    def price(self, protects: DayChange, composition_delta: float) -> Price:
+        """Return what the ledger charges for one period of a meter."""
+        change = protects.on_meter(
+            self.interval_s, clamp=self.clamp, period=self.period, on_whole_intervals=True
+        )
+        return period_price(self.promise.noise, change, composition_delta=composition_delta)
 
 
 @lru_cache(maxsize=8)
-def build_mechanism(terms: FleetTerms) -> Mechanism:
-    """Build the noise that keeps a promise.
+def _resolve(terms: FleetTerms) -> Promise:
+    return terms.resolve(Metered(terms.interval_s))
 
-    Parameters
-    ----------
-    terms : FleetTerms
-        The promise.
 
-    Returns
-    -------
-    Mechanism
+Terms = FleetTerms | SumTerms
 
-    Raises
-    ------
-    InputError
-        If no noise can keep the promise.
-    """
-    return calibrate(
-        terms.mechanism,
-        terms.epsilon,
-        terms.unit,
-        delta=terms.delta,
-        grid=terms.grid,
-        clamp=clamp_bounds(terms.clamp),
-        max_epsilon=terms.max_epsilon,
-    )
+
+def read_terms(schema: str, plain: Mapping[str, Any]) -> Terms:
+    """Return the terms that a manifest of this schema asked for, also after a way through JSON."""
+    facts: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()
+    }
+    return SumTerms.from_dict(facts) if schema == SumTerms.schema else FleetTerms(**facts)
+
+
+def describe_charge(terms: Terms, protects: DayChange, composition_delta: float) -> dict[str, Any]:
+    """Return what the ledger charges for one period of a meter, and for which change."""
+    price = terms.price(protects, composition_delta)
+    return {
+        "epsilon": epsilon_text(price.micro),
+        "micro_epsilon": price.micro,
+        "femto_delta": price.femto,
+        "unit": protects.sentence(terms.period) + getattr(terms, "charged_within", ""),
+        "protects": protects.describe(),
+        "composition_delta": composition_delta,
+    }
 
 
 @dataclass(frozen=True)
@@ -242,8 +194,8 @@ class FleetJob:
 
     Attributes
     ----------
-    terms : FleetTerms
-        The promise.
+    terms : FleetTerms or SumTerms
+        What was asked for.
     source_dir, output_dir : str
         Folders that every worker sees under the same name.
     ledger : str
@@ -258,18 +210,16 @@ class FleetJob:
     columns : Columns
         Names of the input columns.
     keep : tuple of str
-        Names of further columns that are published unchanged, without noise.
+        Names of further columns that are read; a series publishes them unchanged, without noise.
     form : InputFormat
         What the input files do not state themselves.
-    protects : DayChange or None
-        The change of which the ledger charges the cost; None before the ledger is opened.
-    ledger_delta : float
-        δ' at which the ledger composes the losses of a period; 0 if it adds them up.
+    promise, price : dict
+        The promise and what the ledger charges, as plain facts; `paid_in` finds them.
     key : bytes
         The release key. Anyone who has it can remove the noise.
     """
 
-    terms: FleetTerms
+    terms: Terms
     source_dir: str
     output_dir: str
     ledger: str = field(repr=False)
@@ -279,14 +229,15 @@ class FleetJob:
     columns: Columns = field(default_factory=Columns)
     keep: tuple[str, ...] = ()
     form: InputFormat = field(default_factory=InputFormat)
-    protects: DayChange | None = None
-    ledger_delta: float = 0.0
+    promise: dict[str, Any] = field(default_factory=dict, repr=False)
+    price: dict[str, Any] = field(default_factory=dict)
     key: bytes = field(default=b"", repr=False)
 
     @property
-    def ledger_stream(self) -> str:
-        """Stream in the ledger; a correction has its own stream under the same caps."""
-        return f"{self.stream} corrected by {self.release}" if self.correction else self.stream
+    def charge(self) -> Charge:
+        """Description of the release for the ledger; a correction is a stream under its caps."""
+        corrected = f"{self.stream} corrected by {self.release}" if self.correction else self.stream
+        return Charge(self.release, corrected, self.promise | {"charge": self.price})
 
     @property
     def unit_of_output(self) -> str:
@@ -294,102 +245,76 @@ class FleetJob:
         return self.form.unit or "W"
 
     @property
-    def days(self) -> tuple[str, str] | None:
-        """First and last day that may be released; None for all days."""
-        return None
-
-    @property
-    def charge(self) -> Charge:
-        """Description of the release for the ledger."""
-        terms = self.terms.describe() | {"charge": self.describe_price()}
-        return Charge(self.release, self.ledger_stream, terms)
-
-    @property
     def key_terms(self) -> dict[str, Any]:
         """Terms on which the keys of the noise depend, with what is stated about the input."""
         stated = {name: getattr(self.form, name) for name in ("unit", "tz", "decimal")}
-        terms = self.terms.describe()
-        return terms | {"input": stated} if any(stated.values()) else terms
+        return self.promise | {"input": stated}
 
     @property
-    def price(self) -> Price:
-        """What the ledger charges for one (meter, period)."""
-        assert self.protects is not None
-        return _price(self.terms, self.protects, self.ledger_delta)
-
-    def describe_price(self) -> dict[str, Any]:
-        """Return the price, and the change that it is for, as plain facts."""
-        assert self.protects is not None
+    def facts(self) -> dict[str, Any]:
+        """Everything public that is known before the first file is read, as plain values."""
         return {
-            "epsilon": epsilon_text(self.price.micro),
-            "micro_epsilon": self.price.micro,
-            "femto_delta": self.price.femto,
-            "unit": self.protects.sentence(self.terms.period),
-            "protects": self.protects.describe(),
-            "composition_delta": self.ledger_delta,
+            "schema": self.terms.schema,
+            "release": self.release,
+            "stream": self.stream,
+            "correction": self.correction,
+            "asked": plain({n: one for n, one in asdict(self.terms).items() if one is not None}),
+            "columns": asdict(self.columns),
+            "kept_without_noise": [] if isinstance(self.terms, SumTerms) else list(self.keep),
+            "promise": self.promise,
+            "charge": self.price,
         }
 
-    def paid_in(self, ledger: Ledger) -> Self:
-        """Return the same job with what its ledger declares; refuse a release it cannot price."""
-        job = replace(self, protects=ledger.protects, ledger_delta=ledger.composition_delta)
-        job.price  # noqa: B018 (a release that the ledger cannot price raises here)
-        return job
+    @property
+    def mark(self) -> str:
+        """The identity of the release and a digest of its facts, which every file carries."""
+        return mark_of(self.facts)
+
+    def paid_in(self, ledger: Ledger) -> FleetJob:
+        """Return the job with its promise and the price that its ledger asks, or refuse it."""
+        price = describe_charge(self.terms, ledger.protects, ledger.composition_delta)
+        return replace(self, promise=plain(self.terms.describe()), price=plain(price))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything except the secret, and the versions that decide on the noise."""
-        plain = asdict(self)
-        del plain["key"]
-        # Lists instead of tuples, as JSON reads them back.
-        listed: dict[str, Any] = json.loads(json.dumps(plain))
-        return listed | {"made_by": _versions()}
+        listed: dict[str, Any] = plain(asdict(replace(self, key=b"")))
+        del listed["key"]
+        return listed | {"schema": self.terms.schema, "made_by": _versions()}
 
     @classmethod
-    def from_dict(cls, plain: dict[str, Any], key: bytes) -> FleetJob:
+    def from_dict(cls, listed: Mapping[str, Any], key: bytes) -> FleetJob:
         """Return the job that `to_dict` described.
 
-        Raises
-        ------
-        DataError
-            If other versions of hushmeter or pyarrow began it, because their noise may differ.
+        Raise `DataError` if other versions of hushmeter or pyarrow began it, because their noise
+        may differ.
         """
         begun, here = (
             ", ".join(map(" ".join, versions.items()))
-            for versions in (plain["made_by"], _versions())
+            for versions in (listed["made_by"], _versions())
         )
         if begun != here:
             raise DataError(
                 f"the release was begun with {begun} and this is {here}; finish it with the "
                 "versions that began it, because others may draw other noise."
             )
-        terms = dict(plain["terms"])
-        terms["clamp"] = tuple(terms["clamp"])
-        parsed = ("terms", "columns", "keep", "form", "protects", "made_by")
-        rest = {name: value for name, value in plain.items() if name not in parsed}
-        return cls(
-            FleetTerms(**terms),
-            columns=Columns(**plain["columns"]),
-            keep=tuple(plain["keep"]),
-            form=InputFormat(**plain["form"]),
-            protects=DayChange.from_dict(plain["protects"]),
-            key=key,
-            **rest,
-        )
-
-    def with_key(self, key: bytes) -> FleetJob:
-        """Return the same job with a secret."""
-        return replace(self, key=key)
+        facts = {n: v for n, v in listed.items() if n not in ("schema", "made_by")}
+        facts |= {
+            "terms": read_terms(listed["schema"], listed["terms"]),
+            "columns": Columns(**listed["columns"]),
+            "keep": tuple(listed["keep"]),
+            "form": InputFormat(**listed["form"]),
+        }
+        return cls(**facts, key=key)
 
 
-@lru_cache(maxsize=8)
-def _price(terms: FleetTerms, protects: DayChange, ledger_delta: float) -> Price:
-    """Compute what one (meter, period) costs."""
-    change = protects.on_meter(
-        terms.interval_s,
-        clamp=clamp_bounds(terms.clamp),
-        period=terms.period,
-        on_whole_intervals=True,
-    )
-    return period_price(build_mechanism(terms), change, composition_delta=ledger_delta)
+def mark_of(facts: Mapping[str, Any]) -> str:
+    """Return the identity and the digest of the facts of a release; see `FleetJob.mark`."""
+    return f"{facts['release']} {hashlib.sha256(canonical(facts).encode()).hexdigest()}"
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON reads it back: lists in place of tuples."""
+    return json.loads(json_text(value))
 
 
 def _versions() -> dict[str, str]:

@@ -14,7 +14,7 @@ import hashlib
 import io
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,16 +23,29 @@ from typing import Any, BinaryIO
 
 from hushmeter import __version__
 from hushmeter.errors import DataError
-from hushmeter.files import move, parse_json, write_bytes
+from hushmeter.files import parse_json, write_bytes
 from hushmeter.fleet.blocks import Problem
-from hushmeter.fleet.job import Columns, FleetJob, FleetTerms
-from hushmeter.fleet.output_folder import PRIVATE
+from hushmeter.fleet.job import (
+    Columns,
+    FleetJob,
+    FleetTerms,
+    Terms,
+    describe_charge,
+    mark_of,
+    plain,
+    read_terms,
+)
+from hushmeter.fleet.output_folder import MARK, PRIVATE
 from hushmeter.fleet.source_folder import output_name
+from hushmeter.fleet.sum_terms import SumTerms
 from hushmeter.fleet.task import FileReport
+from hushmeter.ledger import DayChange
+from hushmeter.releases.verification import compare_entries
 
-SCHEMA = "hushmeter-fleet-1"
-SUMS_SCHEMA = "hushmeter-sums-2"
 MANIFEST = "manifest.json"
+LATER = ("finished", "rows", "released_rows", "released_blocks", "files", "quarantine",
+         "ledger_head")  # fmt: skip
+"""Entries of a manifest that are known only after the last file, so that no file marks them."""
 
 
 @dataclass(frozen=True)
@@ -41,29 +54,22 @@ class Manifest:
 
     Attributes
     ----------
-    release, stream : str
-        Identity of the release, and the series of the meters.
-    correction : bool
-        True if the release corrects an earlier one.
-    terms : FleetTerms
-        The promise.
+    terms : FleetTerms or SumTerms
+        What was asked for.
     columns : Columns
-        Names of the columns.
-    files : tuple of str
-        Released files, relative to the folder.
+        Names of the columns of the input.
     sha256 : dict
-        SHA-256 of every released file by its name, as hexadecimal text.
+        SHA-256 of every released file by its name relative to the folder, as hexadecimal text.
+    rows : dict
+        Number of rows of every released file by its name.
     facts : dict
         The complete JSON.
     """
 
-    release: str
-    stream: str
-    correction: bool
-    terms: FleetTerms
+    terms: Terms
     columns: Columns
-    files: tuple[str, ...]
     sha256: dict[str, str]
+    rows: dict[str, int]
     facts: dict[str, Any]
 
 
@@ -83,40 +89,6 @@ def odd_cells_file(folder: Path) -> Path:
     return quarantine_file(folder).with_name(f"{_named(folder).name}.odd-cells.csv")
 
 
-def write_manifest(
-    folder: Path, job: FleetJob, reports: Sequence[FileReport], ledger_head: str
-) -> dict[str, Any]:
-    """Write the list of what was left out, if there is anything, and then the manifest.
-
-    Nothing is written into the folder if no file was released.
-
-    Parameters
-    ----------
-    folder : Path
-        The output folder.
-    job : FleetJob
-        The release.
-    reports : sequence of FileReport
-        The reports of all files.
-    ledger_head : str
-        Head of the ledger after the release.
-
-    Returns
-    -------
-    dict
-        The manifest.
-    """
-    facts = describe_release(job, reports, ledger_head)
-    write_private_lists(folder, reports)
-    if not any(report.state == "released" for report in reports):
-        return facts
-    # Written in the private folder first, so that a killed job leaves no part of it outside.
-    draft = folder / PRIVATE / MANIFEST
-    write_bytes(draft, manifest_bytes(facts), force=True, public=True)
-    move(draft, folder / MANIFEST)
-    return facts
-
-
 def manifest_bytes(facts: dict[str, Any]) -> bytes:
     """Return a manifest as JSON."""
     return json.dumps(facts, indent=2, ensure_ascii=False).encode() + b"\n"
@@ -131,25 +103,21 @@ def write_private_lists(folder: Path, reports: Sequence[FileReport]) -> None:
 
 
 def describe_release(
-    job: FleetJob, reports: Sequence[FileReport], ledger_head: str
+    job: FleetJob,
+    reports: Sequence[FileReport],
+    ledger_head: str,
+    tables: Mapping[str, bytes] | None,
 ) -> dict[str, Any]:
-    """Return the manifest as plain values; see `write_manifest` for the parameters."""
-    whole = job.to_dict()
-    return {
-        "schema": SCHEMA,
-        "release": job.release,
-        "stream": job.stream,
-        "correction": job.correction,
+    """Return the manifest as plain values; `tables` are the files of sums, None for series."""
+    files = [_file_facts(report) for report in reports]
+    if tables is not None:
+        files = [_table_facts(name, content) for name, content in tables.items()]
+    return job.facts | {
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "asked": whole["terms"],
-        "columns": whole["columns"],
-        "kept_without_noise": list(job.keep),
-        "promise": job.terms.describe(),
-        "charge": job.describe_price(),
         "rows": sum(report.rows for report in reports),
         "released_rows": sum(report.released_rows for report in reports),
         "released_blocks": sum(report.released_blocks for report in reports),
-        "files": [_file_facts(report) for report in reports],
+        "files": files,
         "quarantine": count_problems(reports),
         "ledger_head": ledger_head,
     }
@@ -189,107 +157,39 @@ def _odd_cells_table(reports: Iterable[FileReport]) -> Iterator[bytes]:
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of a released folder.
 
-    Parameters
-    ----------
-    folder : Path
-        The released folder.
-
-    Returns
-    -------
-    Manifest
-
-    Raises
-    ------
-    DataError
-        If there is no manifest, it is not one of a fleet, or it names a file outside the folder.
+    Raise `DataError` if there is none, it is not one of a fleet or of its sums, or it names a file
+    outside the folder.
     """
-    path, facts = folder / MANIFEST, _read_facts(folder, SCHEMA)
+    path = folder / MANIFEST
     try:
-        terms = FleetTerms(**{**facts["asked"], "clamp": tuple(facts["asked"]["clamp"])})
-        released = [file for file in facts["files"] if file["state"] == "released"]
+        facts = parse_json(path.read_bytes())
+        if facts["schema"] not in (FleetTerms.schema, SumTerms.schema):
+            raise ValueError
+        released = {f["file"]: f for f in facts["files"] if f.get("sha256")}
         for file in facts["files"]:
             _check_inside(path, file["file"])
         return Manifest(
-            release=facts["release"],
-            stream=facts["stream"],
-            correction=facts["correction"],
-            terms=terms,
-            columns=Columns(**facts["columns"]),
-            files=tuple(file["file"] for file in released),
-            sha256={file["file"]: str(file["sha256"]) for file in released},
-            facts=facts,
+            read_terms(facts["schema"], facts["asked"]),
+            Columns(**facts["columns"]),
+            {name: str(file["sha256"]) for name, file in released.items()},
+            {name: int(file["released_rows"]) for name, file in released.items()},
+            facts,
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except FileNotFoundError:
+        raise DataError(
+            f"{folder} has no {MANIFEST}; it is not a finished release of a fleet."
+        ) from None
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{path} is not the manifest of a fleet.") from None
 
 
-def _read_facts(folder: Path, *schemas: str) -> dict[str, Any]:
-    """The JSON of the manifest of a folder; raise `DataError` unless it has one of the schemas."""
-    path = folder / MANIFEST
-    try:
-        facts = parse_json(path.read_bytes())
-    except FileNotFoundError:
-        raise DataError(
-            f"{folder} has no {MANIFEST}; it is not a finished release of a fleet."
-        ) from None
-    except ValueError:
-        facts = None
-    if not isinstance(facts, dict) or facts.get("schema") not in schemas:
-        raise DataError(f"{path} is not the manifest of a fleet.")
-    return facts
-
-
-@dataclass(frozen=True)
-class _Listed:
-    """SHA-256 and number of rows of a released file, as its manifest states them."""
-
-    sha256: str
-    rows: int
-
-
-def _list_files(folder: Path) -> dict[str, _Listed]:
-    """The released files of a fleet or of its sums, by their names relative to the folder."""
-    path, facts = folder / MANIFEST, _read_facts(folder, SCHEMA, SUMS_SCHEMA)
-    if facts["schema"] == SCHEMA:
-        manifest = read_manifest(folder)
-        rows = {file["file"]: file["released_rows"] for file in manifest.facts["files"]}
-        return {name: _Listed(manifest.sha256[name], rows[name]) for name in manifest.files}
-    try:
-        listed = {
-            str(name): _Listed(str(one["sha256"]), int(one["rows"]))
-            for name, one in facts["files"].items()
-        }
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise DataError(f"{path} is not the manifest of a fleet.") from None
-    for name in listed:
-        _check_inside(path, name)
-    return listed
-
-
 @contextmanager
 def open_released(folder: Path, name: str, sha256: str) -> Iterator[BinaryIO]:
-    """Open a released file whose bytes are those that the manifest lists.
+    """Open a released file whose bytes have the SHA-256 of the manifest, at its beginning.
 
-    Parameters
-    ----------
-    folder : Path
-        The released folder.
-    name : str
-        Name of the file, relative to the folder.
-    sha256 : str
-        SHA-256 of the file in the manifest, as hexadecimal text.
-
-    Yields
-    ------
-    file
-        The open file at its beginning.
-
-    Raises
-    ------
-    DataError
-        If the file is missing, leads out of the folder or has another SHA-256.
+    Raise `DataError` if the file is missing, leads out of the folder or has another SHA-256.
     """
     path = folder / name
     try:
@@ -311,29 +211,16 @@ def open_released(folder: Path, name: str, sha256: str) -> Iterator[BinaryIO]:
 
 
 def check_released_folder(folder: Path | str) -> list[str]:
-    """Compare a released folder with its manifest.
+    """Compare a released folder with its manifest, and the manifest with its own terms.
 
-    Parameters
-    ----------
-    folder : path
-        The released folder.
-
-    Returns
-    -------
-    list of str
-        One sentence for everything that differs: files that are missing, changed, not listed or
-        have another number of rows, sums that do not add up, and a private folder that was left
-        behind. Empty if the folder is exactly what the manifest describes.
-
-    Raises
-    ------
-    DataError
-        If there is no manifest of a fleet or of its sums, or it names a file outside the folder.
+    Return one sentence for everything that differs: files that are missing, changed, not listed or
+    of another release, numbers that do not add up, and entries of the promise and of the charge
+    that do not follow from what was asked for. Raise `DataError` as `read_manifest` does.
     """
     folder = Path(folder)
-    files = _list_files(folder)
-    problems = list(_wrong_files(folder, files))
-    listed = {*files, MANIFEST}
+    manifest = read_manifest(folder)
+    problems = list(_wrong_files(folder, manifest))
+    listed = {*manifest.sha256, MANIFEST}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
         if name.parts[0] == PRIVATE:
@@ -345,58 +232,72 @@ def check_released_folder(folder: Path | str) -> list[str]:
             f"{folder / PRIVATE} holds the secrets of an unfinished release; run the release "
             "again with --resume, which removes it."
         )
-    return [*problems, *_wrong_totals(folder), *_wrong_promise(folder)]
+    where = str(folder / MANIFEST)
+    return [*problems, *_wrong_totals(where, manifest), *_wrong_promise(where, manifest)]
 
 
-def _wrong_promise(folder: Path) -> Iterator[str]:
-    """Yield a sentence if the promise of a manifest does not follow from what was asked for."""
-    from hushmeter.fleet.sum_terms import SumTerms
-
-    facts = _read_facts(folder, SCHEMA, SUMS_SCHEMA)
+def _wrong_promise(where: str, manifest: Manifest) -> Iterator[str]:
+    """Yield a sentence if an entry does not follow from what was asked for."""
+    facts, terms = manifest.facts, manifest.terms
     try:
-        stated, asked = facts["promise"], dict(facts["asked"])
-        if stated["version"] != __version__:
+        if facts["promise"]["version"] != __version__:
             return
-        if facts["schema"] == SUMS_SCHEMA:
-            due = SumTerms.from_dict(asked).describe(stated["interval_s"])
-        else:
-            due = FleetTerms(**{**asked, "clamp": tuple(asked["clamp"])}).describe()
-    except (KeyError, TypeError, ValueError):
-        due = None
-    if due is None or json.loads(json.dumps(due)) != stated:
-        yield f"{folder / MANIFEST} promises something else than its own terms give."
+        charge = facts["charge"]
+        protects = DayChange.from_dict(charge["protects"])
+        due = {
+            "promise": terms.describe(),
+            "charge": describe_charge(terms, protects, charge["composition_delta"]),
+        }
+        for name, value in due.items():
+            compare_entries(where, name, facts[name], plain(value))
+    except DataError as error:
+        yield str(error)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        yield f"{where} has a missing or an impossible entry ({error})."
 
 
-def _wrong_totals(folder: Path) -> Iterator[str]:
-    """Yield one sentence for every total of a fleet that is not the sum over its files."""
-    facts = _read_facts(folder, SCHEMA, SUMS_SCHEMA)
-    if facts["schema"] == SUMS_SCHEMA:
+def _wrong_totals(where: str, manifest: Manifest) -> Iterator[str]:
+    """Yield one sentence for every total of series that is not the sum over the files."""
+    facts = manifest.facts
+    if isinstance(manifest.terms, SumTerms):
         # The readings of a sum are not those of its tables, so that nothing can be added up.
         return
     for total in ("rows", "released_rows", "released_blocks"):
-        added = sum(file[total] for file in facts["files"] if total in file)
+        added = sum(file[total] for file in facts["files"])
         if facts[total] != added:
             yield (
-                f"{folder / MANIFEST} states {facts[total]} {total.replace('_', ' ')}, but its "
-                f"files add up to {added}."
+                f"{where} states {facts[total]} {total.replace('_', ' ')}, but its files add up to "
+                f"{added}."
             )
 
 
-def _wrong_files(folder: Path, files: dict[str, _Listed]) -> Iterator[str]:
+def _wrong_files(folder: Path, manifest: Manifest) -> Iterator[str]:
     """Yield one sentence for every released file that differs from the manifest."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    for name, listed in files.items():
+    sizes = {file["file"]: file["bytes"] for file in manifest.facts["files"]}
+    mark = mark_of({n: value for n, value in manifest.facts.items() if n not in LATER})
+    for name, sha256 in manifest.sha256.items():
         try:
-            with open_released(folder, name, listed.sha256) as file:
-                found = parquet.read_metadata(file).num_rows
-            if found != listed.rows:
-                yield f"{folder / name} has {found} rows, but the manifest states {listed.rows}."
+            with open_released(folder, name, sha256) as file:
+                footer = parquet.read_metadata(file)
+                size = file.seek(0, io.SEEK_END)
         except DataError as error:
             yield str(error)
+            continue
         except (pa.ArrowException, OSError):
             yield f"{folder / name} is not a Parquet file."
+            continue
+        if footer.num_rows != manifest.rows[name]:
+            yield (
+                f"{folder / name} has {footer.num_rows} rows, but the manifest states "
+                f"{manifest.rows[name]}."
+            )
+        if size != sizes[name]:
+            yield f"{folder / name} has {size} bytes, but the manifest states {sizes[name]}."
+        if (footer.metadata or {}).get(MARK, b"").decode() != mark:
+            yield f"{folder / name} belongs to a release with another manifest."
 
 
 def _check_inside(manifest: Path, name: str) -> None:
@@ -433,3 +334,16 @@ def _public_reason(problem: Problem) -> str:
         return "the file cannot be used"
     head, mark, _ = problem.sentence.partition(": ")
     return f"{head})" if mark and "(" in head else problem.sentence.rstrip(".")
+
+
+def _table_facts(name: str, content: bytes) -> dict[str, Any]:
+    """Return the public facts of one table of sums."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    return {
+        "file": name,
+        "released_rows": parquet.read_metadata(pa.BufferReader(content)).num_rows,
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "bytes": len(content),
+    }

@@ -20,7 +20,7 @@ import hashlib
 import hmac
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ import numpy as np
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.fleet.blocks import Blocks, Readings
 from hushmeter.fleet.input_files import GROUP_ROWS, FleetFile
-from hushmeter.fleet.job import FleetJob, build_mechanism
+from hushmeter.fleet.job import FleetJob, FleetTerms
 from hushmeter.fleet.kernels import number_by_first_use, to_watts
 from hushmeter.fleet.output_folder import StagedFile, open_writer, output_schema
 from hushmeter.trace import watts_per
@@ -54,28 +54,12 @@ def write_noised(
     dropped: BoolArray,
     sink: StagedFile,
 ) -> None:
-    """Write the rows of all blocks that are not dropped, with noise.
-
-    Parameters
-    ----------
-    job : FleetJob
-        The release.
-    source : str
-        Name of the file.
-    file : FleetFile
-        The input, after its first pass.
-    blocks : Blocks
-        Its blocks.
-    dropped : array of bool
-        True for every block that is left out.
-    sink : StagedFile
-        The output.
-    """
+    """Write the rows of all blocks of a checked file that are not dropped, with noise."""
     wanted = output_schema(file.schema, job.columns)
     held = output_schema(file.held_schema, job.columns)
     noised = _noised_records(job, source, file, blocks, dropped, held)
     tables = _gather(noised, held) if blocks.in_order else _sorted(noised, held)
-    with open_writer(sink, wanted, held, file.leaves, job.columns, job.release) as writer:
+    with open_writer(sink, wanted, held, file.leaves, job.columns, job.mark) as writer:
         for table in tables:
             if table.num_rows:
                 writer.write_table(_tidy_dictionaries(table), row_group_size=table.num_rows)
@@ -105,15 +89,8 @@ def _noised_records(
     """
     import pyarrow as pa
 
-    mechanism = build_mechanism(job.terms)
-    key = file_key(
-        job.key,
-        release=job.release,
-        stream=job.ledger_stream,
-        terms=job.key_terms,
-        source=source,
-        file_sha256=file.sha256,
-    )
+    assert isinstance(job.terms, FleetTerms)
+    mechanism, key = job.terms.promise.noise, file_key(job, source, file.sha256)
     place, unit = (held.get_field_index(n) for n in (job.columns.value, job.columns.unit))
     per_unit = watts_per(job.unit_of_output, job.terms.interval_s)
     in_order, first = blocks.in_order, 0
@@ -219,22 +196,7 @@ def _codes(indices: pa.Array) -> IntArray:
 
 
 def noise_readings(readings: Readings, mechanism: Mechanism, secret: bytes) -> FloatArray:
-    """Convert values to clamped watts and add noise.
-
-    Parameters
-    ----------
-    readings : Readings
-        Values and units.
-    mechanism : Mechanism
-        The noise, with a clamp.
-    secret : bytes
-        Key of the stretch.
-
-    Returns
-    -------
-    array
-        Noisy values [W].
-    """
+    """Convert values to clamped watts and add the noise of a stretch with its key [W]."""
     assert mechanism.clamp is not None
     codes, factors = readings.unit_codes, readings.factors
     watts = np.empty(readings.values.size)
@@ -248,18 +210,11 @@ def input_digest(release_key: bytes, file_sha256: bytes) -> str:
     return _hmac(release_key, _KEY_CONTEXT, "input", file_sha256).hex()
 
 
-def file_key(
-    release_key: bytes,
-    *,
-    release: str,
-    stream: str,
-    terms: Mapping[str, object],
-    source: str,
-    file_sha256: bytes,
-) -> bytes:
-    """Derive the key of one file of a release; see the module for the formula."""
-    text = json.dumps(terms, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    return _hmac(release_key, _KEY_CONTEXT, "file", release, stream, text, source, file_sha256)
+def file_key(job: FleetJob, source: str, file_sha256: bytes) -> bytes:
+    """Derive the key of one file or table of a release; see the module for the formula."""
+    text = json.dumps(job.key_terms, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    parts = (job.release, job.charge.stream, text, source, file_sha256)
+    return _hmac(job.key, _KEY_CONTEXT, "file", *parts)
 
 
 def stretch_key(key: bytes, first_row: int, rows: int) -> bytes:

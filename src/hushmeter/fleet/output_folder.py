@@ -42,6 +42,7 @@ from hushmeter.fleet.source_folder import output_name
 from hushmeter.noise.randomness import KEY_BYTES
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -50,6 +51,9 @@ PRIVATE = ".hushmeter"
 
 SEALED = "sealed"
 """Name of the folder, within the private one, of files that are complete and fixed."""
+
+MARK = b"hushmeter.release"
+"""Entry of the metadata of every released Parquet file; see `FleetJob.mark`."""
 
 WRITE_ROWS = 1 << 15
 """Rows that the Parquet writer encodes together."""
@@ -162,58 +166,27 @@ class PrivateFolder:
         return (self.path / SEALED).is_dir()
 
     def seal(self, contents: Mapping[str, bytes]) -> None:
-        """Write the files of a release that is published as a whole, and fix them for good.
+        """Write files that complete a release, and fix them for good.
 
         A resumed job publishes these files and no others, whatever its input is by then: two
         versions of a noisy number would tell more than one.
-
-        Parameters
-        ----------
-        contents : mapping
-            The files by name.
-
-        Raises
-        ------
-        DataError
-            If they cannot be written.
         """
         draft = self.staging / SEALED
         with one_sentence(self.output):
             draft.mkdir(mode=0o700)
             for name, content in contents.items():
-                create_file(draft / name, content, public=True)
+                with one_sentence(self.output / name):
+                    create_file(draft / name, content, public=True)
             flush_folder(draft)
             move(draft, self.path / SEALED)
 
     def publish_sealed(self, last: str) -> None:
-        """Move the sealed files into the output; the one that makes it a release comes last.
-
-        Parameters
-        ----------
-        last : str
-            Name of that file.
-
-        Raises
-        ------
-        DataError
-            If a file cannot be moved.
-        """
+        """Move the sealed files into the output; the one that makes it a release comes last."""
         for path in sorted((self.path / SEALED).iterdir(), key=lambda one: one.name == last):
             move(path, self.output / path.name)
 
     def remove_unlisted(self, listed: Collection[str]) -> None:
-        """Remove files of this release that are not listed, and refuse any other file.
-
-        Parameters
-        ----------
-        listed : collection of str
-            Names of the files that the manifest will list, relative to the output folder.
-
-        Raises
-        ------
-        DataError
-            If the folder holds a file that this release did not write.
-        """
+        """Remove files of this release that a manifest will not list, and refuse any other file."""
         written = {output_name(source) for source in self.reported()}
         for path in sorted(self.output.rglob("*")):
             name = path.relative_to(self.output)
@@ -242,16 +215,20 @@ class PrivateFolder:
         """Return the report of a file, or None if there is no complete one."""
         return _complete_json(self.report_file(source))
 
+    def partial_file(self, source: str) -> Path:
+        """Return the path of the partial sums of a file."""
+        return self.report_file(source).with_suffix(".sums")
+
     def partial(self, source: str) -> bytes | None:
         """Return the partial sums of a file, or None if there are none."""
         try:
-            return self.report_file(source).with_suffix(".sums").read_bytes()
+            return self.partial_file(source).read_bytes()
         except FileNotFoundError:
             return None
 
     def write_partial(self, source: str, content: bytes) -> None:
         """Write the partial sums of a file."""
-        write_bytes(self.report_file(source).with_suffix(".sums"), content, force=True)
+        write_bytes(self.partial_file(source), content, force=True)
 
     def reported(self) -> Iterator[str]:
         """Yield the names of the files that have a report."""
@@ -388,32 +365,15 @@ def output_schema(schema: pa.Schema, columns: Columns) -> pa.Schema:
 @contextmanager
 def open_writer(
     sink: StagedFile, wanted: pa.Schema, held: pa.Schema, leaves: list[str], columns: Columns,
-    release: str,
+    mark: str,
 ) -> Iterator[parquet.ParquetWriter]:  # fmt: skip
     """Open a writer of Parquet with zstd compression and a suitable encoding for each column.
 
     Noise has no repetitions, so its values are compressed best with their bytes split by place
     (BYTE_STREAM_SPLIT). Times and intervals rise evenly, so their differences are stored. All
-    other columns have few different values and are stored as dictionaries.
-
-    Parameters
-    ----------
-    sink : StagedFile
-        The file to write.
-    wanted : Schema
-        Schema that readers of the file shall see.
-    held : Schema
-        Schema of the rows in memory, where text is held as dictionaries.
-    leaves : list of str
-        Parquet's own paths of the columns.
-    columns : Columns
-        Names of the mandatory columns.
-    release : str
-        Identity of the release, recorded in the file.
-
-    Yields
-    ------
-    ParquetWriter
+    other columns have few different values and are stored as dictionaries. Readers of the file see
+    the schema `wanted`; `leaves` are Parquet's own paths of its columns, and `mark` is that of the
+    release.
     """
     import pyarrow as pa
     from pyarrow import parquet
@@ -439,9 +399,21 @@ def open_writer(
         writer.add_key_value_metadata(
             {
                 b"ARROW:schema": base64.b64encode(wanted.serialize().to_pybytes()),
-                b"hushmeter.release": release.encode(),
+                MARK: mark.encode(),
             }
         )
+
+
+def table_bytes(table: pd.DataFrame, mark: str) -> bytes:
+    """Return a table as the bytes of a Parquet file with the mark of its release."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    sink = pa.BufferOutputStream()
+    content = pa.Table.from_pandas(table, preserve_index=False)
+    content = content.replace_schema_metadata({MARK: mark})
+    parquet.write_table(content, sink, compression="zstd")
+    return bytes(sink.getvalue())
 
 
 def _complete_json(path: Path) -> dict[str, Any] | None:

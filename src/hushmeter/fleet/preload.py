@@ -7,7 +7,7 @@ than a file of a million rows, so it is not left to each worker.
 from __future__ import annotations
 
 from hushmeter.fleet.blocks import Blocks
-from hushmeter.fleet.job import Columns, FleetTerms, build_mechanism
+from hushmeter.fleet.job import Columns, FleetTerms
 from hushmeter.fleet.noised_rows import noise_readings
 
 
@@ -28,8 +28,8 @@ def load_kernels() -> None:
     blocks = Blocks(Columns(), "day", 900, "s")
     blocks.add(blocks.arrays(record))
     for epsilon in ("1", "100"):
-        mechanism = build_mechanism(FleetTerms(epsilon, (0.0, 15_000.0), max_epsilon=100.0))
-        noise_readings(blocks.readings(record), mechanism, bytes(32))
+        terms = FleetTerms(epsilon=epsilon, clamp=(0.0, 15_000.0), max_epsilon=100.0)
+        noise_readings(blocks.readings(record), terms.promise.noise, bytes(32))
 
 
 load_kernels()

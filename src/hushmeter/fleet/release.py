@@ -1,28 +1,36 @@
-"""A whole fleet release: it is planned, begun or resumed, run, and finished by its manifest."""
+"""A whole fleet release: it is planned, begun or resumed, run, and finished by its manifest.
+
+Series and sums have one frame: the files are listed and checked, the ledger is asked, every file is
+a task that pays before it leaves anything, and the manifest makes the folder a release. They differ
+in what a task leaves: a noisy file, or exact sums that get their noise at the end.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from hushmeter.checks import whole
 from hushmeter.errors import DataError, InputError
+from hushmeter.files import parse_json
 from hushmeter.fleet.input_files import Footer, read_footer
-from hushmeter.fleet.job import Columns, FleetJob, FleetTerms, InputFormat, build_mechanism
+from hushmeter.fleet.job import STREAM, Columns, FleetJob, FleetTerms, InputFormat, Terms
 from hushmeter.fleet.manifest import (
     MANIFEST,
     describe_release,
+    manifest_bytes,
     read_manifest,
-    write_manifest,
+    write_private_lists,
 )
-from hushmeter.fleet.output_folder import PRIVATE, PrivateFolder
+from hushmeter.fleet.output_folder import PRIVATE, SEALED, PrivateFolder, table_bytes
 from hushmeter.fleet.source_folder import (
     SourceFolder,
     is_url,
@@ -30,12 +38,13 @@ from hushmeter.fleet.source_folder import (
     open_source,
     output_name,
 )
+from hushmeter.fleet.sum_terms import SumTerms
 from hushmeter.fleet.task import (
     PATIENCE_S,
     FileReport,
     Task,
     check_file,
-    find_published,
+    find_done,
     protect_file,
 )
 from hushmeter.fleet.workers import run_in_processes
@@ -43,16 +52,78 @@ from hushmeter.ledger import Ledger, open_ledger
 from hushmeter.ledger.transactions import check_name
 from hushmeter.trace import check_interval
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 Report = Callable[[FileReport, int, int], None]
 """Called with every finished file, the rows done so far and the rows of all files."""
 
 Schedule = Callable[[Task, FleetJob, Sequence[str]], Iterator[FileReport]]
 """Runs a task for every file of a job, on any machine, and yields the reports."""
 
-Find = Callable[[Any, str, Ledger], FileReport | None]
-"""Returns the report of a file that an earlier attempt finished and paid for, or None."""
 
-Job = TypeVar("Job", bound=FleetJob)
+@dataclass(frozen=True)
+class JobOptions:
+    """How a release is run; what it promises is in its terms.
+
+    Attributes
+    ----------
+    ledger : str
+        URL of an existing ledger.
+    stream : str, optional
+        Which series of the meters this is, by default "load" or "sums"; a (meter, period) is
+        released once per stream.
+    columns : Columns
+        Names of the input columns.
+    keep : sequence of str
+        Names of further columns that a series publishes unchanged, without noise.
+    form : InputFormat
+        Unit and time zone of files that do not state them.
+    interval_s : int, optional
+        Length of a reading [s]; by default that of the first file.
+    jobs : int
+        Number of worker processes; 1 works in this process.
+    resume : bool
+        Continue a release that was interrupted; the same terms must be given.
+    correct : bool
+        Release periods again that were released before, with fresh noise and a new charge.
+    dry_run : bool
+        Read and check every file and ask the ledger, but spend and write nothing. The manifest
+        of the result states what would be released.
+    head : str, optional
+        An earlier end of the ledger, such as the `ledger_head` of the last manifest. A ledger
+        that does not contain it is refused.
+    report, schedule : callable, optional
+        See `Report` and `Schedule`; worker processes of this machine if no schedule is given.
+    release, key : optional
+        Identity and secret of a replayed release, for tests; drawn at random otherwise.
+    """
+
+    ledger: str = field(repr=False)
+    stream: str | None = None
+    columns: Columns = field(default_factory=Columns)
+    keep: Sequence[str] = ()
+    form: InputFormat = field(default_factory=InputFormat)
+    interval_s: int | None = None
+    jobs: int = 1
+    resume: bool = False
+    correct: bool = False
+    dry_run: bool = False
+    head: str | None = None
+    report: Report | None = None
+    schedule: Schedule | None = None
+    release: str | None = None
+    key: bytes | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        whole("jobs", self.jobs)
+        if self.stream is not None:
+            check_name("stream", self.stream)
+        if self.dry_run and self.resume:
+            raise InputError("a dry run cannot resume a release; leave out --resume or --dry-run.")
+        for name in self.keep:
+            if name in self.columns.names:
+                raise InputError(f"column {name!r} is released in any case; do not keep it.")
 
 
 @dataclass(frozen=True)
@@ -67,11 +138,14 @@ class FleetRelease:
         One per file; empty if the release was finished before.
     manifest : dict
         The manifest.
+    tables : dict of DataFrame
+        The published tables of sums by name, unless the release was finished before.
     """
 
     job: FleetJob
     reports: tuple[FileReport, ...]
     manifest: dict[str, Any]
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -81,147 +155,106 @@ class FleetRelease:
 
 
 def release_fleet(
-    source_dir: Path | str,
-    output_dir: Path | str,
-    terms: FleetTerms,
-    *,
-    ledger: str,
-    stream: str = "load",
-    columns: Columns | None = None,
-    keep: Sequence[str] = (),
-    form: InputFormat | None = None,
-    jobs: int = 1,
-    resume: bool = False,
-    correct: bool = False,
-    interval_s: int | None = None,
-    dry_run: bool = False,
-    head: str | None = None,
-    report: Report | None = None,
-    schedule: Schedule | None = None,
-    release: str | None = None,
-    key: bytes | None = None,
+    source_dir: Path | str, output_dir: Path | str, terms: Terms, options: JobOptions
 ) -> FleetRelease:
-    """Release every Parquet and CSV file below a folder.
+    """Release the series, or the sums, of every Parquet and CSV file below a folder or a URL.
 
-    If nothing can be released, the output folder is not made, and no manifest is written.
-
-    Parameters
-    ----------
-    source_dir : path or str
-        The input folder, or its URL; see `open_source`.
-    output_dir : path
-        The output folder is new, empty, or holds an unfinished release to `resume`.
-    terms : FleetTerms
-        The promise. Its interval is replaced by `interval_s`, or by that of the first file.
-    ledger : str
-        URL of an existing ledger.
-    stream : str
-        Which series of the meters this is; a (meter, period) is released once per stream.
-    columns : Columns, optional
-        Names of the input columns.
-    keep : sequence of str
-        Names of further columns that are published unchanged, without noise.
-    form : InputFormat, optional
-        Unit and time zone of files that do not state them.
-    jobs : int
-        Number of worker processes; 1 works in this process.
-    resume : bool
-        Continue a release that was interrupted; the same terms must be given.
-    correct : bool
-        Release periods again that were released before, with fresh noise and a new charge.
-    interval_s : int, optional
-        Length of a reading [s].
-    dry_run : bool
-        Read and check every file and ask the ledger, but spend and write nothing. The manifest
-        of the result states what would be released.
-    head : str, optional
-        An earlier end of the ledger, such as the `ledger_head` of the last manifest. A ledger
-        that does not contain it is refused.
-    report : callable, optional
-        See `Report`.
-    schedule : callable, optional
-        See `Schedule`; worker processes of this machine if not given.
-    release, key : optional
-        Identity and secret of a replayed release, for tests; drawn at random otherwise.
-
-    Returns
-    -------
-    FleetRelease
-
-    Raises
-    ------
-    InputError
-        If a parameter is wrong; nothing was spent or written.
-    DataError
-        If a folder, a file or the ledger cannot be used.
+    The output folder is new, empty, or holds an unfinished release to resume. If nothing can be
+    released, it is not made, and no manifest is written. Raise `InputError` if a parameter is
+    wrong, and `DataError` if a folder, a file or the ledger cannot be used.
     """
-    whole("jobs", jobs)
-    check_name("stream", stream)
     source, output = open_folders(source_dir, output_dir)
-    files = list_files(source)
     folder = PrivateFolder(output)
-    value = (columns or Columns()).value
-    footers = {name: read_footer(source, name, value) for name in files}
-    rows = {name: footer.rows for name, footer in footers.items()}
-    seconds = interval_s if interval_s is not None else begun_interval(folder, resume)
+    value = options.columns.value
+    footers = {name: read_footer(source, name, value) for name in list_files(source)}
+    job = _plan(source, folder, terms, options, list(footers))
+    check_output(folder, options.resume)
+    if options.dry_run:
+        return _rehearse(job, footers, options.report)
+    with folder.locked():
+        # Another job may have come first between the check and the lock.
+        check_output(folder, options.resume)
+        if (output / MANIFEST).exists():
+            folder.destroy()
+            facts = read_manifest(output).facts
+            return FleetRelease(replace(job, release=facts["release"]), (), facts)
+        if folder.asked is None:
+            _check_room(output, job.terms, footers)
+        job = begin_or_continue(folder, job, options.key)
+        if folder.sealed:
+            return _publish(folder, job)
+        reports, head = _run_all(folder, job, footers, options)
+        return _finish(folder, job, reports, head)
+
+
+def _plan(
+    source: SourceFolder,
+    folder: PrivateFolder,
+    terms: Terms,
+    options: JobOptions,
+    files: Sequence[str],
+) -> FleetJob:
+    """Return the job with its promise and its price; nothing is written."""
+    asked = folder.asked if options.resume else None
+    seconds = options.interval_s
+    if seconds is None and asked is not None:
+        seconds = int(asked["terms"]["interval_s"])
     if seconds is None:
-        seconds = find_interval(source, files, columns or Columns())
+        seconds = find_interval(source, files, options.columns)
+    sums = isinstance(terms, SumTerms)
     job = FleetJob(
         replace(terms, interval_s=check_interval(seconds)),
         source.name,
-        str(output),
-        ledger,
-        release or new_release(),
-        stream,
-        correct,
-        columns or Columns(),
-        _check_keep(keep, columns or Columns()),
-        replace(form or InputFormat(), interval_s=interval_s),
+        str(folder.output),
+        options.ledger,
+        options.release or f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}",
+        options.stream or ("sums" if sums else STREAM),
+        options.correct,
+        options.columns,
+        tuple(sorted(set(terms.by if isinstance(terms, SumTerms) else options.keep))),
+        replace(options.form, interval_s=options.interval_s),
     )
-    build_mechanism(job.terms)
-    with open_ledger(ledger, patience_s=PATIENCE_S) as opened:
-        if head is not None:
-            opened.check_head(head)
-        job = job.paid_in(opened)
-    check_output(folder, resume)
-    if dry_run:
-        if resume:
-            raise InputError("a dry run cannot resume a release; leave out --resume or --dry-run.")
-        reports, mark = rehearse(job, rows, report)
-        facts = describe_release(job, reports, mark)
-        facts |= {"dry_run": True, "estimated_bytes": estimate_bytes(job.terms, footers)}
-        return FleetRelease(job, reports, facts)
-    with folder.locked():
-        # Another job may have come first between the check and the lock.
-        check_output(folder, resume)
-        if (output / MANIFEST).exists():
-            folder.destroy()
-            manifest = read_manifest(output)
-            return FleetRelease(replace(job, release=manifest.release), (), manifest.facts)
-        if folder.asked is None:
-            _check_room(output, job.terms, footers)
-        job = begin_or_continue(folder, job, key)
-        reports, mark = run_all(
-            protect_file, find_published, folder, job, rows, schedule, jobs, report
-        )
-        released = {output_name(one.source) for one in reports if one.state == "released"}
-        folder.remove_unlisted(released)
-        facts = write_manifest(output, job, reports, mark)
+    with open_ledger(job.ledger, patience_s=PATIENCE_S) as opened:
+        if options.head is not None:
+            opened.check_head(options.head)
+        return job.paid_in(opened)
+
+
+def _finish(
+    folder: PrivateFolder, job: FleetJob, reports: tuple[FileReport, ...], head: str
+) -> FleetRelease:
+    """Seal the tables of sums and the manifest, publish them and destroy the key."""
+    released = [one for one in reports if one.state == "released"]
+    series = isinstance(job.terms, FleetTerms)
+    folder.remove_unlisted({output_name(one.source) for one in released} if series else ())
+    write_private_lists(folder.output, reports)
+    tables, contents = {}, {}
+    if released and not series:
+        from hushmeter.fleet.sums import draw_tables
+
+        tables = draw_tables(folder, job, released)
+        contents = {f"{n}.parquet": table_bytes(one, job.mark) for n, one in tables.items()}
+    facts = describe_release(job, reports, head, None if series else contents)
+    if not released:
         folder.destroy()
-        return FleetRelease(job.with_key(b""), reports, facts)
+        return FleetRelease(replace(job, key=b""), reports, facts)
+    folder.seal(contents | {MANIFEST: manifest_bytes(facts)})
+    return replace(_publish(folder, job), reports=reports, tables=tables)
 
 
-def _check_keep(keep: Sequence[str], columns: Columns) -> tuple[str, ...]:
-    """Return the sorted names of columns to keep; refuse one that is released with noise."""
-    for name in keep:
-        if name in columns.names:
-            raise InputError(f"column {name!r} is released in any case; do not keep it.")
-    return tuple(sorted(set(keep)))
-
-
-def new_release() -> str:
-    """Return a new identity: the time and eight random digits."""
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+def _publish(folder: PrivateFolder, job: FleetJob) -> FleetRelease:
+    """Publish what was sealed, record the files of sums in the ledger and destroy the key."""
+    content = (folder.path / SEALED / MANIFEST).read_bytes()
+    facts = parse_json(content)
+    if isinstance(job.terms, SumTerms):
+        digest = hashlib.sha256(content).hexdigest()
+        with open_ledger(job.ledger, patience_s=PATIENCE_S) as ledger:
+            for source in folder.reported():
+                if (folder.report(source) or {})["state"] == "released":
+                    ledger.mark_released(job.charge, source, digest)
+    folder.publish_sealed(last=MANIFEST)
+    folder.destroy()
+    return FleetRelease(replace(job, key=b""), (), facts)
 
 
 def find_interval(source: SourceFolder, files: Sequence[str], columns: Columns) -> int:
@@ -244,53 +277,21 @@ def find_interval(source: SourceFolder, files: Sequence[str], columns: Columns) 
     )
 
 
-def estimate_bytes(terms: FleetTerms, footers: dict[str, Footer]) -> int:
-    """Estimate the size of the output.
+def estimate_bytes(terms: Terms, footers: Mapping[str, Footer]) -> int:
+    """Estimate the size of the output of a series [bytes]; that of sums is small.
 
-    Parameters
-    ----------
-    terms : FleetTerms
-        The promise.
-    footers : dict
-        Footers of the input files by name.
-
-    Returns
-    -------
-    int
-        Estimated size [bytes].
-
-    Notes
-    -----
     A value takes the entropy of its noise, at most log2(σ/g·√(2πe)) bits. Compressed values take
     about a tenth more.
     """
-    noise = build_mechanism(terms)
+    if isinstance(terms, SumTerms):
+        return 0
+    noise = terms.promise.noise
     bits = math.log2(max(2.0, noise.std / noise.grid * math.sqrt(2 * math.pi * math.e)))
     return sum(int(f.other_bytes + 1.2 * bits / 8 * f.rows) for f in footers.values())
 
 
 def open_folders(source_dir: Path | str, output_dir: Path | str) -> tuple[SourceFolder, Path]:
-    """Return the input folder and the path of the output folder.
-
-    Parameters
-    ----------
-    source_dir : path or str
-        A folder of this machine, or a URL.
-    output_dir : path or str
-        A folder of this machine.
-
-    Returns
-    -------
-    source : SourceFolder
-    output : Path
-
-    Raises
-    ------
-    InputError
-        If the output is a URL, or one of the folders contains the other.
-    DataError
-        If there is no such input folder.
-    """
+    """Return the input folder and the path of the output, which must not contain one another."""
     if is_url(output_dir):
         raise InputError(
             "the output must be a folder of this machine or a mounted file system, because an "
@@ -326,45 +327,19 @@ def check_output(folder: PrivateFolder, resume: bool) -> None:
         raise DataError(f"{output} is not empty; name another folder.")
 
 
-def begun_interval(folder: PrivateFolder, resume: bool) -> int | None:
-    """Return the interval of the release to resume, or None."""
-    asked = folder.asked if resume else None
-    return None if asked is None else int(asked["terms"]["interval_s"])
-
-
-def begin_or_continue(folder: PrivateFolder, job: Job, key: bytes | None) -> Job:
-    """Begin a new release with a key, or continue the interrupted one if it asked for the same.
-
-    Parameters
-    ----------
-    folder : PrivateFolder
-        The private folder, which is locked.
-    job : FleetJob
-        The release.
-    key : bytes or None
-        Key of a new release; drawn at random if None.
-
-    Returns
-    -------
-    FleetJob
-        The job with its identity and its key.
-
-    Raises
-    ------
-    InputError
-        If an unfinished release in the folder asked for something else.
-    """
+def begin_or_continue(folder: PrivateFolder, job: FleetJob, key: bytes | None) -> FleetJob:
+    """Begin a new release with a key, or continue the interrupted one if it asked for the same."""
     asked = folder.asked
     if asked is None:
         secret = key or secrets.token_bytes(32)
         folder.begin(job.to_dict(), secret)
         return replace(job, key=secret)
-    if asked.keys() != job.to_dict().keys():
+    if asked["schema"] != job.terms.schema:
         raise InputError(
             f"{folder.output} holds an unfinished release of another command; resume it with the "
             "command with which it was begun."
         )
-    before = type(job).from_dict(asked, folder.key())
+    before = FleetJob.from_dict(asked, folder.key())
     # The folders may be mounted elsewhere now.
     before = replace(before, source_dir=job.source_dir, output_dir=job.output_dir)
     same = replace(job, release=before.release, key=before.key)
@@ -378,7 +353,7 @@ def begin_or_continue(folder: PrivateFolder, job: Job, key: bytes | None) -> Job
     return before
 
 
-def _check_room(output: Path, terms: FleetTerms, footers: dict[str, Footer]) -> None:
+def _check_room(output: Path, terms: Terms, footers: Mapping[str, Footer]) -> None:
     """Refuse a disk that is too small for the whole release."""
     need, free = estimate_bytes(terms, footers), shutil.disk_usage(output).free
     if need > free:
@@ -404,87 +379,51 @@ def _check_kept_head(folder: PrivateFolder, ledger: Ledger) -> None:
         ledger.check_head(kept)
 
 
-def rehearse(
-    job: FleetJob, rows: dict[str, int], report: Report | None
-) -> tuple[tuple[FileReport, ...], str]:
-    """Check all files and find out what the ledger would grant; nothing is spent or written.
-
-    See `run_all` for the parameters and the result.
-    """
-    total, done = sum(rows.values()), 0
+def _rehearse(job: FleetJob, footers: Mapping[str, Footer], report: Report | None) -> FleetRelease:
+    """Check all files and find out what the ledger would grant; nothing is spent or written."""
+    total, done = sum(footer.rows for footer in footers.values()), 0
     checked = []
-    for name in rows:
+    for name, footer in footers.items():
         checked.append(check_file(job, name))
-        done += rows[name]
+        done += footer.rows
         if report is not None:
             report(checked[-1].report, done, total)
     with open_ledger(job.ledger) as ledger:
         outcomes = ledger.rehearse(
             job.charge,
-            micro=job.price.micro,
-            femto=job.price.femto,
+            micro=job.price["micro_epsilon"],
+            femto=job.price["femto_delta"],
             sources={one.report.source: (one.meters, one.periods) for one in checked},
         )
         head = str(ledger.head())
-    return tuple(one.after(outcomes[one.report.source]) for one in checked), head
+    reports = tuple(one.after(outcomes[one.report.source]) for one in checked)
+    facts = describe_release(job, reports, head, {} if isinstance(job.terms, SumTerms) else None)
+    facts |= {"dry_run": True, "estimated_bytes": estimate_bytes(job.terms, footers)}
+    return FleetRelease(job, reports, facts)
 
 
-def run_all(
-    task: Task,
-    find_done: Find,
-    folder: PrivateFolder,
-    job: FleetJob,
-    rows: dict[str, int],
-    schedule: Schedule | None,
-    jobs: int,
-    report: Report | None,
+def _run_all(
+    folder: PrivateFolder, job: FleetJob, footers: Mapping[str, Footer], options: JobOptions
 ) -> tuple[tuple[FileReport, ...], str]:
-    """Run a task for all files of a release, and watch the ledger meanwhile.
+    """Run the task of every file, and watch the ledger meanwhile.
 
-    Parameters
-    ----------
-    task : callable
-        The work on one file.
-    find_done : callable
-        Finds files that an earlier attempt finished and that are no longer in the input.
-    folder : PrivateFolder
-        The private folder.
-    job : FleetJob
-        The release.
-    rows : dict
-        Number of rows of every file, for the progress bar.
-    schedule : callable or None
-        See `Schedule`; worker processes of this machine if None.
-    jobs : int
-        Number of these worker processes.
-    report : callable or None
-        See `Report`.
-
-    Returns
-    -------
-    reports : tuple of FileReport
-        Sorted by the names of the files.
-    head : str
-        The end of the ledger.
-
-    Raises
-    ------
-    DataError
-        If the ledger was replaced by an older copy.
+    Return the reports, sorted by the names of the files, and the end of the ledger. Raise
+    `DataError` if the ledger was replaced by an older copy.
     """
-    total, done = sum(rows.values()), 0
+    total, done = sum(footer.rows for footer in footers.values()), 0
     found: dict[str, FileReport] = {}
-    run = schedule or partial(run_in_processes, jobs=jobs)
+    run = options.schedule or partial(run_in_processes, jobs=options.jobs)
     # The ledger stays open: the last connection that closes a SQLite file cleans up, which is slow.
     with open_ledger(job.ledger, patience_s=PATIENCE_S) as ledger:
         _check_kept_head(folder, ledger)
         folder.write_head(str(ledger.head()))
-        for finished in run(task, job, list(rows)):
+        for finished in run(protect_file, job, list(footers)):
             found[finished.source] = finished
-            done += rows[finished.source]
+            done += footers[finished.source].rows
             folder.write_head(str(ledger.head()))
-            if report is not None:
-                report(finished, done, total)
+            if options.report is not None:
+                options.report(finished, done, total)
+        # Files that an earlier attempt finished and that are no longer in the input.
         for name in folder.reported():
             one = None if name in found else find_done(job, name, ledger)
             if one is not None:

@@ -29,10 +29,11 @@ from hushmeter.fleet import (
     FileReport,
     FleetJob,
     FleetRelease,
-    FleetTerms,
+    JobOptions,
     Schedule,
     release_fleet,
 )
+from hushmeter.fleet.job import Terms
 from hushmeter.fleet.output_folder import PrivateFolder
 from hushmeter.fleet.source_folder import is_url
 from hushmeter.fleet.task import Task
@@ -51,39 +52,16 @@ def release_fleet_on_spark(
     session: SparkSession,
     source_dir: Path | str,
     output_dir: Path | str,
-    terms: FleetTerms,
-    *,
-    ledger: str,
-    **options: Any,
+    terms: Terms,
+    options: JobOptions,
 ) -> FleetRelease:
-    """Release every Parquet file below a folder, on the executors of a Spark session.
+    """Release a fleet on the executors of a Spark session, which stays open; see `release_fleet`.
 
-    Parameters
-    ----------
-    session : SparkSession
-        The session; it stays open.
-    source_dir, output_dir : path
-        Folders that every worker sees under the same name.
-    terms : FleetTerms
-        The promise.
-    ledger : str
-        A PostgreSQL URL, because several machines cannot write a SQLite file.
-    **options
-        Options of `release_fleet`; `jobs` has no effect here.
-
-    Returns
-    -------
-    FleetRelease
+    Every worker must see both folders under the same name, and the ledger is in PostgreSQL.
     """
-    check_shared_ledger(ledger)
-    return release_fleet(
-        source_dir,
-        output_dir,
-        terms,
-        ledger=ledger,
-        schedule=partial(run_on_executors, session),
-        **options,
-    )
+    check_shared_ledger(options.ledger)
+    scheduled = replace(options, schedule=partial(run_on_executors, session))
+    return release_fleet(source_dir, output_dir, terms, scheduled)
 
 
 def check_shared_ledger(url: str) -> None:
@@ -107,14 +85,8 @@ def cluster_schedule(master: str, ledger: str) -> Iterator[Schedule]:
 def spark_session(master: str) -> Iterator[SparkSession]:
     """Open a session on a cluster, which ends with the block.
 
-    Parameters
-    ----------
-    master : str
-        URL such as spark://host:7077 or local[2]; "submit" for the one that spark-submit names.
-
-    Yields
-    ------
-    SparkSession
+    The master is a URL such as spark://host:7077 or local[2]; "submit" means the one that
+    spark-submit names.
     """
     # Executors run this interpreter unless the cluster names another.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -131,24 +103,7 @@ def spark_session(master: str) -> Iterator[SparkSession]:
 def run_on_executors(
     session: SparkSession, task: Task, job: FleetJob, files: Sequence[str]
 ) -> Iterator[FileReport]:
-    """Run a task for each file.
-
-    Parameters
-    ----------
-    session : SparkSession
-        The session.
-    task : callable
-        What is done with each file; see `Task`.
-    job : FleetJob
-        The release.
-    files : sequence of str
-        Names of the files relative to the input folder.
-
-    Yields
-    ------
-    FileReport
-        In the order in which the tasks end.
-    """
+    """Run a task for each file, and yield the reports in the order in which the tasks end."""
     from pyspark import InheritableThread
 
     context = session.sparkContext
@@ -157,7 +112,7 @@ def run_on_executors(
         folder if is_url(folder) else str(Path(folder).absolute())
         for folder in (job.source_dir, job.output_dir)
     )
-    on_executor = partial(_run_task, task, type(job), source_dir, output_dir, reports)
+    on_executor = partial(_run_task, task, source_dir, output_dir, reports)
     group, failed = f"hushmeter-{uuid4().hex}", list[Exception]()
 
     def work() -> None:
@@ -183,9 +138,7 @@ def run_on_executors(
         )
 
 
-def _run_task(
-    task: Task, kind: type[FleetJob], source_dir: str, output_dir: str, reports: Any, source: str
-) -> None:
+def _run_task(task: Task, source_dir: str, output_dir: str, reports: Any, source: str) -> None:
     """Work on one file on an executor and add its report to the accumulator."""
     import pyarrow as pa
 
@@ -197,7 +150,7 @@ def _run_task(
             f"{output_dir} shows no release in progress on this machine; the input and output "
             "folders must be shared by all workers."
         )
-    job = kind.from_dict(asked, folder.key())
+    job = FleetJob.from_dict(asked, folder.key())
     job = replace(job, source_dir=source_dir, output_dir=output_dir)
     reports.add([task(job, source)])
 

@@ -28,7 +28,7 @@ from hushmeter.checks import FloatArray, IntArray, non_negative, one_of
 from hushmeter.errors import DataError, InputError
 from hushmeter.fleet.blocks import calendar_of
 from hushmeter.fleet.input_files import TICKS
-from hushmeter.fleet.job import build_mechanism
+from hushmeter.fleet.job import FleetTerms
 from hushmeter.fleet.manifest import Manifest, open_released, read_manifest
 from hushmeter.releases.estimates import Estimate, read_estimates
 from hushmeter.releases.restore import NOTE as RESTORED_NOTE
@@ -84,29 +84,10 @@ def summarise_fleet(
     *,
     price_per_kwh: float | None = None,
 ) -> FleetSummary:
-    """Add up a released folder.
+    """Add up a released folder by a column: a feeder, a tariff, or the meter itself for bills.
 
-    Parameters
-    ----------
-    folder : path
-        The released folder with its manifest.
-    by : str
-        Column to group by: a feeder, a tariff, or the meter itself for bills.
-    every : {"hour", "day", "month", "all"}
-        UTC period of a sum.
-    price_per_kwh : float, optional
-        Price of a kWh, for bills.
-
-    Returns
-    -------
-    FleetSummary
-
-    Raises
-    ------
-    InputError
-        If a column or a period is unknown.
-    DataError
-        If the folder is not a complete release.
+    Periods are those of UTC, and a price of a kWh gives bills. Raise `InputError` if a column or a
+    period is unknown, and `DataError` if the folder is not a complete release of series.
     """
     import pandas as pd
 
@@ -115,19 +96,21 @@ def summarise_fleet(
     if by in RESULTS:
         raise InputError(f"{by!r} is a column of the result; group by a column with another name.")
     manifest = read_manifest(folder)
+    if not isinstance(manifest.terms, FleetTerms):
+        raise DataError(f"{folder} holds sums already, in its tables; add up a release of series.")
     groups: dict[str, int] = {}
+    columns = ("group", "bin", "readings", "watts")
     parts = [
-        part
-        for name in manifest.files
+        pd.DataFrame(dict(zip(columns, part, strict=True)))
+        for name in manifest.sha256
         for part in _parts(folder, name, manifest, by, every, groups)
     ]
-    columns = ("group", "bin", "readings", "watts")
-    rows: list[Any] = [np.concatenate(found) for found in zip(*parts, strict=True)]
-    rows = rows or [[]] * len(columns)
-    sums = pd.DataFrame(dict(zip(columns, rows, strict=True)))
-    sums = sums.groupby(["group", "bin"], as_index=False).sum()
+    sums = pd.concat(parts).groupby(["group", "bin"], as_index=False).sum()
+    sums[by] = np.array(list(groups), dtype=object)[sums["group"].to_numpy(int)]
+    sums["start"] = _starts(sums["bin"].to_numpy(int), every)
     error = reading_error(manifest)
-    table = _finish(sums, list(groups), by, every, manifest, error, price_per_kwh)
+    sums["squares"] = error**2 * sums["readings"]
+    table = _finish(sums, by, manifest.terms.interval_s, price_per_kwh)
     return FleetSummary(table, error, _notes(manifest))
 
 
@@ -140,28 +123,9 @@ def summarise_estimates(
 ) -> FleetSummary:
     """Add up calendar releases or restored files, one for each home.
 
-    Parameters
-    ----------
-    path : path
-        A calendar release, a restored file, or a folder of them.
-    by : {"group", "meter"}
-        "meter" has rows for every home; "group" adds all homes up.
-    every : {"hour", "day", "month", "all"}
-        Period of a sum. Days and months of a calendar release are those of its time zone.
-    price_per_kwh : float, optional
-        Price of a kWh, for bills.
-
-    Returns
-    -------
-    FleetSummary
-        With the same columns as that of `summarise_fleet`; `readings` counts the cells.
-
-    Raises
-    ------
-    InputError
-        If `by` or `every` is unknown.
-    DataError
-        If the path has no such files, they have different intervals, or a receipt does not verify.
+    "meter" has rows for every home, and "group" adds all homes up. Days and months of a calendar
+    release are those of its time zone, and `readings` counts the cells. Raise `DataError` if the
+    path has no such files, they have different intervals, or a receipt does not verify.
     """
     one_of("by", by, ("group", "meter"))
     one_of("every", every, EVERY)
@@ -190,30 +154,26 @@ def _add_estimates(
     if every == "all":
         rows["start"] = pd.NaT
     sums = rows.groupby([by, "start"], as_index=False, dropna=False).sum()
-    count, error = sums["readings"].to_numpy(float), np.sqrt(sums["squares"].to_numpy(float))
-    kwh = estimates[0].trace.interval_s / JOULES_PER_KWH
-    moments = pd.Series(sums["start"].to_numpy().astype("datetime64[s]")).dt.tz_localize("UTC")
-    table = pd.DataFrame(
-        {
-            by: sums[by],
-            "start": moments,
-            "readings": sums["readings"],
-            "energy_kwh": sums["watts"] * kwh,
-            "energy_se_kwh": error * kwh,
-            "mean_w": sums["watts"] / count,
-            "mean_se_w": error / count,
-        }
+    moments = sums["start"].to_numpy().astype("datetime64[s]")
+    sums["start"] = pd.Series(moments).dt.tz_localize("UTC")
+    return _finish(sums, by, estimates[0].trace.interval_s, price)
+
+
+def _finish(sums: pd.DataFrame, by: str, interval_s: float, price: float | None) -> pd.DataFrame:
+    """Convert sums of watts and their variances to energies, means and bills, sorted."""
+    count, kwh = sums["readings"].to_numpy(float), interval_s / JOULES_PER_KWH
+    error = np.sqrt(sums["squares"].to_numpy(float))
+    table = sums[[by, "start", "readings"]].assign(
+        energy_kwh=sums["watts"] * kwh,
+        energy_se_kwh=error * kwh,
+        mean_w=sums["watts"] / count,
+        mean_se_w=error / count,
     )
-    return _with_bills(table, price).sort_values([by, "start"], ignore_index=True)
-
-
-def _with_bills(table: pd.DataFrame, price: float | None) -> pd.DataFrame:
-    """Add the bills and their errors if there is a price."""
     if price is not None:
         price = non_negative("price_per_kwh", price)
         table["bill"] = table["energy_kwh"] * price
         table["bill_se"] = table["energy_se_kwh"] * price
-    return table
+    return table.sort_values([by, "start"], ignore_index=True)
 
 
 def _estimate_notes(estimates: list[Estimate]) -> tuple[str, ...]:
@@ -231,42 +191,14 @@ def _estimate_notes(estimates: list[Estimate]) -> tuple[str, ...]:
 
 def reading_error(manifest: Manifest) -> float:
     """Compute the standard error of one released reading, √(σ² + g²/12) [W]."""
-    noise = build_mechanism(manifest.terms)
+    assert isinstance(manifest.terms, FleetTerms)
+    noise = manifest.terms.promise.noise
     return math.hypot(noise.std, noise.grid / math.sqrt(12))
-
-
-def _finish(
-    sums: pd.DataFrame,
-    groups: list[str],
-    by: str,
-    every: str,
-    manifest: Manifest,
-    error: float,
-    price: float | None,
-) -> pd.DataFrame:
-    """Convert sums of watts to energies, means and bills, sorted by name and time."""
-    import pandas as pd
-
-    count = sums["readings"].to_numpy(float)
-    watts = sums["watts"].to_numpy(float)
-    kwh = manifest.terms.interval_s / JOULES_PER_KWH
-    names = np.array(groups, dtype=object)[sums["group"].to_numpy(int)]
-    table = pd.DataFrame(
-        {
-            by: names,
-            "start": _starts(sums["bin"].to_numpy(int), every),
-            "readings": sums["readings"].to_numpy(int),
-            "energy_kwh": watts * kwh,
-            "energy_se_kwh": error * np.sqrt(count) * kwh,
-            "mean_w": watts / count,
-            "mean_se_w": error / np.sqrt(count),
-        }
-    )
-    return _with_bills(table, price).sort_values([by, "start"], ignore_index=True)
 
 
 def _notes(manifest: Manifest) -> tuple[str, ...]:
     """Return one sentence for everything that the errors do not cover."""
+    assert manifest.terms.clamp is not None
     low, high = manifest.terms.clamp
     notes = [
         f"Readings were clamped to {low:g} … {high:g} W before the noise was added. This shifts "

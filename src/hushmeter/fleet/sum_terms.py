@@ -1,70 +1,83 @@
-"""The promise of a release of sums: its unit of protection, its noise and its price.
+r"""The promise of a release of sums: its unit of protection, its noise and its price.
 
-Up to three tables are published, and each has noise of its own: sums of every bin of time, load
-shapes (sums of every hour of the day), and counts from which the quantiles of every hour of the day
-are computed. With k tables each of them gets ε/k and δ/k.
+Up to three tables are published: sums of every bin of time, load shapes (sums of every hour of the
+day), and counts from which the quantiles of every hour of the day are computed. Every reading is
+clamped to a range of C watts and rounded to whole steps of g watts, so that all sums are exact
+whole numbers. Sums and shapes are tables of `hushmeter.privacy.tables` with bins of time as labels,
+and the same holds for each of the L levels of groups, because a meter is in one group of a level.
+A change therefore moves the L tables together by L·Δ1 in total and by √L·Δ2 in length.
 
-Every reading is clamped to a range of C watts and rounded to whole steps of g watts, so that all
-sums are exact integers. One unit of protection changes the numbers of a table, in each of L levels
-of groups, by at most Δ1 in total and by at most √(Δ2²) in Euclidean length (Laplace noise uses
-L·Δ1, Gaussian noise √(L·Δ2²)). With I seconds for a reading and W readings in a bin or an hour:
+*Units of protection.* Replacing what a household does moves each touched reading within the clamp:
 
-    everything that a household does in a civil day (25 h, N = 25 h/I readings)
-        sums    Δ1 = C·N             Δ2² = C²·N·W
-        shape   Δ1 = C·N             Δ2² = C²·Σ r_h²     (r_h readings in hour h of the day)
-        counts  Δ1 = 2·Σ n_h         Δ2² = 2·Σ n_h²      (n_h hours of the clock show hour h)
-    everything that a household does in a period of D days (N = D·24 h/I)
-        sums    Δ1 = C·N             Δ2² = C²·N·W
-        shape   Δ1 = C·N             Δ2² = C²·W²·Σ n_h²
-        counts  Δ1 = 2·Σ n_h         Δ2² = 2·Σ n_h²
-    one run of at most P watts, R seconds and E watt-seconds, which touches n = ⌈R/I⌉ + 1 readings
-        sums    Δ1 = E/I + n·g       Δ2² = Δ1·min(Δ1, (P + g)·W)
-        shape   the same with (P + g)·r, if up to r of the n readings are in one hour of the day
-        counts  Δ1 = 2·Σ n_h         Δ2² = 2·Σ n_h²
+    household-day   any readings of a civil day of up to 25 hours, anywhere: the m readings that it
+                    overlaps (`DayChange.on_meter`) change by at most C each
+    household       all readings of the period change by at most C each: Δ1 = C·n, and
+                    Δ2 = C·√(Σ N_g²) if label g has N_g of the n readings
+    run             a use of at most P watts, R seconds and E watt-seconds is present or absent
 
-`hour_counts` finds the largest r_h and n_h of a stretch of readings by trying all of its places in
-the zone, with all changes of the clock. In UTC 25 h of quarter-hours have Σ r_h² = 27·W²,
-Σ n_h = 26 and Σ n_h² = 30; a change of the clock by one hour forward makes it 29·W², 26 and 32.
+*Cap.* If the energy of a household's UTC day exceeds the public cap E, all readings of that day are
+scaled down to it, before anything is added up. One reading then decides on the scale of all
+readings of its UTC day, and of no others, so the unit is everything that a household does in one
+*UTC* day. Let x and y be the readings of that day in two neighbouring fleets, after clamp and
+scaling: 0 ≤ x_i, y_i ≤ C, and both have at most the energy E. The positive and the negative part of
+x − y are at most x and at most y, so each of them is a change of at most C watts, E watt-seconds
+and 24 hours. This is the change of a use that is moved from one place to another: Δ1 = 2E/I, and
+Δ2 is √2 times that of a use that is present or absent. The sum of a whole UTC day is Σx_i or Σy_i,
+both between 0 and E/I, so it moves by at most E/I. Without looking at the energy, all of this is at
+most what C watts in all readings of the day give. With a cap a household of D days has D such
+changes: disjoint bins of time give √D·Δ2, and hours of the day, in which the changes of all days
+meet, at most D·Δ2. A civil day overlaps two UTC days and costs at most the ε of both.
 
-The ledger charges the (ε, δ) of the change that it declares (`DayChange`), whatever the unit of
-the release is, because it adds up the charges of all releases by day. Any readings within a clamp
-are a household's day; a day's use is a run of 25 hours.
+*Counts.* A meter counts once in every hour of the clock, in the class of its mean. A change that
+touches n_h hours of the clock that show hour h of the day moves each of them from one class to
+another: Δ1 = 2·Σ n_h and Δ2² ≤ 2·Σ n_h².
+
+*Noise.* With Laplace noise each of k tables has ε/k. Gaussian tables share (ε, δ) in equal parts of
+the squared lengths Σ_j s_j²/σ_j² (`hushmeter.noise.gaussian`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, ClassVar
+
+import numpy as np
 
 from hushmeter import __version__
-from hushmeter.checks import one_of, positive, whole
+from hushmeter.checks import BoolArray, IntArray, one_of, positive, whole
+from hushmeter.clock import DAY, clock_hours, transitions, utc_offsets
 from hushmeter.errors import InputError
-from hushmeter.fleet.hour_counts import HourCounts, count_hours, hours_of_period
-from hushmeter.formatting import duration_in_words
+from hushmeter.formatting import duration_in_words, format_watt_hours
 from hushmeter.ledger import DayChange, Price, micro_epsilon
 from hushmeter.ledger.charges import femto_delta
-from hushmeter.ledger.day_change import LONGEST_S, ZONE_STEP_S
-from hushmeter.noise import Size, find_kind
-from hushmeter.noise.parameters import exact, to_steps
-from hushmeter.releases.view_plan import epsilon_of
-from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR
-
-if TYPE_CHECKING:
-    from hushmeter.noise.mechanism import Mechanism
+from hushmeter.noise import Mechanism, Size, find_kind
+from hushmeter.noise.gaussian import analytic_epsilon, joint_epsilon, joint_odds, unit_sigma
+from hushmeter.noise.parameters import exact, steps_apart, to_steps
+from hushmeter.privacy.sensitivity import Change
+from hushmeter.privacy.tables import Table, sensitivity
+from hushmeter.privacy.units import Unit
+from hushmeter.releases.receipt import describe_noise
+from hushmeter.releases.search import best_grid
+from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, check_interval
 
 EVERY_S = {"hour": SECONDS_PER_HOUR, "day": SECONDS_PER_DAY}
 """Length of a bin [s]."""
 
 UNITS_OF = ("household-day", "household", "run")
 TABLES = ("sums", "shape", "quantiles")
+LAPLACE, GAUSSIAN = "laplace", "gaussian"
 QUANTILES = (0.1, 0.5, 0.9)
 LONGEST_RUN_S = 31 * SECONDS_PER_DAY
 """Longest run that tables by hour of the day can hide [s]."""
+
+ALL_DAYS = ("1970-01-02", "2199-12-30")
+"""First and last UTC day whose changes of the clock are searched, unless a period is stated."""
 
 _BINS = 40
 """Number of classes of the default grid of quantiles."""
@@ -72,17 +85,7 @@ _BINS = 40
 
 @dataclass(frozen=True)
 class Run:
-    """The largest run of an appliance that a release hides.
-
-    Attributes
-    ----------
-    watts : float
-        Largest power [W].
-    seconds : float
-        Longest duration [s].
-    watt_hours : float, optional
-        Most energy [Wh]; by default the full power over the whole duration.
-    """
+    """The largest run that a release hides: power [W], length [s] and, if known, energy [Wh]."""
 
     watts: float
     seconds: float
@@ -95,17 +98,15 @@ class Run:
             positive("watt_hours", self.watt_hours)
 
     @property
-    def watt_seconds(self) -> Fraction:
+    def watt_seconds(self) -> float:
         """Most energy E [Ws]."""
-        full = exact("watts", self.watts) * exact("seconds", self.seconds)
-        if self.watt_hours is None:
-            return full
-        return min(full, exact("watt_hours", self.watt_hours) * SECONDS_PER_HOUR)
+        full = self.watts * self.seconds
+        return full if self.watt_hours is None else min(full, self.watt_hours * SECONDS_PER_HOUR)
 
 
 @dataclass(frozen=True)
 class SumTerms:
-    """The promise of a release of sums.
+    """What an operator asks of a release of sums.
 
     Attributes
     ----------
@@ -119,22 +120,22 @@ class SumTerms:
         UTC bin of a sum.
     mechanism : {"best", "laplace", "gaussian"}
         Distribution of the noise; "best" is the one with the smaller error.
-    grid : str
-        Step to which readings are rounded [W].
-    delta : float
-        δ of Gaussian noise.
-    max_epsilon : float
-        Largest ε that is accepted.
+    grid : str, optional
+        Step to which readings are rounded [W]; by default the one with the least error.
+    delta, max_epsilon : float
+        δ of Gaussian noise, and the largest ε that is accepted.
     min_meters : int
         Groups with fewer meters are not published; membership is public.
     unit_of : {"household-day", "household", "run"}
-        The unit of protection: everything that one household does in one civil day, everything
-        that it does in the whole `period`, or one `run` of an appliance.
-    period : (str, str), optional
+        The unit of protection: everything that one household does in one day, or in all `days`, or
+        one `run` of an appliance.
+    days : (str, str), optional
         First and last UTC day of the release; other days are left out. The unit "household"
-        needs it.
+        needs them.
     run : Run, optional
         The run to hide, for the unit "run".
+    cap_kwh : float, optional
+        Public cap on the energy of a household's UTC day [kWh].
     tables : tuple of {"sums", "shape", "quantiles"}
         What is published.
     quantiles : tuple of float
@@ -144,6 +145,8 @@ class SumTerms:
         distances grow from the lower to the upper bound of the clamp.
     tz : str, optional
         Time zone of the hours of the day; UTC by default.
+    interval_s : int
+        Length of a reading [s].
     """
 
     epsilon: str
@@ -151,23 +154,29 @@ class SumTerms:
     by: tuple[str, ...]
     every: str = "hour"
     mechanism: str = "best"
-    grid: str = "1"
+    grid: str | None = None
     delta: float = 1e-6
     max_epsilon: float = 20.0
     min_meters: int = 1
     unit_of: str = "household-day"
-    period: tuple[str, str] | None = None
+    days: tuple[str, str] | None = None
     run: Run | None = None
+    cap_kwh: float | None = None
     tables: tuple[str, ...] = ("sums",)
     quantiles: tuple[float, ...] = QUANTILES
     levels: tuple[float, ...] | None = None
     tz: str | None = None
+    interval_s: int = 900
+
+    schema: ClassVar[str] = "hushmeter-sums-3"
+    period: ClassVar[str] = "day"
 
     def __post_init__(self) -> None:
         one_of("every", self.every, tuple(EVERY_S))
-        one_of("mechanism", self.mechanism, ("best", "laplace", "gaussian"))
+        one_of("mechanism", self.mechanism, ("best", LAPLACE, GAUSSIAN))
         one_of("unit_of", self.unit_of, UNITS_OF)
         whole("min_meters", self.min_meters)
+        check_interval(self.interval_s)
         if not self.by or len(set(self.by)) < len(self.by):
             raise InputError("name one or more different columns to group by.")
         for table in self.tables:
@@ -176,40 +185,56 @@ class SumTerms:
             raise InputError(f"name one or more different tables of {', '.join(TABLES)}.")
         if not all(0 < q < 1 for q in self.quantiles) or not self.quantiles:
             raise InputError("quantiles must lie between 0 and 1, such as 0.1,0.5,0.9.")
+        self._check_unit()
+        self.class_edges  # noqa: B018 (invalid levels raise here)
+
+    def _check_unit(self) -> None:
+        """Refuse a unit of protection that is incomplete or contradicts the cap."""
         if (self.unit_of == "run") != (self.run is not None):
             raise InputError("the unit 'run', and no other, needs the power and time of a run.")
-        if self.unit_of == "household" and self.period is None:
+        if self.unit_of == "household" and not self.day_count:
             raise InputError(
                 "the unit 'household' needs the period of the release, such as "
                 "2024-01-01..2024-01-31."
             )
-        self.days  # noqa: B018 (an invalid period raises here)
-        self.class_edges  # noqa: B018
+        if self.cap_kwh is None:
+            return
+        positive("cap", self.cap_kwh)
+        if self.run is not None:
+            raise InputError("a cap bounds the day of a household; the unit 'run' has none.")
+        if self.clamp[0] != 0:
+            raise InputError(
+                "a cap bounds the energy that a household draws, so the clamp must begin at 0 W; "
+                f"got {self.clamp[0]:g} W."
+            )
 
     @property
     def step(self) -> Fraction:
         """Step to which readings are rounded [W]."""
-        return exact("grid", self.grid)
+        if self.grid is not None:
+            return exact("grid", self.grid)
+        change = protected_change(self)
+        return best_grid(Unit("range", "day", (change,), float(self.interval_s)))
 
     @property
-    def width(self) -> Fraction:
-        """Width C of the clamp in whole steps [W]."""
+    def width_steps(self) -> int:
+        """Width of the clamp in whole steps."""
         low, high = (to_steps(bound, self.step) for bound in self.clamp)
-        return (high - low) * self.step
+        return high - low
 
     @property
-    def days(self) -> int:
+    def day_count(self) -> int:
         """Number of UTC days of the period; 0 if none is stated."""
-        if self.period is None:
+        if self.days is None:
             return 0
         try:
-            first, last = map(date.fromisoformat, self.period)
+            first, last = map(date.fromisoformat, self.days)
         except ValueError:
             first, last = date.max, date.min
         if last < first:
             raise InputError(
                 f"period must be two days such as 2024-01-01..2024-01-31, got "
-                f"{'..'.join(self.period)}."
+                f"{'..'.join(self.days)}."
             )
         return (last - first).days + 1
 
@@ -230,61 +255,144 @@ class SumTerms:
     @property
     def sentence(self) -> str:
         """The unit of protection in words."""
-        if self.unit_of == "household":
-            assert self.period is not None
-            return f"everything that one household does from {' to '.join(self.period)}"
         if self.run is not None:
-            energy = float(self.run.watt_seconds) / SECONDS_PER_HOUR
+            energy = self.run.watt_seconds / SECONDS_PER_HOUR
             return (
                 f"one run of an appliance of up to {self.run.watts:g} W, "
-                f"{duration_in_words(self.run.seconds)} and {energy:g} Wh"
+                f"{duration_in_words(self.run.seconds)} and {energy:g} Wh, present or absent"
             )
-        return "everything that one household does in one civil day of up to 25 hours"
+        when = "in one civil day of up to 25 hours"
+        if self.unit_of == "household":
+            when = f"from {' to '.join(self.days or ())}"
+        elif self.cap_kwh is not None:
+            when = "in one UTC day"
+        counted = ""
+        if self.cap_kwh is not None:
+            counted = f", of which at most {format_watt_hours(1000 * self.cap_kwh)} a day count"
+        return f"everything that one household does {when}{counted}, replaced by anything else"
+
+    @property
+    def charged_within(self) -> str:
+        """What limits the change that the ledger charges."""
+        return "" if self.cap_kwh is None else ", as far as it lies in one UTC day"
 
     @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> SumTerms:
-        """Return the terms that `dataclasses.asdict` described, also after a way through JSON."""
-        facts: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in plain.items()
-        }
-        if facts["run"] is not None:
-            facts["run"] = Run(**facts["run"])
-        return cls(**facts)
+    def from_dict(cls, facts: Mapping[str, Any]) -> SumTerms:
+        """Return the terms that `dataclasses.asdict` described."""
+        run = facts.get("run")
+        return cls(**{**facts, "run": None if run is None else Run(**run)})
 
-    def describe(self, interval_s: int) -> dict[str, Any]:
-        """Return the promise as plain values, which the ledger and the manifest record.
+    @property
+    def promise(self) -> SumPromise:
+        """The noise of all tables."""
+        return _resolve(self)
 
-        Parameters
-        ----------
-        interval_s : int
-            Length of a reading [s].
+    def describe(self) -> dict[str, Any]:
+        """Return the promise as plain values, which the ledger and the manifest record."""
+        return self.promise.describe()
 
-        Returns
-        -------
-        dict
+    def price(self, protects: DayChange, composition_delta: float) -> Price:  # noqa: ARG002
+        """Return what all tables cost a member for one UTC day.
+
+        It is the (ε, δ) of the change that the ledger declares, whatever the unit of the release
+        is, because a ledger adds up the charges of all releases by day.
         """
-        noise = {name: build_mechanism(self, name, interval_s) for name in self.tables}
+        protects.bounds_for(self.clamp)
+        return self.promise.price(protected_change(self, protects))
+
+
+@dataclass(frozen=True)
+class SumPromise:
+    """What a release of sums promises: the noise of every table."""
+
+    terms: SumTerms
+    noises: tuple[Mechanism, ...]
+
+    def noise(self, table: str) -> Mechanism:
+        """Return the noise on every number of a table [W, or counts]."""
+        return self.noises[self.terms.tables.index(table)]
+
+    @property
+    def delta(self) -> float:
+        """δ of all tables together."""
+        return self.noises[0].delta
+
+    def epsilon_of(self, change: Change) -> Fraction:
+        """Return the ε of a change in all tables together."""
+        sizes = [size_of(self.terms, table, change) for table in self.terms.tables]
+        pairs = list(zip(self.noises, sizes, strict=True))
+        if self.delta and len(pairs) > 1:
+            steps = np.array([noise.steps_of(size.l2, size.touches) for noise, size in pairs])
+            return Fraction(joint_epsilon(self.noises, steps.astype(float), self.delta))
+        return sum(
+            (noise.exact_epsilon_for(noise.measure(size), size.touches) for noise, size in pairs),
+            Fraction(0),
+        )
+
+    @property
+    def epsilon(self) -> Fraction:
+        """ε at which the unit is protected."""
+        return self.epsilon_of(protected_change(self.terms))
+
+    @property
+    def odds(self) -> float:
+        """Largest probability that an attacker who knows everything else is right."""
+        if self.delta:
+            return joint_odds(self.noises, np.array([float(one.steps) for one in self.noises]))
+        return 1 / (1 + math.exp(-float(self.epsilon)))
+
+    def price(self, change: Change) -> Price:
+        """Return the price of a change."""
+        return Price(micro_epsilon(self.epsilon_of(change)), femto_delta(self.delta))
+
+    def error(self, table: str) -> float:
+        """Return the standard error of a noisy number, with that of a grid made coarser."""
+        noise = self.noise(table)
+        return math.hypot(noise.std, noise.coarsened * noise.grid / math.sqrt(12))
+
+    def describe(self) -> dict[str, Any]:
+        """Return the promise as plain values; the entries are named as those of a receipt."""
+        terms, change = self.terms, protected_change(self.terms)
+        sizes = [size_of(terms, table, change) for table in terms.tables]
         return {
             "version": __version__,
-            "epsilon": self.epsilon,
-            "delta": sum(mechanism.delta for mechanism in noise.values()),
-            "noise": {name: mechanism.describe() for name, mechanism in noise.items()},
-            "unit": self.sentence,
-            "unit_of": self.unit_of,
-            "period": self.period and list(self.period),
-            "run": self.run and asdict(self.run),
-            "clamp": list(self.clamp),
-            "by": list(self.by),
-            "every": self.every,
-            "tables": list(self.tables),
-            "tz": self.tz,
-            "interval_s": interval_s,
-            "min_meters": self.min_meters,
+            "unit": {
+                "sentence": terms.sentence,
+                "unit_of": terms.unit_of,
+                "watts": change.watts,
+                "seconds": change.seconds,
+                "watt_hours": change.energy / SECONDS_PER_HOUR,
+                "replaced": terms.run is None,
+                "days": terms.days,
+            },
+            "cells": {
+                "interval_s": terms.interval_s,
+                "zone": terms.tz or "UTC",
+                "grid": str(terms.step),
+                "clamp": terms.clamp,
+                "cap_kwh": terms.cap_kwh,
+            },
+            "tables": [
+                {
+                    "table": table,
+                    "share": 1 / len(sizes),
+                    "total": float(size.l1),
+                    "length": float(size.l2),
+                    "noise": describe_noise(noise),
+                    "error": self.error(table),
+                }
+                for table, size, noise in zip(terms.tables, sizes, self.noises, strict=True)
+            ],
+            "words": terms.tables,
+            "epsilon": float(self.epsilon),
+            "delta": self.delta,
+            "odds": self.odds,
+            "groups": {"by": terms.by, "every": terms.every, "min_meters": terms.min_meters},
+            "quantiles": {"of": terms.quantiles, "edges": terms.class_edges},
         }
 
 
-def parse_period(text: str | None) -> tuple[str, str] | None:
+def parse_days(text: str | None) -> tuple[str, str] | None:
     """Read a period such as 2024-01-01..2024-01-31; a single day is its own last day."""
     if text is None:
         return None
@@ -292,224 +400,224 @@ def parse_period(text: str | None) -> tuple[str, str] | None:
     return first.strip(), last.strip() or first.strip()
 
 
-class Change(NamedTuple):
-    """How much one unit of protection changes the numbers of a table in one level of groups.
+@lru_cache(maxsize=16)
+def _resolve(terms: SumTerms) -> SumPromise:
+    """Return the promise with the noise that the terms ask for."""
+    if terms.mechanism == "best":
+        both = [_resolve(replace(terms, mechanism=name)) for name in (LAPLACE, GAUSSIAN)]
+        best = min(both, key=lambda one: math.prod(noise.std for noise in one.noises))
+        return replace(best, terms=terms)
+    asked, count = exact("epsilon", terms.epsilon), len(terms.tables)
+    if terms.mechanism == LAPLACE or count == 1:
+        return SumPromise(terms, _calibrate(terms, asked / count))
+    delta = float(terms.delta)
+    sigma = unit_sigma(float(asked), delta, False)
+    share = (1 - 1e-9) * analytic_epsilon(math.sqrt(count) * sigma, 1.0, delta)
+    while True:
+        made = SumPromise(terms, _calibrate(terms, Fraction(share)))
+        if made.epsilon <= asked:
+            return made
+        # Very narrow noise on the grid loses more than the formula of continuous noise says.
+        share *= 0.999 * float(asked / made.epsilon)
 
-    Attributes
-    ----------
-    total : Fraction
-        Largest sum of the changes Δ1 [W, or counts].
-    squares : Fraction
-        Largest sum of the squares of the changes Δ2² [W², or counts²].
-    touches : int
-        Most numbers that change.
-    """
 
-    total: Fraction
-    squares: Fraction
-    touches: int
-
-
-def largest_change(terms: SumTerms, table: str, interval_s: int) -> Change:
-    """Compute the largest change of a table by one unit of protection; see the module.
-
-    Parameters
-    ----------
-    terms : SumTerms
-        The promise.
-    table : {"sums", "shape", "quantiles"}
-        The table.
-    interval_s : int
-        Length of a reading [s].
-
-    Returns
-    -------
-    Change
-
-    Raises
-    ------
-    InputError
-        If a table by hour of the day is asked for readings that do not divide an hour.
-    """
-    if table != "sums" and SECONDS_PER_HOUR % interval_s:
-        raise InputError(
-            f"readings of {interval_s} s do not divide an hour; publish only sums of them."
+def _calibrate(terms: SumTerms, epsilon: Fraction) -> tuple[Mechanism, ...]:
+    """Return the noise with which each table alone protects the unit at an ε."""
+    change = protected_change(terms)
+    return tuple(
+        find_kind(terms.mechanism).calibrated(
+            epsilon,
+            size_of(terms, table, change),
+            _step(terms, table),
+            delta=terms.delta,
+            on_grid=True,
+            max_epsilon=terms.max_epsilon,
         )
-    bin_s = max(EVERY_S[terms.every], interval_s) if table == "sums" else SECONDS_PER_HOUR
-    per_bin = -(-bin_s // interval_s)
-    if terms.unit_of == "run":
-        return _change_by_run(terms, table, interval_s, per_bin)
-    if terms.unit_of == "household":
-        seconds = terms.days * SECONDS_PER_DAY
-        readings, cells = seconds // interval_s, -(-seconds // bin_s)
-    else:
-        readings = -(-LONGEST_S["day"] // interval_s)
-        cells = math.ceil(LONGEST_S["day"] / bin_s) + 1
-    total = terms.width * readings
-    if table == "sums":
-        return Change(total, terms.width**2 * readings * per_bin, cells)
-    if terms.unit_of == "household":
-        hours = hours_of_period(*terms.period, terms.tz, interval_s)  # type: ignore[misc]
-        squares = sum(n * n for n in hours)
-        touched = HourCounts(sum(hours), squares, per_bin**2 * squares, 0, 24)
-    else:
-        touched = count_hours(readings, interval_s, terms.tz, terms.period)
-    if table == "quantiles":
-        return _change_of_counts(touched)
-    return Change(total, terms.width**2 * touched.reading_squares, touched.hours)
+        for table in terms.tables
+    )
 
 
-def _change_of_counts(touched: HourCounts) -> Change:
-    """Return the change of counts if each touched hour moves from one class to another."""
-    windows = touched.windows
-    return Change(Fraction(2 * windows), Fraction(2 * touched.window_squares), 2 * windows)
+def _step(terms: SumTerms, table: str) -> Fraction:
+    """Return the step of the exact numbers of a table [W, or counts]."""
+    return Fraction(1) if table == "quantiles" else terms.step
 
 
-def _change_by_run(terms: SumTerms, table: str, interval_s: int, per_bin: int) -> Change:
-    """Compute the largest change of a table by one run."""
-    assert terms.run is not None
-    seconds = exact("seconds", terms.run.seconds)
-    readings = math.ceil(seconds / interval_s) + 1
-    if table != "sums":
-        if seconds > LONGEST_RUN_S:
-            raise InputError(
-                "tables by hour of the day hide runs of up to 31 days; publish only sums."
-            )
-        touched = count_hours(readings, interval_s, terms.tz, terms.period)
-    if table == "quantiles":
-        return _change_of_counts(touched)
-    # Rounding can move two readings one step further apart, but never beyond the clamp.
-    of_one = min(exact("watts", terms.run.watts) + terms.step, terms.width)
-    total = min(terms.run.watt_seconds / interval_s + readings * terms.step, of_one * readings)
-    if table == "shape":
-        return Change(total, total * min(total, of_one * touched.most_readings), touched.hours)
-    windows = math.ceil(seconds / max(EVERY_S[terms.every], interval_s)) + 1
-    return Change(total, total * min(total, of_one * per_bin), windows)
+def protected_change(terms: SumTerms, protects: DayChange | None = None) -> Change:
+    """Return the change of single readings that the unit, or a ledger, protects."""
+    interval_s = float(terms.interval_s)
+    low, high = terms.clamp
+    if terms.cap_kwh is not None and (protects is not None or terms.unit_of == "household-day"):
+        energy = min(terms.cap_kwh * 1000 * SECONDS_PER_HOUR, high * SECONDS_PER_DAY)
+        return Change("day", high, SECONDS_PER_DAY, interval_s, energy, aligned=True, moved=True)
+    if protects is None and terms.run is not None:
+        watts = min(terms.run.watts, high - low)
+        energy = min(terms.run.watt_seconds, watts * terms.run.seconds)
+        return Change("run", watts, terms.run.seconds, interval_s, energy)
+    if protects is None and terms.unit_of == "household":
+        length = terms.day_count * SECONDS_PER_DAY
+        return Change("household", high - low, length, interval_s, aligned=True)
+    day = protects or DayChange.within(low, high)
+    return day.on_meter(interval_s, clamp=terms.clamp, on_whole_intervals=True)
 
 
 @lru_cache(maxsize=64)
-def build_mechanism(terms: SumTerms, table: str, interval_s: int) -> Mechanism:
-    """Build the noise on every number of a table.
+def size_of(terms: SumTerms, table: str, change: Change) -> Size:
+    """Return how far a change moves the numbers of a table in all levels [W, or counts]."""
+    if table != "sums" and SECONDS_PER_HOUR % terms.interval_s:
+        raise InputError(
+            f"readings of {terms.interval_s} s do not divide an hour; publish only sums of them."
+        )
+    if table != "sums" and change.name == "run" and change.seconds > LONGEST_RUN_S:
+        raise InputError("tables by hour of the day hide runs of up to 31 days; publish only sums.")
+    if table == "quantiles":
+        total, length, touches = _moved_counts(terms, change)
+    elif change.name == "household":
+        total, length, touches = _household_steps(terms, table)
+    else:
+        total, length, touches = _moved_steps(terms, table, change)
+    step, levels = _step(terms, table), len(terms.by)
+    l2 = min(total * levels, math.ceil(length * math.sqrt(levels) * (1 - 1e-12))) * step
+    return Size(total * levels * step, l2, total * levels * step, touches * levels)
 
-    Parameters
-    ----------
-    terms : SumTerms
-        The promise.
-    table : {"sums", "shape", "quantiles"}
-        The table.
-    interval_s : int
-        Length of a reading [s].
 
-    Returns
-    -------
-    Mechanism
-        Noise on sums of readings [W], or on counts.
+def _moved_steps(terms: SumTerms, table: str, change: Change) -> tuple[int, float, int]:
+    """Return Δ1, Δ2 [grid steps] and the most labels that a change moves in one level."""
+    step, readings = terms.step, change.overlapped
+    low, high = terms.clamp
+    labels, per_cell = _label_cells(table, terms, readings * terms.interval_s)
+    energy = exact("energy", change.energy) / terms.interval_s
+    touches = change.own_touches // change.places
+    if per_cell > 1:
+        touches = math.ceil(readings / per_cell) + 1
+    count = int(labels.patterns(touches).max()) + 1
+    # Rounding moves a reading by one step more, but not beyond the clamp.
+    filled = Change("clamp", high - low, readings * terms.interval_s, change.interval_s)
+    most = _cell_length(terms, labels, per_cell, filled)
+    if change.aligned and change.constant and change.watts >= high - low:
+        return terms.width_steps * readings, most, count
+    total = min(steps_apart(change.places * energy, step, readings), terms.width_steps * readings)
+    length = min(_cell_length(terms, labels, per_cell, change), most)
+    if change.moved and table == "sums" and terms.every == "day":
+        length = min(length, float(steps_apart(energy, step, readings)))
+    return total, length, count
+
+
+def _cell_length(terms: SumTerms, labels: Table, per_cell: int, change: Change) -> float:
+    """Return Δ2 of a change of readings [grid steps], from the table of cells.
+
+    The sum of the readings of a cell is `per_cell` times its mean, and so is the rounding of all of
+    them together. The change "clamp" fills the clamp in every touched reading, rounding included.
     """
-    if terms.mechanism == "best":
-        both = (replace(terms, mechanism=name) for name in ("laplace", "gaussian"))
-        return min((build_mechanism(one, table, interval_s) for one in both), key=lambda m: m.std)
-    change = largest_change(terms, table, interval_s)
-    levels, parts = len(terms.by), len(terms.tables)
-    step = Fraction(1) if table == "quantiles" else terms.step
-    epsilon = exact("epsilon", terms.epsilon) / parts
-    return find_kind(terms.mechanism).calibrated(
-        epsilon,
-        _size(change, levels, step),
-        step,
-        delta=exact("delta", terms.delta) / parts,
-        on_grid=True,
-        max_epsilon=terms.max_epsilon,
+    watts = change.watts
+    if change.name == "clamp":
+        watts = max(float((terms.width_steps - 1) * terms.step), 1e-9)
+    cells = replace(
+        change,
+        watts=watts,
+        energy=min(change.energy, watts * change.seconds),
+        interval_s=change.interval_s * per_cell,
+        aligned=per_cell == 1 and (change.aligned or change.name == "clamp"),
     )
+    return per_cell * sensitivity(labels, cells, terms.step)
 
 
-def _size(change: Change, levels: int, step: Fraction) -> Size:
-    """Return how far a change moves the numbers of a table in all levels of groups."""
-    total = change.total * levels
-    return Size(total, _root(change.squares * levels, step), total, change.touches * levels)
+def _household_steps(terms: SumTerms, table: str) -> tuple[int, float, int]:
+    """Return Δ1, Δ2 [grid steps] and labels if all readings of the period change."""
+    seconds = _period_seconds(terms)
+    if table == "sums":
+        members = np.unique(seconds // EVERY_S[terms.every], return_counts=True)[1]
+    else:
+        members = np.bincount(_clock(seconds, terms.tz or "UTC")[1])
+    total = terms.width_steps * seconds.size
+    length = terms.width_steps * float(np.linalg.norm(members))
+    if terms.cap_kwh is not None:
+        one = protected_change(replace(terms, unit_of="household-day"))
+        day_total, day_length, _ = _moved_steps(terms, table, one)
+        days = terms.day_count
+        total = min(total, days * day_total)
+        length = min(length, (days if table == "shape" else math.sqrt(days)) * day_length)
+    return total, length, int(np.count_nonzero(members))
 
 
-def _root(squares: Fraction, step: Fraction) -> Fraction:
-    """Return the square root, rounded up to whole steps."""
-    whole_squares = math.ceil(squares / step**2)
-    return (math.isqrt(whole_squares - 1) + 1) * step
+def _moved_counts(terms: SumTerms, change: Change) -> tuple[int, float, int]:
+    """Return Δ1, Δ2 and the most counts that move if each touched hour changes its class."""
+    zone, readings = terms.tz or "UTC", change.overlapped
+    if change.name == "household":
+        begins, hours = _clock(_period_seconds(terms), zone)
+        shown = np.bincount(hours[begins])
+        return 2 * int(shown.sum()), math.sqrt(2 * float((shown**2).sum())), 2 * int(shown.sum())
+    labels: list[IntArray] = []
+    touched = 1
+    for seconds in _stretches(zone, terms.days, readings * terms.interval_s, terms.interval_s):
+        begins, hours = _clock(seconds, zone)
+        number = np.cumsum(begins)
+        later: IntArray = number[readings - 1 :] - number[: number.size - readings + 1]
+        touched = max(touched, int(later.max()) + 1)
+        labels.append(hours[begins])
+    patterns = _joined(labels, touched).patterns(touched)
+    shown = np.stack([(patterns == label).sum(axis=1) for label in range(24)])
+    return 2 * touched, math.sqrt(2 * float((shown**2).sum(axis=0).max())), 2 * touched
 
 
-def day_price(terms: SumTerms, interval_s: int, protects: DayChange) -> Price:
-    """Compute what all tables cost a member for one day.
+@lru_cache(maxsize=64)
+def _label_cells(table: str, terms: SumTerms, reach_s: int) -> tuple[Table, int]:
+    """Return a table with all windows that a change of `reach_s` can meet, and readings per cell.
 
-    Parameters
-    ----------
-    terms : SumTerms
-        The promise.
-    interval_s : int
-        Length of a reading [s].
-    protects : DayChange
-        The change of which the ledger charges the cost.
-
-    Returns
-    -------
-    Price
-        The (ε, δ) of that change within a household's day.
-
-    Raises
-    ------
-    InputError
-        If the readings are not clamped as the ledger needs it.
+    A cell is the longest time of which all hours of the clock are whole multiples, mostly an hour:
+    its readings have one label.
     """
-    protects.bounds_for(terms.clamp)
-    femto, pure, levels = 0, Fraction(0), len(terms.by)
-    gaussian: list[float] = []
-    rho, delta = 0.0, 0.0
-    for table in terms.tables:
-        noise = build_mechanism(terms, table, interval_s)
-        change = change_of_day(terms, table, interval_s, protects)
-        femto += femto_delta(noise.delta)
-        size = _size(change, levels, noise.exact_grid)
-        if noise.delta:
-            gaussian.append(noise.epsilon_of(size))
-            rho += noise.rho_of(size)
-            delta += noise.delta
-        else:
-            pure += noise.exact_epsilon_for(noise.measure(size), size.touches)
-    loss = sum(gaussian)
-    if len(gaussian) > 1:
-        # The ρ of concentrated privacy of several tables add up to less than their ε.
-        loss = min(loss, epsilon_of(rho, delta * (1 - 1e-12)))
-    return Price(micro_epsilon(pure + Fraction(loss)), femto)
+    zone, per_cell = "UTC" if table == "sums" else terms.tz or "UTC", 1
+    stretches = _stretches(zone, terms.days, reach_s, terms.interval_s)
+    clocks = [_clock(seconds, zone) for seconds in stretches]
+    if SECONDS_PER_HOUR % terms.interval_s == 0:
+        # The first hour of a stretch may be cut.
+        begins = [np.flatnonzero(begins)[1:] for begins, _ in clocks]
+        per_cell = int(np.gcd.reduce(np.concatenate([np.diff(one) for one in begins])))
+    cells = []
+    for seconds, (begun, hours) in zip(stretches, clocks, strict=True):
+        labels = seconds // EVERY_S[terms.every] if table == "sums" else hours
+        cells.append(labels[np.flatnonzero(begun)[1] % per_cell :: per_cell])
+    return _joined(cells, reach_s // (per_cell * terms.interval_s) + 2), per_cell
 
 
-def change_of_day(terms: SumTerms, table: str, interval_s: int, protects: DayChange) -> Change:
-    """Compute the largest change of a table by the change that a ledger protects.
+def _joined(stretches: Sequence[IntArray], apart: int) -> Table:
+    """Return the table of several stretches of labels that no window of `apart` cells joins."""
+    starts = np.cumsum([0, *(one.size + apart for one in stretches[:-1])])
+    places = [start + np.arange(one.size) for start, one in zip(starts, stretches, strict=True)]
+    names, labels = np.unique(np.concatenate(stretches), return_inverse=True)
+    return Table("cells", labels, names.size, np.concatenate(places))
 
-    Parameters
-    ----------
-    terms : SumTerms
-        The promise.
-    table : {"sums", "shape", "quantiles"}
-        The table.
-    interval_s : int
-        Length of a reading [s].
-    protects : DayChange
-        What may differ within one civil day.
 
-    Returns
-    -------
-    Change
+def _stretches(
+    zone: str, days: tuple[str, str] | None, reach_s: int, interval_s: int
+) -> list[IntArray]:
+    """Return the starts of readings around every different change of the clock of a zone [s].
+
+    All moments far from a change are alike, so one further stretch is enough for them.
     """
-    day = replace(terms, unit_of="household-day", run=None)
-    whole_day = largest_change(day, table, interval_s)
-    # A day may begin within a reading that is longer than the step of time zones.
-    within = ZONE_STEP_S % interval_s != 0
-    if not within and (table == "quantiles" or protects.clamp is not None):
-        return whole_day
-    watts = min(protects.watts, float(terms.width))
-    energy = None if protects.clamp is not None else protects.watt_hours
-    use = Run(watts, LONGEST_S["day"] + within * interval_s, energy)
-    found = largest_change(replace(terms, unit_of="run", run=use), table, interval_s)
-    if within:
-        return found
-    return Change(
-        min(found.total, whole_day.total),
-        min(found.squares, whole_day.squares),
-        max(found.touches, whole_day.touches),
-    )
+    first, last = np.array(days or ALL_DAYS, "datetime64[s]")
+    reach = (reach_s + SECONDS_PER_DAY + 2 * SECONDS_PER_HOUR) // interval_s * interval_s
+    changes = transitions(first, last + DAY, zone)
+    moments, found = changes.astype(np.int64), {}
+    for moment in (int(first.astype(np.int64)), *moments.tolist()):
+        begin = moment // interval_s * interval_s - reach
+        near = np.abs(moments - moment) <= reach
+        offsets = utc_offsets(
+            np.append(changes[near], np.int64(begin).astype("datetime64[s]")), zone
+        )
+        # The same change of the clock comes every year.
+        key = (moment % SECONDS_PER_DAY, *(moments[near] - moment).tolist(), *offsets.tolist())
+        found[key] = np.arange(begin, begin + 2 * reach, interval_s)
+    return list(found.values())
+
+
+def _clock(seconds: IntArray, zone: str) -> tuple[BoolArray, IntArray]:
+    """Return where an hour of the clock begins among readings, and their hours of the day."""
+    starts, hours = clock_hours(seconds.astype("datetime64[s]"), zone)
+    return np.append(True, starts[1:] != starts[:-1]), hours
+
+
+def _period_seconds(terms: SumTerms) -> IntArray:
+    """Return the starts of all readings of the period [s]."""
+    first, last = np.array(terms.days, "datetime64[s]").astype(np.int64).tolist()
+    return np.arange(first, last + SECONDS_PER_DAY, terms.interval_s)

@@ -12,9 +12,8 @@ charge and with the same bytes.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -24,6 +23,7 @@ import numpy as np
 
 from hushmeter.checks import BoolArray, IntArray
 from hushmeter.errors import BudgetError, DataError
+from hushmeter.files import sha256_of
 from hushmeter.fleet.blocks import Blocks, OddCells, Problem
 from hushmeter.fleet.input_files import (
     UnusableFileError,
@@ -35,6 +35,7 @@ from hushmeter.fleet.job import FleetJob
 from hushmeter.fleet.noised_rows import input_digest, write_noised
 from hushmeter.fleet.output_folder import PrivateFolder, StagedFile
 from hushmeter.fleet.source_folder import open_source, output_name
+from hushmeter.fleet.sum_terms import SumTerms
 from hushmeter.ledger import Ledger, SpendOutcome, open_ledger
 
 if TYPE_CHECKING:
@@ -103,39 +104,30 @@ class FileReport:
         return cls(**{**plain, "problems": problems, "odd_cells": odd_cells})
 
 
-Task = Callable[[Any, str], FileReport]
+Task = Callable[[FleetJob, str], FileReport]
 """The work on one file of a job, for example `protect_file`; any process may run or repeat it."""
 
 
 def protect_file(job: FleetJob, source: str) -> FileReport:
-    """Release one Parquet file of a job.
+    """Check one file of a job, pay for it and release it, or leave its exact sums.
 
-    A file that cannot be used is reported as quarantined and costs nothing. Blocks that cannot
-    be used are left out and reported, and the other blocks are released.
-
-    Parameters
-    ----------
-    job : FleetJob
-        The release.
-    source : str
-        Name of the file relative to the input folder.
-
-    Returns
-    -------
-    FileReport
-
-    Raises
-    ------
-    DataError
-        If the machine fails (no room, no ledger); the file can then be tried again.
+    A file that cannot be used is reported as quarantined and costs nothing. Blocks that cannot be
+    used are left out and reported. Raise `DataError` if the machine fails (no room, no ledger); the
+    file can then be tried again.
     """
     with open_ledger(job.ledger, patience_s=PATIENCE_S) as ledger:
-        done = find_published(job, source, ledger)
+        done = find_done(job, source, ledger)
         if done is not None:
             return done
         try:
             with open_input(job, source) as file:
                 blocks = check_blocks(job, source, file)
+                if blocks.rows == 0:
+                    return FileReport(source, "empty")
+                if isinstance(job.terms, SumTerms):
+                    from hushmeter.fleet.sums import add_up_file
+
+                    return add_up_file(job, source, file, blocks, ledger)
                 return _release(job, source, file, blocks, ledger)
         except UnusableFileError as error:
             return unusable_file(source, error)
@@ -143,24 +135,7 @@ def protect_file(job: FleetJob, source: str) -> FileReport:
 
 @contextmanager
 def open_input(job: FleetJob, source: str) -> Iterator[InputFile]:
-    """Open a file as it is if it has all columns, and convert it otherwise.
-
-    Parameters
-    ----------
-    job : FleetJob
-        The release.
-    source : str
-        Name of the file relative to the input folder.
-
-    Yields
-    ------
-    FleetFile or ConvertedFile
-
-    Raises
-    ------
-    UnusableFileError
-        If the file cannot be read or lacks something that no option states.
-    """
+    """Open a file as it is if it has all columns, and convert it otherwise."""
     folder = open_source(job.source_dir)
     # Copies of remote files are in the private folder, which a killed job leaves to its successor.
     staging = PrivateFolder(Path(job.output_dir)).staging
@@ -180,26 +155,9 @@ def open_input(job: FleetJob, source: str) -> Iterator[InputFile]:
 def check_blocks(job: FleetJob, source: str, file: InputFile) -> Blocks:
     """Check every row of a file and return its blocks.
 
-    Parameters
-    ----------
-    job : FleetJob
-        The release.
-    source : str
-        Name of the file.
-    file : FleetFile or ConvertedFile
-        The open file.
-
-    Returns
-    -------
-    Blocks
-
-    Raises
-    ------
-    UnusableFileError
-        If the file cannot be read, or is too large to be sorted.
-    DataError
-        If most of its values are no numbers. The whole job then ends, because the manifest must
-        not tell which files have such values.
+    Raise `UnusableFileError` if the file cannot be read or is too large to be sorted. If most of
+    its values are no numbers, the whole job ends, because the manifest must not tell which files
+    have such values.
     """
     blocks = Blocks(job.columns, job.terms.period, job.terms.interval_s, file.time_unit)
     with as_unusable():
@@ -219,33 +177,19 @@ def check_blocks(job: FleetJob, source: str, file: InputFile) -> Blocks:
     return blocks
 
 
-def find_published(job: FleetJob, source: str, ledger: Ledger) -> FileReport | None:
-    """Return the report of a file that an earlier attempt published.
-
-    Parameters
-    ----------
-    job : FleetJob
-        The release.
-    source : str
-        Name of the file.
-    ledger : Ledger
-        The open ledger.
-
-    Returns
-    -------
-    FileReport or None
-        None unless the file is complete and paid for.
-    """
-    plain = PrivateFolder(Path(job.output_dir)).report(source)
-    path = Path(job.output_dir) / output_name(source)
+def find_done(job: FleetJob, source: str, ledger: Ledger) -> FileReport | None:
+    """Return the report of a file that an earlier attempt finished and paid for, or None."""
+    folder = PrivateFolder(Path(job.output_dir))
+    plain, series = folder.report(source), not isinstance(job.terms, SumTerms)
+    path = folder.output / output_name(source) if series else folder.partial_file(source)
     if plain is None or not path.is_file() or ledger.state_of(job.release, source) is None:
         return None
     report = FileReport.from_dict(plain)
-    with path.open("rb") as file:
-        if hashlib.file_digest(file, "sha256").hexdigest() != report.output_sha256:
-            return None
-    # The attempt may have ended before it recorded the publication.
-    ledger.mark_released(job.charge, source, report.output_sha256)
+    if sha256_of(path) != report.output_sha256:
+        return None
+    if series:
+        # The attempt may have ended before it recorded the publication.
+        ledger.mark_released(job.charge, source, report.output_sha256)
     return report
 
 
@@ -255,15 +199,10 @@ def _release(
     """Pay for the good blocks of a checked file, write them with noise and publish them."""
     import pyarrow as pa
 
-    if blocks.rows == 0:
-        return FileReport(source, "empty")
     folder = PrivateFolder(Path(job.output_dir))
-    digest = input_digest(job.key, file.sha256)
-    good, problems = usable_blocks(job, blocks)
     staged = StagedFile(folder, folder.output / output_name(source), file.room_bytes)
     try:
-        dropped, refused = pay(job, source, blocks, good, digest, ledger)
-        report = describe_file(source, blocks, dropped, digest, [*problems, *refused])
+        dropped, report = pay(job, source, file, blocks, ledger)
         if dropped.all():
             return report
         write_noised(job, source, file, blocks, dropped, staged)
@@ -293,93 +232,39 @@ def _check_unchanged(source: str, file: InputFile) -> None:
         )
 
 
-def usable_blocks(job: FleetJob, blocks: Blocks) -> tuple[BoolArray, list[Problem]]:
-    """Return which blocks may be released, and the problems of the others.
-
-    Parameters
-    ----------
-    job : FleetJob
-        The release.
-    blocks : Blocks
-        The blocks of a file.
-
-    Returns
-    -------
-    good : array of bool
-        True for every block without a problem.
-    problems : list of Problem
-    """
-    good, problems = ~blocks.bad, blocks.problems()
-    if job.days is None:
+def usable_blocks(job: FleetJob, blocks: Blocks) -> tuple[IntArray, list[Problem]]:
+    """Return the numbers of the blocks that may be released, and the problems of the others."""
+    good, problems = np.flatnonzero(~blocks.bad), blocks.problems()
+    if job.terms.days is None:
         return good, problems
-    first, last = job.days
-    places = np.flatnonzero(good)
-    for block, meter, day in zip(places.tolist(), *blocks.names(places), strict=True):
-        if not first <= day <= last:
-            good[block] = False
-            problems.append(Problem(meter, day, None, "", "the day is outside the period."))
-    return good, problems
-
-
-def describe_file(
-    source: str, blocks: Blocks, dropped: BoolArray, digest: str, problems: Iterable[Problem]
-) -> FileReport:
-    """Return the report of a file whose blocks are paid for, except those that are dropped."""
-    return FileReport(
-        source,
-        "quarantined" if dropped.all() else "released",
-        rows=blocks.rows,
-        released_rows=int(blocks.row_counts[~dropped].sum()),
-        blocks=blocks.count,
-        released_blocks=int((~dropped).sum()),
-        input_digest=digest,
-        problems=tuple(problems),
-        odd_cells=tuple(blocks.odd_cells()),
-    )
+    first, last = job.terms.days
+    meters, days = blocks.names(good)
+    inside = np.array([first <= day <= last for day in days], np.bool_)
+    problems += [
+        Problem(meter, day, None, "", "the day is outside the period.")
+        for meter, day, kept in zip(meters, days, inside, strict=True)
+        if not kept
+    ]
+    return good[inside], problems
 
 
 def pay(
-    job: FleetJob, source: str, blocks: Blocks, good: BoolArray, digest: str, ledger: Ledger
-) -> tuple[BoolArray, list[Problem]]:
-    """Charge the good blocks of a file.
+    job: FleetJob, source: str, file: InputFile, blocks: Blocks, ledger: Ledger
+) -> tuple[BoolArray, FileReport]:
+    """Charge the good blocks of a file; return which blocks are left out, and the report.
 
-    Parameters
-    ----------
-    job : FleetJob
-        The release.
-    source : str
-        Name of the file.
-    blocks : Blocks
-        Its blocks.
-    good : array of bool
-        True for every block that may be released.
-    digest : str
-        Digest of the input; see `input_digest`.
-    ledger : Ledger
-        The open ledger.
-
-    Returns
-    -------
-    dropped : array of bool
-        True for every block that is left out.
-    problems : list of Problem
-        What the ledger refused.
-
-    Raises
-    ------
-    UnusableFileError
-        If the file was paid for with other content.
+    Raise `UnusableFileError` if the file was paid for with other content.
     """
     dropped: BoolArray = np.ones(blocks.count, np.bool_)
-    problems: list[Problem] = []
-    asked = np.flatnonzero(good)
+    digest = input_digest(job.key, file.sha256)
+    asked, problems = usable_blocks(job, blocks)
     for name, part in zip(charge_names(source, asked.size), _split(asked), strict=True):
         meters, periods = blocks.names(part)
         try:
             outcome = ledger.spend(
                 job.charge,
-                micro=job.price.micro,
-                femto=job.price.femto,
+                micro=job.price["micro_epsilon"],
+                femto=job.price["femto_delta"],
                 meters=meters,
                 periods=periods,
                 digest=digest,
@@ -389,7 +274,23 @@ def pay(
             raise UnusableFileError(str(error)) from None
         dropped[part[outcome.granted]] = False
         problems += _refusals(outcome)
-    return dropped, problems
+    report = replace(
+        _found(source, blocks, problems),
+        state="quarantined" if dropped.all() else "released",
+        released_rows=int(blocks.row_counts[~dropped].sum()),
+        released_blocks=int((~dropped).sum()),
+        input_digest=digest,
+    )
+    return dropped, report
+
+
+def _found(source: str, blocks: Blocks, problems: Sequence[Problem]) -> FileReport:
+    """Return the report of a file of which nothing is released yet."""
+    cells = tuple(blocks.odd_cells())
+    return FileReport(
+        source, "quarantined", blocks.rows, 0, blocks.count, problems=tuple(problems),
+        odd_cells=cells,
+    )  # fmt: skip
 
 
 def _refusals(outcome: SpendOutcome) -> list[Problem]:
@@ -438,19 +339,7 @@ class CheckedFile:
 
 
 def check_file(job: FleetJob, source: str) -> CheckedFile:
-    """Read and check one file of a job without paying for it or writing anything.
-
-    Parameters
-    ----------
-    job : FleetJob
-        The release.
-    source : str
-        Name of the file relative to the input folder.
-
-    Returns
-    -------
-    CheckedFile
-    """
+    """Read and check one file of a job without paying for it or writing anything."""
     try:
         with open_input(job, source) as file:
             blocks = check_blocks(job, source, file)
@@ -458,16 +347,8 @@ def check_file(job: FleetJob, source: str) -> CheckedFile:
         return CheckedFile(unusable_file(source, error))
     if blocks.rows == 0:
         return CheckedFile(FileReport(source, "empty"))
-    usable, problems = usable_blocks(job, blocks)
-    good = np.flatnonzero(usable)
-    report = FileReport(
-        source,
-        "quarantined",
-        rows=blocks.rows,
-        blocks=blocks.count,
-        problems=tuple(problems),
-        odd_cells=tuple(blocks.odd_cells()),
-    )
+    good, problems = usable_blocks(job, blocks)
+    report = _found(source, blocks, problems)
     return CheckedFile(report, *blocks.names(good), blocks.row_counts[good])
 
 

@@ -14,28 +14,10 @@ from hushmeter.fleet.task import FileReport, Task
 def run_in_processes(
     task: Task, job: FleetJob, files: Sequence[str], jobs: int
 ) -> Iterator[FileReport]:
-    """Run a task for every file in worker processes.
+    """Run a task for every file in worker processes; 1 works in this process.
 
-    Parameters
-    ----------
-    task : callable
-        What is done with each file; see `Task`.
-    job : FleetJob
-        The release.
-    files : sequence of str
-        Names of the files relative to the input folder.
-    jobs : int
-        Number of worker processes; 1 works in this process.
-
-    Yields
-    ------
-    FileReport
-        In the order in which the files are finished.
-
-    Raises
-    ------
-    DataError
-        If a worker process was killed.
+    Yield the reports in the order in which the files are finished. Raise `DataError` if a worker
+    process was killed.
     """
     if jobs == 1 or len(files) == 1:
         for name in files:

@@ -177,22 +177,22 @@ def _check_promise(path: Path, receipt: Receipt, release: Release) -> str:
         raise DataError(f"the receipt of {path} states an unknown origin of its numbers.")
     del again["sources"]
     for name, value in again.items():
-        _compare(f"the receipt of {path}", name, stated[name], value)
+        compare_entries(f"the receipt of {path}", name, stated[name], value)
     return f"ε = {receipt.epsilon:.4g} follows from the noise and the unit of the receipt."
 
 
-def _compare(where: str, name: str, stated: Any, computed: Any) -> None:
+def compare_entries(where: str, name: str, stated: Any, computed: Any) -> None:
     """Raise `DataError` for the first entry that does not follow from the others."""
     if isinstance(computed, dict):
         if not isinstance(stated, dict) or stated.keys() != computed.keys():
             raise DataError(f"{where} has other entries in {name} than this version writes.")
         for key, value in computed.items():
-            _compare(where, f"{name}.{key}", stated[key], value)
+            compare_entries(where, f"{name}.{key}", stated[key], value)
     elif isinstance(computed, list | tuple):
         if not isinstance(stated, list | tuple) or len(stated) != len(computed):
             raise DataError(f"{where} has another number of {name} than its own numbers give.")
         for number, (one, other) in enumerate(zip(stated, computed, strict=True)):
-            _compare(where, f"{name}[{number}]", one, other)
+            compare_entries(where, f"{name}[{number}]", one, other)
     elif not _equal(stated, computed):
         raise DataError(f"{where} states {name} = {stated}, but its own numbers give {computed}.")
 

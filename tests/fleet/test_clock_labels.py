@@ -8,11 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
-from tests.fleet.cases import new_ledger, readings, write
+from tests.fleet.cases import new_ledger, readings, release_sums, write
 
-from hushmeter.fleet.hour_counts import count_hours, hours_of_period
-from hushmeter.fleet.sum_terms import TABLES, Run, SumTerms, largest_change
-from hushmeter.fleet.sums import release_sums
+from hushmeter.fleet.sum_terms import TABLES, Run, SumTerms, protected_change, size_of
 
 YEARS = ("2023-01-01", "2026-12-31")
 ODD_ZONES = [
@@ -62,11 +60,25 @@ def brute(zone, count, interval_s):
     return tuple(found.tolist())
 
 
+def moved(terms, table):
+    return size_of(terms, table, protected_change(terms))
+
+
 def check_zone(zone, interval_s, seconds):
-    count = -(-seconds // interval_s) + (seconds != 90_000)
-    most = count_hours(count, interval_s, None if zone == "UTC" else zone, YEARS)
-    stated = (most.windows, most.window_squares, most.reading_squares, most.most_readings)
-    assert stated == brute(zone, count, interval_s)
+    """Counts of a day or a run, and the shape of a day, against all places near the changes."""
+    run = None if seconds == 90_000 else Run(1000.0, float(seconds))
+    terms = SumTerms(
+        "1", (0.0, 1000.0), ("g",), unit_of="run" if run else "household-day", run=run,
+        tables=TABLES, tz=zone, days=YEARS, interval_s=interval_s,
+    )  # fmt: skip
+    count = protected_change(terms).overlapped
+    windows, window_squares, reading_squares, _ = brute(zone, count, interval_s)
+    counts = moved(terms, "quantiles")
+    assert counts.l1 == 2 * windows
+    assert 2 * window_squares <= counts.l2**2 < 2 * window_squares + 2 * float(counts.l2)
+    if run is None:
+        least = 1000 * np.sqrt(reading_squares)
+        assert least <= float(moved(terms, "shape").l2) <= 1.01 * least + interval_s
 
 
 @pytest.mark.parametrize("zone", ODD_ZONES)
@@ -85,11 +97,17 @@ def test_the_counts_of_all_zones(interval_s):
 
 @pytest.mark.parametrize("zone", ODD_ZONES[1:])
 def test_the_hours_of_a_period(zone):
-    first, last = "2024-03-01", "2024-11-30"
-    hours, names = clock(zone, pd.date_range(first, "2024-11-30 23:45", freq="15min"))
+    hours, names = clock(zone, pd.date_range("2024-03-01", "2024-11-30 23:45", freq="15min"))
     begins = np.append(True, np.diff(names) != 0)
+    terms = SumTerms(
+        "1", (0.0, 1000.0), ("g",), unit_of="household", days=("2024-03-01", "2024-11-30"),
+        tables=TABLES, tz=zone,
+    )  # fmt: skip
     wanted = np.bincount(hours[begins], minlength=24)
-    assert hours_of_period(first, last, zone, 900) == tuple(wanted.tolist())
+    assert moved(terms, "quantiles").l1 == 2 * wanted.sum()
+    assert float(moved(terms, "quantiles").l2) == np.ceil(np.sqrt(2 * (wanted**2).sum()))
+    shown = np.linalg.norm(np.bincount(hours, minlength=24))
+    assert float(moved(terms, "shape").l2) == np.ceil(1000 * shown)
 
 
 @pytest.mark.parametrize("zone", ["Asia/Kolkata", "Australia/Adelaide", "Asia/Kathmandu", None])
@@ -119,5 +137,5 @@ def test_a_run_over_midnight_moves_the_counts_by_what_is_charged():
     """One hour of full power in Kolkata touches two hours of the clock, wherever files are cut."""
     terms = SumTerms("1", (0.0, 12_000.0), ("group",), unit_of="run", run=Run(2000.0, 3600.0),
                      tables=TABLES, tz="Asia/Kolkata")  # fmt: skip
-    assert largest_change(terms, "quantiles", 900).total == 4
-    assert largest_change(terms, "quantiles", 900).squares == 4
+    assert moved(terms, "quantiles").l1 == 4
+    assert moved(terms, "quantiles").l2 == 2
