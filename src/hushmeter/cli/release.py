@@ -83,6 +83,7 @@ def release(
 
     check_seed(seed)
     refuse_existing(output, force)
+    request.refuse_without_home()
     if (ledger is None) != (ledger_meter is None):
         raise InputError("--ledger and --ledger-meter belong together: give both, or neither.")
     request = request.with_changes(clamp=clamp_in_ledger(ledger, request.clamp))

@@ -163,11 +163,12 @@ class Request:
             )
         if self.watts is not None and self.protect not in (None, "change"):
             raise InputError(f"watts is the size of a change, but protect is {self.protect!r}.")
+
+    def refuse_without_home(self) -> None:
+        """Raise `InputError` if appliances are protected and none are known."""
         protect = self.chosen_protection
-        if protect == "appliance" and self.home is None:
-            raise InputError("protect 'appliance' needs a home.")
-        if protect == "fluctuation" and self.home is None:
-            raise InputError("protect 'fluctuation' needs a home, for its tolerance.")
+        if self.hide is None and self.home is None and protect in ("appliance", "fluctuation"):
+            raise InputError(f"protect {protect!r} needs a home.")
 
     @property
     def chosen_protection(self) -> str:
