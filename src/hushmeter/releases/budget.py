@@ -91,6 +91,11 @@ def _divide(
         active[np.argmin(np.where(active, shares, math.inf))] = False
 
 
+def _first_like(table: LabelledTable, tables: Sequence[LabelledTable]) -> int:
+    """Number of the first table with the same labels."""
+    return next(n for n, t in enumerate(tables) if np.array_equal(t.labels, table.labels))
+
+
 @dataclass(frozen=True, eq=False)
 class _ModelMonth:
     """The tables of a month in which the shares are found.
@@ -129,6 +134,9 @@ class _ModelMonth:
             place = np.arange(total) - first
             own = (place >= 0) & (place < table.size)
             table_of[own] = number
+            first += table.size
+            if _first_like(table, tables) != number:
+                continue
             if table.name.startswith(BANDS):
                 names = np.asarray(table.columns["band"])
                 for name in dict.fromkeys(names[names != REST].tolist()):
@@ -137,26 +145,18 @@ class _ModelMonth:
                     terms.append(term)
             else:
                 terms.append(own)
-            first += table.size
         return cls(tables, np.array(ratios), matrix @ matrix.T, table_of, terms)
 
     def different(self) -> BoolArray:
         """True for the first of several tables with the same labels, such as a month and a year."""
-        known: list[Any] = []
-        found = np.zeros(len(self.tables), dtype=np.bool_)
-        for number, table in enumerate(self.tables):
-            if not any(np.array_equal(table.labels, other) for other in known):
-                found[number] = True
-                known.append(table.labels)
-        return found
+        return np.array(
+            [n == _first_like(table, self.tables) for n, table in enumerate(self.tables)]
+        )
 
     def divided_equally(self, shares: FloatArray) -> FloatArray:
         """Give tables with the same labels in this month equal parts of their common share."""
-        divided = shares.copy()
-        for number, table in enumerate(self.tables):
-            same = [n for n, t in enumerate(self.tables) if np.array_equal(t.labels, table.labels)]
-            divided[number] = shares[same[0]] / len(same)
-        return divided
+        first = np.array([_first_like(table, self.tables) for table in self.tables])
+        return np.asarray(shares[first] / np.bincount(first)[first])
 
     def best_shares(self, active: BoolArray, hourly_cost: float) -> FloatArray:
         """Return the best shares of the active tables."""
@@ -188,40 +188,41 @@ class _ModelMonth:
         return shares_of(found.x)
 
     def log_terms(self, shares: FloatArray) -> float:
-        """Σ ln Var of what the tables are for."""
-        rows, ratios, diagonal, cell = self._diagonal(shares)
-        variances = cell * (ratios - ratios**2 * diagonal)
-        found = 0.0
-        for term in self.terms:
-            own = term[rows]
-            if own.any():
-                found += math.log(max(float(variances[own].mean()), 1e-300))
-        return found
+        """Σ ln Var of what the tables are for, those without a share included."""
+        variances, _ = self._variances(shares)
+        found = [variances[term][variances[term] < math.inf] for term in self.terms]
+        return sum(math.log(max(float(one.mean()), 1e-300)) for one in found if one.size)
 
     def log_cell(self, shares: FloatArray) -> float:
         """Logarithm of the mean variance of a cell, in units of s₁²/2ρ."""
-        rows, ratios, diagonal, cell = self._diagonal(shares)
-        explained = rows.sum() - float((ratios * diagonal).sum())
-        return math.log(cell * (1 - explained / self.tables[0].labels.size))
+        return math.log(self._variances(shares)[1])
 
-    def _diagonal(self, shares: FloatArray) -> tuple[BoolArray, FloatArray, FloatArray, float]:
-        """Active labels, their D, the diagonal of K⁻¹, and v₀; the search asks for them twice."""
+    def _variances(self, shares: FloatArray) -> tuple[FloatArray, float]:
+        """Variances of all labels and the mean one of a cell; the search asks for them twice."""
         if shares.tobytes() not in self._known:
             self._known[shares.tobytes()] = self._invert(shares)
-        found: tuple[BoolArray, FloatArray, FloatArray, float] = self._known[shares.tobytes()]
+        found: tuple[FloatArray, float] = self._known[shares.tobytes()]
         return found
 
-    def _invert(self, shares: FloatArray) -> tuple[BoolArray, FloatArray, FloatArray, float]:
+    def _invert(self, shares: FloatArray) -> tuple[FloatArray, float]:
         from scipy.linalg.lapack import dpotrf, dpotri
 
         with np.errstate(divide="ignore"):
             variances = self.ratios**2 / shares
         rows: BoolArray = (shares > 0)[self.table_of]
-        if self.tables[0].name == CELLS:
-            cell = float(variances[0])
-        else:
-            cell = UNKNOWN * float(variances[shares > 0].max())
+        cells = self.tables[0].name == CELLS
+        cell = float(variances[0]) if cells else UNKNOWN * float(variances[shares > 0].max())
         ratios = variances[self.table_of[rows]] / cell
         factor, _ = dpotrf(self.shared[np.ix_(rows, rows)] + np.diag(ratios))
         inverse, _ = dpotri(factor)
-        return rows, ratios, np.diag(inverse), cell
+        diagonal = np.diag(inverse)
+        # What only unpublished sums determine does not count.
+        found = np.full(rows.size, math.inf)
+        found[rows] = cell * (ratios - ratios**2 * diagonal)
+        if cells and not rows.all():
+            inverse = np.triu(inverse) + np.triu(inverse, 1).T
+            beside = self.shared[np.ix_(rows, ~rows)]
+            explained = (beside * (inverse @ beside)).sum(axis=0)
+            found[~rows] = cell * (np.diag(self.shared)[~rows] - explained)
+        known = rows.sum() - float((ratios * diagonal).sum())
+        return found, cell * (1 - known / self.tables[0].labels.size)

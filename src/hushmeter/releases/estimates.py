@@ -18,6 +18,7 @@ import numpy as np
 from hushmeter.checks import FloatArray, IntArray, one_of
 from hushmeter.clock import civil_days, utc_times
 from hushmeter.errors import DataError
+from hushmeter.privacy.tables import Table
 from hushmeter.releases.files import is_release, read_release
 from hushmeter.releases.restore import is_restored, read_restored
 from hushmeter.releases.verification import verify_release
@@ -79,19 +80,14 @@ class Estimate:
         one_of("every", every, PERIODS)
         if self.release is None:
             return self._sums_of_cells(every)
+        if every == "all":
+            whole = Table("all", np.zeros(len(self.trace), dtype=np.int64), 1)
+            error = np.sqrt(self.release.fit.sum_variances(whole))
+            return self.trace.times[:1], whole.members, whole.sums(self.trace.readings), error
         view = self.release.view({"day": "days", "hour": "hours"}.get(every, "months"))
         factor = 1.0 if view.unit == "W" else 3.6e6 / self.trace.interval_s
         watts, errors = view.values * factor, view.errors * factor
         cells = np.asarray(view.labels.get("cells", np.ones(watts.size, dtype=np.int64)))
-        if every == "all":
-            # The noise of two months is independent.
-            total = np.sqrt((errors**2).sum(keepdims=True))
-            return (
-                self.trace.times[:1],
-                cells.sum(keepdims=True),
-                watts.sum(keepdims=True),
-                total,
-            )
         return self._starts(view), cells, watts, errors
 
     def _sums_of_cells(self, every: str) -> tuple[TimeArray, IntArray, FloatArray, FloatArray]:

@@ -97,7 +97,7 @@ class Release:
         cells, sums = self._cells_and_sums
         found = cells
         if sums or found is None:
-            found = self._fit.solve(cells, sums)
+            found = self.fit.solve(cells, sums)
         if cells is None or self.promise.joint or self.promise.cells.shares is None:
             return found
         # The noise of an incomplete cell grows with the inverse of its public share. Cells of a
@@ -144,11 +144,11 @@ class Release:
         if name == REGISTER:
             return self._register()
         if name == HOURS:
-            errors = np.sqrt(self._fit.cell_variances)
+            errors = np.sqrt(self.fit.cell_variances)
             return View(name, self.promise.cells.columns, self.estimate, errors, "W")
         known = {table.name: table for table in self._tables}
         table = known.get(name) or make_tables([name], self.promise.cells)[0]
-        sums, errors = table.sums(self.estimate), np.sqrt(self._fit.sum_variances(table))
+        sums, errors = table.sums(self.estimate), np.sqrt(self.fit.sum_variances(table))
         factor: Any = self._kwh if table.energy else 1 / table.members
         unit = "kWh" if table.energy else "W"
         return View(name, dict(table.columns), sums * factor, errors * factor, unit)
@@ -175,7 +175,7 @@ class Release:
         times = self.promise.cells.times
         length = np.timedelta64(round(times.interval_s * 1e9), "ns")
         values = np.cumsum(self.estimate) * self._kwh
-        errors = np.sqrt(self._fit.register_variances) * self._kwh
+        errors = np.sqrt(self.fit.register_variances) * self._kwh
         return View(REGISTER, {"timestamp": times.times + length}, values, errors, "kWh")
 
     @property
@@ -191,7 +191,7 @@ class Release:
         return first if self.restored is None else self.restored[0], sums
 
     @cached_property
-    def _fit(self) -> TableEstimate:
+    def fit(self) -> TableEstimate:
         """The estimator of all cells."""
         fit = self.promise.fit()
         if self.restored is None:

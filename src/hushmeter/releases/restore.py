@@ -41,6 +41,7 @@ from hushmeter.files import (
     table_format,
 )
 from hushmeter.releases.files import read_release, receipt_path
+from hushmeter.releases.labels import CELLS
 from hushmeter.releases.release import Release
 from hushmeter.releases.verification import verify_release
 from hushmeter.trace import Trace
@@ -209,6 +210,8 @@ def restore(release: Release, *, points: int = POINTS, steps: int = STEPS) -> Re
         raise InputError(f"restore needs a release, got a {type(release).__name__}.")
     if release.restored is not None:
         raise InputError("this release is already restored; give the release itself.")
+    if release.promise.tables[0].name != CELLS:
+        raise InputError("this release has no hours, so there is nothing to restore.")
     if not release.promise.joint:
         return restore_trace(
             release.trace, release.promise.noise, source_of(release), points, steps

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
-from hushmeter.releases.least_squares import TableEstimate, complete_variances
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushmeter.privacy.tables import NO_LABEL, Table
+from hushmeter.releases.estimate import TableEstimate
 
 
 def month_tables(days, hours):
@@ -38,16 +40,16 @@ def matrix_of(table):
     return (table.labels[None, :] == np.arange(table.size)[:, None]).astype(float)
 
 
-def dense(tables, weights):
+def dense(tables, variances):
     """The matrix of the normal equations."""
     size = tables[0].labels.size
-    parts = [w * matrix_of(t).T @ matrix_of(t) for t, w in zip(tables, weights[1:], strict=True)]
-    return weights[0] * np.eye(size) + sum(parts)
+    pairs = zip(tables, variances[1:], strict=True)
+    return np.eye(size) / variances[0] + sum(matrix_of(t).T @ matrix_of(t) / v for t, v in pairs)
 
 
-def right_side(tables, weights, cells, sums):
-    pairs = zip(tables, weights[1:], sums, strict=True)
-    return weights[0] * cells + sum(w * matrix_of(t).T @ s for t, w, s in pairs)
+def right_side(tables, variances, cells, sums):
+    pairs = zip(tables, variances[1:], sums, strict=True)
+    return cells / variances[0] + sum(matrix_of(t).T @ s / v for t, v, s in pairs)
 
 
 def noisy_sums(tables, cells, rng):
@@ -58,16 +60,13 @@ def noisy_sums(tables, cells, rng):
 @settings(max_examples=150)
 def test_any_tables_agree_with_dense_algebra(count, seed):
     rng = np.random.default_rng(seed)
-    tables = random_tables(count, rng)
-    weights = 10.0 ** rng.uniform(-6, -2, 1 + len(tables))
-    weights[1:] *= rng.random(len(tables)) < 0.8  # some tables are not published
-    scales = 1 / rng.uniform(0.9, 1.0, count) if rng.random() < 0.5 else None
-    cells = rng.normal(300, 200, count)
+    tables, factors = random_tables(count, rng), rng.choice([1.0, 1.25], count)
+    variances = 10.0 ** rng.uniform(2, 6, len(tables) + 1)
+    cells = rng.normal(300, 100, count)
     sums = noisy_sums(tables, cells, rng)
-    fit = TableEstimate(tables, weights, scales)
-    factors = np.ones(count) if scales is None else scales
-    matrix = dense(tables, weights)
-    expected = np.linalg.solve(matrix, right_side(tables, weights, cells, sums)) * factors
+    fit = TableEstimate(tables, variances, count, factors)
+    matrix = dense(tables, variances)
+    expected = np.linalg.solve(matrix, right_side(tables, variances, cells, sums)) * factors
     np.testing.assert_allclose(fit.solve(cells, sums), expected, rtol=1e-7, atol=1e-6)
     covariance = np.linalg.inv(matrix) * factors[:, None] * factors
     np.testing.assert_allclose(fit.cell_variances, np.diag(covariance), rtol=1e-7)
@@ -81,44 +80,71 @@ def test_any_tables_agree_with_dense_algebra(count, seed):
     np.testing.assert_allclose(fit.register_variances, register, rtol=1e-7)
 
 
-WEIGHTS = st.lists(st.floats(1e-6, 1e-2), min_size=4, max_size=4).map(np.array)
+@given(st.integers(2, 60), st.integers(0, 2**32 - 1))
+@settings(max_examples=100)
+def test_sums_without_cells_agree_with_the_pseudo_inverse(count, seed):
+    """The shortest least-squares solution, and its variances for all published sums."""
+    rng = np.random.default_rng(seed)
+    tables = random_tables(count, rng)
+    tables.append(tables[0])  # The same sums twice: their matrix is singular.
+    variances = 10.0 ** rng.uniform(2, 5, len(tables))
+    sums = noisy_sums(tables, rng.normal(300, 100, count), rng)
+    roots = np.repeat(np.sqrt(variances), [t.size for t in tables])
+    whitened = np.vstack([matrix_of(t) for t in tables]) / roots[:, None]
+    inverse = np.linalg.pinv(whitened, rcond=1e-9)
+    fit = TableEstimate(tables, [math.inf, *variances], count)
+    expected = inverse @ (np.concatenate(sums) / roots)
+    np.testing.assert_allclose(fit.solve(None, sums), expected, rtol=1e-6, atol=1e-6)
+    covariance = inverse @ inverse.T
+    for table in tables:
+        member = matrix_of(table)
+        truth = ((member @ covariance) * member).sum(axis=1)
+        np.testing.assert_allclose(fit.sum_variances(table), truth, rtol=1e-6, atol=1e-9)
 
 
-@given(st.integers(1, 12), st.integers(2, 9), WEIGHTS)
-def test_the_variances_of_a_complete_month(days, hours, weights):
-    """The eigenvalues of a complete month give the same variances."""
-    tables = month_tables(days, hours)
-    fit = TableEstimate(tables, weights)
-    cell, *sums = complete_variances(weights, days, hours)
-    np.testing.assert_allclose(fit.cell_variances, cell, rtol=1e-7)
-    for table, variance in zip(tables, sums, strict=True):
-        np.testing.assert_allclose(fit.sum_variances(table), variance, rtol=1e-6)
+def test_what_no_sum_determines_is_unknown():
+    """The total of two cells says little about one of them."""
+    fit = TableEstimate([Table("total", np.zeros(2, dtype=np.int64), 1)], [math.inf, 4.0], 2)
+    np.testing.assert_allclose(fit.solve(None, [np.array([10.0])]), [5.0, 5.0])
+    np.testing.assert_allclose(fit.sum_variances(fit.tables[0]), [4.0])
+    assert (fit.cell_variances > 1e6).all()
+
+
+def test_exact_sums_have_no_error():
+    """The span "when" publishes days without noise; the variance 0 is exact."""
+    tables = month_tables(30, 24)[:1]
+    fit = TableEstimate(tables, [100.0, 0.0], 720)
+    assert fit.sum_variances(tables[0]).tolist() == [0.0] * 30
+    np.testing.assert_allclose(fit.cell_variances, 100 * 23 / 24)
+    cells = np.arange(720.0)
+    sums = tables[0].sums(cells) + 48.0
+    np.testing.assert_allclose(fit.solve(cells, [sums]), cells + 2.0)
 
 
 def test_no_other_linear_estimate_has_a_smaller_variance(rng):
     """The estimate is linear and unbiased; mixtures with the noisy cells alone are worse."""
-    weights = np.array([1e-4, 3e-5, 2e-5, 1e-5])
+    variances = 1 / np.array([1e-4, 3e-5, 2e-5, 1e-5])
     tables = month_tables(6, 8)
-    fit = TableEstimate(tables, weights)
+    fit = TableEstimate(tables, variances, 48)
     truth = rng.normal(300, 100, 48)
     sums = [table.sums(truth) for table in tables]
     np.testing.assert_allclose(fit.solve(truth, sums), truth, rtol=1e-9)
     errors = []
     for _ in range(4000):
         noise = [
-            rng.standard_normal(n) / w**0.5 for n, w in zip((48, 6, 8, 1), weights, strict=True)
+            rng.standard_normal(n) * v**0.5 for n, v in zip((48, 6, 8, 1), variances, strict=True)
         ]
         noisy = [exact + more for exact, more in zip(sums, noise[1:], strict=True)]
         errors.append(fit.solve(truth + noise[0], noisy) - truth)
-    cell, *_ = complete_variances(weights, 6, 8)
+    cell = fit.cell_variances[0]
     # 192 000 squared errors, of which those of one run are correlated: 5 σ of 4000 runs.
     measured = np.mean(np.square(errors), axis=1)
     assert measured.mean() == pytest.approx(cell, abs=5 * measured.std() / np.sqrt(4000))
-    assert cell < 1 / weights[0]
+    assert cell < variances[0]
 
 
 def test_cells_without_a_published_label_keep_their_own_values():
     tables = [Table("days", np.array([0, 0, NO_LABEL]), 1)]
-    fit = TableEstimate(tables, np.array([1.0, 0.0]))
+    fit = TableEstimate(tables, [1.0, 1e30], 3)
     np.testing.assert_allclose(fit.solve(np.array([1.0, 2, 3]), [np.array([9.0])]), [1, 2, 3])
     np.testing.assert_allclose(fit.register_variances, [1, 2, 3])

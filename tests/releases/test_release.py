@@ -5,13 +5,14 @@ import math
 
 import numpy as np
 import pytest
-from hushmeter.releases.series import day_weight, mean_windows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError
-from hushmeter.releases.receipt import digest
+from hushmeter.releases.labels import VIEWS
+from hushmeter.releases.promise import promise_of
+from hushmeter.releases.receipt import describe_promise, digest
 
 HOME = hm.synth.ready_home("evening")
 TRACE = hm.synth.trace(HOME, 2400, seed=3)
@@ -66,11 +67,11 @@ def test_means_over_longer_intervals():
     assert done.receipt.unit["window"] == 300
     assert done.receipt.delta == 1e-6
     noise = done.trace.readings - TRACE.coarsen("30min").readings
-    assert np.abs(noise).max() < 8 * done.receipt.mechanism["scale"]
+    assert np.abs(noise).max() < 8 * done.receipt.tables[0]["noise"]["scale"]
 
 
 def test_without_a_home_a_change_is_protected():
-    unit = hm.resolve_unit("change", interval_s=6.0, watts=100.0)
+    unit = hm.resolve_unit("change", interval_s=6.0, size=100.0)
     done = hm.release(TRACE, hm.Laplace(1.0, 100.0), unit, rng=0)
     assert done.receipt.epsilon == pytest.approx(1.0)
     assert done.private.appliances == ()
@@ -111,7 +112,7 @@ def test_an_attacker_sees_less_at_smaller_epsilon():
 
 def test_a_clamp_bounds_metered_readings_before_their_mean():
     """One reading beyond the clamp must not move a mean of ten by more than a tenth of it."""
-    unit = hm.resolve_unit("range", interval_s=6.0, clamp=(0, 100), every="1min")
+    unit = hm.resolve_unit("range", interval_s=6.0, size=(0, 100), every="1min")
     noise = hm.calibrate("laplace", 1.0, unit, clamp=(0, 100))
     quiet = np.zeros(40)
     spike = quiet.copy()
@@ -124,7 +125,7 @@ def test_a_clamp_bounds_metered_readings_before_their_mean():
 
 
 def test_a_unit_for_another_meter_is_refused():
-    unit = hm.resolve_unit("change", interval_s=60.0, watts=10.0)
+    unit = hm.resolve_unit("change", interval_s=60.0, size=10.0)
     with pytest.raises(InputError, match="for readings of 60 s, but those of the trace are of 6 s"):
         hm.release(TRACE, hm.Laplace(1, 10), unit)
 
@@ -153,16 +154,17 @@ def test_a_unit_that_does_not_count_the_meter_is_refused():
     """Readings of a register need a unit that knows its step and the length of the period."""
     metering = hm.Metering(register_step_w=1.0)
     trace = hm.Trace(np.full(24, 100.0), 3600.0, metering=metering)
-    keywords = {"protect": "change", "interval_s": 3600.0, "watts": 2000.0}
-    ideal = hm.resolve_unit(**keywords)
-    short = hm.resolve_unit(**keywords, metering=metering, readings=23)
+
+    def counted(facts):
+        return hm.resolve_unit("change", interval_s=facts, size=2000.0)
+
+    ideal, short = counted(3600.0), counted(hm.Metered(3600.0, metering, readings=23))
     mechanism = hm.calibrate("laplace", 1, ideal)
     for unit in (ideal, short):
-        with pytest.raises(InputError, match="resolve the unit with metering"):
+        with pytest.raises(InputError, match=r"resolve the request with metered\(trace\)"):
             hm.release(trace, mechanism, unit)
         assert hm.release(trace, mechanism, unit, rng=0).receipt.kind == "simulation"
-    counted = hm.resolve_unit(**keywords, metering=metering, readings=24)
-    assert hm.release(trace, mechanism, counted).receipt.epsilon > 1
+    assert hm.release(trace, mechanism, counted(hm.metered(trace))).receipt.epsilon > 1
 
 
 def month(seed=0, days=4, interval_s=600.0, start="2024-03-29T23:00Z"):
@@ -180,10 +182,8 @@ def test_when_publishes_exact_sums_of_complete_days(tmp_path):
     trace = month()
     metering = hm.Metering(register_step_w=0.1)
     trace = hm.Trace(trace.readings, 600.0, trace.start, metering=metering)
-    unit = hm.resolve_unit(
-        "appliance", "when", interval_s=600.0, home=KETTLE, every="1h", zone="Europe/Berlin",
-        metering=metering, readings=len(trace),
-    )  # fmt: skip
+    facts = hm.metered(trace, "Europe/Berlin")
+    unit = hm.resolve_unit("appliance", "when", interval_s=facts, home=KETTLE, every="1h")
     done = hm.release(trace, hm.calibrate("gaussian", 1.9, unit), unit, home=KETTLE)
     # The second day has 23 hours; the last hour of the trace belongs to an incomplete day.
     bounds = [0, 24, 47, 71, 95]
@@ -214,7 +214,7 @@ def test_when_has_the_stated_hourly_error_and_none_over_a_day():
     assert np.abs(errors.reshape(-1, 24).sum(axis=1)).max() < 1e-5
 
 
-METER = {"interval_s": 3600.0, "metering": hm.Metering(resolution_w=10.0)}
+METER = hm.Metered(3600.0, hm.Metering(resolution_w=10.0))
 
 
 def moved_pair(rng):
@@ -231,7 +231,7 @@ def moved_pair(rng):
 
 
 def test_rounding_moves_a_published_day_by_no_more_than_is_counted():
-    unit = hm.resolve_unit("appliance", "when", home=KETTLE, **METER)
+    unit = hm.resolve_unit("appliance", "when", home=KETTLE, interval_s=METER)
     rng = np.random.default_rng(3)
     moved = 0
     for _ in range(2000):
@@ -253,12 +253,13 @@ def test_rounding_moves_a_published_day_by_no_more_than_is_counted():
 def test_the_sums_of_days_of_a_rounding_meter_have_the_stated_noise(mechanism):
     days = 600
     readings = np.tile(moved_pair(np.random.default_rng(1))[0], days)
-    trace = hm.Trace(readings, 3600.0, "2024-01-01T00:00Z", metering=METER["metering"])
-    unit = hm.resolve_unit("appliance", "when", home=KETTLE, **METER)
+    trace = hm.Trace(readings, 3600.0, "2024-01-01T00:00Z", metering=METER.metering)
+    unit = hm.resolve_unit("appliance", "when", home=KETTLE, interval_s=METER)
     noise = hm.calibrate(mechanism, 1.0, unit)
     done = hm.release(trace, noise, unit, home=KETTLE)
     errors = done.trace.readings - readings
-    weight = day_weight(24, unit.day_scale)
+    # Weight of the published sum of a day against that of its 24 noisy values.
+    weight = 24 * unit.day_scale**2 / (24 * unit.day_scale**2 + 1)
     assert 0 < weight < 1
     stated = noise.std * math.sqrt(24 * (1 - weight))
     # The kurtosis of the noise is at most 6 or so; the sum of 24 values is nearly normal.
@@ -275,15 +276,15 @@ def test_when_needs_the_step_of_the_meter(tmp_path):
     lines = [f"{time}Z,{value / 1000:.2f}" for time, value in zip(times, one, strict=True)]
     (tmp_path / "meter.csv").write_text("\n".join(["timestamp,kWh", *lines]) + "\n")
     unknown = hm.read_meter(tmp_path / "meter.csv")
-    keywords = {"protect": "appliance", "span": "when", "interval_s": 3600.0, "home": KETTLE}
+    when = {"protect": "appliance", "span": "when", "home": KETTLE}
     with pytest.raises(InputError, match=r"state the step of the readings.*--step"):
-        hm.resolve_unit(**keywords, metering=unknown.metering)
-    unit = hm.resolve_unit(**keywords)
+        hm.Request(epsilon=1, **when).resolve(hm.metered(unknown)).release(unknown)
+    unit = hm.resolve_unit(**when, interval_s=3600.0)
     noise = hm.calibrate("laplace", 1, unit)
     with pytest.raises(InputError, match=r"state the step of the readings.*--step"):
         hm.release(unknown, noise, unit)
     stated = hm.read_meter(tmp_path / "meter.csv", step=0.01)
-    unit = hm.resolve_unit(**keywords, metering=stated.metering)
+    unit = hm.resolve_unit(**when, interval_s=hm.metered(stated))
     found = {
         round(hm.release(stated, hm.calibrate("laplace", 1, unit), unit).trace.readings.sum(), 3)
         for _ in range(20)
@@ -294,10 +295,8 @@ def test_when_needs_the_step_of_the_meter(tmp_path):
 def test_a_moved_run_leaves_no_trace_in_the_last_digits():
     """The published sum of a day is one number, wherever the run is, in floating point too."""
     register = hm.Metering(register_step_w=0.001)
-    unit = hm.resolve_unit(
-        "appliance", "when", interval_s=600.0, home=KETTLE, every="1h", metering=register,
-        readings=144,
-    )  # fmt: skip
+    facts = hm.Metered(600.0, register, readings=144)
+    unit = hm.resolve_unit("appliance", "when", interval_s=facts, home=KETTLE, every="1h")
     mechanism = hm.calibrate("gaussian", 1.9, unit)
     sums = set()
     for place in range(0, 144, 7):
@@ -308,22 +307,6 @@ def test_a_moved_run_leaves_no_trace_in_the_last_digits():
         noisy = mechanism.release(hm.Trace(readings, 600.0).coarsen("1h").readings, key=bytes(32))
         sums.add(float((done.trace.readings - noisy)[0]))
     assert len(sums) == 1
-
-
-def test_exact_days_cannot_be_charged_to_a_ledger():
-    from hushmeter.releases.payment import pay_for_release
-
-    rounded = hm.Metering(resolution_w=0.1)
-    trace = hm.Trace(month().readings, 600.0, month().start, metering=rounded)
-    unit = hm.resolve_unit(
-        "appliance", "when", interval_s=600.0, home=KETTLE, every="1h", metering=rounded
-    )
-    done = hm.release(trace, hm.calibrate("gaussian", 1.9, unit), unit, home=KETTLE)
-    with (
-        pytest.raises(InputError, match="publishes the sums of the days"),
-        pay_for_release("sqlite:///unused.db", done, unit, meter="m"),
-    ):
-        pass
 
 
 def test_a_notebook_shows_the_public_receipt_only():
@@ -342,7 +325,7 @@ def test_an_hour_with_a_lost_reading_is_released_without_bias():
     """The noise is so small that the mean of the readings that are present must come out."""
     steps = np.setdiff1d(np.arange(720), [5, 400, 401])
     trace = hm.Trace(np.full(steps.size, 500.0), 10.0, "2024-01-01T00:00Z", steps=steps)
-    unit = hm.resolve_unit("change", interval_s=10.0, watts=1.0, every="1h")
+    unit = hm.resolve_unit("change", interval_s=10.0, size=1.0, every="1h")
     done = hm.release(trace, hm.calibrate("laplace", 20, unit, grid=0.01), unit)
     np.testing.assert_allclose(done.trace.readings, 500.0, atol=0.1)
     assert done.receipt.unit["l1"] == unit.l1
@@ -364,11 +347,200 @@ def test_missing_readings_never_increase_the_sensitivity(lost, begin, length, ev
     home = hm.Home([hm.Appliance("kettle", 2000.0, run_s=10.0 * length)])
     unit = hm.resolve_unit("appliance", "run", interval_s=10.0, home=home, every=every)
     try:
-        first, second = mean_windows(base, unit)[0], mean_windows(other, unit)[0]
+        promise = promise_of(hm.calibrate("laplace", 1, unit), unit, hm.metered(base), home)
+        moved = np.abs(promise.means(base) - promise.means(other))
     except DataError:
         return
-    moved = np.abs(first.readings - second.readings)
     assert moved.sum() <= unit.l1 * (1 + 1e-9)
     assert np.sqrt((moved**2).sum()) <= unit.l2 * (1 + 1e-9)
     assert moved.max() <= unit.largest * (1 + 1e-9)
     assert (moved > 1e-9).sum() <= unit.touches
+
+
+# Several tables ---------------------------------------------------------------------------------
+
+PEAK, NIGHT = "peak = weekdays 16:00-21:00", "night = 00:00-07:00"
+
+
+def hourly(days, start="2024-03-01T00:00Z", seed=0, steps=None):
+    rng = np.random.default_rng(seed)
+    count = 24 * days if steps is None else len(steps)
+    return hm.Trace(rng.gamma(1.0, 300.0, count), 3600.0, start, steps=steps)
+
+
+def released(trace, *, zone="UTC", rng=None, key=None, **request):
+    given = {"epsilon": 1.9, "home": KETTLE, "tables": VIEWS, **request}
+    return hm.release_views(trace, zone=zone, rng=rng, key=key, **given)
+
+
+@pytest.mark.parametrize("tables", [VIEWS, (*VIEWS, PEAK, NIGHT), ("days", "months")])
+def test_released_tables_have_the_noise_of_the_promise(tables):
+    """The exact sampler end to end: standardised noise of 60 simulated releases of a month."""
+    trace = hourly(30)
+    promise = hm.Request(epsilon=1.9, home=KETTLE, tables=tables).resolve(hm.metered(trace))
+    exact = promise.exact_sums(trace)
+    errors = [[] for _ in promise.tables]
+    for seed in range(60):
+        done = promise.release(trace, rng=seed)
+        for j, entry in enumerate(promise.tables):
+            steps = done.noisy_steps(entry.name) - exact[j]
+            errors[j].append(steps / entry.noise.sigma_steps)
+    for values in map(np.concatenate, errors):
+        assert values.std() == pytest.approx(1.0, abs=5 / math.sqrt(2 * values.size))
+        assert abs(values.mean()) < 5 / math.sqrt(values.size)
+    # The noise of two tables is independent.
+    last, first = np.array([e[0] for e in errors[-1]]), np.array([e[0] for e in errors[0]])
+    assert abs(np.corrcoef(last, first)[0, 1]) < 0.6
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+@pytest.mark.parametrize("tables", [VIEWS, (*VIEWS, "typical-week", "year", PEAK, NIGHT)])
+def test_every_view_has_the_stated_standard_error(zone, tables):
+    """Errors of 80 simulated releases, over a change of the clock, divided by what is stated."""
+    steps = np.delete(np.arange(24 * 40), slice(100, 113))
+    trace = hourly(40, "2024-03-10T00:00Z" if zone == "UTC" else "2024-03-09T23:00Z", steps=steps)
+    request = hm.Request(epsilon=1.9, home=KETTLE, tables=tables)
+    promise = request.resolve(hm.metered(trace, zone))
+    sums = [steps * float(promise.grid) for steps in promise.exact_sums(trace)]
+    same = hm.Release(promise, tuple(sums))
+    np.testing.assert_allclose(same.estimate, sums[0], atol=1e-4)
+    truth = {view.name: view.values for view in same.views}
+    assert {"hours", "days", "months", "register", "typical-day"} <= truth.keys()
+    scaled = {name: [] for name in truth}
+    for seed in range(80):
+        for view in promise.release(trace, rng=seed).views:
+            scaled[view.name].append((view.values - truth[view.name]) / view.errors)
+    for name, values in scaled.items():
+        per_run = np.mean(np.square(values), axis=1)
+        assert per_run.mean() == pytest.approx(1, abs=5 * per_run.std() / math.sqrt(80)), name
+
+
+def test_views_without_hours_have_the_stated_standard_error():
+    trace = hourly(40)
+    request = hm.Request(epsilon=1.9, home=KETTLE, tables=("days", "months", PEAK))
+    promise = request.resolve(hm.metered(trace))
+    truth = {
+        entry.name: s for entry, s in zip(promise.tables, promise.exact_sums(trace), strict=True)
+    }
+    scaled = {name: [] for name in truth}
+    for seed in range(60):
+        done = promise.release(trace, rng=seed)
+        assert done.view_names == ("days", "months", "bands")
+        for view in done.views:
+            exact = truth[view.name] * float(promise.grid) / 1000
+            scaled[view.name].append((view.values - exact) / view.errors)
+    for name, values in scaled.items():
+        per_run = np.mean(np.square(values), axis=1)
+        assert per_run.mean() == pytest.approx(1, abs=5 * per_run.std() / math.sqrt(60)), name
+    with pytest.raises(InputError, match="no view named 'hours'"):
+        done.view("hours")
+
+
+def test_views_have_less_error_than_hours_alone():
+    """D = 30 and the kettle's run: the rounding to the grid costs less than a hundredth."""
+    done = released(hourly(30, "2024-04-01T00:00Z"), rng=0)
+    unit = hm.resolve_unit("appliance", "run", interval_s=3600.0, home=KETTLE)
+    today = hm.calibrate("gaussian", 1.9, unit, grid="0.2").std
+    errors = {view.name: view.errors for view in done.views}
+    assert errors["hours"].mean() / today == pytest.approx(1.10, abs=0.01)
+    assert errors["days"].mean() * 1000 / today == pytest.approx(0.64 * math.sqrt(24), abs=0.05)
+    assert errors["typical-day"].mean() * math.sqrt(30) / today == pytest.approx(0.58, abs=0.01)
+    assert errors["months"][0] * 1000 / (today * math.sqrt(720)) == pytest.approx(0.13, abs=0.01)
+    count = np.arange(1, 721)
+    register = np.sqrt((1e6 * errors["register"] ** 2).mean() / (today**2 * count).mean())
+    assert register == pytest.approx(0.40, abs=0.01)
+
+
+def test_views_agree_with_each_other_and_give_traces():
+    done = released(hourly(61), rng=2)
+    days, months = done.view("days"), done.view("months")
+    assert months.labels["month"].tolist() == ["2024-03", "2024-04"]
+    assert months.values.sum() == pytest.approx(days.values.sum())
+    assert done.view("register").values[-1] == pytest.approx(days.values.sum())
+    assert months.errors[0] < np.sqrt((days.errors[:31] ** 2).sum())
+    typical = done.view("typical-day").values.reshape(2, 24)
+    assert typical.mean(axis=1)[0] == pytest.approx(1000 * months.values[0] / (24 * 31))
+    np.testing.assert_allclose(done.trace.coarsen("1d").readings * 0.024, days.values)
+    assert done.to_pandas().columns.tolist() == ["timestamp", "watts", "watts_standard_error"]
+
+
+def test_a_seed_is_a_simulation_and_a_key_replays():
+    one, two = (released(hourly(2), rng=5) for _ in range(2))
+    assert one.receipt.kind == "simulation"
+    np.testing.assert_array_equal(one.sums[0], two.sums[0])
+    keyed = [released(hourly(2), key=bytes(32)) for _ in range(2)]
+    np.testing.assert_array_equal(keyed[0].sums[-1], keyed[1].sums[-1])
+    real = released(hourly(2))
+    assert real.receipt.kind == "release"
+    assert (real.sums[0] != keyed[0].sums[0]).any()
+
+
+def test_nothing_public_depends_on_the_readings():
+    one, two = (released(hourly(31, seed=s), tables=(*VIEWS, PEAK)) for s in (0, 1))
+    receipts = [done.receipt.to_dict() for done in (one, two)]
+    for fields in receipts:
+        del fields["output"]["sha256"]
+    assert receipts[0] == receipts[1]
+    assert describe_promise(one.promise)["epsilon"] == one.promise.epsilon
+
+
+def test_the_account_covers_all_tables():
+    home = hm.Home(
+        [hm.Appliance("kettle", 2100.0, run_s=180.0), hm.Appliance("lamp", 60.0)], tolerance=20.0
+    )
+    done = released(hourly(30), home=home, appliance="kettle", rng=1)
+    kettle, lamp = done.private.appliances
+    assert kettle.run.odds == pytest.approx(done.receipt.odds)
+    assert kettle.run.epsilon == pytest.approx(1.9, rel=1e-3)
+    assert 0.5 < kettle.unknown.odds < kettle.run.odds
+    assert lamp.run is None
+    assert "right guesses out of 100" in str(done)
+
+
+@pytest.mark.parametrize(
+    ("trace", "keywords", "kind", "message"),
+    [
+        (hourly(1)[:20], {}, DataError, "at least one day of readings"),
+        (hourly(2), {"span": "when"}, InputError, "further tables have nothing to add"),
+        (hourly(2), {"hourly_cost": 1.0}, InputError, "hourly_cost must be above"),
+        (hourly(2), {"every": "7h"}, InputError, "cells that divide a day"),
+        (hourly(2), {"epsilon": 30}, InputError, "at most max_epsilon = 20"),
+        (hourly(2), {"zone": "Europe/Atlantis"}, InputError, "time zone such as"),
+        (
+            hourly(2),
+            {"home": hm.Home([hm.Appliance("pump", 100.0, run_s=300_000.0)], 10.0)},
+            InputError,
+            "longer than the period of 48 hours",
+        ),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(trace, keywords, kind, message):
+    with pytest.raises(kind, match=message):
+        released(trace, rng=0, **keywords)
+
+
+def test_a_month_without_a_complete_day_is_released():
+    done = released(hm.Trace(np.ones(40), 3600.0, "2024-01-31T18:00Z"), rng=0)
+    assert done.view("months").labels["month"].tolist() == ["2024-01", "2024-02"]
+    assert done.view("days").labels["cells"].tolist() == [6, 24, 10]
+
+
+def test_a_missing_reading_does_not_raise_the_sensitivity():
+    """Two releases with the same key differ by the change of the cells before the noise."""
+    keep = np.ones(2 * 1440, dtype=bool)
+    keep[5:11] = False  # 90 % of the first hour is present.
+    steps = np.flatnonzero(keep)
+    tables = []
+    for watts in (0.0, 2100.0):
+        readings = np.full(2 * 1440, 500.0)
+        readings[20:23] += watts
+        trace = hm.Trace(readings[steps], 60.0, "2024-03-01T00:00Z", steps=steps)
+        done = released(trace, tables=(*VIEWS, NIGHT), key=bytes(32))
+        tables.append([done.noisy_steps(entry.name) for entry in done.promise.tables])
+        # The estimate is that of the readings that are present.
+        hours = done.view("hours")
+        assert abs(done.estimate[0] - done.sums[0][0] / 0.9) < 5 * hours.errors[0]
+        assert hours.to_pandas()["share"].tolist()[:2] == [0.9, 1.0]
+    lengths = [np.linalg.norm(one - two) for one, two in zip(*tables, strict=True)]
+    assert lengths[0] > 0
+    assert (lengths <= done.promise.lengths).all()

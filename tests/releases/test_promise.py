@@ -1,0 +1,429 @@
+"""What a promise states: sensitivities, ε, odds, and that no reading has a say in it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+import hushmeter as hm
+from hushmeter.errors import InputError
+from hushmeter.noise.gaussian import analytic_delta, joint_epsilon, joint_odds, joint_sigmas
+from hushmeter.privacy.sensitivity import Change
+from hushmeter.releases.budget import lengths_of
+from hushmeter.releases.labels import VIEWS, cells_of, make_tables
+from hushmeter.releases.promise import complete_days
+from hushmeter.releases.search import table_noise
+from hushmeter.trace import Metering
+
+KETTLE = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
+PUMP = hm.Home([hm.Appliance("heat pump", 1400.0, run_s=9000.0)], tolerance=20.0)
+CAR = hm.Home([hm.Appliance("car", 7200.0, run_s=3 * 3600.0)], tolerance=20.0)
+PEAK, NIGHT = "peak = weekdays 16:00-21:00", "night = 00:00-06:00"
+ALL = (*VIEWS, "typical-week", "year", PEAK, NIGHT, "evening = 18:00-23:00")
+WATT = Fraction(1)
+
+
+def hourly(days, start="2024-03-01T00:00Z", seed=0, steps=None):
+    rng = np.random.default_rng(seed)
+    count = 24 * days if steps is None else len(steps)
+    return hm.Trace(rng.gamma(1.0, 300.0, count), 3600.0, start, steps=steps)
+
+
+def promise_for(trace, zone="UTC", **request):
+    given = {"epsilon": 1, "home": KETTLE, **request}
+    return hm.Request(**given).resolve(hm.metered(trace, zone))
+
+
+def steps_of(trace, tables):
+    """Sums of hours that are rounded to watts, of every table."""
+    cells = np.floor(trace.coarsen("1h").readings + 0.5)
+    return [table.sums(cells) for table in tables]
+
+
+def lengths_between(one, other):
+    return np.array([np.linalg.norm(a - b) for a, b in zip(one, other, strict=True)])
+
+
+# Sensitivities ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Asia/Kolkata"])
+@pytest.mark.parametrize("hours", [0.05, 1.0, 1.5, 3.0, 12.0, 23.5, 30.0, 60.0])
+def test_no_start_and_no_length_of_a_run_exceeds_the_sensitivities(zone, hours):
+    """All starts in steps of ten minutes, over a change of the clock and the end of a month."""
+    trace = hm.Trace(np.zeros(6 * 24 * 8), 600.0, "2024-03-27T23:00Z")
+    words = ALL if zone != "Asia/Kolkata" else (*VIEWS, "typical-week")
+    tables = make_tables(words, cells_of(hm.metered(trace, zone), "1h"))
+    change = Change("x", 1000.0, 3600 * hours, 600.0, window=6)
+    limits = lengths_of(tables, [change], WATT)
+    base = np.random.default_rng(1).uniform(0, 500, len(trace))
+    before = steps_of(trace.replace_readings(base), tables)
+    largest = np.zeros(len(tables))
+    for length in {hours, 0.7 * hours}:
+        for start in range(0, len(trace), 1 if hours < 2 else 5):
+            power = np.clip(6 * length - (np.arange(len(trace)) - start), 0, 1)
+            power[:start] = 0
+            after = steps_of(trace.replace_readings(base + 1000 * power), tables)
+            largest = np.maximum(largest, lengths_between(after, before))
+    assert (largest <= limits + 1e-9).all()
+    # The bounds of cells, days and months are nearly attained.
+    assert (largest[:3] >= 0.9 * limits[:3])[:: 1 if hours < 20 else 2].all()
+
+
+@pytest.mark.parametrize("use", [None, 5400.0])
+def test_no_change_within_a_day_exceeds_the_sensitivities(use, rng):
+    trace = hm.Trace(rng.uniform(0, 500, 6 * 24 * 5), 600.0, "2024-10-25T22:00Z")
+    cells = cells_of(hm.metered(trace, "Europe/Berlin"), "1h")
+    tables = make_tables(ALL, cells)
+    unit = hm.resolve_unit("appliance", "day", interval_s=600.0, home=KETTLE, every="1h", use=use)
+    limits = lengths_of(tables, unit.changes, WATT)
+    before = steps_of(trace, tables)
+    for _ in range(150):
+        rows = np.flatnonzero(np.repeat(cells.days.place, 6) == rng.integers(5))
+        most = rows.size if use is None else round(use / 600)
+        chosen = rng.choice(rows, most, replace=False) if rng.random() < 0.5 else rows[:most]
+        readings = trace.readings.copy()
+        readings[chosen] += 2100.0
+        moved = lengths_between(steps_of(trace.replace_readings(readings), tables), before)
+        assert (moved <= limits + 1e-9).all()
+    if use is None:
+        # Any change within 25 hours: P·√25, P·25, P·25, P·√(23 + 2²) (one hour may occur twice).
+        np.testing.assert_allclose(limits[:4] / 2100, [5, 25, 25, math.sqrt(27)], rtol=0.02)
+
+
+def test_registers_stay_within_the_sensitivities(rng):
+    """A counter rounded to whole steps, with a gap: its phase moves every later cell."""
+    interval, step = 900.0, 4.0
+    metering = Metering(register_step_w=step)
+    steps = np.delete(np.arange(96 * 6), slice(150, 170))
+    trace = hm.Trace(
+        np.zeros(steps.size), interval, "2024-03-29T00:00Z", steps=steps, metering=metering
+    )
+    facts = replace(hm.metered(trace), readings=96 * 6)
+    unit = hm.resolve_unit("appliance", "run", interval_s=facts, home=KETTLE, every="1h")
+    tables = make_tables(ALL, cells_of(facts, "1h"))
+    limits = lengths_of(tables, unit.changes, WATT)
+    load = rng.uniform(0, 500, 96 * 6 * 900)
+    for _ in range(60):
+        start, phase = int(rng.integers(load.size - 180)), rng.uniform(0, step * interval)
+        sums = []
+        for watts in (0.0, 2100.0):
+            power = load.copy()
+            power[start : start + 180] += watts
+            counter = phase + np.concatenate([[0.0], np.cumsum(power)])[::900]
+            unit_ws = step * interval
+            readings = np.diff(np.floor(counter / unit_ws)) * unit_ws / interval
+            sums.append(steps_of(trace.replace_readings(readings[steps]), tables))
+        assert (lengths_between(*sums) <= limits).all()
+
+
+# ε and odds -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tables", [VIEWS, (*VIEWS, PEAK, NIGHT), ("days", "months"), ("days",)])
+@pytest.mark.parametrize("home", [KETTLE, CAR])
+def test_the_promise_follows_from_its_noise(tables, home):
+    promise = promise_for(hourly(30), epsilon=1.9, home=home, tables=tables)
+    assert promise.epsilon == pytest.approx(1.9, rel=1e-6)
+    assert promise.epsilon <= 1.9
+    sigmas = np.array([entry.noise.sigma_steps for entry in promise.tables])
+    mu = float(np.linalg.norm(promise.lengths / np.sqrt(sigmas**2 - 1.5)))
+    assert analytic_delta(1.9, 1.0, mu) <= 1e-6
+    assert analytic_delta(1.9 * (1 - 1e-6), 1.0, mu) > 1e-6 * (1 - 1e-4)
+    assert promise.odds == pytest.approx(NormalDist().cdf(mu / 2), abs=1e-9)
+    parts = promise.lengths**2 / sigmas**2
+    np.testing.assert_allclose(parts / parts.sum(), promise.shares, rtol=1e-9)
+    assert (
+        promise.lengths.tolist()
+        == lengths_of(
+            [entry.table for entry in promise.tables], promise.unit.changes, promise.grid
+        ).tolist()
+    )
+
+
+def test_days_alone_state_the_epsilon_of_days():
+    """A run of three hours moves a day by three times P, but the cells by √3 times P."""
+    promise = promise_for(hourly(30), home=CAR, tables=["days"])
+    assert promise.epsilon == pytest.approx(1, rel=1e-6)
+    length = promise.lengths[0] * float(promise.grid)
+    assert length == pytest.approx(3 * 7200, rel=0.01)
+    assert promise.unit.l2 == pytest.approx(math.sqrt(3) * 7200)
+    exact = 0.5 + 0.5 * math.erf(length / promise.noise.scale / 2 / math.sqrt(2))
+    assert promise.odds == pytest.approx(exact, abs=1e-4)
+
+
+@pytest.mark.parametrize("sigma", [0.8, 1.5, 2.0, 5.0, 30.0])
+def test_the_odds_cover_the_grid(sigma):
+    """Total variation of one discrete Gaussian table, summed directly."""
+    steps = np.arange(-400, 401)
+    for shift in (1, 2, 3):
+        masses = [np.exp(-((steps - s) ** 2) / (2 * sigma**2)) for s in (0, shift)]
+        one, other = (m / m.sum() for m in masses)
+        exact = 0.5 + np.abs(one - other).sum() / 4
+        noise = table_noise(sigma, shift, WATT, 1e-6)
+        assert exact <= joint_odds([noise], np.array([float(shift)])) + 1e-12
+
+
+@pytest.mark.parametrize("sigma", [0.8, 1.3, 1.9, 2.5])
+def test_narrow_noise_on_two_tables_keeps_its_epsilon_and_odds(sigma):
+    """The sum over all outcomes of two tables of discrete noise, and Pinsker's inequality."""
+    steps, delta = np.arange(-60, 61), 1e-4
+    lengths = np.array([1.0, 2.0])
+    noises = [table_noise(n * sigma, n, WATT, delta) for n in lengths]
+    joint = []
+    for shift in ((0, 0), (1, 2)):
+        parts = [
+            np.exp(-((steps - d) ** 2) / (2 * noise.sigma_steps**2))
+            for d, noise in zip(shift, noises, strict=True)
+        ]
+        joint.append(np.multiply.outer(*(p / p.sum() for p in parts)))
+    epsilon = joint_epsilon(noises, lengths, delta)
+    assert np.maximum(joint[1] - math.exp(epsilon) * joint[0], 0).sum() <= delta
+    exact = 0.5 + np.abs(joint[0] - joint[1]).sum() / 4
+    assert exact <= joint_odds(noises, lengths)
+
+
+@pytest.mark.parametrize("lengths", [(50.0, 100.0), (5.0, 9.0), (1.0, 2.0), (1.0, 1.0)])
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 6.0, 15.0])
+def test_joint_noise_never_exceeds_its_epsilon(lengths, epsilon):
+    """Also where the analytic formula does not hold and σ comes from concentrated privacy."""
+    lengths = np.array(lengths)
+    sigmas = joint_sigmas(epsilon, 1e-6, lengths, np.array([0.7, 0.3])) * (1 + 1e-12)
+    noises = [table_noise(s, n, WATT, 1e-6) for s, n in zip(sigmas, lengths, strict=True)]
+    assert joint_epsilon(noises, lengths, 1e-6) <= epsilon * (1 + 1e-11)
+
+
+def test_one_table_at_epsilon_1_has_the_analytic_width():
+    """σ = 4.225·Δ2 at δ = 1e-6, where the route by concentrated privacy needs 4.531·Δ2."""
+    promise = promise_for(hourly(30), tables=["months"])
+    assert promise.noise.sigma_steps / promise.lengths[0] == pytest.approx(4.225, abs=1e-3)
+    joint = promise_for(hourly(30), tables=VIEWS)
+    sigmas = np.array([entry.noise.sigma_steps for entry in joint.tables])
+    assert 1 / np.linalg.norm(joint.lengths / sigmas) == pytest.approx(4.225, abs=1e-3)
+
+
+def test_other_noise_cannot_share_a_budget():
+    with pytest.raises(InputError, match="need Gaussian noise, not laplace"):
+        joint_epsilon([hm.Laplace(1.0, 10.0)] * 2, np.ones(2), 1e-6)
+
+
+# The best attacker ------------------------------------------------------------------------------
+
+UNITS = {
+    "a kettle's run": {"home": KETTLE},
+    "a kettle's capped day": {"home": KETTLE, "span": "day", "use": "24min"},
+    "one reading": {"home": KETTLE, "span": "reading"},
+    "a heat pump's run": {"home": PUMP},
+}
+TABLES = {
+    "views": VIEWS,
+    "bands": (*VIEWS, PEAK, NIGHT),
+    "week": ("hours", "days", "typical-week", PEAK, "evening = 18:00-23:00"),
+    "no cells": ("days", "months", PEAK),
+    "days": ("days",),
+}
+
+
+def right_guesses(promise, one, other, seed, runs=20_000):
+    """Share of right guesses of an attacker who knows both inputs and sees all tables."""
+    moved = []
+    for entry, first, second in zip(
+        promise.tables, promise.exact_sums(one), promise.exact_sums(other), strict=True
+    ):
+        # The sums of days of "when" are watts, on a scale of their own.
+        when = promise.unit.span == "when" and entry.name == "days"
+        shift = (second - first) * (entry.scale / float(promise.grid) if when else 1.0)
+        assert entry.noise is not None or not shift.any()
+        if entry.noise is not None:
+            # Only the sums that change matter.
+            moved.append((entry.noise, np.rint(shift[shift != 0])))
+    rng, right = np.random.default_rng(seed), 0.0
+    for present in (0, 1):
+        ratio = np.zeros(runs)
+        for noise, shift in moved:
+            drawn = noise.sample(runs * shift.size, key=rng.bytes(32)).reshape(runs, -1)
+            seen = drawn + present * shift
+            ratio += (noise.log_pmf(seen - shift) - noise.log_pmf(seen)).sum(axis=1)
+        guess = np.sign(ratio) if present else -np.sign(ratio)
+        right += (1 + guess).sum() / 2
+    return right / (2 * runs)
+
+
+def check_odds(share, promise, runs=20_000):
+    assert (share - promise.odds) / (0.5 / math.sqrt(2 * runs)) < 4.5
+
+
+@pytest.mark.parametrize("tables", TABLES)
+@pytest.mark.parametrize("name", UNITS)
+def test_a_likelihood_ratio_attacker_keeps_the_promised_odds(name, tables):
+    """The best attacker on all tables at once, at promised odds of 60 out of 100."""
+    trace, given = hourly(30), dict(UNITS[name])
+    given["hide"] = given["home"].names[0]
+    promise = promise_for(trace, epsilon=None, odds=60, tables=TABLES[tables], **given)
+    assert 0.5995 <= promise.odds <= 0.6
+    (change,) = promise.unit.changes
+    with_run, place = trace.readings.copy(), 24 * 7 + 17
+    full = change.energy / change.watts / 3600
+    for k in range(math.ceil(full)):
+        with_run[place + k] += change.watts * min(1.0, full - k)
+    share = right_guesses(promise, trace, trace.replace_readings(with_run), 3)
+    check_odds(share, promise)
+    assert share > 0.54  # the bound is not loose
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace", "staircase"])
+@pytest.mark.parametrize("metering", [Metering(resolution_w=10.0), Metering(register_step_w=1.0)])
+def test_an_attacker_of_when_keeps_the_promised_odds(mechanism, metering):
+    """Cells and the noisy or exact sums of days together, for one run at two times of a day."""
+    base = hm.Trace(np.full(48, 300.0), 3600.0, "2024-03-01T00:00Z", metering=metering)
+    promise = promise_for(base, span="when", mechanism=mechanism, epsilon=1.5)
+    pair = []
+    for hour in (9, 18):
+        watts = base.readings.copy()
+        watts[hour] += 110.0 if metering.resolution_w else 105.0
+        pair.append(base.replace_readings(watts))
+    if metering.resolution_w:
+        # The meter may round one of the two readings in another way.
+        pair[1] = pair[1].replace_readings(pair[1].readings - 10.0 * (np.arange(48) == 18))
+    check_odds(right_guesses(promise, *pair, 5), promise)
+
+
+@pytest.mark.parametrize("tables", [VIEWS, (*VIEWS, PEAK, NIGHT), ("days", PEAK)])
+def test_an_attacker_who_does_not_know_when_stays_below_the_bound(tables):
+    """The exact test against the mixture over 24 moments of a day, with all tables."""
+    promise = promise_for(hourly(30), epsilon=None, hide="kettle", odds=70, tables=tables)
+    assert promise.unknown.moments == 24
+    place = 24 * 7 + np.arange(24)
+    shifts = []
+    for entry, length in zip(promise.tables, promise.lengths, strict=True):
+        moved = np.zeros((24, entry.table.size))
+        moved[np.arange(24), entry.table.labels[place]] = length / entry.noise.sigma_steps
+        shifts.append(moved)
+    shift = np.concatenate(shifts, axis=1)
+    shift = shift[:, shift.any(axis=0)]
+    rng, runs = np.random.default_rng(4), 40_000
+    seen = rng.standard_normal((2, runs, shift.shape[1]))
+    seen[1] += shift[rng.integers(0, 24, runs)]
+    logs = seen @ shift.T - (shift**2).sum(axis=1) / 2
+    ratio = np.exp(logs).mean(axis=2)
+    right = ((ratio[1] > 1).mean() + (ratio[0] <= 1).mean()) / 2
+    assert right < promise.unknown.odds + 4.5 * 0.5 / np.sqrt(2 * runs)
+    assert promise.unknown.odds <= promise.unknown.habit_odds <= promise.odds
+
+
+def test_a_register_gives_no_bound_without_the_time():
+    metering = Metering(register_step_w=1.0)
+    trace = hm.Trace(np.full(720, 300.0), 3600.0, "2024-04-01T00:00Z", metering=metering)
+    promise = promise_for(trace, tables=VIEWS)
+    assert promise.unknown.odds == promise.odds
+
+
+# What a promise is bound to ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tables", [("cells",), ("days",), VIEWS, ("days", NIGHT)])
+@pytest.mark.parametrize("every", [None, "2h"])
+def test_readings_are_clamped_before_any_sum(tables, every):
+    """A reading beyond the clamp moves nothing further than the clamp allows."""
+    trace = hourly(30)
+    promise = promise_for(
+        trace, protect="range", span="reading", clamp=(0, 100), every=every, tables=tables
+    )
+    spike = trace.readings.copy()
+    spike[5], spike[40] = 1e9, -1e9
+    one, other = (promise.exact_sums(each) for each in (trace, trace.replace_readings(spike)))
+    expected = promise.exact_sums(trace.replace_readings(np.clip(spike, 0, 100)))
+    for found, wanted in zip(other, expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    most = 2 * 100 / promise.unit.window / float(promise.grid) + 2
+    for before, after in zip(one, other, strict=True):
+        assert np.abs(before - after).sum() <= most
+    pair = (trace, trace.replace_readings(spike))
+    released = [promise.release(each, key=bytes(32)).sums for each in pair]
+    for before, after in zip(*released, strict=True):
+        assert np.abs(before - after).sum() <= most * float(promise.grid)
+
+
+def test_a_promise_for_other_times_is_refused():
+    promise = promise_for(hourly(30), tables=VIEWS)
+    with pytest.raises(InputError, match="made for readings at other times"):
+        promise.release(hourly(30, "2024-04-01T00:00Z"))
+    with pytest.raises(InputError, match="for readings of 3600 s, but those of the trace are of"):
+        promise.release(hm.Trace(np.zeros(2880), 900.0, "2024-03-01T00:00Z"))
+
+
+def test_a_promise_for_complete_hours_is_refused_if_readings_are_missing():
+    minutes = hm.Trace(np.full(2880, 300.0), 60.0, "2024-03-01T00:00Z")
+    steps = np.delete(np.arange(2880), slice(5, 10))
+    gap = hm.Trace(np.full(steps.size, 300.0), 60.0, "2024-03-01T00:00Z", steps=steps)
+    for one, other in ((minutes, gap), (gap, minutes)):
+        with pytest.raises(InputError, match="made for readings at other times"):
+            promise_for(one, tables=VIEWS).release(other)
+
+
+def test_a_promise_without_times_is_bound_to_those_of_the_readings():
+    request = hm.Request(epsilon=1, home=KETTLE, tables=(*VIEWS, PEAK))
+    model = request.resolve(hm.Metered(3600.0, zone="Europe/Berlin"))
+    done = model.release(hourly(40, "2024-10-01T22:00Z"))
+    assert done.promise.epsilon <= model.epsilon <= 1
+    assert not done.promise.cells.model
+    for entry, other in zip(model.tables, done.promise.tables, strict=True):
+        assert entry.noise is other.noise
+
+
+def test_a_clock_that_the_model_does_not_know_is_refused():
+    """Tehran changed its clock until 2022, so that a day could have 25 hours."""
+    request = hm.Request(
+        epsilon=1, home=hm.Home([hm.Appliance("x", 1000.0)]), span="day", tables=["hours", "days"]
+    )
+    model = request.resolve(hm.Metered(3600.0, zone="Asia/Tehran"))
+    autumn = hourly(10, "2021-09-15T19:30Z")
+    with pytest.raises(InputError, match="the clock of these times lets a change move the sums"):
+        model.release(autumn)
+    assert request.resolve(hm.metered(autumn, "Asia/Tehran")).release(autumn).promise.epsilon <= 1
+
+
+def test_days_with_missing_readings_are_not_summed_exactly():
+    """A run that is moved to a time without readings would be missing from the sum."""
+    steps = np.delete(np.arange(2880), slice(600, 603))
+    metering = Metering(resolution_w=0.001)
+    sums = []
+    for place in (600, 700):
+        readings = np.full(2880, 100.0)
+        readings[place : place + 3] += 2100.0
+        trace = hm.Trace(readings[steps], 60.0, "2024-03-01T00:00Z", steps=steps, metering=metering)
+        promise = promise_for(trace, span="when", every="1h")
+        sums.append(promise.exact_sums(trace)[1])
+    assert complete_days(promise.cells).columns["day"].astype(str).tolist() == ["2024-03-02"]
+    np.testing.assert_array_equal(*sums)
+
+
+def test_tables_that_are_not_worth_their_share_leave_the_cells_alone():
+    """Noise for the cells alone is calibrated to the readings as they are, off the grid."""
+    trace = hourly(30)
+    promise = promise_for(trace, home=CAR, span="day", tables=["hours", "days"], hourly_cost=1.0011)
+    assert [entry.name for entry in promise.tables] == ["cells"]
+    assert not promise.joint
+    assert promise.epsilon == pytest.approx(1)
+    assert promise.release(trace, rng=1).view_names == ("hours", "days", "months", "register")
+
+
+def test_the_sentences_state_the_odds():
+    promise = promise_for(hourly(30), epsilon=None, hide="kettle", odds=60, tables=(*VIEWS, PEAK))
+    hidden, odds = promise.sentences
+    assert "any use of up to 105 Wh and 2.1 kW that lasts up to 3 minutes" in hidden
+    assert "60 times out of 100" in odds
+    when = promise_for(hourly(30), span="when", mechanism="gaussian", every=None)
+    assert "publish" in when.sentences[1]
+
+
+def test_no_reading_enters_a_promise():
+    one, two = (promise_for(hourly(30, seed=s), tables=(*VIEWS, PEAK)) for s in (0, 1))
+    assert one.epsilon == two.epsilon
+    assert one.errors == two.errors
+    assert not one.cells.times.readings.any()
