@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 
 from hushmeter.errors import HushmeterError
-from hushmeter.fleet import FleetTerms, JobOptions, SumTerms
-from hushmeter.fleet.spark import release_fleet_on_spark, spark_session
+from hushmeter.fleet import FleetTerms, JobOptions, SumTerms, release_fleet
+from hushmeter.fleet.spark import run_on_executors, spark_session
 from hushmeter.fleet.sum_terms import TABLES
 
 SUMS = SumTerms("1", (0.0, 12_000.0), ("group",), tables=TABLES)
@@ -24,11 +25,12 @@ def obey(session, order) -> dict:
     seen = []
     options = JobOptions(
         key=None if key is None else bytes.fromhex(key),
+        schedule=partial(run_on_executors, session),
         report=lambda report, rows, total: seen.append((report.source, rows, total)),
         **order,
     )
     try:
-        done = release_fleet_on_spark(session, source, output, terms, options)
+        done = release_fleet(source, output, terms, options)
     except HushmeterError as error:
         return {"error": str(error)}
     return {"manifest": done.manifest, "seen": seen}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import pyarrow.parquet as pq
 import pytest
@@ -10,7 +11,13 @@ from tests.fleet.cases import new_ledger, release, release_sums, small_fleet
 
 import hushmeter as hm
 from hushmeter.errors import DataError
-from hushmeter.fleet.manifest import check_released_folder, quarantine_file, read_manifest
+from hushmeter.fleet.job import mark_of
+from hushmeter.fleet.manifest import (
+    LATER,
+    check_released_folder,
+    quarantine_file,
+    read_manifest,
+)
 from hushmeter.fleet.statistics import summarise_fleet
 from hushmeter.fleet.sum_terms import SumTerms
 
@@ -125,3 +132,99 @@ def test_a_damaged_manifest_of_sums_is_refused(summed, change, message):
     change_manifest(summed, change)
     with pytest.raises(DataError, match=message):
         hm.verify(summed)
+
+
+def leaves(value, path=()):
+    """The places of all values of a document that hold no others."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, entry in inner:
+        if isinstance(entry, dict | list) and entry:
+            yield from leaves(entry, (*path, key))
+        else:
+            yield (*path, key)
+
+
+def other(value):
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return 2 * value + 1
+    return f"{value}x" if isinstance(value, str) else ["x"]
+
+
+UNNOTICED = {"finished", "ledger_head", "quarantine"}
+"""The time of the end, the end of the ledger and what was left out: nothing in the folder follows
+from them, so only the ledger and the private list of the operator can confirm them."""
+UNNOTICED_OF_SUMS = UNNOTICED | {"rows", "released_rows", "released_blocks"}
+"""The readings of a sum are not in its tables."""
+
+
+FORGED = {
+    "released": {("asked", "accept_learnt"), ("asked", "hourly_cost"), ("promise", "version")},
+    "summed": {("charge", "composition_delta"), ("promise", "version")},
+}
+"""The version, and what has no effect on the noise: a δ for composition that sums do not use, and
+what concerns the tables and the home of a single household."""
+
+
+def unnoticed_leaves(folder, change):
+    """The places of a manifest at which a change is not noticed."""
+    path = folder / "manifest.json"
+    whole = path.read_text()
+    places = list(leaves(json.loads(whole)))
+    assert len(places) > 90
+    for place in places:
+        facts = json.loads(whole)
+        inner = facts
+        for key in place[:-1]:
+            inner = inner[key]
+        if change == "changed":
+            inner[place[-1]] = other(inner[place[-1]])
+        elif change == "removed":
+            del inner[place[-1]]
+        elif isinstance(inner, list):
+            inner.append(inner[place[-1]])
+        else:
+            inner["another entry"] = inner[place[-1]]
+        path.write_text(json.dumps(facts))
+        with suppress(DataError):
+            if not check_released_folder(folder):
+                yield place
+    path.write_text(whole)
+
+
+@pytest.mark.parametrize("kind", ["released", "summed"])
+@pytest.mark.parametrize("change", ["changed", "removed", "repeated"])
+def test_every_changed_leaf_is_noticed(kind, change, request):
+    expected = UNNOTICED if kind == "released" else UNNOTICED_OF_SUMS
+    unnoticed = {place[0] for place in unnoticed_leaves(request.getfixturevalue(kind), change)}
+    assert unnoticed <= expected
+    if change == "changed":
+        assert unnoticed == expected
+
+
+@pytest.mark.parametrize("kind", ["released", "summed"])
+def test_a_forged_promise_does_not_follow_from_its_terms(kind, request, monkeypatch):
+    """Somebody who writes other marks into the files still cannot change the promise alone."""
+    folder = request.getfixturevalue(kind)
+    facts = json.loads((folder / "manifest.json").read_text())
+    mark = mark_of({name: one for name, one in facts.items() if name not in LATER})
+    monkeypatch.setattr("hushmeter.fleet.manifest.mark_of", lambda _: mark)
+    found = set(unnoticed_leaves(folder, "changed"))
+    about_promise = {place for place in found if place[0] in ("asked", "promise", "charge")}
+    assert about_promise == FORGED[kind]
+
+
+def test_a_name_twice_is_refused(released):
+    path = released / "manifest.json"
+    path.write_text(path.read_text().replace('"release":', '"release": "other", "release":', 1))
+    with pytest.raises(DataError, match="is not the manifest of a fleet"):
+        check_released_folder(released)
+
+
+def test_files_of_another_release_are_named(released):
+    """The same bytes under a manifest of another release, with its own digests."""
+    change_manifest(released, lambda facts: facts.update(release="20240101T000000Z-00000000"))
+    problems = check_released_folder(released)
+    assert len(problems) == 3
+    assert all("belongs to a release with another manifest" in one for one in problems)

@@ -43,7 +43,7 @@ from hushmeter.fleet.noised_rows import file_key, input_digest, stretch_key
 from hushmeter.fleet.output_folder import PrivateFolder, StagedFile
 from hushmeter.fleet.release import estimate_bytes
 from hushmeter.fleet.source_folder import list_files, open_source
-from hushmeter.fleet.task import charge_names, protect_file
+from hushmeter.fleet.task import protect_file, split_charges
 from hushmeter.ledger import DayChange, Ledger, open_ledger
 from hushmeter.noise.randomness import KEY_BYTES
 
@@ -338,9 +338,8 @@ def test_large_files_are_read_in_stretches(tmp_path, ledger, monkeypatch, limit)
 
 def test_many_blocks_are_charged_in_several_batches(fleet, ledger, tmp_path, monkeypatch):
     monkeypatch.setattr(fleet_task, "BATCH_BLOCKS", 3)
-    assert charge_names("x", 3) == ["x"]
-    assert charge_names("x", 0) == ["x"]
-    assert charge_names("x", 7) == ["x", "x#2", "x#3"]
+    for count, names in ((3, ["x"]), (0, ["x"]), (7, ["x", "x#2", "x#3"])):
+        assert [name for name, _ in split_charges("x", np.arange(count))] == names
     release(fleet, tmp_path / "out", ledger)
     assert len(spends(ledger)) == 24
     with open_ledger(ledger) as opened:

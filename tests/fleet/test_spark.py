@@ -27,7 +27,7 @@ from tests.fleet.spark_driver import SUMS
 
 from hushmeter.cli import spark_submit
 from hushmeter.errors import DataError, InputError, MissingExtraError
-from hushmeter.fleet import JobOptions, spark
+from hushmeter.fleet import spark
 from hushmeter.fleet.task import protect_file
 from hushmeter.ledger import DayChange, open_ledger
 
@@ -306,7 +306,7 @@ def test_spark_submit(cluster, fleet, ledger, tmp_path):
 def test_a_ledger_of_one_machine_is_refused(fleet, tmp_path):
     ledger = new_ledger(tmp_path)
     with pytest.raises(InputError, match=r"needs a ledger that all machines can write: postgresql"):
-        spark.release_fleet_on_spark(None, fleet, tmp_path / "out", None, JobOptions(ledger))
+        spark.check_shared_ledger(ledger)
     done = run(
         "fleet", fleet, "-e", "1", "--clamp", "0,9", "--ledger", ledger, "-o", tmp_path / "out",
         "--spark", "spark://127.0.0.1:1", expect=2,

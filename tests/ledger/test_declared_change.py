@@ -259,9 +259,8 @@ def series(rng, folder) -> Published:
     if composing:
         grid = 500.0
     unit = resolve_unit(
-        "change", str(rng.choice(["reading", "day"])), interval_s=interval,
-        watts=float(rng.choice([1, 50, 2000])), every=interval * window, metering=metering,
-        readings=count, use=None,
+        "change", str(rng.choice(["reading", "day"])), size=float(rng.choice([1, 50, 2000])),
+        interval_s=hm.Metered(interval, metering, readings=count), every=interval * window,
     )  # fmt: skip
     try:
         noise = calibrate(
@@ -276,7 +275,7 @@ def series(rng, folder) -> Published:
     done = hm.release(trace, noise, unit)
     url, delta = f"sqlite:///{folder}/l.db", 1e-6 if composing else 0.0
     open_ledger(url, create=change, composition_delta=delta).close()
-    with pay_for_release(url, done, unit, meter="m"):
+    with pay_for_release(url, done, meter="m"):
         pass
     days_paid, paid = charged(url, "m")
     length = np.timedelta64(int(interval * window), "s")
@@ -284,7 +283,8 @@ def series(rng, folder) -> Published:
     covered = {str(d) for t in seconds for d in np.arange(t.astype("datetime64[D]"),
                (t + length - 1).astype("datetime64[D]") + 1)}  # fmt: skip
     assert days_paid == covered
-    step, sent = done.receipt.mechanism["grid"], seconds
+    described = done.receipt.tables[0]["noise"]
+    step, sent = described["grid"], seconds
 
     def tables(readings):
         if clamp is not None:
@@ -297,7 +297,7 @@ def series(rng, folder) -> Published:
         return [steps_of(np.bincount(order, readings[kept]) / window, step)]
 
     return Published(
-        name, change, interval, start, count, tables, [noise_of(done.receipt.mechanism)], paid,
+        name, change, interval, start, count, tables, [noise_of(described)], paid,
         clamp, step, delta_of_ledger=delta, register_w=metering.register_step_w,
         resolution_w=metering.resolution_w,
     )  # fmt: skip
@@ -314,20 +314,20 @@ def views(rng, folder) -> Published:
     start = np.datetime64(str(rng.choice(["2024-03-29", "2024-10-25", "2024-05-30"])), "s")
     count = 5 * DAY_S // interval
     metering = Metering(resolution_w=float(rng.choice([0, 10])))
-    unit = resolve_unit(
-        "change", str(rng.choice(["reading", "day"])), interval_s=interval, every=cell,
-        watts=float(rng.choice([50, 2000])), metering=metering, readings=count,
-    )  # fmt: skip
+    unit = {
+        "protect": "change", "span": str(rng.choice(["reading", "day"])), "every": cell,
+        "watts": float(rng.choice([50, 2000])),
+    }  # fmt: skip
     trace = hm.Trace(
         rng.uniform(0, 3000, count), interval, start.astype("datetime64[ns]"), metering=metering
     )
     done = hm.release_views(
-        trace, epsilon=str(rng.choice(["0.1", "1"])), unit=unit, zone=zone, clamp=clamp,
+        trace, epsilon=str(rng.choice(["0.1", "1"])), **unit, zone=zone, clamp=clamp,
         grid=float(rng.choice([1, 10])),
     )  # fmt: skip
     url = f"sqlite:///{folder}/l.db"
     open_ledger(url, create=change).close()
-    with pay_for_release(url, done, unit, meter="m"):
+    with pay_for_release(url, done, meter="m"):
         pass
     _, paid = charged(url, "m")
     places = np.arange(count) // (cell // interval)
@@ -344,8 +344,9 @@ def views(rng, folder) -> Published:
         labels[2].append(("alone", n) if repeated else slot)
     codes = [{key: n for n, key in enumerate(dict.fromkeys(keys))} for keys in labels]
     groups = [[code[key] for key in keys] for code, keys in zip(codes, labels, strict=True)]
-    sigmas = [row["sigma_steps"] for row in done.receipt["tables"]]
-    grid = float(done.plan.grid)
+    known = {entry.name: entry.noise.sigma_steps for entry in done.promise.tables}
+    sigmas = [known.get(name, 0.0) for name in ("cells", "days", "typical-day", "months")]
+    grid = float(done.promise.grid)
     alone = {n for key, n in codes[2].items() if key[0] == "alone"}
 
     def tables(readings):

@@ -10,31 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hushmeter.cli import options as given
 from hushmeter.cli.job_log import INTERRUPTED, JobLog, LogFormat, MetricsFile, logged_job
-from hushmeter.cli.options import (
-    CLAMP,
-    COLUMNS,
-    DELTA,
-    DRY_RUN,
-    EPSILON,
-    FILE_DECIMAL,
-    FILE_TZ,
-    FILE_UNIT,
-    GRID,
-    INTERVAL,
-    JOBS,
-    JSON,
-    LEDGER,
-    MAX_EPSILON,
-    MECHANISM,
-    NEW_FOLDER,
-    RESUME,
-    SOURCE,
-    SPARK,
-    STREAM,
-    parse_interval,
-    parse_watts,
-)
+from hushmeter.cli.options import parse_interval, parse_watts
 from hushmeter.cli.output import print_json, row_progress
 from hushmeter.formatting import count_of
 
@@ -45,25 +23,25 @@ if TYPE_CHECKING:
 
 def fleet(
     *,
-    source: Annotated[str, SOURCE],
-    epsilon: Annotated[str, EPSILON],
-    mechanism: Annotated[str, MECHANISM] = "laplace",
+    source: Annotated[str, given.SOURCE],
+    epsilon: Annotated[str, given.EPSILON],
+    mechanism: Annotated[str, given.MECHANISM] = "laplace",
     span: Annotated[str, typer.Option(help="Unit that ε protects: reading or day.")] = "reading",
     sensitivity: Annotated[
         str | None,
         typer.Option(help="Protect a change of this many watts, not any value within the clamp."),
     ] = None,
-    clamp: Annotated[str, CLAMP],
-    grid: Annotated[str | None, GRID] = None,
-    delta: Annotated[float, DELTA] = 1e-6,
-    max_epsilon: Annotated[float, MAX_EPSILON] = 20.0,
-    ledger: Annotated[str, LEDGER],
+    clamp: Annotated[str, given.CLAMP],
+    grid: Annotated[str | None, given.GRID] = None,
+    delta: Annotated[float, given.DELTA] = 1e-6,
+    max_epsilon: Annotated[float, given.MAX_EPSILON] = 20.0,
+    ledger: Annotated[str, given.LEDGER],
     period: Annotated[
         str, typer.Option(help="Period that the ledger charges: each UTC day or month.")
     ] = "day",
-    stream: Annotated[str, STREAM] = "load",
-    interval: Annotated[str | None, INTERVAL] = None,
-    columns: Annotated[str | None, COLUMNS] = None,
+    stream: Annotated[str, given.STREAM] = "load",
+    interval: Annotated[str | None, given.INTERVAL] = None,
+    columns: Annotated[str | None, given.COLUMNS] = None,
     keep: Annotated[
         list[str] | None,
         typer.Option("--keep", help="Publish this column too, unchanged and without noise."),
@@ -72,18 +50,18 @@ def fleet(
         bool,
         typer.Option("--correct", help="Release periods again, with fresh noise and a new charge."),
     ] = False,
-    spark: Annotated[str | None, SPARK] = None,
-    jobs: Annotated[int, JOBS] = 1,
+    spark: Annotated[str | None, given.SPARK] = None,
+    jobs: Annotated[int, given.JOBS] = 1,
     head: Annotated[
         str | None, typer.Option(help="Refuse a ledger without this earlier high-water mark.")
     ] = None,
-    dry_run: Annotated[bool, DRY_RUN] = False,
-    resume: Annotated[bool, RESUME] = False,
-    output: Annotated[Path, NEW_FOLDER],
-    json: Annotated[bool, JSON] = False,
-    unit: Annotated[str | None, FILE_UNIT] = None,
-    tz: Annotated[str | None, FILE_TZ] = None,
-    decimal: Annotated[str | None, FILE_DECIMAL] = None,
+    dry_run: Annotated[bool, given.DRY_RUN] = False,
+    resume: Annotated[bool, given.RESUME] = False,
+    output: Annotated[Path, given.NEW_FOLDER],
+    json: Annotated[bool, given.JSON] = False,
+    unit: Annotated[str | None, given.FILE_UNIT] = None,
+    tz: Annotated[str | None, given.FILE_TZ] = None,
+    decimal: Annotated[str | None, given.FILE_DECIMAL] = None,
     log_format: LogFormat = "text",
     metrics: MetricsFile = None,
 ) -> None:

@@ -7,29 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hushmeter.cli import options as given
 from hushmeter.cli.fleet import JobFrame, print_end, print_promise, run_job
 from hushmeter.cli.job_log import LogFormat, MetricsFile
-from hushmeter.cli.options import (
-    CLAMP,
-    COLUMNS,
-    DELTA,
-    DRY_RUN,
-    FILE_DECIMAL,
-    FILE_TZ,
-    FILE_UNIT,
-    GRID,
-    JOBS,
-    JSON,
-    LEDGER,
-    MAX_EPSILON,
-    NEW_FOLDER,
-    RESUME,
-    SOURCE,
-    SPARK,
-    STREAM,
-    parse_interval,
-    parse_numbers,
-)
+from hushmeter.cli.options import parse_interval, parse_numbers
 from hushmeter.cli.output import print_table
 
 if TYPE_CHECKING:
@@ -44,7 +25,7 @@ _SHOWN = 24
 
 def fleet_sums(
     *,
-    source: Annotated[str, SOURCE],
+    source: Annotated[str, given.SOURCE],
     epsilon: Annotated[str, typer.Option("-e", "--epsilon", help="ε of the unit of protection.")],
     unit_of: Annotated[
         str, typer.Option(help="What ε protects: household-day, household or run.")
@@ -65,7 +46,7 @@ def fleet_sums(
         str, typer.Option(help="laplace, gaussian, or best: the one with the smaller error.")
     ] = "best",
     every: Annotated[str, typer.Option(help="UTC bin of a sum: hour or day.")] = "hour",
-    clamp: Annotated[str, CLAMP],
+    clamp: Annotated[str, given.CLAMP],
     by: Annotated[
         str, typer.Option(help="Columns with nested groups, coarsest first: region,feeder.")
     ] = "group",
@@ -73,32 +54,31 @@ def fleet_sums(
         float | None,
         typer.Option(help="Scale the days of households above this energy down to it, in kWh."),
     ] = None,
-    grid: Annotated[str | None, GRID] = None,
-    delta: Annotated[float, DELTA] = 1e-6,
-    max_epsilon: Annotated[float, MAX_EPSILON] = 20.0,
+    grid: Annotated[str | None, given.GRID] = None,
+    delta: Annotated[float, given.DELTA] = 1e-6,
+    max_epsilon: Annotated[float, given.MAX_EPSILON] = 20.0,
     min_meters: Annotated[int, typer.Option(help="Do not publish groups with fewer meters.")] = 1,
     quantiles: Annotated[
         str, typer.Option(help="Quantiles of the hourly means of single meters.")
     ] = "0.1,0.5,0.9",
     levels: Annotated[
-        str | None,
-        typer.Option(help="Public grid of the quantiles in watts, rising: 0,200,500,…"),
+        str | None, typer.Option(help="Public grid of the quantiles in watts, rising: 0,200,500,…")
     ] = None,
-    ledger: Annotated[str, LEDGER],
-    stream: Annotated[str, STREAM] = "sums",
+    ledger: Annotated[str, given.LEDGER],
+    stream: Annotated[str, given.STREAM] = "sums",
     interval: Annotated[
         str | None, typer.Option(help="Length of a reading; by default that of the first file.")
     ] = None,
-    columns: Annotated[str | None, COLUMNS] = None,
-    spark: Annotated[str | None, SPARK] = None,
-    jobs: Annotated[int, JOBS] = 1,
-    dry_run: Annotated[bool, DRY_RUN] = False,
-    resume: Annotated[bool, RESUME] = False,
-    output: Annotated[Path, NEW_FOLDER],
-    json: Annotated[bool, JSON] = False,
-    unit: Annotated[str | None, FILE_UNIT] = None,
-    tz: Annotated[str | None, FILE_TZ] = None,
-    decimal: Annotated[str | None, FILE_DECIMAL] = None,
+    columns: Annotated[str | None, given.COLUMNS] = None,
+    spark: Annotated[str | None, given.SPARK] = None,
+    jobs: Annotated[int, given.JOBS] = 1,
+    dry_run: Annotated[bool, given.DRY_RUN] = False,
+    resume: Annotated[bool, given.RESUME] = False,
+    output: Annotated[Path, given.NEW_FOLDER],
+    json: Annotated[bool, given.JSON] = False,
+    unit: Annotated[str | None, given.FILE_UNIT] = None,
+    tz: Annotated[str | None, given.FILE_TZ] = None,
+    decimal: Annotated[str | None, given.FILE_DECIMAL] = None,
     log_format: LogFormat = "text",
     metrics: MetricsFile = None,
 ) -> None:

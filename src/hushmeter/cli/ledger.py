@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from hushmeter.ledger import Balance, Cap, DayChange, Ledger, Spend
 
 app = typer.Typer(
-    help="The privacy ledger: what every meter has spent and may still spend.",
-    no_args_is_help=True,
+    help="The privacy ledger: what every meter has spent and may still spend.", no_args_is_help=True
 )
 
 Url = Annotated[str, typer.Option("--ledger", help="sqlite:///file.db or postgresql://…")]
@@ -31,8 +30,7 @@ def init(
         typer.Option("--change", help="Protect a change of a day of this size, such as 3kW,8kWh."),
     ] = None,
     delta: Annotated[
-        float,
-        typer.Option(help="Charge the composed ε at this δ, not the sum over all readings."),
+        float, typer.Option(help="Charge the composed ε at this δ, not the sum over all readings.")
     ] = 0.0,
     json: Json = False,
 ) -> None:
@@ -142,8 +140,7 @@ def cap(
         str | None, typer.Option("--total", help="ε for all days of a customer; or none.")
     ] = None,
     window: Annotated[
-        str | None,
-        typer.Option("--window", help="W,ε: ε for any W periods in a row; or none."),
+        str | None, typer.Option("--window", help="W,ε: ε for any W periods in a row; or none.")
     ] = None,
     delta: Annotated[
         str | None, typer.Option("--delta", help="δ for all days of a customer; or none.")

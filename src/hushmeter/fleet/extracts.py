@@ -19,12 +19,7 @@ import numpy as np
 from hushmeter.checks import IntArray
 from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
-from hushmeter.fleet.input_files import (
-    RECORD_ROWS,
-    as_unusable,
-    check_schema,
-    partition_values,
-)
+from hushmeter.fleet.input_files import RECORD_ROWS, as_unusable, check_schema, partition_values
 from hushmeter.fleet.job import Columns, InputFormat
 from hushmeter.read.columns import to_numbers
 from hushmeter.read.options import DECIMALS, ReadOptions
@@ -77,12 +72,7 @@ class ConvertedFile:
     time_unit = "s"
 
     def __init__(
-        self,
-        path: Path,
-        name: str,
-        columns: Columns,
-        keep: Sequence[str],
-        form: InputFormat,
+        self, path: Path, name: str, columns: Columns, keep: Sequence[str], form: InputFormat
     ) -> None:
         with as_unusable():
             self.sha256 = hashlib.sha256(path.read_bytes()).digest()
@@ -107,11 +97,7 @@ class ConvertedFile:
 
 
 def _convert(
-    path: Path,
-    name: str,
-    columns: Columns,
-    keep: Sequence[str],
-    form: InputFormat,
+    path: Path, name: str, columns: Columns, keep: Sequence[str], form: InputFormat
 ) -> pa.Table:
     """Read a file and return the released columns."""
     import pyarrow as pa

@@ -21,7 +21,6 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
-from hushmeter import __version__
 from hushmeter.errors import DataError
 from hushmeter.files import parse_json, write_bytes
 from hushmeter.fleet.blocks import Problem
@@ -46,6 +45,13 @@ MANIFEST = "manifest.json"
 LATER = ("finished", "rows", "released_rows", "released_blocks", "files", "quarantine",
          "ledger_head")  # fmt: skip
 """Entries of a manifest that are known only after the last file, so that no file marks them."""
+
+KNOWN = ("schema", "release", "stream", "correction", "asked", "columns", "kept_without_noise",
+         "promise", "charge")  # fmt: skip
+"""The other entries of a manifest; see `FleetJob.facts`."""
+
+FILE = {"file", "state", "rows", "released_rows", "released_blocks", "sha256", "bytes"}
+"""Entries of a released file; a table of sums has no readings and blocks of its own."""
 
 
 @dataclass(frozen=True)
@@ -165,9 +171,10 @@ def read_manifest(folder: Path) -> Manifest:
         facts = parse_json(path.read_bytes())
         if facts["schema"] not in (FleetTerms.schema, SumTerms.schema):
             raise ValueError
-        released = {f["file"]: f for f in facts["files"] if f.get("sha256")}
+        released = {f["file"]: f for f in facts["files"] if f["sha256"]}
         for file in facts["files"]:
             _check_inside(path, file["file"])
+        _check_entries(facts)
         return Manifest(
             read_terms(facts["schema"], facts["asked"]),
             Columns(**facts["columns"]),
@@ -240,12 +247,10 @@ def _wrong_promise(where: str, manifest: Manifest) -> Iterator[str]:
     """Yield a sentence if an entry does not follow from what was asked for."""
     facts, terms = manifest.facts, manifest.terms
     try:
-        if facts["promise"]["version"] != __version__:
-            return
-        charge = facts["charge"]
+        charge, version = facts["charge"], {"version": facts["promise"]["version"]}
         protects = DayChange.from_dict(charge["protects"])
         due = {
-            "promise": terms.describe(),
+            "promise": terms.describe() | version,
             "charge": describe_charge(terms, protects, charge["composition_delta"]),
         }
         for name, value in due.items():
@@ -300,6 +305,20 @@ def _wrong_files(folder: Path, manifest: Manifest) -> Iterator[str]:
             yield f"{folder / name} belongs to a release with another manifest."
 
 
+def _check_entries(facts: Mapping[str, Any]) -> None:
+    """Raise `ValueError` unless a manifest has the entries that this version writes."""
+    series = facts["schema"] == FleetTerms.schema
+    wanted = FILE if series else FILE - {"rows", "released_blocks"}
+    kinds = {kind: kind == "released" for kind in ("released", "quarantined", "empty")}
+    if (
+        facts.keys() != {*KNOWN, *LATER}
+        or facts["quarantine"].keys() != count_problems(()).keys()
+        or any(file.keys() != wanted for file in facts["files"])
+        or any(kinds[file["state"]] != bool(file["sha256"]) for file in facts["files"])
+    ):
+        raise ValueError
+
+
 def _check_inside(manifest: Path, name: str) -> None:
     """Raise `DataError` unless a name stays within the folder of the manifest."""
     parts = {*PurePosixPath(name).parts, *Path(name).parts}
@@ -343,6 +362,7 @@ def _table_facts(name: str, content: bytes) -> dict[str, Any]:
 
     return {
         "file": name,
+        "state": "released",
         "released_rows": parquet.read_metadata(pa.BufferReader(content)).num_rows,
         "sha256": hashlib.sha256(content).hexdigest(),
         "bytes": len(content),

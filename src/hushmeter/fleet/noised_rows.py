@@ -75,12 +75,7 @@ class _Noised:
 
 
 def _noised_records(
-    job: FleetJob,
-    source: str,
-    file: InputFile,
-    blocks: Blocks,
-    dropped: BoolArray,
-    held: pa.Schema,
+    job: FleetJob, source: str, file: InputFile, blocks: Blocks, dropped: BoolArray, held: pa.Schema
 ) -> Iterator[_Noised]:
     """Yield the records of a file with noise on their values and without the dropped blocks.
 

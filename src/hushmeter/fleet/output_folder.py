@@ -29,14 +29,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from hushmeter.errors import DataError
-from hushmeter.files import (
-    create_file,
-    flush_folder,
-    move,
-    one_sentence,
-    write_bytes,
-    write_text,
-)
+from hushmeter.files import create_file, flush_folder, move, one_sentence, write_bytes, write_text
 from hushmeter.fleet.job import Columns
 from hushmeter.fleet.source_folder import output_name
 from hushmeter.noise.randomness import KEY_BYTES

@@ -31,22 +31,9 @@ from hushmeter.fleet.manifest import (
     write_private_lists,
 )
 from hushmeter.fleet.output_folder import PRIVATE, SEALED, PrivateFolder, table_bytes
-from hushmeter.fleet.source_folder import (
-    SourceFolder,
-    is_url,
-    list_files,
-    open_source,
-    output_name,
-)
+from hushmeter.fleet.source_folder import SourceFolder, is_url, list_files, open_source, output_name
 from hushmeter.fleet.sum_terms import SumTerms
-from hushmeter.fleet.task import (
-    PATIENCE_S,
-    FileReport,
-    Task,
-    check_file,
-    find_done,
-    protect_file,
-)
+from hushmeter.fleet.task import PATIENCE_S, FileReport, Task, check_file, find_done, protect_file
 from hushmeter.fleet.workers import run_in_processes
 from hushmeter.ledger import Ledger, open_ledger
 from hushmeter.ledger.transactions import check_name

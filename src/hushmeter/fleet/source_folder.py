@@ -10,8 +10,8 @@ same bytes.
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -37,169 +37,100 @@ RAW_BYTES = 1 << 25
 _CHUNK = 1 << 20
 
 
-class SourceFolder(ABC):
-    """A folder with input files; `open_source` makes it.
+class SourceFolder:
+    """A folder with input files, named by its path or URL; `open_source` makes it."""
 
-    Attributes
-    ----------
-    name : str
-        Path or URL of the folder.
-    """
-
-    name: str
-
-    @abstractmethod
-    def list_all(self) -> Iterator[str]:
-        """Yield the names of all files below the folder, relative to it, with slashes."""
-
-    @abstractmethod
-    def size(self, name: str) -> int:
-        """Return the size of a file [bytes]."""
-
-    @abstractmethod
-    def open(self, name: str) -> pa.NativeFile:
-        """Open a file for reading at any place."""
-
-    @abstractmethod
-    def snapshot(self, name: str, scratch: Path | None) -> Any:
-        """Open a file that is read more than once.
-
-        Parameters
-        ----------
-        name : str
-            Name of the file.
-        scratch : Path or None
-            Folder for the copy of a large remote file; the folder for temporary files if None.
-
-        Returns
-        -------
-        NativeFile
-        """
-
-    @abstractmethod
-    def local_path(self, name: str, scratch: Path | None) -> Any:
-        """Return a context that yields a path of the file on this machine; see `snapshot`."""
-
-
-class _LocalFolder(SourceFolder):
-    """A folder of this machine."""
-
-    def __init__(self, path: Path) -> None:
-        self.name, self._path = str(path), path
-        if not path.is_dir():
-            raise DataError(f"{path} is not a folder.")
-
-    def list_all(self) -> Iterator[str]:
-        for path in self._path.rglob("*"):
-            if path.is_file():
-                name = path.relative_to(self._path).as_posix()
-                if path.is_symlink() and name.endswith(SUFFIXES):
-                    self._place(name)
-                yield name
-
-    def size(self, name: str) -> int:
-        return self._place(name).stat().st_size
-
-    def open(self, name: str) -> pa.NativeFile:
-        import pyarrow as pa
-
-        return pa.OSFile(str(self._place(name)), "rb")
-
-    def snapshot(self, name: str, scratch: Path | None) -> pa.NativeFile:  # noqa: ARG002
-        import pyarrow as pa
-
-        path = self._place(name)
-        if path.stat().st_size <= RAW_BYTES:
-            return pa.BufferReader(path.read_bytes())
-        return pa.OSFile(str(path), "rb")
-
-    @contextmanager
-    def local_path(self, name: str, scratch: Path | None) -> Iterator[Path]:  # noqa: ARG002
-        yield self._place(name)
-
-    def _place(self, name: str) -> Path:
-        """Return the path of a file, which must be inside the folder even if it is a link."""
-        path = self._path / name
-        refuse_outside(path, self._path)
-        return path
-
-
-class _RemoteFolder(SourceFolder):
-    """A folder behind a URL."""
-
-    def __init__(self, url: str, system: fs.FileSystem, base: str) -> None:
-        self.name, self._system, self._base = url, system, base.rstrip("/")
-
-    def list_all(self) -> Iterator[str]:
+    def __init__(self, name: str, system: fs.FileSystem | None, base: str) -> None:
         from pyarrow import fs
 
+        self.name, self._base = name, base.rstrip("/") or "/"
+        self._local = system is None
+        self._system = fs.LocalFileSystem() if system is None else system
+
+    def list_all(self) -> Iterator[str]:
+        """Yield the names of all files below the folder, relative to it, with slashes."""
+        from pyarrow import fs
+
+        if self._local:
+            for path in Path(self._base).rglob("*"):
+                if path.is_file():
+                    name = path.relative_to(self._base).as_posix()
+                    if path.is_symlink() and name.endswith(SUFFIXES):
+                        self._place(name)
+                    yield name
+            return
         with _readable(self.name):
             found = self._system.get_file_info(fs.FileSelector(self._base, recursive=True))
         for info in found:
             if info.type == fs.FileType.File:
                 yield info.path.removeprefix(self._base).lstrip("/")
 
+    def _place(self, name: str) -> str:
+        """Return the path of a file, which must be inside the folder even if it is a link."""
+        path = f"{self._base}/{name}"
+        if self._local:
+            refuse_outside(Path(path), Path(self._base))
+        return path
+
     def size(self, name: str) -> int:
-        return int(self._system.get_file_info(f"{self._base}/{name}").size or 0)
+        """Return the size of a file [bytes]."""
+        return int(self._system.get_file_info(self._place(name)).size or 0)
 
     def open(self, name: str) -> pa.NativeFile:
-        return self._system.open_input_file(f"{self._base}/{name}")
+        """Open a file for reading at any place."""
+        return self._system.open_input_file(self._place(name))
 
     def snapshot(self, name: str, scratch: Path | None) -> Any:
+        """Open a file that is read more than once; a large remote one is copied to `scratch`."""
         import pyarrow as pa
 
         with self.open(name) as source:
             if source.size() <= RAW_BYTES:
                 return pa.BufferReader(source.read())
+            if self._local:
+                return self.open(name)
             # The file has no name, so that nothing is left of it even if this process is killed.
             copy = tempfile.TemporaryFile(dir=scratch)  # noqa: SIM115
-            _copy(source, copy)
+            shutil.copyfileobj(source, copy, _CHUNK)
         copy.seek(0)
         return pa.PythonFile(copy, mode="r")
 
     @contextmanager
     def local_path(self, name: str, scratch: Path | None) -> Iterator[Path]:
+        """Yield a path of a file on this machine; see `snapshot`."""
+        if self._local:
+            yield Path(self._place(name))
+            return
         with tempfile.TemporaryDirectory(prefix="input-", dir=scratch) as folder:
             path = Path(folder) / PurePosixPath(name).name
             with self.open(name) as source, path.open("wb") as copy:
-                _copy(source, copy)
+                shutil.copyfileobj(source, copy, _CHUNK)
             yield path
 
 
 def open_source(place: Path | str) -> SourceFolder:
-    """Open the input folder of a fleet.
+    """Open the input folder of a fleet: a path, or a URL such as s3://bucket/readings?region=….
 
-    Parameters
-    ----------
-    place : path or str
-        A folder, or a URL such as s3://bucket/readings?region=eu-central-1.
-
-    Returns
-    -------
-    SourceFolder
-
-    Raises
-    ------
-    InputError
-        If the URL contains a password, or no installed package knows its scheme.
-    DataError
-        If there is no such folder.
+    Raise `InputError` if the URL contains a password or no installed package knows its scheme, and
+    `DataError` if there is no such folder.
     """
-    if not is_url(place):
-        return _LocalFolder(Path(place))
-    url = str(place)
-    if urlsplit(url).password is not None:
-        raise InputError(
-            "the URL of the input contains a password; set the credentials in the environment, "
-            "such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and leave them out of the URL."
-        )
-    from pyarrow import fs
+    system, base = None, str(place)
+    if is_url(place):
+        if urlsplit(base).password is not None:
+            raise InputError(
+                "the URL of the input contains a password; set the credentials in the environment, "
+                "such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and leave them out of the "
+                "URL."
+            )
+        from pyarrow import fs
 
-    with _readable(url):
-        system, base = _find_system(url)
-    if isinstance(system, fs.LocalFileSystem):
-        return _LocalFolder(Path(base))
-    return _RemoteFolder(url, system, base)
+        with _readable(base):
+            system, base = _find_system(base)
+        if not isinstance(system, fs.LocalFileSystem):
+            return SourceFolder(str(place), system, base)
+    if not Path(base).is_dir():
+        raise DataError(f"{base} is not a folder.")
+    return SourceFolder(base, None, base)
 
 
 def is_url(place: Path | str) -> bool:
@@ -209,23 +140,10 @@ def is_url(place: Path | str) -> bool:
 
 
 def list_files(place: Path | str | SourceFolder) -> list[str]:
-    """List the Parquet and CSV files below a folder.
+    """List the Parquet and CSV files below a folder, relative to it and sorted; none is hidden.
 
-    Parameters
-    ----------
-    place : path, str or SourceFolder
-        The folder.
-
-    Returns
-    -------
-    list of str
-        Names relative to the folder, sorted; hidden files and folders are left out.
-
-    Raises
-    ------
-    DataError
-        If there is no file, a name is too long or not printable, or two files would have the
-        same output.
+    Raise `DataError` if there is no file, a name is too long or not printable, or two files would
+    have the same output.
     """
     source = place if isinstance(place, SourceFolder) else open_source(place)
     names = sorted(
@@ -275,12 +193,6 @@ def _find_system(url: str) -> tuple[fs.FileSystem, str]:
             "driver of this file system, or copy the files to this machine."
         ) from None
     return fs.PyFileSystem(fs.FSSpecHandler(driver)), base
-
-
-def _copy(source: Any, target: Any) -> None:
-    """Copy an open file to another in pieces."""
-    while piece := source.read(_CHUNK):
-        target.write(piece)
 
 
 def _readable(url: str) -> AbstractContextManager[None]:

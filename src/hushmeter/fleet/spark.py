@@ -25,15 +25,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from hushmeter.errors import DataError, HushmeterError, InputError, MissingExtraError
-from hushmeter.fleet import (
-    FileReport,
-    FleetJob,
-    FleetRelease,
-    JobOptions,
-    Schedule,
-    release_fleet,
-)
-from hushmeter.fleet.job import Terms
+from hushmeter.fleet import FileReport, FleetJob, Schedule
 from hushmeter.fleet.output_folder import PrivateFolder
 from hushmeter.fleet.source_folder import is_url
 from hushmeter.fleet.task import Task
@@ -46,22 +38,6 @@ SUBMITTED = "submit"
 
 POLL_S = 0.2
 """Time between two looks at the finished tasks [s]."""
-
-
-def release_fleet_on_spark(
-    session: SparkSession,
-    source_dir: Path | str,
-    output_dir: Path | str,
-    terms: Terms,
-    options: JobOptions,
-) -> FleetRelease:
-    """Release a fleet on the executors of a Spark session, which stays open; see `release_fleet`.
-
-    Every worker must see both folders under the same name, and the ledger is in PostgreSQL.
-    """
-    check_shared_ledger(options.ledger)
-    scheduled = replace(options, schedule=partial(run_on_executors, session))
-    return release_fleet(source_dir, output_dir, terms, scheduled)
 
 
 def check_shared_ledger(url: str) -> None:

@@ -26,7 +26,7 @@ import numpy as np
 
 from hushmeter.checks import FloatArray, IntArray, non_negative, one_of
 from hushmeter.errors import DataError, InputError
-from hushmeter.fleet.blocks import calendar_of
+from hushmeter.fleet.blocks import calendar_of, dictionary_codes
 from hushmeter.fleet.input_files import TICKS
 from hushmeter.fleet.job import FleetTerms
 from hushmeter.fleet.manifest import Manifest, open_released, read_manifest
@@ -115,11 +115,7 @@ def summarise_fleet(
 
 
 def summarise_estimates(
-    path: Path | str,
-    by: str = "group",
-    every: str = "month",
-    *,
-    price_per_kwh: float | None = None,
+    path: Path | str, by: str = "group", every: str = "month", *, price_per_kwh: float | None = None
 ) -> FleetSummary:
     """Add up calendar releases or restored files, one for each home.
 
@@ -202,7 +198,7 @@ def _notes(manifest: Manifest) -> tuple[str, ...]:
     low, high = manifest.terms.clamp
     notes = [
         f"Readings were clamped to {low:g} … {high:g} W before the noise was added. This shifts "
-        "the sums by an amount that the errors do not show.",
+        "the sums by an amount that the errors do not show."
     ]
     left = manifest.facts["quarantine"]
     if left["files"] or left["blocks"]:
@@ -242,15 +238,10 @@ def _parts(
 
 def _group_codes(column: pa.Array, groups: dict[str, int]) -> IntArray:
     """Return the numbers of the groups of a column; new names are appended."""
-    encoded = column if hasattr(column, "indices") else column.dictionary_encode()
-    texts = ["" if name is None else str(name) for name in encoded.dictionary.to_pylist()]
-    numbers = np.array([groups.setdefault(text, len(groups)) for text in texts], np.int64)
-    indices = encoded.indices
-    if indices.null_count:
-        numbers = np.append(numbers, groups.setdefault("", len(groups)))
-        indices = indices.fill_null(len(texts))
-    codes: IntArray = numbers[indices.to_numpy()]
-    return codes
+    codes, texts = dictionary_codes(column)
+    names = [str(text) for text in texts.to_pylist()] + [""] * bool((codes < 0).any())
+    numbers: IntArray = np.array([groups.setdefault(name, len(groups)) for name in names])
+    return numbers[codes]
 
 
 def _watts(batch: pa.RecordBatch, manifest: Manifest) -> FloatArray:
@@ -258,16 +249,10 @@ def _watts(batch: pa.RecordBatch, manifest: Manifest) -> FloatArray:
     import pyarrow as pa
 
     values: FloatArray = batch.column(manifest.columns.value).cast(pa.float64()).to_numpy()
-    units = batch.column(manifest.columns.unit)
-    encoded = units if hasattr(units, "indices") else units.dictionary_encode()
-    names = encoded.dictionary.to_pylist()
-    if set(names) == {"W"}:
-        return values
-    factors = np.array(
-        [watts_per(n if n in UNITS else "W", manifest.terms.interval_s) for n in names]
-    )
-    watts: FloatArray = values * factors[encoded.indices.to_numpy()]
-    return watts
+    codes, units = dictionary_codes(batch.column(manifest.columns.unit))
+    length = manifest.terms.interval_s
+    factors = [watts_per(unit if unit in UNITS else "W", length) for unit in units.to_pylist()]
+    return np.asarray(values * np.array(factors)[codes])
 
 
 def _bins(times: IntArray, ticks: int, every: str) -> IntArray:

@@ -153,10 +153,7 @@ class _Noisy:
     def means(self) -> dict[str, FloatArray]:
         """The mean of a reading and its standard error [W]."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return {
-                "mean_w": self.noisy / self.readings,
-                "mean_se_w": self.error / self.readings,
-            }
+            return {"mean_w": self.noisy / self.readings, "mean_se_w": self.error / self.readings}
 
 
 def _sums_table(groups: _Groups, terms: SumTerms, made: _Noisy) -> pd.DataFrame:

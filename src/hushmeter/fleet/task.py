@@ -258,7 +258,7 @@ def pay(
     dropped: BoolArray = np.ones(blocks.count, np.bool_)
     digest = input_digest(job.key, file.sha256)
     asked, problems = usable_blocks(job, blocks)
-    for name, part in zip(charge_names(source, asked.size), _split(asked), strict=True):
+    for name, part in split_charges(source, asked):
         meters, periods = blocks.names(part)
         try:
             outcome = ledger.spend(
@@ -352,15 +352,11 @@ def check_file(job: FleetJob, source: str) -> CheckedFile:
     return CheckedFile(report, *blocks.names(good), blocks.row_counts[good])
 
 
-def charge_names(source: str, blocks: int) -> list[str]:
-    """Return the names of the charges of a file: its own, and #2, #3, … if it has many blocks."""
-    return [source, *(f"{source}#{n}" for n in range(2, -(-blocks // BATCH_BLOCKS) + 1))]
-
-
-def _split(blocks: IntArray) -> list[IntArray]:
-    """Split blocks into parts of at most `BATCH_BLOCKS`; no blocks are one empty part."""
-    starts = range(0, max(1, blocks.size), BATCH_BLOCKS)
-    return [blocks[start : start + BATCH_BLOCKS] for start in starts]
+def split_charges(source: str, blocks: IntArray) -> Iterator[tuple[str, IntArray]]:
+    """Yield the names and blocks of the charges of a file: its own, and #2, #3, … for many."""
+    for number, start in enumerate(range(0, max(1, blocks.size), BATCH_BLOCKS), 1):
+        name = source if number == 1 else f"{source}#{number}"
+        yield name, blocks[start : start + BATCH_BLOCKS]
 
 
 def unusable_file(source: str, error: UnusableFileError) -> FileReport:

@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypedDict
 
 import numpy as np
@@ -16,14 +15,7 @@ from hushmeter.checks import whole
 from hushmeter.errors import DataError, InputError
 from hushmeter.files import atomic, table_format
 from hushmeter.ledger import transactions
-from hushmeter.ledger.budget import (
-    NOTHING,
-    WIDEST,
-    Cap,
-    merge_caps,
-    ordinal,
-    worst_window,
-)
+from hushmeter.ledger.budget import NOTHING, WIDEST, Cap, merge_caps, ordinal, worst_window
 from hushmeter.ledger.chain import SCHEMA, Entry, Head, Row, find_problems
 from hushmeter.ledger.charges import LARGEST, Price, femto_cap, micro_cap
 from hushmeter.ledger.day_change import DayChange
@@ -171,12 +163,7 @@ class Ledger:
     def __enter__(self) -> Ledger:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:

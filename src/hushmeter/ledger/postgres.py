@@ -12,13 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from hushmeter.errors import (
-    BudgetError,
-    DataError,
-    HushmeterError,
-    InputError,
-    MissingExtraError,
-)
+from hushmeter.errors import BudgetError, DataError, HushmeterError, InputError, MissingExtraError
 from hushmeter.ledger.budget import Cap
 from hushmeter.ledger.chain import Head
 from hushmeter.ledger.charges import Price

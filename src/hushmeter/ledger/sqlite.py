@@ -20,14 +20,7 @@ from hushmeter.errors import BudgetError, DataError, HushmeterError
 from hushmeter.ledger.budget import Cap
 from hushmeter.ledger.chain import Head
 from hushmeter.ledger.charges import Price
-from hushmeter.ledger.store import (
-    TRIGGERS,
-    Spends,
-    Store,
-    Values,
-    no_ledger,
-    sqlite_statements,
-)
+from hushmeter.ledger.store import TRIGGERS, Spends, Store, Values, no_ledger, sqlite_statements
 
 T = TypeVar("T")
 BUSY_S = 120.0

@@ -31,15 +31,7 @@ from hushmeter.ledger.budget import (
     period_at,
     period_kind,
 )
-from hushmeter.ledger.chain import (
-    SCHEMA,
-    Entry,
-    Head,
-    batch_number,
-    canonical,
-    link,
-    rows_hash,
-)
+from hushmeter.ledger.chain import SCHEMA, Entry, Head, batch_number, canonical, link, rows_hash
 from hushmeter.ledger.charges import LARGEST, Price
 from hushmeter.ledger.day_change import DayChange
 from hushmeter.ledger.store import ALL_METERS, Store
@@ -191,12 +183,7 @@ def check_request(
     InputError
         If a ledger cannot store some part of the request.
     """
-    texts = {
-        "release": charge.release,
-        "stream": charge.stream,
-        "digest": digest,
-        "source": source,
-    }
+    texts = {"release": charge.release, "stream": charge.stream, "digest": digest, "source": source}
     for name, text in texts.items():
         check_name(name, text)
     for name, amount, least in (("micro", price.micro, 1), ("femto", price.femto, 0)):
