@@ -22,8 +22,8 @@ from hushmeter.errors import BudgetError, InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hushmeter.checks import IntArray
     from hushmeter.live.payloads import Parser, PayloadOptions
-    from hushmeter.live.preview import Preview
     from hushmeter.live.state import Item
     from hushmeter.live.stream import Terms
     from hushmeter.read import ReadOptions
@@ -209,7 +209,7 @@ class _Given:
     simulation: bool
     once: bool
     until_ns: int | None
-    preview: Preview | None
+    times: IntArray | None
 
     @classmethod
     def of(
@@ -238,13 +238,14 @@ class _Given:
     def sends_changes(self, stated: str | None, interval: str) -> bool:
         """True if the meter sends only changes: as stated, or as its payload is known."""
         from hushmeter.live.payloads import AT_FIXED_TIMES, CHANGES_ONLY
+        from hushmeter.live.preview import is_even
 
         if stated is not None:
             return _first_of("changes", stated, "yes", "no")
         if self.kind in CHANGES_ONLY:
             return True
         length = round(_seconds("interval", interval) * 1e9)
-        even = self.preview is not None and self.preview.is_even(length)
+        even = self.times is not None and is_even(self.times, length)
         if self.simulation or even or self.kind in AT_FIXED_TIMES:
             return False
         raise InputError(
@@ -266,10 +267,9 @@ class _Given:
         """First and last time of the readings: those of the rows of a file, otherwise now."""
         import time
 
-        if self.preview is None:
+        if self.times is None:
             return time.time_ns(), time.time_ns()
-        last = int(self.preview.times.max())
-        return int(self.preview.times.min()), max(last, self.until_ns or last)
+        return int(self.times.min()), max(int(self.times.max()), self.until_ns or 0)
 
 
 def _end_of_readings(until: str, zone: str, *, ends: bool) -> int:

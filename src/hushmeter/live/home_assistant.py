@@ -30,22 +30,7 @@ EXPIRES_AFTER = 3
 def discovery_messages(
     terms: Terms, base: str, prefix: str = "homeassistant"
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the topics and the configurations of the sensors of a stream.
-
-    Parameters
-    ----------
-    terms : Terms
-        The terms of the stream.
-    base : str
-        Topic above the messages of the stream, such as hushmeter/home.
-    prefix : str
-        Prefix of the discovery of Home Assistant.
-
-    Yields
-    ------
-    (str, dict)
-        Topic and configuration.
-    """
+    """Yield the topics and the configurations of the sensors of a stream."""
     node = f"hushmeter_{terms.name}"
     shared = {
         "availability_topic": f"{base}/availability",

@@ -59,19 +59,7 @@ RECONNECT_S = (1, 30)
 
 @dataclass(frozen=True)
 class MqttPlace:
-    """A broker and a topic.
-
-    Attributes
-    ----------
-    host : str
-    port : int
-    topic : str
-        Path of the URL without its first slash.
-    tls : bool
-    user, password : str or None
-    options : dict
-        Parameters of the URL.
-    """
+    """A broker and a topic."""
 
     host: str
     port: int
@@ -86,22 +74,7 @@ class MqttPlace:
 
 
 def parse_mqtt(url: str) -> MqttPlace:
-    """Parse the URL of a broker.
-
-    Parameters
-    ----------
-    url : str
-        mqtt://… or mqtts://…; see the module.
-
-    Returns
-    -------
-    MqttPlace
-
-    Raises
-    ------
-    InputError
-        If the URL has no host or an impossible port.
-    """
+    """Parse the URL of a broker."""
     parts = urlsplit(url)
     try:
         port = parts.port or PORTS[parts.scheme]
@@ -124,16 +97,8 @@ def parse_mqtt(url: str) -> MqttPlace:
 class Connection:
     """A connection to a broker that is made again whenever it is lost.
 
-    Parameters
-    ----------
-    place : MqttPlace
-    client_id : str
-        Name by which the broker knows this client.
-    keepalive_s : int
-        Time between two questions whether the broker still answers [s]; a connection that is lost
-        silently is noticed within twice this time.
-    on_connect, on_lost : callable
-        Called after every connection, and with a sentence after every loss or failed attempt.
+    A connection that is lost silently is noticed within twice `keepalive_s`. `on_lost` gets a
+    sentence after every loss or failed attempt.
     """
 
     def __init__(
@@ -224,22 +189,9 @@ def _tls_context(authority: str | None) -> ssl.SSLContext:
 class MqttSource(Source):
     """Messages of one topic, or of several with + and #.
 
-    Parameters
-    ----------
-    place : MqttPlace
-    terms : Terms
-        Name of the stream, and whether the meter sends only changes. A message that the broker
-        kept is then the present value; otherwise it is an old reading and is left out.
-    payload : str
-        Kind of the payloads.
-    online : str, optional
-        Topic on which the meter and, by its last will, the broker say whether the meter is
-        connected.
-
-    Raises
-    ------
-    InputError
-        If the topic is missing, or `online` is given for a meter that sends at fixed times.
+    If the meter sends only changes, a message that the broker kept is the present value; otherwise
+    it is an old reading and is left out. On the topic `online` the meter and, by its last will, the
+    broker say whether the meter is connected.
     """
 
     def __init__(
@@ -314,17 +266,8 @@ class MqttSource(Source):
 class MqttSink(Sink):
     """Retained messages with availability and Home Assistant's discovery.
 
-    Parameters
-    ----------
-    place : MqttPlace
-        The path of its URL is the prefix of the topics. `?discovery=PREFIX` is the prefix of the
-        discovery, homeassistant by default; `?discovery=no` leaves it out.
-    terms : Terms
-        The terms of the stream.
-    state : State
-        The last messages, which a broker may lose when it restarts.
-    log : callable
-        Takes sentences about the connection.
+    The path of the URL is the prefix of the topics. `?discovery=PREFIX` is the prefix of the
+    discovery, homeassistant by default; `?discovery=no` leaves it out.
     """
 
     def __init__(
@@ -352,16 +295,24 @@ class MqttSink(Sink):
         self._connection.start()
         self._connection.connected.wait(WAIT_S)
 
-    def published_until(self) -> int | None:
-        """Return the end of the window that the broker keeps [ns since 1970]."""
+    def _connected(self) -> Any:
+        """Return the client; raise `SinkError` if the broker is not connected."""
         if not self._connection.connected.is_set():
             raise SinkError(f"{self._connection.place} is not connected; values wait for it.")
-        client, topic = self._connection.client, f"{self._base}/window"
+        return self._connection.client
+
+    def _retain(self, topic: str, text: str) -> MQTTMessageInfo:
+        """Publish a message that the broker keeps."""
+        client = self._connection.client
+        return client.publish(f"{self._base}/{topic}", text, qos=1, retain=True)
+
+    def published_until(self) -> int | None:
+        """Return the end of the window that the broker keeps [ns since 1970]."""
+        client, topic = self._connected(), f"{self._base}/window"
         client.subscribe(topic, qos=1)
         self._retained.wait(RETAINED_S)
         client.unsubscribe(topic)
-        if not self._connection.connected.is_set():
-            raise SinkError(f"{self._connection.place} is not connected; values wait for it.")
+        self._connected()
         return self._until
 
     def _take_retained(self, client: Any, data: Any, message: Any) -> None:  # noqa: ARG002
@@ -384,15 +335,12 @@ class MqttSink(Sink):
 
     def publish(self, item: Item) -> None:
         """Publish a message and wait until the broker has it."""
-        client = self._connection.client
-        if not self._connection.connected.is_set():
-            raise SinkError(f"{self._connection.place} is not connected; values wait for it.")
+        self._connected()
         # Remembered first: a connection that is made meanwhile must not bring back an older one.
         text = self._remember(item)
         if item.kind == "status":
-            client.publish(f"{self._base}/availability", self._available, qos=1, retain=True)
-        info = client.publish(f"{self._base}/{item.kind}", text, qos=1, retain=True)
-        if not wait_until_published(info):
+            self._retain("availability", self._available)
+        if not wait_until_published(self._retain(item.kind, text)):
             raise SinkError(f"{self._connection.place} does not answer; values wait for it.")
 
     def _remember(self, item: Item) -> str:
@@ -406,20 +354,16 @@ class MqttSink(Sink):
     def close(self) -> None:
         """Say that the stream is offline, and disconnect."""
         if self._compared and self._connection.connected.is_set():
-            info = self._connection.client.publish(
-                f"{self._base}/availability", OFFLINE, qos=1, retain=True
-            )
-            wait_until_published(info)
+            wait_until_published(self._retain("availability", OFFLINE))
         self._connection.stop()
 
     def _greet(self) -> None:
         """Publish everything that is retained after every connection, the last messages too."""
         client = self._connection.client
-        terms = json.dumps(self._terms.describe(), ensure_ascii=False)
-        client.publish(f"{self._base}/terms", terms, qos=1, retain=True)
+        self._retain("terms", json.dumps(self._terms.describe(), ensure_ascii=False))
         if self._discovery != "no":
             for topic, config in discovery_messages(self._terms, self._base, self._discovery):
                 client.publish(topic, json.dumps(config), qos=1, retain=True)
         for kind, text in self._last.items():
-            client.publish(f"{self._base}/{kind}", text, qos=1, retain=True)
-        client.publish(f"{self._base}/availability", self._available, qos=1, retain=True)
+            self._retain(kind, text)
+        self._retain("availability", self._available)

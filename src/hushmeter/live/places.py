@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from hushmeter.errors import InputError
-from hushmeter.live.mqtt import MqttSink, MqttSource, parse_mqtt
+from hushmeter.live.mqtt import PORTS, MqttSink, MqttSource, parse_mqtt
 from hushmeter.live.sinks import FolderSink, HttpSink, Sink
 from hushmeter.live.sources import LineSource, Source, TelegramSource
 from hushmeter.live.state import State
@@ -19,31 +19,12 @@ def open_source(
 ) -> Source:
     """Return the source at a place.
 
-    Parameters
-    ----------
-    place : str
-        mqtt://HOST/TOPIC, mqtts://…, dsmr:///dev/ttyUSB0, dsmr+tcp://HOST:PORT, the path of a file,
-        or "-" for standard input. `?version=4` chooses the version of DSMR.
-    payload : str
-        Kind of the payloads.
-    terms : Terms
-        The terms of the stream.
-    follow : bool
-        Wait for more at the end of a file.
-    online : str, optional
-        Topic of MQTT that says whether the meter is connected.
-
-    Returns
-    -------
-    Source
-
-    Raises
-    ------
-    InputError
-        If the place has an unknown form, or `online` belongs to no broker.
+    It is mqtt://HOST/TOPIC, mqtts://…, dsmr:///dev/ttyUSB0, dsmr+tcp://HOST:PORT, the path of a
+    file, or "-" for standard input. `?version=4` chooses the version of DSMR, `follow` waits for
+    more at the end of a file, and `online` is a topic that says whether the meter is connected.
     """
     scheme = _scheme(place)
-    if scheme in ("mqtt", "mqtts"):
+    if scheme in PORTS:
         return MqttSource(parse_mqtt(place), terms, payload, online=online)
     if online is not None:
         raise InputError("--online is a topic of the broker of a source mqtt://….")
@@ -63,32 +44,9 @@ def open_source(
 def open_sink(
     place: str, terms: Terms, state: State, *, kind: str = "csv", log: Callable[[str], None]
 ) -> Sink:
-    """Return the sink at a place.
-
-    Parameters
-    ----------
-    place : str
-        mqtt://HOST/PREFIX, mqtts://…, http://…, https://…, or a folder.
-    terms : Terms
-        The terms of the stream.
-    state : State
-        Its state.
-    kind : {"csv", "parquet"}
-        Format of the files of a folder.
-    log : callable
-        Takes sentences about a connection.
-
-    Returns
-    -------
-    Sink
-
-    Raises
-    ------
-    InputError
-        If the place has an unknown form.
-    """
+    """Return the sink at a place: mqtt://HOST/PREFIX, mqtts://…, http://…, https://… or a folder."""
     scheme = _scheme(place)
-    if scheme in ("mqtt", "mqtts"):
+    if scheme in PORTS:
         return MqttSink(parse_mqtt(place), terms, state, log)
     if scheme in ("http", "https"):
         return HttpSink(place, terms)

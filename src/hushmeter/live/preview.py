@@ -6,8 +6,6 @@ instead of a number counts as 0 W (see `payloads`), because a gap or an error wo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from hushmeter.checks import IntArray
@@ -16,44 +14,17 @@ from hushmeter.live.payloads import NoValue, Parser, PayloadError, Skip
 from hushmeter.live.sources import LineSource
 
 
-@dataclass(frozen=True, eq=False)
-class Preview:
-    """The times of the rows of a table.
-
-    Attributes
-    ----------
-    times : array, shape (N,)
-        In the order of the rows [ns since 1970].
-    """
-
-    times: IntArray
-
-    def is_even(self, interval_ns: int) -> bool:
-        """True if there is exactly one row for every interval from the first to the last one."""
-        slots = np.unique(self.times // interval_ns)
-        return bool(slots.size == self.times.size == slots[-1] - slots[0] + 1)
+def is_even(times: IntArray, interval_ns: int) -> bool:
+    """True if there is exactly one row for every interval from the first to the last time [ns]."""
+    slots = np.unique(times // interval_ns)
+    return bool(slots.size == times.size == slots[-1] - slots[0] + 1)
 
 
-def preview(source: LineSource, parse: Parser, name: str) -> Preview:
-    """Read the times of all rows of a table.
+def preview(source: LineSource, parse: Parser, name: str) -> IntArray:
+    """Read the times of all rows of a table, in their order [ns since 1970].
 
-    Parameters
-    ----------
-    source : LineSource
-        The table.
-    parse : Parser
-        From a row to a reading.
-    name : str
-        Name of the table, for a message.
-
-    Returns
-    -------
-    Preview
-
-    Raises
-    ------
-    DataError
-        If a row has no time, or neither a number nor a declared word for a missing value.
+    Raise `DataError` if a row has no time, or neither a number nor a declared word for a missing
+    value; the message has the name of the table.
     """
     times = []
     for line in source.read_all():
@@ -73,4 +44,4 @@ def preview(source: LineSource, parse: Parser, name: str) -> Preview:
         times.append(moment)
     if not times:
         raise DataError(f"{name} has no readings.")
-    return Preview(np.array(times, dtype=np.int64))
+    return np.array(times, dtype=np.int64)

@@ -30,19 +30,9 @@ MOST_WAITING = 500
 
 
 def replay_messages(trace: Trace, *, start_ns: int | None = None) -> Iterator[tuple[int, str]]:
-    """Yield the readings of a trace as messages.
+    """Yield the time since the first reading [ns] and the message of every reading of a trace.
 
-    Parameters
-    ----------
-    trace : Trace
-        The readings [W].
-    start_ns : int, optional
-        Time of the first reading [ns since 1970]; its own time by default.
-
-    Yields
-    ------
-    (int, str)
-        Time since the first reading [ns], and the message.
+    The first reading has its own time, or `start_ns` [ns since 1970].
     """
     times = trace.times.astype("datetime64[ns]").astype(np.int64)
     since = (times - times[0]).tolist()
@@ -59,23 +49,9 @@ def pace(
     *,
     sleep: Callable[[float], None] = time.sleep,
 ) -> int:
-    """Send messages at the pace of their times.
+    """Send messages at the pace of their times, or `speed` times faster; return their number.
 
-    Parameters
-    ----------
-    messages : iterator
-        From `replay_messages`.
-    speed : float or None
-        How many times faster than the meter; None for as fast as possible.
-    send : callable
-        Takes one message.
-    sleep : callable
-        Waits for a number of seconds.
-
-    Returns
-    -------
-    int
-        Number of messages.
+    Without a speed they are sent as fast as possible.
     """
     begin, count = time.monotonic(), 0
     for after, message in messages:
@@ -91,25 +67,7 @@ def pace(
 def replay_to_mqtt(
     place: MqttPlace, messages: Iterator[tuple[int, str]], speed: float | None
 ) -> int:
-    """Publish messages to a topic of a broker.
-
-    Parameters
-    ----------
-    place : MqttPlace
-        Broker and topic.
-    messages, speed
-        See `pace`.
-
-    Returns
-    -------
-    int
-        Number of messages.
-
-    Raises
-    ------
-    DataError
-        If the broker cannot be reached or does not answer.
-    """
+    """Publish messages to a topic of a broker; return their number."""
     sentences: list[str] = []
     connection = Connection(
         place, "hushmeter-replay", on_connect=lambda: None, on_lost=sentences.append

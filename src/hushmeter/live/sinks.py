@@ -92,8 +92,11 @@ class FolderSink(Sink):
         """Write the files that a message changes."""
         try:
             if item.kind == "window":
-                if item.message["watts"] is not None:
-                    self._write_day(str(item.message["day"]), str(item.message["start"]))
+                day = str(item.message["day"])
+                rows = self._rows(day, str(item.message["start"]))
+                if rows and item.message["watts"] is not None:
+                    content = meter_bytes(self._terms.values_of(rows), self._kind)
+                    self._write(f"{day}.{self._kind}", content)
             elif item.kind == "status":
                 self._write("status.json", json_text(dict(item.message)).encode())
             elif item.kind in ("day", "month"):
@@ -105,17 +108,8 @@ class FolderSink(Sink):
     def _rows(self, day: str, until: str) -> list[WindowRow]:
         """Windows of a day with a value, up to the one that is published now."""
         last = np.datetime64(until.rstrip("Z"), "ns")
-        rows = self._state.windows_of(day)
-        return [
-            row
-            for row in rows
-            if row.value is not None and self._terms.start_of(row.number) <= last
-        ]
-
-    def _write_day(self, day: str, until: str) -> None:
-        if rows := self._rows(day, until):
-            content = meter_bytes(self._terms.values_of(rows), self._kind)
-            self._write(f"{day}.{self._kind}", content)
+        rows = [row for row in self._state.windows_of(day) if row.value is not None]
+        return [row for row in rows if self._terms.start_of(row.number) <= last]
 
     def _write_summary(self, item: Item) -> None:
         """Write the message about a day or a month, and the release that ends with it."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
@@ -32,7 +31,7 @@ from hushmeter.releases.receipt import (
     refuse_learnt_from_these,
 )
 from hushmeter.releases.release import Release
-from hushmeter.trace import SECONDS_PER_DAY, Trace
+from hushmeter.trace import SECONDS_PER_DAY, Trace, iso
 
 BOUNDS_W = (-1e6, 1e6)
 """Declared bounds of a reading if no clamp is given [W]."""
@@ -311,7 +310,4 @@ def names_of(table: LabelledTable) -> list[str]:
 
 def iso_of(moment_ns: int) -> str:
     """Return a time in ns since 1970 as ISO 8601 text with Z; whole seconds get no fraction."""
-    whole_s, rest = divmod(moment_ns, SECOND)
-    text = datetime.fromtimestamp(whole_s, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    fraction = f".{rest:09d}".rstrip("0") if rest else ""
-    return f"{text}{fraction}Z"
+    return iso(np.datetime64(moment_ns, "ns"))
