@@ -69,7 +69,8 @@ def test_restoring_is_tried_on_a_simulated_release(tables):
     request = hm.Request(hide="kettle", tables=tables)
     (sentence,) = describe_restoring(request.resolve(HOURS), flat(300.0))
     after, before = (
-        float(number) for number in re.findall(r"by about (\d+) W instead of (\d+) W", sentence)[0]
+        float(number)
+        for number in re.findall(r"by about ([\d.]+) W instead of ([\d.]+) W", sentence)[0]
     )
     assert after < before
     assert sentence.endswith("(this comparison is private).")

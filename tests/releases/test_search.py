@@ -84,6 +84,18 @@ def test_nobody_is_held_below_a_coin():
             hm.Request(hide="kettle", odds=odds, tables=tables).resolve(HOURS)
 
 
+@pytest.mark.parametrize("tables", [(), ("views",)])
+def test_a_clamp_changes_nothing_but_the_readings(tables):
+    free, bounded = (
+        hm.Request(hide="kettle", tables=tables, clamp=clamp).resolve(HOURS)
+        for clamp in (None, (0.0, 9000.0))
+    )
+    assert bounded.clamp == (0, 9000)
+    assert (bounded.epsilon, bounded.odds) == (free.epsilon, free.odds)
+    assert bounded.errors == free.errors
+    assert bounded.means(hm.Trace([-5.0, 9e4], 3600.0, START)).tolist() == [0, 9000]
+
+
 def test_longer_periods_cost_less_for_their_purpose():
     facts = hm.Metered(1800.0)
     found = {
