@@ -1,145 +1,169 @@
+"""Options for a goal: all of them keep it, the cheapest comes first, and no reading has a say."""
+
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import hushmeter as hm
-from hushmeter.advice.least_noise import ODDS_SLACK, best_odds
-from hushmeter.advice.planner import NEAR_A_COIN, advise
-from hushmeter.advice.purposes import PURPOSES
+from hushmeter.advice.planner import advise, measure_with, public_facts, with_run
 from hushmeter.privacy.accounting import compose
-from hushmeter.privacy.units import calibrate, resolve_unit
+from hushmeter.releases.purposes import PURPOSES
+from hushmeter.releases.search import NEAR_A_COIN, ODDS_SLACK, best_grid, best_odds
+from tests.cli.test_commands import run
 
 HOME = hm.synth.ready_home("evening")
+METER = hm.Metered(6.0)
 
 
-def rebuilt(option, hide="kettle", span="run"):
+def advise_on(hide="kettle", *, home=HOME, metered=METER, limits=None, **wish) -> hm.Advice:
+    return advise(hm.Request(hide=hide, home=home, **wish), metered, **(limits or {}))
+
+
+def rebuilt(option):
     """The option's mechanism and unit, made anew from what it says."""
-    unit = resolve_unit(span=span, interval_s=6.0, home=HOME, appliance=hide, every=option.every_s)
-    return calibrate(option.mechanism, option.epsilon, unit), unit
+    unit = hm.resolve_unit(
+        span="run", interval_s=6.0, home=HOME, appliance="kettle", every=option.every_s
+    )
+    return hm.calibrate(option.mechanism, option.epsilon, unit, grid=best_grid(unit)), unit
 
 
 def test_every_option_keeps_the_odds_and_wastes_little():
-    advice = advise(HOME, "kettle", max_odds=0.6)
+    advice = advise_on(odds=0.6)
     assert advice.feasible
     assert len(advice.options) == 20
     series = [option for option in advice.options if option.form == "series"]
+    assert len(series) == 18
     for option in series:
         mechanism, unit = rebuilt(option)
         assert best_odds(mechanism, unit) == pytest.approx(option.odds, abs=1e-9)
-        assert option.odds <= 0.6
-        assert option.odds >= 0.6 - ODDS_SLACK
         assert mechanism.scale == pytest.approx(option.scale)
+    for option in advice.options:
+        assert 0.6 - ODDS_SLACK <= option.odds <= 0.6
+
+
+def test_the_promise_is_that_of_the_first_option():
+    for purpose in PURPOSES:
+        advice = advise_on(purpose=purpose, metered=hm.Metered(1800.0))
+        promise, best = advice.promise, advice.best
+        assert (promise.epsilon, promise.odds) == (best.epsilon, best.odds)
+        assert (promise.errors, promise.joint) == (best.errors, best.form == "calendar")
+        assert set(advice.to_dict()) == {"goal", "feasible", "options", "appliance"}
 
 
 def test_the_cheapest_comes_first():
     for purpose in PURPOSES:
-        options = advise(HOME, "kettle", purpose=purpose, mechanisms="gaussian").options
+        options = advise_on(purpose=purpose, mechanism="gaussian").options
         costs = [option.errors.of(purpose) or math.inf for option in options]
         assert costs == sorted(costs)
+        assert {option.form for option in options} == {"series", "calendar"}
 
 
 def test_a_run_of_a_given_length():
-    short, long = (advise(HOME, "kettle", run=n, mechanisms=["laplace"]) for n in (10, 100))
+    kettle = HOME.appliances[HOME.index("kettle")]
+    short, long = (
+        advise_on(with_run(kettle, readings, 6.0), mechanism="laplace") for readings in (10, 100)
+    )
     assert long.best.cost.hourly_w > short.best.cost.hourly_w
+    assert (short.appliance.run_s, long.appliance.run_s) == (60, 600)
 
 
 def test_less_odds_cost_more():
     costs = [
-        advise(HOME, "kettle", max_odds=odds, mechanisms=["gaussian"]).best.cost.hourly_w
-        for odds in (0.52, 0.6, 0.8)
+        advise_on(odds=odds, mechanism="gaussian").best.cost.hourly_w for odds in (0.52, 0.6, 0.8)
     ]
     assert costs == sorted(costs, reverse=True)
 
 
 def test_one_reading_of_laplace_has_a_closed_form():
     """1 − e^(−s/2)/2 = 0.6 at s = −2 ln 0.8: λ = P/s."""
-    advice = advise(HOME, "kettle", span="reading", mechanisms=["laplace"])
+    advice = advise_on(span="reading", mechanism="laplace")
     metered = next(o for o in advice.options if o.every_s == 6.0)
     assert metered.scale == pytest.approx(2100 / 0.4463, rel=0.01)
 
 
 def test_nobody_is_held_below_a_coin():
-    advice = advise(HOME, "kettle", max_odds=0.5, mechanisms=["gaussian"])
+    advice = advise_on(odds=0.5, mechanism="gaussian")
     assert not advice.feasible
     assert advice.best.odds <= NEAR_A_COIN
     assert "There is no release" in hm.explain(advice)[0]
 
 
 def test_a_cost_cap_can_make_a_goal_infeasible():
-    kept = advise(HOME, "kettle", max_hourly_error=215.0, mechanisms=["gaussian"])
+    kept = advise_on(mechanism="gaussian", limits={"max_hourly_error": 215.0})
     assert kept.feasible
     assert all(option.errors.hour_w <= 215 for option in kept.options)
-    lost = advise(HOME, "kettle", max_hourly_error=20.0, mechanisms=["gaussian"])
+    lost = advise_on(mechanism="gaussian", limits={"max_hourly_error": 20.0})
     assert not lost.feasible
     assert lost.best.odds <= 0.6
+    days = advise_on(mechanism="gaussian", purpose="day", limits={"max_error": 0.5})
+    assert days.feasible
+    assert all(option.errors.day_kwh <= 0.5 for option in days.options)
 
 
 def test_measured_odds_of_an_attacker():
     trace = hm.synth.trace(HOME, 3000, seed=1)
-    advice = advise(HOME, "kettle", attacker="hold", trace=trace, mechanisms=["laplace"])
-    # holding the first state never sees the kettle, so the least noise is enough
+    limits = {"odds_of": measure_with("hold", HOME, "kettle", trace)}
+    advice = advise_on(mechanism="laplace", limits=limits)
+    # Holding the first state never sees the kettle, so the least noise is enough.
     assert advice.best.odds == 0.5
     assert advice.best.epsilon > 15
-    seen = advise(
-        HOME, "heat pump", attacker="one-shot", trace=trace, mechanisms=["laplace"], max_odds=0.9
-    )
-    assert seen.options
+    assert advice.best.unknown is None
+    assert {option.form for option in advice.options} == {"series"}
+    limits = {"odds_of": measure_with("one-shot", HOME, "heat pump", trace)}
+    assert advise_on("heat pump", mechanism="laplace", odds=0.9, limits=limits).options
 
 
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
         ({"hide": "toaster"}, "no appliance named 'toaster'"),
-        ({"max_odds": 1.0}, "max_odds must lie between 0 and 1"),
-        ({"max_odds": -0.1}, "max_odds must be positive"),
+        ({"odds": 1.0}, "odds must lie between 0 and 1"),
+        ({"odds": -0.1}, "odds must be positive"),
         ({"span": "week"}, "span must be one of"),
-        ({"run": 0}, "run must be a whole number"),
-        ({"mechanisms": ["uniform"]}, "mechanism must be one of"),
-        ({"mechanisms": []}, "mechanisms must name at least one of laplace"),
+        ({"purpose": "week"}, "purpose must be one of"),
+        ({"mechanism": "uniform"}, "mechanism must be one of"),
         ({"delta": 2.0}, "delta must lie between 0 and 1"),
-        ({"max_hourly_error": math.nan}, "max_hourly_error must be positive"),
-        ({"attacker": "hold"}, "needs a trace with true states"),
-        ({"interval_s": -1}, "interval_s must be positive"),
+        ({"limits": {"max_hourly_error": math.nan}}, "max_hourly_error must be positive"),
+        ({"limits": {"max_error": 0}}, "max_error must be positive"),
+        ({"limits": {"forms": ["table"]}}, "form must be one of"),
+        ({"hide": None, "epsilon": 1}, "advice needs a wish: say what to hide"),
     ],
 )
 def test_bad_goals_are_refused(keywords, message):
     with pytest.raises(ValueError, match=message):
-        advise(HOME, **{"hide": "kettle", **keywords})
+        advise_on(**keywords)
 
 
-def test_one_mechanism_may_be_named_by_a_word():
-    named, listed = (advise(HOME, "kettle", mechanisms=m) for m in ("laplace", ["laplace"]))
-    assert named == listed
+def test_bad_facts_are_refused():
+    with pytest.raises(ValueError, match="run must be a whole number"):
+        with_run(HOME.appliances[0], 0, 6.0)
+    with pytest.raises(ValueError, match="interval_s must be positive"):
+        public_facts(-1)
+    for trace in (None, hm.Trace([1.0, 2.0], 6.0)):
+        with pytest.raises(ValueError, match="needs a trace with true states"):
+            measure_with("hold", HOME, "kettle", trace)
 
 
-def test_odds_are_a_share_or_out_of_100():
-    share, times = (advise(HOME, "kettle", max_odds=m, mechanisms="laplace") for m in (0.6, 60))
-    assert share == times
-    with pytest.raises(ValueError, match="between 1 and 100 out of 100, got 100"):
-        advise(HOME, "kettle", max_odds=100)
-
-
-def test_an_unknown_run_means_one_reading():
-    home = hm.Home([hm.Appliance("kettle", 2000.0)], tolerance=20.0)
-    assert advise(home, "kettle", mechanisms=["laplace"]).goal.span == "reading"
-
-
-@pytest.mark.parametrize("interval_s", [7.0, 8.0, 45.0])
-def test_every_interval_has_options_of_about_one_hour(interval_s):
-    advice = advise(HOME, "kettle", interval_s=interval_s, mechanisms="gaussian")
-    longest = max(option.every_s for option in advice.options)
-    assert longest == pytest.approx(3600, rel=0.01)
-    assert longest % interval_s == 0
+def test_public_facts_hold_no_reading_and_name_what_does_not_fit():
+    facts, forms, notes = public_facts(hm.Trace([7.0] * 48, 3600.0, "2024-01-15T00:00Z"))
+    assert not facts.times.readings.any()
+    assert (facts.interval_s, facts.readings) == (3600, 48)
+    assert (forms, notes) == (("series", "calendar"), ())
+    _, forms, (note,) = public_facts(hm.Trace([7.0] * 4, 700.0, "2024-01-15T00:00Z"))
+    assert forms == ("series",)
+    assert note.startswith("The calendar release is not among the options: ")
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "staircase", "gaussian"])
 def test_no_offset_of_a_run_exceeds_the_odds(mechanism):
     """A run of 3 min may begin in one hour and end in the next: no division beats the goal."""
-    advice = advise(HOME, "kettle", max_odds=0.9, mechanisms=mechanism)
-    option = next(o for o in advice.options if o.every_s == 3600)
-    noise, unit = rebuilt(option)
+    advice = advise_on(odds=0.9, mechanism=mechanism, every="1h", limits={"forms": ["series"]})
+    noise, unit = rebuilt(advice.best)
     for share in (0.5, 0.6, 0.75, 0.9):
         parts = [(share * unit.l1, 1), ((1 - share) * unit.l1, 1)]
         assert compose(noise, parts).odds <= 0.9 + 1e-6
@@ -147,11 +171,55 @@ def test_no_offset_of_a_run_exceeds_the_odds(mechanism):
 
 def test_the_largest_measured_power_has_its_own_epsilon():
     fridge = hm.Appliance("fridge", 100.0, run_s=900.0, high=150.0, max_power=1500.0)
-    advice = advise(hm.Home([fridge], 10.0), "fridge", span="reading", mechanisms="laplace")
+    home = hm.Home([fridge], 10.0)
+    advice = advise_on("fridge", home=home, span="reading", mechanism="laplace")
     metered = next(option for option in advice.options if option.every_s == 6)
     assert metered.largest_epsilon == pytest.approx(10 * metered.epsilon, rel=0.01)
     sentence = hm.explain(advice)[1]
     assert "exceed the 150 W that this ε protects; its largest power, 1.5 kW, is" in sentence
     assert f"protected at ε = {advice.best.largest_epsilon:.3g}." in sentence
-    plain = advise(HOME, "kettle", mechanisms="laplace")
-    assert plain.best.largest_epsilon is None
+    assert advise_on(mechanism="laplace").best.largest_epsilon is None
+
+
+def test_the_command_gives_the_same_noise_for_every_file_of_one_day(tmp_path):
+    day = hm.synth.trace(hm.synth.ready_home("evening"), 14_400, seed=1)
+    scales = []
+    for every in (6, 60, 900, 1800, 3600):
+        coarse = day if every == 6 else day.coarsen(every)
+        path = tmp_path / f"{every}.csv"
+        hm.write_meter(path, hm.Trace(coarse.readings, coarse.interval_s, coarse.start))
+        done = run("advise", path, "--hide", "kettle 2100 W 180 s", "--odds", 60, "--json")
+        best = json.loads(done.stdout)["advice"]["options"][0]
+        assert best["every_s"] == 3600
+        scales.append(best["scale"])
+    assert scales == pytest.approx([208.1] * 5, rel=0.01)
+
+
+READINGS = st.lists(st.integers(-500, 20_000), min_size=48, max_size=48)
+WISHES = st.sampled_from(["kettle", "tv, fridge", "kettle 2100 W 180 s"])
+
+
+def calibration(receipt: dict) -> dict:
+    """Every number of a public receipt, except for the digests of the released values."""
+    receipt["output"].pop("sha256", None)
+    return {key: receipt[key] for key in receipt if key not in ("private", "files", "warnings")}
+
+
+@settings(max_examples=3)
+@given(READINGS, READINGS, WISHES)
+def test_readings_never_calibrate_a_release_of_the_command(tmp_path_factory, first, second, wish):
+    folder = tmp_path_factory.mktemp("wish")
+    receipts, advice = [], []
+    for name, readings in (("a", first), ("b", second)):
+        path = folder / f"{name}.csv"
+        # One decimal in every value: the number of decimals of a file is public.
+        rows = [f"2024-01-{15 + i // 24}T{i % 24:02}:00Z,{w}.0" for i, w in enumerate(readings)]
+        path.write_text("timestamp,watts\n" + "\n".join(rows) + "\n")
+        for out, more in ((f"{name}.out.csv", ()), (f"{name}.views", ("--views",))):
+            done = run("release", path, "--hide", wish, *more, "-o", folder / out, "--json")
+            receipts.append(calibration(json.loads(done.stdout)))
+        for more in (("--for", "register"), ("--max-hourly-error", 50)):
+            found = json.loads(run("advise", path, "--hide", wish, *more, "--json").stdout)
+            advice.append((found["advice"], found["within_the_error"], found["notes"]))
+    assert receipts[:2] == receipts[2:]
+    assert advice[:2] == advice[2:]

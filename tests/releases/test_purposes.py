@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import hushmeter as hm
-from hushmeter.advice.least_noise import plan_for_odds
-from hushmeter.advice.planner import calendar_of
-from hushmeter.advice.purposes import PURPOSES, calendar_errors, choose_purpose, series_errors
 from hushmeter.errors import InputError
-from hushmeter.releases.series import day_weight
+from hushmeter.releases.promise import promise_of
+from hushmeter.releases.purposes import PURPOSES, choose_purpose, errors_of, independent_errors
 
 KETTLE = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)])
+MINUTES = hm.Metered(60.0)
 DAYS = 30
+
+
+def wish(**fields) -> hm.Request:
+    return hm.Request(hide="kettle", home=KETTLE, **fields)
 
 
 def drawn_errors(noise: np.ndarray, interval_s: float) -> dict[str, float]:
@@ -31,49 +36,63 @@ def drawn_errors(noise: np.ndarray, interval_s: float) -> dict[str, float]:
     return {name: float(np.sqrt(np.mean(values**2))) for name, values in numbers.items()}
 
 
+def stated_errors(mechanism, interval_s, day_scale):
+    """The errors of a promise whose sums of days are left out, exact (0) or scaled."""
+    span = "run" if day_scale is None else "when"
+    unit = hm.resolve_unit(span=span, interval_s=interval_s, home=KETTLE)
+    promise = promise_of(mechanism, unit, hm.Metered(interval_s), KETTLE)
+    if day_scale:
+        cells, days = promise.tables
+        tables = (cells, replace(days, noise=mechanism, scale=day_scale))
+        promise = replace(promise, tables=tables)
+    return errors_of(promise)
+
+
 @pytest.mark.parametrize("interval_s", [1800.0, 3600.0])
 @pytest.mark.parametrize("day_scale", [None, 0.0, 0.3])
-def test_the_errors_of_a_series_are_those_of_drawn_noise(interval_s, day_scale):
+def test_the_errors_of_cells_are_those_of_drawn_noise(interval_s, day_scale):
     mechanism = hm.Gaussian(1.0, 1e-6, 40.0, 1.0)
-    stated = series_errors(mechanism, interval_s, days=DAYS, day_scale=day_scale)
+    stated = stated_errors(mechanism, interval_s, day_scale)
     in_day = round(86_400 / interval_s)
     noise = mechanism.release(np.zeros(400 * DAYS * in_day), rng=1).reshape(400, -1)
     if day_scale is not None:
         days = noise.reshape(400, DAYS, in_day)
-        sums = np.zeros((400, DAYS, 1))
+        sums, weight = np.zeros((400, DAYS, 1)), 1.0
         if day_scale:
             sums = mechanism.release(np.zeros(400 * DAYS), rng=2).reshape(sums.shape) / day_scale
-        mean = sums / in_day - days.mean(axis=2, keepdims=True)
-        noise = (days + day_weight(in_day, day_scale) * mean).reshape(400, -1)
+            # Two sums of a day, with the variances σ²/scale² and n·σ²: weights by their inverses.
+            weight = in_day * day_scale**2 / (in_day * day_scale**2 + 1)
+        noise = (days + weight * (sums / in_day - days.mean(axis=2, keepdims=True))).reshape(
+            400, -1
+        )
     for name, error in drawn_errors(noise, interval_s).items():
         # 400 months: the least certain number, the month, is known to 1/√800 of itself.
         assert stated.of(name) == pytest.approx(error, rel=0.18, abs=1e-9), name
 
 
-def test_the_calendar_has_the_published_ratios_to_a_series_of_hours():
-    unit = hm.resolve_unit("appliance", "run", interval_s=60.0, home=KETTLE, every=3600)
-    plan = plan_for_odds(unit, calendar_of(None, 60.0), 0.6)
-    assert 0.5995 <= plan.odds <= 0.6
-    found = calendar_errors(calendar_of(None, 60.0), plan)
-    best = hm.advise(KETTLE, "kettle", interval_s=60.0, every="1h", mechanisms="gaussian")
-    today = next(option for option in best.options if option.form == "series").errors
-    ratios = [found.of(name) / today.of(name) for name in PURPOSES]
-    # The rounding of sums to the grid adds about 2 % to the ratios of continuous noise.
-    assert ratios == pytest.approx([1.10, 0.634, 0.126, 0.573, 0.40], rel=0.03)
+def test_views_have_the_published_ratios_to_hours_alone():
+    views = wish(tables=["views"]).resolve(MINUTES)
+    assert 0.5995 <= views.odds <= 0.6
+    hours = wish(every="1h", mechanism="gaussian").resolve(MINUTES)
+    ratios = [views.errors.of(name) / hours.errors.of(name) for name in PURPOSES]
+    # The rounding of sums to the grid adds less than 1 % to the ratios of continuous noise.
+    assert ratios == pytest.approx([1.10, 0.634, 0.126, 0.573, 0.40], rel=0.015)
 
 
 def test_days_cost_five_times_less_as_daily_readings():
     """0.207 kWh against 1.015 kWh for the kettle's run."""
-    options = hm.advise(KETTLE, "kettle", interval_s=60.0, purpose="day").options
-    daily = next(o for o in options if o.every_s == 86_400 and o.mechanism == "gaussian")
-    hourly = next(o for o in options if o.every_s == 3600 and o.form == "series")
+    daily, hourly = (
+        wish(purpose="day", every=every, mechanism="gaussian").resolve(MINUTES)
+        for every in ("1d", "1h")
+    )
     assert daily.errors.day_kwh == pytest.approx(0.207, rel=0.05)
     assert hourly.errors.day_kwh == pytest.approx(1.015, rel=0.03)
+    assert wish(purpose="day").resolve(MINUTES).cells.interval_s == 86_400
 
 
 def test_moved_runs_leave_days_exact_and_hours_with_the_published_error():
     plain, moved = (
-        hm.advise(KETTLE, "kettle", interval_s=60.0, span=span, every="1h", mechanisms="gaussian")
+        hm.advise(wish(span=span, every="1h", mechanism="gaussian"), MINUTES, forms=("series",))
         for span in ("run", "when")
     )
     hours = moved.best.errors.hour_w / plain.best.errors.hour_w
@@ -81,12 +100,11 @@ def test_moved_runs_leave_days_exact_and_hours_with_the_published_error():
     assert moved.best.errors.day_kwh == moved.best.errors.month_kwh == 0
     assert moved.best.cost.daily_kwh == moved.best.cost.monthly_bill == 0
     assert moved.best.errors.register_kwh > 0
-    text = " ".join(hm.explain(moved))
-    assert "about when the kettle ran" in text
+    assert "about when the kettle ran" in " ".join(hm.explain(moved))
 
 
 def test_values_longer_than_an_hour_show_no_hours():
-    errors = series_errors(hm.Laplace(1.0, 100.0, on_grid=True), 86_400.0)
+    errors = independent_errors(100.0, 86_400.0)
     assert errors.hour_w is None
     assert errors.profile_w is None
     assert choose_purpose(None, 86_400.0) == "day"
