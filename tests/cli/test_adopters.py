@@ -132,7 +132,7 @@ def test_price_as_json(case):
         (("--buyer", "value=much"), "--buyer takes name=number"),
         (("--buyer", "valeu=3"), "did you mean 'value'?"),
         (("--buyer", "use=spying"), "the buyer's use must be one of"),
-        (("--mechanism", "magic"), "no mechanism named"),
+        (("--mechanism", "magic"), "mechanism must be one of"),
     ],
 )
 def test_bad_prices_are_one_sentence(case, more, message):

@@ -15,6 +15,7 @@ from hushmeter.price.load import describe_load
 from hushmeter.price.menu import appliance_visibility, make_entry
 from hushmeter.privacy.units import calibrate, resolve_unit
 from hushmeter.releases.estimates import Estimate
+from hushmeter.releases.search import best_grid
 
 HOME = hm.synth.ready_home("evening")
 SMALL = HOME.subset(["kettle", "fridge", "television"])
@@ -193,7 +194,7 @@ def test_errors_of_released_hours_reach_every_number(use):
         forecast_w=known.forecast_w + small * known.forecast_se_w,
     )
     for entry in menu.entries:
-        noise = calibrate("laplace", entry.epsilon, menu.unit)
+        noise = calibrate("laplace", entry.epsilon, menu.unit, grid=best_grid(menu.unit))
         other = make_entry(noise, entry.epsilon, SMALL, menu.unit, moved, menu.harm, buyer)
         slope = (other.willingness - entry.willingness) / small
         assert abs(slope) == pytest.approx(entry.willingness_se, rel=1e-3)

@@ -9,20 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hushmeter.cli.options import (
-    APPLIANCE,
     ATTACKER,
     ENERGY_PRICE,
-    EPSILON,
-    EVERY,
     FILE,
     FORCE,
     JSON,
-    MECHANISM,
-    SPAN,
-    SUM_DELTA,
+    NO_HOME,
     check_seed,
-    takes_home,
     takes_reader_options,
+    takes_request,
 )
 from hushmeter.cli.output import (
     print_files,
@@ -31,6 +26,7 @@ from hushmeter.cli.output import (
     print_table,
     show_activity,
 )
+from hushmeter.errors import InputError
 
 if TYPE_CHECKING:
     from hushmeter.battery import Battery, Operation
@@ -39,6 +35,7 @@ if TYPE_CHECKING:
     from hushmeter.battery.sizing import Prices, Sizing, Upkeep
     from hushmeter.home import Home
     from hushmeter.read import ReadOptions
+    from hushmeter.releases.request import Request
     from hushmeter.scoring import Score
     from hushmeter.trace import Trace
 
@@ -49,17 +46,11 @@ FIGURES = ("battery", "controllers", "exposure", "sizing")
 
 
 @takes_reader_options()
-@takes_home()
+@takes_request("epsilon", "mechanism", "appliance", "span", "every", "delta", mechanism="laplace")
 def battery(
     *,
     file: Annotated[Path, FILE],
-    home: Home,
-    epsilon: Annotated[str, EPSILON],
-    mechanism: Annotated[str, MECHANISM] = "laplace",
-    appliance: Annotated[str | None, APPLIANCE] = None,
-    span: Annotated[str, SPAN] = "reading",
-    every: Annotated[str | None, EVERY] = None,
-    delta: Annotated[float, SUM_DELTA] = 1e-6,
+    request: Request,
     capacity: Annotated[float, typer.Option(help="Usable capacity in kWh.")],
     power: Annotated[float, typer.Option(help="Charging power in kW.")],
     discharge: Annotated[
@@ -106,7 +97,7 @@ def battery(
     from hushmeter.battery.assessment import BatteryCase
     from hushmeter.battery.sizing import Prices, expect_year, horizon_readings
     from hushmeter.privacy.meters import metered
-    from hushmeter.privacy.units import calibrate, resolve_unit, with_longest_runs
+    from hushmeter.privacy.units import with_longest_runs
 
     check_seed(seed)
     if output is not None:
@@ -114,19 +105,19 @@ def battery(
     prices = Prices(energy_price, battery_price)
     acts = _interval(interval)
     store = Battery(capacity, power, discharge, efficiency, charge, acts or 6.0)
-    known, trace = _read_house(file, home, options)
-    means_s = None if every is None else _fit_every(every, trace, quiet=json)
-    unit = resolve_unit(
-        span=span,
-        interval_s=metered(trace),
-        home=with_longest_runs(known, trace),
-        appliance=appliance,
-        every=means_s,
+    if request.home is None:
+        raise InputError(NO_HOME)
+    known, trace = _read_house(file, request.home, options)
+    request = request.with_changes(
+        home=with_longest_runs(known, trace), every=_fit_every(request.every, trace, quiet=json)
     )
+    facts = metered(trace)
+    unit = request.unit(facts)
     load = trace if unit.window == 1 else trace.coarsen(unit.window * unit.interval_s)
     store = _fit_interval(store, acts, load)
     control = choose_control(controller, horizon_readings(horizon, load.interval_s))
-    noise = calibrate(mechanism, epsilon, unit, delta=delta, grid=control_grid(control, unit))
+    noise = request.with_changes(grid=control_grid(control, unit)).resolve(facts).noise
+    mechanism, delta = noise.name, float(request.delta)
     case = BatteryCase(known, load, unit, noise, store, control, prices, max_failure, seed)
     with show_activity(f"simulating {days} horizons", quiet=json) as now:
         found = case.assess(days, delta)
@@ -166,11 +157,13 @@ def _read_house(file: Path, home: Home, options: ReadOptions) -> tuple[Home, Tra
     return known, known.label(trace) if labelled else trace
 
 
-def _fit_every(every: str, trace: Trace, *, quiet: bool) -> float:
+def _fit_every(every: float | str | None, trace: Trace, *, quiet: bool) -> float | None:
     """The whole multiple of the metered interval nearest to --every, with a note if they differ."""
     from hushmeter.checks import seconds
     from hushmeter.trace import nearest_multiple
 
+    if every is None:
+        return None
     nearest = nearest_multiple(every, trace.interval_s, tolerance=EVERY_TOLERANCE)
     if abs(nearest - seconds("every", every)) > 1e-6 * nearest and not quiet:
         print_sentences(
@@ -182,8 +175,6 @@ def _fit_every(every: str, trace: Trace, *, quiet: bool) -> float:
 
 def _fit_interval(store: Battery, acts: float | None, load: Trace) -> Battery:
     """The battery at the meter's interval; another requested interval is refused."""
-    from hushmeter.errors import InputError
-
     if acts is not None and abs(acts - load.interval_s) > 1e-9 * acts:
         raise InputError(
             f"the battery acts every {acts:g} s, but the meter reports every "

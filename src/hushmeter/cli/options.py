@@ -73,7 +73,6 @@ EVERY = typer.Option("--every", help="Release means over 1min, 30min or 1h, not 
 CLAMP = typer.Option("--clamp", help="Smallest and largest reading, LO,HI in watts.")
 GRID = typer.Option("--grid", help="Step of the released readings in watts.")
 DELTA = typer.Option("--delta", help="δ of Gaussian noise.")
-SUM_DELTA = typer.Option("--delta", help="δ of Gaussian noise and of the composed ε.")
 MAX_EPSILON = typer.Option("--max-epsilon", help="Refuse a larger ε.")
 ACCEPT_LEARNT = typer.Option(
     "--accept-learnt", help="Accept numbers of the home that were learnt from these readings."
@@ -331,9 +330,12 @@ def make_request(values: dict[str, Any], defaults: dict[str, Any] | None = None)
         given["watts"] = parse_watts("sensitivity", given.pop("sensitivity"))
     if "clamp" in given:
         given["clamp"] = parse_clamp(given["clamp"])
-    if not {"hide", "epsilon"} & values.keys():
-        given["hide"] = list(catalogue) if home is None else home.appliances
-    return Request(home=home, **{**(defaults or {}), **given})
+    fields = {**(defaults or {}), **given}
+    if not {"hide", "epsilon"} & {*values, *fields}:
+        fields["hide"] = list(catalogue) if home is None else home.appliances
+    elif "hide" not in values and "epsilon" not in fields:
+        raise InputError("give the ε of the unit of protection with -e.")
+    return Request(home=home, **fields)
 
 
 def name_options(message: str) -> str:

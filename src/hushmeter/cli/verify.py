@@ -16,7 +16,7 @@ def verify(
     path: Annotated[
         Path | None,
         typer.Argument(
-            metavar="FILE|FOLDER", help="A released file, or the folder of a fleet or of its sums."
+            metavar="FILE|FOLDER", help="A release, or the folder of a fleet or of its sums."
         ),
     ] = None,
     key: Annotated[
@@ -29,9 +29,9 @@ def verify(
 ) -> None:
     """Check a release against its receipt, or the folder of a fleet against its manifest.
 
-    For a file: the SHA-256, the rows, the arithmetic of the receipt and its signature. For a
-    folder: the SHA-256 and rows of every file, and files that the manifest does not list. The
-    exit code is 1 if anything differs.
+    For a release: the SHA-256 of its files, the rows, every number and sentence of the receipt, the
+    estimates of its tables and the signature. For a fleet: the SHA-256 and rows of every file, and
+    files that the manifest does not list. The exit code is 1 if anything differs.
 
     Example: hushmeter verify out.csv --key publisher.pub
     """

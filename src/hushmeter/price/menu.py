@@ -18,8 +18,9 @@ from hushmeter.price.day_clusters import DayClusters, cluster_days, cluster_fide
 from hushmeter.price.load import Load, describe_load
 from hushmeter.privacy.accounting import compose_change
 from hushmeter.privacy.meters import metered
-from hushmeter.privacy.units import Unit, calibrate, resolve_unit, with_longest_runs
+from hushmeter.privacy.units import Unit, with_longest_runs
 from hushmeter.releases.estimates import Estimate
+from hushmeter.releases.request import Request
 from hushmeter.theory.universal import universal_limit
 from hushmeter.trace import SECONDS_PER_HOUR, Trace, nearest_multiple
 
@@ -398,8 +399,18 @@ def price_menu(
     known, trace = trace, trace.trace if isinstance(trace, Estimate) else trace
     if every is not None:
         every = nearest_multiple(every, trace.interval_s, tolerance=EVERY_TOLERANCE)
-    known_runs = with_longest_runs(home, trace)
-    unit = resolve_unit(protect, span, interval_s=metered(trace), home=known_runs, every=every)
+    request = Request(
+        protect=protect,
+        span=span,
+        epsilon=1,
+        delta=delta,
+        home=with_longest_runs(home, trace),
+        every=every,
+        mechanism=mechanism,
+    )
+    # The noise of the cells does not depend on the times of the readings.
+    facts = replace(metered(trace), times=None)
+    unit = request.unit(facts)
     load, days = describe_load(known), cluster_days(trace, profiles)
     redrawn = []
     if isinstance(known, Estimate) and days is not None:
@@ -409,9 +420,8 @@ def price_menu(
         raise InputError("a menu needs at least two values of epsilon.")
 
     def line(epsilon: float, before: Entry | None) -> Entry:
-        noise = calibrate(mechanism, epsilon, unit, delta=delta)
         return make_entry(
-            noise,
+            request.with_changes(epsilon=epsilon).resolve(facts).noise,
             epsilon,
             home,
             unit,
