@@ -184,7 +184,7 @@ class Promise:
         return self.noise.epsilon_of(self.unit)
 
     def epsilon_for(self, unit: Unit) -> float:
-        """ε of another change with the same noise, such as a larger power."""
+        """Return the ε of another unit with the same noise, such as one of a larger power."""
         if self.joint:
             return joint_epsilon(self._noises, self._lengths(unit.changes), self.delta)
         return self.noise.epsilon_of(unit)
@@ -267,7 +267,7 @@ class Promise:
         return tables[0], complete_days(cells)
 
     def compose(self, change: Change, delta: float = DELTA) -> Composition:
-        """Return ε and the odds of the best attacker for a change, in all tables together."""
+        """Return ε at delta and the odds of the best attacker for a change, in all tables together."""
         if not self.joint:
             return compose_change(self.noise, change, delta)
         lengths = self._lengths([change])
@@ -275,7 +275,7 @@ class Promise:
         return Composition(change.touches, epsilon, epsilon, joint_odds(self._noises, lengths))
 
     def unknown_moment(self, change: Change) -> UnknownMoment:
-        """Bound the odds of an attacker who must find a run among the moments of one day.
+        """Bound the odds of an attacker who must find a change among the moments of one day.
 
         Cells and typical days of two moments are disjoint. In all other tables, and with a
         register in all tables, two moments may move the same sum: the inner product of the changes
@@ -294,7 +294,7 @@ class Promise:
         return bound_unknown_moment(change.moments, known, math.expm1(own), math.expm1(shared))
 
     def account(self, home: Home | None, delta: float = DELTA) -> tuple[ApplianceAccount, ...]:
-        """Return what an attacker can learn about each appliance of a home."""
+        """Return what an attacker can learn about each appliance of a home, with ε at delta."""
         if home is None:
             return ()
         return tuple(self._account(appliance, delta) for appliance in home.appliances)
@@ -408,7 +408,7 @@ class Promise:
         return tuple(found)
 
     def exact_sums(self, trace: Trace) -> list[FloatArray]:
-        """Return the sums of every table before the noise; they are private.
+        """Return the sums of every table of a trace before the noise; they are private.
 
         They are whole grid steps, except for the sums of days of the span "when" [W].
         """
@@ -433,13 +433,16 @@ class Promise:
         return trace.coarsen(every).readings * trace.shares_present(every)
 
     def to_steps(self, means: FloatArray) -> IntArray:
-        """Round cells [W] to whole steps of the grid, half up; they are private."""
+        """Round the means of cells [W] to whole steps of the grid, half up; they are private."""
         if not np.abs(means).max() < float(MAX_STEPS * self.grid):
             raise DataError("a reading is too large for the grid.")
         return np.floor(means * per_watt(self.grid) + 0.5).astype(np.int64)
 
     def add_noise(self, entry: NoisyTable, steps: FloatArray, key: bytes) -> FloatArray:
-        """Add the noise of a table to exact sums in grid steps; return watts."""
+        """Add the noise of a table, drawn with a key, to exact sums in grid steps; return watts.
+
+        `entry` is the table with its noise.
+        """
         assert entry.noise is not None
         noisy = steps.astype(np.int64) + entry.noise.sample(steps.size, key=key)
         return np.asarray(noisy * float(self.grid.numerator) / float(self.grid.denominator))

@@ -139,7 +139,7 @@ class Receipt:
         return json_text(self.to_dict())
 
     def for_files(self, contents: Mapping[str, bytes]) -> Receipt:
-        """Return the receipt of a release that is written as these files."""
+        """Return the receipt of a release that is written as files with these contents."""
         files = {
             name: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
             for name, data in contents.items()
@@ -147,7 +147,7 @@ class Receipt:
         return replace(self, files=files, signature=None)
 
     def promise(self, times: Trace, shares: FloatArray | None = None) -> Promise:
-        """Make the promise again, for cells at the times of a trace."""
+        """Make the promise again, for cells at the times of a trace and with shares of readings."""
         cells = Cells(times, str(self.cells["zone"]), shares)
         unit, clamp = read_unit(self.unit), clamp_bounds(self.cells["clamp"])
         base = Promise(unit, cells, self.words, (), self.delta, clamp, self.hourly_cost)

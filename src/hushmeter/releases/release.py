@@ -163,7 +163,7 @@ class Release:
         return self.view(self.view_names[0]).to_pandas()
 
     def noisy_steps(self, name: str) -> Any:
-        """Return the published sums of a table in grid steps, or None if it is not published."""
+        """Return the published sums of the table with a name in grid steps; None if it has none."""
         wanted, grid = CELLS if name == HOURS else name, float(self.promise.grid)
         for entry, sums in zip(self.promise.tables, self.sums, strict=True):
             if entry.name == wanted:

@@ -245,7 +245,7 @@ class Request:
         return "run" if self.several else "reading"
 
     def unit(self, metered: Metered, every: float | str | None = None) -> Unit:
-        """Return the unit of protection for readings of a meter and cells of a length."""
+        """Return the unit of protection for metered readings and cells of `every` seconds."""
         protect = self.chosen_protection
         return resolve_unit(
             protect,
@@ -264,7 +264,7 @@ class Request:
         return self.hide is not None and self.chosen_span() == "reading"
 
     def home_for(self, metered: Metered, every: float | str | None = None) -> Home | None:
-        """Return the home whose numbers calibrate the noise of cells of a length.
+        """Return the home whose numbers calibrate the noise of metered cells of `every` seconds.
 
         To hide a single reading is to hide a run that is as long as a cell. The runs of a meter
         that sends samples seem longer.
@@ -287,7 +287,7 @@ class Request:
         return home.with_appliances(members)
 
     def for_purpose(self, metered: Metered) -> str:
-        """What the data is for; by default hours, or days if the readings are longer."""
+        """What the data is for; by default hours, or days if the metered readings are longer."""
         shortest = metered.interval_s if self.every is None else seconds("every", self.every)
         return choose_purpose(self.purpose, shortest)
 
@@ -314,7 +314,7 @@ class Request:
         return calibrate_request(self, metered) if self.hide is None else find_best(self, metered)
 
     def with_changes(self, **changes: Any) -> Request:
-        """Return the request with other fields."""
+        """Return the request with changes of some fields."""
         return replace(self, **changes)
 
 
