@@ -1,9 +1,8 @@
 """Kill a stream and its broker again and again, then count what the world has seen.
 
 Usage: kill_driver.py FOLDER KILLS DAYS VICTIMS TERMS. VICTIMS is "process", or "mixed" for the
-process, the broker, or both at the same moment, chosen at random. TERMS is "series", "calendar"
-or "bands".
-A child process is killed after a random time or at a random step (before or after a commit, a
+process, the broker, or both at the same moment, chosen at random. TERMS is "series" or "bands". A
+child process is killed after a random time or at a random step (before or after a commit, a
 payment, a published message). The broker is started again after a random time. After KILLS kills
 the last child runs to the end. test_state.py runs this.
 """
@@ -36,7 +35,6 @@ from hushmeter.live.stream import Terms
 from tests.live.broker import Broker
 from tests.live.streams import (
     make_band_terms,
-    make_calendar_terms,
     make_terms,
     make_trace,
     write_table,
@@ -106,7 +104,7 @@ class Bench:
 
     def __init__(self, folder: Path, victims: str, kind: str) -> None:
         self.folder, self.kind = folder, kind
-        makers = {"series": make_terms, "calendar": make_calendar_terms, "bands": make_band_terms}
+        makers = {"series": make_terms, "bands": make_band_terms}
         self.terms = makers[kind](interval_s=600.0)
         self.broker = Broker(folder) if victims == "mixed" else None
         self._receiver = None

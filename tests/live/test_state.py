@@ -117,9 +117,9 @@ SLOW = pytest.mark.slow
     ("victims", "terms", "kills", "days"),
     [
         ("process", "series", 10, 2),
-        pytest.param("mixed", "calendar", 6, 2, marks=needs_broker),
+        pytest.param("mixed", "bands", 6, 2, marks=needs_broker),
         pytest.param("process", "series", 200, 40, marks=SLOW),
-        pytest.param("mixed", "calendar", 200, 40, marks=[SLOW, needs_broker]),
+        pytest.param("mixed", "bands", 200, 40, marks=[SLOW, needs_broker]),
     ],
 )
 def test_kills_at_random_points(tmp_path, victims, terms, kills, days):

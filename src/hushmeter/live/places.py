@@ -44,7 +44,7 @@ def open_source(
 def open_sink(
     place: str, terms: Terms, state: State, *, kind: str = "csv", log: Callable[[str], None]
 ) -> Sink:
-    """Return the sink at a place: mqtt://HOST/PREFIX, mqtts://…, http://…, https://… or a folder."""
+    """Return the sink at a place: mqtt(s)://HOST/PREFIX, http(s)://… or a folder."""
     scheme = _scheme(place)
     if scheme in PORTS:
         return MqttSink(parse_mqtt(place), terms, state, log)
