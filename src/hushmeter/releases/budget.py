@@ -5,15 +5,15 @@ r"""How several tables share one privacy budget.
 ρ = ½·Σ_j s_j²/σ_j². The shares a_j = s_j²/(σ_j²·2ρ) divide the budget among the tables.
 
 *Shares.* The sum of the logarithms of the variances of what the tables are for is minimised: one
-term for each table of sums (the mean over its labels), and one for each named band. The error of a
-cell stays below `hourly_cost` times its error in a release of the cells alone. With S = G·Gᵀ and
+term for each table of sums (the mean over its labels), and one for each named band. The error of an
+hour stays below `hourly_cost` times its error in a release of the cells alone. With S = G·Gᵀ and
 D = V/v₀ as in `hushmeter.releases.estimate`, K = D + S gives
 
     Var(label l) = v₀·(D − D·K⁻¹·D)_ll,     mean Var(cell) = v₀·(1 − (r − Σ_l D_ll·(K⁻¹)_ll)/n)
 
 for r labels and n cells, so that the diagonal of K⁻¹ suffices. The shares are found for a month of
-30 days without a gap, whatever the readings are, so that every file and every stream with the same
-tables and the same change gets the same noise.
+30 days of hours (or of longer cells) without a gap, whatever the readings are, so that every file
+and every stream with the same tables and the same change gets the same noise.
 
 References
 ----------
@@ -44,6 +44,7 @@ from hushmeter.releases.labels import (
     make_tables,
     model_month,
 )
+from hushmeter.trace import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     from hushmeter.privacy.sensitivity import Change
@@ -72,15 +73,35 @@ def divide_budget(
     if not positive("hourly_cost", hourly_cost) > 1.001:
         raise InputError(f"hourly_cost must be above 1.001, got {hourly_cost}.")
     ratios = tuple(round(float(length / lengths[0]), 9) for length in lengths)
-    return _divide(tuple(words), float(interval_s), ratios, float(hourly_cost)).copy()
+    given = tuple(words), ratios, float(hourly_cost)
+    try:
+        return _divide(*given, float(interval_s), _cells_of_an_hour(interval_s)).copy()
+    except InputError:  # A band has a border within an hour.
+        return _divide(*given, float(interval_s), 1).copy()
+
+
+def _cells_of_an_hour(interval_s: float) -> int:
+    """Number of cells that one cell of the model has: those of an hour, if the cells divide it."""
+    count = SECONDS_PER_HOUR / interval_s
+    return round(count) if count > 1 and count == round(count) else 1
 
 
 @lru_cache(maxsize=64)
 def _divide(
-    words: tuple[str, ...], interval_s: float, ratios: tuple[float, ...], hourly_cost: float
+    words: tuple[str, ...],
+    ratios: tuple[float, ...],
+    hourly_cost: float,
+    interval_s: float,
+    joined: int,
 ) -> FloatArray:
-    """Return the best shares without tables that are not worth their share."""
-    model = _ModelMonth.of(make_tables(words, model_month(interval_s)), ratios)
+    """Return the best shares without tables that are not worth their share.
+
+    `joined` cells are one cell of the model, whose noise has the variance of all of them.
+    """
+    tables = make_tables(words, model_month(interval_s * joined))
+    if tables[0].name == CELLS:
+        ratios = (ratios[0] * math.sqrt(joined), *ratios[1:])
+    model = _ModelMonth.of(tables, ratios)
     active = model.different()
     while True:
         shares = model.best_shares(active, hourly_cost)

@@ -267,7 +267,7 @@ class Promise:
         return tables[0], complete_days(cells)
 
     def compose(self, change: Change, delta: float = DELTA) -> Composition:
-        """Return ε at delta and the odds of the best attacker for a change, in all tables together."""
+        """Return ε at delta, and the odds of the best attacker, for a change in all tables."""
         if not self.joint:
             return compose_change(self.noise, change, delta)
         lengths = self._lengths([change])
