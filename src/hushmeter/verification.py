@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hushmeter.errors import DataError, InputError
-from hushmeter.releases.files import is_release
+from hushmeter.releases.files import receipt_path
 from hushmeter.releases.verification import Verification, verify_release
 
 
@@ -43,7 +43,7 @@ def verify(path: str | Path, *, key: str | Path | None = None) -> Verification:
     place = Path(path)
     if not place.exists():
         raise DataError(f"{place} does not exist.")
-    if not place.is_dir() or is_release(place):
+    if not place.is_dir() or receipt_path(place).exists():
         return verify_release(place, key)
     if key is not None:
         raise InputError("a key can confirm the receipt of a file, not the manifest of a folder.")

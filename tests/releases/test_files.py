@@ -13,14 +13,17 @@ import sys
 import textwrap
 
 import numpy as np
+import pandas as pd
 import pytest
-from hushmeter.releases.storage import find_earlier_releases
 
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError
+from hushmeter.releases.files import find_earlier_releases
+from hushmeter.releases.labels import VIEWS
+from hushmeter.releases.signing import make_signing_key
 
 TRACE = hm.Trace([100.0, 2100.0, 90.0, 95.0], 6.0, "2024-01-15T00:00Z")
-UNIT = hm.resolve_unit("change", interval_s=6.0, watts=100.0)
+UNIT = hm.resolve_unit("change", interval_s=6.0, size=100.0)
 
 
 def make_release(epsilon, trace=TRACE):
@@ -36,7 +39,7 @@ def check_no_mixture(folder):
     data, receipt = folder / "out.csv", folder / "out.csv.receipt.json"
     if receipt.exists():
         fields = json.loads(receipt.read_text())
-        assert fields["file"]["sha256"] == hash_file(data)
+        assert fields["files"]["out.csv"]["sha256"] == hash_file(data)
         assert hm.verify(data).passed
         return fields["epsilon"]
     return None
@@ -51,7 +54,9 @@ def test_three_files_are_written(tmp_path):
     ]
     assert stat.S_IMODE(files[2].stat().st_mode) == 0o600
     receipt = json.loads(files[1].read_text())
-    assert receipt["file"] == {"sha256": hash_file(files[0]), "bytes": files[0].stat().st_size}
+    assert receipt["files"] == {
+        "out.csv": {"sha256": hash_file(files[0]), "bytes": files[0].stat().st_size}
+    }
     private = json.loads(files[2].read_text())
     assert private["receipt"] == receipt
     assert private["input"]["readings"] == 4
@@ -65,8 +70,6 @@ def test_nothing_is_overwritten_without_force(tmp_path):
             make_release(1.0).save(tmp_path / "out.csv")
         assert [path.read_text() for path in tmp_path.iterdir()] == ["precious"]
         (tmp_path / name).unlink()
-    with pytest.raises(InputError, match="must end in"):
-        make_release(1.0).save(tmp_path / "out.txt")
 
 
 def test_a_fault_at_any_step_leaves_no_mixture(tmp_path, monkeypatch):
@@ -110,7 +113,7 @@ CHILD = """
     import hushmeter as hm
 
     trace = hm.Trace([100.0, 2100.0, 90.0, 95.0], 6.0, "2024-01-15T00:00Z")
-    unit = hm.resolve_unit("change", interval_s=6.0, watts=100.0)
+    unit = hm.resolve_unit("change", interval_s=6.0, size=100.0)
     left = int(sys.argv[2])
 
     def guard(real):
@@ -166,7 +169,7 @@ def test_an_export_that_overlaps_an_earlier_one_is_recognised(tmp_path, interval
     per_day = round(86_400 / interval_s)
     rng = np.random.default_rng(2)
     whole = hm.Trace(rng.gamma(1, 300, 6 * per_day).round(), interval_s, "2024-01-15T00:00Z")
-    unit = hm.resolve_unit("change", interval_s=interval_s, watts=100.0)
+    unit = hm.resolve_unit("change", interval_s=interval_s, size=100.0)
     released = whole[: 3 * per_day]
     hm.release(released, hm.calibrate("laplace", 1, unit), unit).save(tmp_path / "one.csv")
     parts = {
@@ -180,3 +183,133 @@ def test_an_export_that_overlaps_an_earlier_one_is_recognised(tmp_path, interval
     for name, (part, days) in parts.items():
         found = [earlier.days for earlier in find_earlier_releases(tmp_path, part)]
         assert found == ([days] if days else []), name
+
+
+# Folders of several tables ----------------------------------------------------------------------
+
+HOME = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], tolerance=20.0)
+PEAK = "peak = weekdays 16:00-21:00"
+KINDS = {
+    "views": {"tables": VIEWS},
+    "bands": {"tables": (*VIEWS, "typical-week", "year", PEAK, "evening = 18:00-23:00")},
+    "no cells": {"tables": ("days", "months", PEAK)},
+    "cells": {"tables": ("hours",), "span": "run", "mechanism": "laplace"},
+}
+
+
+def make_tables(zone="Europe/Berlin", days=33, **more):
+    rng = np.random.default_rng(0)
+    steps = np.delete(np.arange(24 * days), slice(100, 105))
+    start = "2024-03-09T23:00Z"
+    trace = hm.Trace(rng.gamma(1.0, 300.0, steps.size), 3600.0, start, steps=steps)
+    return hm.release_views(trace, epsilon=1.9, home=HOME, zone=zone, **more)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_folder_is_read_as_it_was_written(kind, tmp_path):
+    done = make_tables(**KINDS[kind])
+    folder = tmp_path / "out"
+    files = done.save(folder)
+    assert {path.name for path in files} == {
+        *(path.name for path in folder.iterdir()), "out.private.json",
+    }  # fmt: skip
+    found = hm.read_release(folder)
+    for one, other in zip(found.sums, done.sums, strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_allclose(found.estimate, done.estimate)
+    assert found.view_names == done.view_names
+    for one, other in zip(found.views, done.views, strict=True):
+        np.testing.assert_allclose(one.errors, other.errors)
+        assert one.labels.keys() == other.labels.keys()
+    assert found.promise.epsilon == pytest.approx(done.promise.epsilon)
+    assert found.private is None
+    assert str(found).startswith("release: ")
+    assert hm.verify(folder).problems == ()
+
+
+def test_a_folder_with_incomplete_hours_is_read_as_it_was_written(tmp_path):
+    steps = np.delete(np.arange(4 * 1440), [7, 8, 3000])
+    trace = hm.Trace(np.full(steps.size, 300.0), 60.0, "2024-03-01T00:00Z", steps=steps)
+    done = hm.release_views(trace, epsilon=1, home=HOME)
+    done.save(tmp_path / "out")
+    assert hm.verify(tmp_path / "out").problems == ()
+    np.testing.assert_allclose(hm.read_release(tmp_path / "out").estimate, done.estimate)
+    plain = hm.release_views(trace, epsilon=1, home=HOME, tables=("hours",), every="1h")
+    plain.save(tmp_path / "plain")
+    assert hm.verify(tmp_path / "plain").problems == ()
+
+
+@pytest.fixture
+def saved(tmp_path):
+    done = make_tables()
+    done.save(tmp_path / "out")
+    return done, tmp_path / "out"
+
+
+def test_the_private_part_lies_beside_the_folder(saved):
+    _, folder = saved
+    names = {path.name for path in folder.iterdir()}
+    assert names == {
+        "hours.csv", "days.csv", "typical-day.csv", "months.csv", "register.csv", "receipt.json",
+    }  # fmt: skip
+    private = folder.with_name("out.private.json")
+    assert private.stat().st_mode & 0o077 == 0
+    assert json.loads(private.read_text())["home"]["appliance"][0]["name"] == "kettle"
+    assert "kettle" not in "".join(path.read_text() for path in folder.iterdir())
+
+
+def test_an_analyst_reads_the_files_with_pandas(saved):
+    done, folder = saved
+    days = pd.read_csv(folder / "days.csv", parse_dates=["day"])
+    np.testing.assert_allclose(days.kwh, done.view("days").values, atol=1e-6)
+    profile = pd.read_csv(folder / "typical-day.csv")
+    assert profile.groupby("month").size().to_dict() == {"2024-03": 24, "2024-04": 24}
+    assert (days.kwh_standard_error > 0).all()
+
+
+def test_a_table_that_is_not_published_is_left_out(tmp_path):
+    done = make_tables(span="day", days=30)
+    assert "days" not in [entry.name for entry in done.promise.tables]
+    done.save(tmp_path / "out")
+    assert "noisy_steps" not in (tmp_path / "out" / "days.csv").read_text()
+    assert "noisy_steps" in (tmp_path / "out" / "typical-day.csv").read_text()
+    np.testing.assert_allclose(hm.read_release(tmp_path / "out").estimate, done.estimate)
+    assert hm.verify(tmp_path / "out").passed
+
+
+def test_changed_files_are_found(saved):
+    _, folder = saved
+    path = folder / "days.csv"
+    path.write_text(path.read_text().replace("2024-03-12", "2024-03-13"))
+    assert any("SHA-256 differs" in problem for problem in hm.verify(folder).problems)
+    (folder / "notes.txt").write_text("x")
+    assert not hm.verify(folder).passed
+
+
+def test_signatures(tmp_path):
+    private, public = make_signing_key(tmp_path / "publisher")
+    make_tables(days=25).save(tmp_path / "out", signing_key=private)
+    assert "signed with the given key" in hm.verify(tmp_path / "out", key=public).checks[-1]
+    path = tmp_path / "out" / "receipt.json"
+    path.write_text(path.read_text().replace(f'"version": "{hm.__version__}"', '"version": "9"'))
+    assert not hm.verify(tmp_path / "out", key=public).passed
+
+
+def test_a_folder_is_not_overwritten(saved, tmp_path):
+    done, folder = saved
+    with pytest.raises(DataError, match="exists; add --force"):
+        done.save(folder)
+    done.save(folder, force=True)
+    assert hm.verify(folder).passed
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(DataError, match="is not a release; choose another folder"):
+        done.save(tmp_path / "mine", force=True)
+    with pytest.raises(DataError, match="cannot be read"):
+        hm.read_release(tmp_path / "mine")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_several_tables_are_no_single_file(saved, tmp_path):
+    done, _ = saved
+    with pytest.raises(InputError, match=r"several tables is written as a folder"):
+        done.save(tmp_path / "out.csv")
