@@ -208,8 +208,8 @@ def repeat_given(context: typer.Context, *names: str) -> str:
         value = context.params[option.name or ""]
         flag = next(name for name in option.opts if name.startswith("--"))
         for one in value if isinstance(value, list | tuple) else (value,):
-            words = f"{one:g}" if isinstance(one, float) else str(one)
-            text += f" {flag}" if one is True else f" {flag} {quote(words)}"
+            word = f"{one:g}" if isinstance(one, float) else quote(str(one))
+            text += f" {flag}" if one is True else f" {flag} {word}"
     return text
 
 
