@@ -24,8 +24,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from benchmarks.harness import Row, together
-from hushmeter.fleet import release_fleet
-from hushmeter.fleet.job import FleetTerms
+from hushmeter.fleet import FleetTerms, JobOptions, release_fleet
 from hushmeter.fleet.source_folder import list_files
 from hushmeter.ledger import DayChange, open_ledger
 from hushmeter.synth.fleet import FleetPlan, write_fleet
@@ -122,9 +121,9 @@ def release(
     """One release into a new folder, with a new ledger."""
     output = folder / "out"
     shutil.rmtree(output, ignore_errors=True)
-    terms = FleetTerms("1", (0.0, 15_000.0), period=period)
+    terms = FleetTerms(epsilon="1", clamp=(0.0, 15_000.0), period=period)
     url = new_ledger(folder, server)
-    done = release_fleet(folder / source, output, terms, ledger=url, jobs=jobs)
+    done = release_fleet(folder / source, output, terms, JobOptions(url, jobs=jobs))
     assert done.complete
 
 
