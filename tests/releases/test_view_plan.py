@@ -22,7 +22,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hushmeter as hm
-from hushmeter.noise.gaussian import concentrated_delta
 from hushmeter.privacy.sensitivity import Change
 from hushmeter.trace import Metering
 
