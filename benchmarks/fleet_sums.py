@@ -2,8 +2,9 @@
 
 For groups of 10, 100 and 1000 homes: the error of a group's hour from `fleet-stats`, which adds up
 released homes, and from `fleet-sums`, which draws the noise once. Both protect everything that a
-household does in a day at the same ε; a cap on the energy of a day makes the second smaller. The errors are measured against the exact sums and stand
-beside the standard errors that the tables state. The table in docs/utility.md is printed by
+household does in a day at the same ε; a cap on the energy of a day makes the second smaller. The
+errors are measured against the exact sums and stand beside the standard errors that the tables
+state. The table in docs/utility.md is printed by
 
     python -m benchmarks.fleet_sums
 """

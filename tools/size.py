@@ -1,9 +1,9 @@
 """`python -m tools.size`: how large the packages are, now and at an earlier revision.
 
 For every package the table has its modules, its lines of code (without blanks, comments and
-docstrings), its lines of docstrings, and the functions with more than eight parameters (constructors
-of dataclasses have none of their own). Below it stand the parameters of the commands, and the
-modules of hushmeter that two commands load.
+docstrings), its lines of docstrings, the parameters of its functions and the functions with more
+than eight of them; constructors of dataclasses have none of their own. Below it stand the modules
+of hushmeter that two commands load.
 
     python -m tools.size --before fdbcfbc
 """
