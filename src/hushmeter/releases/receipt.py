@@ -280,8 +280,8 @@ def private_receipt(promise: Promise, trace: Trace, delta: float = DELTA) -> Pri
 def list_parameters(unit: Unit, home: Home | None, trace: Trace) -> list[dict[str, Any]]:
     """List the numbers that calibrate a release: `name`, `value`, `used`, `unit` and `source`.
 
-    Only the times of the trace are used: a number that was learnt from readings of the same time
-    is "learnt from these readings".
+    A number that was learnt from readings of the same time, or from the same readings, is "learnt
+    from these readings". A promise gives the times of its cells alone.
     """
     learnt = _learnt_source(home, trace)
     if home is not None and unit.protect == "appliance":
@@ -511,7 +511,9 @@ def _learnt_source(home: Home | None, trace: Trace) -> str:
     if home is None or home.learnt_from is None:
         # A home file of unknown origin may have been learnt from anything.
         return THESE_READINGS if home is not None else OTHER_DAYS
-    return THESE_READINGS if home.learnt_from.overlaps(trace) else OTHER_DAYS
+    # The overlap is tested first: it is cheap, while the digest reads every value.
+    same = home.learnt_from.overlaps(trace) or home.learnt_from.sha256 == digest(trace)
+    return THESE_READINGS if same else OTHER_DAYS
 
 
 def _appliance_numbers(appliance: Appliance, unit: Unit, learnt: str) -> list[dict[str, Any]]:
