@@ -42,7 +42,7 @@ def test_every_day_is_paid_for_once(tmp_path, tables):
 
 def test_tables_cost_the_epsilon_of_a_day_in_all_of_them():
     promise = promise_of(hourly(), tables=("views", "peak = 16:00-21:00"))
-    protects = DayChange(5000.0)
+    protects = DayChange(5000.0, 20_000.0)
     price = price_of(promise, protects)
     change = protects.on_unit(promise.unit, promise.clamp, on_whole_intervals=True)
     assert price.micro >= 1e6 * promise.compose(change).epsilon
@@ -53,7 +53,7 @@ def test_tables_cost_the_epsilon_of_a_day_in_all_of_them():
 
 def test_readings_without_a_clamp_have_no_price():
     with pytest.raises(InputError, match="clamp"):
-        price_of(promise_of(hourly(), clamp=None), DayChange(5000.0))
+        price_of(promise_of(hourly(), clamp=None), DayChange(5000.0, 20_000.0))
 
 
 def test_what_has_no_price_is_not_charged():

@@ -146,11 +146,12 @@ def test_one_promise_has_one_noise_whatever_the_way_in():
         one, two = describe_promise(found), describe_promise(stated)
         assert two["cells"] == one["cells"]
         assert two["epsilon"] == pytest.approx(one["epsilon"], rel=1e-9)
-        assert two["errors"] == pytest.approx(one["errors"], rel=1e-9)
+        for name, error in one["errors"].items():
+            assert two["errors"][name] == (None if error is None else pytest.approx(error)), name
 
 
 @pytest.mark.parametrize("tables", [VIEWS, ("days",), ("hours", "days", "peak = 16:00-21:00")])
-@pytest.mark.parametrize("epsilon", [0.001, 0.05, 1, 7, 20])
+@pytest.mark.parametrize("epsilon", [0.02, 0.05, 1, 7, 20])
 def test_no_epsilon_of_tables_is_above_the_wish(tables, epsilon):
     """Also where wide noise needs a coarser grid, which moves more sums."""
     home = hm.Home([hm.Appliance("car", 11_000.0, run_s=4 * 3600.0)])
