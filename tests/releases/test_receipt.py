@@ -12,6 +12,7 @@ import pytest
 import hushmeter as hm
 from hushmeter.errors import InputError
 from hushmeter.home import LearntFrom
+from hushmeter.privacy.units import with_longest_runs
 from hushmeter.releases.receipt import digest
 from hushmeter.releases.signing import make_signing_key
 
@@ -33,13 +34,14 @@ def release_run(home, **options):
 def test_the_public_part_is_json():
     done = hm.release(TRACE, hm.Laplace("0.5", 7200), UNIT, home=HOME, rng=2)
     fields = json.loads(done.receipt.to_json())
-    assert fields["schema"] == "hushmeter-receipt-2"
+    assert fields["schema"] == "hushmeter-receipt-3"
     assert fields["version"] == hm.__version__
-    assert fields["mechanism"]["mechanism"] == "laplace"
+    assert fields["tables"][0]["noise"]["mechanism"] == "laplace"
+    assert fields["words"] == ["cells"]
     assert fields["output"]["readings"] == 2400
     assert fields["output"]["sha256"] == digest(done.trace)
     assert fields["sources"] == ["typed"]
-    assert fields["file"] is None
+    assert fields["files"] == {}
 
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "receipt.schema.json").read_text())
@@ -62,6 +64,29 @@ def test_real_receipts_follow_the_documented_schema(tmp_path, mechanism, span):
     assert not check.is_valid({k: v for k, v in written.items() if k != "epsilon"})
 
 
+@pytest.mark.parametrize(
+    "tables", [("views",), ("hours", "days", "peak = 16:00-21:00"), ("days", "months"), ("days",)]
+)
+def test_receipts_of_tables_follow_the_same_schema(tmp_path, tables):
+    check = jsonschema_rs.Draft202012Validator(SCHEMA)
+    trace = hm.Trace(np.full(96, 300.0), 3600.0, "2024-03-01T00:00Z")
+    request = hm.Request(hide="kettle", tables=tables, clamp=(0, 20_000))
+    request.resolve(hm.metered(trace)).release(trace).save(tmp_path / "out")
+    check.validate(json.loads((tmp_path / "out" / "receipt.json").read_text()))
+
+
+@pytest.mark.parametrize("step", [1.0, 0.0])
+def test_receipts_of_when_follow_the_same_schema(step):
+    metering = hm.Metering(resolution_w=step, register_step_w=1.0 - step)
+    trace = hm.Trace(np.full(96, 300.0), 3600.0, "2024-03-01T00:00Z", metering=metering)
+    request = hm.Request(hide="kettle", span="when", mechanism="gaussian", every="1h")
+    done = request.resolve(hm.metered(trace)).release(trace)
+    jsonschema_rs.Draft202012Validator(SCHEMA).validate(done.receipt.to_dict())
+    assert (done.receipt.tables[1]["noise"] is None) == (step == 0)
+    # Sums without noise are exact.
+    assert (done.receipt.errors["day_kwh"] == 0) == (step == 0)
+
+
 def test_the_private_part_has_the_account_of_every_appliance():
     done = hm.release(TRACE, hm.Laplace("0.5", 7200), UNIT, home=HOME, rng=2)
     kettle = next(a for a in done.private.appliances if a.name == "kettle")
@@ -72,7 +97,7 @@ def test_the_private_part_has_the_account_of_every_appliance():
     assert "right guesses out of 100" in text
     assert "kettle (2100 W)" in text
     fields = done.private.to_dict(done.receipt)
-    assert fields["schema"] == "hushmeter-private-receipt-1"
+    assert fields["schema"] == "hushmeter-private-receipt-2"
     assert fields["home"]["name"] == HOME.name
     assert fields["input"]["sha256"] == digest(TRACE)
 
@@ -88,7 +113,6 @@ def test_the_public_part_names_nothing_of_the_home(span, appliance):
     for name in (*HOME.names, HOME.name):
         assert name not in public
     assert digest(TRACE) not in public
-    assert "hours" not in done.receipt.unit["sentence"]
 
 
 def test_the_public_part_is_the_same_for_neighbouring_readings():
@@ -117,8 +141,8 @@ def test_the_promised_epsilon_is_that_of_the_calibration(kind, span):
 def test_watts_and_watt_hours_of_a_run():
     kettle = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], 20.0)
     done = release_run(kettle)
-    assert done.receipt.unit["watts"] == 2100.0
-    assert done.receipt.unit["watt_hours"] == pytest.approx(105.0)
+    (change,) = done.receipt.unit["changes"]
+    assert change == {"watts": 2100.0, "seconds": 180.0, "watt_hours": pytest.approx(105.0)}
     assert done.receipt.unit["l1"] == pytest.approx(210.0)
 
 
@@ -159,9 +183,13 @@ def test_a_small_change_of_a_learnt_number_changes_no_noise():
 def test_numbers_learnt_from_the_same_readings_need_consent(home):
     with pytest.raises(InputError, match="power of the kettle was learnt from these readings"):
         release_run(home)
-    assert release_run(home, rng=1).receipt.sources == ("learnt from these readings",)
     agreed = release_run(home, accept_learnt=True)
-    assert agreed.receipt.sources == ("learnt from these readings",)
+    assert agreed.private.parameters[0]["source"] == "learnt from these readings"
+    # The public part follows from times alone.
+    same_time = home.learnt_from is None or home.learnt_from.overlaps(TRACE)
+    learnt = "these readings" if same_time else "other days"
+    for done in (agreed, release_run(home, rng=1)):
+        assert done.receipt.sources == (f"learnt from {learnt}",)
 
 
 def test_a_run_that_no_home_states_comes_from_readings():
@@ -171,7 +199,8 @@ def test_a_run_that_no_home_states_comes_from_readings():
     seen = TRACE.derive(
         states=states, power=TRACE.readings[:, np.newaxis] * states, names=["kettle"]
     )
-    unit = hm.resolve_unit(span="run", interval_s=TRACE.interval_s, home=home, trace=seen)
+    known = with_longest_runs(home, seen)
+    unit = hm.resolve_unit(span="run", interval_s=TRACE.interval_s, home=known)
     noise = hm.calibrate("laplace", 1, unit)
     with pytest.raises(InputError, match="length of a run of the kettle was learnt from these"):
         hm.release(TRACE, noise, unit, home=home)

@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from hushmeter.releases.views import add_up
 
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError
@@ -107,7 +106,7 @@ def test_every_mechanism_is_restored_from_its_receipt(evening, name, tmp_path):
     marked = json.loads(mark.read_text())
     receipt = json.loads((tmp_path / "out.csv.receipt.json").read_text())
     assert marked["schema"] == "hushmeter-restored-1"
-    assert marked["source"]["sha256"] == receipt["file"]["sha256"]
+    assert marked["source"]["sha256"] == receipt["files"]["out.csv"]["sha256"]
     assert "restored_watts" in data.read_text().splitlines()[0]
 
 
@@ -137,8 +136,7 @@ def test_a_calendar_release_with_restored_cells(evening, tmp_path):
     """The hours are better than those of the calendar alone."""
     done = hm.release_views(evening, epsilon=0.5, home=KETTLE)
     restored = hm.restore(done)
-    exact = add_up(evening.readings, done.calendar, done.plan.grid)
-    truth = exact[0] * float(done.plan.grid)
+    truth = done.promise.exact_sums(evening)[0] * float(done.promise.grid)
     before, after = (np.abs(r.estimate - truth).mean() for r in (done, restored))
     assert after < before
     with pytest.raises(InputError, match="already restored"):
@@ -149,3 +147,6 @@ def test_a_calendar_release_with_restored_cells(evening, tmp_path):
     hours = restore_file(tmp_path / "views")
     np.testing.assert_allclose(hours.trace.readings, restored.estimate)
     assert hours.source["mechanism"] == "calendar"
+    days = hm.release_views(evening, epsilon=0.5, home=KETTLE, tables=("days", "months"))
+    with pytest.raises(InputError, match="has no hours, so there is nothing to restore"):
+        hm.restore(days)

@@ -206,7 +206,7 @@ def read_receipt(path: Path) -> Receipt:
     if fields.get("schema") != SCHEMA:
         raise DataError(f"{path} is not a public receipt of this version ({SCHEMA}).")
     try:
-        return Receipt.from_dict(fields)
+        return Receipt.from_dict({"version": fields["version"], **fields})
     except (InputError, KeyError, TypeError) as error:
         raise DataError(f"{path} is not a complete receipt: {error}") from None
 

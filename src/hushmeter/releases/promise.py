@@ -100,6 +100,11 @@ class NoisyTable:
         """Variance of the noise of a sum [W²]."""
         return 0.0 if self.noise is None else (self.noise.std / self.scale) ** 2
 
+    @property
+    def delta(self) -> float:
+        """δ of the noise."""
+        return 0.0 if self.noise is None else self.noise.delta
+
 
 @dataclass(frozen=True, eq=False)
 class Promise:

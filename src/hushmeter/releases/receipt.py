@@ -12,11 +12,13 @@ import hashlib
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from dataclasses import fields as entries
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hushmeter import __version__
+from hushmeter.clock import check_zone
 from hushmeter.errors import InputError
 from hushmeter.files import json_text
 from hushmeter.formatting import (
@@ -120,12 +122,11 @@ class Receipt:
     def from_dict(cls, fields: Mapping[str, Any]) -> Receipt:
         """Return the receipt that `to_dict` described; raise `InputError` for another form."""
         given = {name: value for name, value in fields.items() if name != "schema"}
-        for name in ("tables", "words", "sources"):
-            given[name] = tuple(given[name])
-        try:
-            return cls(**given)
-        except TypeError as error:
-            raise InputError(f"the receipt has a missing or an unknown entry ({error}).") from None
+        known = {field.name for field in entries(cls)}
+        wrong = (known - {"signature", "version"} - given.keys()) | (given.keys() - known)
+        if wrong:
+            raise InputError(f"the entry {min(wrong)!r} is missing or unknown.")
+        return cls(**given | {name: tuple(given[name]) for name in ("tables", "words", "sources")})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the receipt as plain values, in the order of the JSON."""
@@ -148,19 +149,22 @@ class Receipt:
 
     def promise(self, times: Trace, shares: FloatArray | None = None) -> Promise:
         """Make the promise again, for cells at the times of a trace and with shares of readings."""
-        cells = Cells(times, str(self.cells["zone"]), shares)
-        unit, clamp = read_unit(self.unit), clamp_bounds(self.cells["clamp"])
-        base = Promise(unit, cells, self.words, (), self.delta, clamp, self.hourly_cost)
+        cells = Cells(times, check_zone(self.cells["zone"]), shares)
+        unit = read_unit(self.unit)
+        base = Promise(unit, cells, self.words, (), 0.0, None, self.hourly_cost)
         made = {table.name: table for table in base.tables_on(cells)}
+        noises = [
+            None if one["noise"] is None else parse_noise(one["noise"]) for one in self.tables
+        ]
+        # Only the sums of days of the span "when" have a scale of their own.
+        scales = [1.0, *(unit.day_scale or 1.0 for _ in noises[1:])]
         tables = tuple(
-            NoisyTable(
-                made[entry["table"]],
-                None if entry["noise"] is None else parse_noise(entry["noise"]),
-                entry["scale"],
-            )
-            for entry in self.tables
+            NoisyTable(made[entry["table"]], noise, scale)
+            for entry, noise, scale in zip(self.tables, noises, scales, strict=True)
         )
-        return replace(base, tables=tables)
+        promise = replace(base, tables=tables, delta=tables[0].delta)
+        clamp = self.cells["clamp"] if promise.joint else promise.noise.clamp
+        return replace(promise, clamp=clamp_bounds(clamp))
 
     def __str__(self) -> str:
         return receipt_text(self, None)
@@ -277,9 +281,9 @@ def private_receipt(promise: Promise, trace: Trace, delta: float = DELTA) -> Pri
 def list_parameters(unit: Unit, home: Home | None, trace: Trace | None) -> list[dict[str, Any]]:
     """List the numbers that calibrate a release: `name`, `value`, `used`, `unit` and `source`.
 
-    Only the times of the trace are used: a number that was learnt from readings of the same time
-    is "learnt from these readings". If the times are not known yet, they are other days; each
-    release of a stream or a fleet checks its own.
+    A number that was learnt from readings of the same time, or from the same readings, is "learnt
+    from these readings". A promise gives the times of its cells alone. If they are not known yet,
+    they are other days; each release of a stream or a fleet checks its own.
     """
     learnt = _learnt_source(home, trace)
     if home is not None and unit.protect == "appliance":
@@ -457,10 +461,11 @@ def read_unit(fields: Mapping[str, Any]) -> Unit:
             metering=metering,
             values=released_values(span, facts, window),
             moved=span == "when",
-            day_scale=fields["day_scale"],
         )
         for one in fields["changes"]
     )
+    if any(change.day_sum_w for change in changes):
+        changes = tuple(replace(change, day_scale=fields["day_scale"]) for change in changes)
     return Unit(
         fields["protect"], span, changes, interval_s, metering, fields["readings"], None, zone
     )
@@ -495,7 +500,10 @@ def _learnt_source(home: Home | None, trace: Trace | None) -> str:
     if home is None or home.learnt_from is None:
         # A home file of unknown origin may have been learnt from anything.
         return THESE_READINGS if home is not None else OTHER_DAYS
-    same = trace is not None and home.learnt_from.overlaps(trace)
+    # The overlap is tested first: it is cheap, while the digest reads every value.
+    same = trace is not None and (
+        home.learnt_from.overlaps(trace) or home.learnt_from.sha256 == digest(trace)
+    )
     return THESE_READINGS if same else OTHER_DAYS
 
 

@@ -173,8 +173,11 @@ def _check_promise(path: Path, receipt: Receipt, release: Release) -> str:
     """Every number and sentence of the promise follows from the receipt itself."""
     again = describe_promise(release.promise)
     stated = receipt.to_dict()
-    if not set(receipt.sources) <= SOURCES:
+    if not receipt.sources or list(receipt.sources) != sorted(SOURCES & set(receipt.sources)):
         raise DataError(f"the receipt of {path} states an unknown origin of its numbers.")
+    unit, clamp = release.promise.unit, release.promise.clamp
+    if unit.protect == "range" and (clamp is None or unit.largest_watts != clamp[1] - clamp[0]):
+        raise DataError(f"the receipt of {path} protects another range than its clamp.")
     del again["sources"]
     for name, value in again.items():
         compare_entries(f"the receipt of {path}", name, stated[name], value)
