@@ -142,8 +142,13 @@ def run_job(
             scheduler(frame.spark, options.ledger) as schedule,
             row_progress("releasing") as advance,
         ):
-            reported = replace(options, report=report_files(advance, job), schedule=schedule)
-            done = release_fleet(frame.source, output, terms, reported)
+
+            def report(file: FileReport, rows: int, total: int) -> None:
+                advance(rows, total)
+                job.note_file(file.state, file.rows, file.released_rows, rows, total)
+
+            options = replace(options, report=report, schedule=schedule)
+            done = release_fleet(frame.source, output, terms, options)
         _note_counts(job, done.manifest)
         if json:
             print_json(done.manifest)
@@ -154,18 +159,6 @@ def run_job(
                 sentence = _left_out(done.manifest, terms.period, output)
                 typer.echo(f"hushmeter: {sentence}", err=True)
             raise typer.Exit(1)
-
-
-def report_files(
-    advance: Callable[[int, int], None], job: JobLog
-) -> Callable[[FileReport, int, int], None]:
-    """Return what is called after every file: it moves the bar and writes the log of the job."""
-
-    def report(file: FileReport, done: int, total: int) -> None:
-        advance(done, total)
-        job.note_file(file.state, file.rows, file.released_rows, done, total)
-
-    return report
 
 
 @contextmanager
@@ -203,18 +196,11 @@ def scheduler(spark: str | None, ledger: str) -> AbstractContextManager[Schedule
 
 def _note_counts(job: JobLog, facts: dict[str, Any]) -> None:
     """Log the counts of a manifest."""
-    left = facts["quarantine"]
+    left, released = facts["quarantine"], facts["released_rows"]
+    files = sum(bool(file["sha256"]) for file in facts["files"])
     job.note_counts(
-        {
-            "files": sum(bool(file["sha256"]) for file in facts["files"]),
-            "readings": facts["released_rows"],
-            "periods": facts["released_blocks"],
-        },
-        {
-            "files": left["files"],
-            "readings": facts["rows"] - facts["released_rows"],
-            "periods": left["blocks"],
-        },
+        {"files": files, "readings": released, "periods": facts["released_blocks"]},
+        {"files": left["files"], "readings": facts["rows"] - released, "periods": left["blocks"]},
         facts["charge"]["micro_epsilon"] / 1e6,
         dry_run=facts.get("dry_run", False),
     )

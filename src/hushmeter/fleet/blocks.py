@@ -221,8 +221,8 @@ class Blocks:
         return RowArrays(
             codes=codes,
             meter_map=self._number(meters),
-            times=_whole(record.column(names.time)),
-            intervals=_whole(record.column(names.interval)),
+            times=_filled(record.column(names.time), -1),
+            intervals=_filled(record.column(names.interval), -1),
         )
 
     def add(self, part: RowArrays, odd: BoolArray | None = None) -> None:
@@ -401,7 +401,7 @@ class Blocks:
             watts_per(unit, self.interval_s) if unit in UNITS else np.nan
             for unit in units.to_pylist()
         ]
-        values = _numbers(record.column(self.columns.value))
+        values = _filled(record.column(self.columns.value), np.nan)
         return Readings(values, codes, np.array(factors, np.float64))
 
     def _number(self, meters: pa.Array) -> IntArray:
@@ -449,24 +449,12 @@ def dictionary_codes(column: pa.Array) -> tuple[NDArray[np.int32], pa.Array]:
     return codes.to_numpy(), column.dictionary
 
 
-def _whole(column: pa.Array) -> IntArray:
-    """Return a column as whole numbers; −1 where it is null."""
+def _filled(column: pa.Array, empty: float) -> Any:
+    """Return a column as numbers of the kind of `empty`, which stands where it is null."""
     import pyarrow as pa
 
     if isinstance(column, pa.DictionaryArray):
         column = column.dictionary_decode()
-    numbers = column.cast(pa.int64())
-    found: IntArray = (numbers.fill_null(-1) if numbers.null_count else numbers).to_numpy()
-    return found
-
-
-def _numbers(column: pa.Array) -> FloatArray:
-    """Return a column as float64; NaN where it is null."""
-    import pyarrow as pa
-
-    if isinstance(column, pa.DictionaryArray):
-        column = column.dictionary_decode()
-    numbers = column.cast(pa.float64(), safe=False)
-    filled = numbers.fill_null(float("nan")) if numbers.null_count else numbers
-    found: FloatArray = filled.to_numpy()
-    return found
+    whole = isinstance(empty, int)
+    numbers = column.cast(pa.int64() if whole else pa.float64(), safe=whole)
+    return (numbers.fill_null(empty) if numbers.null_count else numbers).to_numpy()

@@ -389,14 +389,16 @@ def _check_types(schema: pa.Schema, columns: Columns) -> None:
         raise DataError(
             f"column {columns.time!r} has times without a zone; store them as UTC instants."
         )
+    whole = {name: types.is_integer(kind) for name, kind in kinds.items()}
+    real = types.is_floating(kinds[columns.value]) or types.is_decimal(kinds[columns.value])
     checks = {
-        columns.meter: (_is_name, "text or whole numbers"),
-        columns.value: (_is_number, "numbers"),
-        columns.unit: (_is_text, f"text ({', '.join(UNITS)})"),
-        columns.interval: (types.is_integer, "whole seconds"),
+        columns.meter: (_is_text(kinds[columns.meter]), "text or whole numbers"),
+        columns.value: (real, "numbers"),
+        columns.unit: (_is_text(kinds[columns.unit]), f"text ({', '.join(UNITS)})"),
+        columns.interval: (False, "whole seconds"),
     }
     for name, (fits, wanted) in checks.items():
-        if not fits(kinds[name]):
+        if not (fits or (whole[name] and name != columns.unit)):
             raise DataError(f"column {name!r} must hold {wanted}, but is {kinds[name]}.")
 
 
@@ -463,18 +465,6 @@ def _is_text(kind: pa.DataType) -> bool:
     from pyarrow import types
 
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
-
-
-def _is_name(kind: pa.DataType) -> bool:
-    from pyarrow import types
-
-    return bool(_is_text(kind) or types.is_integer(kind))
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    from pyarrow import types
-
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
 def _sha256(source: Any) -> bytes:

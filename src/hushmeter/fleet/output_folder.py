@@ -123,19 +123,13 @@ class PrivateFolder:
     @property
     def asked(self) -> dict[str, Any] | None:
         """The job of an unfinished release as plain data; None if no release has begun."""
-        try:
-            found: dict[str, Any] = json.loads(self.begun_file.read_bytes())
-        except FileNotFoundError:
-            return None
-        return found
+        content = _content(self.begun_file)
+        return None if content is None else dict(json.loads(content))
 
     def key(self) -> bytes:
         """Return the release key; raise `DataError` if it is lost."""
-        try:
-            found = self.key_file.read_bytes()
-        except FileNotFoundError:
-            found = b""
-        if len(found) != KEY_BYTES:
+        found = _content(self.key_file)
+        if found is None or len(found) != KEY_BYTES:
             raise DataError(
                 f"the key of the unfinished release in {self.output} is lost, so it cannot be "
                 "resumed; release the rest into another folder with --correct, which spends again."
@@ -148,10 +142,8 @@ class PrivateFolder:
 
     def head(self) -> str | None:
         """Return the last known end of the ledger, or None if there is none."""
-        try:
-            return self.head_file.read_text()
-        except FileNotFoundError:
-            return None
+        content = _content(self.head_file)
+        return None if content is None else content.decode()
 
     @property
     def sealed(self) -> bool:
@@ -214,10 +206,7 @@ class PrivateFolder:
 
     def partial(self, source: str) -> bytes | None:
         """Return the partial sums of a file, or None if there are none."""
-        try:
-            return self.partial_file(source).read_bytes()
-        except FileNotFoundError:
-            return None
+        return _content(self.partial_file(source))
 
     def write_partial(self, source: str, content: bytes) -> None:
         """Write the partial sums of a file."""
@@ -412,7 +401,14 @@ def table_bytes(table: pd.DataFrame, mark: str) -> bytes:
 def _complete_json(path: Path) -> dict[str, Any] | None:
     """Read a JSON object; return None if the file is absent or incomplete."""
     try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
-    except (FileNotFoundError, ValueError):
+        return dict(json.loads(_content(path) or b""))
+    except ValueError:
         return None
-    return found
+
+
+def _content(path: Path) -> bytes | None:
+    """Return the content of a file, or None if it does not exist."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None

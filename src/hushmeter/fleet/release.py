@@ -232,13 +232,13 @@ def _finish(
 def _publish(folder: PrivateFolder, job: FleetJob) -> FleetRelease:
     """Publish what was sealed, record the files of sums in the ledger and destroy the key."""
     content = (folder.path / SEALED / MANIFEST).read_bytes()
-    facts = parse_json(content)
-    if isinstance(job.terms, SumTerms):
-        digest = hashlib.sha256(content).hexdigest()
-        with open_ledger(job.ledger, patience_s=PATIENCE_S) as ledger:
-            for source in folder.reported():
-                if (folder.report(source) or {})["state"] == "released":
-                    ledger.mark_released(job.charge, source, digest)
+    facts, digest = parse_json(content), hashlib.sha256(content).hexdigest()
+    with open_ledger(job.ledger, patience_s=PATIENCE_S) as ledger:
+        _check_kept_head(folder, ledger)
+        # The files of a series were recorded one by one.
+        for source in folder.reported() if isinstance(job.terms, SumTerms) else ():
+            if (folder.report(source) or {})["state"] == "released":
+                ledger.mark_released(job.charge, source, digest)
     folder.publish_sealed(last=MANIFEST)
     folder.destroy()
     return FleetRelease(replace(job, key=b""), (), facts)

@@ -288,8 +288,43 @@ class SumTerms:
         return _resolve(self)
 
     def describe(self) -> dict[str, Any]:
-        """Return the promise as plain values, which the ledger and the manifest record."""
-        return self.promise.describe()
+        """Return the promise as plain values; the entries are named as those of a receipt."""
+        promise, change = self.promise, protected_change(self)
+        tables = zip(self.tables, promise.noises, strict=True)
+        return {
+            "version": __version__,
+            "unit": {
+                "sentence": self.sentence,
+                "unit_of": self.unit_of,
+                "watts": change.watts,
+                "seconds": change.seconds,
+                "watt_hours": change.energy / SECONDS_PER_HOUR,
+                "days": self.days,
+            },
+            "cells": {
+                "interval_s": self.interval_s,
+                "zone": self.tz or "UTC",
+                "grid": str(self.step),
+                "clamp": self.clamp,
+                "cap_kwh": self.cap_kwh,
+            },
+            "tables": [
+                {
+                    "table": table,
+                    "share": 1 / len(self.tables),
+                    "length": float(size_of(self, table, change).l2),
+                    "noise": describe_noise(noise),
+                    "error": promise.error(table),
+                }
+                for table, noise in tables
+            ],
+            "words": self.tables,
+            "epsilon": float(promise.epsilon),
+            "delta": promise.delta,
+            "odds": promise.odds,
+            "groups": {"by": self.by, "every": self.every, "min_meters": self.min_meters},
+            "quantiles": {"of": self.quantiles, "edges": self.class_edges},
+        }
 
     def price(self, protects: DayChange, composition_delta: float) -> Price:  # noqa: ARG002
         """Return what all tables cost a member for one UTC day.
@@ -298,7 +333,8 @@ class SumTerms:
         is, because a ledger adds up the charges of all releases by day.
         """
         protects.bounds_for(self.clamp)
-        return self.promise.price(protected_change(self, protects))
+        epsilon = self.promise.epsilon_of(protected_change(self, protects))
+        return Price(micro_epsilon(epsilon), femto_delta(self.promise.delta))
 
 
 @dataclass(frozen=True)
@@ -341,55 +377,10 @@ class SumPromise:
             return joint_odds(self.noises, np.array([float(one.steps) for one in self.noises]))
         return 1 / (1 + math.exp(-float(self.epsilon)))
 
-    def price(self, change: Change) -> Price:
-        """Return the price of a change."""
-        return Price(micro_epsilon(self.epsilon_of(change)), femto_delta(self.delta))
-
     def error(self, table: str) -> float:
         """Return the standard error of a noisy number, with that of a grid made coarser."""
         noise = self.noise(table)
         return math.hypot(noise.std, noise.coarsened * noise.grid / math.sqrt(12))
-
-    def describe(self) -> dict[str, Any]:
-        """Return the promise as plain values; the entries are named as those of a receipt."""
-        terms, change = self.terms, protected_change(self.terms)
-        sizes = [size_of(terms, table, change) for table in terms.tables]
-        return {
-            "version": __version__,
-            "unit": {
-                "sentence": terms.sentence,
-                "unit_of": terms.unit_of,
-                "watts": change.watts,
-                "seconds": change.seconds,
-                "watt_hours": change.energy / SECONDS_PER_HOUR,
-                "replaced": terms.run is None,
-                "days": terms.days,
-            },
-            "cells": {
-                "interval_s": terms.interval_s,
-                "zone": terms.tz or "UTC",
-                "grid": str(terms.step),
-                "clamp": terms.clamp,
-                "cap_kwh": terms.cap_kwh,
-            },
-            "tables": [
-                {
-                    "table": table,
-                    "share": 1 / len(sizes),
-                    "total": float(size.l1),
-                    "length": float(size.l2),
-                    "noise": describe_noise(noise),
-                    "error": self.error(table),
-                }
-                for table, size, noise in zip(terms.tables, sizes, self.noises, strict=True)
-            ],
-            "words": terms.tables,
-            "epsilon": float(self.epsilon),
-            "delta": self.delta,
-            "odds": self.odds,
-            "groups": {"by": terms.by, "every": terms.every, "min_meters": terms.min_meters},
-            "quantiles": {"of": terms.quantiles, "edges": terms.class_edges},
-        }
 
 
 def parse_days(text: str | None) -> tuple[str, str] | None:
@@ -470,43 +461,41 @@ def size_of(terms: SumTerms, table: str, change: Change) -> Size:
     if table != "sums" and change.name == "run" and change.seconds > LONGEST_RUN_S:
         raise InputError("tables by hour of the day hide runs of up to 31 days; publish only sums.")
     if table == "quantiles":
-        total, length, touches = _moved_counts(terms, change)
+        moved = _moved_counts(terms, change)
     elif change.name == "household":
-        total, length, touches = _household_steps(terms, table)
+        moved = _household_steps(terms, table)
     else:
-        total, length, touches = _moved_steps(terms, table, change)
+        moved = _moved_steps(terms, table, change)
     step, levels = _step(terms, table), len(terms.by)
-    l2 = min(total * levels, math.ceil(length * math.sqrt(levels) * (1 - 1e-12))) * step
-    return Size(total * levels * step, l2, total * levels * step, touches * levels)
+    total, squares, touches = (number * levels for number in moved)
+    length = math.isqrt(squares - 1) + 1
+    return Size(total * step, min(total, length) * step, total * step, touches)
 
 
-def _moved_steps(terms: SumTerms, table: str, change: Change) -> tuple[int, float, int]:
-    """Return Δ1, Δ2 [grid steps] and the most labels that a change moves in one level."""
+def _moved_steps(terms: SumTerms, table: str, change: Change) -> tuple[int, int, int]:
+    """Return Δ1, Δ2² [grid steps] and the most labels that a change moves in one level."""
     step, readings = terms.step, change.overlapped
     low, high = terms.clamp
     labels, per_cell = _label_cells(table, terms, readings * terms.interval_s)
-    energy = exact("energy", change.energy) / terms.interval_s
-    touches = change.own_touches // change.places
-    if per_cell > 1:
-        touches = math.ceil(readings / per_cell) + 1
-    count = int(labels.patterns(touches).max()) + 1
-    # Rounding moves a reading by one step more, but not beyond the clamp.
+    touched = readings if per_cell == 1 else math.ceil(readings / per_cell) + 1
+    count = int(labels.patterns(touched).max()) + 1
     filled = Change("clamp", high - low, readings * terms.interval_s, change.interval_s)
-    most = _cell_length(terms, labels, per_cell, filled)
-    if change.aligned and change.constant and change.watts >= high - low:
-        return terms.width_steps * readings, most, count
-    total = min(steps_apart(change.places * energy, step, readings), terms.width_steps * readings)
-    length = min(_cell_length(terms, labels, per_cell, change), most)
-    if change.moved and table == "sums" and terms.every == "day":
-        length = min(length, float(steps_apart(energy, step, readings)))
-    return total, length, count
+    total, length = terms.width_steps * readings, _cell_length(terms, labels, per_cell, filled)
+    if not (change.aligned and change.constant and change.watts >= high - low):
+        energy = exact("energy", change.energy) / terms.interval_s
+        total = min(total, steps_apart(change.places * energy, step, readings))
+        length = min(length, _cell_length(terms, labels, per_cell, change))
+        if change.moved and table == "sums" and terms.every == "day":
+            length = min(length, steps_apart(energy, step, readings))
+    return total, length**2, count
 
 
-def _cell_length(terms: SumTerms, labels: Table, per_cell: int, change: Change) -> float:
+def _cell_length(terms: SumTerms, labels: Table, per_cell: int, change: Change) -> int:
     """Return Δ2 of a change of readings [grid steps], from the table of cells.
 
     The sum of the readings of a cell is `per_cell` times its mean, and so is the rounding of all of
-    them together. The change "clamp" fills the clamp in every touched reading, rounding included.
+    them together. The change "clamp" fills the clamp in every touched reading: rounding moves a
+    reading by one step more, but not beyond the clamp.
     """
     watts = change.watts
     if change.name == "clamp":
@@ -518,34 +507,36 @@ def _cell_length(terms: SumTerms, labels: Table, per_cell: int, change: Change) 
         interval_s=change.interval_s * per_cell,
         aligned=per_cell == 1 and (change.aligned or change.name == "clamp"),
     )
-    return per_cell * sensitivity(labels, cells, terms.step)
+    return per_cell * int(sensitivity(labels, cells, terms.step))
 
 
-def _household_steps(terms: SumTerms, table: str) -> tuple[int, float, int]:
-    """Return Δ1, Δ2 [grid steps] and labels if all readings of the period change."""
+def _household_steps(terms: SumTerms, table: str) -> tuple[int, int, int]:
+    """Return Δ1, Δ2² [grid steps] and labels if all readings of the period change."""
     seconds = _period_seconds(terms)
     if table == "sums":
         members = np.unique(seconds // EVERY_S[terms.every], return_counts=True)[1]
     else:
         members = np.bincount(_clock(seconds, terms.tz or "UTC")[1])
-    total = terms.width_steps * seconds.size
-    length = terms.width_steps * float(np.linalg.norm(members))
+    total, squares = terms.width_steps * seconds.size, terms.width_steps**2 * _squares(members)
     if terms.cap_kwh is not None:
-        one = protected_change(replace(terms, unit_of="household-day"))
-        day_total, day_length, _ = _moved_steps(terms, table, one)
-        days = terms.day_count
-        total = min(total, days * day_total)
-        length = min(length, (days if table == "shape" else math.sqrt(days)) * day_length)
-    return total, length, int(np.count_nonzero(members))
+        one, days = protected_change(replace(terms, unit_of="household-day")), terms.day_count
+        of_day, squares_of_day, _ = _moved_steps(terms, table, one)
+        total = min(total, days * of_day)
+        squares = min(squares, (days**2 if table == "shape" else days) * squares_of_day)
+    return total, squares, int(np.count_nonzero(members))
 
 
-def _moved_counts(terms: SumTerms, change: Change) -> tuple[int, float, int]:
-    """Return Δ1, Δ2 and the most counts that move if each touched hour changes its class."""
+def _squares(numbers: IntArray) -> int:
+    return int((numbers.astype(np.int64) ** 2).sum())
+
+
+def _moved_counts(terms: SumTerms, change: Change) -> tuple[int, int, int]:
+    """Return Δ1, Δ2² and the most counts that move if each touched hour changes its class."""
     zone, readings = terms.tz or "UTC", change.overlapped
     if change.name == "household":
         begins, hours = _clock(_period_seconds(terms), zone)
         shown = np.bincount(hours[begins])
-        return 2 * int(shown.sum()), math.sqrt(2 * float((shown**2).sum())), 2 * int(shown.sum())
+        return 2 * int(shown.sum()), 2 * _squares(shown), 2 * int(shown.sum())
     labels: list[IntArray] = []
     touched = 1
     for seconds in _stretches(zone, terms.days, readings * terms.interval_s, terms.interval_s):
@@ -556,7 +547,7 @@ def _moved_counts(terms: SumTerms, change: Change) -> tuple[int, float, int]:
         labels.append(hours[begins])
     patterns = _joined(labels, touched).patterns(touched)
     shown = np.stack([(patterns == label).sum(axis=1) for label in range(24)])
-    return 2 * touched, math.sqrt(2 * float((shown**2).sum(axis=0).max())), 2 * touched
+    return 2 * touched, 2 * int((shown**2).sum(axis=0).max()), 2 * touched
 
 
 @lru_cache(maxsize=64)

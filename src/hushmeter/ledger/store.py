@@ -75,16 +75,8 @@ CREATE TABLE ledger_places (
     place BIGINT NOT NULL
 ){without_rowid}"""
 
-TRIGGERS = (
-    "ledger_entries_update",
-    "ledger_entries_delete",
-    "ledger_spends_update",
-    "ledger_spends_delete",
-    "ledger_balances_update",
-    "ledger_balances_delete",
-    "ledger_places_update",
-    "ledger_places_delete",
-)
+_KEPT = ("ledger_entries", "ledger_spends", "ledger_balances", "ledger_places")
+TRIGGERS = tuple(f"{table}_{event}" for table in _KEPT for event in ("update", "delete"))
 """Names of the triggers that both databases must have; `Ledger.verify` looks for them."""
 
 APPEND_ONLY = "the ledger is append-only"
@@ -451,7 +443,7 @@ def postgres_statements() -> list[str]:
             f"CREATE TRIGGER {name} BEFORE {event.upper()} ON {table} "
             f"FOR EACH ROW{only} EXECUTE FUNCTION ledger_refuse()"
         )
-    for table in ("ledger_entries", "ledger_spends", "ledger_balances", "ledger_places"):
+    for table in _KEPT:
         parts.append(
             f"CREATE TRIGGER {table}_truncate BEFORE TRUNCATE ON {table} "
             "FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse()"
