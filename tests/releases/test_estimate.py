@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushmeter.privacy.tables import NO_LABEL, Table
-from hushmeter.releases.estimate import TableEstimate
+from hushmeter.releases.estimate import UNKNOWN, TableEstimate
 
 
 def month_tables(days, hours):
@@ -148,3 +148,141 @@ def test_cells_without_a_published_label_keep_their_own_values():
     fit = TableEstimate(tables, [1.0, 1e30], 3)
     np.testing.assert_allclose(fit.solve(np.array([1.0, 2, 3]), [np.array([9.0])]), [1, 2, 3])
     np.testing.assert_allclose(fit.register_variances, [1, 2, 3])
+
+
+def stacked(tables):
+    return np.concatenate([matrix_of(table) for table in tables])
+
+
+def dense_exact(tables, variances, cells, sums):
+    """Least squares by the null space of the exact sums: the estimate and its covariance."""
+    matrix, size = stacked(tables), cells.size
+    each = np.repeat(variances[1:], [table.size for table in tables])
+    there = matrix.any(axis=1)
+    fixed, loose = there & (each == 0), there & (each > 0)
+    values = np.concatenate(sums)
+    base = np.linalg.pinv(matrix[fixed]) @ values[fixed] if fixed.any() else np.zeros(size)
+    free = null_space(matrix[fixed]) if fixed.any() else np.eye(size)
+    seen = np.concatenate([np.eye(size), matrix[loose]]) @ free
+    weights = 1 / np.concatenate([np.full(size, variances[0]), each[loose]])
+    wanted = np.concatenate([cells - base, values[loose] - matrix[loose] @ base])
+    inverse = np.linalg.inv(seen.T @ (weights[:, None] * seen))
+    return base + free @ inverse @ (seen.T @ (weights * wanted)), free @ inverse @ free.T
+
+
+def null_space(matrix):
+    _, values, vectors = np.linalg.svd(matrix)
+    return vectors[int((values > 1e-9).sum()) :].T
+
+
+def check_variances(fit, tables, covariance, count):
+    # Variances of exact sums are differences of equal numbers.
+    near = {"rtol": 1e-6, "atol": 1e-12 * count**2 * fit.variances.max()}
+    np.testing.assert_allclose(fit.cell_variances, np.diag(covariance), **near)
+    for query in (*tables, Table("all", np.zeros(count, dtype=np.int64), 1)):
+        member = matrix_of(query)
+        truth = ((member @ covariance) * member).sum(axis=1)
+        np.testing.assert_allclose(fit.sum_variances(query), truth, **near)
+    prefixes = np.tril(np.ones((count, count)))
+    register = ((prefixes @ covariance) * prefixes).sum(axis=1)
+    np.testing.assert_allclose(fit.register_variances, register, **near)
+
+
+@given(st.integers(2, 60), st.integers(0, 2**32 - 1))
+@settings(max_examples=200)
+def test_tables_with_exact_sums_agree_with_dense_algebra(count, seed):
+    """Noisy cells with noisy tables, of which one is exact."""
+    rng = np.random.default_rng(seed)
+    tables = random_tables(count, rng)
+    variances = 10.0 ** rng.uniform(2, 6, 1 + len(tables))
+    cells = rng.normal(300, 200, count)
+    sums = noisy_sums(tables, cells, rng)
+    variances[1] = 0.0
+    sums[0] = tables[0].sums(cells + rng.normal(0, 50, count))
+    scales = 1 / rng.uniform(0.9, 1.0, count) if rng.random() < 0.5 else None
+    factors = np.ones(count) if scales is None else scales
+    fit = TableEstimate(tables, variances, count, scales)
+    expected, covariance = dense_exact(tables, variances, cells, sums)
+    np.testing.assert_allclose(fit.solve(cells, sums), expected * factors, rtol=1e-7, atol=1e-5)
+    check_variances(fit, tables, covariance * factors[:, None] * factors, count)
+    inside = tables[0].members > 0
+    found = tables[0].sums(fit.solve(cells, sums) / factors)
+    np.testing.assert_allclose(found[inside], sums[0][inside], atol=1e-6)
+
+
+@given(st.integers(2, 60), st.integers(0, 2**32 - 1))
+@settings(max_examples=150)
+def test_scaled_cells_and_unknown_sums_without_cells(count, seed):
+    """The shortest least-squares solution; what no sum determines has a huge variance."""
+    rng = np.random.default_rng(seed)
+    tables = random_tables(count, rng)
+    # Eigenvalues below 1e-10 of the largest count as dependent.
+    variances = 10.0 ** rng.uniform(3, 5, len(tables))
+    scales = 1 / rng.uniform(0.9, 1.0, count) if rng.random() < 0.5 else None
+    factors = np.ones(count) if scales is None else scales
+    sums = noisy_sums(tables, rng.normal(300, 200, count), rng)
+    fit = TableEstimate(tables, [math.inf, *variances], count, scales)
+    weights = 1 / np.sqrt(np.repeat(variances, [table.size for table in tables]))
+    inverse = np.linalg.pinv(weights[:, None] * stacked(tables), rcond=1e-8)
+    expected = inverse @ (weights * np.concatenate(sums))
+    np.testing.assert_allclose(fit.solve(None, sums), expected * factors, rtol=1e-6, atol=1e-4)
+    covariance = inverse @ inverse.T
+    outside = np.eye(count) - inverse @ (weights[:, None] * stacked(tables))
+    queries = [np.eye(count), *map(matrix_of, tables), np.tril(np.ones((count, count)))]
+    found = [fit.cell_variances, *map(fit.sum_variances, tables), fit.register_variances]
+    for query, variance in zip(queries, found, strict=True):
+        scaled = query * factors
+        known = ((scaled @ covariance) * scaled).sum(axis=1)
+        left = ((scaled @ outside) * scaled).sum(axis=1)
+        clear = left < 1e-9 * np.maximum(1, (scaled**2).sum(axis=1))
+        np.testing.assert_allclose(variance[clear], known[clear], rtol=1e-6, atol=1e-6)
+        # The variance of an unknown part is that of its connected part.
+        least, most = UNKNOWN * min(1.0, variances.min()), UNKNOWN * variances.max()
+        rest = variance[~clear] - known[~clear]
+        assert (rest >= 0.99 * least * left[~clear]).all()
+        assert (rest <= 1.01 * most * left[~clear]).all()
+
+
+WEIGHTS = st.lists(st.floats(1e-6, 1e-2), min_size=4, max_size=4).map(np.array)
+
+
+@given(st.integers(1, 12), st.integers(2, 9), WEIGHTS)
+def test_the_variances_of_a_complete_month(days, hours, weights):
+    """The eigenvalues of a complete month give the same variances."""
+    tables = month_tables(days, hours)
+    fit = TableEstimate(tables, 1 / weights, days * hours)
+    cell, day, hour, total = weights
+    c2, c3 = cell + hours * day, cell + days * hour
+    c4 = c2 + days * hour + days * hours * total
+    parts = (days - 1) * (hours - 1) / cell + (days - 1) / c2 + (hours - 1) / c3 + 1 / c4
+    np.testing.assert_allclose(fit.cell_variances, parts / (days * hours), rtol=1e-7)
+    sums = (
+        hours * ((days - 1) / c2 + 1 / c4) / days,
+        days * ((hours - 1) / c3 + 1 / c4) / hours,
+        days * hours / c4,
+    )
+    for table, variance in zip(tables, sums, strict=True):
+        # The variance is the difference of two numbers of the size of n/w₀.
+        size = 1e-11 * days * hours / cell
+        np.testing.assert_allclose(fit.sum_variances(table), variance, rtol=1e-6, atol=size)
+
+
+def test_cells_alone_are_their_own_estimate():
+    fit = TableEstimate([], [4.0], 3, np.array([1.0, 2.0, 1.0]))
+    np.testing.assert_array_equal(fit.solve(np.array([1.0, 2, 3]), []), [1, 4, 3])
+    np.testing.assert_array_equal(fit.cell_variances, [4, 16, 4])
+    np.testing.assert_array_equal(fit.register_variances, [4, 20, 24])
+
+
+def test_a_label_that_one_table_publishes_twice_costs_nothing(rng):
+    """Equal tables are averaged with their weights."""
+    cells = rng.normal(300, 100, 12)
+    days = np.repeat(np.arange(3), 4)
+    one, other = Table("days", days, 3), Table("again", days, 3)
+    sums = [one.sums(cells) + 7.0, one.sums(cells) - 7.0]
+    both = TableEstimate([one, other], [100.0, 40.0, 40.0], 12)
+    mean = TableEstimate([one], [100.0, 20.0], 12)
+    np.testing.assert_allclose(both.solve(cells, sums), cells, atol=1e-9)
+    np.testing.assert_allclose(both.cell_variances, mean.cell_variances)
+    blind = TableEstimate([one, other], [math.inf, 40.0, 40.0], 12)
+    np.testing.assert_allclose(blind.sum_variances(one), 20.0)

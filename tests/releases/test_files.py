@@ -18,7 +18,7 @@ import pytest
 
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError
-from hushmeter.releases.files import find_earlier_releases
+from hushmeter.releases.files import find_earlier_releases, is_release
 from hushmeter.releases.labels import VIEWS
 from hushmeter.releases.signing import make_signing_key
 
@@ -313,3 +313,37 @@ def test_several_tables_are_no_single_file(saved, tmp_path):
     done, _ = saved
     with pytest.raises(InputError, match=r"several tables is written as a folder"):
         done.save(tmp_path / "out.csv")
+
+
+def test_cells_alone_may_be_a_folder_too(tmp_path):
+    done = make_release(1.0)
+    done.save(tmp_path / "out")
+    assert hm.verify(tmp_path / "out").problems == ()
+    back = hm.read_release(tmp_path / "out")
+    np.testing.assert_array_equal(back.trace.readings, done.trace.readings)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "xml"])
+def test_a_file_is_read_back(tmp_path, suffix):
+    done = make_release(1.0)
+    done.save(tmp_path / f"out.{suffix}")
+    back = hm.read_release(tmp_path / f"out.{suffix}")
+    np.testing.assert_array_equal(back.trace.readings, done.trace.readings)
+    np.testing.assert_array_equal(back.trace.times, done.trace.times)
+    assert back.promise.epsilon == done.promise.epsilon
+    assert back.promise.noise.std == done.promise.noise.std
+    assert back.private is None
+    assert is_release(tmp_path / f"out.{suffix}")
+    assert not is_release(tmp_path)
+
+
+def test_exact_days_are_a_file_that_rounds_nothing(tmp_path):
+    home = hm.Home([hm.Appliance("kettle", 2100.0, run_s=180.0)], 20.0)
+    request = hm.Request(epsilon=1, home=home, span="when", every="1h", mechanism="gaussian")
+    trace = hm.Trace(np.zeros(48), 3600.0, metering=hm.Metering(resolution_w=1.0))
+    done = request.resolve(hm.metered(trace)).release(trace)
+    with pytest.raises(InputError, match="the span 'when' is written as a file"):
+        done.save(tmp_path / "out")
+    with pytest.raises(InputError, match="keeps the sum of every day"):
+        done.save(tmp_path / "out.xml")
+    assert not list(tmp_path.iterdir())

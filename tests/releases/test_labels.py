@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import UTC
+from zoneinfo import ZoneInfo
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import hushmeter as hm
 from hushmeter.errors import DataError, InputError
 from hushmeter.privacy.tables import NO_LABEL
+from hushmeter.releases import labels
 from hushmeter.releases.labels import (
     VIEWS,
+    LabelledTable,
     cells_of,
     check_tables,
     make_tables,
@@ -176,6 +183,106 @@ def test_parse_band_reads_days_and_times():
     ("zone", "days"), [("UTC", 30), ("Asia/Kolkata", 30), ("Europe/London", 366)]
 )
 def test_model_cells_have_a_year_where_the_clock_changes(zone, days):
-    cells = cells_of(hm.Metered(3600.0, zone=zone), None)
+    cells = cells_of(hm.Metered(3600.0, zone=zone), None, of_days=True)
     assert cells.model
     assert len(cells) == 24 * days
+    assert len(cells_of(hm.Metered(3600.0, zone=zone), None)) == 24 * 30
+
+
+# Against the clock of Python, and a table of one's own ------------------------------------------
+
+EARLY = "night = 00:00-07:00"
+
+
+def expected_labels(cells):
+    """What every cell is about in each table, by the clock of Python."""
+    found = {word: [] for word in ("days", "months", "year", "typical-day", "typical-week", "band")}
+    seen = set()
+    zone = ZoneInfo(cells.zone)
+    for time in cells.times.times.astype("datetime64[s]").tolist():
+        local = time.replace(tzinfo=UTC).astimezone(zone)
+        day, month, hour = f"{local:%Y-%m-%d}", f"{local:%Y-%m}", f"{local:%H:%M}"
+        free = local.weekday() >= 5
+        # An hour that the clock repeats belongs to no hour of the day.
+        repeated = (day, hour) in seen
+        seen.add((day, hour))
+        found["days"].append(day)
+        found["months"].append(month)
+        found["year"].append(f"{local:%Y}")
+        found["typical-day"].append(None if repeated else (month, hour))
+        kind = "weekends" if free else "weekdays"
+        found["typical-week"].append(None if repeated else (month, kind, hour))
+        peak, night = not free and 16 <= local.hour < 21, local.hour < 7
+        found["band"].append((month, "peak" if peak else "night" if night else "rest"))
+    return found
+
+
+COLUMNS = {
+    "days": ["day"],
+    "months": ["month"],
+    "year": ["year"],
+    "typical-day": ["month", "hour"],
+    "typical-week": ["month", "days", "hour"],
+    "band": ["month", "band"],
+}
+
+
+@given(
+    st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"]),
+    st.sampled_from([900.0, 1800.0, 3600.0]),
+    st.integers(0, 366 * 24),
+    st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=60)
+def test_labels_are_those_of_the_clock(zone, interval_s, half_hours, seed):
+    """Any start of a leap year, with gaps and changes of the clock."""
+    rng = np.random.default_rng(seed)
+    minutes = max(30, round(interval_s / 60))
+    start = np.datetime64("2024-01-01T00:00") + np.timedelta64(minutes * half_hours, "m")
+    steps = np.flatnonzero(rng.random(int(rng.integers(60, 900))) > 0.03)
+    start += np.timedelta64(int(steps[0] * interval_s), "s")
+    cells = hourly(0, f"{start}Z", zone, interval_s, steps - steps[0])
+    expected = expected_labels(cells)
+    if zone == "Australia/Lord_Howe" and interval_s == 3600.0:
+        return  # Its clock moves by half an hour, which a band border does not fit.
+    tables = make_tables([*[*COLUMNS][:-1], PEAK, EARLY], cells)
+    for table, (word, names) in zip(tables, COLUMNS.items(), strict=True):
+        columns = [np.asarray(table.columns[name]).astype(str) for name in names]
+        shown = list(zip(*columns, strict=True))
+        assert len(set(shown)) == table.size == len(shown)
+        for label, wanted in zip(table.labels.tolist(), expected[word], strict=True):
+            if wanted is None:
+                assert label == NO_LABEL
+            else:
+                assert shown[label] == (wanted if isinstance(wanted, tuple) else (wanted,))
+        np.testing.assert_array_equal(table.columns["cells"], table.members)
+
+
+def every_third_hour(cells):
+    place = (np.arange(len(cells)) // 3) % 8
+    order = np.arange(8)
+    columns = {"third": order, "cells": np.bincount(place, minlength=8)}
+    return LabelledTable("thirds", place, 8, cells.times.steps, columns=columns, energy=False)
+
+
+def test_a_new_table_is_one_function(monkeypatch, tmp_path):
+    """A toy table is released, verified, read back and restored with nothing else edited."""
+    monkeypatch.setitem(labels._MAKERS, "thirds", every_third_hour)
+    rng = np.random.default_rng(4)
+    trace = hm.Trace(rng.gamma(1.0, 300.0, 24 * 30), 3600.0, "2024-04-01T00:00Z")
+    for tables in (("hours", "days", "thirds", PEAK), ("thirds", "months")):
+        request = hm.Request(hide="kettle 2100 W 180 s", odds=60, tables=tables)
+        promise = request.resolve(hm.metered(trace))
+        assert "thirds" in [entry.name for entry in promise.tables]
+        assert promise.odds <= 0.6
+        done = promise.release(trace)
+        view = done.view("thirds")
+        exact = np.bincount(np.arange(720) // 3 % 8, trace.readings) / 90
+        assert (np.abs(view.values - exact) < 6 * view.errors).all()
+        folder = tmp_path / tables[0]
+        done.save(folder)
+        assert hm.verify(folder).problems == ()
+        back = hm.read_release(folder)
+        np.testing.assert_allclose(back.view("thirds").values, view.values)
+        np.testing.assert_allclose(back.view("thirds").errors, view.errors)
+        assert (folder / "thirds.csv").read_text().startswith('"third","cells","noisy_steps"')

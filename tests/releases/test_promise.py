@@ -427,3 +427,24 @@ def test_no_reading_enters_a_promise():
     assert one.epsilon == two.epsilon
     assert one.errors == two.errors
     assert not one.cells.times.readings.any()
+
+
+@pytest.mark.parametrize("tables", [["views"], ["views", PEAK, NIGHT], ["days", "typical-week"]])
+def test_every_file_has_the_noise_of_the_same_request(tables):
+    """The shares are those of a month of 30 days, so that files and streams agree."""
+    found = []
+    for days in (2, 27, 30, 31, 90):
+        promise = promise_for(hourly(days, "2024-01-02T00:00Z"), tables=tables, epsilon=1.9)
+        found.append([(e.name, e.noise.scale) for e in promise.tables])
+    stream = hm.Request(epsilon=1.9, home=KETTLE, tables=tables).resolve(hm.Metered(3600.0))
+    found.append([(e.name, e.noise.scale) for e in stream.tables])
+    for other in found[1:]:
+        assert [name for name, _ in other] == [name for name, _ in found[0]]
+        np.testing.assert_allclose([s for _, s in other], [s for _, s in found[0]], rtol=1e-9)
+
+
+def test_a_larger_power_has_a_larger_epsilon():
+    promise = promise_for(hourly(30), tables=["views"])
+    twice = promise.unit.for_appliance(replace(KETTLE.appliances[0], power=4200.0))
+    assert promise.epsilon_for(promise.unit) == pytest.approx(promise.epsilon)
+    assert promise.epsilon_for(twice) > 1.9 * promise.epsilon

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hushmeter as hm
-from hushmeter.errors import DataError, InputError
+from hushmeter.errors import DataError, InputError, UnknownNameError
 from hushmeter.releases.labels import VIEWS
 from hushmeter.releases.promise import promise_of
 from hushmeter.releases.receipt import describe_promise, digest
@@ -544,3 +544,37 @@ def test_a_missing_reading_does_not_raise_the_sensitivity():
     lengths = [np.linalg.norm(one - two) for one, two in zip(*tables, strict=True)]
     assert lengths[0] > 0
     assert (lengths <= done.promise.lengths).all()
+
+
+def test_a_release_of_tables_alone_shows_no_hours():
+    done = hm.release_views(hourly(61), epsilon=1.9, home=KETTLE, tables=["days", PEAK, NIGHT])
+    assert done.view_names == ("days", "bands")
+    assert done.noisy_steps("hours") is None
+    with pytest.raises(UnknownNameError, match="hours"):
+        done.view("hours")
+
+
+def test_the_register_is_a_view_of_the_cells():
+    """Alone it adds no table, and its errors grow like those of a sum."""
+    done = released(hourly(5), tables=("hours", "register"), mechanism="gaussian")
+    assert not done.promise.joint
+    assert done.view_names == ("hours", "days", "months", "register")
+    register = done.view("register")
+    np.testing.assert_allclose(register.values, np.cumsum(done.estimate) / 1000)
+    wanted = done.promise.noise.std * np.sqrt(np.arange(1, 121)) / 1000
+    np.testing.assert_allclose(register.errors, wanted)
+
+
+def test_exact_days_cannot_be_charged_to_a_ledger():
+    from hushmeter.releases.payment import pay_for_release
+
+    rounded = hm.Metering(resolution_w=0.1)
+    trace = hm.Trace(month().readings, 600.0, month().start, metering=rounded)
+    facts = hm.metered(trace)
+    unit = hm.resolve_unit("appliance", "when", interval_s=facts, home=KETTLE, every="1h")
+    done = hm.release(trace, hm.calibrate("gaussian", 1.9, unit), unit, home=KETTLE)
+    with (
+        pytest.raises(InputError, match="publishes the sums of the days"),
+        pay_for_release("sqlite:///unused.db", done, meter="m"),
+    ):
+        pass
