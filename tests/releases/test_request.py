@@ -162,7 +162,7 @@ def test_words_of_tables():
 
 @pytest.mark.parametrize("tables", [("register",), ("hours", "register")])
 def test_the_register_is_a_view_of_the_cells(tables):
-    trace = hm.Trace(np.full(48, 300.0), 3600.0, START)
+    trace = hm.Trace(np.full(48, 300.0), 3600.0, "2024-01-15T00:00Z")
     request = hm.Request(epsilon=1, home=KETTLE, tables=tables)
     done = request.resolve(hm.metered(trace)).release(trace)
     assert done.view("register").values[-1] == pytest.approx(done.estimate.sum() / 1000)
