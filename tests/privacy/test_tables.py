@@ -65,6 +65,18 @@ def test_a_household_day_of_a_fleet(watts, watt_hours, hourly):
     assert found == pytest.approx(hourly, abs=math.sqrt(26) + 2)
 
 
+@pytest.mark.parametrize(
+    ("watts", "watt_hours", "daily"),
+    [(15_000, None, 360.3), (9000, None, 216.2), (9000, 60_000, 60.0), (9000, 40_000, 40.0)],
+)
+def test_a_household_day_in_daily_sums(watts, watt_hours, daily):
+    """25 hours lie in two days of 24: √(24² + 1²)·P without a cap on the energy, else E [kWh]."""
+    energy = None if watt_hours is None else 3600.0 * watt_hours
+    change = Change("day", watts, 25 * 3600, 3600.0, energy=energy)
+    # 26 touched hours add a watt each.
+    assert sensitivity(JANUARY[1], change, WATT) / 1000 == pytest.approx(daily, abs=0.08)
+
+
 def test_the_shares_of_a_stretch_at_its_three_borders():
     np.testing.assert_allclose(_overlaps(1.25), [[1, 0.25, 0], [0.25, 1, 0], [0, 1, 0.25]])
     np.testing.assert_allclose(_overlaps(2.0), [[1, 1, 0], [1, 1, 0], [0, 1, 1]])

@@ -75,6 +75,82 @@ def test_no_start_and_no_length_of_a_run_exceeds_the_sensitivities(zone, hours):
     assert (largest[:3] >= 0.9 * limits[:3])[:: 1 if hours < 20 else 2].all()
 
 
+ZONES = (
+    "UTC", "Europe/London", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata", "Asia/Amman",
+)  # fmt: skip
+
+
+def random_calendar(rng):
+    """Cells of some weeks at a random time, with gaps, and all tables that fit them."""
+    every = float(rng.choice([900.0, 1800.0, 3600.0, 7200.0]))
+    month, day = rng.integers(1, 13), rng.integers(1, 28)
+    moment = np.datetime64(f"20{rng.integers(18, 27)}-{month:02d}-{day:02d}T00:00", "ns")
+    start = moment + np.timedelta64(round(every * rng.integers(0, 24)), "s")
+    count = round(86_400 / every * rng.integers(8, 40))
+    steps = np.arange(count)
+    if rng.random() < 0.5:
+        first = int(rng.integers(1, count - 20))
+        steps = np.delete(steps, slice(first, first + int(rng.integers(1, 20))))
+    trace = hm.Trace(np.zeros(steps.size), every, start, steps=steps)
+    cells = cells_of(hm.metered(trace, str(rng.choice(ZONES))), None)
+    for words in (ALL, (*VIEWS, "typical-week", "year")):
+        try:
+            return cells, make_tables(words, cells)
+        except InputError:  # The bands have borders within cells.
+            continue
+    raise AssertionError
+
+
+def random_change(cells, rng):
+    """A change of some watts, minutes to days long, with all or a part of its energy."""
+    length = 3600.0 * float(rng.choice([0.05, 0.5, 1.0, 1.5, 3.0, 7.3, 24.0, 25.0, 30.0]))
+    share = float(rng.choice([1.0, 1.0, 0.6, 0.2]))
+    watts = float(rng.choice([60.0, 1000.0, 7200.0]))
+    return Change("x", watts, length, cells.interval_s, energy=watts * length * share)
+
+
+def check_random_changes(calendars, each, seed):
+    """Draw changes that fill the labels of one table in turn, and compare all tables."""
+    rng, closest = np.random.default_rng(seed), 0.0
+    for _ in range(calendars):
+        cells, tables = random_calendar(rng)
+        change = random_change(cells, rng)
+        limits = lengths_of(tables, [change], WATT)
+        places, every = cells.times.steps, cells.interval_s
+        places = np.arange(len(cells)) if places is None else places
+        base = rng.uniform(0, 500, len(cells))
+        before = np.floor(base + 0.5)
+        for _ in range(each):
+            start = rng.uniform(-1, places[-1] + 1)
+            stop = start + change.seconds / every
+            shares = np.clip(np.minimum(places + 1, stop) - np.maximum(places, start), 0, 1)
+            moved, left = np.zeros(len(cells)), change.full_values
+            labels = tables[rng.integers(len(tables))].labels
+            inside = np.flatnonzero(shares)
+            sums = np.bincount(labels[inside] + 1, shares[inside])
+            for cell in inside[np.argsort(-sums[labels[inside] + 1], kind="stable")]:
+                moved[cell] = min(shares[cell], left)
+                left -= moved[cell]
+            after = np.floor(base + change.watts * moved + 0.5)
+            for table, limit in zip(tables, limits, strict=True):
+                length = float(np.linalg.norm(table.sums(after) - table.sums(before)))
+                assert length <= limit + 1e-9, (table.name, cells.zone, change)
+                closest = max(closest, length / limit)
+    assert closest > 0.95
+
+
+def test_no_random_change_exceeds_the_sensitivities():
+    """400 changes of 20 calendars, in zones of all kinds."""
+    check_random_changes(20, 20, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_none_of_many_random_changes_exceeds_the_sensitivities(seed):
+    """24 000 changes of 240 calendars in all."""
+    check_random_changes(60, 100, 10 + seed)
+
+
 @pytest.mark.parametrize("use", [None, 5400.0])
 def test_no_change_within_a_day_exceeds_the_sensitivities(use, rng):
     trace = hm.Trace(rng.uniform(0, 500, 6 * 24 * 5), 600.0, "2024-10-25T22:00Z")
