@@ -16,6 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.fleet.cases import (
     KEY,
     RELEASE,
@@ -37,7 +39,7 @@ from hushmeter.fleet import noised_rows, source_folder
 from hushmeter.fleet import output_folder as fleet_output
 from hushmeter.fleet import task as fleet_task
 from hushmeter.fleet.input_files import read_footer
-from hushmeter.fleet.job import Columns, FleetJob, InputFormat
+from hushmeter.fleet.job import Columns, FleetJob, FleetTerms, InputFormat, plain
 from hushmeter.fleet.manifest import quarantine_file, read_manifest
 from hushmeter.fleet.noised_rows import file_key, input_digest, stretch_key
 from hushmeter.fleet.output_folder import PrivateFolder, StagedFile
@@ -46,10 +48,12 @@ from hushmeter.fleet.source_folder import list_files, open_source
 from hushmeter.fleet.task import protect_file, split_charges
 from hushmeter.ledger import DayChange, Ledger, open_ledger
 from hushmeter.noise.randomness import KEY_BYTES
+from hushmeter.privacy.meters import Metered
+from hushmeter.releases.receipt import describe_promise
+from hushmeter.releases.request import Request
 
 PRICE = 26 * 500_000
-"""What a customer's day of 25 hourly readings costs at ε = 0.5 each [micro-ε]."""
-"""micro-ε of `TERMS`."""
+"""What a customer's day of 26 hourly readings costs at ε = 0.5 each [micro-ε]."""
 
 
 @pytest.fixture
@@ -897,3 +901,27 @@ def test_fleets_are_imported_without_fcntl():
         "import sys; sys.modules['fcntl'] = None; import hushmeter.fleet.sums, hushmeter.cli.fleet"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@given(
+    data=st.data(),
+    epsilon=st.sampled_from(["0.05", "1", "3.5"]),
+    interval_s=st.sampled_from([60, 900, 1800, 3600, 86_400]),
+)
+@settings(max_examples=200, deadline=None)
+def test_a_fleet_promises_what_a_single_release_promises(data, epsilon, interval_s):
+    """The same request: unit, noise, ε, δ, odds and errors are the same in the manifest."""
+    watts = data.draw(st.sampled_from([None, 50.0, 2000.0]))
+    asked = {
+        "epsilon": epsilon,
+        "clamp": data.draw(st.sampled_from([(0.0, 15_000.0), (-4000.0, 9000.0)])),
+        "span": data.draw(st.sampled_from(["reading", "day"])),
+        "mechanism": data.draw(st.sampled_from(["laplace", "staircase", "gaussian"])),
+        "grid": data.draw(st.sampled_from([None, "1", "20"])),
+        "delta": data.draw(st.sampled_from([1e-6, 1e-9])),
+        "protect": "range" if watts is None else "change",
+        "watts": watts,
+    }
+    one = describe_promise(Request(**asked).resolve(Metered(interval_s)))
+    many = FleetTerms(**asked, interval_s=interval_s).describe()
+    assert plain(one) == {name: plain(many)[name] for name in one}
