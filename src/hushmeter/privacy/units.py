@@ -222,7 +222,8 @@ def resolve_unit(
     one_of("protect", protect, PROTECT)
     one_of("span", span, SPANS)
     facts = interval_s if isinstance(interval_s, Metered) else Metered(interval_s)
-    if facts.metering != IDEAL:
+    if facts.readings is not None:
+        # These are readings of a file, whose meter rounds in some way.
         refuse_unknown_rounding(span, facts.metering)
     window = 1 if every is None else intervals_in(every, facts.interval_s)
     if appliance is not None and protect != "appliance":
