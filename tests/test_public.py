@@ -103,7 +103,7 @@ def publish_series(folder, watts):
     yield "receipt", json_of(folder / "out.csv.receipt.json")
     yield "series", columns_of(folder / "out.csv")
     run("release", folder / "meter.csv", *hide, "--views", "-o", folder / "views")
-    yield "receipt of tables", json_of(folder / "views" / "receipt.json")
+    yield "receipt", json_of(folder / "views" / "receipt.json")
     for path in sorted((folder / "views").glob("*.csv")):
         yield f"table {path.stem}", columns_of(path)
     yield "names of files", {"tables": sorted(p.name for p in (folder / "views").iterdir())}
@@ -126,7 +126,7 @@ def publish_stream(folder, watts):
     for message in documents_of_lines(done.stdout + ended.stdout + tables.stdout):
         yield f"message {message['kind']}", message
     yield "names of files", {"stream": sorted(p.name for p in (folder / "stream").iterdir())}
-    yield "receipt of tables", json_of(folder / "tables" / "2024-03" / "receipt.json")
+    yield "receipt", json_of(folder / "tables" / "2024-03" / "receipt.json")
     day = folder / "stream" / "2024-03-01.csv"
     yield "series", columns_of(day)
     yield "receipt", json_of(day.with_name(day.name + ".receipt.json"))

@@ -215,7 +215,7 @@ def test_readings_never_calibrate_a_release_of_the_command(tmp_path_factory, fir
         # One decimal in every value: the number of decimals of a file is public.
         rows = [f"2024-01-{15 + i // 24}T{i % 24:02}:00Z,{w}.0" for i, w in enumerate(readings)]
         path.write_text("timestamp,watts\n" + "\n".join(rows) + "\n")
-        for out, more in ((f"{name}.out.csv", ()), (f"{name}.views", ("--views",))):
+        for out, more in ((f"{name}.out.csv", ()), (f"{name}-views", ("--views",))):
             done = run("release", path, "--hide", wish, *more, "-o", folder / out, "--json")
             receipts.append(calibration(json.loads(done.stdout)))
         for more in (("--for", "register"), ("--max-hourly-error", 50)):

@@ -185,8 +185,8 @@ def test_a_stream_takes_the_clamp_of_its_ledger(tmp_path):
     with sqlite3.connect(tmp_path / "s.db") as connection:
         terms = connection.execute("SELECT value FROM facts WHERE name = 'terms'").fetchone()[0]
     connection.close()
-    noise = json.loads(terms)["mechanism"]
-    assert noise["clamp"] == [0, 15000]
+    noise = json.loads(terms)["tables"][0]["noise"]
+    assert noise["parameters"]["clamp"] == [0, 15000]
     # Each of 25 hours may move by 15 kW, and the noise was made for a kettle.
     spent = json.loads(ask("show", "--ledger", url, "--meter", "m", "--json").stdout)["spends"]
     mu = 15_000 * 5 / noise["scale"]

@@ -167,7 +167,7 @@ def test_bad_units_are_refused_in_one_sentence(keywords, message):
 
 def test_unknown_mechanisms_are_refused():
     unit = resolve_unit("change", interval_s=6.0, size=10)
-    with pytest.raises(ValueError, match="no mechanism named"):
+    with pytest.raises(ValueError, match="mechanism must be one of"):
         calibrate("uniform", 1, unit)
 
 

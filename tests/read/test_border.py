@@ -55,7 +55,7 @@ def published(path, *options, expect=0):
     with out.open() as file:
         times = [row[0] for row in csv.reader(file)]
     receipt = json.loads(out.with_name(out.name + ".receipt.json").read_text())
-    facts = {key: receipt[key] for key in ("unit", "mechanism", "epsilon")}
+    facts = {key: receipt[key] for key in ("unit", "tables", "epsilon")}
     return times, facts, receipt["output"]["readings"]
 
 

@@ -127,7 +127,8 @@ class Option:
         cls, promise: Promise, member: Appliance, price_per_kwh: float, odds: float | None = None
     ) -> Option:
         """Describe a promise as an option; measured odds take the place of the best ones."""
-        largest = member.at_largest_power()
+        hidden = member if promise.home is None else promise.home.appliances[0]
+        largest = hidden.at_largest_power()
         return cls(
             promise.noise.name,
             promise.cells.interval_s,

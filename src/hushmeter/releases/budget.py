@@ -101,10 +101,14 @@ def _divide(
     tables = make_tables(words, model_month(interval_s * joined))
     if tables[0].name == CELLS:
         ratios = (ratios[0] * math.sqrt(joined), *ratios[1:])
+    from threadpoolctl import threadpool_limits
+
     model = _ModelMonth.of(tables, ratios)
     active = model.different()
     while True:
-        shares = model.best_shares(active, hourly_cost)
+        # The matrices are small: on a busy machine, threads would wait for each other.
+        with threadpool_limits(1, user_api="blas"):
+            shares = model.best_shares(active, hourly_cost)
         small = active & (shares < SMALLEST_SHARE)
         if not small.any() or active.sum() == 1:
             return model.divided_equally(shares)
