@@ -160,7 +160,7 @@ UNNOTICED_OF_SUMS = UNNOTICED | {"rows", "released_rows", "released_blocks"}
 
 
 FORGED = {
-    "released": {("asked", "accept_learnt"), ("asked", "hourly_cost"), ("promise", "version")},
+    "released": {("asked", "accept_learnt"), ("promise", "version")},
     "summed": {("charge", "composition_delta"), ("promise", "version")},
 }
 """The version, and what has no effect on the noise: a δ for composition that sums do not use, and

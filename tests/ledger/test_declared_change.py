@@ -25,6 +25,7 @@ from hushmeter.errors import InputError
 from hushmeter.fleet import FleetTerms, JobOptions, SumTerms, release_fleet
 from hushmeter.fleet.sum_terms import Run
 from hushmeter.ledger import DayChange, open_ledger
+from hushmeter.noise import parse_mechanism
 from hushmeter.privacy.units import calibrate, resolve_unit
 from hushmeter.releases.payment import pay_for_release
 from hushmeter.trace import Metering
@@ -73,9 +74,9 @@ class Published:
 
 def noise_of(described) -> Noise:
     """The noise of a receipt; σ and scale are given in watts, and here in steps."""
-    name, grid = described["mechanism"], described["grid"]
-    sigma = described["scale"] / grid if name == "gaussian" else 0.0
-    return Noise(name, described["epsilon"], described["steps"], sigma)
+    noise = parse_mechanism({described["mechanism"]: dict(described["parameters"])})
+    sigma = noise.scale / noise.grid if noise.name == "gaussian" else 0.0
+    return Noise(noise.name, noise.epsilon, noise.steps, sigma)
 
 
 # What a pair of tables costs

@@ -102,7 +102,11 @@ def test_tables_of_two_days(tmp_path, monkeypatch, more, tables):
             "leave out --mechanism laplace",
             2,
         ),
-        (["-", *HIDE, "--to", "x", "--hourly-cost", "1.2"], "needs several tables, such as --views", 2),
+        (
+            ["-", *HIDE, "--to", "x", "--hourly-cost", "1.2"],
+            "needs several tables, such as --views",
+            2,
+        ),
         (["-", *HIDE, "--to", "x", "--views", "--every", "7min"], "divide a day", 2),
         (["-", *HIDE, "--to", "x", "--table", "year"], "leave out year and register", 2),
         (["-", *HIDE, "--to", "x", "--table", "peak = 25:00-26:00"], "impossible times", 2),
