@@ -494,7 +494,8 @@ def test_the_sentences_state_the_odds():
     hidden, odds = promise.sentences
     assert "any use of up to 105 Wh and 2.1 kW that lasts up to 3 minutes" in hidden
     assert "60 times out of 100" in odds
-    when = promise_for(hourly(30), span="when", mechanism="gaussian", every=None)
+    rounded = hourly(30).derive(metering=hm.Metering(resolution_w=1.0))
+    when = promise_for(rounded, span="when", mechanism="gaussian", every=None)
     assert "publish" in when.sentences[1]
 
 
