@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -101,19 +102,28 @@ def _divide(
     tables = make_tables(words, model_month(interval_s * joined))
     if tables[0].name == CELLS:
         ratios = (ratios[0] * math.sqrt(joined), *ratios[1:])
-    from threadpoolctl import threadpool_limits
-
     model = _ModelMonth.of(tables, ratios)
     active = model.different()
     while True:
         # The matrices are small: on a busy machine, threads would wait for each other.
-        with threadpool_limits(1, user_api="blas"):
+        with _one_thread():
             shares = model.best_shares(active, hourly_cost)
         small = active & (shares < SMALLEST_SHARE)
         if not small.any() or active.sum() == 1:
             return model.divided_equally(shares)
         # The least useful table goes first; the others share its part.
         active[np.argmin(np.where(active, shares, math.inf))] = False
+
+
+def _one_thread() -> AbstractContextManager[Any]:
+    """Limit linear algebra to one thread; a confined process may not list its libraries."""
+    from threadpoolctl import threadpool_limits
+
+    try:
+        limited: AbstractContextManager[Any] = threadpool_limits(1, user_api="blas")
+    except OSError:
+        return nullcontext()
+    return limited
 
 
 def _first_like(table: LabelledTable, tables: Sequence[LabelledTable]) -> int:
