@@ -74,7 +74,10 @@ def test_a_promise_keeps_the_odds_and_wastes_little(words, odds, purpose, span, 
     assert promise.odds >= odds - ODDS_SLACK or promise.epsilon >= 0.99 * MOST_EPSILON
     (change,) = promise.unit.changes
     assert change.watts == request.member.protected_power
-    if promise.unit.span == "run":
+    if span == "reading":
+        # To hide a reading is to hide a run as long as a cell.
+        assert change.energy == pytest.approx(change.watts * promise.cells.interval_s)
+    elif promise.unit.span == "run":
         assert change.energy == pytest.approx(3600 * use_energy_wh(request.member))
 
 
@@ -310,7 +313,8 @@ def test_names_are_those_of_the_home_if_there_is_one():
 def test_an_unknown_run_means_one_reading():
     home = hm.Home([hm.Appliance("kettle", 2000.0)], tolerance=20.0)
     request = hm.Request(hide="kettle", home=home)
-    assert request.chosen_span() == request.resolve(HOURS).unit.span == "reading"
+    unit = request.resolve(HOURS).unit
+    assert (request.chosen_span(), unit.span, unit.changes[0].seconds) == ("reading", "run", 3600)
 
 
 def test_the_promise_names_energy_power_and_odds():
