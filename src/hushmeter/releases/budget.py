@@ -110,9 +110,16 @@ def _divide(
             shares = model.best_shares(active, hourly_cost)
         small = active & (shares < SMALLEST_SHARE)
         if not small.any() or active.sum() == 1:
-            return model.divided_equally(shares)
+            return _rounded(model.divided_equally(shares))
         # The least useful table goes first; the others share its part.
         active[np.argmin(np.where(active, shares, math.inf))] = False
+
+
+def _rounded(shares: FloatArray) -> FloatArray:
+    """Round shares, so that the last bits of linear algebra on another machine do not matter."""
+    found = np.round(shares, 7)
+    found[np.argmax(found)] += 1 - found.sum()
+    return found
 
 
 def _one_thread() -> AbstractContextManager[Any]:
