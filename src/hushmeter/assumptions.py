@@ -44,20 +44,7 @@ def concentration_margin(powers: ArrayLike) -> float:
 
 
 def quiet_jumps(trace: Trace, ignore: BoolArray | None = None) -> FloatArray:
-    """Jumps of the meter [W] at the steps at which no appliance switches.
-
-    Parameters
-    ----------
-    trace : Trace
-        With true states, unless `ignore` is given.
-    ignore : array of bool, shape (T,), optional
-        Steps to leave out instead of those with a switch. The first reading of every contiguous
-        run is always left out, because no jump leads to it.
-
-    Returns
-    -------
-    array, shape (number of quiet steps,)
-    """
+    """Jumps of the meter [W] at the steps at which no appliance switches."""
     left_out = trace.switches.any(axis=1) if ignore is None else ignore
     jumps: FloatArray = trace.jumps()[~trace.run_starts & ~left_out]
     return jumps

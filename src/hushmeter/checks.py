@@ -63,15 +63,7 @@ def seconds(name: str, value: Any) -> float:
 
 
 def finite_vector(name: str, values: ArrayLike) -> FloatArray:
-    """Return a one-dimensional float64 array.
-
-    Raises
-    ------
-    InputError
-        If the values are not numbers, or have another number of dimensions.
-    DataError
-        If a value is NaN or infinite; the message names the first such row.
-    """
+    """Return a one-dimensional float64 array."""
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -86,21 +78,7 @@ def finite_vector(name: str, values: ArrayLike) -> FloatArray:
 
 
 def positive_array(name: str, values: ArrayLike, *, zero: bool = False) -> FloatArray:
-    """Return numbers of any shape as float64; all must be finite and positive.
-
-    Parameters
-    ----------
-    name : str
-        Name of the value in the error message.
-    values : array_like
-    zero : bool
-        Whether zero is allowed.
-
-    Raises
-    ------
-    InputError
-        If a value is not a number, not finite or too small.
-    """
+    """Return numbers of any shape as float64; all must be finite and positive."""
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

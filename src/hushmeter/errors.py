@@ -32,17 +32,7 @@ class InputError(HushmeterError, ValueError):
 
 
 class UnknownNameError(InputError, KeyError):
-    """A name is not in a registry; the message suggests the nearest known name.
-
-    Parameters
-    ----------
-    kind : str
-        What the name is for, such as "appliance".
-    name : object
-        The unknown name.
-    known : iterable of str
-        The names of the registry.
-    """
+    """A name is not in a registry; the message suggests the nearest known name."""
 
     def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         names = sorted(known)

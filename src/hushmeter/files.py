@@ -107,22 +107,7 @@ def move(path: Path, target: Path) -> None:
 
 @contextmanager
 def atomic(path: Path, *, force: bool = False, public: bool = False) -> Iterator[Path]:
-    """Give a temporary file beside `path`; rename it to `path` when the block ends without error.
-
-    Parameters
-    ----------
-    path : Path
-        The file to write. Its folder is made if it does not exist.
-    force : bool, default False
-        Replace an existing file, or a link but not what it leads to.
-    public : bool, default False
-        Let other users of the machine read the file, as far as the umask allows it.
-
-    Raises
-    ------
-    DataError
-        If the file exists and `force` is not set, or the file system refuses to write.
-    """
+    """Give a temporary file beside `path`; rename it to `path` if the block ends without error."""
     refuse_overwrite(path, force)
     with one_sentence(path), _temporary_name(path) as temporary:
         make_folder(path.parent, public=public)
@@ -278,22 +263,7 @@ def _utc(times: Any) -> Any:
 
 
 def parse_json(content: bytes | str) -> Any:
-    """Read a JSON document of a stranger, in which every name has one meaning.
-
-    Parameters
-    ----------
-    content : bytes or str
-
-    Returns
-    -------
-    object
-
-    Raises
-    ------
-    ValueError
-        If it is not JSON, contains NaN or infinity, is nested too deeply, or an object has one
-        name twice: another program may then take the other value.
-    """
+    """Read a JSON document of a stranger, in which every name has one meaning."""
     try:
         return json.loads(content, object_pairs_hook=_unique_names, parse_constant=_refuse_constant)
     except RecursionError:
@@ -314,18 +284,7 @@ def _refuse_constant(name: str) -> float:
 
 
 def json_text(value: Any) -> str:
-    """Return a value as one JSON document with indents.
-
-    Parameters
-    ----------
-    value : object
-        Dataclasses become objects; NaN and infinity become null; other types become text.
-
-    Returns
-    -------
-    str
-        The document, with a line break at its end.
-    """
+    """Return a value as one JSON document with indents."""
     return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 

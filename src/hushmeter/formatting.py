@@ -10,18 +10,7 @@ from html import escape
 
 
 def out_of_100(share: float) -> str:
-    """Format a share as a number out of 100, such as "71.4".
-
-    Parameters
-    ----------
-    share : float
-        Between 0 and 1.
-
-    Returns
-    -------
-    str
-        One digit after the point at most. A share below 1 is never rounded up to "100".
-    """
+    """Format a share as a number out of 100, such as "71.4"."""
     if share >= 0.9995:
         return "100" if share == 1 else "over 99.9"
     number = f"{100 * share:.1f}"
@@ -46,17 +35,7 @@ def format_two_digits(value: float) -> str:
 
 
 def count_of(number: int, one: str, many: str | None = None) -> str:
-    """Return a number with its noun, such as "1 file" or "3 files".
-
-    Parameters
-    ----------
-    number : int
-        How many there are.
-    one : str
-        The noun, or a longer phrase, in the singular.
-    many : str, optional
-        The same in the plural; by default with an "s" at its end.
-    """
+    """Return a number with its noun, such as "1 file" or "3 files"."""
     return f"{number} {one if number == 1 else many or f'{one}s'}"
 
 
@@ -84,17 +63,7 @@ def duration_in_words(seconds: float) -> str:
 
 
 def html_facts(title: str, facts: Mapping[str, str], picture: str = "") -> str:
-    """Return a small table of names and values as HTML for a notebook.
-
-    Parameters
-    ----------
-    title : str
-        Text above the table.
-    facts : mapping of str to str
-        Plain text; it is escaped.
-    picture : str
-        HTML below the table, such as that of `html_line`. It is not escaped.
-    """
+    """Return a small table of names and values as HTML for a notebook."""
     rows = "".join(
         f"<tr><th style='text-align:left'>{escape(name)}</th>"
         f"<td style='text-align:left'>{escape(value)}</td></tr>"
@@ -114,15 +83,7 @@ def html_rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def html_line(lines: Iterable[Sequence[tuple[float, float]]], label: str) -> str:
-    """Return lines as a small picture in SVG.
-
-    Parameters
-    ----------
-    lines : iterable of sequences of points
-        Coordinates between 0 and 1, from the lower left.
-    label : str
-        What the picture shows, for readers who cannot see it.
-    """
+    """Return lines as a small picture in SVG."""
     paths = "".join(
         "<polyline points='"
         + " ".join(f"{400 * x:.1f},{60 - 56 * y - 2:.1f}" for x, y in points)

@@ -288,18 +288,7 @@ class Appliance:
 
 
 def round_up_to_public_step(value: float) -> float:
-    """Round a positive number up to the next of `PUBLIC_STEPS` times a power of ten.
-
-    Parameters
-    ----------
-    value : float
-        Positive and finite.
-
-    Returns
-    -------
-    float
-        At least `value`, and less than 1.28 times as much.
-    """
+    """Round a positive number up to the next of `PUBLIC_STEPS` times a power of ten."""
     exponent = math.floor(math.log10(positive("value", value))) - 1
     for power in range(exponent, exponent + 4):
         for step in PUBLIC_STEPS:
@@ -311,22 +300,11 @@ def round_up_to_public_step(value: float) -> float:
 
 @dataclass(frozen=True)
 class LearntFrom:
-    """The readings from which the learnt numbers of a home come.
+    """The readings from which the learnt numbers of a home come."""
 
-    Parameters
-    ----------
-    sha256 : str
-        Digest of the readings, `releases.receipt.digest` of their trace, as hexadecimal text.
-    start, end : str
-        Start of the first and of the last reading, UTC, as ISO 8601 text.
-
-    Raises
-    ------
-    InputError
-        If the digest is not hexadecimal text of 64 letters, or a time is not ISO 8601.
-    """
-
+    # Digest of the readings, `releases.receipt.digest` of their trace, as hexadecimal text
     sha256: str
+    # Start of the first and of the last reading, UTC, as ISO 8601 text
     start: str
     end: str
 

@@ -220,27 +220,17 @@ def score(
 
 @dataclass(frozen=True)
 class ApplianceEvents:
-    """How well the starts of one appliance's runs were predicted.
+    """How well the starts of one appliance's runs were predicted."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the appliance.
-    true_starts, predicted_starts, matched : int
-        Numbers of starts in the truth, in the answer, and of pairs of the two.
-    precision, recall : float
-        Shares of the predicted and of the true starts that are matched; NaN if there are none.
-    f1 : float
-        Harmonic mean of both; NaN if there is no start in truth and answer.
-    """
-
-    name: str
+    name: str  # Name of the appliance
+    # Numbers of starts in the truth, in the answer, and of pairs of the two
     true_starts: int
     predicted_starts: int
     matched: int
+    # Shares of the predicted and of the true starts that are matched; NaN if there are none
     precision: float
     recall: float
-    f1: float
+    f1: float  # Harmonic mean of both; NaN if there is no start in truth and answer
 
 
 @dataclass(frozen=True)
@@ -374,21 +364,11 @@ def bootstrap_intervals(
 
 @dataclass(frozen=True)
 class ShareScore:
-    """Errors of the predicted share of time on, for releases of means over longer intervals.
+    """Errors of the predicted share of time on, for releases of means over longer intervals."""
 
-    Attributes
-    ----------
-    error : float
-        Mean absolute error of the share over intervals and appliances.
-    off_error : float
-        The same for the answer "everything off", which is the mean share of time on.
-    per_appliance : array, shape (N,)
-        Mean absolute error of each appliance.
-    """
-
-    error: float
-    off_error: float
-    per_appliance: FloatArray
+    error: float  # Mean absolute error of the share over intervals and appliances
+    off_error: float  # The same for the answer "everything off", which is the mean share of time on
+    per_appliance: FloatArray  # Mean absolute error of each appliance
 
 
 def on_shares(trace: Trace, every: float | str) -> FloatArray:

@@ -1,7 +1,12 @@
-"""Public names have complete numpydoc sections, and pages name only modules that exist."""
+"""Documented names have numpydoc sections, all others one sentence; pages name what exists.
+
+Documented are the names of `hushmeter.__all__` and of docs/api.md, base classes with their methods,
+and definitions whose summary names an item of the paper.
+"""
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Callable, Iterator
@@ -96,6 +101,71 @@ def test_missing_sections_would_be_noticed():
         "bad has no section Returns",
     ]
     assert faults("good", good) == []
+
+
+PAPER = re.compile(
+    r"\((P\d|\d+[a-z]?)\)|Theorem|Algorithm \d|Assumption|Fig\. ?\d|equation|Table I"
+)
+TABLES = {"Parameters", "Returns", "Yields", "Raises", "Attributes"}
+Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def documented_names() -> set[str]:
+    """Names of `hushmeter.__all__`, and names and members that the page of the API lists."""
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    listed = re.findall(r"auto(?:class|function|exception|data):: ([\w.]+)", page)
+    members = re.findall(r":members: ([\w, ]+)", page)
+    names = {name.rpartition(".")[2] for name in listed}
+    return names | set(hm.__all__) | {m.strip() for group in members for m in group.split(",")}
+
+
+def is_base(node: ast.AST) -> bool:
+    """True for an abstract class or a protocol."""
+    return isinstance(node, ast.ClassDef) and any(
+        word in ast.unparse(base) for base in node.bases for word in ("ABC", "Protocol")
+    )
+
+
+def needless_tables(
+    tree: ast.AST, documented: set[str], *, inside_documented: bool | None = None
+) -> Iterator[tuple[str, int]]:
+    """Name and line of every definition with numpydoc tables that is not documented."""
+    for node in ast.iter_child_nodes(tree):
+        if not isinstance(node, Definition):
+            yield from needless_tables(node, documented, inside_documented=inside_documented)
+            continue
+        text = ast.get_docstring(node) or ""
+        of_class = inside_documented is True and not node.name.startswith("_")
+        named = inside_documented is None and node.name in documented
+        allowed = named or of_class or is_base(node)
+        paper = PAPER.search(text.split("\n\n")[0])
+        if TABLES & set(SECTION.findall(text)) and not (allowed or paper):
+            yield node.name, node.lineno
+        yield from needless_tables(node, documented, inside_documented=allowed)
+
+
+@pytest.mark.parametrize(
+    "path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE))
+)
+def test_other_definitions_have_sentences_and_no_tables(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert list(needless_tables(tree, documented_names())) == []
+
+
+def test_needless_tables_would_be_noticed():
+    text = '''
+def inner(x):
+    """Do it.
+
+    Returns
+    -------
+    int
+    """
+'''
+    assert list(needless_tables(ast.parse(text), set())) == [("inner", 2)]
+    assert list(needless_tables(ast.parse(text), {"inner"})) == []
+    of_paper = ast.parse(text.replace("Do it", "Solve (P3)"))
+    assert list(needless_tables(of_paper, set())) == []
 
 
 PLACES = {

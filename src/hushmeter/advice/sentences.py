@@ -107,21 +107,7 @@ def _(result: Advice) -> tuple[str, ...]:
 def recommend(
     advice: Advice, own: OwnUse | None = None, price_per_kwh: float | None = None
 ) -> tuple[str, str, str]:
-    """Return a recommendation in three sentences: the release, its cost, and what is free.
-
-    Parameters
-    ----------
-    advice : Advice
-        The options for a goal.
-    own : OwnUse, optional
-        The own use of the household; the sentences are then for the household alone.
-    price_per_kwh : float, optional
-        Price of energy; without it no money is mentioned.
-
-    Returns
-    -------
-    tuple of three str
-    """
+    """Return a recommendation in three sentences: the release, its cost, and what is free."""
     goal, best = advice.goal, advice.best
     wish = _wish(goal)
     if advice.feasible:
@@ -204,23 +190,7 @@ def describe_bill(option: Option, price_per_kwh: float) -> str:
 def explain_reach(
     reach: tuple[Reach, ...], max_error: float, purpose: str, max_odds: float
 ) -> tuple[str, ...]:
-    """Return sentences about what can be hidden within an error.
-
-    Parameters
-    ----------
-    reach : tuple of Reach
-        From `find_reach`, the best hidden first.
-    max_error : float
-        The limit of the standard error, in the unit of the purpose.
-    purpose : str
-        A name of `PURPOSES`.
-    max_odds : float
-        The wanted odds, as a share.
-
-    Returns
-    -------
-    tuple of str
-    """
+    """Return sentences about what can be hidden within an error."""
     about = PURPOSES[purpose]
     limit = f"With a standard error of at most {about.text(max_error)} in {about.subject}"
     goal = f"to {out_of_100(max_odds)} out of 100"

@@ -98,26 +98,14 @@ class GaussianNoise:
 
 @dataclass(frozen=True)
 class Observation:
-    """What an attacker sees of one home.
+    """What an attacker sees of one home."""
 
-    Attributes
-    ----------
-    readings : array, shape (T,)
-        Mains [W].
-    run_starts : array of bool, shape (T,)
-        True at the first reading of each contiguous run: at reading 0 and after every gap.
-    rng : Generator
-        Randomness of the attacker's rounding.
-    first_state : array of bool, shape (N,), or None
-        State at the first reading, if the attacker was given it.
-    interval_s : float or None
-        Interval of the readings, if the attacker was given a trace. [s]
-    """
-
-    readings: FloatArray
+    readings: FloatArray  # Mains [W]
+    # True at the first reading of each contiguous run: at reading 0 and after every gap
     run_starts: BoolArray
-    rng: np.random.Generator
-    first_state: BoolArray | None = None
+    rng: np.random.Generator  # Randomness of the attacker's rounding
+    first_state: BoolArray | None = None  # State at the first reading, if the attacker was given it
+    # Interval of the readings, if the attacker was given a trace. [s]
     interval_s: float | None = None
 
     def __len__(self) -> int:

@@ -74,23 +74,14 @@ compared."""
 
 @dataclass(frozen=True)
 class Fineness:
-    """How finely the power is divided into states.
+    """How finely the power is divided into states."""
 
-    Attributes
-    ----------
-    levels, idle, unmetered : int
-        Largest numbers of on-states and idle states of an appliance, and of unmetered levels.
-    slack : float or None
-        Slack of every state, or None if it is learnt. [W]
-    coupled : bool
-        Whether appliances that often run together form one chain.
-    """
-
+    # Largest numbers of on-states and idle states of an appliance, and of unmetered levels
     levels: int
     idle: int
     unmetered: int
-    slack: float | None
-    coupled: bool = True
+    slack: float | None  # Slack of every state, or None if it is learnt. [W]
+    coupled: bool = True  # Whether appliances that often run together form one chain
 
 
 FINENESS = (
@@ -525,20 +516,7 @@ class Bayes(ProbabilisticAttacker):
 
 
 def correlated_pairs(states: BoolArray, order: Sequence[int]) -> list[tuple[int, int]]:
-    """Find disjoint pairs of appliances that often run together.
-
-    Parameters
-    ----------
-    states : array of bool, shape (T, N)
-        True states of the training data.
-    order : sequence of int
-        The appliances in the order in which they come in a pair.
-
-    Returns
-    -------
-    list of pairs of int
-        Appliances whose states have a correlation beyond ±`COUPLED`, the strongest pair first.
-    """
+    """Find disjoint pairs of appliances that often run together."""
     ranked = states[:, list(order)].astype(np.float64)
     away = ranked - ranked.mean(axis=0)
     spread = np.maximum(np.sqrt((away**2).sum(axis=0)), 1e-12)

@@ -63,20 +63,7 @@ class LevelAttacker(Attacker):
     def predict_levels(
         self, readings: Observed, initial_state: ArrayLike | None = None
     ) -> LevelArray:
-        """Predict the level of every appliance.
-
-        Parameters
-        ----------
-        readings : array_like, shape (T,), or Trace
-            Mains. [W]
-        initial_state : array_like of bool, shape (N,), optional
-            Checked, but not used.
-
-        Returns
-        -------
-        array of int8, shape (T, N)
-            Positions in `table`.
-        """
+        """Predict the level of every appliance (`readings` [W])."""
         return self._choose_levels(self._see(readings, initial_state))
 
     def _choose(self, load: FloatArray, starts: BoolArray) -> LevelArray:

@@ -48,21 +48,7 @@ def check_attacker(cls: type[Attacker]) -> None:
 
 
 def single_switch_trace(home: Home, length: int, seed: int) -> Trace:
-    """Make a trace without noise in which exactly one appliance switches at every step.
-
-    Parameters
-    ----------
-    home : Home
-        Its appliances run at their lowest level.
-    length : int
-        Number of readings.
-    seed : int
-
-    Returns
-    -------
-    Trace
-        Readings every 6 s with true states and power.
-    """
+    """Make a trace without noise in which exactly one appliance switches at every step."""
     rng = np.random.default_rng(seed)
     flips = np.zeros((length, len(home)), np.bool_)
     flips[0] = rng.random(len(home)) < 0.5

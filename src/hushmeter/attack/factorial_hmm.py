@@ -250,44 +250,20 @@ def _share(on: BoolArray, where: BoolArray) -> float:
 
 @dataclass(frozen=True)
 class ChainFit:
-    """A fitted chain, with its states in ascending order of power.
+    """A fitted chain, with its states in ascending order of power."""
 
-    Attributes
-    ----------
-    means, variances : arrays, shape (K,)
-        Mean [W] and variance [W²] of the power in each state.
-    transitions : array, shape (K, K)
-        Transition probabilities.
-    initial : array, shape (K,)
-        Share of each state in the long run.
-    states : array of int8, shape (T,)
-        Most probable state at each training reading.
-    """
-
+    # Mean [W] and variance [W²] of the power in each state
     means: FloatArray
     variances: FloatArray
-    transitions: FloatArray
-    initial: FloatArray
-    states: StateArray
+    transitions: FloatArray  # Transition probabilities
+    initial: FloatArray  # Share of each state in the long run
+    states: StateArray  # Most probable state at each training reading
 
 
 def fit_chain(power: FloatArray, size: int, starts: BoolArray) -> ChainFit:
     """Fit a chain with Gaussian states to the power of one appliance.
 
-    Parameters
-    ----------
-    power : array, shape (T,)
-        Power of the appliance. [W]
-    size : int
-        Largest number of states.
-    starts : array of bool, shape (T,)
-        Where contiguous runs start.
-
-    Returns
-    -------
-    ChainFit
-        Fewer states if the power has fewer distinct values, but at least two: a constant power
-        gets a second state that never occurs.
+    Units: `power` [W].
 
     Notes
     -----

@@ -48,22 +48,6 @@ class _Days:
 def estimate_generation(trace: Trace) -> FloatArray:
     """Estimate the power of solar panels behind a net meter.
 
-    Parameters
-    ----------
-    trace : Trace
-        Net readings: load minus generation, negative during exports. Noise is allowed.
-
-    Returns
-    -------
-    array, shape (T,)
-        Generated power, not negative [W]. It is zero if no reading is negative, or if the
-        negative readings are not concentrated in one part of the day, as those of noise.
-
-    Raises
-    ------
-    DataError
-        If readings are negative and there are fewer than three days, or the interval exceeds 1 h.
-
     Notes
     -----
     The generation is w_d · g(h): a curve g over the time of day h, the same on all days, times the
@@ -101,23 +85,7 @@ def estimate_generation(trace: Trace) -> FloatArray:
 
 
 def remove_generation(trace: Trace) -> Trace:
-    """Add the estimated generation to net readings, so that they are loads again.
-
-    Parameters
-    ----------
-    trace : Trace
-        Net readings; see `estimate_generation`.
-
-    Returns
-    -------
-    Trace
-        The same times and the same truth; the readings are equal where nothing is generated.
-
-    Raises
-    ------
-    DataError
-        As for `estimate_generation`.
-    """
+    """Add the estimated generation to net readings, so that they are loads again."""
     return trace.replace_readings(trace.readings + estimate_generation(trace))
 
 

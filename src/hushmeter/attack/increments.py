@@ -17,21 +17,6 @@ from hushmeter.home import Appliance, Home
 class Increments:
     """A home whose appliances are split into increments.
 
-    Parameters
-    ----------
-    home : Home
-
-    Attributes
-    ----------
-    home : Home
-        The increments as appliances; the given home itself if no appliance has two levels.
-    owners : array of int, shape (M,)
-        Column of the appliance that each increment belongs to; its lowest increment comes first.
-    lowest : array of bool, shape (M,)
-        Whether an increment is the lowest of its appliance.
-    trivial : bool
-        True if every appliance is its own only increment.
-
     Notes
     -----
     This is the paper's remark in Section IV on appliances with more than two states.

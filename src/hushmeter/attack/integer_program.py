@@ -259,38 +259,21 @@ def _learn_ratings(trace: Trace, home: Home, always_on: BoolArray, most: int) ->
 
 @dataclass(frozen=True)
 class AlipRules:
-    """Rules of ALIP in terms of positions in the table of levels; level 0 is off.
+    """Rules of ALIP in terms of positions in the table of levels; level 0 is off."""
 
-    Attributes
-    ----------
-    always_on : array of bool, shape (N,)
-        Appliances that are in one of their states at every reading.
-    exclusive : tuple of tuples of (appliance, level)
-        Sets of states of which at most one occurs at a time.
-    instead : tuple of int8 arrays, shape (K, K)
-        Per appliance, the level that replaces level k after level j; k itself if the transition
-        is allowed.
-    median : tuple of (appliance, level, window, replacement)
-        Median rules: see `AidedIntegerProgram`.
-    boxes : tuple of arrays, shape (K, 2)
-        Bounds of each level for the second pass; equal if the level cannot move. [W]
-    """
-
-    always_on: BoolArray
+    always_on: BoolArray  # Appliances that are in one of their states at every reading
+    # Sets of states of which at most one occurs at a time
     exclusive: tuple[tuple[tuple[int, int], ...], ...]
+    # Per appliance, the level that replaces level k after level j; k itself if the transition is
+    # allowed.
     instead: tuple[LevelArray, ...]
-    median: tuple[tuple[int, int, int, int], ...]
+    median: tuple[tuple[int, int, int, int], ...]  # Median rules: see `AidedIntegerProgram`
+    # Bounds of each level for the second pass; equal if the level cannot move. [W]
     boxes: tuple[FloatArray, ...]
 
 
 class RuleReader:
-    """Converts rules in names and watts to positions in a table of levels.
-
-    Parameters
-    ----------
-    home : Home
-    table : LevelTable
-    """
+    """Converts rules in names and watts to positions in a table of levels."""
 
     def __init__(self, home: Home, table: LevelTable) -> None:
         self.home, self.table = home, table
@@ -358,21 +341,7 @@ def rigid_boxes(table: LevelTable) -> tuple[FloatArray, ...]:
 def learn_exclusive(
     levels: LevelArray, counts: Sequence[int]
 ) -> tuple[tuple[tuple[int, int], ...], ...]:
-    """Learn the pairs of on-levels that exclude each other.
-
-    Parameters
-    ----------
-    levels : array of int8, shape (T, N)
-        Level of every appliance in the training data.
-    counts : sequence of int
-        Number of levels of every appliance.
-
-    Returns
-    -------
-    tuple of pairs of (appliance, level)
-        Pairs that never occurred together, although independent appliances would have shown them
-        together at least `EXPECTED` times.
-    """
+    """Learn the pairs of on-levels that exclude each other."""
     length, found = len(levels), []
     states = [(i, k) for i, count in enumerate(counts) for k in range(1, count)]
     seen = {(i, k): levels[:, i] == k for i, k in states}
@@ -387,19 +356,6 @@ def learn_instead(
     levels: LevelArray, starts: BoolArray, table: LevelTable
 ) -> tuple[LevelArray, ...]:
     """Learn the forbidden transitions and the levels that replace them.
-
-    Parameters
-    ----------
-    levels : array of int8, shape (T, N)
-        Level of every appliance in the training data.
-    starts : array of bool, shape (T,)
-        Where contiguous runs start.
-    table : LevelTable
-
-    Returns
-    -------
-    tuple of int8 arrays, shape (K, K)
-        Replacement matrices, as in `AlipRules`.
 
     Notes
     -----

@@ -33,23 +33,7 @@ if TYPE_CHECKING:
 
 
 class NilmtkDisaggregator:
-    """An attacker with NILMTK's methods `partial_fit` and `disaggregate_chunk`.
-
-    Parameters
-    ----------
-    attacker : str
-        Name of an attacker in `hushmeter.attackers`.
-    home : Home, optional
-        Home that the attacker knows. If it is not given, one is made from the training data, with
-        the mean of every appliance's readings above `on_above` as its power.
-    on_above : float
-        Power above which an appliance of the training data counts as on. If a home is given, half
-        of the appliance's power is used instead. [W]
-    tolerance : float
-        Tolerance δ of a home that is made from the training data. [W]
-    **parameters
-        Further parameters of the attacker.
-    """
+    """An attacker with NILMTK's methods `partial_fit` and `disaggregate_chunk`."""
 
     chunk_wise_training = False
 
@@ -79,17 +63,7 @@ class NilmtkDisaggregator:
     ) -> None:
         """Fit the attacker to all chunks; another call fits it again from the start.
 
-        Parameters
-        ----------
-        train_main : list of DataFrames
-            Mains, indexed by time; several columns are summed. [W]
-        train_appliances : list of (name, list of DataFrames)
-            The same chunks of every appliance. [W]
-
-        Raises
-        ------
-        DataError, InputError
-            If the chunks of an appliance do not match the mains or the home.
+        Units: `train_main`, `train_appliances` [W].
         """
         names = [str(name) for name, _ in train_appliances]
         mains = _trace(train_main)
@@ -109,23 +83,7 @@ class NilmtkDisaggregator:
         test_mains: Sequence[pd.DataFrame],
         model: Any = None,  # noqa: ARG002
     ) -> list[pd.DataFrame]:
-        """Predict the power of every appliance.
-
-        Parameters
-        ----------
-        test_mains : list of DataFrames
-            Mains, as in `partial_fit`. [W]
-
-        Returns
-        -------
-        list of DataFrames
-            One per chunk, with the chunk's index and one column per appliance. [W]
-
-        Raises
-        ------
-        NotFittedError
-            If `partial_fit` was not called.
-        """
+        """Predict the power of every appliance (`test_mains` [W])."""
         import pandas as pd
 
         if self.attacker is None:

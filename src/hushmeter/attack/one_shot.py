@@ -226,21 +226,7 @@ def examine_exact(
 def round_switches(
     probabilities: FloatArray, *, rounding: str = "bernoulli", rng: RngLike = None
 ) -> BoolArray:
-    """Round switch probabilities to switches.
-
-    Parameters
-    ----------
-    probabilities : array
-        Values in [0, 1].
-    rounding : {"bernoulli", "threshold"}
-        Round each entry to one with its own probability, as the paper does, or at ½.
-    rng : Generator, int or None
-        Randomness of "bernoulli".
-
-    Returns
-    -------
-    array of bool, of the same shape
-    """
+    """Round switch probabilities to switches."""
     one_of("rounding", rounding, ("bernoulli", "threshold"))
     if rounding == "threshold":
         return probabilities >= 0.5

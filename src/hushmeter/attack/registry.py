@@ -52,34 +52,13 @@ class AttackerRegistry(Mapping[str, type[Attacker]]):
     A lookup `attackers[name]` finds attackers of this package, registered attackers and entry
     points, in this order. It never imports a module that its caller names, so that it is safe for
     names that come from elsewhere, such as a request to the page; `resolve` does.
-
-    Raises
-    ------
-    UnknownNameError
-        If no attacker has this name; the message suggests the nearest name.
     """
 
     def __init__(self) -> None:
         self._registered: dict[str, type[Attacker]] = {}
 
     def register(self, cls: Class) -> Class:
-        """Add an attacker class under its `name`, for the running program.
-
-        Parameters
-        ----------
-        cls : type[Attacker]
-            The class; `check_attacker` tests whether it satisfies the contract.
-
-        Returns
-        -------
-        type[Attacker]
-            The same class, so that the method can be used as a decorator.
-
-        Raises
-        ------
-        InputError
-            If `cls` is not a complete attacker class, or another attacker has its name.
-        """
+        """Add an attacker class under its `name`, for the running program."""
         name = _check_class(cls, "register")
         known = self._registered.get(name)
         if name in BUILT_IN or (known is not None and _path(known) != _path(cls)):
@@ -91,25 +70,6 @@ class AttackerRegistry(Mapping[str, type[Attacker]]):
         """Find an attacker by its name or by `module:Class`.
 
         Only use this for text that the user of the program has written: it imports the module.
-
-        Parameters
-        ----------
-        text : str
-            Name of an attacker, or module and class, for example "mine:Threshold".
-        folder : Path, optional
-            Folder in which the module is also searched. It is appended to `sys.path`, so that
-            worker processes find the module too.
-
-        Returns
-        -------
-        type[Attacker]
-
-        Raises
-        ------
-        UnknownNameError
-            If no attacker has this name.
-        InputError
-            If the module cannot be imported or the class is not an attacker.
         """
         module, colon, attribute = text.partition(":")
         if not colon:

@@ -294,17 +294,6 @@ class SemiBlind(NetworkAttacker):
 def raise_thresholds(gains: FloatArray) -> IntArray:
     """Raise the thresholds of types until no home is below "always off".
 
-    Parameters
-    ----------
-    gains : array, shape (homes, thresholds, types)
-        Accuracy about each type minus that of "always off", for thresholds in ascending order; zero
-        for a type that a home does not have.
-
-    Returns
-    -------
-    array of int, shape (types,)
-        Index of the threshold of each type.
-
     Notes
     -----
     All types start at the lowest threshold. As long as the sum over the types is negative in some
@@ -328,15 +317,7 @@ def _left_out_homes(homes: int, nets: int) -> list[list[int]]:
 
 
 class _Minutes:
-    """The cells of about one minute into which contiguous runs are divided.
-
-    Attributes
-    ----------
-    place : array of int, shape (T,)
-        Cell of every reading.
-    run_starts : array of bool
-        Where contiguous runs of cells start.
-    """
+    """The cells of about one minute into which contiguous runs are divided."""
 
     def __init__(self, run_starts: BoolArray, size: int) -> None:
         first = np.flatnonzero(run_starts)

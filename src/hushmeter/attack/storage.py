@@ -38,21 +38,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def save_attacker(attacker: Attacker, path: str | Path, *, force: bool = False) -> None:
-    """Write an attacker, fitted or not.
-
-    Parameters
-    ----------
-    attacker : Attacker
-    path : str or Path
-        File name that ends in .npz.
-    force : bool
-        Whether to replace an existing file.
-
-    Raises
-    ------
-    InputError
-        If the name does not end in .npz or a parameter cannot be written as plain data.
-    """
+    """Write an attacker, fitted or not."""
     target = Path(path)
     if target.suffix != ".npz":
         raise InputError(f"{target} must end in .npz.")
@@ -64,24 +50,7 @@ def save_attacker(attacker: Attacker, path: str | Path, *, force: bool = False) 
 
 
 def load_attacker(path: str | Path, cls: type[Attacker] | None = None) -> Attacker:
-    """Read an attacker that `save_attacker` wrote.
-
-    Parameters
-    ----------
-    path : str or Path
-    cls : type[Attacker], optional
-        Class of the attacker, if it is not in the registry.
-
-    Returns
-    -------
-    Attacker
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read, is not a saved attacker, is damaged, or contains another
-        attacker than `cls`.
-    """
+    """Read an attacker that `save_attacker` wrote."""
     source = Path(path)
     header, arrays = _open(source)
     try:

@@ -339,15 +339,7 @@ def held_back_parts(length: int) -> list[slice]:
 
 
 def leave_out(trace: Trace, part: slice) -> Trace:
-    """Return the readings outside a part; the readings that are left out become a gap.
-
-    Parameters
-    ----------
-    trace : Trace
-    part : slice
-        Positions of the readings that are left out. If these are all readings, the trace is
-        returned as it is.
-    """
+    """Return the readings outside a part; the readings that are left out become a gap."""
     rows = np.r_[0 : part.start, part.stop : len(trace)]
     return trace if rows.size == 0 else trace.select(rows)
 

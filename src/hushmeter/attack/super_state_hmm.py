@@ -214,19 +214,6 @@ def quantise(power: FloatArray, precision: float) -> IntArray:
 def find_states(quantised: IntArray, most: int, threshold: float) -> PeakStates:
     """Find the states of one appliance by SparseNILM's rule.
 
-    Parameters
-    ----------
-    quantised : array of int, shape (T,)
-        Quantised power of the appliance.
-    most : int
-        Largest number of states, off included.
-    threshold : float
-        First value of the share e.
-
-    Returns
-    -------
-    PeakStates
-
     Notes
     -----
     A value is a peak if it is more frequent than both its neighbours and than a share e of all
@@ -284,17 +271,7 @@ class SparseChain(NamedTuple):
 def count_sparse_chain(
     states: IntArray, symbols: IntArray, starts: BoolArray, n_states: int, n_symbols: int
 ) -> SparseChain:
-    """Count the frequencies of a chain, without smoothing.
-
-    Parameters
-    ----------
-    states, symbols : arrays of int, shape (T,)
-        State and observation of every training reading.
-    starts : array of bool, shape (T,)
-        Where contiguous runs start; such a reading counts as a transition to itself.
-    n_states, n_symbols : int
-        Numbers of states and observations.
-    """
+    """Count the frequencies of a chain, without smoothing."""
     previous = np.concatenate([states[:1], states[:-1]])
     previous[starts] = states[starts]
     seen = np.bincount(states, minlength=n_states).astype(np.float64)
@@ -333,23 +310,7 @@ def _columns(rows: IntArray, columns: IntArray, count: int, totals: FloatArray) 
 def decode_pairs(
     chain: SparseChain, symbols: IntArray, starts: BoolArray, fall_back: bool
 ) -> IntArray:
-    """Decode each reading from itself and the reading before.
-
-    Parameters
-    ----------
-    chain : SparseChain
-    symbols : array of int, shape (T,)
-        Observations; `NONE` for a value that training did not contain.
-    starts : array of bool, shape (T,)
-        Where contiguous runs start; such a reading is taken as its own predecessor.
-    fall_back : bool
-        Whether a reading without a path is answered by argmax over j of P0_j B_j(y_t).
-
-    Returns
-    -------
-    array of int, shape (T,)
-        argmax over j of max over i of P0_i B_i(y_{t−1}) A_ij B_j(y_t); `NONE` without a path.
-    """
+    """Decode each reading from itself and the reading before."""
     initial, before, emitted = chain
     found = np.full(symbols.size, NONE, np.int64)
     weight = np.zeros(initial.size)

@@ -327,15 +327,7 @@ class Tcn(NetworkAttacker):
 def noise_levels(largest: float) -> FloatArray:
     """Return the standard deviations of noise [W] at which the threshold is chosen.
 
-    Parameters
-    ----------
-    largest : float
-        Power of the largest appliance. [W]
-
-    Returns
-    -------
-    array, shape (6,)
-        Zero, then values from the smallest to the largest noise in training.
+    Units: `largest` [W].
     """
     high = max(MOST_NOISE * largest, 2 * LEAST_NOISE_W)
     scales = np.geomspace(LEAST_NOISE_W, high, JUDGED_LEVELS - 1)
@@ -343,19 +335,7 @@ def noise_levels(largest: float) -> FloatArray:
 
 
 def choose_thresholds(gains: FloatArray) -> FloatArray:
-    """Return the probability above which an appliance is predicted to be on at each noise level.
-
-    Parameters
-    ----------
-    gains : array, shape (networks, levels)
-        Share of the errors of a guess without data that a network avoids in the part that it left
-        out, for noise in ascending order; NaN without a part.
-
-    Returns
-    -------
-    array, shape (levels,)
-        Thresholds, which do not fall with the noise.
-    """
+    """Return the probability above which an appliance is predicted to be on at each noise level."""
     if np.isnan(gains).any():
         return np.full(gains.shape[1], 0.5)
     gain = np.minimum.accumulate(gains.mean(axis=0))
@@ -379,25 +359,7 @@ def can_spare(readings: int, window: int) -> bool:
 
 
 class Windows:
-    """Random training windows of a home, with noise and exchanged appliances.
-
-    Parameters
-    ----------
-    data : TrainingData
-    encoder : Encoder
-    window : int
-        Number of cells.
-    largest : float
-        Power of the largest appliance. [W]
-    fold : int
-        The part of the data, of `FOLDS` parts, that no window is drawn from.
-    rng : Generator
-
-    Attributes
-    ----------
-    on_share : array, shape (N,)
-        Share of the readings at which each appliance is on.
-    """
+    """Random training windows of a home, with noise and exchanged appliances."""
 
     def __init__(
         self,
@@ -453,18 +415,7 @@ class Windows:
     def gain(self, net: nn.ModuleDict, std: float) -> float:
         """Return the share of the errors of a guess without data that a network avoids.
 
-        Parameters
-        ----------
-        net : nn.ModuleDict
-            A network that has not seen the part that is left out.
-        std : float
-            Standard deviation of the Laplace noise on this part. [W]
-
-        Returns
-        -------
-        float
-            One minus the errors at threshold ½ over those of the better of "always on" and "always
-            off" for each appliance; NaN without a part.
+        Units: `std` [W].
         """
         most = JUDGED_WINDOWS if self.encoder.cells.size <= LARGE_CELL else JUDGED_WINDOWS // 4
         count = max(1, min(most, (self.left_out.stop - self.left_out.start) // self.width))

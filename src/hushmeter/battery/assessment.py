@@ -55,64 +55,28 @@ HOPELESS = 0.95
 
 @dataclass(frozen=True)
 class Exposure:
-    """What an attacker sees behind a battery of one capacity.
+    """What an attacker sees behind a battery of one capacity."""
 
-    Attributes
-    ----------
-    capacity_kwh : float
-        Usable capacity. [kWh]
-    rate : float
-        Share of the simulated horizons in which the battery saturated.
-    bound : float
-        Proved upper bound of the same probability.
-    cut_share : float
-        Share of the readings whose noise was cut.
-    visibility : float
-        Mean visibility of the appliances to the attacker, see `mean_visibility`.
-    """
-
-    capacity_kwh: float
-    rate: float
-    bound: float
-    cut_share: float
-    visibility: float
+    capacity_kwh: float  # Usable capacity. [kWh]
+    rate: float  # Share of the simulated horizons in which the battery saturated
+    bound: float  # Proved upper bound of the same probability
+    cut_share: float  # Share of the readings whose noise was cut
+    visibility: float  # Mean visibility of the appliances to the attacker, see `mean_visibility`
 
 
 @dataclass(frozen=True)
 class BatteryCase:
-    """One battery with its load, its noise and its controller.
+    """One battery with its load, its noise and its controller."""
 
-    Attributes
-    ----------
-    home : Home
-        The appliances behind the meter.
-    load : Trace
-        What the house draws, at the interval at which the battery acts.
-    unit : Unit
-        The unit of protection.
-    mechanism : Mechanism
-        The noise that the battery puts on the meter.
-    battery : Battery
-        The battery.
-    control : Control
-        The controller; its `readings` are the horizon of the guarantee.
-    prices : Prices
-        Prices of energy and of batteries.
-    max_failure : float
-        Largest failure probability for which batteries are sized.
-    seed : int
-        Seed of all simulations.
-    """
-
-    home: Home
-    load: Trace
-    unit: Unit
-    mechanism: Mechanism
-    battery: Battery
-    control: Control
-    prices: Prices
-    max_failure: float
-    seed: int
+    home: Home  # The appliances behind the meter
+    load: Trace  # What the house draws, at the interval at which the battery acts
+    unit: Unit  # The unit of protection
+    mechanism: Mechanism  # The noise that the battery puts on the meter
+    battery: Battery  # The battery
+    control: Control  # The controller; its `readings` are the horizon of the guarantee
+    prices: Prices  # Prices of energy and of batteries
+    max_failure: float  # Largest failure probability for which batteries are sized
+    seed: int  # Seed of all simulations
 
     def assess(self, horizons: int, delta: float) -> Guarantee:
         """Return the guarantee (ε, δ̂) over the horizon; see `assess_guarantee`."""
@@ -127,22 +91,7 @@ class BatteryCase:
         )
 
     def refuse_hopeless(self, found: Guarantee, mechanism: str, delta: float) -> None:
-        """Refuse a battery that almost always fails, and name what would work.
-
-        Parameters
-        ----------
-        found : Guarantee
-            The result of `assess`.
-        mechanism : str
-            Name of the mechanism, to search for the smallest ε that the battery serves.
-        delta : float
-            δ of the Gaussian mechanism.
-
-        Raises
-        ------
-        DataError
-            If the battery saturated in at least 95 % of the simulated horizons.
-        """
+        """Refuse a battery that almost always fails, and name what would work."""
         if found.rate < HOPELESS:
             return
         need = size_battery(
@@ -188,20 +137,7 @@ class BatteryCase:
         )
 
     def attack(self, metered: Trace, attacker: str) -> tuple[Score, Score] | None:
-        """Score an attacker without and with the battery.
-
-        Parameters
-        ----------
-        metered : Trace
-            What the meter shows behind the battery.
-        attacker : str
-            Name of a registered attacker.
-
-        Returns
-        -------
-        tuple of Score, or None
-            The scores without and with the battery; None if the load has no true states.
-        """
+        """Score an attacker without and with the battery."""
         if self.load.states is None:
             return None
         before = attack_metered(self.load, self.load, self.home, attacker=attacker, seed=self.seed)
@@ -229,26 +165,6 @@ def attack_metered(
 
     The attacker has learnt from the true load of the same house. It knows the noise distribution,
     but not which appliances are on at the first reading.
-
-    Parameters
-    ----------
-    load : Trace
-        The true load, with states.
-    metered : Trace
-        What the meter shows.
-    home : Home
-        The appliances.
-    attacker : str
-        Name of a registered attacker.
-    mechanism : Mechanism, optional
-        The noise that is in `metered`.
-    seed : int
-        Seed of the attacker's random choices.
-
-    Returns
-    -------
-    Score
-        The attacker's states compared with the true ones.
     """
     made = attackers[attacker](home).fit(load).knows(mechanism)
     states = made.predict(metered, rng=seed)
@@ -278,31 +194,7 @@ def sweep_capacity(
 ) -> tuple[Exposure, ...]:
     """Measure failures and visibility of the same noise behind batteries of several capacities.
 
-    Parameters
-    ----------
-    load : Trace
-        The true load, with states.
-    home : Home
-        The appliances.
-    battery : Battery
-        The battery whose capacity is varied.
-    mechanism : Mechanism
-        The noise.
-    control : Control
-        The controller.
-    capacities : sequence of float
-        Usable capacities. [kWh]
-    attacker : str
-        Name of a registered attacker.
-    horizons : int
-        Number of horizons to simulate for each capacity.
-    seed : int
-        Seed of all simulations.
-
-    Returns
-    -------
-    tuple of Exposure
-        One entry for each capacity.
+    Units: `capacities` [kWh].
     """
     found = []
     for capacity in capacities:
@@ -330,11 +222,6 @@ def compare_controllers(
     """Operate the same battery and noise under every controller.
 
     The two load-hiding baselines, which promise no ε, are operated as well.
-
-    Returns
-    -------
-    dict of str to Operation
-        By the name of the controller or baseline.
     """
     done = {}
     for name in CONTROLLERS:

@@ -69,23 +69,12 @@ RATES = np.geomspace(0.02, 200.0, 120)
 
 @dataclass(frozen=True)
 class Simulation:
-    """Result of many simulated horizons of one battery.
+    """Result of many simulated horizons of one battery."""
 
-    Attributes
-    ----------
-    horizons : int
-        Number of simulated horizons.
-    saturated : int
-        Number of horizons in which the noise was cut at least once.
-    cut_share : float
-        Share of all readings whose noise was cut.
-    taken_kwh, lost_kwh : float
-        Mean energy taken from the store and mean energy lost in one horizon. [kWh]
-    """
-
-    horizons: int
-    saturated: int
-    cut_share: float
+    horizons: int  # Number of simulated horizons
+    saturated: int  # Number of horizons in which the noise was cut at least once
+    cut_share: float  # Share of all readings whose noise was cut
+    # Mean energy taken from the store and mean energy lost in one horizon. [kWh]
     taken_kwh: float
     lost_kwh: float
 
@@ -192,23 +181,7 @@ def formal_delta(epsilon: float, noise_delta: float, failure: float) -> float:
 
 
 def upper_limit(events: int, trials: int, confidence: float = CONFIDENCE) -> float:
-    """Return the Clopper–Pearson upper confidence limit of a probability.
-
-    Parameters
-    ----------
-    events : int
-        Number of observed events.
-    trials : int
-        Number of trials.
-    confidence : float
-        Confidence of the limit.
-
-    Returns
-    -------
-    float
-        The p with P(Binomial(trials, p) ≤ events) = 1 − confidence. It is not below the true
-        probability with at least the given confidence.
-    """
+    """Return the Clopper–Pearson upper confidence limit of a probability."""
     from scipy.special import betaincinv
 
     total, seen = whole("trials", trials), whole("events", events, least=0)
@@ -227,26 +200,7 @@ def simulate_saturation(
     horizons: int = 1000,
     rng: Rng = 0,
 ) -> Simulation:
-    """Simulate horizons with fresh noise, each from the initial charge of the battery.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-        The noise.
-    battery : Battery
-        The battery.
-    control : Control
-        The controller; its `readings` are the horizon.
-    horizons : int
-        Number of horizons.
-    rng : int or Generator
-        Seed or generator of the noise.
-
-    Returns
-    -------
-    Simulation
-        How often the battery saturated, and its energy.
-    """
+    """Simulate horizons with fresh noise, each from the initial charge of the battery."""
     from hushmeter.battery import controllers as kernels
 
     refuse_unfit(mechanism)
@@ -280,24 +234,6 @@ def control_epsilon(
 
     Direct and lookahead do not change the mechanism's ε. Reserved pays for its pull: each reading
     of the change and every later reading of the horizon moves by ⌊pull/η_d·Σ|d|⌋ + 1 more steps.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-        The noise.
-    unit : Unit
-        The unit of protection, for the readings at which the battery acts.
-    battery : Battery
-        The battery.
-    control : Control
-        The controller.
-    delta : float
-        δ' at which the losses of the reserved controller are composed.
-
-    Returns
-    -------
-    epsilon, delta : float
-        The largest ε over the changes of the unit, and its δ'.
     """
     metered_s = unit.window * unit.interval_s
     if abs(metered_s - battery.interval_s) > 1e-9 * metered_s:
@@ -343,20 +279,6 @@ def bound_saturation(mechanism: Mechanism, battery: Battery, control: Control) -
 
     The docstring of this module has the proof. The bound is 1, which states nothing, for a battery
     that is far too small.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-        The noise.
-    battery : Battery
-        The battery.
-    control : Control
-        The controller; its `readings` are the horizon.
-
-    Returns
-    -------
-    float
-        The bound, at most 1.
     """
     refuse_unfit(mechanism)
     if control.pull > battery.one_way:

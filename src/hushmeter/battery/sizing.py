@@ -43,24 +43,12 @@ SMALLEST_SHARE = 1e-12
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices of energy and batteries; replace these assumptions by a real offer.
+    """Prices of energy and batteries; replace these assumptions by a real offer."""
 
-    Attributes
-    ----------
-    energy : float
-        Price of electricity. [money/kWh]
-    capacity : float
-        Price of an installed battery. [money/kWh]
-    cycle_life : float
-        Number of full cycles until the battery is worn out.
-    calendar_life : float
-        Lifetime of a battery that is not used. [years]
-    """
-
-    energy: float = 0.30
-    capacity: float = 400.0
-    cycle_life: float = 6000.0
-    calendar_life: float = 15.0
+    energy: float = 0.30  # Price of electricity. [money/kWh]
+    capacity: float = 400.0  # Price of an installed battery. [money/kWh]
+    cycle_life: float = 6000.0  # Number of full cycles until the battery is worn out
+    calendar_life: float = 15.0  # Lifetime of a battery that is not used. [years]
 
     def __post_init__(self) -> None:
         non_negative("energy price", self.energy)
@@ -71,58 +59,27 @@ class Prices:
 
 @dataclass(frozen=True)
 class Upkeep:
-    """Losses, cycles and cost of one battery in a year.
+    """Losses, cycles and cost of one battery in a year."""
 
-    Attributes
-    ----------
-    loss_kwh : float
-        Energy lost in a year. [kWh]
-    cycles : float
-        Full cycles in a year: energy taken from the store divided by the capacity.
-    life_years : float
-        Years until the cycle life or the calendar life is over.
-    cost : float
-        Price of the lost energy and the battery's price spread over its life. [money/year]
-    """
-
-    loss_kwh: float
-    cycles: float
-    life_years: float
+    loss_kwh: float  # Energy lost in a year. [kWh]
+    cycles: float  # Full cycles in a year: energy taken from the store divided by the capacity
+    life_years: float  # Years until the cycle life or the calendar life is over
+    # Price of the lost energy and the battery's price spread over its life. [money/year]
     cost: float
 
 
 @dataclass(frozen=True)
 class Sizing:
-    """The smallest battery that keeps a guarantee.
+    """The smallest battery that keeps a guarantee."""
 
-    Attributes
-    ----------
-    epsilon : float
-        ε of the unit, including the controller's cost.
-    scale_w : float
-        Scale of the noise. [W]
-    controller : str
-        Name of the controller.
-    max_failure : float
-        Largest probability of a saturation in the horizon.
-    horizon_s : float
-        Length of the horizon. [s]
-    power_kw : float
-        Charging and discharging power. [kW]
-    capacity_kwh : float
-        Usable capacity. [kWh]
-    year : Upkeep
-        Losses, cycles and cost in a year.
-    """
-
-    epsilon: float
-    scale_w: float
-    controller: str
-    max_failure: float
-    horizon_s: float
-    power_kw: float
-    capacity_kwh: float
-    year: Upkeep
+    epsilon: float  # ε of the unit, including the controller's cost
+    scale_w: float  # Scale of the noise. [W]
+    controller: str  # Name of the controller
+    max_failure: float  # Largest probability of a saturation in the horizon
+    horizon_s: float  # Length of the horizon. [s]
+    power_kw: float  # Charging and discharging power. [kW]
+    capacity_kwh: float  # Usable capacity. [kWh]
+    year: Upkeep  # Losses, cycles and cost in a year
 
 
 def horizon_readings(horizon: float | str, interval_s: float) -> int:
@@ -264,30 +221,7 @@ def least_epsilon(
     delta: float = 1e-6,
     most: float = 20.0,
 ) -> float | None:
-    """Return the smallest ε for which the proved failure bound is at most `max_failure`.
-
-    Parameters
-    ----------
-    unit : Unit
-        The unit of protection.
-    battery : Battery
-        The battery.
-    control : Control
-        The controller; its `readings` are the horizon.
-    max_failure : float
-        Largest probability of a saturation in the horizon.
-    mechanism : {"laplace", "staircase", "gaussian"}
-        The noise.
-    delta : float
-        δ of Gaussian noise.
-    most : float
-        Largest ε of the search, which is a bisection in ln ε.
-
-    Returns
-    -------
-    float or None
-        The smallest ε; None if the battery serves no ε up to `most`.
-    """
+    """Return the smallest ε for which the proved failure bound is at most `max_failure`."""
     failure, grid = _share(max_failure), control_grid(control, unit)
 
     def serves(epsilon: float) -> bool:

@@ -101,24 +101,13 @@ class Battery:
 
 @dataclass(frozen=True)
 class Control:
-    """A controller and the horizon of its guarantee.
+    """A controller and the horizon of its guarantee."""
 
-    Attributes
-    ----------
-    name : {"direct", "reserved", "lookahead"}
-        The controller.
-    readings : int
-        Number of readings T of the horizon.
-    pull : float
-        Share of the energy above or below the start that "reserved" returns at each reading.
-    ahead : int
-        Number of future readings whose noise "lookahead" knows.
-    """
-
-    name: str
-    readings: int
+    name: str  # The controller
+    readings: int  # Number of readings T of the horizon
+    # Share of the energy above or below the start that "reserved" returns at each reading
     pull: float
-    ahead: int
+    ahead: int  # Number of future readings whose noise "lookahead" knows
 
 
 def choose_control(
@@ -170,42 +159,19 @@ def control_grid(control: Control, unit: Unit) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """The operation of a battery on a trace.
+    """The operation of a battery on a trace."""
 
-    Attributes
-    ----------
-    controller : str
-        Name of the controller or baseline.
-    battery : Battery
-        The battery.
-    load : Trace
-        The load of the house.
-    metered : Trace
-        What the meter shows, on its grid, with the true states of the load.
-    battery_w : array, shape (T,)
-        Power b of the battery on the meter's side, positive while charging. [W]
-    stored_wh : array, shape (T,)
-        Energy e stored since the start, at the end of each reading. [Wh]
-    target_w : array, shape (T,)
-        The noise that the mechanism drew; zero for the baselines. [W]
-    noise_w : array, shape (T,)
-        The noise that reached the meter: b without the upkeep. [W]
-    saturated : array of bool, shape (T,)
-        True where the battery could not follow its controller.
-    upkeep_w : float
-        Constant charging power that compensates the losses. [W]
-    """
-
-    controller: str
-    battery: Battery
-    load: Trace
-    metered: Trace
+    controller: str  # Name of the controller or baseline
+    battery: Battery  # The battery
+    load: Trace  # The load of the house
+    metered: Trace  # What the meter shows, on its grid, with the true states of the load
+    # Power b of the battery on the meter's side, positive while charging. [W]
     battery_w: FloatArray
-    stored_wh: FloatArray
-    target_w: FloatArray
-    noise_w: FloatArray
-    saturated: BoolArray
-    upkeep_w: float
+    stored_wh: FloatArray  # Energy e stored since the start, at the end of each reading. [Wh]
+    target_w: FloatArray  # The noise that the mechanism drew; zero for the baselines. [W]
+    noise_w: FloatArray  # The noise that reached the meter: b without the upkeep. [W]
+    saturated: BoolArray  # True where the battery could not follow its controller
+    upkeep_w: float  # Constant charging power that compensates the losses. [W]
 
     @cached_property
     def state_of_charge(self) -> FloatArray:
@@ -283,28 +249,7 @@ def operate_noise(
     upkeep_w: float = 0.0,
     grid: float = 1.0,
 ) -> Operation:
-    """Operate a battery that puts given noise on the meter.
-
-    Parameters
-    ----------
-    trace : Trace
-        The load of the house.
-    battery : Battery
-        The battery; its interval must equal the interval of the trace.
-    noise : array_like, shape (T,)
-        Noise of each reading. [W]
-    control : Control
-        The controller.
-    upkeep_w : float
-        Constant charging power that compensates the losses. [W]
-    grid : float
-        Resolution of the meter. [W]
-
-    Returns
-    -------
-    Operation
-        What the battery did and what the meter shows.
-    """
+    """Operate a battery that puts given noise on the meter (`noise`, `grid` [W])."""
     from hushmeter.battery import controllers as kernels
 
     _same_interval(trace, battery)
@@ -334,23 +279,6 @@ def hide_load(
     trace: Trace, battery: Battery, method: str = "flatten", *, step_w: float | None = None
 ) -> Operation:
     """Operate a battery with a classical load-hiding method, which guarantees no ε.
-
-    Parameters
-    ----------
-    trace : Trace
-        The load of the house.
-    battery : Battery
-        The battery; its interval must equal the interval of the trace.
-    method : {"flatten", "stepping"}
-        "flatten" holds the last metered value as long as possible [1]_; "stepping" holds a
-        multiple of `step_w` [2]_.
-    step_w : float, optional
-        Step of "stepping"; by default the smaller of the two power limits of the battery. [W]
-
-    Returns
-    -------
-    Operation
-        What the battery did and what the meter shows.
 
     References
     ----------

@@ -36,20 +36,7 @@ def stored_power(power: FloatArray, battery: Battery) -> FloatArray:
 
 
 def upkeep_power(mechanism: Mechanism, battery: Battery) -> float:
-    """Return the constant charging power u with E[s(n + u)] = 0, the mean loss. [W]
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-        The noise.
-    battery : Battery
-        The battery. An ideal or an infinite one needs no upkeep.
-
-    Returns
-    -------
-    float
-        Upkeep power u. [W]
-    """
+    """Return the constant charging power u with E[s(n + u)] = 0, the mean loss. [W]"""
     if battery.efficiency == 1 or math.isinf(battery.capacity_kwh):
         return 0.0
     return _level_charge(mechanism, battery.one_way)
@@ -103,13 +90,7 @@ def _wide_distribution(mechanism: Mechanism, reach: int) -> tuple[FloatArray, Fl
 
 
 def refuse_unfit(mechanism: Mechanism) -> None:
-    """Refuse a mechanism that a battery cannot make.
-
-    Raises
-    ------
-    InputError
-        If the mechanism clamps readings, or its grid is coarser than the meter's resolution.
-    """
+    """Refuse a mechanism that a battery cannot make."""
     if mechanism.clamp is not None:
         raise InputError("a battery cannot clamp readings; use a mechanism without clamp.")
     if mechanism.coarsened:
@@ -122,21 +103,11 @@ def refuse_unfit(mechanism: Mechanism) -> None:
 
 @dataclass(frozen=True)
 class StoredEnergy:
-    """Distribution of the energy that one reading puts into the store.
+    """Distribution of the energy that one reading puts into the store."""
 
-    Attributes
-    ----------
-    energy : array
-        Values z. A draw beyond the power limits counts as 0. [Wh]
-    masses : array
-        Their probabilities.
-    outside : float
-        Probability of a draw beyond the power limits.
-    """
-
-    energy: FloatArray
-    masses: FloatArray
-    outside: float
+    energy: FloatArray  # Values z. A draw beyond the power limits counts as 0. [Wh]
+    masses: FloatArray  # Their probabilities
+    outside: float  # Probability of a draw beyond the power limits
 
     def log_moment(self, rates: FloatArray, sign: float) -> FloatArray:
         """Return ψ(θ) = ln E e^{θ·sign·z} for every rate θ. [1/Wh]"""
@@ -154,22 +125,7 @@ class StoredEnergy:
 
 
 def energy_per_reading(mechanism: Mechanism, battery: Battery, pull: float = 0.0) -> StoredEnergy:
-    """Return the distribution of the energy z that one reading stores.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-        The noise.
-    battery : Battery
-        The battery.
-    pull : float
-        The pull of the reserved controller, which needs its share of the power.
-
-    Returns
-    -------
-    StoredEnergy
-        The distribution of z.
-    """
+    """Return the distribution of the energy z that one reading stores."""
     above, below, charge, discharge, into, out, hours = battery.limits
     upkeep = upkeep_power(mechanism, battery)
     places, masses = noise_distribution(mechanism)

@@ -24,49 +24,18 @@ HOURS = 24
 
 @dataclass(frozen=True, eq=False)
 class Days:
-    """Complete days of one table.
+    """Complete days of one table."""
 
-    Attributes
-    ----------
-    values : array, shape (n, 24)
-        Hourly energies. [kWh]
-    ids, labels : array of str, shape (n,)
-        The home and the date of each day.
-    ragged : int
-        Number of days that were left out because an hour is missing.
-    repaired : int
-        Number of days of 23 or 25 hours that were brought to 24.
-    """
-
-    values: FloatArray
+    values: FloatArray  # Hourly energies. [kWh]
+    # The home and the date of each day
     ids: NDArray[np.str_]
     labels: NDArray[np.str_]
-    ragged: int = 0
-    repaired: int = 0
+    ragged: int = 0  # Number of days that were left out because an hour is missing
+    repaired: int = 0  # Number of days of 23 or 25 hours that were brought to 24
 
 
 def days_of_hours(hours: FloatArray, values: FloatArray, homes: Sequence[Any]) -> Days:
-    """Return the days of an hourly table, whose rows are in order of time.
-
-    Parameters
-    ----------
-    hours : array, shape (T,)
-        The hour of each row, 0–23 or 1–24.
-    values : array, shape (T, N)
-        Energy of each home. [kWh]
-    homes : sequence
-        Names of the N homes.
-
-    Returns
-    -------
-    Days
-        The complete days.
-
-    Raises
-    ------
-    DataError
-        If there is no home, or an hour is out of range.
-    """
+    """Return the days of an hourly table, whose rows are in order of time (`values` [kWh])."""
     if not homes:
         raise DataError("an hourly table needs a column for each home beside its calendar columns.")
     last = 24 if hours.size and hours.max() == HOURS else 23
@@ -91,24 +60,7 @@ def days_of_hours(hours: FloatArray, values: FloatArray, homes: Sequence[Any]) -
 
 
 def days_of_times(ids: Any, times: Any, values: FloatArray, zone: str | None) -> Days:
-    """Return the days of long rows; the readings of an hour are summed.
-
-    Parameters
-    ----------
-    ids : array_like, shape (T,)
-        The home of each row.
-    times : Series, shape (T,)
-        The time of each row, as text or as timestamps.
-    values : array, shape (T,)
-        Energy of each row. [kWh]
-    zone : str or None
-        Time zone of the local days; see `read_profiles`.
-
-    Returns
-    -------
-    Days
-        The complete days.
-    """
+    """Return the days of long rows; the readings of an hour are summed (`values` [kWh])."""
     import pandas as pd
 
     clock = _clock(times, zone)
@@ -207,22 +159,13 @@ MISSING = ("refuse", "drop")
 
 @dataclass(frozen=True, eq=False)
 class Profiles:
-    """Daily load profiles.
+    """Daily load profiles."""
 
-    Attributes
-    ----------
-    values : array, shape (n, 24)
-        Hourly energies. [kWh]
-    ids, days : array of str, shape (n,)
-        The home and the day of each profile.
-    notes : tuple of str
-        Sentences about days that were left out or repaired.
-    """
-
-    values: FloatArray
+    values: FloatArray  # Hourly energies. [kWh]
+    # The home and the day of each profile
     ids: NDArray[np.str_]
     days: NDArray[np.str_]
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # Sentences about days that were left out or repaired
 
     def select(
         self,
@@ -232,27 +175,7 @@ class Profiles:
         users: int | Sequence[str] | None = None,
         seed: int = 0,
     ) -> Profiles:
-        """Keep a period and some homes.
-
-        Parameters
-        ----------
-        first, last : str, optional
-            First and last day, as dates such as 2015-05-01, or as numbers if the table numbers
-            its days from zero. Both days are kept.
-        users : int or sequence of str, optional
-            Number of homes, which are drawn at random, or their names.
-        seed : int
-            Seed of the draw.
-
-        Returns
-        -------
-        Profiles
-
-        Raises
-        ------
-        InputError
-            If a day or a name is not valid, or nothing is left.
-        """
+        """Keep a period and some homes."""
         keep = np.ones(self.days.size, dtype=bool)
         numbered = bool(np.char.isdigit(self.days).all())
         days = self.days.astype(np.int64) if numbered else self.days
@@ -294,32 +217,7 @@ def _edge(text: str, *, numbered: bool) -> Any:
 def read_profiles(
     path: str | Path, *, missing: str = "refuse", zone: str | None = None
 ) -> Profiles:
-    """Read daily profiles from CSV or Parquet, by the same rules as meter readings.
-
-    Parameters
-    ----------
-    path : path
-        A wide table has 24 numeric columns; its other columns identify the row. A long table has
-        columns such as id, time and kWh; the readings of an hour are summed. An hourly table has a
-        column `hour` (0–23 or 1–24), rows in order of time, and one column for each home.
-    missing : {"refuse", "drop"}
-        Refuse a file with a missing value, or leave the day of the value out.
-    zone : str, optional
-        Time zone of the local days, such as Europe/Berlin, for times that have a zone. Days of 23
-        and 25 hours are then kept: the missing hour is the mean of its neighbours, and the
-        repeated hour is the mean of its two values. Without a zone the days follow the clock times
-        as they are written.
-
-    Returns
-    -------
-    Profiles
-        The complete days. Days with a missing hour are left out and counted in `notes`.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read, has missing values (`missing="refuse"`) or no complete day.
-    """
+    """Read daily profiles from CSV or Parquet, by the same rules as meter readings."""
     one_of("missing", missing, MISSING)
     path = Path(path)
     table = read_columns(path, TIMES).to_pandas()
@@ -347,24 +245,7 @@ def read_profiles(
 def synthetic_profiles(
     n: int = 2000, *, shapes: int = 8, spread: float = 0.15, seed: int = 0
 ) -> Profiles:
-    """Make synthetic days: a base load, a morning peak and an evening peak.
-
-    Parameters
-    ----------
-    n : int
-        Number of days.
-    shapes : int
-        Number of different shapes; each day is a random variation of one of them.
-    spread : float
-        Relative standard deviation of each hour around its shape.
-    seed : int
-        Seed of the random numbers.
-
-    Returns
-    -------
-    Profiles
-        The days [kWh]; `ids` names the shape of each day.
-    """
+    """Make synthetic days: a base load, a morning peak and an evening peak."""
     rng = np.random.default_rng(seed)
     hours = np.arange(HOURS)
     shapes = whole("shapes", shapes)

@@ -44,39 +44,18 @@ FIRST_DAY = "2023-01-01T00:00Z"
 
 @dataclass(frozen=True, eq=False)
 class ReleasedDays:
-    """Days of released homes.
+    """Days of released homes."""
 
-    Attributes
-    ----------
-    values, errors : array, shape (n, 24)
-        Energy of every hour and its standard error. [kWh]
-    ids, days : array of str, shape (n,)
-        The home and the date of each day.
-    """
-
+    # Energy of every hour and its standard error. [kWh]
     values: FloatArray
     errors: FloatArray
+    # The home and the date of each day
     ids: NDArray[np.str_]
     days: NDArray[np.str_]
 
 
 def read_released_days(path: str | Path) -> ReleasedDays:
-    """Read the complete days of calendar releases or restored files.
-
-    Parameters
-    ----------
-    path : path
-        A calendar release, a restored file, or a folder of them.
-
-    Returns
-    -------
-    ReleasedDays
-
-    Raises
-    ------
-    DataError
-        If there are none, a home has no complete day, or a receipt does not verify.
-    """
+    """Read the complete days of calendar releases or restored files."""
     parts = [(estimate.name, *estimate.days()) for estimate in read_estimates(path)]
     return ReleasedDays(
         np.concatenate([values for _, values, _, _ in parts]),
@@ -88,27 +67,16 @@ def read_released_days(path: str | Path) -> ReleasedDays:
 
 @dataclass(frozen=True, eq=False)
 class ReleasedClusters:
-    """Clusters of released days, with the errors that the noise causes.
+    """Clusters of released days, with the errors that the noise causes."""
 
-    Attributes
-    ----------
-    model : KMedians
-        The clusters of the released days.
-    counts, count_errors : array, shape (k,)
-        Number of days of each cluster, and its standard error.
-    centre_errors : array, shape (k, 24)
-        Standard errors of the centres. [kWh]
-    certainty : array, shape (n,)
-        Probability that the true day belongs to the cluster of the released day.
-    costs, cost_errors : array, shape (k,), optional
-        Marginal cost of every cluster and its standard error. [money/kWh]
-    """
-
-    model: KMedians
+    model: KMedians  # The clusters of the released days
+    # Number of days of each cluster, and its standard error
     counts: NDArray[np.int64]
     count_errors: FloatArray
-    centre_errors: FloatArray
+    centre_errors: FloatArray  # Standard errors of the centres. [kWh]
+    # Probability that the true day belongs to the cluster of the released day
     certainty: FloatArray
+    # Marginal cost of every cluster and its standard error. [money/kWh]
     costs: FloatArray | None
     cost_errors: FloatArray | None
 
@@ -128,28 +96,6 @@ def cluster_released(
     tariff: ArrayLike | None = None,
 ) -> ReleasedClusters:
     """Cluster released days and propagate their standard errors.
-
-    Parameters
-    ----------
-    days : ReleasedDays
-        The released days.
-    k : int
-        Number of clusters.
-    repeats : int
-        Number of simulated draws of the error, at least 2.
-    seed : int
-        Seed of the clustering and of the simulation.
-    tariff : array_like, shape (24,), optional
-        Price of every hour. [money/kWh]
-
-    Returns
-    -------
-    ReleasedClusters
-
-    Raises
-    ------
-    DataError
-        If there are fewer (different) days than clusters, or the tariff is constant.
 
     Notes
     -----
@@ -182,19 +128,7 @@ def cluster_released(
 
 
 def released_columns(result: ReleasedClusters, days: ReleasedDays) -> dict[str, Any]:
-    """Return a table with one row for each day: its cluster and how sure it is.
-
-    Parameters
-    ----------
-    result : ReleasedClusters
-    days : ReleasedDays
-        The days that were clustered.
-
-    Returns
-    -------
-    dict
-        Columns: home, day, cluster and certainty.
-    """
+    """Return a table with one row for each day: its cluster and how sure it is."""
     return {
         "id": days.ids,
         "day": days.days,
@@ -205,23 +139,12 @@ def released_columns(result: ReleasedClusters, days: ReleasedDays) -> dict[str, 
 
 @dataclass(frozen=True)
 class ReleaseComparison:
-    """What one kind of release does to the clusters of the true days.
+    """What one kind of release does to the clusters of the true days."""
 
-    Attributes
-    ----------
-    kind : str
-        One of `KINDS`.
-    error_kwh : float
-        Mean absolute error of a released hour. [kWh]
-    stay : float
-        Share of the days that stay in the cluster of the true day.
-    reclustering : Reclustering
-        The clusters of the released days, compared with those of the true days.
-    """
-
-    kind: str
-    error_kwh: float
-    stay: float
+    kind: str  # One of `KINDS`
+    error_kwh: float  # Mean absolute error of a released hour. [kWh]
+    stay: float  # Share of the days that stay in the cluster of the true day
+    # The clusters of the released days, compared with those of the true days
     reclustering: Reclustering
 
 
@@ -236,25 +159,7 @@ def compare_releases(
 ) -> tuple[ReleaseComparison, ...]:
     """Measure what four kinds of releases with the same promise do to the clusters of days.
 
-    Parameters
-    ----------
-    profiles : Profiles
-        True days of the homes. The days of a home are taken as consecutive. [kWh]
-    watts : float
-        Power of the appliance whose run is hidden; the default is a kettle. [W]
-    run_s : float
-        Longest run of the appliance. [s]
-    odds : float
-        Largest probability that an attacker who knows everything else is right about one run.
-    k : int
-        Number of clusters.
-    seed : int
-        Seed of the clustering and of the simulated noise.
-
-    Returns
-    -------
-    tuple of ReleaseComparison
-        One for each of `KINDS`. The noise is simulated: nothing of it is a release.
+    Units: `profiles` [kWh]; `watts` [W].
     """
     hidden = Appliance("appliance", watts, run_s=run_s)
     wish = Request(hide=hidden, odds=odds, every=SECONDS_PER_HOUR, mechanism="gaussian")

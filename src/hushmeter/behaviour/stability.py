@@ -39,15 +39,9 @@ _WH = 1000
 
 @dataclass(frozen=True)
 class NoiseLevel:
-    """Laplace noise on daily profiles.
+    """Laplace noise on daily profiles."""
 
-    Attributes
-    ----------
-    mechanism : Laplace
-        The mechanism, in Wh; its sensitivity is that of a whole day.
-    """
-
-    mechanism: Laplace
+    mechanism: Laplace  # The mechanism, in Wh; its sensitivity is that of a whole day
 
     @property
     def scale(self) -> float:
@@ -83,25 +77,7 @@ def noise_levels(
     sensitivity: float = 1.0,
     hours: int = 24,
 ) -> tuple[NoiseLevel, ...]:
-    """Return noise levels, from the least noise to the most.
-
-    Parameters
-    ----------
-    scales : sequence of float, optional
-        Scales λ; the paper's 0.01, 0.05, 0.1 and 0.5 if neither `scales` nor `epsilons` is
-        given. [kWh]
-    epsilons : sequence of float, optional
-        Values of ε; they cannot be given together with `scales`.
-    sensitivity : float
-        Change Δ within one day that ε protects. [kWh]
-    hours : int
-        Number of values of a profile.
-
-    Returns
-    -------
-    tuple of NoiseLevel
-        One level for each λ or ε.
-    """
+    """Return noise levels, from the least noise to the most (`scales`, `sensitivity` [kWh])."""
     if scales is not None and epsilons is not None:
         raise InputError("give either scales (λ) or epsilons (ε), not both.")
     change, grid = exact("sensitivity", sensitivity), exact("grid", GRID)
@@ -125,39 +101,18 @@ def _level(epsilon: Fraction, change: Fraction, grid: Fraction, hours: int) -> N
 
 @dataclass(frozen=True, eq=False)
 class Reclustering:
-    """Clusters of the noisy profiles, compared with those of the profiles without noise.
+    """Clusters of the noisy profiles, compared with those of the profiles without noise."""
 
-    Attributes
-    ----------
-    rand_index : float
-        Adjusted Rand index of the two partitions: 1 if they are equal, 0 as by chance.
-    centre_error : array, shape (k,)
-        l1 distance of every centre to its noisy one. [kWh/day]
-    rank_correlation : float
-        Kendall's τ of the clusters' costs per kWh; NaN without a tariff.
-    """
-
+    # Adjusted Rand index of the two partitions: 1 if they are equal, 0 as by chance
     rand_index: float
-    centre_error: FloatArray
-    rank_correlation: float
+    centre_error: FloatArray  # l1 distance of every centre to its noisy one. [kWh/day]
+    rank_correlation: float  # Kendall's τ of the clusters' costs per kWh; NaN without a tariff
 
 
 def recluster(model: KMedians, noisy: FloatArray, tariff: FloatArray | None) -> Reclustering:
     """Cluster noisy profiles again, starting at the centres of `model`, and compare.
 
-    Parameters
-    ----------
-    model : KMedians
-        The clusters without noise.
-    noisy : array, shape (n, d)
-        The noisy profiles. [kWh]
-    tariff : array, shape (d,), optional
-        Price of every hour. [money/kWh]
-
-    Returns
-    -------
-    Reclustering
-        How similar partition, centres and ranking are.
+    Units: `noisy` [kWh].
     """
     from scipy.stats import kendalltau
     from sklearn.metrics import adjusted_rand_score
@@ -201,15 +156,7 @@ def serving_costs(centres: FloatArray, tariff: FloatArray) -> FloatArray:
 
 
 def checked_tariff(prices: ArrayLike, hours: int) -> FloatArray:
-    """Return checked prices per kWh, one for each hour.
-
-    Raises
-    ------
-    InputError
-        If the number of prices is wrong.
-    DataError
-        If all prices are equal.
-    """
+    """Return checked prices per kWh, one for each hour."""
     tariff = finite_vector("tariff", prices)
     if tariff.size != hours:
         raise InputError(
@@ -229,36 +176,18 @@ STABLE = 0.9
 
 @dataclass(frozen=True, eq=False)
 class LevelStability:
-    """Stability of the clusters at one noise level, over several draws of the noise.
+    """Stability of the clusters at one noise level, over several draws of the noise."""
 
-    Attributes
-    ----------
-    level : NoiseLevel
-        The noise.
-    cluster_stay : array, shape (repeats, k)
-        Share of every cluster's profiles that stay; NaN for an empty cluster.
-    stay : array, shape (repeats,)
-        Share of all profiles that stay.
-    migration : array, shape (k, k)
-        Mean number of profiles that move from a cluster (row) to another (column).
-    frequency : array, shape (n,)
-        Share of the draws in which each profile stayed.
-    reclusterings : tuple of Reclustering
-        The clusters of the noisy profiles, one for each draw.
-    rows : array of int, shape (m,)
-        The profiles for which bounds were computed.
-    staying : Staying
-        Bounds of the probability that these profiles stay.
-    """
-
-    level: NoiseLevel
+    level: NoiseLevel  # The noise
+    # Share of every cluster's profiles that stay; NaN for an empty cluster
     cluster_stay: FloatArray
-    stay: FloatArray
+    stay: FloatArray  # Share of all profiles that stay
+    # Mean number of profiles that move from a cluster (row) to another (column)
     migration: FloatArray
-    frequency: FloatArray
-    reclusterings: tuple[Reclustering, ...]
-    rows: IntArray
-    staying: Staying
+    frequency: FloatArray  # Share of the draws in which each profile stayed
+    reclusterings: tuple[Reclustering, ...]  # The clusters of the noisy profiles, one for each draw
+    rows: IntArray  # The profiles for which bounds were computed
+    staying: Staying  # Bounds of the probability that these profiles stay
 
     @property
     def rand_index(self) -> FloatArray:
@@ -295,24 +224,12 @@ class LevelStability:
 
 @dataclass(frozen=True, eq=False)
 class Stability:
-    """Clusters of profiles without noise, and their stability at every noise level.
+    """Clusters of profiles without noise, and their stability at every noise level."""
 
-    Attributes
-    ----------
-    model : KMedians
-        The clusters.
-    counts : array of int, shape (k,)
-        Number of profiles of every cluster.
-    levels : tuple of LevelStability
-        One entry for each noise level.
-    costs : array, shape (k,), optional
-        Marginal cost of every cluster, if a tariff was given. [money/kWh]
-    """
-
-    model: KMedians
-    counts: NDArray[np.int64]
-    levels: tuple[LevelStability, ...]
-    costs: FloatArray | None
+    model: KMedians  # The clusters
+    counts: NDArray[np.int64]  # Number of profiles of every cluster
+    levels: tuple[LevelStability, ...]  # One entry for each noise level
+    costs: FloatArray | None  # Marginal cost of every cluster, if a tariff was given. [money/kWh]
 
     @property
     def centres(self) -> FloatArray:
@@ -380,13 +297,7 @@ def measure_stability(
 def cluster_profiles(
     profiles: FloatArray, k: int, *, seed: int = 0, batch_size: int | None = None
 ) -> KMedians:
-    """Return clusters in the order of the energy of their centres.
-
-    Raises
-    ------
-    DataError
-        If there are fewer (different) profiles than clusters.
-    """
+    """Return clusters in the order of the energy of their centres."""
     from sklearn.exceptions import ConvergenceWarning
 
     if profiles.shape[0] < whole("k", k):
@@ -428,20 +339,7 @@ def band(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
 def staying_columns(
     result: Stability, ids: NDArray[np.str_], days: NDArray[np.str_]
 ) -> dict[str, Any]:
-    """Return a table with one row for each noise level and each profile that has bounds.
-
-    Parameters
-    ----------
-    result : Stability
-        The result of `measure_stability`.
-    ids, days : array of str, shape (n,)
-        The home and the day of each profile.
-
-    Returns
-    -------
-    dict
-        Columns: the profile, how often it stayed, the bounds, and the nearest rival cluster.
-    """
+    """Return a table with one row for each noise level and each profile that has bounds."""
     parts = []
     for level in result.levels:
         rows, staying = level.rows, level.staying

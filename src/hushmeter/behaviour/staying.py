@@ -277,39 +277,24 @@ MOST_WAVES = 1 << 16
 
 @dataclass(frozen=True)
 class PairProbability:
-    """Probability that a profile stays nearer to its centre than to one rival.
+    """Probability that a profile stays nearer to its centre than to one rival."""
 
-    Attributes
-    ----------
-    value : float
-        The probability.
-    lower, upper : float
-        Proved bounds of it.
-    """
-
-    value: float
+    value: float  # The probability
+    # Proved bounds of it
     lower: float
     upper: float
 
 
 @dataclass(frozen=True, eq=False)
 class Staying:
-    """Bounds of the probability that each profile stays in its cluster.
+    """Bounds of the probability that each profile stays in its cluster."""
 
-    Attributes
-    ----------
-    lower, upper : array, shape (n,)
-        The bounds.
-    rival : array of int, shape (n,)
-        The centre that gives the upper bound; the own centre if there is no rival.
-    labels : array of int, shape (n,)
-        The cluster of each profile.
-    """
-
+    # The bounds
     lower: FloatArray
     upper: FloatArray
+    # The centre that gives the upper bound; the own centre if there is no rival
     rival: NDArray[np.int64]
-    labels: NDArray[np.int64]
+    labels: NDArray[np.int64]  # The cluster of each profile
 
 
 def pair_probability(
@@ -409,12 +394,7 @@ def grid_slack(hours: int, grid: float) -> float:
     noise of the same scale; they differ by less than one step. Rounding the profile adds half a
     step, and D changes by at most 2 for each kWh in each of the d hours.
 
-    Parameters
-    ----------
-    hours : int
-        Number of values d of a profile.
-    grid : float
-        Step g of the grid. [kWh]
+    Units: `grid` [kWh].
     """
     return 3 * hours * grid
 

@@ -47,18 +47,7 @@ _NAMING = re.compile(r"'[^']*'|“[^”]*”|\"[^\"]*\"|(?<=\bmeter )\S+|\S*\d\S
 
 
 def exit_code_of(error: BaseException) -> int:
-    """Return the exit code with which a command ends after an error.
-
-    Parameters
-    ----------
-    error : BaseException
-
-    Returns
-    -------
-    int
-        2 for wrong usage or a missing extra, 130 after Ctrl+C, otherwise 1; the code of a
-        `typer.Exit`.
-    """
+    """Return the exit code with which a command ends after an error."""
     if isinstance(error, typer.Exit):
         return int(error.exit_code)
     if isinstance(error, KeyboardInterrupt):
@@ -73,34 +62,12 @@ def check_format(log_format: str) -> None:
 
 
 def without_names(sentence: str) -> str:
-    """Return a sentence without the words that may name a meter, a file or a reading.
-
-    Parameters
-    ----------
-    sentence : str
-
-    Returns
-    -------
-    str
-        Every quoted text, every word with a digit, and the word after "meter" become "…".
-    """
+    """Return a sentence without the words that may name a meter, a file or a reading."""
     return _NAMING.sub("…", sentence)
 
 
 def number_names(sentence: str, names: Sequence[str]) -> str:
-    """Return a sentence in which names are replaced by their numbers, without other names.
-
-    Parameters
-    ----------
-    sentence : str
-    names : sequence of str
-        Names that may occur in the sentence.
-
-    Returns
-    -------
-    str
-        The first name becomes "file 1".
-    """
+    """Return a sentence in which names are replaced by their numbers, without other names."""
     # A mark without digits and spaces survives `without_names`.
     marks = {name: chr(_FIRST_MARK + min(i, _MOST_MARKS)) for i, name in enumerate(names)}
     for name in sorted(marks, key=len, reverse=True):
@@ -113,15 +80,7 @@ def number_names(sentence: str, names: Sequence[str]) -> str:
 
 
 class JobLog:
-    """The log of one job.
-
-    Parameters
-    ----------
-    command : str
-        Name of the command.
-    log_format : {"text", "json"}
-        With "text" nothing is logged; the command prints its result.
-    """
+    """The log of one job."""
 
     def __init__(self, command: str, log_format: str) -> None:
         check_format(log_format)
@@ -154,17 +113,7 @@ class JobLog:
         *,
         dry_run: bool = False,
     ) -> None:
-        """Log the counts of a finished job and remember them as metrics.
-
-        Parameters
-        ----------
-        released, left_out : mapping of str to int
-            Counts of "files", "readings" and "periods".
-        epsilon : float
-            What the ledger charged for each meter and period.
-        dry_run : bool
-            True if nothing was spent or written.
-        """
+        """Log the counts of a finished job and remember them as metrics."""
         facts: dict[str, Any] = {"dry_run": dry_run}
         for state, counts in (("released", released), ("left_out", left_out)):
             for name, number in counts.items():
@@ -195,17 +144,7 @@ class JobLog:
         return number_names(sentence, names)
 
     def metrics_text(self, code: int) -> str:
-        """Return all metrics in the text format of Prometheus.
-
-        Parameters
-        ----------
-        code : int
-            Exit code of the job.
-
-        Returns
-        -------
-        str
-        """
+        """Return all metrics in the text format of Prometheus."""
         end = time.time()
         values = [
             ("exit_code", {}, float(code)),
@@ -237,23 +176,6 @@ def logged_job(command: str, log_format: str, metrics: Path | None) -> Iterator[
 
     With JSON, an error is logged here without the names in its sentence, and the command ends
     with its exit code.
-
-    Parameters
-    ----------
-    command : str
-        Name of the command.
-    log_format : {"text", "json"}
-    metrics : Path or None
-        File for the metrics, which is replaced as a whole.
-
-    Yields
-    ------
-    JobLog
-
-    Raises
-    ------
-    InputError
-        If `log_format` is unknown, or the folder of the metrics does not exist.
     """
     from hushmeter.files import write_text
 

@@ -170,11 +170,6 @@ def takes_reader_options(
     """Decorate a command with the options of the reader of meter files.
 
     The command receives them in one argument, `options`, of type `ReadOptions`.
-
-    Parameters
-    ----------
-    *names : str
-        Keys of `READER_OPTIONS`; all of them if none is given.
     """
     chosen = names or tuple(READER_OPTIONS)
     kinds = {name: Annotated[str | None, READER_OPTIONS[name]] for name in chosen}

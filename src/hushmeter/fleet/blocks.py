@@ -35,87 +35,44 @@ Calendar = tuple[NDArray[np.int32], IntArray, IntArray]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The reason why rows were left out; it follows from names and times, never from a value.
+    """The reason why rows were left out; it follows from names and times, never from a value."""
 
-    Attributes
-    ----------
-    meter, period : str
-        The block; empty if the problem concerns a whole file, or if the row has no meter or
-        time.
-    row : int or None
-        Number of the first row with the problem.
-    time : str
-        Time of that row, UTC.
-    sentence : str
-        The problem in one sentence.
-    """
-
+    # The block; empty if the problem concerns a whole file, or if the row has no meter or time
     meter: str
     period: str
-    row: int | None
-    time: str
-    sentence: str
+    row: int | None  # Number of the first row with the problem
+    time: str  # Time of that row, UTC
+    sentence: str  # The problem in one sentence
 
 
 @dataclass(frozen=True, slots=True)
 class OddCells:
-    """Cells of one block that hold no number of a known unit; they count as 0 W and are private.
+    """Cells of one block that hold no number of a known unit; they count as 0 W and are private."""
 
-    Attributes
-    ----------
-    meter, period : str
-        The block; empty where the row has no meter or time.
-    row : int
-        Number of the first row with such a cell.
-    cells : int
-        Number of such cells.
-    """
-
+    # The block; empty where the row has no meter or time
     meter: str
     period: str
-    row: int
-    cells: int
+    row: int  # Number of the first row with such a cell
+    cells: int  # Number of such cells
 
 
 @dataclass(frozen=True)
 class RowArrays:
-    """The columns of a record batch as the arrays that the kernels take.
+    """The columns of a record batch as the arrays that the kernels take."""
 
-    Attributes
-    ----------
-    codes : array
-        Code of the meter of every row; −1 where it is missing.
-    meter_map : array
-        Number of the meter of every code within the file.
-    times : array
-        Times [ticks]; −1 where missing.
-    intervals : array
-        Lengths of the readings [s]; −1 where missing.
-    """
-
-    codes: NDArray[np.int32]
-    meter_map: IntArray
-    times: IntArray
-    intervals: IntArray
+    codes: NDArray[np.int32]  # Code of the meter of every row; −1 where it is missing
+    meter_map: IntArray  # Number of the meter of every code within the file
+    times: IntArray  # Times [ticks]; −1 where missing
+    intervals: IntArray  # Lengths of the readings [s]; −1 where missing
 
 
 @dataclass(frozen=True)
 class Readings:
-    """The values of a record batch and their units, which is all that the noise needs.
+    """The values of a record batch and their units, which is all that the noise needs."""
 
-    Attributes
-    ----------
-    values : array
-        Values; NaN where missing.
-    unit_codes : array
-        Code of the unit of every row; −1 where it is missing.
-    factors : array
-        Watts per unit for every code; NaN for an unknown unit.
-    """
-
-    values: FloatArray
-    unit_codes: NDArray[np.int32]
-    factors: FloatArray
+    values: FloatArray  # Values; NaN where missing
+    unit_codes: NDArray[np.int32]  # Code of the unit of every row; −1 where it is missing
+    factors: FloatArray  # Watts per unit for every code; NaN for an unknown unit
 
     @property
     def odd(self) -> BoolArray:
@@ -127,20 +84,7 @@ class Readings:
 
 @lru_cache(maxsize=2)
 def calendar_of(period: str) -> Calendar:
-    """Return the UTC calendar from 1970 to 2200.
-
-    Parameters
-    ----------
-    period : {"day", "month"}
-        Kind of the periods.
-
-    Returns
-    -------
-    period_of_day : array
-        Number of the period of every day since 1970.
-    first, end : array
-        First day of every period, and the day after its last.
-    """
+    """Return the UTC calendar from 1970 to 2200."""
     days = np.arange(np.datetime64("1970-01-01", "D"), np.datetime64(LAST_DAY, "D"))
     starts = np.unique(days.astype("datetime64[M]")) if period == "month" else days
     first = starts.astype("datetime64[D]").astype(np.int64)
@@ -158,26 +102,7 @@ def labels_of(period: str) -> list[str]:
 
 
 class Blocks:
-    """Every block of one file and its problem, if it has one.
-
-    Parameters
-    ----------
-    columns : Columns
-        Names of the mandatory columns.
-    period : {"day", "month"}
-        Kind of the periods.
-    interval_s : int
-        Length of a reading of the release [s]; a block with another length has a problem.
-    unit : {"s", "ms", "us", "ns"}
-        Unit of the file's times.
-
-    Attributes
-    ----------
-    count : int
-        Number of blocks.
-    rows : int
-        Number of rows.
-    """
+    """Every block of one file and its problem, if it has one."""
 
     def __init__(self, columns: Columns, period: str, interval_s: int, unit: str) -> None:
         import pyarrow as pa
@@ -226,20 +151,7 @@ class Blocks:
         )
 
     def add(self, part: RowArrays, odd: BoolArray | None = None) -> None:
-        """Check the next rows of the file.
-
-        Parameters
-        ----------
-        part : RowArrays
-            The rows.
-        odd : array of bool, optional
-            True where a cell holds no number; it is counted and decides nothing.
-
-        Raises
-        ------
-        DataError
-            If the file has too many blocks.
-        """
+        """Check the next rows of the file."""
         columns = (part.codes, part.times, part.intervals)
         step = self.interval_s * self.ticks
         scales = (SECONDS_PER_DAY * self.ticks, step, self.interval_s)
@@ -366,22 +278,7 @@ class Blocks:
         return out
 
     def kept_rows(self, part: RowArrays, dropped: BoolArray) -> tuple[BoolArray, int]:
-        """Find the rows that belong to no dropped block.
-
-        Parameters
-        ----------
-        part : RowArrays
-            Rows of the file.
-        dropped : array of bool
-            True for every block that is left out.
-
-        Returns
-        -------
-        mask : array of bool
-            True for every row that is kept.
-        kept : int
-            Number of rows that are kept.
-        """
+        """Find the rows that belong to no dropped block."""
         mask: BoolArray = np.empty(part.codes.size, np.bool_)
         kept = kernels.mark_kept(
             (part.codes, part.times),

@@ -35,39 +35,7 @@ MAX_ROWS = 1 << 22
 
 
 class ConvertedFile:
-    """An extract in memory, with the interface of `FleetFile`.
-
-    Parameters
-    ----------
-    path : Path
-        CSV (also gzipped) or Parquet file.
-    name : str
-        Name of the file relative to the input folder, which may have Hive partitions.
-    columns : Columns
-        Names of the columns.
-    keep : sequence of str
-        Names of further columns to read.
-    form : InputFormat
-        What the file itself does not state.
-
-    Attributes
-    ----------
-    sha256 : bytes
-        SHA-256 of the raw file.
-    schema, held_schema : Schema
-        Schema of the released columns, and of the rows in memory.
-    leaves : list of str
-        Names of the columns.
-    time_unit : {"s"}
-        Unit of the times.
-    room_bytes : int
-        Bound of the size of the output [bytes].
-
-    Raises
-    ------
-    UnusableFileError
-        If the file cannot be read or converted.
-    """
+    """An extract in memory, with the interface of `FleetFile`."""
 
     time_unit = "s"
 

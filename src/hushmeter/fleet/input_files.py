@@ -50,37 +50,14 @@ class UnusableFileError(DataError):
 
 @dataclass(frozen=True)
 class Footer:
-    """What the footer of a Parquet file states.
+    """What the footer of a Parquet file states."""
 
-    Attributes
-    ----------
-    rows : int
-        Number of rows.
-    other_bytes : int
-        Compressed size of all columns except the value [bytes].
-    """
-
-    rows: int = 0
-    other_bytes: int = 0
+    rows: int = 0  # Number of rows
+    other_bytes: int = 0  # Compressed size of all columns except the value [bytes]
 
 
 def read_footer(folder: SourceFolder, name: str, value: str) -> Footer:
-    """Read the footer of a file.
-
-    Parameters
-    ----------
-    folder : SourceFolder
-        The input folder.
-    name : str
-        Name of the file.
-    value : str
-        Name of the value column.
-
-    Returns
-    -------
-    Footer
-        Zeros if the file cannot be read; the task of the file will report why.
-    """
+    """Read the footer of a file."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -102,36 +79,7 @@ def read_footer(folder: SourceFolder, name: str, value: str) -> Footer:
 
 
 class FleetFile:
-    """An open Parquet file of readings.
-
-    Parameters
-    ----------
-    source : NativeFile
-        The raw bytes.
-    sha256 : bytes
-        SHA-256 of the raw bytes.
-    columns : Columns
-        Names of the mandatory columns.
-    keep : sequence of str
-        Names of further columns to read.
-
-    Attributes
-    ----------
-    sha256 : bytes
-        SHA-256 of the raw file.
-    metadata : FileMetaData
-        The footer.
-    schema : Schema
-        Schema of the columns that are read, without any metadata.
-    held_schema : Schema
-        Schema of the rows in memory: repeated text as dictionaries, and no views.
-    leaves : list of str
-        Parquet's own paths of the columns that are read.
-    time_unit : {"s", "ms", "us", "ns"}
-        Unit of the times.
-    room_bytes : int
-        Bound of the size of the output [bytes].
-    """
+    """An open Parquet file of readings."""
 
     def __init__(
         self, source: pa.NativeFile, sha256: bytes, columns: Columns, keep: Sequence[str] = ()
@@ -218,18 +166,7 @@ class FleetFile:
 
 
 def partition_values(name: str) -> dict[str, str]:
-    """Return the columns that the folders of a file name, as in `feeder=F7/date=2024-01-01/a.csv`.
-
-    Parameters
-    ----------
-    name : str
-        Name of the file relative to the input folder.
-
-    Returns
-    -------
-    dict
-        Value of every partition; percent-encoded characters are decoded.
-    """
+    """Return the columns that the folders of a file name, as in `feeder=F7/date=2024/a.csv`."""
     pairs = (part.partition("=") for part in PurePosixPath(name).parts[:-1])
     return {unquote(key): unquote(value) for key, sign, value in pairs if sign and key}
 
@@ -237,26 +174,7 @@ def partition_values(name: str) -> dict[str, str]:
 def needs_conversion(
     folder: SourceFolder, name: str, columns: Columns, keep: Sequence[str], form: InputFormat
 ) -> bool:
-    """Return whether a Parquet file lacks a column or zone that is stated, or has values as text.
-
-    Parameters
-    ----------
-    folder : SourceFolder
-        The input folder.
-    name : str
-        Name of the file.
-    columns : Columns
-        Names of the mandatory columns.
-    keep : sequence of str
-        Names of further columns.
-    form : InputFormat
-        What the file itself does not state.
-
-    Returns
-    -------
-    bool
-        False also for a file that cannot be read, so that the reason is reported.
-    """
+    """Return whether a Parquet file lacks a stated column or zone, or has values as text."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -288,30 +206,7 @@ def open_fleet_file(
     keep: Sequence[str] = (),
     scratch: Path | None = None,
 ) -> Iterator[FleetFile]:
-    """Open a file and check its schema.
-
-    Parameters
-    ----------
-    folder : SourceFolder
-        The input folder.
-    name : str
-        Name of the file.
-    columns : Columns
-        Names of the mandatory columns.
-    keep : sequence of str
-        Names of further columns to read.
-    scratch : Path, optional
-        Folder for the copy of a large remote file.
-
-    Yields
-    ------
-    FleetFile
-
-    Raises
-    ------
-    UnusableFileError
-        If the file cannot be read or its schema is wrong.
-    """
+    """Open a file and check its schema."""
     try:
         source = folder.snapshot(name, scratch)
     except OSError as error:
@@ -340,23 +235,7 @@ def as_unusable() -> Iterator[None]:
 
 
 def check_schema(schema: pa.Schema, columns: Columns, keep: Sequence[str] = ()) -> None:
-    """Check the columns of a file before any row is read.
-
-    Parameters
-    ----------
-    schema : Schema
-        Schema of the file.
-    columns : Columns
-        Names of the mandatory columns.
-    keep : sequence of str
-        Names of further columns that must be present.
-
-    Raises
-    ------
-    DataError
-        If a column is absent, occurs twice or has the wrong type. The message continues a
-        sentence that begins with "the file".
-    """
+    """Check the columns of a file before any row is read."""
     for name in columns.names:
         count = len(schema.get_all_field_indices(name))
         if count != 1:

@@ -57,25 +57,14 @@ class Columns:
 
 @dataclass(frozen=True)
 class InputFormat:
-    """What the input files do not state themselves.
+    """What the input files do not state themselves."""
 
-    Attributes
-    ----------
-    unit : str, optional
-        Unit of the values of files without a unit column, and of all released values: W, kW, Wh
-        or kWh.
-    tz : str, optional
-        Time zone of times without a zone, such as Europe/Berlin.
-    interval_s : int, optional
-        Length of a reading of files without that column [s].
-    decimal : {"point", "comma"}, optional
-        Decimal mark of values that are text; a point by default.
-    """
-
+    # Unit of the values of files without a unit column, and of all released values: W, kW, Wh or
+    # kWh.
     unit: str | None = None
-    tz: str | None = None
-    interval_s: int | None = None
-    decimal: str | None = None
+    tz: str | None = None  # Time zone of times without a zone, such as Europe/Berlin
+    interval_s: int | None = None  # Length of a reading of files without that column [s]
+    decimal: str | None = None  # Decimal mark of values that are text; a point by default
 
     def __post_init__(self) -> None:
         if self.decimal is not None:
@@ -105,18 +94,10 @@ def parse_columns(text: str | None) -> Columns:
 
 @dataclass(frozen=True)
 class FleetTerms(Request):
-    """The request of an operator for the series of a fleet; ε protects any value in the clamp.
+    """The request of an operator for the series of a fleet; ε protects any value in the clamp."""
 
-    Attributes
-    ----------
-    interval_s : int
-        Length of a reading [s].
-    period : {"day", "month"}
-        UTC calendar period that the ledger charges.
-    """
-
-    interval_s: int = 900
-    period: str = "day"
+    interval_s: int = 900  # Length of a reading [s]
+    period: str = "day"  # UTC calendar period that the ledger charges
 
     def __post_init__(self) -> None:
         if self.clamp is None:
@@ -190,47 +171,26 @@ def describe_charge(terms: Terms, protects: DayChange, composition_delta: float)
 
 @dataclass(frozen=True)
 class FleetJob:
-    """A release: its terms, its folders, its identity and its secret.
+    """A release: its terms, its folders, its identity and its secret."""
 
-    Attributes
-    ----------
-    terms : FleetTerms or SumTerms
-        What was asked for.
-    source_dir, output_dir : str
-        Folders that every worker sees under the same name.
-    ledger : str
-        URL of the ledger; it may contain a password.
-    release : str
-        Identity of the release.
-    stream : str
-        Which series of the meters is released.
-    correction : bool
-        True to release periods again that were released before, with fresh noise and a new
-        charge.
-    columns : Columns
-        Names of the input columns.
-    keep : tuple of str
-        Names of further columns that are read; a series publishes them unchanged, without noise.
-    form : InputFormat
-        What the input files do not state themselves.
-    promise, price : dict
-        The promise and what the ledger charges, as plain facts; `paid_in` finds them.
-    key : bytes
-        The release key. Anyone who has it can remove the noise.
-    """
-
-    terms: Terms
+    terms: Terms  # What was asked for
+    # Folders that every worker sees under the same name
     source_dir: str
     output_dir: str
-    ledger: str = field(repr=False)
-    release: str
-    stream: str = STREAM
+    ledger: str = field(repr=False)  # URL of the ledger; it may contain a password
+    release: str  # Identity of the release
+    stream: str = STREAM  # Which series of the meters is released
+    # True to release periods again that were released before, with fresh noise and a new charge
     correction: bool = False
-    columns: Columns = field(default_factory=Columns)
+    columns: Columns = field(default_factory=Columns)  # Names of the input columns
+    # Names of further columns that are read; a series publishes them unchanged, without noise
     keep: tuple[str, ...] = ()
+    # What the input files do not state themselves
     form: InputFormat = field(default_factory=InputFormat)
+    # The promise and what the ledger charges, as plain facts; `paid_in` finds them
     promise: dict[str, Any] = field(default_factory=dict, repr=False)
     price: dict[str, Any] = field(default_factory=dict)
+    # The release key. Anyone who has it can remove the noise
     key: bytes = field(default=b"", repr=False)
 
     @property

@@ -109,28 +109,7 @@ def check_rows(
     problem, the rows of that stretch are checked one by one. Neither a value nor its unit is
     looked at: which rows are released is public.
 
-    Parameters
-    ----------
-    start, first_row : int
-        Row of the record to begin with, and the row of the file at which the record begins.
-    columns : tuple of arrays
-        Codes of the meters (−1: none), times [ticks] and intervals [s].
-    meter_map : array
-        Number of each meter's code in the file.
-    calendar : tuple of arrays
-        Period of each day since 1970, first day and end of each period.
-    scales : (day, step, step_s)
-        Ticks of a day, ticks and seconds of an interval.
-    blocks : tuple of arrays
-        Table, meters, periods, problems, rows and ticks of the first problem, row counts, bits;
-        filled up to cursor[0].
-    cursor : array
-        Number of blocks, and the largest number that fits.
-
-    Returns
-    -------
-    int
-        The first row that found no room for a new block; the number of rows if all did.
+    Units: `columns` [s].
     """
     codes, times, intervals = columns
     period_of_day, starts, ends = calendar

@@ -56,27 +56,14 @@ FILE = {"file", "state", "rows", "released_rows", "released_blocks", "sha256", "
 
 @dataclass(frozen=True)
 class Manifest:
-    """The manifest of a finished release.
+    """The manifest of a finished release."""
 
-    Attributes
-    ----------
-    terms : FleetTerms or SumTerms
-        What was asked for.
-    columns : Columns
-        Names of the columns of the input.
-    sha256 : dict
-        SHA-256 of every released file by its name relative to the folder, as hexadecimal text.
-    rows : dict
-        Number of rows of every released file by its name.
-    facts : dict
-        The complete JSON.
-    """
-
-    terms: Terms
-    columns: Columns
+    terms: Terms  # What was asked for
+    columns: Columns  # Names of the columns of the input
+    # SHA-256 of every released file by its name relative to the folder, as hexadecimal text
     sha256: dict[str, str]
-    rows: dict[str, int]
-    facts: dict[str, Any]
+    rows: dict[str, int]  # Number of rows of every released file by its name
+    facts: dict[str, Any]  # The complete JSON
 
 
 def quarantine_file(folder: Path) -> Path:

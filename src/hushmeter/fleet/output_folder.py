@@ -53,13 +53,7 @@ WRITE_ROWS = 1 << 15
 
 
 class PrivateFolder:
-    """The private folder of an output folder.
-
-    Parameters
-    ----------
-    output : Path
-        The output folder.
-    """
+    """The private folder of an output folder."""
 
     def __init__(self, output: Path) -> None:
         self.output = output
@@ -76,11 +70,6 @@ class PrivateFolder:
 
         At the end the private folder is removed if no release is in progress, and so are all
         empty folders of the output, and the output itself if it was made here and is empty.
-
-        Raises
-        ------
-        DataError
-            If another job works in the folder.
         """
         new = not self.output.exists()
         with one_sentence(self.output):
@@ -245,27 +234,7 @@ class PrivateFolder:
 
 
 class StagedFile(io.RawIOBase):
-    """A file in the staging folder, whose SHA-256 is computed while it is written.
-
-    Parameters
-    ----------
-    folder : PrivateFolder
-        The private folder.
-    target : Path
-        Final name of the file.
-    size : int
-        Bytes to reserve, so that a full disk is detected before anything is spent.
-
-    Attributes
-    ----------
-    size : int
-        Bytes written so far.
-
-    Raises
-    ------
-    DataError
-        If the disk has no room, or the folder cannot be written.
-    """
+    """A file in the staging folder, whose SHA-256 is computed while it is written."""
 
     def __init__(self, folder: PrivateFolder, target: Path, size: int) -> None:
         self._path = folder.staging / secrets.token_hex(8)

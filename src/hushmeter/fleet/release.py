@@ -51,54 +51,32 @@ Schedule = Callable[[Task, FleetJob, Sequence[str]], Iterator[FileReport]]
 
 @dataclass(frozen=True)
 class JobOptions:
-    """How a release is run; what it promises is in its terms.
+    """How a release is run; what it promises is in its terms."""
 
-    Attributes
-    ----------
-    ledger : str
-        URL of an existing ledger.
-    stream : str, optional
-        Which series of the meters this is, by default "load" or "sums"; a (meter, period) is
-        released once per stream.
-    columns : Columns
-        Names of the input columns.
-    keep : sequence of str
-        Names of further columns that a series publishes unchanged, without noise.
-    form : InputFormat
-        Unit and time zone of files that do not state them.
-    interval_s : int, optional
-        Length of a reading [s]; by default that of the first file.
-    jobs : int
-        Number of worker processes; 1 works in this process.
-    resume : bool
-        Continue a release that was interrupted; the same terms must be given.
-    correct : bool
-        Release periods again that were released before, with fresh noise and a new charge.
-    dry_run : bool
-        Read and check every file and ask the ledger, but spend and write nothing. The manifest
-        of the result states what would be released.
-    head : str, optional
-        An earlier end of the ledger, such as the `ledger_head` of the last manifest. A ledger
-        that does not contain it is refused.
-    report, schedule : callable, optional
-        See `Report` and `Schedule`; worker processes of this machine if no schedule is given.
-    release, key : optional
-        Identity and secret of a replayed release, for tests; drawn at random otherwise.
-    """
-
-    ledger: str = field(repr=False)
+    ledger: str = field(repr=False)  # URL of an existing ledger
+    # Which series of the meters this is, by default "load" or "sums"; a (meter, period) is released
+    # once per stream.
     stream: str | None = None
-    columns: Columns = field(default_factory=Columns)
+    columns: Columns = field(default_factory=Columns)  # Names of the input columns
+    # Names of further columns that a series publishes unchanged, without noise
     keep: Sequence[str] = ()
+    # Unit and time zone of files that do not state them
     form: InputFormat = field(default_factory=InputFormat)
-    interval_s: int | None = None
-    jobs: int = 1
-    resume: bool = False
+    interval_s: int | None = None  # Length of a reading [s]; by default that of the first file
+    jobs: int = 1  # Number of worker processes; 1 works in this process
+    resume: bool = False  # Continue a release that was interrupted; the same terms must be given
+    # Release periods again that were released before, with fresh noise and a new charge
     correct: bool = False
+    # Read and check every file and ask the ledger, but spend and write nothing. The manifest of the
+    # result states what would be released.
     dry_run: bool = False
+    # An earlier end of the ledger, such as the `ledger_head` of the last manifest. A ledger that
+    # does not contain it is refused.
     head: str | None = None
+    # See `Report` and `Schedule`; worker processes of this machine if no schedule is given
     report: Report | None = None
     schedule: Schedule | None = None
+    # Identity and secret of a replayed release, for tests; drawn at random otherwise
     release: str | None = None
     key: bytes | None = field(default=None, repr=False)
 
@@ -115,23 +93,12 @@ class JobOptions:
 
 @dataclass(frozen=True)
 class FleetRelease:
-    """A finished release.
+    """A finished release."""
 
-    Attributes
-    ----------
-    job : FleetJob
-        The job without its key, which no longer exists.
-    reports : tuple of FileReport
-        One per file; empty if the release was finished before.
-    manifest : dict
-        The manifest.
-    tables : dict of DataFrame
-        The published tables of sums by name, unless the release was finished before.
-    """
-
-    job: FleetJob
-    reports: tuple[FileReport, ...]
-    manifest: dict[str, Any]
+    job: FleetJob  # The job without its key, which no longer exists
+    reports: tuple[FileReport, ...]  # One per file; empty if the release was finished before
+    manifest: dict[str, Any]  # The manifest
+    # The published tables of sums by name, unless the release was finished before
     tables: dict[str, pd.DataFrame] = field(default_factory=dict)
 
     @property

@@ -58,23 +58,14 @@ _CELLS = 1 << 24
 
 @dataclass(frozen=True)
 class FleetSummary:
-    """Sums of a release.
+    """Sums of a release."""
 
-    Attributes
-    ----------
-    table : DataFrame
-        Columns: the group, `start` (UTC), `readings` (their number), `energy_kwh` and
-        `energy_se_kwh` of all readings [kWh], `mean_w` and `mean_se_w` of one reading [W], and
-        with a price `bill` and `bill_se`. The columns with `_se` are standard errors.
-    reading_se_w : float
-        Standard error of one released reading [W].
-    notes : tuple of str
-        What the errors do not cover.
-    """
-
+    # Columns: the group, `start` (UTC), `readings` (their number), `energy_kwh` and `energy_se_kwh`
+    # of all readings [kWh], `mean_w` and `mean_se_w` of one reading [W], and with a price `bill`
+    # and `bill_se`.
     table: pd.DataFrame
-    reading_se_w: float
-    notes: tuple[str, ...]
+    reading_se_w: float  # Standard error of one released reading [W]
+    notes: tuple[str, ...]  # What the errors do not cover
 
 
 def summarise_fleet(

@@ -66,21 +66,11 @@ def make_tables(
 
 @dataclass(frozen=True)
 class _Groups:
-    """All groups of all levels, the coarsest level first.
+    """All groups of all levels, the coarsest level first."""
 
-    Attributes
-    ----------
-    leaves : list of Group
-        The finest groups.
-    incidence : array
-        1 where a group (row) contains a finest group (column).
-    columns : dict
-        Level, name and number of meters of every group.
-    """
-
-    leaves: list[Group]
-    incidence: FloatArray
-    columns: dict[str, list[Any]]
+    leaves: list[Group]  # The finest groups
+    incidence: FloatArray  # 1 where a group (row) contains a finest group (column)
+    columns: dict[str, list[Any]]  # Level, name and number of meters of every group
 
     @classmethod
     def of(cls, total: ExactSums, terms: SumTerms) -> _Groups:

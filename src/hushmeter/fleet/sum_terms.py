@@ -106,67 +106,35 @@ class Run:
 
 @dataclass(frozen=True)
 class SumTerms:
-    """What an operator asks of a release of sums.
+    """What an operator asks of a release of sums."""
 
-    Attributes
-    ----------
-    epsilon : str
-        ε of the unit of protection, an exact decimal number.
-    clamp : (low, high)
-        Bounds of a reading [W], known beforehand.
-    by : tuple of str
-        Columns with nested groups, from the coarsest to the finest.
-    every : {"hour", "day"}
-        UTC bin of a sum.
-    mechanism : {"best", "laplace", "gaussian"}
-        Distribution of the noise; "best" is the one with the smaller error.
-    grid : str, optional
-        Step to which readings are rounded [W]; by default the one with the least error.
-    delta, max_epsilon : float
-        δ of Gaussian noise, and the largest ε that is accepted.
-    min_meters : int
-        Groups with fewer meters are not published; membership is public.
-    unit_of : {"household-day", "household", "run"}
-        The unit of protection: everything that one household does in one day, or in all `days`, or
-        one `run` of an appliance.
-    days : (str, str), optional
-        First and last UTC day of the release; other days are left out. The unit "household"
-        needs them.
-    run : Run, optional
-        The run to hide, for the unit "run".
-    cap_kwh : float, optional
-        Public cap on the energy of a household's UTC day [kWh].
-    tables : tuple of {"sums", "shape", "quantiles"}
-        What is published.
-    quantiles : tuple of float
-        Which quantiles of the hourly means of single meters are published.
-    levels : tuple of float, optional
-        Public grid on which quantiles are estimated [W], rising; by default 41 levels whose
-        distances grow from the lower to the upper bound of the clamp.
-    tz : str, optional
-        Time zone of the hours of the day; UTC by default.
-    interval_s : int
-        Length of a reading [s].
-    """
-
-    epsilon: str
-    clamp: tuple[float, float]
-    by: tuple[str, ...]
-    every: str = "hour"
-    mechanism: str = "best"
+    epsilon: str  # ε of the unit of protection, an exact decimal number
+    clamp: tuple[float, float]  # Bounds of a reading [W], known beforehand
+    by: tuple[str, ...]  # Columns with nested groups, from the coarsest to the finest
+    every: str = "hour"  # UTC bin of a sum
+    mechanism: str = "best"  # Distribution of the noise; "best" is the one with the smaller error
+    # Step to which readings are rounded [W]; by default the one with the least error
     grid: str | None = None
+    # δ of Gaussian noise, and the largest ε that is accepted
     delta: float = 1e-6
     max_epsilon: float = 20.0
-    min_meters: int = 1
+    min_meters: int = 1  # Groups with fewer meters are not published; membership is public
+    # The unit of protection: everything that one household does in one day, or in all `days`, or
+    # one `run` of an appliance.
     unit_of: str = "household-day"
+    # First and last UTC day of the release; other days are left out. The unit "household" needs
+    # them.
     days: tuple[str, str] | None = None
-    run: Run | None = None
-    cap_kwh: float | None = None
-    tables: tuple[str, ...] = ("sums",)
+    run: Run | None = None  # The run to hide, for the unit "run"
+    cap_kwh: float | None = None  # Public cap on the energy of a household's UTC day [kWh]
+    tables: tuple[str, ...] = ("sums",)  # What is published
+    # Which quantiles of the hourly means of single meters are published
     quantiles: tuple[float, ...] = QUANTILES
+    # Public grid on which quantiles are estimated [W], rising; by default 41 levels whose distances
+    # grow from the lower to the upper bound of the clamp.
     levels: tuple[float, ...] | None = None
-    tz: str | None = None
-    interval_s: int = 900
+    tz: str | None = None  # Time zone of the hours of the day; UTC by default
+    interval_s: int = 900  # Length of a reading [s]
 
     schema: ClassVar[str] = "hushmeter-sums-3"
     period: ClassVar[str] = "day"

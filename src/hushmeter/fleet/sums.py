@@ -58,23 +58,12 @@ START_BITS = 33
 
 @dataclass(frozen=True)
 class SplitHour:
-    """The readings of one meter in a part of an hour of the clock.
+    """The readings of one meter in a part of an hour of the clock."""
 
-    Attributes
-    ----------
-    first : int
-        When the first of them begins, UTC [s].
-    group : Group
-        The group of the first of them.
-    hour : int
-        The hour of the day.
-    steps, readings : int
-        Their sum [steps] and their number.
-    """
-
-    first: int
-    group: Group
-    hour: int
+    first: int  # When the first of them begins, UTC [s]
+    group: Group  # The group of the first of them
+    hour: int  # The hour of the day
+    # Their sum [steps] and their number
     steps: int
     readings: int
 
@@ -89,24 +78,16 @@ class SplitHour:
 
 @dataclass
 class ExactSums:
-    """Exact sums of the finest groups, in whole steps of the grid.
+    """Exact sums of the finest groups, in whole steps of the grid."""
 
-    Attributes
-    ----------
-    tables : dict
-        `sums` has the sum [steps] and the number of readings of every (group, bin), and `shape` of
-        every (group, hour of the day); `quantiles` counts for every (group, hour of the day) how
-        many hourly means of a meter are in each class.
-    split : dict
-        For every (meter, hour of the clock) that lies in two UTC days, which may be in two files:
-        its readings.
-    members : dict
-        The meters of every group.
-    """
-
+    # `sums` has the sum [steps] and the number of readings of every (group, bin), and `shape` of
+    # every (group, hour of the day); `quantiles` counts for every (group, hour of the day) how many
+    # hourly means of a meter are in each class.
     tables: dict[str, Cells] = field(default_factory=lambda: {name: {} for name in TABLES})
+    # For every (meter, hour of the clock) that lies in two UTC days, which may be in two files: its
+    # readings.
     split: dict[tuple[str, int], SplitHour] = field(default_factory=dict)
-    members: dict[Group, set[str]] = field(default_factory=dict)
+    members: dict[Group, set[str]] = field(default_factory=dict)  # The meters of every group
 
     def add(self, other: ExactSums) -> None:
         """Add the sums of other files."""

@@ -56,40 +56,21 @@ SORT_ROWS = 1 << 22
 
 @dataclass(frozen=True)
 class FileReport:
-    """What became of one file.
+    """What became of one file."""
 
-    Attributes
-    ----------
-    source : str
-        Name relative to the input folder, and to the output folder.
-    state : {"released", "quarantined", "empty"}
-        "quarantined" if nothing of the file was released.
-    rows, released_rows : int
-        Rows that were read, and rows that were published.
-    blocks, released_blocks : int
-        (meter, period) pairs that were read, and pairs that were published.
-    input_digest : str
-        HMAC of the input under the release key.
-    output_sha256 : str
-        SHA-256 of the published file.
-    output_bytes : int
-        Size of the published file [bytes].
-    problems : tuple of Problem
-        Why blocks, or the whole file, were left out.
-    odd_cells : tuple of OddCells
-        Cells that hold no number and count as 0 W. They follow from values and are private.
-    """
-
-    source: str
-    state: str
+    source: str  # Name relative to the input folder, and to the output folder
+    state: str  # "quarantined" if nothing of the file was released
+    # Rows that were read, and rows that were published
     rows: int = 0
     released_rows: int = 0
+    # (meter, period) pairs that were read, and pairs that were published
     blocks: int = 0
     released_blocks: int = 0
-    input_digest: str = ""
-    output_sha256: str = ""
-    output_bytes: int = 0
-    problems: tuple[Problem, ...] = ()
+    input_digest: str = ""  # HMAC of the input under the release key
+    output_sha256: str = ""  # SHA-256 of the published file
+    output_bytes: int = 0  # Size of the published file [bytes]
+    problems: tuple[Problem, ...] = ()  # Why blocks, or the whole file, were left out
+    # Cells that hold no number and count as 0 W. They follow from values and are private
     odd_cells: tuple[OddCells, ...] = ()
 
     def to_json(self) -> bytes:
@@ -308,21 +289,13 @@ def _refusals(outcome: SpendOutcome) -> list[Problem]:
 
 @dataclass(frozen=True)
 class CheckedFile:
-    """A file of a dry run, before the ledger was asked.
+    """A file of a dry run, before the ledger was asked."""
 
-    Attributes
-    ----------
-    report : FileReport
-        The report with the problems of the file itself.
-    meters, periods : list of str
-        The good blocks.
-    row_counts : array
-        Rows of the good blocks.
-    """
-
-    report: FileReport
+    report: FileReport  # The report with the problems of the file itself
+    # The good blocks
     meters: list[str] = field(default_factory=list)
     periods: list[str] = field(default_factory=list)
+    # Rows of the good blocks
     row_counts: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def after(self, outcome: SpendOutcome) -> FileReport:

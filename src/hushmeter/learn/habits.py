@@ -37,18 +37,7 @@ FEWEST_HABIT_DAYS, FEWEST_AWAY_DAYS = 5, 14
 
 
 def base_load(readings: LocalReadings) -> float | None:
-    """Step 1. Power that the home draws at all times [W].
-
-    Parameters
-    ----------
-    readings : LocalReadings
-
-    Returns
-    -------
-    float or None
-        The median over days of the 2 % quantile of a day (of the minimum for readings longer than
-        5 min), of the night only with solar panels; None with less than two complete days.
-    """
+    """Step 1. Power that the home draws at all times [W]."""
     step = cell_length(readings.interval_s, MINUTE_S)
     _, days = readings.grid(step).by_date()
     if readings.solar:
@@ -64,30 +53,14 @@ def base_load(readings: LocalReadings) -> float | None:
 
 @dataclass(frozen=True, eq=False)
 class Activity:
-    """Slots in which people are active, by days that begin at 04:00.
+    """Slots in which people are active, by days that begin at 04:00."""
 
-    Attributes
-    ----------
-    slot_s : int
-        Length of a slot [s].
-    dates : IntArray, shape (D,)
-        Date of every complete day, in days since 1970.
-    active : BoolArray, shape (D, S)
-        Whether people are active in a slot; column 0 begins at 04:00.
-    night_busy : float
-        Share of nights with at least 45 min of activity between 01:30 and 04:30.
-    contrast : float
-        Median power of 18–22 h divided by that of 2–5 h.
-    solar : bool
-        True if solar panels hide the activity by day.
-    """
-
-    slot_s: int
-    dates: IntArray
-    active: BoolArray
-    night_busy: float
-    contrast: float
-    solar: bool
+    slot_s: int  # Length of a slot [s]
+    dates: IntArray  # Date of every complete day, in days since 1970
+    active: BoolArray  # Whether people are active in a slot; column 0 begins at 04:00
+    night_busy: float  # Share of nights with at least 45 min of activity between 01:30 and 04:30
+    contrast: float  # Median power of 18–22 h divided by that of 2–5 h
+    solar: bool  # True if solar panels hide the activity by day
 
     @property
     def hours(self) -> FloatArray:
@@ -159,15 +132,6 @@ class Activity:
 
 def find_activity(readings: LocalReadings) -> Activity:
     """Step 2. Decide for every slot whether people are active.
-
-    Parameters
-    ----------
-    readings : LocalReadings
-        Readings of at most 1 h.
-
-    Returns
-    -------
-    Activity
 
     Notes
     -----
@@ -255,32 +219,15 @@ def _ranges(
 
 @dataclass(frozen=True)
 class TypicalHour:
-    """A clock time that most days share.
+    """A clock time that most days share."""
 
-    Attributes
-    ----------
-    hour : float
-        Median [h]; values above 24 are after midnight.
-    quartiles : tuple of float
-        The 25 % and the 75 % quantile [h].
-    days : int
-        Days behind it.
-    """
-
-    hour: float
-    quartiles: tuple[float, float]
-    days: int
+    hour: float  # Median [h]; values above 24 are after midnight
+    quartiles: tuple[float, float]  # The 25 % and the 75 % quantile [h]
+    days: int  # Days behind it
 
 
 def typical_wake(activity: Activity, *, working: bool) -> TypicalHour | None:
-    """Return when the first activity of a day usually begins, or None if it is not clear.
-
-    Parameters
-    ----------
-    activity : Activity
-    working : bool
-        Use Monday to Friday; otherwise Saturday and Sunday.
-    """
+    """Return when the first activity of a day usually begins, or None if it is not clear."""
     chosen = activity.working if working else ~activity.working
     hours = activity.wakes()[chosen & ~activity.away()]
     known = hours[np.isfinite(hours)]
@@ -310,21 +257,13 @@ def _typical(hours: FloatArray) -> TypicalHour | None:
 
 @dataclass(frozen=True)
 class EmptyHours:
-    """Hours in which nobody is active on most working days.
+    """Hours in which nobody is active on most working days."""
 
-    Attributes
-    ----------
-    first, stop : int
-        First hour, and the hour at which it ends [h].
-    days : int
-        Working days behind it.
-    active, weekend : float
-        Share of active slots in these hours on working days and at weekends.
-    """
-
+    # First hour, and the hour at which it ends [h]
     first: int
     stop: int
-    days: int
+    days: int  # Working days behind it
+    # Share of active slots in these hours on working days and at weekends
     active: float
     weekend: float
 
@@ -356,42 +295,19 @@ def empty_working_days(activity: Activity) -> EmptyHours | None:
 
 @dataclass(frozen=True)
 class WeeklyEvent:
-    """A part of one weekday on which the home uses more than on other days of its kind.
+    """A part of one weekday on which the home uses more than on other days of its kind."""
 
-    Attributes
-    ----------
-    weekday : int
-        0 is Monday.
-    hour : int
-        First hour of a block of 3 h.
-    high, weeks : int
-        Weeks with a high value, and weeks of data.
-    others : float
-        Share of high values on the other days of its kind.
-    dates : tuple of int
-        Dates with a high value, in days since 1970.
-    """
-
-    weekday: int
-    hour: int
+    weekday: int  # 0 is Monday
+    hour: int  # First hour of a block of 3 h
+    # Weeks with a high value, and weeks of data
     high: int
     weeks: int
-    others: float
-    dates: tuple[int, ...]
+    others: float  # Share of high values on the other days of its kind
+    dates: tuple[int, ...]  # Dates with a high value, in days since 1970
 
 
 def weekly_events(readings: LocalReadings, away: IntArray) -> tuple[WeeklyEvent, ...]:
     """Step 4. Find events that return on one weekday.
-
-    Parameters
-    ----------
-    readings : LocalReadings
-    away : IntArray
-        Dates of days away, in days since 1970; they do not count.
-
-    Returns
-    -------
-    tuple of WeeklyEvent
 
     Notes
     -----
@@ -431,18 +347,12 @@ def weekly_events(readings: LocalReadings, away: IntArray) -> tuple[WeeklyEvent,
 
 @dataclass(frozen=True)
 class Season:
-    """The three months with the most use against the three with the least.
+    """The three months with the most use against the three with the least."""
 
-    Attributes
-    ----------
-    high, low : int
-        First month of each, 1 is January.
-    high_w, low_w : float
-        Mean power of each [W].
-    """
-
+    # First month of each, 1 is January
     high: int
     low: int
+    # Mean power of each [W]
     high_w: float
     low_w: float
 
@@ -457,18 +367,7 @@ LEAST_SEASON_RATIO = 1.25
 
 
 def season(readings: LocalReadings) -> Season | None:
-    """Return the high and the low season of at least a year, or None if the year is even.
-
-    Parameters
-    ----------
-    readings : LocalReadings
-
-    Returns
-    -------
-    Season or None
-        None with less than 330 days, with less than 15 days in some month, with solar panels, or
-        if the ratio is below 1.25.
-    """
+    """Return the high and the low season of at least a year, or None if the year is even."""
     if not readings.watts.size or readings.solar or readings.interval_s > SECONDS_PER_DAY:
         return None
     days = readings.grid(SECONDS_PER_DAY)

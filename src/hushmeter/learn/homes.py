@@ -40,28 +40,16 @@ LEAST_TOLERANCE_W = 1.0
 
 @dataclass(frozen=True)
 class Rule:
-    """The rule that decides when a circuit is on.
+    """The rule that decides when a circuit is on."""
 
-    Parameters
-    ----------
-    threshold : float, optional
-        One threshold for every circuit. By default each circuit has its own, the midpoint between
-        its idle level and its lowest on-level. [W]
-    min_on_s, min_off_s : float
-        Shorter runs and pauses do not count: short pauses are merged first, then short runs are
-        dropped. [s]
-    quantile : float
-        The tolerance is this quantile of the jumps of the meter at which nothing switches.
-
-    Raises
-    ------
-    InputError
-        If a number is negative or not finite, or the quantile is outside (0, 1].
-    """
-
+    # One threshold for every circuit. By default each circuit has its own, the midpoint between its
+    # idle level and its lowest on-level. [W].
     threshold: float | None = None
+    # Shorter runs and pauses do not count: short pauses are merged first, then short runs are
+    # dropped. [s].
     min_on_s: float = 10.0
     min_off_s: float = 10.0
+    # The tolerance is this quantile of the jumps of the meter at which nothing switches
     quantile: float = 0.99
 
     def __post_init__(self) -> None:
@@ -91,53 +79,29 @@ FLAT_RULE = Rule(FLAT_W, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Circuit:
-    """What was learnt about one circuit.
+    """What was learnt about one circuit."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the circuit.
-    role : {"appliance", "always on", "never on"}
-        Only a circuit that switches is an appliance.
-    idle, threshold, mean_on : float
-        Idle level, threshold and mean power while on. The threshold of a circuit that is never on
-        is infinite and its mean power NaN. [W]
-    levels : tuple of float
-        On-levels in ascending order. [W]
-    on_share : float
-        Share of the readings at which the circuit is on.
-    runs : int
-        Number of runs.
-    mean_run_s, longest_run_s : float
-        Mean and largest length of a run. [s]
-    high, max_power : float
-        The 99.9 % quantile and the largest of the readings while on; NaN if it is never on. [W]
-    protected_power : float
-        `high` rounded up to a public step: what a release protects by default. [W]
-    above_protected : float
-        Share of the readings while on that exceed `protected_power`.
-    high_run_s : float
-        The 99.9 % quantile of the lengths of the runs. [s]
-    high_energy_wh : float
-        The 99.9 % quantile of the energies of the runs. [Wh]
-    """
-
-    name: str
-    role: str
+    name: str  # Name of the circuit
+    role: str  # Only a circuit that switches is an appliance
+    # Idle level, threshold and mean power while on. The threshold of a circuit that is never on is
+    # infinite and its mean power NaN. [W].
     idle: float
     threshold: float
-    levels: tuple[float, ...]
+    levels: tuple[float, ...]  # On-levels in ascending order. [W]
     mean_on: float
-    on_share: float
-    runs: int
+    on_share: float  # Share of the readings at which the circuit is on
+    runs: int  # Number of runs
+    # Mean and largest length of a run. [s]
     mean_run_s: float
     longest_run_s: float
+    # The 99.9 % quantile and the largest of the readings while on; NaN if it is never on. [W]
     high: float
     max_power: float
+    # `high` rounded up to a public step: what a release protects by default. [W]
     protected_power: float
-    above_protected: float
-    high_run_s: float
-    high_energy_wh: float
+    above_protected: float  # Share of the readings while on that exceed `protected_power`
+    high_run_s: float  # The 99.9 % quantile of the lengths of the runs. [s]
+    high_energy_wh: float  # The 99.9 % quantile of the energies of the runs. [Wh]
 
 
 @dataclass(frozen=True)
@@ -249,22 +213,7 @@ def _tell_exports(trace: Trace) -> list[str]:
 
 
 def find_circuits(trace: Trace, rule: Rule) -> tuple[BoolArray, list[Circuit]]:
-    """Find the states of every circuit of a trace, and describe each circuit.
-
-    Parameters
-    ----------
-    trace : Trace
-        Readings with `power` and `names`.
-    rule : Rule
-        The rule that decides when a circuit is on.
-
-    Returns
-    -------
-    states : array of bool, shape (T, N)
-        The states of all circuits.
-    circuits : list of Circuit
-        Their descriptions.
-    """
+    """Find the states of every circuit of a trace, and describe each circuit."""
     assert trace.power is not None
     assert trace.names is not None
     least_on = readings_at_least(rule.min_on_s, trace.interval_s)
@@ -283,26 +232,7 @@ def find_circuits(trace: Trace, rule: Rule) -> tuple[BoolArray, list[Circuit]]:
 
 
 def select_period(trace: Trace, start: str | None, end: str | None) -> Trace:
-    """Return the readings from `start` up to, but not including, `end`.
-
-    Parameters
-    ----------
-    trace : Trace
-        The readings.
-    start, end : str or None
-        ISO 8601 times with a zone; a date alone is midnight UTC. None is the start or the end of
-        the trace.
-
-    Returns
-    -------
-    Trace
-        The selected readings.
-
-    Raises
-    ------
-    DataError
-        If no reading lies in the period.
-    """
+    """Return the readings from `start` up to, but not including, `end`."""
     first = 0 if start is None else int(np.searchsorted(trace.times, _moment(start)))
     stop = len(trace) if end is None else int(np.searchsorted(trace.times, _moment(end)))
     if stop <= first:
@@ -314,13 +244,7 @@ def select_period(trace: Trace, start: str | None, end: str | None) -> Trace:
 
 
 def compare_rules(learnt: LearntHome, flat: LearntHome) -> tuple[str, ...]:
-    """Return sentences about how a rule differs from a flat one, circuit by circuit.
-
-    Parameters
-    ----------
-    learnt, flat : LearntHome
-        The same data learnt with a rule and with a flat rule.
-    """
+    """Return sentences about how a rule differs from a flat one, circuit by circuit."""
     sentences = [
         f"The sparsity over all {len(learnt.circuits)} circuits is {learnt.sparsity:.2%} "
         f"({learnt.rule}); it is {flat.sparsity:.2%} with the flat rule ({flat.rule}).",
@@ -333,15 +257,7 @@ def compare_rules(learnt: LearntHome, flat: LearntHome) -> tuple[str, ...]:
 
 
 def run_edges(on: BoolArray, run_starts: BoolArray) -> tuple[IntArray, IntArray]:
-    """Return the first reading and the reading after the last of every run; a gap ends a run.
-
-    Parameters
-    ----------
-    on : array of bool, shape (T,)
-        States of one circuit.
-    run_starts : array of bool, shape (T,)
-        True where contiguous readings begin.
-    """
+    """Return the first reading and the reading after the last of every run; a gap ends a run."""
     cuts = np.flatnonzero(np.append(True, on[1:] != on[:-1]) | run_starts)
     stops = np.append(cuts[1:], on.size)
     return cuts[on[cuts]], stops[on[cuts]]

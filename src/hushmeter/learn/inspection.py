@@ -52,22 +52,12 @@ REGIMES = (
 
 @dataclass(frozen=True)
 class Inspection:
-    """The answer of `hushmeter inspect`.
-
-    Attributes
-    ----------
-    recording : Recording
-    learnt : LearntHome or None
-        Present where the file has the power of appliances that switch.
-    warnings : tuple of str
-    tz : str or None
-        Time zone of the home, if the user states one.
-    """
+    """The answer of `hushmeter inspect`."""
 
     recording: Recording
-    learnt: LearntHome | None
+    learnt: LearntHome | None  # Present where the file has the power of appliances that switch
     warnings: tuple[str, ...]
-    tz: str | None = None
+    tz: str | None = None  # Time zone of the home, if the user states one
 
     @cached_property
     def findings(self) -> Findings:
@@ -139,18 +129,7 @@ class Inspection:
 
 
 def inspect_recording(recording: Recording, *, tz: str | None = None) -> Inspection:
-    """Find out what a recording holds and what it shows.
-
-    Parameters
-    ----------
-    recording : Recording
-    tz : str, optional
-        Time zone of the home; by default the zone that the file states, or UTC.
-
-    Returns
-    -------
-    Inspection
-    """
+    """Find out what a recording holds and what it shows."""
     learnt = None
     warnings = list(_warnings(recording))
     if recording.trace.power is not None:

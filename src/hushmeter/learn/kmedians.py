@@ -44,25 +44,14 @@ SEARCH_ROWS = 10_000
 
 @dataclass
 class Clustering:
-    """Centres, labels and distances of one clustering.
+    """Centres, labels and distances of one clustering."""
 
-    Attributes
-    ----------
-    centres : array, shape (k, d)
-        The centres. [kWh]
-    labels : array of int, shape (n,)
-        The nearest centre of every profile.
-    first, second : array, shape (n,)
-        Distances to the nearest and to the second nearest centre. [kWh]
-    n_iter : int
-        Number of steps.
-    """
-
-    centres: FloatArray
-    labels: Labels
+    centres: FloatArray  # The centres. [kWh]
+    labels: Labels  # The nearest centre of every profile
+    # Distances to the nearest and to the second nearest centre. [kWh]
     first: FloatArray
     second: FloatArray
-    n_iter: int = 0
+    n_iter: int = 0  # Number of steps
 
     @property
     def loss(self) -> float:

@@ -36,17 +36,10 @@ KNEE_W = 40.0
 
 @dataclass(frozen=True)
 class Levels:
-    """The levels of a circuit.
+    """The levels of a circuit."""
 
-    Attributes
-    ----------
-    idle : float
-        Idle level. [W]
-    on : tuple of float
-        On-levels in ascending order; empty for a circuit with a single level. [W]
-    """
-
-    idle: float
+    idle: float  # Idle level. [W]
+    # On-levels in ascending order; empty for a circuit with a single level. [W]
     on: tuple[float, ...]
 
     @property
@@ -64,17 +57,7 @@ def find_levels(power: FloatArray, *, least_step: float = LEAST_STEP_W) -> Level
     be at least `least_step` above idle, at least twice the idle level, and at least 2 % of the
     highest level.
 
-    Parameters
-    ----------
-    power : array, shape (T,)
-        Power of the circuit. [W]
-    least_step : float
-        Smallest difference between the idle level and an on-level. [W]
-
-    Returns
-    -------
-    Levels
-        The levels.
+    Units: `power`, `least_step` [W].
     """
     scaled = np.arcsinh(power / KNEE_W)
     low = float(scaled.min())
@@ -102,22 +85,7 @@ def on_states(
 ) -> BoolArray:
     """Return the states of a circuit: on above the threshold, without short pauses and runs.
 
-    Parameters
-    ----------
-    power : array, shape (T,)
-        Power of the circuit. [W]
-    threshold : float
-        Threshold. [W]
-    run_starts : array of bool, shape (T,)
-        True where contiguous readings begin; nothing is merged across a gap.
-    min_on, min_off : int
-        Shortest run and shortest pause that count. Short pauses are merged first, then short runs
-        are dropped. [readings]
-
-    Returns
-    -------
-    array of bool, shape (T,)
-        True while on.
+    Units: `power`, `threshold` [W].
     """
     states: BoolArray = power > threshold
     for value, least in ((False, min_off), (True, min_on)):

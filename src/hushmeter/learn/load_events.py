@@ -44,22 +44,13 @@ LEVEL_BAND_W = (3000.0, 4100.0)
 
 @dataclass(frozen=True, eq=False)
 class Edges:
-    """Changes of the load.
+    """Changes of the load."""
 
-    Attributes
-    ----------
-    first, last : IntArray, shape (E,)
-        First and last reading whose jump belongs to the edge.
-    watts : FloatArray, shape (E,)
-        Change of the load [W].
-    before : FloatArray, shape (E,)
-        Load before the edge [W].
-    """
-
+    # First and last reading whose jump belongs to the edge
     first: IntArray
     last: IntArray
-    watts: FloatArray
-    before: FloatArray
+    watts: FloatArray  # Change of the load [W]
+    before: FloatArray  # Load before the edge [W]
 
     def at_least(self, least_w: float) -> Edges:
         """Return the edges of at least `least_w` [W]."""
@@ -69,27 +60,16 @@ class Edges:
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Runs of loads, in the order of their starts.
+    """Runs of loads, in the order of their starts."""
 
-    Attributes
-    ----------
-    start, end : FloatArray, shape (R,)
-        First edge and end of the last one [local s since 1970].
-    power : FloatArray, shape (R,)
-        Power [W].
-    duration : FloatArray, shape (R,)
-        Length of the run at this power [s].
-    level : FloatArray, shape (R,)
-        Largest deviation of the inner readings from the power, as a share of the power.
-    isolated : BoolArray, shape (R,)
-        Whether no other rise of at least half the power is within 10 min of the run.
-    """
-
+    # First edge and end of the last one [local s since 1970]
     start: FloatArray
     end: FloatArray
-    power: FloatArray
-    duration: FloatArray
+    power: FloatArray  # Power [W]
+    duration: FloatArray  # Length of the run at this power [s]
+    # Largest deviation of the inner readings from the power, as a share of the power
     level: FloatArray
+    # Whether no other rise of at least half the power is within 10 min of the run
     isolated: BoolArray
 
     def __len__(self) -> int:
@@ -110,18 +90,7 @@ class Runs:
 def find_edges(watts: FloatArray, interval_s: float, least_w: float) -> Edges:
     """Find changes of the load.
 
-    Parameters
-    ----------
-    watts : FloatArray, shape (T,)
-        Regular readings [W]; NaN where one is missing.
-    interval_s : float
-        Length of a reading [s].
-    least_w : float
-        Smallest power of interest [W].
-
-    Returns
-    -------
-    Edges
+    Units: `watts` [W].
 
     Notes
     -----
@@ -215,23 +184,6 @@ def pair_edges(
 ) -> Runs:
     """Pair every rise with the next fall of the same power.
 
-    Parameters
-    ----------
-    grid : Grid
-        Regular readings.
-    edges : Edges
-        Changes of the load of `grid`.
-    longest_s : float
-        Longest run [s].
-    share, weak_share : float
-        Largest relative difference of the two powers from 200 W on, and below.
-    slack_w : float
-        Difference that is allowed for every power [W].
-
-    Returns
-    -------
-    Runs
-
     Notes
     -----
     The readings must stay above the load before the rise plus 0.75 of the power. The search ends
@@ -290,19 +242,7 @@ def _isolated(
 
 
 def find_runs(readings: LocalReadings) -> Runs:
-    """Step 5. Find the runs of single loads from 40 W on.
-
-    Parameters
-    ----------
-    readings : LocalReadings
-        Readings of at most 60 s.
-
-    Returns
-    -------
-    Runs
-        Strong loads (from 300 W) are found in the readings themselves, weak ones in means of a
-        minute.
-    """
+    """Step 5. Find the runs of single loads from 40 W on."""
     parts = []
     minute = cell_length(readings.interval_s, MINUTE_S)
     for least, step in ((STRONG_W, readings.interval_s), (WEAK_W, float(minute))):
@@ -365,43 +305,21 @@ def _densest(power: FloatArray, duration: FloatArray, least: int) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """Runs of one kind of load.
+    """Runs of one kind of load."""
 
-    Attributes
-    ----------
-    kind : str
-        "fridge", "long", "hvac", "thermostat", "shower", "kettle", "short-heat", "strong-run", or
-        "" if no class fits.
-    runs : Runs
-        The runs that support the statement: isolated ones of kettles and short heat, otherwise
-        all.
-    power, duration : float
-        Medians [W] [s].
-    per_day : float
-        Runs a day.
-    """
-
+    # "fridge", "long", "hvac", "thermostat", "shower", "kettle", "short-heat", "strong-run", or ""
+    # if no class fits.
     kind: str
+    # The runs that support the statement: isolated ones of kettles and short heat, otherwise all.
     runs: Runs
+    # Medians [W] [s]
     power: float
     duration: float
-    per_day: float
+    per_day: float  # Runs a day
 
 
 def find_clusters(runs: Runs, days: float) -> list[Cluster]:
-    """Group similar runs and name the class of every group.
-
-    Parameters
-    ----------
-    runs : Runs
-    days : float
-        Amount of readings [days].
-
-    Returns
-    -------
-    list of Cluster
-        The largest first.
-    """
+    """Group similar runs and name the class of every group (`days` [days])."""
     if not len(runs):
         return []
     order = np.argsort(runs.power, kind="stable")
@@ -459,16 +377,7 @@ def _class_of(
 def fridge_period(starts: FloatArray) -> float | None:
     """Return the usual time from start to start of a fridge [s], or None if it is not clear.
 
-    Parameters
-    ----------
-    starts : FloatArray
-        Starts of its runs [s], ascending.
-
-    Returns
-    -------
-    float or None
-        The first mode of the distances between 5 min and 3 h, in bins of 0.15 of their logarithm;
-        None with less than 15 of them.
+    Units: `starts` [s].
     """
     distances = np.diff(starts)
     distances = distances[(distances >= 300) & (distances <= 3 * SECONDS_PER_HOUR)]
@@ -484,17 +393,7 @@ def fridge_period(starts: FloatArray) -> float | None:
 
 
 def find_blocks(readings: LocalReadings) -> Runs:
-    """Step 6. Find long blocks of at least 2 kW in slots of 15 min, 30 min or 1 h.
-
-    Parameters
-    ----------
-    readings : LocalReadings
-        Readings of at most 1 h.
-
-    Returns
-    -------
-    Runs
-    """
+    """Step 6. Find long blocks of at least 2 kW in slots of 15 min, 30 min or 1 h."""
     grid = readings.grid(slot_length(readings.interval_s))
     edges = find_edges(grid.watts, grid.step_s, LONG_BLOCK_W)
     return pair_edges(
@@ -503,23 +402,7 @@ def find_blocks(readings: LocalReadings) -> Runs:
 
 
 def find_car(blocks: Runs, interval_s: float, days: float) -> Runs | None:
-    """Return the blocks that a car charger makes, or None.
-
-    Parameters
-    ----------
-    blocks : Runs
-        The result of `find_blocks`.
-    interval_s : float
-        Length of a reading [s].
-    days : float
-        Amount of readings [days].
-
-    Returns
-    -------
-    Runs or None
-        At least 4 level blocks, and one in 60 days, within 8 % of one power of a charger. Their
-        lengths differ, which tells a car from a boiler.
-    """
+    """Return the blocks that a car charger makes, or None (`days` [days])."""
     fewest = max(4.0, days / 60)
     shortest = 60 * MINUTE_S if interval_s <= HALF_HOUR_S else 90 * MINUTE_S
     level = blocks.take((blocks.duration >= shortest) & (blocks.level <= 0.12))

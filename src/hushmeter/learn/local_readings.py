@@ -25,36 +25,18 @@ FEWEST_EQUAL = 6
 
 @dataclass(frozen=True, eq=False)
 class LocalReadings:
-    """Readings on the local clock, without those of a silent meter.
+    """Readings on the local clock, without those of a silent meter."""
 
-    Attributes
-    ----------
-    zone : str
-        Time zone of the home.
-    interval_s : float
-        Length of a reading [s].
-    utc, local : FloatArray, shape (T,)
-        Start of every reading [s since 1970].
-    watts : FloatArray, shape (T,)
-    silent : FloatArray, shape (K, 2)
-        Stretches in which the meter reported one value only; UTC [s since 1970].
-    exports : bool
-        True if the meter counts solar power that the home exports as negative readings.
-    zero_by_day : bool
-        True if the meter reports zero while solar panels cover the load.
-    zeros : float
-        Share of zeros among the readings.
-    """
-
-    zone: str
-    interval_s: float
+    zone: str  # Time zone of the home
+    interval_s: float  # Length of a reading [s]
+    # Start of every reading [s since 1970]
     utc: FloatArray
     local: FloatArray
     watts: FloatArray
-    silent: FloatArray
-    exports: bool
-    zero_by_day: bool
-    zeros: float
+    silent: FloatArray  # Stretches in which the meter reported one value only; UTC [s since 1970]
+    exports: bool  # True if the meter counts solar power that the home exports as negative readings
+    zero_by_day: bool  # True if the meter reports zero while solar panels cover the load
+    zeros: float  # Share of zeros among the readings
     _grids: dict[float, Grid] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -108,21 +90,11 @@ class LocalReadings:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Mean powers on the local clock.
+    """Mean powers on the local clock."""
 
-    Attributes
-    ----------
-    step_s : float
-        Length of a cell [s].
-    first : int
-        Number of the first cell, counted from 1970 on the local clock.
-    watts : FloatArray
-        Mean of every cell [W]; NaN where it is missing.
-    """
-
-    step_s: float
-    first: int
-    watts: FloatArray
+    step_s: float  # Length of a cell [s]
+    first: int  # Number of the first cell, counted from 1970 on the local clock
+    watts: FloatArray  # Mean of every cell [W]; NaN where it is missing
 
     @property
     def local(self) -> FloatArray:
@@ -148,16 +120,6 @@ def _times(seconds: FloatArray) -> TimeArray:
 
 def clean(trace: Trace, zone: str) -> LocalReadings:
     """Step 0. Put the readings on the local clock and remove those of a silent meter.
-
-    Parameters
-    ----------
-    trace : Trace
-    zone : str
-        Time zone of the home.
-
-    Returns
-    -------
-    LocalReadings
 
     Notes
     -----
@@ -211,21 +173,7 @@ def share(chosen: BoolArray) -> float:
 
 
 def cell_length(interval_s: float, least_s: float) -> int:
-    """Return the shortest cell that readings fill evenly, so that none seems incomplete.
-
-    Parameters
-    ----------
-    interval_s : float
-        Length of a reading [s].
-    least_s : float
-        Smallest length of the cell [s].
-
-    Returns
-    -------
-    int
-        One of `CELL_LENGTHS` [s]: means of 10-min readings over 15 min would be made of one or of
-        two readings, so they are taken over 30 min.
-    """
+    """Return the shortest cell that readings fill evenly, so that none seems incomplete."""
     for cell in CELL_LENGTHS:
         ratio = cell / interval_s
         if cell >= least_s and ratio >= 1 and np.floor(ratio) >= PRESENT * ratio:

@@ -23,41 +23,21 @@ FLAT_WATTS = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0)
 
 @dataclass(frozen=True)
 class Segment:
-    """One segment and what the paper states about it.
+    """One segment and what the paper states about it."""
 
-    Attributes
-    ----------
-    name, dataset : str
-        Name of the segment and of its data set.
-    building : int
-        Number of the building.
-    printed : (str, str)
-        First and last time as the paper prints them, in UTC+8.
-    start, end : str
-        The same period in UTC, without its end.
-    interval_s : float
-        Period of the readings. [s]
-    appliances : int or None
-        Number of appliances in the paper.
-    hierarchies : int or None
-        Number of hierarchies in the paper.
-    sparsity : float
-        Sparsity in Table I.
-    folders : tuple of str
-        Folders under the root in which the data usually are.
-    """
-
+    # Name of the segment and of its data set
     name: str
     dataset: str
-    building: int
-    printed: tuple[str, str]
+    building: int  # Number of the building
+    printed: tuple[str, str]  # First and last time as the paper prints them, in UTC+8
+    # The same period in UTC, without its end
     start: str
     end: str
-    interval_s: float
-    appliances: int | None
-    hierarchies: int | None
-    sparsity: float
-    folders: tuple[str, ...]
+    interval_s: float  # Period of the readings. [s]
+    appliances: int | None  # Number of appliances in the paper
+    hierarchies: int | None  # Number of hierarchies in the paper
+    sparsity: float  # Sparsity in Table I
+    folders: tuple[str, ...]  # Folders under the root in which the data usually are
 
 
 SEGMENTS = {
@@ -108,27 +88,13 @@ SEGMENTS = {
 
 @dataclass(frozen=True)
 class SegmentResult:
-    """A segment, its learnt home, and the comparison with the paper.
+    """A segment, its learnt home, and the comparison with the paper."""
 
-    Attributes
-    ----------
-    segment : Segment
-        The segment.
-    recording : Recording
-        All data of the building.
-    trace : Trace
-        The readings of the segment.
-    learnt : LearntHome
-        The home learnt from them.
-    findings : tuple of str
-        Sentences about what agrees with the paper and what differs.
-    """
-
-    segment: Segment
-    recording: Recording
-    trace: Trace
-    learnt: LearntHome
-    findings: tuple[str, ...]
+    segment: Segment  # The segment
+    recording: Recording  # All data of the building
+    trace: Trace  # The readings of the segment
+    learnt: LearntHome  # The home learnt from them
+    findings: tuple[str, ...]  # Sentences about what agrees with the paper and what differs
 
 
 def find_segment(name: str) -> Segment:
@@ -141,29 +107,7 @@ def find_segment(name: str) -> Segment:
 def cut_segment(
     name: str, root: str | Path, *, rule: Rule | None = None, denoised: bool = True
 ) -> SegmentResult:
-    """Cut a segment out of a local copy of its data set, learn its home and compare with the paper.
-
-    Parameters
-    ----------
-    name : str
-        Name of the segment.
-    root : str or Path
-        Folder or file of the data set.
-    rule : Rule, optional
-        The rule that decides when a circuit is on.
-    denoised : bool
-        Use the sum of the sub-meters as the meter.
-
-    Returns
-    -------
-    SegmentResult
-        The segment with its findings.
-
-    Raises
-    ------
-    DataError
-        If the data set is not there or has no reading in the period.
-    """
+    """Cut a segment out of a copy of its data set, learn its home and compare with the paper."""
     segment = find_segment(name)
     recording = read_home_recording(
         _locate(segment, Path(root)), ReadOptions(building=segment.building)

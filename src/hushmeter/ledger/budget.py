@@ -37,62 +37,36 @@ _CELLS = 1 << 22
 
 @dataclass(frozen=True)
 class Cap:
-    """What the days of a customer may cost; None means no bound.
+    """What the days of a customer may cost; None means no bound."""
 
-    Attributes
-    ----------
-    total : int or None
-        Most ε over all periods [micro-ε].
-    window : (int, int) or None
-        Number w of periods, and the most ε within any w periods in a row [micro-ε].
-    delta : int or None
-        Most δ over all periods [femto-δ].
-    """
-
-    total: int | None = None
+    total: int | None = None  # Most ε over all periods [micro-ε]
+    # Number w of periods, and the most ε within any w periods in a row [micro-ε]
     window: tuple[int, int] | None = None
-    delta: int | None = None
+    delta: int | None = None  # Most δ over all periods [femto-δ]
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A row that may not be released.
+    """A row that may not be released."""
 
-    Attributes
-    ----------
-    row : int
-        Number of the row within the request.
-    meter, period : str
-        The row itself.
-    reason : str
-        Why it was refused; completes "the row is …".
-    """
-
-    row: int
+    row: int  # Number of the row within the request
+    # The row itself
     meter: str
     period: str
-    reason: str
+    reason: str  # Why it was refused; completes "the row is …"
 
 
 @dataclass(frozen=True)
 class KnownSpends:
-    """What a ledger knows about the meters of a request before the decision.
+    """What a ledger knows about the meters of a request before the decision."""
 
-    Attributes
-    ----------
-    spent : mapping
-        What every meter has spent so far; a meter without an entry has spent nothing.
-    caps : mapping
-        Cap of every meter of the request that has one.
-    nearby : mapping
-        For every meter under a window cap: micro-ε by the ordinal of the period.
-    taken : mapping
-        (meter, period) already released in this stream, and the release that did so.
-    """
-
+    # What every meter has spent so far; a meter without an entry has spent nothing
     spent: Mapping[str, Price]
+    # Cap of every meter of the request that has one
     caps: Mapping[str, Cap] = field(default_factory=dict)
+    # For every meter under a window cap: micro-ε by the ordinal of the period
     nearby: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    # (meter, period) already released in this stream, and the release that did so
     taken: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
@@ -119,22 +93,7 @@ def ordinal(period: str) -> int:
 
 
 def expand_periods(label: str) -> list[str]:
-    """Return the periods that a row of a ledger covers.
-
-    Parameters
-    ----------
-    label : str
-        One period, or the first and the last of several in a row: 2024-03-01/2024-03-31.
-
-    Returns
-    -------
-    list of str
-
-    Raises
-    ------
-    InputError
-        If the label is neither.
-    """
+    """Return the periods that a row of a ledger covers."""
     first, mark, last = label.partition("/")
     if not mark:
         return [label]
@@ -146,19 +105,7 @@ def expand_periods(label: str) -> list[str]:
 
 
 def merge_periods(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str, int]]:
-    """Join periods in a row of the same meter to ranges.
-
-    Parameters
-    ----------
-    pairs : iterable of (str, str)
-        (meter, period), sorted.
-
-    Returns
-    -------
-    list of (str, str, int)
-        Meter, label of the range (see `expand_periods`) and its number of periods. Runs of fewer
-        than `SHORTEST_RANGE` periods stay apart.
-    """
+    """Join periods in a row of the same meter to ranges."""
     found: list[tuple[str, str, int]] = []
     # Most meters of a fleet have the same periods, which are joined once.
     known: dict[tuple[str, ...], list[tuple[str, int]]] = {}
@@ -202,24 +149,7 @@ def period_at(number: int, kind: str) -> str:
 def decide(
     meters: Sequence[str], periods: Sequence[str], price: Price, known: KnownSpends
 ) -> tuple[list[int], list[Refusal]]:
-    """Decide which rows are granted; the rows of a meter are served in order of period.
-
-    Parameters
-    ----------
-    meters, periods : sequence of str
-        Row i is (meters[i], periods[i]).
-    price : Price
-        Price of each row.
-    known : KnownSpends
-        What the ledger knows about these meters.
-
-    Returns
-    -------
-    granted : list of int
-        Numbers of the granted rows, ascending.
-    refused : list of Refusal
-        The other rows, ascending.
-    """
+    """Decide which rows are granted; the rows of a meter are served in order of period."""
     if not known.caps and not known.taken:
         return list(range(len(meters))), []
     numbers = {period: ordinal(period) for period in set(periods)}
@@ -256,22 +186,7 @@ def merge_caps(own: Cap | None, everybody: Cap) -> Cap:
 
 
 def worst_window(spends: Mapping[int, int], width: int) -> tuple[int, int]:
-    """Find the largest sum over consecutive periods.
-
-    Parameters
-    ----------
-    spends : mapping
-        micro-ε by the ordinal of the period.
-    width : int
-        Number of consecutive periods.
-
-    Returns
-    -------
-    most : int
-        Largest sum within any `width` periods in a row [micro-ε].
-    start : int
-        First period with a spend in that window.
-    """
+    """Find the largest sum over consecutive periods."""
     best, start, inside = 0, min(spends, default=0), 0
     days = sorted(spends)
     tail = 0

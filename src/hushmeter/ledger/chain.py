@@ -71,40 +71,17 @@ class Entry:
 
 @dataclass(frozen=True)
 class Head:
-    """The end of the chain, or high-water mark: the number of entries and the last hash.
+    """The end of the chain, or high-water mark: the number of entries and the last hash."""
 
-    Attributes
-    ----------
-    count : int
-        Number of entries; 0 if only the hash is known.
-    hash : str
-        Hash of the last entry.
-    """
-
-    count: int
-    hash: str
+    count: int  # Number of entries; 0 if only the hash is known
+    hash: str  # Hash of the last entry
 
     def __str__(self) -> str:
         return f"{self.count}:{self.hash}"
 
     @classmethod
     def parse(cls, text: str) -> Head:
-        """Read a head as the commands print it.
-
-        Parameters
-        ----------
-        text : str
-            COUNT:HASH, or the hash alone, which may then be anywhere in the chain.
-
-        Returns
-        -------
-        Head
-
-        Raises
-        ------
-        InputError
-            If the text has another form.
-        """
+        """Read a head as the commands print it."""
         match = re.fullmatch(r"(?:(\d+):)?([0-9a-f]{64})", text.strip().lower())
         if match is None:
             raise InputError(
@@ -174,22 +151,7 @@ def link(
 
 
 def find_problems(store: Store, triggers: Iterable[str], head: Head | None = None) -> Iterator[str]:
-    """Replay a ledger in one pass over its chain and one over its rows.
-
-    Parameters
-    ----------
-    store : Store
-        The database, inside a `reading` transaction.
-    triggers : iterable of str
-        Names of the triggers that must be in force.
-    head : Head, optional
-        A head kept from earlier.
-
-    Yields
-    ------
-    str
-        One sentence for every contradiction; none if the ledger is sound.
-    """
+    """Replay a ledger in one pass over its chain and one over its rows."""
     missing = sorted(set(triggers) - store.triggers())
     if missing:
         yield f"triggers that keep the ledger append-only are missing: {', '.join(missing)}."

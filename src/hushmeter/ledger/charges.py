@@ -42,42 +42,14 @@ LARGEST = 10**15
 
 
 class Price(NamedTuple):
-    """What one (meter, period) costs.
+    """What one (meter, period) costs."""
 
-    Attributes
-    ----------
-    micro : int
-        ε of the change that the ledger declares [micro-ε].
-    femto : int
-        δ of that change [femto-δ].
-    """
-
-    micro: int
-    femto: int = 0
+    micro: int  # ε of the change that the ledger declares [micro-ε]
+    femto: int = 0  # δ of that change [femto-δ]
 
 
 def period_price(mechanism: Mechanism, change: Change, *, composition_delta: float = 0.0) -> Price:
-    """Compute what the change of a period costs under the noise of a release.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-        The noise on every released value.
-    change : Change
-        How far the declared change moves the released values; see `DayChange.on_meter`.
-    composition_delta : float
-        δ' of the ledger. If it is positive, Laplace and staircase noise are charged the composed
-        ε at δ' wherever that is less than the sum.
-
-    Returns
-    -------
-    Price
-
-    Raises
-    ------
-    InputError
-        If the amount is too large for a ledger.
-    """
+    """Compute what the change of a period costs under the noise of a release."""
     total = mechanism.cost(in_steps(mechanism, change))
     if composition_delta > 0 and not mechanism.delta:
         composed = compose_change(mechanism, change, composition_delta).epsilon
@@ -87,22 +59,7 @@ def period_price(mechanism: Mechanism, change: Change, *, composition_delta: flo
 
 
 def micro_epsilon(epsilon: Any) -> int:
-    """Convert ε to the amount that a ledger charges, ⌈ε·10⁶⌉ [micro-ε].
-
-    Parameters
-    ----------
-    epsilon : int, float, str, Fraction or Decimal
-        A positive number; a float means its shortest decimal form.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    InputError
-        If ε is not positive and finite, or beyond the largest amount.
-    """
+    """Convert ε to the amount that a ledger charges, ⌈ε·10⁶⌉ [micro-ε]."""
     return _check_size("epsilon", math.ceil(exact("epsilon", epsilon) * MICRO), MICRO)
 
 

@@ -52,25 +52,11 @@ _UNITS = {"W": 1.0, "kW": 1000.0, "Wh": 1.0, "kWh": 1000.0}
 
 @dataclass(frozen=True)
 class DayChange:
-    """What may differ within one day of a customer; see the module.
+    """What may differ within one day of a customer; see the module."""
 
-    Attributes
-    ----------
-    watts : float
-        Largest change P of a reading [W].
-    watt_hours : float
-        Largest change E of all readings of a civil day together [Wh].
-    clamp : (low, high) or None
-        Range of the readings [W], if any values within it are protected.
-
-    Raises
-    ------
-    InputError
-        If a number is not positive, or the energy is more than the power over 25 hours.
-    """
-
-    watts: float
-    watt_hours: float
+    watts: float  # Largest change P of a reading [W]
+    watt_hours: float  # Largest change E of all readings of a civil day together [Wh]
+    # Range of the readings [W], if any values within it are protected
     clamp: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
@@ -130,23 +116,7 @@ class DayChange:
         return f"a change of at most {power}, and {energy} on each day, within {where}"
 
     def bounds_for(self, clamp: tuple[float, float] | None) -> tuple[float, float] | None:
-        """Return the clamp that a release must apply to its readings.
-
-        Parameters
-        ----------
-        clamp : (low, high) or None
-            The clamp that the release asks for [W].
-
-        Returns
-        -------
-        (low, high) or None
-            That clamp, or by default the clamp of the ledger.
-
-        Raises
-        ------
-        InputError
-            If the clamp is not within that of the ledger.
-        """
+        """Return the clamp that a release must apply to its readings (`clamp` [W])."""
         if self.clamp is None or clamp is None:
             return clamp or self.clamp
         if not (self.clamp[0] <= clamp[0] and clamp[1] <= self.clamp[1]):
@@ -170,31 +140,7 @@ class DayChange:
     ) -> Change:
         """Return how far the change moves the values that are released from a meter.
 
-        Parameters
-        ----------
-        interval_s : float
-            Length I of a metered reading [s].
-        window : int
-            Metered readings per released value.
-        clamp : (low, high) or None
-            Range to which the release clamps every metered reading [W].
-        period : {"day", "month"}
-            Period that the ledger charges.
-        on_whole_intervals : bool
-            True if the metered readings begin at whole multiples of I (UTC).
-        metering : Metering
-            How the meter rounds and copies.
-        values : int
-            Released values; needed only if the meter differences a register.
-
-        Returns
-        -------
-        Change
-
-        Raises
-        ------
-        InputError
-            If the release does not clamp its readings as the ledger needs it.
+        Units: `clamp` [W].
         """
         one_of("period", period, PERIODS)
         if self.clamp is not None and clamp is None:
@@ -237,21 +183,7 @@ class DayChange:
 
 
 def touched_readings(interval_s: float, length_s: float, on_whole_intervals: bool) -> int:
-    """Return the most readings that a civil day or month overlaps.
-
-    Parameters
-    ----------
-    interval_s : float
-        Length of a reading [s].
-    length_s : float
-        Length of the day or month [s].
-    on_whole_intervals : bool
-        True if the readings begin at whole multiples of their length (UTC).
-
-    Returns
-    -------
-    int
-    """
+    """Return the most readings that a civil day or month overlaps."""
     length = round(interval_s * 1e9)
     step = math.gcd(length, ZONE_STEP_S * 10**9) if on_whole_intervals else 1
     return math.ceil(Fraction(length - step + round(length_s * 1e9), length))

@@ -50,26 +50,13 @@ class Spend(TypedDict):
 
 @dataclass(frozen=True)
 class Balance:
-    """What the readings of a customer have cost, and what they may still cost.
+    """What the readings of a customer have cost, and what they may still cost."""
 
-    Attributes
-    ----------
-    meter : str
-        Name of the meter.
-    spent : int
-        ε for all readings in all periods [micro-ε].
-    delta_spent : int
-        δ for all readings in all periods [femto-δ].
-    cap : Cap
-        Cap in force for this meter.
-    window : int or None
-        Largest ε in any w periods in a row [micro-ε], where windows are capped.
-    """
-
-    meter: str
-    spent: int
-    delta_spent: int
-    cap: Cap
+    meter: str  # Name of the meter
+    spent: int  # ε for all readings in all periods [micro-ε]
+    delta_spent: int  # δ for all readings in all periods [femto-δ]
+    cap: Cap  # Cap in force for this meter
+    # Largest ε in any w periods in a row [micro-ε], where windows are capped
     window: int | None = None
 
     @property
@@ -517,22 +504,7 @@ class Ledger:
 
 
 def export_spends(ledger: Ledger, path: Path, *, force: bool = False) -> int:
-    """Write every spend of a ledger to a file.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        The ledger to export.
-    path : Path
-        Ends in .csv or .parquet.
-    force : bool
-        Overwrite an existing file.
-
-    Returns
-    -------
-    int
-        Number of spends.
-    """
+    """Write every spend of a ledger to a file."""
     import pyarrow as pa
 
     kind = table_format(path)

@@ -49,15 +49,7 @@ _AGAIN = (errors.DeadlockDetected, errors.SerializationFailure)
 
 
 class PostgresStore(Store):
-    """A ledger in a PostgreSQL database.
-
-    Parameters
-    ----------
-    url : str
-        postgresql://user@host/database, with any option of libpq.
-    patience_s : float
-        Time for which the connection is tried again while the server does not answer [s].
-    """
+    """A ledger in a PostgreSQL database."""
 
     wanted = "unnest(?::text[]) AS wanted(value)"
     end_of = "right(s.period, ?)"

@@ -31,15 +31,7 @@ RETRY_S = 0.02
 
 
 class SqliteStore(Store):
-    """A ledger in one file.
-
-    Parameters
-    ----------
-    path : Path
-        The SQLite file.
-    create : bool
-        Make the file, and its folder, if it does not exist.
-    """
+    """A ledger in one file."""
 
     wanted = "json_each(?) AS wanted"
     end_of = "substr(s.period, -?)"

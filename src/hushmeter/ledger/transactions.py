@@ -42,70 +42,39 @@ LONGEST_NAME = 400
 
 @dataclass(frozen=True)
 class Charge:
-    """What a release spends for.
+    """What a release spends for."""
 
-    Attributes
-    ----------
-    release : str
-        Identity of the release; a resumed job must give the same one.
-    stream : str
-        Which series of the meter this is: a (meter, period) is spent once in each stream.
-    terms : mapping
-        Mechanism, ε, sensitivity, grid, clamp, unit of protection, version and so on. The ledger
-        records them once per release as canonical JSON.
-    """
-
-    release: str
-    stream: str
+    release: str  # Identity of the release; a resumed job must give the same one
+    stream: str  # Which series of the meter this is: a (meter, period) is spent once in each stream
+    # Mechanism, ε, sensitivity, grid, clamp, unit of protection, version and so on. The ledger
+    # records them once per release as canonical JSON.
     terms: Mapping[str, object]
 
 
 @dataclass(frozen=True)
 class SpendOutcome:
-    """The answer to a request.
+    """The answer to a request."""
 
-    Attributes
-    ----------
-    granted : ndarray
-        Numbers of the rows that are paid for and may be released, ascending.
-    refused : tuple of Refusal
-        The other rows, each with its reason.
-    resumed : bool
-        True if the request was paid for before, so that nothing was charged this time.
-    """
-
-    granted: IntArray
-    refused: tuple[Refusal, ...] = ()
+    granted: IntArray  # Numbers of the rows that are paid for and may be released, ascending
+    refused: tuple[Refusal, ...] = ()  # The other rows, each with its reason
+    # True if the request was paid for before, so that nothing was charged this time
     resumed: bool = False
 
 
 @dataclass(frozen=True)
 class SpendRequest:
-    """The rows of one source of one release, checked and sorted; `check_request` makes it.
+    """The rows of one source of one release, checked and sorted; `check_request` makes it."""
 
-    Attributes
-    ----------
-    charge, meters, periods, digest, source
-        As given to `Ledger.spend`.
-    price : Price
-        Price of each row.
-    pairs : list of (str, str)
-        The rows (meter, period), sorted.
-    names : list of str
-        The meters, sorted, each once.
-    kind : {"day", "month"}
-        Kind of the periods.
-    """
-
+    # As given to `Ledger.spend`
     charge: Charge
-    price: Price
+    price: Price  # Price of each row
     meters: Sequence[str]
     periods: Sequence[str]
     digest: str
     source: str
-    pairs: list[tuple[str, str]]
-    names: list[str]
-    kind: str
+    pairs: list[tuple[str, str]]  # The rows (meter, period), sorted
+    names: list[str]  # The meters, sorted, each once
+    kind: str  # Kind of the periods
 
     def sorted_pairs(self, rows: Sequence[int]) -> list[tuple[str, str]]:
         """Return the (meter, period) of some rows, sorted."""
@@ -176,13 +145,7 @@ def check_request(
     digest: str,
     source: str,
 ) -> SpendRequest:
-    """Check a request before any transaction; see `Ledger.spend` for the parameters.
-
-    Raises
-    ------
-    InputError
-        If a ledger cannot store some part of the request.
-    """
+    """Check a request before any transaction; see `Ledger.spend` for the parameters."""
     texts = {"release": charge.release, "stream": charge.stream, "digest": digest, "source": source}
     for name, text in texts.items():
         check_name(name, text)

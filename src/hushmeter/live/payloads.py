@@ -57,15 +57,9 @@ SIMULATION = "simulation"
 
 
 class PayloadError(ValueError):
-    """A payload is not a number; the sentence says why without its content.
+    """A payload is not a number; the sentence says why without its content."""
 
-    Attributes
-    ----------
-    moment : int or None
-        Time of the reading [ns since 1970], if the payload carries it.
-    """
-
-    moment: int | None = None
+    moment: int | None = None  # Time of the reading [ns since 1970], if the payload carries it
 
 
 class NoValue(PayloadError):  # noqa: N818
@@ -82,24 +76,13 @@ class Skip(NotAReading):
 
 @dataclass(frozen=True)
 class PayloadOptions:
-    """What a payload does not say about itself.
+    """What a payload does not say about itself."""
 
-    Attributes
-    ----------
-    unit : {"W", "kW"}
-        Declared unit of the values.
-    zone : str or None
-        Time zone of times without one.
-    time_path : str or None
-        Path of the time in a JSON payload; "time" by default, if it is there.
-    simulation : bool
-        True if readings of `hushmeter replay` are accepted.
-    """
-
-    unit: str = "W"
-    zone: str | None = None
+    unit: str = "W"  # Declared unit of the values
+    zone: str | None = None  # Time zone of times without one
+    # Path of the time in a JSON payload; "time" by default, if it is there
     time_path: str | None = None
-    simulation: bool = False
+    simulation: bool = False  # True if readings of `hushmeter replay` are accepted
 
     @property
     def factor(self) -> float:

@@ -174,27 +174,16 @@ class LedgerAccount:
 
 @dataclass(frozen=True)
 class Feed:
-    """Where readings come from, how a message is read, and whose time counts.
+    """Where readings come from, how a message is read, and whose time counts."""
 
-    Attributes
-    ----------
-    source : Source
-        Where messages come from.
-    parse : Parser
-        From a message to a reading.
-    by_readings : bool
-        True if the time is that of the readings instead of that of this machine.
-    until_ns : int or None
-        Stated end of the readings of a file [ns since 1970]; needed with `by_readings` if the meter
-        sends only changes.
-    clock : callable
-        Time of this machine [ns since 1970]; tests replace it.
-    """
-
-    source: Source
-    parse: Parser
+    source: Source  # Where messages come from
+    parse: Parser  # From a message to a reading
+    # True if the time is that of the readings instead of that of this machine
     by_readings: bool = False
+    # Stated end of the readings of a file [ns since 1970]; needed with `by_readings` if the meter
+    # sends only changes.
     until_ns: int | None = None
+    # Time of this machine [ns since 1970]; tests replace it
     clock: Callable[[], int] = time.time_ns
 
 

@@ -65,34 +65,18 @@ CREATE TABLE checkpoint (one INTEGER PRIMARY KEY CHECK (one = 1), at INTEGER, co
 
 @dataclass(frozen=True)
 class WindowRow:
-    """One committed window.
+    """One committed window."""
 
-    Attributes
-    ----------
-    number : int
-        Number of the window since 1970.
-    day : str
-        Civil day in which it starts.
-    share : float
-        Share of the readings that are present.
-    mean : float or None
-        Mean before noise [W]; private. None without noise.
-    key, draw : int or None
-        Number of the key in the state, and of the draw of the noise.
-    value : float or None
-        The protected value [W]; None if the window has too few readings or no budget.
-    steps : int or None
-        The noisy cell [grid steps], in which missing readings count as zero.
-    """
-
-    number: int
-    day: str
-    share: float
-    mean: float | None = None
+    number: int  # Number of the window since 1970
+    day: str  # Civil day in which it starts
+    share: float  # Share of the readings that are present
+    mean: float | None = None  # Mean before noise [W]; private. None without noise
+    # Number of the key in the state, and of the draw of the noise
     key: int | None = None
     draw: int | None = None
+    # The protected value [W]; None if the window has too few readings or no budget
     value: float | None = None
-    steps: int | None = None
+    steps: int | None = None  # The noisy cell [grid steps], in which missing readings count as zero
 
 
 @dataclass(frozen=True)

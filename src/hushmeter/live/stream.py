@@ -45,35 +45,21 @@ DAYS = "days"
 
 @dataclass(frozen=True)
 class Terms:
-    """What a stream publishes and what it protects. All of it is public and fixed.
+    """What a stream publishes and what it protects. All of it is public and fixed."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the stream: letters, digits, "-" and "_". It is a part of topics and file names.
-    promise : Promise
-        From a request and a meter without times; its cells are the windows.
-    grace_s : float
-        Time from the end of a window until it closes [s]. If the meter sends only changes, the
-        loss of its connection is noticed within this time.
-    hold : bool
-        True if the meter sends only changes of its value.
-    heartbeat_s : float
-        Time after which a meter that sends only changes has sent its value at least once [s]; 0 if
-        it sends its value as soon as it is connected.
-    seed : int or None
-        Seed of a simulation. A real stream has none.
-    simulation : bool
-        True if the readings are those of `hushmeter replay`; every message says so.
-    """
-
+    # Name of the stream: letters, digits, "-" and "_". It is a part of topics and file names
     name: str
-    promise: Promise
+    promise: Promise  # From a request and a meter without times; its cells are the windows
     _: KW_ONLY
+    # Time from the end of a window until it closes [s]. If the meter sends only changes, the loss
+    # of its connection is noticed within this time.
     grace_s: float = GRACE_S
-    hold: bool = False
+    hold: bool = False  # True if the meter sends only changes of its value
+    # Time after which a meter that sends only changes has sent its value at least once [s]; 0 if it
+    # sends its value as soon as it is connected.
     heartbeat_s: float = 0.0
-    seed: int | None = None
+    seed: int | None = None  # Seed of a simulation. A real stream has none
+    # True if the readings are those of `hushmeter replay`; every message says so
     simulation: bool = False
 
     def __post_init__(self) -> None:

@@ -30,31 +30,16 @@ SHOWN = 24
 
 @dataclass(frozen=True)
 class WatchedWindow:
-    """One window as the household sees it.
+    """One window as the household sees it."""
 
-    Attributes
-    ----------
-    start : str
-        Start of the window (UTC).
-    share : float
-        Share of the readings that arrived.
-    raw_w : float or None
-        Mean of the readings that arrived [W]; private.
-    protected_w : float or None
-        What was published [W].
-    if_it_ran : float or None
-        Probability that the strongest attacker gives to a use that was in the window, if a use
-        without which the rest of the window is known was in it. 0.5 is a coin.
-    if_it_did_not : float or None
-        Probability that it gives to a use that was not in the window.
-    """
-
-    start: str
-    share: float
-    raw_w: float | None
-    protected_w: float | None
+    start: str  # Start of the window (UTC)
+    share: float  # Share of the readings that arrived
+    raw_w: float | None  # Mean of the readings that arrived [W]; private
+    protected_w: float | None  # What was published [W]
+    # Probability that the strongest attacker gives to a use that was in the window, if a use
+    # without which the rest of the window is known was in it. 0.5 is a coin.
     if_it_ran: float | None
-    if_it_did_not: float | None
+    if_it_did_not: float | None  # Probability that it gives to a use that was not in the window
 
 
 def watch_windows(

@@ -36,19 +36,7 @@ def find_kind(name: str) -> type[Mechanism]:
 
 
 def parse_mechanism(described: Any) -> Mechanism:
-    """Make a mechanism from its name and its parameters, as a file or a command line has them.
-
-    Parameters
-    ----------
-    described : dict
-        One entry, such as {"laplace": {"epsilon": 1, "sensitivity": 10}}; the parameters are those
-        of the constructor, and `Mechanism.parameters` returns them.
-
-    Raises
-    ------
-    InputError
-        If the description has another form, or a parameter is missing, unknown or invalid.
-    """
+    """Make a mechanism from its name and its parameters, as a file or a command line has them."""
     if not isinstance(described, dict) or len(described) != 1:
         raise InputError(
             'a mechanism is written as its name with its parameters, such as {"laplace": '

@@ -43,19 +43,12 @@ Source = Callable[[int], tuple[FloatArray, FloatArray]]
 
 @dataclass(frozen=True)
 class Event:
-    """A set of outputs.
+    """A set of outputs."""
 
-    Attributes
-    ----------
-    kind : {"above", "below", "low bits"}
-        Outputs from the threshold up, outputs up to the threshold, or outputs near zero that are
-        not multiples of 2^−53.
-    threshold : float
-        Threshold [W].
-    """
-
+    # Outputs from the threshold up, outputs up to the threshold, or outputs near zero that are not
+    # multiples of 2^−53.
     kind: str
-    threshold: float = 0.0
+    threshold: float = 0.0  # Threshold [W]
 
     def holds(self, outputs: FloatArray) -> BoolArray:
         """Return True for every output in the set."""
@@ -98,30 +91,16 @@ class Finding:
 
 @dataclass(frozen=True)
 class AuditResult:
-    """Outcome of `audit`.
+    """Outcome of `audit`."""
 
-    Attributes
-    ----------
-    mechanism : str
-        Name of the mechanism.
-    epsilon, delta : float
-        The claim.
-    confidence : float
-        Confidence of each bound.
-    samples : int
-        Releases of each input.
-    finding : Finding
-        Bound for the mechanism itself.
-    halved_scale, float_laplace : Finding
-        Bounds for the two broken mechanisms.
-    """
-
-    mechanism: str
+    mechanism: str  # Name of the mechanism
+    # The claim
     epsilon: float
     delta: float
-    confidence: float
-    samples: int
-    finding: Finding
+    confidence: float  # Confidence of each bound
+    samples: int  # Releases of each input
+    finding: Finding  # Bound for the mechanism itself
+    # Bounds for the two broken mechanisms
     halved_scale: Finding
     float_laplace: Finding
 
@@ -211,21 +190,7 @@ def audit(
 def find(
     source: Source, samples: int, confidence: float, delta: float = 0.0, *, low_bits: bool = True
 ) -> Finding:
-    """Choose an event on one half of the outputs and bound ε with it on the other half.
-
-    Parameters
-    ----------
-    source : callable
-        Returns outputs of both inputs.
-    samples : int
-        Releases of each input.
-    confidence : float
-        Confidence of the bound.
-    delta : float
-        δ of the claim.
-    low_bits : bool
-        Whether to consider the low bits of the outputs as well.
-    """
+    """Choose an event on one half of the outputs and bound ε with it on the other half."""
     half = samples // 2
     event, swapped = _choose(*source(half), confidence, delta, low_bits)
     first, second = source(half)
@@ -238,17 +203,6 @@ def find(
 
 def epsilon_bound(hits: int, other: int, trials: int, confidence: float, delta: float) -> float:
     """Lower bound ln((p − δ)/q) of ε, at least 0.
-
-    Parameters
-    ----------
-    hits, other : int
-        Number of outputs in the event for the two inputs.
-    trials : int
-        Number of releases of each input.
-    confidence : float
-        Confidence of the bound; each of the two intervals gets half of the risk.
-    delta : float
-        δ of the claim.
 
     Notes
     -----

@@ -25,19 +25,12 @@ Bounds = tuple[list[int], list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Bounds of a non-negative real number x.
+    """Bounds of a non-negative real number x."""
 
-    Attributes
-    ----------
-    low, high : int
-        low ≤ 2^bits·x ≤ high.
-    bits : int
-        Number of binary digits after the point.
-    """
-
+    # low ≤ 2^bits·x ≤ high
     low: int
     high: int
-    bits: int
+    bits: int  # Number of binary digits after the point
 
     def __add__(self, other: Interval) -> Interval:
         return Interval(self.low + other.low, self.high + other.high, self.bits)
@@ -69,18 +62,6 @@ def exactly(value: Fraction | int, bits: int) -> Interval:
 
 def exp_minus(exponent: Fraction, bits: int) -> Interval:
     """Bounds of e^(−x).
-
-    Parameters
-    ----------
-    exponent : Fraction
-        x ≥ 0.
-    bits : int
-        Number of binary digits of the result.
-
-    Returns
-    -------
-    Interval
-        At most two units of the last bit wide.
 
     Notes
     -----

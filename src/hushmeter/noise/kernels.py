@@ -17,24 +17,7 @@ _WITHOUT_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
 
 @njit(cache=True, nogil=True)
 def alias_table(weights: Any, cells: int, cell_bits: int) -> Any:
-    """Integer alias table: cells of 2^cell_bits words each, threshold and alias in one uint32.
-
-    Parameters
-    ----------
-    weights : int64 array
-        Number of words of every outcome; they add up to cells·2^cell_bits.
-    cells : int
-        Number of cells, a power of two.
-    cell_bits : int
-        32 minus the logarithm of `cells`.
-
-    Returns
-    -------
-    uint32 array
-        Cell c selects its own outcome c if the lower bits of the word are below its threshold,
-        and its alias otherwise. A cell filled by one outcome has threshold 0 and that outcome as
-        its alias, because a threshold of 2^cell_bits would not fit into its bits.
-    """
+    """Integer alias table: cells of 2^cell_bits words each, threshold and alias in one uint32."""
     capacity = np.int64(1) << cell_bits
     left = np.zeros(cells, dtype=np.int64)
     left[: weights.size] = weights
@@ -117,23 +100,7 @@ def place_on_stairs(
 ) -> int:
     """Write the noise for a class and a stair number, at a uniform place on the stair.
 
-    Parameters
-    ----------
-    classes : int32 array
-        Class c in the two lowest bits: bit 0 is set for an outer stair, bit 1 for a negative sign.
-    words : uint32 array
-        Random words of `word_bits` bits.
-    word_bits, steps, inner : int
-        Bits of a word, Δ_g and r.
-    numbers : float64 array
-        Stair numbers k.
-    out : float64 array
-        Receives the noise [grid steps], or NaN where the word was rejected.
-
-    Returns
-    -------
-    int
-        Number of rejected words.
+    Units: `out` [grid steps].
 
     Notes
     -----

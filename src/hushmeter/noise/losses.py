@@ -73,27 +73,14 @@ class Size(NamedTuple):
 
 
 class ChangeSteps(NamedTuple):
-    """How far a change moves the released values in the grid steps of one mechanism.
+    """How far a change moves the released values in the grid steps of one mechanism."""
 
-    Attributes
-    ----------
-    size : ChangeSize
-        The change in watts.
-    worst : list of (steps, times)
-        Changes of all values with the energy in as few of them as possible, the largest first.
-    further : list of (steps, times)
-        The part of `worst` in values that the change itself does not overlap.
-    own_touches : int
-        Number of values that the change itself can overlap.
-    constant : bool
-        True if the change has its full power from its beginning to its end.
-    """
-
-    size: ChangeSize
+    size: ChangeSize  # The change in watts
+    # Changes of all values with the energy in as few of them as possible, the largest first
     worst: Steps
-    further: Steps
-    own_touches: int
-    constant: bool
+    further: Steps  # The part of `worst` in values that the change itself does not overlap
+    own_touches: int  # Number of values that the change itself can overlap
+    constant: bool  # True if the change has its full power from its beginning to its end
 
 
 class LossDistribution(GridDistribution):

@@ -72,24 +72,12 @@ class Composition:
 
 @dataclass(frozen=True, eq=False)
 class PrivacyLoss:
-    """A distribution of losses cell·(first + j) that never understates the true one.
+    """A distribution of losses cell·(first + j) that never understates the true one."""
 
-    Attributes
-    ----------
-    cell : float
-        Distance of neighbouring losses.
-    first : int
-        Number of the lowest loss.
-    masses : array
-        Probability of each loss.
-    infinite : float
-        Probability of losses beyond the lattice, counted as infinite.
-    """
-
-    cell: float
-    first: int
-    masses: FloatArray
-    infinite: float = 0.0
+    cell: float  # Distance of neighbouring losses
+    first: int  # Number of the lowest loss
+    masses: FloatArray  # Probability of each loss
+    infinite: float = 0.0  # Probability of losses beyond the lattice, counted as infinite
 
     def repeat(self, times: int) -> PrivacyLoss:
         """Loss of `times` values with this distribution each.

@@ -33,17 +33,7 @@ Words = NDArray[np.uint32]
 
 
 class Streams:
-    """The random bits of one release.
-
-    Parameters
-    ----------
-    key : bytes
-        Key of 32 bytes.
-    planes : int
-        Number of planes of fast words.
-    block : int
-        Largest number of words that are read at once.
-    """
+    """The random bits of one release."""
 
     def __init__(self, key: bytes, planes: int, block: int = BLOCK) -> None:
         self._key = key
@@ -87,27 +77,7 @@ class Streams:
 def release_key(
     rng: int | np.random.Generator | None = None, key: bytes | None = None
 ) -> tuple[bytes, bool]:
-    """Choose the key of a release.
-
-    Parameters
-    ----------
-    rng : int or Generator, optional
-        Makes a simulation. The key is the SHA-256 of a seed, or 32 bytes from a Generator.
-    key : bytes, optional
-        Repeats a release with its key of 32 bytes.
-
-    Returns
-    -------
-    key : bytes
-        The key; without arguments it comes from the operating system.
-    simulation : bool
-        True if `rng` was given.
-
-    Raises
-    ------
-    InputError
-        If both arguments are given, or one of them has the wrong type or length.
-    """
+    """Choose the key of a release."""
     if key is not None:
         if rng is not None:
             raise InputError("give either rng (a simulation) or key (a replay), not both.")

@@ -193,12 +193,7 @@ def laplace_sampler(
 ) -> Sampler:
     """Sampler of the discrete Laplace distribution with α = e^(−rate).
 
-    Parameters
-    ----------
-    rate : Fraction
-        ε/Δ_g, the exponent per grid step.
-    word_bits, residual_bits : int
-        Sizes of the random words [bits].
+    Units: `word_bits`, `residual_bits` [bits].
     """
     digits = laplace_digits(rate)
     if digits == 1:
@@ -216,14 +211,7 @@ def staircase_sampler(
 ) -> Sampler:
     """Sampler of the discrete staircase distribution.
 
-    Parameters
-    ----------
-    epsilon : Fraction
-        ε of one reading.
-    steps, inner : int
-        Sensitivity Δ_g and inner width r of a stair [grid steps].
-    word_bits, residual_bits : int
-        Sizes of the random words [bits].
+    Units: `steps`, `inner` [grid steps]; `word_bits`, `residual_bits` [bits].
     """
     if _fits_one_table(float(epsilon), steps, inner):
         return OneTable(FlatStaircase(epsilon, steps, inner), word_bits, residual_bits)
@@ -241,17 +229,7 @@ def gaussian_sampler(
 
 
 def noise_blocks(sampler: Sampler, secret: bytes, count: int) -> Iterator[tuple[int, Noise]]:
-    """Yield the first draw and the noise of each block; the array is reused.
-
-    Parameters
-    ----------
-    sampler : Sampler
-        The distribution.
-    secret : bytes
-        Key of 32 bytes, which determines every draw.
-    count : int
-        Number of draws, at least one.
-    """
+    """Yield the first draw and the noise of each block; the array is reused."""
     block = min(BLOCK, count)
     streams = Streams(secret, sampler.planes, block)
     noise: Noise = np.empty(block, dtype=sampler.dtype)

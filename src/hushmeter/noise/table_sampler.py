@@ -80,20 +80,11 @@ class Table:
 
 @dataclass(frozen=True)
 class Residual:
-    """Cumulative distribution of R in certified whole numbers.
+    """Cumulative distribution of R in certified whole numbers."""
 
-    Attributes
-    ----------
-    floors : uint64 array
-        ⌊2^bits·P(R ≤ k)⌋ by index k.
-    bits : int
-        Number of bits.
-    complete : bool
-        True if the distribution has finitely many outcomes and the list contains all but the last.
-    """
-
-    floors: NDArray[np.uint64]
-    bits: int
+    floors: NDArray[np.uint64]  # ⌊2^bits·P(R ≤ k)⌋ by index k
+    bits: int  # Number of bits
+    # True if the distribution has finitely many outcomes and the list contains all but the last
     complete: bool
 
 
@@ -118,21 +109,7 @@ def floor_masses(distribution: CertifiedDistribution, word_bits: int) -> list[in
 
 @functools.lru_cache(maxsize=_CACHED_TABLES)
 def build_table(distribution: CertifiedDistribution, word_bits: int = WORD_BITS) -> Table:
-    """Build the alias table of a distribution and check every weight in it.
-
-    Parameters
-    ----------
-    distribution : CertifiedDistribution
-        The distribution p.
-    word_bits : int
-        With fewer than 32 bits the n_k are coarser and more words select the sentinel; tests use
-        this to exercise the slow path.
-
-    Raises
-    ------
-    InputError
-        If the distribution has too many outcomes for one table.
-    """
+    """Build the alias table of a distribution and check every weight in it."""
     from hushmeter.noise import kernels
 
     floors = floor_masses(distribution, word_bits)
@@ -158,11 +135,6 @@ def check_masses(table: Table, weights: IntArray) -> None:
 
     This check proves the fast path: together with the mixture identity it shows that the sampler
     has the distribution p, whatever the code that built the table did.
-
-    Raises
-    ------
-    AssertionError
-        If the table is wrong. This is an internal error and never the fault of a user.
     """
     held = table.weights()
     padded = np.zeros_like(held)
@@ -196,17 +168,7 @@ def build_residual(
 
 
 class TableSampler:
-    """Draws from one distribution with one stream of random words.
-
-    Parameters
-    ----------
-    distribution : CertifiedDistribution
-        The distribution p.
-    plane : int
-        Number of the stream of random words; see `hushmeter.noise.randomness`.
-    word_bits, residual_bits : int
-        Sizes of the random words [bits].
-    """
+    """Draws from one distribution with one stream of random words."""
 
     def __init__(
         self,

@@ -38,30 +38,16 @@ WORDS = {"alpha": "accuracy α", "f1": "macro F1"}
 
 @dataclass(frozen=True)
 class SweepPanel:
-    """One panel of a figure of a sweep.
+    """One panel of a figure of a sweep."""
 
-    Attributes
-    ----------
-    table : DataFrame
-        Rows of a sweep. The attackers all-off and hold are drawn as floors.
-    measure : str
-        Column to draw.
-    title : str
-        Heading of the panel; may be empty.
-    by : str
-        Column whose values get a line each.
-    bounds : mapping of str to Bounds
-        Bounds on α by their names, one value for each ε of the table, largest ε first.
-    curves : mapping of str to array
-        Further curves by their names, such as an exact accuracy or the limit of any attacker, in
-        the same order.
-    """
-
-    table: pd.DataFrame
-    measure: str = "alpha"
-    title: str = ""
-    by: str = "attacker"
+    table: pd.DataFrame  # Rows of a sweep. The attackers all-off and hold are drawn as floors
+    measure: str = "alpha"  # Column to draw
+    title: str = ""  # Heading of the panel; may be empty
+    by: str = "attacker"  # Column whose values get a line each
+    # Bounds on α by their names, one value for each ε of the table, largest ε first
     bounds: Mapping[str, Bounds] = field(default_factory=dict)
+    # Further curves by their names, such as an exact accuracy or the limit of any attacker, in the
+    # same order.
     curves: Mapping[str, FloatArray] = field(default_factory=dict)
 
 
@@ -73,24 +59,7 @@ def draw_sweep(
     measures: Sequence[str] = ("alpha", "f1"),
     bounds: Mapping[str, Bounds] | None = None,
 ) -> Figure:
-    """Draw a sweep: one panel for each measure, one line with a 95 % band for each attacker.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Rows of a sweep. The attackers all-off and hold are drawn as floors.
-    title : str
-    by : str
-        Column whose values get a line each.
-    measures : sequence of str
-        Columns to draw.
-    bounds : mapping of str to Bounds, optional
-        Bounds on α by their names, one value for each ε of the table, largest ε first.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """Draw a sweep: one panel for each measure, one line with a 95 % band for each attacker."""
     panels = [
         SweepPanel(table, one, by=by, bounds=(bounds or {}) if one == "alpha" else {})
         for one in measures
@@ -99,19 +68,7 @@ def draw_sweep(
 
 
 def draw_panels(panels: Sequence[SweepPanel], title: str, *, columns: int = 3) -> Figure:
-    """Draw panels of sweeps with one legend.
-
-    Parameters
-    ----------
-    panels : sequence of SweepPanel
-    title : str
-    columns : int
-        Largest number of panels side by side.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """Draw panels of sweeps with one legend."""
     across = min(columns, len(panels))
     down = -(-len(panels) // across)
     figure = new_figure(5.4 * across, 5.2 if down == 1 else 4.2 * down)
@@ -138,13 +95,7 @@ def draw_panels(panels: Sequence[SweepPanel], title: str, *, columns: int = 3) -
 
 
 def mark_cut(axes: Axes) -> None:
-    """Mark a y axis that does not start at zero, with two strokes and its first value.
-
-    Parameters
-    ----------
-    axes : matplotlib.axes.Axes
-        A panel whose limits are final.
-    """
+    """Mark a y axis that does not start at zero, with two strokes and its first value."""
     low = axes.get_ylim()[0]
     if low <= 0:
         return
@@ -230,13 +181,7 @@ def _limits(axes: Axes, *, to_one: bool) -> tuple[float, float]:
 
 
 def label_epsilon_axis(axes: Axes) -> None:
-    """Label the x axis with ln(1/ε) below and with ε itself above.
-
-    Parameters
-    ----------
-    axes : matplotlib.axes.Axes
-        A panel whose x values are ln(1/ε).
-    """
+    """Label the x axis with ln(1/ε) below and with ε itself above."""
     axes.set_xlabel("ln(1/ε)   (more private →)")
     axes.spines[["top", "right"]].set_visible(False)
     left, right = axes.get_xlim()
@@ -265,24 +210,7 @@ def _legend_below(figure: Figure, panels: Sequence[Axes] | np.ndarray, columns: 
 
 
 def mean_and_band(part: pd.DataFrame, measure: str) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Compute the mean over seeds and its 95 % interval at every ε.
-
-    Parameters
-    ----------
-    part : DataFrame
-        Rows of one attacker.
-    measure : str
-        Column to average.
-
-    Returns
-    -------
-    log_inverse : array
-        ln(1/ε), ascending.
-    mean : array
-    half : array
-        Half the width of the 95 % interval by Student's t; 0 for a single seed. With two seeds it
-        is wider than the accuracy itself, so that figures show points instead.
-    """
+    """Compute the mean over seeds and its 95 % interval at every ε."""
     from scipy.stats import t
 
     groups = part.groupby("epsilon")[measure]
@@ -300,19 +228,7 @@ Lines = Mapping[str, tuple[FloatArray, FloatArray]]
 
 
 def draw_lines(panels: Mapping[str, tuple[Lines, Lines]], title: str, ylabel: str) -> Figure:
-    """Draw curves against ln(1/ε), with simulated points on them, in panels side by side.
-
-    Parameters
-    ----------
-    panels : mapping of str to (lines, dots)
-        Curves and simulated points of every panel, by its heading. Points have the names of their
-        curves.
-    title, ylabel : str
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """Draw curves against ln(1/ε), with simulated points on them, in panels side by side."""
     across = min(2, len(panels))
     down = -(-len(panels) // across)
     figure = new_figure(5.6 * across, 4.6 * down)

@@ -56,27 +56,7 @@ def draw_battery(
     table: Sequence[Sizing],
     attacker: str,
 ) -> dict[str, Picture]:
-    """Draw every figure of one battery.
-
-    Parameters
-    ----------
-    case : BatteryCase
-        The battery with its load and noise.
-    done : Operation
-        The operation that the figures show.
-    scores : tuple of Score, optional
-        The attacker's scores without and with the battery. The figures of controllers and
-        capacities need the true states of the load and are left out without them.
-    table : sequence of Sizing
-        The size table.
-    attacker : str
-        Name of the attacker, for the figures of controllers and capacities.
-
-    Returns
-    -------
-    dict of str to (Figure, dict)
-        By the name of the figure: the figure and the columns of its data.
-    """
+    """Draw every figure of one battery."""
     store = done.battery
     failure = table[0].max_failure if table else 0.0
     title = f"A battery of {store.capacity_kwh:g} kWh and {store.power_kw:g} kW, {done.controller}"
@@ -173,20 +153,7 @@ def exposure_columns(sweep: Sequence[Exposure]) -> dict[str, Any]:
 def draw_operation(
     done: Operation, title: str, scores: tuple[Score, Score] | None = None
 ) -> Figure:
-    """Draw the load, the metered power, the charge of the battery, and what an attacker sees.
-
-    Parameters
-    ----------
-    done : Operation
-        The battery's operation on one load.
-    title : str
-    scores : tuple of Score, optional
-        The attack without the battery and with it; adds a panel of visibilities.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """Draw the load, the metered power, the charge of the battery, and what an attacker sees."""
     figure = new_figure(10, 7.2 if scores else 5.4)
     ratios = [2.4, 1.4, 2.0] if scores else [2.4, 1.4]
     panels = figure.subplots(len(ratios), 1, height_ratios=ratios)
@@ -236,20 +203,7 @@ def _draw_visibility(axes: Axes, before: Score, after: Score) -> None:
 def draw_controllers(
     runs: Mapping[str, Operation], visibility: Mapping[str, float], title: str
 ) -> Figure:
-    """Draw every controller on the same load and noise: charge, readings cut, visibility, losses.
-
-    Parameters
-    ----------
-    runs : mapping of str to Operation
-        Operations by the names of their controllers.
-    visibility : mapping of str to float
-        Mean visibility of the appliances under each controller, between 0 and 1.
-    title : str
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """Draw every controller on one load and noise: charge, readings cut, visibility, losses."""
     figure = new_figure(11, 5.8)
     grid = figure.add_gridspec(2, 3, height_ratios=[1.5, 1])
     charge = figure.add_subplot(grid[0, :])
@@ -295,22 +249,7 @@ def _bars(axes: Axes, values: Mapping[str, float], label: str, top: float | None
 def draw_exposure(
     sweep: Sequence[Exposure], without: float, title: str, chosen_kwh: float | None = None
 ) -> Figure:
-    """Draw how often a battery saturates, and what is visible then, against its capacity.
-
-    Parameters
-    ----------
-    sweep : sequence of Exposure
-        One point for each capacity.
-    without : float
-        Mean visibility without a battery, between 0 and 1.
-    title : str
-    chosen_kwh : float, optional
-        Capacity to mark. [kWh]
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """Draw how often a battery saturates, and what is visible then, against its capacity."""
     figure = new_figure(9, 5.6)
     top, bottom = figure.subplots(2, 1, sharex=True)
     capacity = [point.capacity_kwh for point in sweep]
@@ -338,18 +277,7 @@ def draw_exposure(
 
 
 def draw_sizing(table: Sequence[Sizing], title: str) -> Figure:
-    """Draw capacity, power and yearly cost against ε, with one line for each controller.
-
-    Parameters
-    ----------
-    table : sequence of Sizing
-        One row for each controller and ε.
-    title : str
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """Draw capacity, power and yearly cost against ε, with one line for each controller."""
     figure = new_figure(11, 3.8)
     panels = figure.subplots(1, 3)
     labels = ("capacity [kWh]", "power [kW]", "cost per year")

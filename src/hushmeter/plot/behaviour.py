@@ -63,17 +63,7 @@ def draw_centres(result: Stability | ReleasedClusters, title: str) -> Figure:
 
 
 def centres_columns(result: Stability | ReleasedClusters) -> dict[str, Any]:
-    """Return the data of `draw_centres`: one row for each cluster and hour.
-
-    Parameters
-    ----------
-    result : Stability or ReleasedClusters
-
-    Returns
-    -------
-    dict
-        Columns of equal length by their names; released days also have standard errors.
-    """
+    """Return the data of `draw_centres`: one row for each cluster and hour."""
     k, hours = result.centres.shape
     columns: dict[str, Any] = {
         "cluster": np.repeat(np.arange(1, k + 1), hours),
@@ -131,14 +121,6 @@ def upper_bound_words(level: LevelStability) -> str:
 
     The bound is computed for a sample of the days and compared with few draws of the noise, so that
     its estimate can lie below the measured share; the interval shows by how much.
-
-    Parameters
-    ----------
-    level : LevelStability
-
-    Returns
-    -------
-    str
     """
     above = level.staying.upper - level.frequency[level.rows]
     half = 1.96 * float(above.std()) / max(above.size, 1) ** 0.5
@@ -148,18 +130,7 @@ def upper_bound_words(level: LevelStability) -> str:
 
 
 def place_centres(centres: FloatArray) -> FloatArray:
-    """Return a place in the plane for every cluster centre.
-
-    Parameters
-    ----------
-    centres : array, shape (k, hours)
-        Energy of every hour. [kWh]
-
-    Returns
-    -------
-    array, shape (k, 2)
-        Energy of the day [kWh] and the mean hour of its use.
-    """
+    """Return a place in the plane for every cluster centre (`centres` [kWh])."""
     energy = centres.sum(axis=1)
     hours = np.arange(centres.shape[1]) + 0.5
     weight = np.maximum(centres, 0.0)
@@ -216,19 +187,7 @@ def _draw_moves(
 
 
 def largest_moves(level: LevelStability, most: int) -> list[tuple[int, int, float]]:
-    """Return the largest moves between clusters at one noise scale.
-
-    Parameters
-    ----------
-    level : LevelStability
-    most : int
-        Largest number of moves.
-
-    Returns
-    -------
-    list of (source, target, profiles)
-        Positions of two clusters and the mean number of profiles that move, largest first.
-    """
+    """Return the largest moves between clusters at one noise scale."""
     moves = level.migration.copy()
     np.fill_diagonal(moves, 0.0)
     order = np.argsort(moves, axis=None)[::-1][:most]
@@ -237,17 +196,7 @@ def largest_moves(level: LevelStability, most: int) -> list[tuple[int, int, floa
 
 
 def interchanges_columns(result: Stability) -> dict[str, Any]:
-    """Return the data of `draw_interchanges` and `draw_flows`: one row for each pair of clusters.
-
-    Parameters
-    ----------
-    result : Stability
-
-    Returns
-    -------
-    dict
-        Columns of equal length by their names.
-    """
+    """Return the data of `draw_interchanges` and `draw_flows`: one row per pair of clusters."""
     k = result.counts.size
     cells = np.arange(k * k)
     levels = result.levels
@@ -266,15 +215,6 @@ def draw_flows(result: Stability, title: str) -> Figure:
     """Draw the flow of days from clusters without noise (left) to clusters with noise (right).
 
     There is one panel for each noise scale λ.
-
-    Parameters
-    ----------
-    result : Stability
-    title : str
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
@@ -325,17 +265,7 @@ def _draw_ribbons(axes: Axes, level: LevelStability, paint: Any) -> None:
 
 
 def draw_stability(result: Stability, title: str) -> Figure:
-    """Draw against λ how many days stay in their cluster and how good the clusters are.
-
-    Parameters
-    ----------
-    result : Stability
-    title : str
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """Draw against λ how many days stay in their cluster and how good the clusters are."""
     figure = new_figure(10.5, 4.9)
     left, right = figure.subplots(1, 2)
     data = stability_columns(result)
@@ -387,17 +317,7 @@ def _scale_axis(axes: Axes, data: dict[str, Any]) -> None:
 
 
 def stability_columns(result: Stability) -> dict[str, Any]:
-    """Return the data of `draw_stability`: one row for each noise scale.
-
-    Parameters
-    ----------
-    result : Stability
-
-    Returns
-    -------
-    dict
-        Columns of equal length by their names.
-    """
+    """Return the data of `draw_stability`: one row for each noise scale."""
     levels = result.levels
     columns: dict[str, Any] = {
         "scale_kwh": np.array([level.level.scale for level in levels]),

@@ -32,17 +32,7 @@ OTHER_KINDS = (".csv", ".jpeg", ".jpg", ".pdf", ".svg")
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure that belongs to no window.
-
-    Parameters
-    ----------
-    width, height : float
-        Size of the figure. [inch]
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """Return an empty figure that belongs to no window."""
     return _figure_class()(figsize=(width, height), layout="constrained")
 
 
@@ -80,21 +70,7 @@ def _figure_class() -> type[Figure]:
 
 
 def finish_figure(figure: Figure, panels: Iterable[Axes], title: str) -> Figure:
-    """Remove the upper and right frame of every panel and write the title above them.
-
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-    panels : iterable of matplotlib.axes.Axes
-        The panels of the figure.
-    title : str
-        Title of the whole figure.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The same figure.
-    """
+    """Remove the upper and right frame of every panel and write the title above them."""
     for axes in panels:
         axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
@@ -104,30 +80,7 @@ def finish_figure(figure: Figure, panels: Iterable[Axes], title: str) -> Figure:
 def save_figure(
     figure: Figure, folder: Path, name: str, data: dict[str, Any], *, force: bool = False
 ) -> dict[str, Path]:
-    """Write name.png, name.svg and the data behind the figure as name.csv.
-
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-    folder : Path
-        Folder to write into. It is made if it does not exist.
-    name : str
-        File name without its ending.
-    data : dict
-        Columns of equal length by their names.
-    force : bool, default False
-        Overwrite files that exist.
-
-    Returns
-    -------
-    dict of str to Path
-        The three files by their kind ("png", "svg", "csv").
-
-    Raises
-    ------
-    DataError
-        If a file exists and `force` is False, or a file cannot be written.
-    """
+    """Write name.png, name.svg and the data behind the figure as name.csv."""
     import matplotlib as mpl
 
     paths = {kind: folder / f"{name}.{kind}" for kind in ("png", "svg", "csv")}
@@ -144,25 +97,7 @@ def save_figure(
 
 
 def figure_place(output: Path, name: str) -> tuple[Path, str]:
-    """Return the folder and the file name of a figure from a user's output path.
-
-    Parameters
-    ----------
-    output : Path
-        A folder, or the PNG file itself.
-    name : str
-        File name without its ending, used if `output` is a folder.
-
-    Returns
-    -------
-    folder : Path
-    name : str
-
-    Raises
-    ------
-    InputError
-        If `output` ends like another kind of file.
-    """
+    """Return the folder and the file name of a figure from a user's output path."""
     if output.suffix.lower() == ".png":
         return output.parent, output.stem
     if output.suffix.lower() in OTHER_KINDS:
@@ -174,13 +109,7 @@ def figure_place(output: Path, name: str) -> tuple[Path, str]:
 
 
 def plain_log_ticks(axis: Axis) -> None:
-    """Label a logarithmic axis with plain numbers: 1, 2, 5, 10, …, or powers of ten if it is wide.
-
-    Parameters
-    ----------
-    axis : matplotlib.axis.Axis
-        An axis whose limits are final.
-    """
+    """Label a logarithmic axis with plain numbers (1, 2, 5, 10), or powers of ten if it is wide."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     low, high = axis.get_view_interval()

@@ -55,20 +55,6 @@ def draw_findings(trace: Trace, found: Findings, title: str) -> tuple[Figure, di
 
     The figure has the mean power of every hour of every day with the findings marked, the days
     on which each kind of event happened, a typical day, and the clearest events.
-
-    Parameters
-    ----------
-    trace : Trace
-        Readings for which `has_days` is True.
-    found : Findings
-        The result of `hushmeter.findings` for this trace.
-    title : str
-
-    Returns
-    -------
-    figure : matplotlib.figure.Figure
-    data : dict
-        Columns local_start, mean_w [W] and findings (the kinds that are marked in this hour).
     """
     readings = clean(trace, found.zone)
     rows = [finding for kind in NAMES for finding in found.of_kind(kind) if finding.marks.size]

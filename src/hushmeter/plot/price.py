@@ -34,22 +34,7 @@ if TYPE_CHECKING:
 def draw_front(
     front: Sequence[FrontLine], goal: Goal, own_mean_w: float | None, title: str
 ) -> Figure:
-    """Draw privacy against error for every purpose, one panel each.
-
-    Parameters
-    ----------
-    front : sequence of FrontLine
-        The standard errors of each kind of release at several odds.
-    goal : Goal
-        Its odds are marked, and the panel of its purpose has a bold title.
-    own_mean_w : float or None
-        Mean power of the household [W]. With it the figure is private: it shows the own use.
-    title : str
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """Draw privacy against error for every purpose, one panel each."""
     figure = new_figure(12, 6.6)
     *panels, legend = figure.subplots(2, 3).ravel()
     for axes, purpose in zip(panels, PURPOSES.values(), strict=True):
@@ -123,20 +108,7 @@ def _front_legend(
 
 
 def draw_menu(menu: Menu, variations: Mapping[str, Menu], title: str) -> Figure:
-    """Draw money against ε, what each side gets for it, and how the best ε depends on the terms.
-
-    Parameters
-    ----------
-    menu : Menu
-        The prices of every ε.
-    variations : mapping of str to Menu
-        The same menu with one term changed, by the name of the change.
-    title : str
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """Draw money against ε, what each side gets for it, and how the best ε depends on the terms."""
     figure = new_figure(12, 4.4)
     money, use, vary = figure.subplots(1, 3, width_ratios=[1.25, 1.1, 0.9])
     x = np.array([entry.epsilon for entry in menu.entries])

@@ -43,17 +43,6 @@ def draw_trace(trace: Trace, title: str) -> tuple[Figure, dict[str, Any]]:
     """Draw the readings over time, with gaps left blank, and their distribution.
 
     A long trace is drawn as the range and the mean of equal stretches of time.
-
-    Parameters
-    ----------
-    trace : Trace
-    title : str
-
-    Returns
-    -------
-    figure : matplotlib.figure.Figure
-    data : dict
-        The columns of `summarise_stretches`.
     """
     figure = new_figure(10, 3.6)
     left, right = figure.subplots(1, 2, width_ratios=[4, 1], sharey=True)
@@ -84,19 +73,7 @@ def draw_trace(trace: Trace, title: str) -> tuple[Figure, dict[str, Any]]:
 
 
 def summarise_stretches(trace: Trace, points: int = POINTS) -> dict[str, Any]:
-    """Compute the least, mean and greatest reading of equal stretches of time.
-
-    Parameters
-    ----------
-    trace : Trace
-    points : int
-        Largest number of stretches.
-
-    Returns
-    -------
-    dict
-        Columns start, min_w, mean_w and max_w; NaN in a stretch without readings. [W]
-    """
+    """Compute the least, mean and greatest reading of equal stretches of time."""
     steps = np.arange(len(trace)) if trace.steps is None else trace.steps
     width = max(1, -(-(int(steps[-1]) + 1) // points))
     cells = steps // width
@@ -121,17 +98,7 @@ def summarise_stretches(trace: Trace, points: int = POINTS) -> dict[str, Any]:
 def draw_thresholds(learnt: LearntHome, power: FloatArray) -> tuple[Figure, dict[str, Any]]:
     """Draw one histogram of power for each circuit, with its threshold and its levels.
 
-    Parameters
-    ----------
-    learnt : LearntHome
-    power : array, shape (T, N)
-        Power of every circuit in `learnt.circuits`. [W]
-
-    Returns
-    -------
-    figure : matplotlib.figure.Figure
-    data : dict
-        Columns circuit, power_w (lower edge of a bin) and readings (count).
+    Units: `power` [W].
     """
     circuits = learnt.circuits
     rows = -(-len(circuits) // COLUMNS)
@@ -202,22 +169,7 @@ def _label(figure: Figure, learnt: LearntHome) -> None:
 
 
 def draw_attack(trace: Trace, states: BoolArray, score: Score, title: str) -> Figure:
-    """Draw the readings, and below them one strip for each appliance: the truth above the guess.
-
-    Parameters
-    ----------
-    trace : Trace
-        The readings that were attacked, with the true states.
-    states : array of bool, shape (T, N)
-        The attacker's guess.
-    score : Score
-        The score of the guess.
-    title : str
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
+    """Draw the readings, and below them one strip for each appliance: the truth above the guess."""
     from matplotlib.ticker import MaxNLocator
 
     truth = trace.truth()
@@ -290,16 +242,7 @@ def _strip_legend(figure: Figure) -> None:
 def draw_hours(hourly: FloatArray, released: Mapping[float, FloatArray]) -> Figure:
     """Draw the hourly means of one day, true and released, with one panel for each ε.
 
-    Parameters
-    ----------
-    hourly : array
-        True hourly means. [W]
-    released : mapping of float to array
-        Released hourly means by ε. [W]
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    Units: `hourly`, `released` [W].
     """
     from matplotlib.ticker import MaxNLocator
 

@@ -41,40 +41,16 @@ SEED = 0
 
 @dataclass(frozen=True, eq=False)
 class DayClusters:
-    """Days of the household and the centres of the buyer's clusters.
+    """Days of the household and the centres of the buyer's clusters."""
 
-    Attributes
-    ----------
-    days : array, shape (n, 24)
-        Hourly energies of the household. [kWh]
-    centres : array, shape (k, 24)
-        Centres of the clusters. [kWh]
-    """
-
-    days: FloatArray
-    centres: FloatArray
+    days: FloatArray  # Hourly energies of the household. [kWh]
+    centres: FloatArray  # Centres of the clusters. [kWh]
 
 
 def cluster_days(trace: Trace, profiles: ArrayLike | None = None) -> DayClusters | None:
     """Return the household's complete days and the clusters to which a buyer assigns them.
 
-    Parameters
-    ----------
-    trace : Trace
-        Readings of an hour or less.
-    profiles : array, shape (m, 24), optional
-        Days of many homes, from which up to 30 clusters are made. Without them the days of the
-        trace make up to 4 clusters. [kWh]
-
-    Returns
-    -------
-    DayClusters or None
-        None if the trace has no complete day, or too few days for clusters.
-
-    Raises
-    ------
-    InputError
-        If the profiles do not have 24 finite values each.
+    Units: `profiles` [kWh].
     """
     days = whole_days(trace)
     if not len(days) or (profiles is None and len(days) < FEWEST_DAYS):
@@ -100,17 +76,7 @@ def whole_days(trace: Trace) -> FloatArray:
 
 
 def cluster_fidelity(mechanism: Mechanism, unit: Unit, known: DayClusters) -> float:
-    """Return the share of noisy days that stay in the cluster of the true day.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-        The noise.
-    unit : Unit
-        The unit of protection; it gives the interval of the released readings.
-    known : DayClusters
-        The household's days and the clusters.
-    """
+    """Return the share of noisy days that stay in the cluster of the true day."""
     repeats = math.ceil(DRAWN_DAYS / len(known.days))
     true = assign_to(known.days, known.centres).labels
     noise = hourly_noise(mechanism, unit, repeats * known.days.size) / 1000

@@ -14,24 +14,13 @@ from hushmeter.trace import SECONDS_PER_HOUR, Trace
 
 @dataclass(frozen=True)
 class Load:
-    """Statistics of the true load, to which the buyer's errors are compared.
+    """Statistics of the true load, to which the buyer's errors are compared."""
 
-    Attributes
-    ----------
-    hourly_sd_w : float
-        Standard deviation of the true hourly means. [W]
-    forecast_w : float
-        Root mean square error e₀ of the forecast on true data. [W]
-    lag_h : int
-        The forecast repeats the value of this many hours before. [h]
-    hourly_sd_se_w, forecast_se_w : float
-        Standard errors of the first two, if they were computed from released hours; 0 for true
-        readings. [W]
-    """
-
-    hourly_sd_w: float
-    forecast_w: float
-    lag_h: int
+    hourly_sd_w: float  # Standard deviation of the true hourly means. [W]
+    forecast_w: float  # Root mean square error e₀ of the forecast on true data. [W]
+    lag_h: int  # The forecast repeats the value of this many hours before. [h]
+    # Standard errors of the first two, if they were computed from released hours; 0 for true
+    # readings. [W].
     hourly_sd_se_w: float = 0.0
     forecast_se_w: float = 0.0
 
@@ -41,22 +30,6 @@ def describe_load(trace: Trace | Estimate) -> Load:
 
     The forecast repeats the same hour of the day before if the trace is longer than a day, and the
     last hour otherwise.
-
-    Parameters
-    ----------
-    trace : Trace or Estimate
-        The true readings, of an hour or less each, or released hours with their standard errors.
-
-    Returns
-    -------
-    Load
-        The statistics.
-
-    Raises
-    ------
-    DataError
-        If the readings are longer than an hour, too few, or constant, or if the noise of released
-        hours hides how much the load varies.
 
     Notes
     -----

@@ -32,25 +32,16 @@ USES = ("hourly", "forecast", "clusters", "appliances")
 
 @dataclass(frozen=True)
 class Buyer:
-    """The buyer's use of the data and its value.
+    """The buyer's use of the data and its value."""
 
-    Attributes
-    ----------
-    value : float
-        Value V of a year of perfect data of one household. [money/year]
-    use : {"hourly", "forecast", "clusters", "appliances"}
-        Quality q of the data: the fidelity of the hourly curve, e₀/(error of an hourly forecast),
-        the share of days that stay in their cluster, or the mean visibility of the appliances.
-    shape : float
-        Exponent k of the value V·q^k. Below 1, low quality already has much of the value; above 1,
-        only high quality has.
-    handling : float
-        Cost of collecting the data of one household, independent of ε. [money/year]
-    """
-
-    value: float = 60.0
+    value: float = 60.0  # Value V of a year of perfect data of one household. [money/year]
+    # Quality q of the data: the fidelity of the hourly curve, e₀/(error of an hourly forecast), the
+    # share of days that stay in their cluster, or the mean visibility of the appliances.
     use: str = "hourly"
+    # Exponent k of the value V·q^k. Below 1, low quality already has much of the value; above 1,
+    # only high quality has.
     shape: float = 0.5
+    # Cost of collecting the data of one household, independent of ε. [money/year]
     handling: float = 0.0
 
     def __post_init__(self) -> None:
@@ -144,44 +135,7 @@ def make_entry(
     redrawn: Sequence[DayClusters] = (),
     before: Entry | None = None,
 ) -> Entry:
-    """Return the entry of the menu for one mechanism.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-        The noise.
-    epsilon : float
-        ε of the unit of protection.
-    home : Home
-        The appliances.
-    unit : Unit
-        The unit of protection.
-    load : Load
-        Statistics of the true load.
-    weights : tuple of float
-        Harm w_i of each appliance. [money/year]
-    buyer : Buyer
-        The buyer.
-    days : DayClusters, optional
-        The household's days and the buyer's clusters.
-    redrawn : sequence of DayClusters
-        The same for released days to which their errors were added again, for the standard error
-        of the share of days that stay.
-    before : Entry, optional
-        The entry of the next smaller ε. Visibility and clusters cannot fall as ε rises, except by
-        the rounding of a numerical convolution or by a simulation; they are at least those of
-        `before`.
-
-    Returns
-    -------
-    Entry
-        The entry with its prices.
-
-    Raises
-    ------
-    InputError
-        If the buyer uses clusters and there are none.
-    """
+    """Return the entry of the menu for one mechanism."""
     released_s = unit.interval_s * unit.window
     noise = mechanism.std / math.sqrt(max(1.0, SECONDS_PER_HOUR / released_s))
     forecast = math.hypot(load.forecast_w, noise)

@@ -27,22 +27,14 @@ from hushmeter.privacy.sensitivity import Change, in_steps
 
 @dataclass(frozen=True)
 class UnknownMoment:
-    """Odds of an attacker who knows how long a run is, but not when it happens.
+    """Odds of an attacker who knows how long a run is, but not when it happens."""
 
-    Attributes
-    ----------
-    moments : int
-        Number K of disjoint moments of a day in which the run may happen.
-    odds : float
-        Upper bound of the probability that the attacker names correctly whether it happened, if
-        all moments are equally likely.
-    habit_odds : float
-        The same if half of all runs happen in one moment that the attacker knows, and the others
-        are equally likely.
-    """
-
-    moments: int
+    moments: int  # Number K of disjoint moments of a day in which the run may happen
+    # Upper bound of the probability that the attacker names correctly whether it happened, if all
+    # moments are equally likely.
     odds: float
+    # The same if half of all runs happen in one moment that the attacker knows, and the others are
+    # equally likely.
     habit_odds: float
 
     @property

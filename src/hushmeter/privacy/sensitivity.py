@@ -70,50 +70,23 @@ _TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Change:
-    """A change of the load that must stay hidden, and how far it moves the released values.
+    """A change of the load that must stay hidden, and how far it moves the released values."""
 
-    Parameters
-    ----------
-    name : str
-        Appliance, or other source of the change.
-    watts : float
-        Largest change P of the power [W].
-    seconds : float
-        Longest time R from the beginning of the change to its end [s].
-    interval_s : float
-        Length I of a metered reading [s].
-    energy : float, optional
-        Largest energy E of the change [W·s]; P·R if it is not given.
-    window : int
-        Metered readings W per released value.
-    aligned : bool
-        True if the change begins and ends together with metered readings.
-    metering : Metering
-        How the meter rounds and copies.
-    values : int
-        Released values N of the period; needed only if the meter differences a register.
-    moved : bool
-        True if the run is moved to another time: the neighbours differ in when it happens.
-    day_scale : float
-        Factor c with which the sum of the values of a day is published as one more value, for a
-        moved run; 0 if the sum of a day is exact or not published.
-
-    Raises
-    ------
-    InputError
-        If a number is not positive, or the energy exceeds P·R.
-    """
-
-    name: str
-    watts: float
-    seconds: float
-    interval_s: float
+    name: str  # Appliance, or other source of the change
+    watts: float  # Largest change P of the power [W]
+    seconds: float  # Longest time R from the beginning of the change to its end [s]
+    interval_s: float  # Length I of a metered reading [s]
+    # Largest energy E of the change [W·s]; P·R if it is not given
     energy: float = None  # type: ignore[assignment]
-    window: int = 1
-    aligned: bool = False
-    metering: Metering = IDEAL
+    window: int = 1  # Metered readings W per released value
+    aligned: bool = False  # True if the change begins and ends together with metered readings
+    metering: Metering = IDEAL  # How the meter rounds and copies
+    # Released values N of the period; needed only if the meter differences a register
     values: int = 0
+    # True if the run is moved to another time: the neighbours differ in when it happens
     moved: bool = False
+    # Factor c with which the sum of the values of a day is published as one more value, for a moved
+    # run; 0 if the sum of a day is exact or not published.
     day_scale: float = 0.0
 
     def __post_init__(self) -> None:

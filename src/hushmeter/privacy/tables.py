@@ -243,24 +243,15 @@ def _filled(limits: FloatArray, total: float) -> FloatArray:
 
 @dataclass(frozen=True)
 class _Register:
-    """What the phase of a register adds to the length of a table.
+    """What the phase of a register adds to the length of a table."""
 
-    Attributes
-    ----------
-    step_w : float
-        Most that the phase moves one stretch of adjoining cells [W]; 0 without a register.
-    squares, touched : float
-        Σ u_g², and the largest sum of u_g over the touched cells of one place.
-    places : int
-        Places of the change.
-    turned : float
-        √(Σ N_g²) of all N_g cells of the labels, if the phase moves cells between grid steps.
-    """
-
+    # Most that the phase moves one stretch of adjoining cells [W]; 0 without a register
     step_w: float = 0.0
+    # Σ u_g², and the largest sum of u_g over the touched cells of one place
     squares: float = 0.0
     touched: float = 0.0
-    places: int = 1
+    places: int = 1  # Places of the change
+    # √(Σ N_g²) of all N_g cells of the labels, if the phase moves cells between grid steps
     turned: float = 0.0
 
     @classmethod

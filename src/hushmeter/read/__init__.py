@@ -71,17 +71,7 @@ def read_recording(path: str | Path, options: ReadOptions | None = None) -> Reco
 def read_bytes(
     data: bytes, name: str, options: ReadOptions | None = None, *, most_values: int | None = None
 ) -> Recording:
-    """Like `read_recording`, of a file that is only in memory; nothing is written to disk.
-
-    Parameters
-    ----------
-    data : bytes
-    name : str
-        What messages call it.
-    options : ReadOptions, optional
-    most_values : int, optional
-        Most values, rows times columns, that a packed table (Parquet, HDF5) may hold.
-    """
+    """Like `read_recording`, of a file that is only in memory; nothing is written to disk."""
     from hushmeter.read.source import MemoryFile
 
     file = MemoryFile(name, data, most_values)
@@ -131,21 +121,7 @@ def read_home_data(
 def read_home_recording(
     path: str | Path, options: ReadOptions | None = None, *, need_circuits: bool = True
 ) -> Recording:
-    """Read an appliance-level data set with the facts about it.
-
-    Parameters
-    ----------
-    path : str or Path
-    options : ReadOptions, optional
-    need_circuits : bool
-        False also accepts a file that has only the meter, and no table that has only circuits.
-
-    Returns
-    -------
-    Recording
-        For learning, attacks and scores. Times without a value of a circuit are left out of it, so
-        its times may depend on the readings: a release reads the meter alone (`read_recording`).
-    """
+    """Read an appliance-level data set with the facts about it."""
     source, chosen = Path(path), options or ReadOptions()
     if str(source) == "-":
         recording = read_home_bytes(sys.stdin.buffer.read(), "standard input", options)

@@ -26,26 +26,15 @@ MAX_CELLS = 100_000_000
 
 @dataclass(frozen=True)
 class Changes:
-    """Rows of one sensor.
+    """Rows of one sensor."""
 
-    Attributes
-    ----------
-    name : str
-        The sensor, for notes.
-    seconds, values : FloatArray
-        Unix seconds, and values in `unit`; NaN where the sensor was unavailable.
-    unit : str
-        A unit of power, or of energy for the values of a counter.
-    format : str
-    begins : bool
-        True if the first row is the value at the start of the recording, and not a change.
-    """
-
-    name: str
+    name: str  # The sensor, for notes
+    # Unix seconds, and values in `unit`; NaN where the sensor was unavailable
     seconds: FloatArray
     values: FloatArray
-    unit: str
+    unit: str  # A unit of power, or of energy for the values of a counter
     format: str
+    # True if the first row is the value at the start of the recording, and not a change
     begins: bool = True
 
 
@@ -54,23 +43,6 @@ def change_series(changes: Changes, options: ReadOptions, path: Path) -> Series:
 
     A value holds until the next row; a missing value ends it. A reading of power is the mean of
     its interval. A reading of a counter is its rise, and a fall is a reset to zero.
-
-    Parameters
-    ----------
-    changes : Changes
-    options : ReadOptions
-        `since` and `until` state the recording's start and end; `reading_length` is one minute for
-        power and one hour for energy by default.
-    path : Path
-
-    Returns
-    -------
-    Series
-
-    Raises
-    ------
-    DataError
-        If no interval is covered whole.
     """
     factor, energy = unit_factor(changes.unit)
     interval = options.interval_s or (ENERGY_INTERVAL_S if energy else POWER_INTERVAL_S)

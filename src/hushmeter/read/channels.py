@@ -48,30 +48,7 @@ def align(
     inner: Sequence[int] = (),
     step_w: float = 0.0,
 ) -> Recording:
-    """Mains (added up) and circuits on one grid of `interval_s` seconds.
-
-    Parameters
-    ----------
-    mains, circuits : sequence of Channel
-        Without mains the readings are the sum of the circuits.
-    interval_s : float
-        Length of a cell of the grid [s].
-    path : Path
-    format_name : str
-    notes : list of str
-        Notes about samples and cells that were left out are added to it.
-    hold_s : float
-        Longest time for which a sample of a circuit fills cells without one [s].
-    inner : sequence of int
-        Positions of circuits that are parts of other circuits; the sum leaves them out.
-    step_w : float
-        Step to which each meter rounds a sample [W].
-
-    Returns
-    -------
-    Recording
-        Its metering counts the cells that one sample of the readings fills.
-    """
+    """Mains (added up) and circuits on one grid of `interval_s` seconds."""
     everything = [*mains, *circuits]
     start, cells = _span(everything, interval_s, path)
     hold = round(hold_s / interval_s)

@@ -26,33 +26,18 @@ NAMELESS = re.compile(r"column_\d+|Unnamed: \d+")
 
 @dataclass
 class Column:
-    """One column of a table.
+    """One column of a table."""
 
-    Attributes
-    ----------
-    name, context : str
-        Its header, and the texts of further header rows above it.
-    data : pyarrow array
-    decimal : str
-        The decimal mark of numbers that are text.
-    kind : str
-        time, date, clock, range, number, text or empty.
-    aware : bool
-        For times: whether they carry their zone.
-    factors : FloatArray, optional
-        Where cells carry a unit of their own: `cell_unit` in one unit of every cell.
-    cell_unit : str, optional
-        W or Wh, where cells carry a unit of their own.
-    """
-
+    # Its header, and the texts of further header rows above it
     name: str
     context: str
     data: Any
-    decimal: str
-    kind: str = "text"
-    aware: bool = False
+    decimal: str  # The decimal mark of numbers that are text
+    kind: str = "text"  # time, date, clock, range, number, text or empty
+    aware: bool = False  # For times: whether they carry their zone
+    # Where cells carry a unit of their own: `cell_unit` in one unit of every cell
     factors: FloatArray | None = None
-    cell_unit: str | None = None
+    cell_unit: str | None = None  # W or Wh, where cells carry a unit of their own
 
     @cached_property
     def meaning(self) -> Meaning:
@@ -76,13 +61,7 @@ class Column:
         return has_word(self.name, words.METERS) and not has_word(self.name, kinds)
 
     def numbers(self, path: Path) -> FloatArray:
-        """Its values; NaN where a cell is empty.
-
-        Raises
-        ------
-        DataError
-            If cells are no numbers, or infinite.
-        """
+        """Its values; NaN where a cell is empty."""
         values, odd = to_numbers(self.data, self.decimal)
         if self.factors is not None:
             odd = odd | (np.isnan(self.factors) & (values != 0) & np.isfinite(values))

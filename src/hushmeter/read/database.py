@@ -54,25 +54,7 @@ CONSUMPTION = 0
 
 
 def read_database(path: Path, options: ReadOptions) -> Series:
-    """The readings of one sensor or meter of a data base.
-
-    Parameters
-    ----------
-    path : Path
-        A data base of Home Assistant's recorder or of Domoticz.
-    options : ReadOptions
-        `meter` chooses the sensor, `reading_length` the table; Domoticz needs `tz`.
-
-    Returns
-    -------
-    Series
-
-    Raises
-    ------
-    DataError
-        If the data base is damaged, is of neither program, or holds several sensors of which none
-        was chosen; the message lists them.
-    """
+    """The readings of one sensor or meter of a data base."""
     try:
         with _connect(path) as database:
             names = restrict(database, TABLES, path)

@@ -23,21 +23,7 @@ ADVICE = "only data in the file itself are read: write all of them into one file
 
 
 def refuse_outside_data(path: Path) -> None:
-    """Refuse an HDF5 file that leads to other files or to code, before its values are read.
-
-    Parameters
-    ----------
-    path : Path
-        The file, on disk or in memory.
-
-    Raises
-    ------
-    DataError
-        If the file has external storage, a virtual dataset, a link that is not a plain one, or a
-        filter that PyTables does not contain.
-    Exception
-        Whatever HDF5 met first in a damaged file.
-    """
+    """Refuse an HDF5 file that leads to other files or to code, before its values are read."""
     try:
         import h5py
     except ImportError:

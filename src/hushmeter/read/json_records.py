@@ -46,28 +46,7 @@ class Found:
 def read_json(
     path: Path, options: ReadOptions, *, circuits: Circuits = "leave"
 ) -> tuple[Series, str]:
-    """Read the list of records of a JSON file that holds the meter's readings.
-
-    Parameters
-    ----------
-    path : Path
-        A JSON document, or one object per line.
-    options : ReadOptions
-        `sheet` names the list to read, such as data.results, where there are several.
-    circuits : {"leave", "beside", "sum"}
-        Whether circuits are read; "sum" lets their sum stand for a meter that lacks.
-
-    Returns
-    -------
-    series : Series
-    mains : str
-        "metered", or "sum of sub-meters".
-
-    Raises
-    ------
-    DataError
-        If the file is no JSON, or holds no list of records with a time and a value.
-    """
+    """Read the list of records of a JSON file that holds the meter's readings."""
     places: dict[str, Found] = {}
     _walk(_parse(path), (), {}, places, 0)
     lists = {name: found for name, found in places.items() if len(found.records) >= LEAST_RECORDS}

@@ -17,65 +17,31 @@ Prepare = Callable[[Any, list[str]], Any]
 
 @dataclass(frozen=True)
 class Layout:
-    """A known layout.
+    """A known layout."""
 
-    Attributes
-    ----------
-    format : str
-        Name of the format.
-    needs : frozenset of str
-        Columns (lower case) by which the layout is recognised.
-    time : str
-        Column (lower case) of the times.
-    values : tuple of str
-        Columns (lower case) that are added up to the reading of the meter.
-    unit : str, optional
-        Unit of the values; None if the file or the user states it.
-    end : str, optional
-        Column of the end of the interval.
-    stamp : {"start", "end"}
-    counter : bool
-        True if the values are those of a counter.
-    step : float, optional
-        Step of the counter or the readings, in `unit`.
-    tz : str, optional
-        Zone of times that carry none.
-    meter : str, optional
-        Column that tells homes or meters apart.
-    keep : dict
-        Column → beginnings of the values (lower case) whose rows are read.
-    circuits : bool
-        True if the other columns of numbers are circuits, except those in `ignore`.
-    ignore : frozenset of str
-    country : str
-        Where the source is used, for the documentation.
-    regular : bool
-        True if the source writes a row for every interval, so that a row lacks only where the
-        meter or its connection failed.
-    verified : bool
-        True if the layout was checked on a real file, False if on a made-up one only.
-    prepare : callable, optional
-        (table, notes) → table, for what only this format needs.
-    """
-
-    format: str
-    needs: frozenset[str]
-    time: str
-    values: tuple[str, ...]
-    unit: str | None = None
-    end: str | None = None
+    format: str  # Name of the format
+    needs: frozenset[str]  # Columns (lower case) by which the layout is recognised
+    time: str  # Column (lower case) of the times
+    values: tuple[str, ...]  # Columns (lower case) that are added up to the reading of the meter
+    unit: str | None = None  # Unit of the values; None if the file or the user states it
+    end: str | None = None  # Column of the end of the interval
     stamp: str = "start"
-    counter: bool = False
-    step: float | None = None
-    tz: str | None = None
-    meter: str | None = None
+    counter: bool = False  # True if the values are those of a counter
+    step: float | None = None  # Step of the counter or the readings, in `unit`
+    tz: str | None = None  # Zone of times that carry none
+    meter: str | None = None  # Column that tells homes or meters apart
+    # Column → beginnings of the values (lower case) whose rows are read
     keep: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    # True if the other columns of numbers are circuits, except those in `ignore`
     circuits: bool = False
     ignore: frozenset[str] = frozenset()
-    country: str = ""
+    country: str = ""  # Where the source is used, for the documentation
+    # True if the source writes a row for every interval, so that a row lacks only where the meter
+    # or its connection failed.
     regular: bool = True
+    # True if the layout was checked on a real file, False if on a made-up one only
     verified: bool = False
-    prepare: Prepare | None = None
+    prepare: Prepare | None = None  # (table, notes) → table, for what only this format needs
 
 
 AMPDS_NAMES = {

@@ -43,54 +43,25 @@ IMPORT = "E"
 
 @dataclass
 class Day:
-    """The values of one day of a register.
+    """The values of one day of a register."""
 
-    Attributes
-    ----------
-    start : int
-        Midnight of the market's time [s since 1970].
-    values : list of str
-        Values as written, one for each interval.
-    minutes : int
-        Length of an interval [min].
-    updated : str
-        Time of the last change of the record, in digits.
-    qualities : list of str
-        Quality of every value: A (metered), S, F or E (estimated), N (missing).
-    line : int
-    """
-
-    start: int
-    values: list[str]
-    minutes: int
-    updated: str
-    qualities: list[str]
+    start: int  # Midnight of the market's time [s since 1970]
+    values: list[str]  # Values as written, one for each interval
+    minutes: int  # Length of an interval [min]
+    updated: str  # Time of the last change of the record, in digits
+    qualities: list[str]  # Quality of every value: A (metered), S, F or E (estimated), N (missing)
     line: int
 
 
 @dataclass
 class Register:
-    """A register of a metering point.
+    """A register of a metering point."""
 
-    Attributes
-    ----------
-    nmi : str
-        The metering point.
-    name : str
-        Such as E1.
-    unit : str
-        As written.
-    days : dict of int to Day
-        Days by their start.
-    replaced : int
-        Records of a day that was already there.
-    """
-
-    nmi: str
-    name: str
-    unit: str
-    days: dict[int, Day] = field(default_factory=dict)
-    replaced: int = 0
+    nmi: str  # The metering point
+    name: str  # Such as E1
+    unit: str  # As written
+    days: dict[int, Day] = field(default_factory=dict)  # Days by their start
+    replaced: int = 0  # Records of a day that was already there
 
     def add(self, day: Day) -> None:
         """Add a day; of several records of one day the last changed one is kept."""
@@ -103,25 +74,7 @@ class Register:
 
 
 def read_nem(path: Path, options: ReadOptions) -> Series:
-    """Read what the customer of a NEM12 file drew: the sum of the registers E1, E2, …
-
-    Parameters
-    ----------
-    path : Path
-    options : ReadOptions
-        `meter` chooses the NMI and `register` one register, where there are several. `unit`
-        states the unit of registers that have none.
-
-    Returns
-    -------
-    Series
-
-    Raises
-    ------
-    DataError
-        If the file holds accumulated reads (NEM13) only, a damaged day, or no register of energy
-        that the customer drew.
-    """
+    """Read what the customer of a NEM12 file drew: the sum of the registers E1, E2, …"""
     registers, accumulated = _parse(path)
     if not registers:
         raise DataError(_no_intervals(accumulated, path))

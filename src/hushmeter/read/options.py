@@ -113,13 +113,7 @@ class ReadOptions:
 
 
 def unit_factor(unit: str) -> tuple[float, bool]:
-    """Watts (or watt-hours) in one `unit`, and whether the unit is one of energy.
-
-    Raises
-    ------
-    InputError
-        If the unit is unknown.
-    """
+    """Watts (or watt-hours) in one `unit`, and whether the unit is one of energy."""
     key = unit.strip().lower()
     if key in POWER_UNITS:
         return POWER_UNITS[key], False

@@ -31,19 +31,11 @@ Loader = Callable[[], RawTable]
 
 @dataclass
 class Part:
-    """A table of a file whose columns are understood.
-
-    Attributes
-    ----------
-    name : str
-    planned : PlannedTable
-    times : IntArray
-        Different times of its rows, in their order [ns].
-    """
+    """A table of a file whose columns are understood."""
 
     name: str
     planned: PlannedTable
-    times: IntArray
+    times: IntArray  # Different times of its rows, in their order [ns]
 
     @property
     def interval_s(self) -> float:
@@ -71,31 +63,6 @@ def read_parts(
 
     Of several tables with the same quantity, the one with the shortest interval is read; tables
     with the same columns and interval and with different times are joined.
-
-    Parameters
-    ----------
-    tables : mapping of str to callable
-        Functions that load the tables, by name.
-    options : ReadOptions
-        `sheet` names the table to read.
-    path : Path
-    noun : str
-        What a table is called in messages, such as "sheet".
-    circuits : {"leave", "beside", "sum"}
-        Whether circuits are read; "sum" lets their sum stand for a meter that lacks.
-
-    Returns
-    -------
-    series : Series
-    mains : str
-        "metered", or "sum of sub-meters".
-
-    Raises
-    ------
-    DataError
-        If no table holds readings, or several do and the choice is not clear.
-    InputError
-        If there is no table of the given name.
     """
     if options.sheet is not None:
         table = tables[_asked(list(tables), options.sheet, path, noun)]

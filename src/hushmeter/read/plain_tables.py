@@ -34,26 +34,7 @@ PLAIN = re.compile(r"CREATE TABLE\s", re.IGNORECASE)
 
 
 def restrict(database: sqlite3.Connection, used: Iterable[str], path: Path) -> set[str]:
-    """Allow a connection to read plain tables and nothing else.
-
-    Parameters
-    ----------
-    database : sqlite3.Connection
-    used : iterable of str
-        Names of the tables that the program may query.
-    path : Path
-        The file, for messages.
-
-    Returns
-    -------
-    set of str
-        Names of the plain tables.
-
-    Raises
-    ------
-    DataError
-        If the file gives one of these names to something else than a plain table.
-    """
+    """Allow a connection to read plain tables and nothing else."""
     for limit, value in LIMITS.items():
         database.setlimit(limit, value)
     for setting in SETTINGS:

@@ -38,27 +38,16 @@ POWER_NAMES = ("power", "mains", "aggregate", "main", "grid")
 
 @dataclass
 class TimePlan:
-    """Columns of the times.
+    """Columns of the times."""
 
-    Attributes
-    ----------
-    date : Column or None
-        Dates, or complete times; for a range the column of both ends.
-    clock : Column or None
-        Time of day, or the number of an interval in the day, that belongs to `date`.
-    end_date, end_clock : Column or None
-        The same for the end of the interval.
-    stamp : {"start", "end"}
-    zone : str or None
-        Zone that a header names.
-    """
-
-    date: Column
+    date: Column  # Dates, or complete times; for a range the column of both ends
+    # Time of day, or the number of an interval in the day, that belongs to `date`
     clock: Column | None = None
+    # The same for the end of the interval
     end_date: Column | None = None
     end_clock: Column | None = None
     stamp: str = "start"
-    zone: str | None = None
+    zone: str | None = None  # Zone that a header names
 
     @property
     def names(self) -> set[str]:
@@ -69,38 +58,20 @@ class TimePlan:
 
 @dataclass
 class Plan:
-    """What is read from which column.
-
-    Attributes
-    ----------
-    time : TimePlan
-    values : tuple of Column
-        Columns that are added up to the meter's reading; empty for the sum of the circuits.
-    circuits : tuple of Column
-    unit : str or None
-        Unit of the values, as a header or an option states it.
-    assumed : bool
-        True if the unit is only the custom of a column's name.
-    counter : bool
-        True if a header or an option states that the values are those of a counter.
-    need_all : bool
-        True if a reading lacks when one of `values` does (phases); tariffs may be empty.
-    keys : tuple of Column
-        Columns of words that may tell series apart.
-    exports : tuple of Column
-        Columns of what was fed into the grid.
-    notes : list of str
-    """
+    """What is read from which column."""
 
     time: TimePlan
+    # Columns that are added up to the meter's reading; empty for the sum of the circuits
     values: tuple[Column, ...]
     circuits: tuple[Column, ...] = ()
-    unit: str | None = None
-    assumed: bool = False
+    unit: str | None = None  # Unit of the values, as a header or an option states it
+    assumed: bool = False  # True if the unit is only the custom of a column's name
+    # True if a header or an option states that the values are those of a counter
     counter: bool = False
+    # True if a reading lacks when one of `values` does (phases); tariffs may be empty
     need_all: bool = False
-    keys: tuple[Column, ...] = ()
-    exports: tuple[Column, ...] = ()
+    keys: tuple[Column, ...] = ()  # Columns of words that may tell series apart
+    exports: tuple[Column, ...] = ()  # Columns of what was fed into the grid
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -110,15 +81,7 @@ class Plan:
 
 
 def plan_times(columns: Sequence[Column], options: ReadOptions, path: Path) -> TimePlan:
-    """Find the columns of the times.
-
-    Raises
-    ------
-    InputError
-        If a column that an option names does not exist.
-    DataError
-        If no column holds times.
-    """
+    """Find the columns of the times."""
     if options.time_column is not None:
         chosen = find_named(columns, options.time_column, path)
         return _with_partners(chosen, columns)
@@ -213,26 +176,7 @@ def _zone_column(columns: Sequence[Column]) -> str | None:
 def plan_columns(
     raw: RawTable, columns: Sequence[Column], options: ReadOptions, path: Path, *, homes: bool
 ) -> Plan:
-    """Choose the columns of a table by their headers.
-
-    Parameters
-    ----------
-    raw : RawTable
-    columns : sequence of Column
-    options : ReadOptions
-    path : Path
-    homes : bool
-        True if a table without a meter gets the sum of its circuits.
-
-    Returns
-    -------
-    Plan
-
-    Raises
-    ------
-    DataError
-        If the choice is not clear; the message names the option that makes it clear.
-    """
+    """Choose the columns of a table by their headers."""
     time = plan_times(columns, options, path)
     if not raw.has_header:
         return _headerless(columns, time, options, path)

@@ -20,79 +20,44 @@ UTC_CLOCK = "times are UTC or carry their offset"
 
 @dataclass
 class Series:
-    """Readings as a file holds them, before they are put at regular times.
+    """Readings as a file holds them, before they are put at regular times."""
 
-    Attributes
-    ----------
-    times : IntArray
-        Interval starts (or ends, see `stamp`), nanoseconds since 1970, UTC.
-    values : FloatArray
-        Values in the file's unit.
-    format, unit : str
-        Name of the format, and the unit as the file gives it.
-    factor : float
-        Watts, or watt-hours, in one unit.
-    energy : bool
-        True if a value is the energy of its interval.
-    names, power
-        Circuits and their values in the same unit, shape (T, N).
-    durations : FloatArray, optional
-        Length of each interval [s], where the file gives it.
-    interval_s : float, optional
-        Length of every interval [s], where the format declares it.
-    chosen_s : float, optional
-        Length [s] of the rows to read, where the user chose one of several lengths.
-    stamp : {"start", "end"}
-        The end of its interval that a time names.
-    counter : bool
-        True if the values are those of a counter that only rises (a register of a meter).
-    step : float, optional
-        Step to which the meter rounds a value, in the file's unit. For a counter without a known
-        step, one whole unit is assumed.
-    metering : Metering, optional
-        How the meter rounds, where the reader knows it; else it follows from `step`.
-    repeats : {"leave out", "last"}
-        What happens to several rows with one time: "last" keeps the last row; "leave out" keeps
-        one of equal rows, and leaves a gap where a single time repeats.
-    found : int, optional
-        Readings in the file, before any were left out; by default all of `times`.
-    clock_changes : str
-        How local times were placed.
-    zone : str, optional
-        Time zone of the home, where the file or the user states it.
-    complete : bool
-        True if the format, or the user, states that a row lacks only for reasons that do not
-        depend on the readings.
-    lacks : bool
-        True if rows without a value were left out.
-    unsettled : str, optional
-        What must be stated before a release, where the reader knows it; see `Metering`.
-    notes : list of str
-        What else a reader found, one sentence each. A note never depends on the values.
-    """
-
-    times: IntArray
-    values: FloatArray
+    times: IntArray  # Interval starts (or ends, see `stamp`), nanoseconds since 1970, UTC
+    values: FloatArray  # Values in the file's unit
+    # Name of the format, and the unit as the file gives it
     format: str
     unit: str = "W"
-    factor: float = 1.0
-    energy: bool = False
+    factor: float = 1.0  # Watts, or watt-hours, in one unit
+    energy: bool = False  # True if a value is the energy of its interval
+    # Circuits and their values in the same unit, shape (T, N)
     names: tuple[str, ...] = ()
     power: FloatArray | None = None
-    durations: FloatArray | None = None
-    interval_s: float | None = None
+    durations: FloatArray | None = None  # Length of each interval [s], where the file gives it
+    interval_s: float | None = None  # Length of every interval [s], where the format declares it
+    # Length [s] of the rows to read, where the user chose one of several lengths
     chosen_s: float | None = None
-    stamp: str = "start"
+    stamp: str = "start"  # The end of its interval that a time names
+    # True if the values are those of a counter that only rises (a register of a meter)
     counter: bool = False
+    # Step to which the meter rounds a value, in the file's unit. For a counter without a known
+    # step, one whole unit is assumed.
     step: float | None = None
+    # How the meter rounds, where the reader knows it; else it follows from `step`
     metering: Metering | None = None
+    # What happens to several rows with one time: "last" keeps the last row; "leave out" keeps one
+    # of equal rows, and leaves a gap where a single time repeats.
     repeats: str = "leave out"
+    # Readings in the file, before any were left out; by default all of `times`
     found: int | None = None
-    clock_changes: str = UTC_CLOCK
-    zone: str | None = None
+    clock_changes: str = UTC_CLOCK  # How local times were placed
+    zone: str | None = None  # Time zone of the home, where the file or the user states it
+    # True if the format, or the user, states that a row lacks only for reasons that do not depend
+    # on the readings.
     complete: bool = False
-    lacks: bool = False
+    lacks: bool = False  # True if rows without a value were left out
+    # What must be stated before a release, where the reader knows it; see `Metering`
     unsettled: str | None = None
+    # What else a reader found, one sentence each. A note never depends on the values
     notes: list[str] = field(default_factory=list)
 
     def take(self, rows: IntArray | slice) -> None:
@@ -110,54 +75,27 @@ class PublicFacts:
 
     Every field comes from the times, the header, the format or an option. Two files that differ
     only in the values of their readings have equal facts.
-
-    Attributes
-    ----------
-    format, unit : str
-        As found in the file.
-    interval_s : float
-        Length of one reading [s].
-    start : datetime64
-        Start of the first reading, UTC.
-    end : datetime64
-        End of the last reading, UTC. Days of 23 and 25 hours make it differ from the regular end.
-    steps : IntArray or None
-        Position of each reading, in intervals from `start`; None if there is no gap.
-    names : tuple of str
-        Circuits, where the file has them.
-    readings : int
-        Readings in the file, repeated ones included.
-    duplicates : int
-        Rows that repeat a time that is already there.
-    reversed : int
-        Rows with a time earlier than the row before.
-    clock_changes : str
-        How local times were placed.
-    zone : str or None
-        Time zone of the home, where the file or the user states it. Times are UTC in any case.
-    mains : str
-        "metered", or "sum of sub-meters" where the file has no aggregate.
-    notes : tuple of str
-        What else the reader found, one sentence each.
-    metering : Metering
-        How the meter rounds its readings.
     """
 
+    # As found in the file
     format: str
     unit: str
-    interval_s: float
-    start: np.datetime64
+    interval_s: float  # Length of one reading [s]
+    start: np.datetime64  # Start of the first reading, UTC
+    # End of the last reading, UTC. Days of 23 and 25 hours make it differ from the regular end
     end: np.datetime64
+    # Position of each reading, in intervals from `start`; None if there is no gap
     steps: IntArray | None
-    names: tuple[str, ...]
-    readings: int
-    duplicates: int = 0
-    reversed: int = 0
-    clock_changes: str = UTC_CLOCK
+    names: tuple[str, ...]  # Circuits, where the file has them
+    readings: int  # Readings in the file, repeated ones included
+    duplicates: int = 0  # Rows that repeat a time that is already there
+    reversed: int = 0  # Rows with a time earlier than the row before
+    clock_changes: str = UTC_CLOCK  # How local times were placed
+    # Time zone of the home, where the file or the user states it. Times are UTC in any case
     zone: str | None = None
-    mains: str = "metered"
-    notes: tuple[str, ...] = ()
-    metering: Metering = field(default_factory=Metering)
+    mains: str = "metered"  # "metered", or "sum of sub-meters" where the file has no aggregate
+    notes: tuple[str, ...] = ()  # What else the reader found, one sentence each
+    metering: Metering = field(default_factory=Metering)  # How the meter rounds its readings
 
     @property
     def gap_seconds(self) -> FloatArray:
@@ -176,33 +114,15 @@ class PublicFacts:
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """Meter readings with the public facts about them.
+    """Meter readings with the public facts about them."""
 
-    Parameters
-    ----------
-    public : PublicFacts
-        Times, interval, gaps, format, notes and metering.
-    watts : FloatArray, shape (T,)
-        The readings [W]. Private.
-    power : FloatArray or None, shape (T, N)
-        Power of every circuit [W]. Private.
-    """
-
-    public: PublicFacts
-    watts: FloatArray
-    power: FloatArray | None = None
+    public: PublicFacts  # Times, interval, gaps, format, notes and metering
+    watts: FloatArray  # The readings [W]. Private
+    power: FloatArray | None = None  # Power of every circuit [W]. Private
 
     @classmethod
     def of_trace(cls, trace: Trace, format_name: str, **facts: object) -> Recording:
-        """Make a recording of a trace that already has regular times.
-
-        Parameters
-        ----------
-        trace : Trace
-        format_name : str
-        **facts
-            Further fields of `PublicFacts`, such as notes.
-        """
+        """Make a recording of a trace that already has regular times."""
         given: dict[str, object] = {"unit": "W", "readings": len(trace), **facts}
         public = PublicFacts(
             format=format_name,

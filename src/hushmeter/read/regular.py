@@ -64,64 +64,29 @@ class Timing:
 
 @dataclass
 class Placement:
-    """Which rows of a series are used, and the regular times at which they lie.
+    """Which rows of a series are used, and the regular times at which they lie."""
 
-    Attributes
-    ----------
-    rows : IntArray
-        Rows in the order of time. For a counter, all rows between which it is read.
-    interval_s : float
-        Length of one reading [s].
-    start, end : int
-        Start of the first and end of the last reading, nanoseconds since 1970.
-    steps : IntArray or None
-        Position of every reading, in intervals from `start`; None without gaps.
-    lengths : FloatArray or None
-        Own length of every reading [s], where readings differ.
-    repeated, backward : int
-        Rows that repeat a time; rows that go back in time.
-    spans : tuple of IntArray, optional
-        For a counter, the start and the end of every reading, nanoseconds since 1970.
-    stretch, reach : float, int
-        See `Metering`.
-    uneven : bool
-        True if rows lack or do not follow the interval.
-    """
-
-    rows: IntArray
-    interval_s: float
+    rows: IntArray  # Rows in the order of time. For a counter, all rows between which it is read
+    interval_s: float  # Length of one reading [s]
+    # Start of the first and end of the last reading, nanoseconds since 1970
     start: int
     end: int
+    # Position of every reading, in intervals from `start`; None without gaps
     steps: IntArray | None
+    # Rows that repeat a time; rows that go back in time
     repeated: int
     backward: int
+    # For a counter, the start and the end of every reading, nanoseconds since 1970
     spans: tuple[IntArray, IntArray] | None = None
-    lengths: FloatArray | None = None
+    lengths: FloatArray | None = None  # Own length of every reading [s], where readings differ
+    # See `Metering`
     stretch: float = 1.0
     reach: int = 0
-    uneven: bool = False
+    uneven: bool = False  # True if rows lack or do not follow the interval
 
 
 def assemble(series: Series, path: Path, *, mains: str = "metered") -> Recording:
-    """Put a raw series at regular times.
-
-    Parameters
-    ----------
-    series : Series
-    path : Path
-        Name of the file, for messages.
-    mains : str
-        See `PublicFacts.mains`.
-
-    Returns
-    -------
-    Recording
-
-    Raises
-    ------
-    DataError
-        If no reading is left, the times are irregular, or the values cannot be those of a home.
-    """
+    """Put a raw series at regular times."""
     found = series.times.size if series.found is None else series.found
     if series.repeats == "leave out":
         _refuse_differing(series, path)
@@ -155,19 +120,7 @@ def assemble(series: Series, path: Path, *, mains: str = "metered") -> Recording
 
 
 def place(timing: Timing, path: Path, notes: list[str]) -> Placement:
-    """Decide which rows are used and where they lie; the values are not looked at.
-
-    Parameters
-    ----------
-    timing : Timing
-    path : Path
-    notes : list of str
-        Notes about rows that were left out are added to it.
-
-    Returns
-    -------
-    Placement
-    """
+    """Decide which rows are used and where they lie; the values are not looked at."""
     times, chosen_s = timing.times, timing.chosen_s
     if times.size == 0:
         reason = " ".join(notes) or "check that the export was complete."

@@ -146,14 +146,6 @@ class MemoryFile(SystemPath):
 
     It is a path so that readers take it and name it in their messages; the operating system never
     gets to see it, because it has no file-system path.
-
-    Parameters
-    ----------
-    name : str
-        For messages only.
-    data : bytes
-    most_values : int, optional
-        Most values that a packed table may hold: a small file can unpack to a lot.
     """
 
     def __new__(cls, name: str, *_: Any) -> MemoryFile:
@@ -315,14 +307,7 @@ BESIDES = re.compile(
 
 @contextmanager
 def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
-    """The zip archive, refused if it unpacks to more than a file of text may hold.
-
-    Raises
-    ------
-    DataError
-        If the archive is damaged, encrypted or too large, or holds links, names that lead out of
-        it or one name twice.
-    """
+    """The zip archive, refused if it unpacks to more than a file of text may hold."""
     try:
         with path.open("rb") as file, zipfile.ZipFile(file) as archive:
             _refuse_entries(archive.infolist(), path)
@@ -360,22 +345,7 @@ def _refuse_entries(entries: Sequence[zipfile.ZipInfo], path: Path) -> None:
 
 
 def open_member(path: Path, asked: str | None) -> MemoryFile:
-    """The meter file of a zip archive, unpacked in memory.
-
-    Parameters
-    ----------
-    path : Path
-        The archive.
-    asked : str, optional
-        Name of the file in it, where there are several.
-
-    Raises
-    ------
-    DataError
-        If the archive holds no file, or several and none was chosen.
-    InputError
-        If it has no file of the given name.
-    """
+    """The meter file of a zip archive, unpacked in memory."""
     with open_zip(path) as archive:
         names = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
         name = _find_member(names, asked, path)
@@ -419,13 +389,7 @@ def _zip_kind(path: Path) -> str:
 
 
 def recognise(path: Path) -> str:
-    """The reader of a file by its content, such as greenbutton, nilmtk, database, dsmr or table.
-
-    Raises
-    ------
-    DataError
-        If the file is empty or of a kind that holds no readings.
-    """
+    """The reader of a file by its content, such as greenbutton, nilmtk, database, dsmr or table."""
     head = read_head(path, 1 << 14)
     if not head:
         raise DataError(f"{path} is neither a CSV nor a Parquet table: it is empty.")

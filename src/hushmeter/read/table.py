@@ -43,21 +43,7 @@ ELECTRIC = "electric elektri stroom strom elec$ luz$ kwh kw elettric sahko el$"
 def read_table(
     path: Path, options: ReadOptions, *, circuits: Circuits = "leave"
 ) -> tuple[Series, str]:
-    """Read a CSV or Parquet table.
-
-    Parameters
-    ----------
-    path : Path
-    options : ReadOptions
-    circuits : {"leave", "beside", "sum"}
-        Whether circuits are read; "sum" lets their sum stand for a meter that lacks.
-
-    Returns
-    -------
-    series : Series
-    mains : str
-        "metered", or "sum of sub-meters".
-    """
+    """Read a CSV or Parquet table."""
     return series_of_table(load_table(path, options), options, path, circuits=circuits)
 
 
@@ -82,13 +68,7 @@ def load_table(
 
 
 def whole_table(raw: RawTable, options: ReadOptions | None, path: Path) -> RawTable:
-    """The table with the rows of its further blocks, and without empty rows.
-
-    Raises
-    ------
-    DataError
-        If no row is left, or blocks of the same times must be chosen between.
-    """
+    """The table with the rows of its further blocks, and without empty rows."""
     data, notes = _joined(raw, options, path)
     raw = replace(raw, data=_without_empty_rows(data), blocks=(), notes=notes)
     if raw.data.num_rows == 0:
@@ -103,23 +83,6 @@ def read_columns(path: Path, times: Collection[str] = ()) -> Any:
 
     The same rules hold as for meter readings: the delimiter, the decimal mark, the encoding, the
     row of the header and gzip are found from the content.
-
-    Parameters
-    ----------
-    path : Path
-        CSV or Parquet file, also gzipped.
-    times : collection of str
-        Names (lower case) of columns that hold times. Dates such as 31/01/2024 become timestamps
-        without a zone; ISO 8601 text stays text, because it may carry an offset.
-
-    Returns
-    -------
-    pyarrow.Table
-
-    Raises
-    ------
-    DataError
-        If the file is missing, empty or no table.
     """
     import pyarrow as pa
 
@@ -206,49 +169,19 @@ def _without_empty_rows(table: Any) -> Any:
 
 @dataclass
 class PlannedTable:
-    """A table whose columns are understood.
-
-    Attributes
-    ----------
-    raw : RawTable
-    plan : Plan
-    layout : Layout or None
-    notes : list of str
-    regular : bool
-        True if the layout states that the table has a row for every interval.
-    """
+    """A table whose columns are understood."""
 
     raw: RawTable
     plan: Plan
     layout: Layout | None
     notes: list[str]
-    regular: bool = False
+    regular: bool = False  # True if the layout states that the table has a row for every interval
 
 
 def series_of_table(
     raw: RawTable, options: ReadOptions, path: Path, *, circuits: Circuits = "leave"
 ) -> tuple[Series, str]:
-    """Understand the columns of a table and read its series.
-
-    Parameters
-    ----------
-    raw : RawTable
-    options : ReadOptions
-    path : Path
-        For messages.
-    circuits : {"leave", "beside", "sum"}
-        Whether circuits are read; "sum" lets their sum stand for a meter that lacks.
-
-    Returns
-    -------
-    series : Series
-    mains : str
-
-    Raises
-    ------
-    DataError
-        If the table holds no electricity that the home used, or the choice is not clear.
-    """
+    """Understand the columns of a table and read its series."""
     return read_plan(plan_table(raw, options, path, circuits=circuits), options, path)
 
 

@@ -59,33 +59,16 @@ TIME = re.compile(
 
 @dataclass(frozen=True)
 class RawTable:
-    """A table before its columns are understood.
+    """A table before its columns are understood."""
 
-    Attributes
-    ----------
-    data : pyarrow.Table
-        Columns with unique names; column_0 … where there is no header.
-    context : tuple of str
-        For every column, the texts of further header rows above its name.
-    preamble : tuple of str
-        Lines above the header.
-    has_header : bool
-    decimal : str
-        The decimal mark of numbers that are written as text.
-    kind : str
-        What the table came from, such as "CSV table".
-    blocks : tuple of RawTable
-        Further tables with the same header in the same file.
-    notes : tuple of str
-    """
-
-    data: Any
+    data: Any  # Columns with unique names; column_0 … where there is no header
+    # For every column, the texts of further header rows above its name
     context: tuple[str, ...] = ()
-    preamble: tuple[str, ...] = ()
+    preamble: tuple[str, ...] = ()  # Lines above the header
     has_header: bool = True
-    decimal: str = "."
-    kind: str = "CSV table"
-    blocks: tuple[RawTable, ...] = ()
+    decimal: str = "."  # The decimal mark of numbers that are written as text
+    kind: str = "CSV table"  # What the table came from, such as "CSV table"
+    blocks: tuple[RawTable, ...] = ()  # Further tables with the same header in the same file
     notes: tuple[str, ...] = ()
 
     def above(self, name: str) -> str:
@@ -96,51 +79,19 @@ class RawTable:
 
 @dataclass
 class Frame:
-    """Where the parts of a table are.
-
-    Attributes
-    ----------
-    names : tuple of str
-    context : tuple of str
-    first : int
-        Index of the first row of data.
-    header : int or None
-        Index of the row of names.
-    preamble : tuple of str
-    time_cells : tuple of int
-        Columns that hold times in most rows.
-    """
+    """Where the parts of a table are."""
 
     names: tuple[str, ...]
     context: tuple[str, ...]
-    first: int
-    header: int | None
+    first: int  # Index of the first row of data
+    header: int | None  # Index of the row of names
     preamble: tuple[str, ...]
-    time_cells: tuple[int, ...]
+    time_cells: tuple[int, ...]  # Columns that hold times in most rows
     rows_above: list[list[str]] = field(default_factory=list)
 
 
 def load_text(path: Path, texts: Collection[str] = (), decimal: str | None = None) -> RawTable:
-    """Read a text table.
-
-    Parameters
-    ----------
-    path : Path
-        CSV, TSV or another delimited text, also gzipped.
-    texts : collection of str
-        Names (lower case) of columns that stay text.
-    decimal : str, optional
-        The decimal mark; found in the file by default.
-
-    Returns
-    -------
-    RawTable
-
-    Raises
-    ------
-    DataError
-        If the file is empty or no table.
-    """
+    """Read a text table."""
     head = read_head(path)
     encoding = find_encoding(head)
     lines = _sample(head, encoding, path)
@@ -186,27 +137,7 @@ def table_of_rows(
     decimal: str | None = None,
     typed: bool = False,
 ) -> RawTable:
-    """Make a table of the rows of a text or a spreadsheet.
-
-    Parameters
-    ----------
-    rows : iterable of sequences
-        Cells are text, numbers, dates, times or None.
-    path : Path
-        For messages.
-    kind : str
-        What the rows came from.
-    decimal : str, optional
-        The decimal mark of text cells.
-    typed : bool
-        True for the rows of a spreadsheet, in which no delimiter can split a number.
-
-    Returns
-    -------
-    RawTable
-        Empty rows, footers and rows of totals without a time are left out. A file with a repeated
-        header has its further tables in `blocks`.
-    """
+    """Make a table of the rows of a text or a spreadsheet."""
     cells = list(rows)
     if typed and len(cells) > SAMPLE_LINES:
         table = _typed_table(cells, path, kind, decimal)
@@ -351,11 +282,6 @@ def find_decimal(rows: Sequence[Sequence[str]], delimiter: str, path: Path) -> s
     "0,25", "1.505,000" and ",5" show a comma; "0.25", "1,505.000" and ".5" show a point. Where
     every mark is followed by three digits and some numbers have no mark, it could be a mark of
     thousands as well.
-
-    Raises
-    ------
-    DataError
-        If the marks could be those of thousands or of decimals.
     """
     shown = {".": 0, ",": 0}
     three = {".": 0, ",": 0}

@@ -56,54 +56,19 @@ AMERICAN = ("America/", "US/", "Canada/")
 
 @dataclass
 class Stamps:
-    """Times of a column.
+    """Times of a column."""
 
-    Attributes
-    ----------
-    ns : IntArray
-        Nanoseconds since 1970, in UTC if `aware`, else on the clock of an unknown zone.
-    good : BoolArray
-        True where a row has a time that was understood.
-    aware : bool
-        True if the times carry their zone.
-    dates_only : bool
-        True if no row has a time of day.
-    remark : str
-        How an ambiguous date was read.
-    written : IntArray, optional
-        Nanoseconds on the clock as written, where text carries an offset.
-    """
-
-    ns: IntArray
-    good: BoolArray
-    aware: bool
-    dates_only: bool = False
-    remark: str = ""
+    ns: IntArray  # Nanoseconds since 1970, in UTC if `aware`, else on the clock of an unknown zone
+    good: BoolArray  # True where a row has a time that was understood
+    aware: bool  # True if the times carry their zone
+    dates_only: bool = False  # True if no row has a time of day
+    remark: str = ""  # How an ambiguous date was read
+    # Nanoseconds on the clock as written, where text carries an offset
     written: IntArray | None = None
 
 
 def read_stamps(column: Any, path: Path, tz: str | None = None) -> Stamps:
-    """Read a column of times.
-
-    Parameters
-    ----------
-    column : pyarrow array
-        Timestamps, dates, text, unix seconds (milli-, micro- or nanoseconds where they would be
-        later than 2200), dates in digits or a spreadsheet's days.
-    path : Path
-        For messages.
-    tz : str, optional
-        Zone of the readings; in America the month comes first where both orders fit.
-
-    Returns
-    -------
-    Stamps
-
-    Raises
-    ------
-    DataError
-        If the column holds no times, or some lie outside 1970 … 2200.
-    """
+    """Read a column of times."""
     import pyarrow as pa
 
     kind = column.type
@@ -203,13 +168,7 @@ def to_utc(local: IntArray, tz: str) -> tuple[IntArray, BoolArray, str]:
 
 
 def unix_ns(seconds: FloatArray, path: Path) -> IntArray:
-    """Unix seconds as nanoseconds.
-
-    Raises
-    ------
-    DataError
-        If a time lies outside 1970 … 2200; the message names the first such row.
-    """
+    """Unix seconds as nanoseconds."""
     good = (seconds >= 0) & (seconds < LATEST)
     if not good.all():
         row = int(np.argmin(good))

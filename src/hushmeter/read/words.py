@@ -231,31 +231,16 @@ def _heats(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Meaning:
-    """What the header of a column of numbers says.
+    """What the header of a column of numbers says."""
 
-    Attributes
-    ----------
-    flow : str
-        import, use, net, export, production, battery, other (a quantity that is no electric
-        energy or power), or "" where the header does not say.
-    unit : str or None
-        Electric unit.
-    counter : bool
-        True if the header names a register.
-    part : str
-        tariff, phase, total or "".
-    mains : bool
-        True if the header names the mains of a home.
-    generic : bool
-        True if the header is a general word such as value or power.
-    """
-
+    # import, use, net, export, production, battery, other (a quantity that is no electric energy or
+    # power), or "" where the header does not say.
     flow: str
-    unit: str | None
-    counter: bool
-    part: str
-    mains: bool
-    generic: bool
+    unit: str | None  # Electric unit
+    counter: bool  # True if the header names a register
+    part: str  # tariff, phase, total or ""
+    mains: bool  # True if the header names the mains of a home
+    generic: bool  # True if the header is a general word such as value or power
 
 
 @lru_cache(maxsize=4096)

@@ -42,28 +42,6 @@ def read_workbook(
 
     Of several sheets with the same quantity, the one with the shortest interval is read; sheets
     with the same columns and interval and with different times are joined.
-
-    Parameters
-    ----------
-    path : Path
-        A workbook (.xlsx, .xlsm or .xls).
-    options : ReadOptions
-        `sheet` names the sheet to read.
-    circuits : {"leave", "beside", "sum"}
-        Whether circuits are read; "sum" lets their sum stand for a meter that lacks.
-
-    Returns
-    -------
-    series : Series
-    mains : str
-        "metered", or "sum of sub-meters".
-
-    Raises
-    ------
-    DataError
-        If no sheet holds readings, or several do and the choice is not clear.
-    InputError
-        If the workbook has no sheet of the given name.
     """
     names, book = _open(path, hidden=options.sheet is not None)
     tables = {name: partial(_table, book, name, options, path) for name in names}

@@ -140,27 +140,13 @@ def _first_like(table: LabelledTable, tables: Sequence[LabelledTable]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _ModelMonth:
-    """The tables of a month in which the shares are found.
+    """The tables of a month in which the shares are found."""
 
-    Attributes
-    ----------
-    tables : tuple of LabelledTable
-        All tables, that of the cells included if it is published.
-    ratios : array, shape (tables,)
-        Sensitivities of the tables, in units of the first one.
-    shared : array, shape (labels, labels)
-        S = G·Gᵀ: cells that two labels of tables of sums have in common.
-    table_of : array of int, shape (labels,)
-        Number of the table of every label.
-    terms : list of arrays of bool, shape (labels,)
-        Labels over whose variances one term of the sum is the mean.
-    """
-
-    tables: tuple[LabelledTable, ...]
-    ratios: FloatArray
-    shared: FloatArray
-    table_of: Any
-    terms: list[BoolArray]
+    tables: tuple[LabelledTable, ...]  # All tables, that of the cells included if it is published
+    ratios: FloatArray  # Sensitivities of the tables, in units of the first one
+    shared: FloatArray  # S = G·Gᵀ: cells that two labels of tables of sums have in common
+    table_of: Any  # Number of the table of every label
+    terms: list[BoolArray]  # Labels over whose variances one term of the sum is the mean
     _known: dict[bytes, Any] = field(default_factory=dict, repr=False)
 
     @classmethod

@@ -167,27 +167,14 @@ def _split(
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Cells that share labels, and nothing else.
+    """Cells that share labels, and nothing else."""
 
-    Attributes
-    ----------
-    cells : array of int, shape (n,)
-        Numbers of the cells, ascending.
-    labels : array of int, shape (tables, n)
-        Row of K of each cell in each table; the number of rows for a cell without a label.
-    sums : array of int, shape (rows,)
-        Number of the sum of every row among the sums of all tables.
-    variances : array, shape (rows,)
-        Variances V of the sums.
-    cell_variance : float
-        Variance v₀ of a cell; infinite if the cells are not published.
-    """
-
-    cells: IntArray
+    cells: IntArray  # Numbers of the cells, ascending
+    # Row of K of each cell in each table; the number of rows for a cell without a label
     labels: IntArray
-    sums: IntArray
-    variances: FloatArray
-    cell_variance: float
+    sums: IntArray  # Number of the sum of every row among the sums of all tables
+    variances: FloatArray  # Variances V of the sums
+    cell_variance: float  # Variance v₀ of a cell; infinite if the cells are not published
 
     @cached_property
     def _inverses(self) -> tuple[FloatArray, FloatArray]:

@@ -33,27 +33,13 @@ DAY_HOURS = 24
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Estimated hours of one home.
+    """Estimated hours of one home."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the folder or of the file, without its ending.
-    kind : {"calendar", "restored"}
-        Where the estimate comes from.
-    trace : Trace
-        Estimated mean power of every cell [W].
-    errors : array, shape (T,)
-        Standard errors of the cells [W].
-    release : Release or None
-        The release itself; None for a restored file.
-    """
-
-    name: str
-    kind: str
-    trace: Trace
-    errors: FloatArray
-    release: Release | None = None
+    name: str  # Name of the folder or of the file, without its ending
+    kind: str  # Where the estimate comes from
+    trace: Trace  # Estimated mean power of every cell [W]
+    errors: FloatArray  # Standard errors of the cells [W]
+    release: Release | None = None  # The release itself; None for a restored file
 
     @property
     def zone(self) -> str:
@@ -61,22 +47,7 @@ class Estimate:
         return "UTC" if self.release is None else self.release.promise.cells.zone
 
     def sums(self, every: str) -> tuple[TimeArray, IntArray, FloatArray, FloatArray]:
-        """Sums of the cells over hours, days, months or the whole time.
-
-        Parameters
-        ----------
-        every : {"hour", "day", "month", "all"}
-            Period of a sum. Days and months are those of `zone`.
-
-        Returns
-        -------
-        starts : array of datetime64[ns]
-            Start of every period, in UTC; the first cell for "all".
-        cells : array of int
-            Number of cells in the period.
-        watts, errors : arrays
-            Sum of the cells and its standard error [W × cells].
-        """
+        """Sums of the cells over hours, days, months or the whole time."""
         one_of("every", every, PERIODS)
         if self.release is None:
             return self._sums_of_cells(every)
@@ -112,20 +83,7 @@ class Estimate:
         return utc_times(local, self.zone)
 
     def days(self) -> tuple[FloatArray, FloatArray, TimeArray]:
-        """Complete days of 24 clock hours.
-
-        Returns
-        -------
-        values, errors : arrays, shape (n, 24)
-            Energy of every hour of the day and its standard error [kWh].
-        days : array of datetime64[D], shape (n,)
-            The days of `zone`. Days of 23 or 25 hours are left out.
-
-        Raises
-        ------
-        DataError
-            If the cells are longer than an hour, or no day is complete.
-        """
+        """Complete days of 24 clock hours."""
         per_hour = SECONDS_PER_HOUR / self.trace.interval_s
         if per_hour < 1 or per_hour != round(per_hour):
             raise DataError(f"{self.name}: days of 24 hours need cells that divide an hour.")
@@ -152,24 +110,7 @@ def holds_estimates(path: str | Path) -> bool:
 
 
 def read_estimates(path: str | Path) -> list[Estimate]:
-    """Read a calendar release, a restored file, or a folder of them.
-
-    Parameters
-    ----------
-    path : str or Path
-        The folder of a calendar release, a restored file with its mark, or a folder that has
-        several of them, one for each home.
-
-    Returns
-    -------
-    list of Estimate
-        In the order of their names.
-
-    Raises
-    ------
-    DataError
-        If there is none, a receipt does not verify, or a restored file was changed.
-    """
+    """Read a calendar release, a restored file, or a folder of them."""
     place = Path(path)
     found = [place] if is_restored(place) or (place.is_dir() and is_release(place)) else []
     if not found and place.is_dir():

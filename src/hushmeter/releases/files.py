@@ -47,22 +47,13 @@ DECIMALS = {"W": 3, "kWh": 6}
 
 @dataclass(frozen=True)
 class EarlierRelease:
-    """A release of some of the same metered readings, found by its private receipt.
+    """A release of some of the same metered readings, found by its private receipt."""
 
-    Attributes
-    ----------
-    path : Path
-        The private receipt.
-    epsilon, delta : float
-        ε and δ of the unit of that release.
-    days : int
-        UTC days of which it has released readings too.
-    """
-
-    path: Path
+    path: Path  # The private receipt
+    # ε and δ of the unit of that release
     epsilon: float
     delta: float
-    days: int
+    days: int  # UTC days of which it has released readings too
 
 
 def is_file_form(path: Path) -> bool:

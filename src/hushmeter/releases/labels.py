@@ -162,17 +162,11 @@ def model_month(length: float, days: int = MODEL_DAYS) -> Cells:
 
 @dataclass(frozen=True, eq=False)
 class LabelledTable(Table):
-    """A table whose labels have names.
+    """A table whose labels have names."""
 
-    Attributes
-    ----------
-    columns : dict
-        What each label is about: one array of shape (size,) for each column of its file.
-    energy : bool
-        True if the sum of a label is stated as energy [kWh]; False for mean power [W].
-    """
-
+    # What each label is about: one array of shape (size,) for each column of its file
     columns: dict[str, Any] = field(default_factory=dict, kw_only=True)
+    # True if the sum of a label is stated as energy [kWh]; False for mean power [W]
     energy: bool = field(default=True, kw_only=True)
 
 

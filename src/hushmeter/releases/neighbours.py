@@ -87,35 +87,17 @@ def _change_of_cells(promise: Promise, one: Trace, other: Trace) -> Any:
 
 @dataclass(frozen=True)
 class FileAudit:
-    """The result of `audit_file`.
+    """The result of `audit_file`."""
 
-    Attributes
-    ----------
-    format : str
-        The format of the file.
-    unit : str
-        The unit of protection as a sentence.
-    tried : tuple of str
-        What was tried, one phrase for each appliance.
-    pairs : int
-        Number of pairs of neighbouring files that were read and compared.
-    refused : int
-        Number of pairs of which one file is refused, so that nothing of it is published.
-    not_changed : tuple of str
-        Columns that vary and that no version changed, because it is not known how a run would.
-    largest_share : float
-        Largest Δ1 that was found, as a share of the declared one.
-    problems : tuple of str
-        Every violation, one sentence each; empty if the promise held for every pair.
-    """
-
-    format: str
-    unit: str
-    tried: tuple[str, ...]
-    pairs: int
-    refused: int
+    format: str  # The format of the file
+    unit: str  # The unit of protection as a sentence
+    tried: tuple[str, ...]  # What was tried, one phrase for each appliance
+    pairs: int  # Number of pairs of neighbouring files that were read and compared
+    refused: int  # Number of pairs of which one file is refused, so that nothing of it is published
+    # Columns that vary and that no version changed, because it is not known how a run would
     not_changed: tuple[str, ...]
-    largest_share: float
+    largest_share: float  # Largest Δ1 that was found, as a share of the declared one
+    # Every violation, one sentence each; empty if the promise held for every pair
     problems: tuple[str, ...]
 
     @property

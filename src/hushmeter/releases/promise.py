@@ -74,20 +74,11 @@ FAR = 50.0
 
 @dataclass(frozen=True, eq=False)
 class NoisyTable:
-    """A published table with its noise.
+    """A published table with its noise."""
 
-    Attributes
-    ----------
-    table : LabelledTable
-        The labels of the cells.
-    noise : Mechanism or None
-        The noise of every sum; None if the sums are exact.
-    scale : float
-        Factor with which a sum is multiplied before its noise is added, and divided afterwards.
-    """
-
-    table: LabelledTable
-    noise: Mechanism | None
+    table: LabelledTable  # The labels of the cells
+    noise: Mechanism | None  # The noise of every sum; None if the sums are exact
+    # Factor with which a sum is multiplied before its noise is added, and divided afterwards
     scale: float = 1.0
 
     @property

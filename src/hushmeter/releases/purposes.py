@@ -195,24 +195,7 @@ def independent_errors(sigma: float, value_s: float) -> StandardErrors:
 
 
 def choose_purpose(purpose: str | None, value_s: float) -> str:
-    """Check a purpose, or choose one that values of a given length can serve.
-
-    Parameters
-    ----------
-    purpose : str or None
-        A name of `PURPOSES`; None for hours, or for days if the values are longer than an hour.
-    value_s : float
-        Length of the shortest values that can be released [s].
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    InputError
-        If the purpose is unknown, or needs hours and the values are longer.
-    """
+    """Check a purpose, or choose one that values of a given length can serve."""
     hourly = value_s <= SECONDS_PER_HOUR * _SLACK
     if purpose is None:
         return "hour" if hourly else "day"

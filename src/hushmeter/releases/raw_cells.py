@@ -362,13 +362,7 @@ class PackedCells(RawCells):
 
 
 def open_cells(content: bytes, options: ReadOptions, name: str) -> RawCells:
-    """Find the cells of a file.
-
-    Raises
-    ------
-    DataError
-        If an audit cannot write files of this kind.
-    """
+    """Find the cells of a file."""
     path = MemoryFile(name, content)
     kind = recognise(path)
     if kind == "archive" or content.startswith(GZIP_MAGIC):

@@ -17,30 +17,16 @@ from hushmeter.releases.raw_channels import Run, is_plug_of, read_cells
 
 @dataclass
 class ChangedRows:
-    """Rows of changes of a meter and of plugs, with the rows that a run adds.
+    """Rows of changes of a meter and of plugs, with the rows that a run adds."""
 
-    Attributes
-    ----------
-    rows : list of lists
-        All cells of the file.
-    time, value : int
-        Columns of the times and of the values.
-    series : dict
-        Numbers of the rows of every sensor, by its name.
-    meter : str
-        The sensor that is read.
-    until : str or None
-        End of the recording.
-    at_once : bool
-        True if a change is written when it happens; else at the next multiple of an interval.
-    """
-
-    rows: list[Row]
+    rows: list[Row]  # All cells of the file
+    # Columns of the times and of the values
     time: int
     value: int
-    series: dict[str, list[int]]
-    meter: str
-    until: str | None
+    series: dict[str, list[int]]  # Numbers of the rows of every sensor, by its name
+    meter: str  # The sensor that is read
+    until: str | None  # End of the recording
+    # True if a change is written when it happens; else at the next multiple of an interval
     at_once: bool
 
     def with_run(self, run: Run) -> list[Row]:

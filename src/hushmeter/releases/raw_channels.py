@@ -120,30 +120,17 @@ def _number(text: str, comma: bool) -> float:
 
 @dataclass
 class Channel:
-    """What one device writes into one column.
+    """What one device writes into one column."""
 
-    Attributes
-    ----------
-    name, role : str
-        use, export, plug, sum (all that is drawn), cost or peak.
-    places : list of (row, column)
-    starts, ends : FloatArray
-        The interval of every cell [s since 1970]; for a counter, since the cell before.
-    values : FloatArray
-        In the unit of the cells; NaN where there is no number.
-    watts : FloatArray
-        Watts of the interval in one unit of a cell.
-    counter : bool
-    form : Form
-    """
-
+    # use, export, plug, sum (all that is drawn), cost or peak
     name: str
     role: str
     places: list[tuple[int, int]]
+    # The interval of every cell [s since 1970]; for a counter, since the cell before
     starts: FloatArray
     ends: FloatArray
-    values: FloatArray
-    watts: FloatArray
+    values: FloatArray  # In the unit of the cells; NaN where there is no number
+    watts: FloatArray  # Watts of the interval in one unit of a cell
     counter: bool
     form: Form
 

@@ -37,35 +37,17 @@ class Layout:
 
 @dataclass
 class TableChannels:
-    """The channels of a planned table.
+    """The channels of a planned table."""
 
-    Attributes
-    ----------
-    cells : list of lists
-        All cells of the file.
-    public : PublicFacts
-    planned : PlannedTable
-    rows : IntArray
-        The file's row of every row of the table.
-    columns : list of Column
-        The columns of the file.
-    seconds : callable
-        Starts of some rows of the table [s since 1970].
-    parts : list of IntArray
-        The rows of every series that is read.
-    turned : str
-        The column of words that name a direction which a run can turn.
-    """
-
-    cells: list[Row]
+    cells: list[Row]  # All cells of the file
     public: PublicFacts
     planned: PlannedTable
-    rows: IntArray
-    columns: list[Column]
-    seconds: Callable[[IntArray], FloatArray]
-    parts: list[IntArray]
+    rows: IntArray  # The file's row of every row of the table
+    columns: list[Column]  # The columns of the file
+    seconds: Callable[[IntArray], FloatArray]  # Starts of some rows of the table [s since 1970]
+    parts: list[IntArray]  # The rows of every series that is read
     found: Layout = field(default_factory=Layout)
-    turned: str = ""
+    turned: str = ""  # The column of words that name a direction which a run can turn
 
     @property
     def unit(self) -> str:

@@ -172,40 +172,25 @@ class Receipt:
 
 @dataclass(frozen=True)
 class PrivateReceipt:
-    """The private part of a receipt, for the household only.
+    """The private part of a receipt, for the household only."""
 
-    Attributes
-    ----------
-    sentence : str
-        What is protected, with the names of appliances and the lengths of runs.
-    home : dict or None
-        The home, as in its TOML file.
-    parameters : tuple of dict
-        Every number that calibrated the noise: `name`, `value` as given, `used` after rounding,
-        `unit` and `source`.
-    composition_delta : float
-        δ' of the composed ε of the appliances.
-    appliances : tuple of ApplianceAccount
-        What an attacker can learn about each appliance of the home; empty without a home.
-    input : dict
-        Number, interval, first and last time, and SHA-256 of the metered readings, and keyed
-        digests of some of them by half day, by which `overlapping_days` recognises them.
-    largest_powers : tuple of dict
-        Protected appliances that once drew more than the protected power: `name`, `protected_w`,
-        `largest_w`, `epsilon` of the unit at the largest power, `share` of these readings while
-        on that exceed the protected power (None without sub-meters), and a `sentence`.
-    own_use : tuple of str
-        Sentences that set the error of the release beside the use of the household. They depend
-        on the metered readings and are for the household alone.
-    """
-
-    sentence: str
-    home: dict[str, Any] | None
+    sentence: str  # What is protected, with the names of appliances and the lengths of runs
+    home: dict[str, Any] | None  # The home, as in its TOML file
+    # Every number that calibrated the noise: `name`, `value` as given, `used` after rounding,
+    # `unit` and `source`.
     parameters: tuple[dict[str, Any], ...]
-    composition_delta: float
+    composition_delta: float  # δ' of the composed ε of the appliances
+    # What an attacker can learn about each appliance of the home; empty without a home
     appliances: tuple[ApplianceAccount, ...]
+    # Number, interval, first and last time, and SHA-256 of the metered readings, and keyed digests
+    # of some of them by half day, by which `overlapping_days` recognises them.
     input: dict[str, Any]
+    # Protected appliances that once drew more than the protected power: `name`, `protected_w`,
+    # `largest_w`, `epsilon` of the unit at the largest power, `share` of these readings while on
+    # that exceed the protected power (None without sub-meters), and a `sentence`.
     largest_powers: tuple[dict[str, Any], ...] = ()
+    # Sentences that set the error of the release beside the use of the household. They depend on
+    # the metered readings and are for the household alone.
     own_use: tuple[str, ...] = ()
 
     def to_dict(self, receipt: Receipt) -> dict[str, Any]:
@@ -316,21 +301,7 @@ def refuse_learnt_from_these(unit: Unit, home: Home | None, trace: Trace) -> Non
 
 
 def describe_largest_power(appliance: Appliance, epsilon: float, share: float | None = None) -> str:
-    """Return a sentence about an appliance that once drew more than the protected power.
-
-    Parameters
-    ----------
-    appliance : Appliance
-        With its largest measured power.
-    epsilon : float
-        ε of the unit at the largest power.
-    share : float, optional
-        Share of the readings while on that exceed the protected power, if it is known.
-
-    Returns
-    -------
-    str
-    """
+    """Return a sentence about an appliance that once drew more than the protected power."""
     if share is not None:
         part = f"{100 * share:.2g} %"
     else:
@@ -373,21 +344,7 @@ def describe_input(trace: Trace) -> dict[str, Any]:
 
 
 def overlapping_days(trace: Trace, described: dict[str, Any]) -> int:
-    """Count the UTC days of which a trace has readings that a private receipt describes.
-
-    Parameters
-    ----------
-    trace : Trace
-        Metered readings.
-    described : dict
-        The entry `input` of a private receipt.
-
-    Returns
-    -------
-    int
-        Days with an equal digest, if at least half of the digests that both have are equal: in
-        single half days two meters may have the same readings.
-    """
+    """Count the UTC days of which a trace has readings that a private receipt describes."""
     if described["interval_s"] != trace.interval_s:
         return 0
     found, before = _digests_by_half_day(trace, str(described["salt"])), described["half_days"]

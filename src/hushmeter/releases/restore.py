@@ -62,44 +62,17 @@ NOTE = (
 
 @dataclass(frozen=True, eq=False)
 class Restored:
-    """Restored readings with their standard deviations.
+    """Restored readings with their standard deviations."""
 
-    Attributes
-    ----------
-    trace : Trace
-        Mean of the load given the released values [W].
-    std : array, shape (T,)
-        Standard deviation of the load given the released values [W].
-    source : dict
-        `sha256` of the released file (None for a release in memory), `epsilon`, `mechanism`, and
-        `method`: "loads" if the distribution of the loads was estimated, "home" if the appliances
-        were known.
-    """
-
-    trace: Trace
-    std: FloatArray
+    trace: Trace  # Mean of the load given the released values [W]
+    std: FloatArray  # Standard deviation of the load given the released values [W]
+    # `sha256` of the released file (None for a release in memory), `epsilon`, `mechanism`, and
+    # `method`: "loads" if the distribution of the loads was estimated, "home" if the appliances
+    # were known.
     source: dict[str, Any]
 
     def save(self, path: str | Path, *, force: bool = False) -> list[Path]:
-        """Write the restored readings and a mark that says what they are.
-
-        Parameters
-        ----------
-        path : str or Path
-            OUT, which ends in .csv or .parquet; the mark is OUT.restored.json.
-        force : bool
-            Whether to replace existing files.
-
-        Returns
-        -------
-        list of Path
-            Both files.
-
-        Raises
-        ------
-        DataError
-            If a file exists and `force` is not set.
-        """
+        """Write the restored readings and a mark that says what they are."""
         data = Path(path)
         mark = mark_path(data)
         for file in (data, mark):
@@ -132,22 +105,7 @@ def is_restored(path: Path) -> bool:
 
 
 def read_restored(path: str | Path) -> Restored:
-    """Read a restored file with its mark.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file that `Restored.save` wrote.
-
-    Returns
-    -------
-    Restored
-
-    Raises
-    ------
-    DataError
-        If the mark is missing or impossible, or the file was changed after it was written.
-    """
+    """Read a restored file with its mark."""
     data = Path(path)
     mark = mark_path(data)
     try:
@@ -295,23 +253,7 @@ def deconvolve(
 ) -> tuple[FloatArray, FloatArray]:
     """Mean and standard deviation of non-negative loads given values with noise.
 
-    Parameters
-    ----------
-    values : array, shape (T,)
-        Loads with noise [W].
-    log_likelihood : callable
-        Logarithm of the probability of a noise [W], up to a constant.
-    std : float
-        Standard deviation of the noise [W].
-    points : int
-        Number of support points between 0 and max(values, 4·std).
-    steps : int
-        Steps of the EM algorithm.
-
-    Returns
-    -------
-    means, deviations : arrays, shape (T,)
-        Of the load given its value, under the estimated distribution of the loads [W].
+    Units: `values`, `log_likelihood`, `std` [W].
 
     Notes
     -----

@@ -49,18 +49,7 @@ MARK = "hushmeter_row"
 
 
 class RawFile:
-    """A file, and its versions with one more run.
-
-    Parameters
-    ----------
-    path : Path
-    options : ReadOptions
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read, is too large, or cannot be written anew.
-    """
+    """A file, and its versions with one more run."""
 
     def __init__(self, path: Path, options: ReadOptions) -> None:
         self.name, self.options = path.name, options

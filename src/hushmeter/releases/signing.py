@@ -24,24 +24,7 @@ ALGORITHM = "ed25519"
 
 
 def make_signing_key(path: str | Path) -> list[Path]:
-    """Make a new Ed25519 key pair.
-
-    Parameters
-    ----------
-    path : str or Path
-        Name of the pair. NAME.key is the private key, which only its owner may read; NAME.pub is
-        the public key, which recipients need.
-
-    Returns
-    -------
-    list of Path
-        The two files.
-
-    Raises
-    ------
-    DataError
-        If one of the files exists or cannot be written. An existing key is never replaced.
-    """
+    """Make a new Ed25519 key pair."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -66,25 +49,7 @@ def make_signing_key(path: str | Path) -> list[Path]:
 
 
 def make_signature(fields: dict[str, Any], key_file: str | Path) -> dict[str, str]:
-    """Sign the fields of a public receipt.
-
-    Parameters
-    ----------
-    fields : dict
-        The receipt as plain values; a signature in it is ignored.
-    key_file : str or Path
-        Ed25519 private key as PEM.
-
-    Returns
-    -------
-    dict
-        Algorithm, public key and signature, for the entry `signature` of the receipt.
-
-    Raises
-    ------
-    DataError
-        If the file is not such a key.
-    """
+    """Sign the fields of a public receipt."""
     key = _read_private_key(Path(key_file))
     return {
         "algorithm": ALGORITHM,
@@ -94,26 +59,7 @@ def make_signature(fields: dict[str, Any], key_file: str | Path) -> dict[str, st
 
 
 def check_signature(fields: dict[str, Any], key_file: str | Path | None) -> str:
-    """Check the signature of a public receipt.
-
-    Parameters
-    ----------
-    fields : dict
-        The receipt, as read from its JSON.
-    key_file : str or Path, optional
-        Public key that must have signed it, as PEM. Without it, the signature must be valid for
-        the key that it names.
-
-    Returns
-    -------
-    str
-        One sentence about the result.
-
-    Raises
-    ------
-    DataError
-        If the signature is missing although a key was given, is invalid, or is of another key.
-    """
+    """Check the signature of a public receipt."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 

@@ -45,21 +45,11 @@ SOURCES = {"typed", "catalogue", OTHER_DAYS, THESE_READINGS}
 
 @dataclass(frozen=True)
 class Verification:
-    """The result of `verify`.
+    """The result of `verify`."""
 
-    Attributes
-    ----------
-    path : Path
-        The file or folder that was checked.
-    checks : tuple of str
-        What was checked and found correct, one sentence each.
-    problems : tuple of str
-        Everything that differs, one sentence each; empty if all is correct.
-    """
-
-    path: Path
-    checks: tuple[str, ...]
-    problems: tuple[str, ...]
+    path: Path  # The file or folder that was checked
+    checks: tuple[str, ...]  # What was checked and found correct, one sentence each
+    problems: tuple[str, ...]  # Everything that differs, one sentence each; empty if all is correct
 
     @property
     def passed(self) -> bool:

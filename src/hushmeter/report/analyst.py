@@ -68,17 +68,7 @@ MOST_RUNS = 6
 
 
 def tell_analyst(results: Results) -> Section | None:
-    """Write the section.
-
-    Parameters
-    ----------
-    results : Results
-
-    Returns
-    -------
-    Section or None
-        None if there is no sweep.
-    """
+    """Write the section."""
     blocks: list[Block] = []
     for sweep in results.sweeps:
         with reading(sweep.folder / "manifest.json"):

@@ -42,17 +42,7 @@ MENU_LINES = 12
 
 
 def tell_battery(results: Results) -> Section | None:
-    """Write the section about batteries.
-
-    Parameters
-    ----------
-    results : Results
-
-    Returns
-    -------
-    Section or None
-        None if there is no result of `hushmeter battery`.
-    """
+    """Write the section about batteries."""
     blocks: list[Block] = []
     for saved in results.batteries:
         with reading(saved.path):
@@ -61,17 +51,7 @@ def tell_battery(results: Results) -> Section | None:
 
 
 def tell_price(results: Results) -> Section | None:
-    """Write the section about prices.
-
-    Parameters
-    ----------
-    results : Results
-
-    Returns
-    -------
-    Section or None
-        None if there is no result of `hushmeter price`.
-    """
+    """Write the section about prices."""
     blocks: list[Block] = []
     for saved in results.prices:
         with reading(saved.path):

@@ -31,20 +31,11 @@ STARTS = {".svg": b"<?xml", ".png": b"\x89PNG"}
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a table.
-
-    Attributes
-    ----------
-    text : str
-    shade : int
-        From 0 (none) to `SHADES` (full). The text always says the same as the shade.
-    note : str
-        Small text below the text.
-    """
+    """One cell of a table."""
 
     text: str
-    shade: int = 0
-    note: str = ""
+    shade: int = 0  # From 0 (none) to `SHADES` (full). The text always says the same as the shade
+    note: str = ""  # Small text below the text
 
 
 @dataclass(frozen=True)
@@ -133,23 +124,7 @@ def make_table(
     *,
     prose: bool = False,
 ) -> Table:
-    """Make a table from plain text and cells.
-
-    Parameters
-    ----------
-    caption : str
-    head : sequence of str or Cell
-        The headings of the columns.
-    rows : sequence of sequences of str or Cell
-    quiet : sequence of int
-        Positions of the rows that are shown in grey.
-    prose : bool
-        True if the cells are words, not numbers.
-
-    Returns
-    -------
-    Table
-    """
+    """Make a table from plain text and cells."""
     return Table(
         caption,
         tuple(map(_cell, head)),
@@ -197,24 +172,7 @@ def _cell(value: str | Cell) -> Cell:
 
 
 def embed_file(stem: Path) -> str | None:
-    """Return a saved picture as a data URI.
-
-    Parameters
-    ----------
-    stem : Path
-        Path of the picture without its ending. The SVG file is used unless it is large or
-        missing, and the PNG file otherwise.
-
-    Returns
-    -------
-    str or None
-        None if there is neither file.
-
-    Raises
-    ------
-    DataError
-        If the file is not a picture.
-    """
+    """Return a saved picture as a data URI."""
     files = {kind: stem.with_name(stem.name + kind) for kind in KINDS}
     vector = files[".svg"]
     small = vector.is_file() and vector.stat().st_size <= LARGEST_SVG
@@ -235,16 +193,7 @@ def is_narrow(stem: Path) -> bool:
 
 
 def embed_figure(figure: Figure) -> str:
-    """Return a figure as a data URI; the same figure gives the same text.
-
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-
-    Returns
-    -------
-    str
-    """
+    """Return a figure as a data URI; the same figure gives the same text."""
     import matplotlib as mpl
 
     with mpl.rc_context({"svg.hashsalt": "hushmeter"}):

@@ -32,25 +32,14 @@ ITEM = re.compile(r"(fig|table)\d+")
 
 @dataclass(frozen=True)
 class SweepResult:
-    """A finished sweep.
-
-    Attributes
-    ----------
-    folder : Path
-    table : DataFrame
-        The rows that have scores.
-    manifest : dict
-        What decides the result: seed, attackers, digests of the readings, versions.
-    failed : tuple of str
-        Error messages of the cells without a score.
-    study : Study or None
-        The plan, if its TOML file was found and describes the readings of the manifest.
-    """
+    """A finished sweep."""
 
     folder: Path
-    table: pd.DataFrame
+    table: pd.DataFrame  # The rows that have scores
+    # What decides the result: seed, attackers, digests of the readings, versions
     manifest: dict[str, Any]
-    failed: tuple[str, ...]
+    failed: tuple[str, ...]  # Error messages of the cells without a score
+    # The plan, if its TOML file was found and describes the readings of the manifest
     study: Study | None
 
     def case(self, home: str) -> Case | None:
@@ -96,20 +85,6 @@ def collect_results(paths: Sequence[Path]) -> Results:
     """Search files and folders for results. Hidden files and folders are left out.
 
     If the TOML file of a study is among the paths, the report says more about its sweep.
-
-    Parameters
-    ----------
-    paths : sequence of Path
-        Files and folders.
-
-    Returns
-    -------
-    Results
-
-    Raises
-    ------
-    DataError
-        If a path does not exist, a result cannot be read, or there is no result.
     """
     files = list(dict.fromkeys(file for path in paths for file in _walk(path)))
     found = Results()

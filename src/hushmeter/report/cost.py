@@ -48,20 +48,7 @@ def study_mechanism(study: Study, case: Case, mechanism: str, epsilon: float) ->
 
 
 def mean_utility(table: pd.DataFrame, home: str, mechanism: str) -> dict[float, Utility]:
-    """Compute the mean errors over the releases of a sweep at every ε.
-
-    Parameters
-    ----------
-    table : DataFrame
-        The rows of the sweep. All attackers get the same releases.
-    home, mechanism : str
-        Names in the table.
-
-    Returns
-    -------
-    dict of float to Utility
-        By ε, largest first.
-    """
+    """Compute the mean errors over the releases of a sweep at every ε."""
     part = table[(table["home"] == home) & (table["mechanism"] == mechanism)]
     names = [field.name for field in fields(Utility)]
     means = part.drop_duplicates(["epsilon", "seed"]).groupby("epsilon")[names].mean()
@@ -70,20 +57,7 @@ def mean_utility(table: pd.DataFrame, home: str, mechanism: str) -> dict[float, 
 
 
 def tell_cost(sweep: SweepResult, home: str, mechanism: str, shown: list[float]) -> list[Block]:
-    """Describe the cost for the household: the usual errors, and the hourly curve.
-
-    Parameters
-    ----------
-    sweep : SweepResult
-    home, mechanism : str
-        Names in the table of the sweep.
-    shown : list of float
-        The values of ε to describe.
-
-    Returns
-    -------
-    list of Block
-    """
+    """Describe the cost for the household: the usual errors, and the hourly curve."""
     means = mean_utility(sweep.table, home, mechanism)
     rows = [
         (
@@ -116,18 +90,7 @@ def tell_cost(sweep: SweepResult, home: str, mechanism: str, shown: list[float])
 
 
 def tell_errors(sweep: SweepResult, home: str, mechanism: str) -> list[Block]:
-    """Describe the errors for the analyst, from one reading to the mean of a month.
-
-    Parameters
-    ----------
-    sweep : SweepResult
-    home, mechanism : str
-        Names in the table of the sweep.
-
-    Returns
-    -------
-    list of Block
-    """
+    """Describe the errors for the analyst, from one reading to the mean of a month."""
     means = mean_utility(sweep.table, home, mechanism)
     expected = _expected(sweep, home, mechanism)
     rows = [_error_row(epsilon, found, expected.get(epsilon)) for epsilon, found in means.items()]

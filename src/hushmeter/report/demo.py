@@ -83,51 +83,18 @@ readings = {readings}
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demo made.
+    """What the demo made."""
 
-    Attributes
-    ----------
-    page : Path
-        The HTML file.
-    results : Results
-        The results on the page.
-    released : Release
-        The simulated release at ε = 1.
-    advice : Advice
-        The cheapest way to hide the kettle.
-    """
-
-    page: Path
-    results: Results
-    released: Release
-    advice: Advice
+    page: Path  # The HTML file
+    results: Results  # The results on the page
+    released: Release  # The simulated release at ε = 1
+    advice: Advice  # The cheapest way to hide the kettle
 
 
 def make_demo(
     output: Path, *, readings: int, seed: int, note: Callable[[str], None] = lambda _: None
 ) -> Demo:
-    """Make a synthetic day, release and attack it, and write the page with all its files.
-
-    Parameters
-    ----------
-    output : Path
-        Folder to write into. Files of an earlier demo are replaced.
-    readings : int
-        Number of readings of 6 s; a day has 14 400.
-    seed : int
-        Seed of the synthetic day and of the simulated noise.
-    note : callable
-        Called with a few words before each step.
-
-    Returns
-    -------
-    Demo
-
-    Raises
-    ------
-    DataError
-        If a file cannot be written.
-    """
+    """Make a synthetic day, release and attack it, and write the page with all its files."""
     from hushmeter.report.collect import collect_results
     from hushmeter.report.page import write_report
     from hushmeter.study.plan import read_study

@@ -64,17 +64,7 @@ PROVED = (
 
 
 def tell_household(results: Results) -> Section | None:
-    """Write the section.
-
-    Parameters
-    ----------
-    results : Results
-
-    Returns
-    -------
-    Section or None
-        None if the results hold nothing for a household.
-    """
+    """Write the section."""
     blocks: list[Block] = []
     for sweep in results.sweeps:
         with reading(sweep.folder / "manifest.json"):
@@ -97,19 +87,7 @@ def tell_household(results: Results) -> Section | None:
 
 
 def unit_sentence(manifest: dict[str, Any], case: Case | None) -> str:
-    """Return what every ε of a sweep protects, in words.
-
-    Parameters
-    ----------
-    manifest : dict
-        The manifest of the sweep.
-    case : Case or None
-        The home and its readings, if they are known; the words are more exact then.
-
-    Returns
-    -------
-    str
-    """
+    """Return what every ε of a sweep protects, in words."""
     if case is not None:
         return resolve_unit(
             manifest["protect"],
@@ -223,20 +201,7 @@ def _share(value: float) -> str:
 
 
 def as_metered(rows: list[ApplianceVisibility], days: list[Saved], home: str) -> dict[str, float]:
-    """Return how often somebody is right without noise, if a day was attacked as metered.
-
-    Parameters
-    ----------
-    rows : list of ApplianceVisibility
-    days : list of Saved
-        Saved attacks on a day; `best`, if it is there, has the best of several attackers.
-    home : str
-
-    Returns
-    -------
-    dict of str to float
-        By the name of the appliance; never below the guess without data. Empty if unknown.
-    """
+    """Return how often somebody is right without noise, if a day was attacked as metered."""
     for day in days:
         with reading(day.path):
             if day.content["home"] == home and day.content["epsilon"] is None:

@@ -22,26 +22,7 @@ SHORT_DIGEST = 16
 
 
 def write_report(results: Results, path: Path, *, force: bool = False) -> list[Section]:
-    """Write the page of all results.
-
-    Parameters
-    ----------
-    results : Results
-    path : Path
-        The HTML file.
-    force : bool
-        Overwrite a file that exists.
-
-    Returns
-    -------
-    list of Section
-        The sections of the page.
-
-    Raises
-    ------
-    DataError
-        If a result is damaged, or the file exists or cannot be written.
-    """
+    """Write the page of all results."""
     writers = [tell_household, tell_analyst, tell_paper, tell_battery, tell_price]
     sections = [section for tell in writers if (section := tell(results)) is not None]
     sections = [_number(section) for section in [*sections, _provenance(results)]]
@@ -71,17 +52,7 @@ def _fill_template(name: str, context: dict[str, Any]) -> str:
 
 
 def missing_results(results: Results) -> list[tuple[str, str]]:
-    """Name what is not on the page, and the command that makes it.
-
-    Parameters
-    ----------
-    results : Results
-
-    Returns
-    -------
-    list of (str, str)
-        What is missing, and the command.
-    """
+    """Name what is not on the page, and the command that makes it."""
     commands: list[tuple[list[Any], str, str]] = [
         (results.sweeps, "attackers against ε", "hushmeter sweep STUDY.toml -o DIR"),
         (results.receipts, "a release and its receipt", "hushmeter release FILE -e 1 -o OUT.csv"),

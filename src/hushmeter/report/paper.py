@@ -30,17 +30,7 @@ MOST_ROWS = 12
 
 
 def tell_paper(results: Results) -> Section | None:
-    """Write the section.
-
-    Parameters
-    ----------
-    results : Results
-
-    Returns
-    -------
-    Section or None
-        None if no item was reproduced.
-    """
+    """Write the section."""
     items = sorted(results.items, key=_order)
     if not items:
         return None

@@ -25,42 +25,26 @@ FOLLOWED = 0.5
 
 @dataclass(frozen=True)
 class BestAttack:
-    """One appliance at one ε.
+    """One appliance at one ε."""
 
-    Attributes
-    ----------
-    right : float
-        Share of moments in which the best attacker, or a guess without data if that is better, is
-        correct; mean over seeds.
-    attacker : str
-        Label of the attacker, or `WITHOUT_DATA`.
-    visibility : float
-        (right − guess)/(1 − guess): the share of the remaining doubt that the readings remove.
-    """
-
+    # Share of moments in which the best attacker, or a guess without data if that is better, is
+    # correct; mean over seeds.
     right: float
-    attacker: str
+    attacker: str  # Label of the attacker, or `WITHOUT_DATA`
+    # (right − guess)/(1 − guess): the share of the remaining doubt that the readings remove
     visibility: float
 
 
 @dataclass(frozen=True)
 class ApplianceVisibility:
-    """One appliance at every ε.
-
-    Attributes
-    ----------
-    name : str
-    guess : float
-        Share of moments in which the best guess without data is correct: “always off”, “always
-        on”, an attacker of the sweep that does not look at the readings or, if it was measured,
-        an attacker who knows only the habits of the home. NaN if unknown.
-    best : dict of float to BestAttack
-        By ε, largest first.
-    """
+    """One appliance at every ε."""
 
     name: str
+    # Share of moments in which the best guess without data is correct: “always off”, “always on”,
+    # an attacker of the sweep that does not look at the readings or, if it was measured, an
+    # attacker who knows only the habits of the home.
     guess: float
-    best: dict[float, BestAttack]
+    best: dict[float, BestAttack]  # By ε, largest first
 
     @property
     def followed_down_to(self) -> float | None:
@@ -76,21 +60,7 @@ class ApplianceVisibility:
 def rate_appliances(
     sweep: SweepResult, home: str, mechanism: str, guesses: Sequence[Saved] = ()
 ) -> list[ApplianceVisibility]:
-    """Find the best attacker for every appliance of a home at every ε.
-
-    Parameters
-    ----------
-    sweep : SweepResult
-    home, mechanism : str
-        Names in the table of the sweep.
-    guesses : sequence of Saved
-        Saved answers of attackers that know the habits of a home but no readings.
-
-    Returns
-    -------
-    list of ApplianceVisibility
-        In the order of the table.
-    """
+    """Find the best attacker for every appliance of a home at every ε."""
     table = sweep.table
     part = table[(table["home"] == home) & (table["mechanism"] == mechanism)]
     blind = blind_labels(sweep)

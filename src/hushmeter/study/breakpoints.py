@@ -27,17 +27,10 @@ LEAST_POINTS = 6
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with its 95 % bootstrap interval.
+    """An estimate with its 95 % bootstrap interval."""
 
-    Attributes
-    ----------
-    value : float
-        The estimate.
-    low, high : float
-        Ends of the interval.
-    """
-
-    value: float
+    value: float  # The estimate
+    # Ends of the interval
     low: float
     high: float
 

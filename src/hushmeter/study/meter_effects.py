@@ -46,25 +46,7 @@ METERS: dict[str, Callable[[Trace, int], Trace]] = {
 def compare_meters(
     *, seeds: int = 3, seed: int = 0, note: Callable[[str], None] | None = None
 ) -> pd.DataFrame:
-    """Measure the accuracy of attackers behind meters with an error and with generation.
-
-    Parameters
-    ----------
-    seeds : int, default 3
-        Number of weeks that are drawn and attacked.
-    seed : int
-        Seed of the first week; the others follow.
-    note : callable, optional
-        Called with a line of text before every week.
-
-    Returns
-    -------
-    DataFrame
-        One row for each week, meter, noise ("none" or "epsilon 1") and attacker: accuracy `alpha`,
-        and macro `f1`, and for "all-off" the accuracy of the answer that everything is off. The
-        attackers learn from another week of loads behind an ideal meter. They know neither the
-        first state nor the meter error; those that can use the noise distribution know it.
-    """
+    """Measure the accuracy of attackers behind meters with an error and with generation."""
     import pandas as pd
 
     home, length = ready_home(HOME), round(DAYS * 86_400 / INTERVAL_S)
@@ -90,17 +72,7 @@ def compare_meters(
 
 
 def meters_markdown(table: pd.DataFrame) -> str:
-    """Return the means over the weeks as Markdown: accuracy α and macro F1 of each attacker.
-
-    Parameters
-    ----------
-    table : DataFrame
-        From `compare_meters`.
-
-    Returns
-    -------
-    str
-    """
+    """Return the means over the weeks as Markdown: accuracy α and macro F1 of each attacker."""
     names = list(ATTACKERS)
     lines = [f"| meter | noise | {' | '.join(names)} |", "|---|---|" + "---|" * len(names)]
     for (meter, noise), part in table.groupby(["meter", "noise"], sort=False):

@@ -221,13 +221,7 @@ def parse_epsilons(value: Any) -> list[float]:
 
 
 def split_trace(trace: Trace, share: float) -> tuple[Trace, Trace]:
-    """Split a trace into its first `share`, to learn from, and the rest, to attack.
-
-    Raises
-    ------
-    InputError
-        If the share is not between 0 and 1.
-    """
+    """Split a trace into its first `share`, to learn from, and the rest, to attack."""
     if not 0 < positive("train", share) < 1:
         raise InputError(f"train must be a share between 0 and 1, got {share}.")
     cut = round(share * len(trace))

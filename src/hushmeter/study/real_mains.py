@@ -105,42 +105,13 @@ class MainsHome:
 
 
 def find_homes(folder: Path, every_s: float, readings: int | None = None) -> Iterator[MainsHome]:
-    """Find the homes with real mains in a folder.
-
-    Parameters
-    ----------
-    folder : Path
-        See `find_recordings`.
-    every_s : float
-        Interval of the attack. [s] At more than a minute, an appliance is on in an interval if it
-        is on in any part of it.
-    readings : int, optional
-        Largest number of attacked readings of a home.
-
-    Yields
-    ------
-    MainsHome
-    """
+    """Find the homes with real mains in a folder."""
     for name, trace in find_recordings(folder):
         yield _prepare(name, trace, every_s, readings)
 
 
 def find_recordings(folder: Path) -> Iterator[tuple[str, Trace]]:
-    """Find the recordings of a folder that the benchmark uses.
-
-    Parameters
-    ----------
-    folder : Path
-        Tables of readings in the folder itself and in the folders in it. Those without metered
-        mains and circuits, of fewer than ten days or of longer intervals than a minute are left
-        out.
-
-    Yields
-    ------
-    name : str
-    trace : Trace
-        Readings and power of the circuits, without the days on which the meter reports one value.
-    """
+    """Find the recordings of a folder that the benchmark uses."""
     for path in sorted([*folder.glob("*.parquet"), *folder.glob("*/*.parquet")]):
         try:
             recording = read_home_recording(path)
@@ -180,41 +151,7 @@ def run_benchmark(
     readings: int | None = None,
     note: Callable[[str], None] = lambda _: None,
 ) -> pd.DataFrame:
-    """Run attackers on the real mains of every home in a folder.
-
-    Parameters
-    ----------
-    folder : Path
-        See `find_homes`.
-    names : sequence of str
-        Names of attackers. The semi-blind one attacks readings of at most one minute; see
-        `attack_unseen_homes`.
-    intervals : sequence of float
-        Intervals of the attack. [s]
-    noise : sequence of str
-        Entries of `NOISE`.
-    seeds : int
-        Number of noise seeds.
-    training_seeds : int
-        Number of training seeds of attackers that have a seed.
-    readings : int, optional
-        Largest number of attacked readings of a home.
-    note : callable
-        Called with a few words before each attacker learns.
-
-    Returns
-    -------
-    DataFrame
-        One row per home, interval, attacker, training seed, noise and noise seed: α with its floor
-        and its 95 % interval over days, F1 with its interval, training time [s], and the attacker
-        that `strongest` chose. `strongest` uses what other attackers of the list have learnt, so
-        that no network is trained twice; its training time includes theirs.
-
-    Raises
-    ------
-    DataError
-        If the folder has no home that can be used.
-    """
+    """Run attackers on the real mains of every home in a folder (`intervals` [s])."""
     import pandas as pd
 
     whole("seeds", seeds)
@@ -259,21 +196,7 @@ def attack_home(
     note: Callable[[str], None] = lambda _: None,
     known: dict[tuple[str, int], Fitted] | None = None,
 ) -> list[dict[str, Any]]:
-    """Let attackers learn one home, and attack it with every noise.
-
-    Parameters
-    ----------
-    case : MainsHome
-    names, noise, seeds, training_seeds, note
-        As in `run_benchmark`.
-    known : dict, optional
-        Attackers that have already learnt this home, by name and training seed; new ones are added.
-
-    Returns
-    -------
-    list of dict
-        Rows of the table that `run_benchmark` returns.
-    """
+    """Let attackers learn one home, and attack it with every noise."""
     known = {} if known is None else known
     rows: list[dict[str, Any]] = []
     answers: dict[tuple[str, int, str, int], BoolArray] = {}
@@ -295,27 +218,7 @@ def attack_unseen_homes(
     note: Callable[[str], None] = lambda _: None,
     **parameters: Any,
 ) -> list[dict[str, Any]]:
-    """Attack every home with a population that was learnt from the other homes.
-
-    Parameters
-    ----------
-    recordings : mapping from str to Trace
-        Recordings by name, from `find_recordings`.
-    cases : sequence of MainsHome
-        The homes, whose attacked parts and noise are used.
-    seed : int
-        Seed of the training.
-    noise, seeds, note
-        As in `run_benchmark`.
-    **parameters
-        Parameters of `SemiBlind`.
-
-    Returns
-    -------
-    list of dict
-        Rows of the table that `run_benchmark` returns. The appliances of a home are its types (see
-        `label_types`) that occur in another home too.
-    """
+    """Attack every home with a population that was learnt from the other homes."""
     rows: list[dict[str, Any]] = []
     for case in cases:
         note(f"{case.name}: {SemiBlind.name}")
@@ -505,21 +408,7 @@ def _draw_panel(axis: Axes, means: pd.DataFrame, column: str) -> None:
 
 
 def save_benchmark(table: pd.DataFrame, folder: Path, *, force: bool = False) -> list[Path]:
-    """Write real-mains.parquet, .csv (means), .png, .svg and .md into a folder.
-
-    Parameters
-    ----------
-    table : DataFrame
-        From `run_benchmark`.
-    folder : Path
-    force : bool
-        Whether to replace existing files.
-
-    Returns
-    -------
-    list of Path
-        The written files.
-    """
+    """Write real-mains.parquet, .csv (means), .png, .svg and .md into a folder."""
     means = summarise(table)
     columns = {str(name): means[name].to_numpy() for name in means}
     drawn = save_figure(draw_benchmark(table), folder, "real-mains", columns, force=force)
@@ -536,20 +425,7 @@ def markdown(table: pd.DataFrame) -> str:
 
 
 def mean_table(means: pd.DataFrame) -> str:
-    """Return a Markdown table of the means over the homes.
-
-    Parameters
-    ----------
-    means : DataFrame
-        From `summarise`.
-
-    Returns
-    -------
-    str
-        One line per interval and attacker: the processor time of its training per home and, for
-        every noise, the mean macro F1 with the smallest α minus the α of "everything off" in
-        brackets.
-    """
+    """Return a Markdown table of the means over the homes."""
     levels = list(dict.fromkeys(means.noise))
     lines = _table_head(["interval", "attacker", "training", *levels])
     for (interval, attacker), part in means.groupby(["interval_s", "attacker"], sort=False):
@@ -564,19 +440,7 @@ def mean_table(means: pd.DataFrame) -> str:
 
 
 def home_table(means: pd.DataFrame) -> str:
-    """Return a Markdown table of every home.
-
-    Parameters
-    ----------
-    means : DataFrame
-        From `summarise`.
-
-    Returns
-    -------
-    str
-        One line per home, interval and attacker: for every noise, α with the α of "everything off"
-        in brackets, and macro F1.
-    """
+    """Return a Markdown table of every home."""
     levels = list(dict.fromkeys(means.noise))
     lines = _table_head(["home", "interval", "attacker", *levels])
     for (home, interval, attacker), part in means.groupby(

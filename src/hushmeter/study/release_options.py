@@ -66,21 +66,7 @@ class _Case:
 
 
 def find_homes(data: Path | None, seed: int = 0) -> dict[str, Trace]:
-    """Read the homes of the table.
-
-    Parameters
-    ----------
-    data : Path or None
-        Folder of the data sets; a missing file is left out.
-    seed : int
-        Seed of the synthetic home.
-
-    Returns
-    -------
-    dict from str to Trace
-        Hourly means of up to three months in which every month has a complete day. The synthetic
-        home "evening" comes first; it has 30 days.
-    """
+    """Read the homes of the table."""
     length = 30 * 24 * 60
     start = "2023-04-01T00:00Z"
     drawn = draw_trace(ready_home("evening"), length, interval_s=60.0, start=start, seed=seed)
@@ -124,30 +110,7 @@ def compare_options(
     receipts: Path | None = None,
     note: Callable[[str], None] | None = None,
 ) -> pd.DataFrame:
-    """Measure the errors of each kind of release for each purpose.
-
-    Parameters
-    ----------
-    homes : dict from str to Trace
-        Hourly readings by the name of the home; see `find_homes`.
-    appliances : sequence of str
-        Appliances to hide, one at a time, to odds of 60 out of 100.
-    draws : int, default 10
-        Number of simulated releases of each kind.
-    seed : int
-        Seed of the noise.
-    receipts : Path, optional
-        Folder in which the first draw of every release is kept, with its receipts.
-    note : callable, optional
-        Called with a line of text before every home and appliance.
-
-    Returns
-    -------
-    DataFrame
-        One row for each home, appliance, kind of release and purpose: `epsilon`, `odds`, the
-        `unit` of the errors, the own `mean` of the home, the root mean square error `rmse` over
-        all draws, and the `stated` standard error (NaN where a restored file states none).
-    """
+    """Measure the errors of each kind of release for each purpose."""
     import pandas as pd
 
     whole("draws", draws)
@@ -248,17 +211,7 @@ def _root_mean_square(values: FloatArray) -> float:
 
 
 def options_markdown(table: pd.DataFrame) -> str:
-    """Return the table as Markdown: measured error, and the stated standard error in brackets.
-
-    Parameters
-    ----------
-    table : DataFrame
-        From `compare_options`.
-
-    Returns
-    -------
-    str
-    """
+    """Return the table as Markdown: measured error, and the stated standard error in brackets."""
     units = {name: purpose.unit for name, purpose in PURPOSES.items()}
     names = {"profile": "typical day", "register": "register value"}
     head = [f"{names.get(name, name)} [{unit}]" for name, unit in units.items()]

@@ -39,52 +39,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Utility:
-    """Measured errors of released readings: their cost to the recipient.
+    """Measured errors of released readings: their cost to the recipient."""
 
-    Attributes
-    ----------
-    reading_error_w : float
-        Mean absolute error of a reading. [W]
-    hourly_error_w : float
-        Mean absolute error of the hourly means, see `Trace.hourly`. [W]
-    peak_error_w : float
-        Absolute error of the largest hourly mean. [W]
-    daily_error_kwh : float
-        Absolute error of the energy, scaled to a day. [kWh]
-    monthly_bill_error : float
-        The daily error times √30, because independent errors add up by their squares, times the
-        price. [money]
-    """
-
-    reading_error_w: float
-    hourly_error_w: float
-    peak_error_w: float
-    daily_error_kwh: float
+    reading_error_w: float  # Mean absolute error of a reading. [W]
+    hourly_error_w: float  # Mean absolute error of the hourly means, see `Trace.hourly`. [W]
+    peak_error_w: float  # Absolute error of the largest hourly mean. [W]
+    daily_error_kwh: float  # Absolute error of the energy, scaled to a day. [kWh]
+    # The daily error times √30, because independent errors add up by their squares, times the
+    # price. [money].
     monthly_bill_error: float
 
 
 def measure_utility(
     trace: Trace, released: Trace, *, price_per_kwh: float = PRICE_PER_KWH
 ) -> Utility:
-    """Compare a release with the true readings, reading by reading.
-
-    Parameters
-    ----------
-    trace, released : Trace
-        The true and the released readings, of the same interval and number.
-    price_per_kwh : float
-        Price of energy. [money/kWh]
-
-    Returns
-    -------
-    Utility
-        The errors.
-
-    Raises
-    ------
-    InputError
-        If the readings differ in number or interval.
-    """
+    """Compare a release with the true readings, reading by reading."""
     if len(trace) != len(released) or trace.interval_s != released.interval_s:
         raise InputError(
             "a release can only be compared with readings of the same interval and number."
@@ -249,22 +218,7 @@ def run_study(
 
 
 def run_cell(study: Study, cell: Cell, attacker: Attacker | str) -> dict[str, Any]:
-    """Release, attack and score one cell.
-
-    Parameters
-    ----------
-    study : Study
-        The study.
-    cell : Cell
-        The cell.
-    attacker : Attacker or str
-        The trained attacker, or the message of its failed training.
-
-    Returns
-    -------
-    dict
-        The row of the cell; it has an `error` if anything failed.
-    """
+    """Release, attack and score one cell."""
     row: dict[str, Any] = dict(zip(KEYS, cell.key(study), strict=True))
     start = time.perf_counter()
     try:

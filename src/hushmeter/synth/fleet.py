@@ -43,28 +43,15 @@ CHARGING_DAYS = 0.4
 
 @dataclass(frozen=True)
 class FleetPlan:
-    """The parameters of a synthetic fleet.
+    """The parameters of a synthetic fleet."""
 
-    Attributes
-    ----------
-    meters, days : int
-        Number of meters and of days.
-    interval_s : int
-        Length of a reading [s]; a day must contain a whole number of them.
-    seed : int
-        The same seed gives the same fleet.
-    unit : {"W", "kW", "Wh", "kWh"}
-        Unit of the values; energies are those of one interval.
-    start : str
-        First day, UTC.
-    """
-
+    # Number of meters and of days
     meters: int
     days: int
-    interval_s: int = 900
-    seed: int = 0
-    unit: str = "W"
-    start: str = START
+    interval_s: int = 900  # Length of a reading [s]; a day must contain a whole number of them
+    seed: int = 0  # The same seed gives the same fleet
+    unit: str = "W"  # Unit of the values; energies are those of one interval
+    start: str = START  # First day, UTC
 
     def __post_init__(self) -> None:
         whole("meters", self.meters)
@@ -93,29 +80,7 @@ def write_fleet(
     files: int | None = None,
     report: Callable[[int], None] | None = None,
 ) -> list[Path]:
-    """Write a fleet as `part-0000.parquet`, …, sorted by meter and time.
-
-    Parameters
-    ----------
-    plan : FleetPlan
-        The fleet.
-    folder : Path
-        A new or empty folder.
-    files : int, optional
-        Number of files; one per two million rows if not given. A meter is never split.
-    report : callable, optional
-        Called with the number of rows of every finished file.
-
-    Returns
-    -------
-    list of Path
-        The files.
-
-    Raises
-    ------
-    DataError
-        If the folder is not empty.
-    """
+    """Write a fleet as `part-0000.parquet`, …, sorted by meter and time."""
     count = files if files is not None else -(-plan.rows // ROWS_PER_FILE)
     count = min(whole("files", count), plan.meters)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -133,20 +98,7 @@ def write_fleet(
 
 
 def draw_feeder(plan: FleetPlan, feeder: int) -> FloatArray:
-    """Draw the power of the meters of one feeder.
-
-    Parameters
-    ----------
-    plan : FleetPlan
-        The fleet.
-    feeder : int
-        Number of the feeder, from 0 on.
-
-    Returns
-    -------
-    array, shape (50, days, slots)
-        Whole watts [W].
-    """
+    """Draw the power of the meters of one feeder."""
     rng = np.random.default_rng(np.random.SeedSequence((plan.seed, feeder)))
     shape = (METERS_PER_FEEDER, plan.days, plan.slots)
     size = rng.lognormal(0.0, 0.5, METERS_PER_FEEDER)

@@ -22,28 +22,6 @@ def add_meter_error(
 ) -> Trace:
     """Multiply readings by 1 + e, where the meter error e lies between −bound and bound.
 
-    Parameters
-    ----------
-    trace : Trace
-        Readings of an ideal meter.
-    bound : float, default 0.05
-        Largest relative error, 0 … 1. The default is the bound of the paper's remark.
-    per : {"reading", "trace"}
-        Whether e is drawn anew, uniformly and independently, for each reading, or once for the
-        whole trace, as the error of a badly calibrated meter.
-    seed : int, Generator or None
-        The same seed gives the same errors.
-
-    Returns
-    -------
-    Trace
-        The same times and the same truth. A bound of 0 returns the trace itself.
-
-    Raises
-    ------
-    InputError
-        If the bound is not between 0 and 1, or `per` is neither of the two.
-
     Notes
     -----
     Reading of the paper: the remark bounds the error of a reading "by 5 % of the total power" and
@@ -62,27 +40,7 @@ def add_meter_error(
 
 
 def add_solar(trace: Trace, peak_w: float, *, seed: RngLike = 0) -> Trace:
-    """Subtract the power of solar panels from the readings, as a net meter does.
-
-    Parameters
-    ----------
-    trace : Trace
-        Loads. The panels produce by day, on the clock of UTC.
-    peak_w : float
-        Power of the panels at noon on a clear day. [W]
-    seed : int, Generator or None
-        The same seed gives the same weather.
-
-    Returns
-    -------
-    Trace
-        The same times and the same truth. Readings are negative while the home exports power.
-
-    Raises
-    ------
-    InputError
-        If `peak_w` is not positive.
-    """
+    """Subtract the power of solar panels from the readings, as a net meter does."""
     since = (trace.times - trace.times[0].astype("datetime64[D]")) / np.timedelta64(1, "s")
     hours = since / SECONDS_PER_HOUR % 24
     days = (since // SECONDS_PER_DAY).astype(np.int64)
@@ -97,20 +55,7 @@ def solar_power(
 ) -> FloatArray:
     """Power of solar panels [W]: half a cosine by day, with weather that differs by day.
 
-    Parameters
-    ----------
-    hours : array, shape (T,)
-        Local time of day. [h]
-    days : array of int, shape (T,)
-        Number of the day, from 0.
-    peak_w : float
-        Power at noon on a clear day. [W]
-    rng : Generator
-        Draws the factor of each day, 0.2 … 1.
-
-    Returns
-    -------
-    array, shape (T,)
+    Units: `hours` [h].
     """
     weather = rng.uniform(0.2, 1.0, int(days.max()) + 1)
     bell = np.maximum(0.0, np.cos((hours - NOON_H) / HALF_DAY_H * np.pi / 2))

@@ -287,34 +287,19 @@ def _switches(
 
 @dataclass(frozen=True)
 class BoundCurves:
-    """One-shot accuracy as a function of ε under the paper's continuous Laplace noise.
-
-    Attributes
-    ----------
-    epsilon : array, shape (E,)
-    scale : array, shape (E,)
-        Laplace scale λ = Δf/ε. [W]
-    exact : array, shape (E,)
-        E[α] of the relaxed attacker, the mean over all vectors of at most `max_switches` switches.
-    corrected, printed, integral : Bounds
-        The bounds in every form.
-    limit : array, shape (E,)
-        Accuracy that no attacker exceeds: see `switch_limit`.
-    floor : float
-        Accuracy α of the answer “nothing switched”.
-    max_switches : int
-        Largest number U of switches.
-    """
+    """One-shot accuracy as a function of ε under the paper's continuous Laplace noise."""
 
     epsilon: FloatArray
-    scale: FloatArray
+    scale: FloatArray  # Laplace scale λ = Δf/ε. [W]
+    # E[α] of the relaxed attacker, the mean over all vectors of at most `max_switches` switches
     exact: FloatArray
+    # The bounds in every form
     corrected: Bounds
     printed: Bounds
     integral: Bounds
-    limit: FloatArray
-    floor: float
-    max_switches: int
+    limit: FloatArray  # Accuracy that no attacker exceeds: see `switch_limit`
+    floor: float  # Accuracy α of the answer “nothing switched”
+    max_switches: int  # Largest number U of switches
 
     def columns(self) -> dict[str, FloatArray]:
         """All curves as columns of one table; the bounds are raw values."""
@@ -336,18 +321,6 @@ class BoundCurves:
 def switch_limit(optimum: ArrayLike, share: float) -> FloatArray:
     """Accuracy that no attacker of one jump exceeds: 1 − 2·share·(1 − optimum).
 
-    Parameters
-    ----------
-    optimum : array_like
-        Probability that the best attacker distinguishes on from off by one reading if both are
-        equally likely.
-    share : float
-        Share of the switch vectors in which an appliance switches.
-
-    Returns
-    -------
-    array
-
     Notes
     -----
     All vectors of at most U switches are equally likely. Consider an attacker that knows the state
@@ -362,16 +335,7 @@ def switch_limit(optimum: ArrayLike, share: float) -> FloatArray:
 def observed_limit(home: Home, trace: Trace, scale: ArrayLike) -> FloatArray:
     """Accuracy that no attacker of one jump exceeds, for the switches of a trace.
 
-    Parameters
-    ----------
-    home : Home
-    trace : Trace with states
-    scale : array_like, shape (E,)
-        Laplace scales λ. [W]
-
-    Returns
-    -------
-    array, shape (E,)
+    Units: `scale` [W].
 
     Notes
     -----

@@ -20,27 +20,15 @@ from hushmeter.trace import Trace
 
 @dataclass(frozen=True)
 class SeriesBounds:
-    """Bounds on the accuracy of Algorithms 1 and 2 over a series of readings, as functions of ε.
+    """Bounds on the accuracy of Algorithms 1 and 2 over a series of readings, as functions of ε."""
 
-    Attributes
-    ----------
-    epsilon, scale : array, shape (E,)
-        ε and the Laplace scale λ [W] of the noise on its grid.
-    series : tuple of Bounds
-        Theorem 5 in every form of `FORMS`; each bound has the shape (E,).
-    hierarchies : tuple of Bounds
-        Theorem 6 in every form of `FORMS`, or empty.
-    readings : int
-        Number of readings after the first one.
-    assumptions : tuple of str
-        Verdicts on the assumptions of the paper for this home and, if there is one, its trace.
-    """
-
+    # ε and the Laplace scale λ [W] of the noise on its grid
     epsilon: FloatArray
     scale: FloatArray
-    series: tuple[Bounds, ...]
-    hierarchies: tuple[Bounds, ...]
-    readings: int
+    series: tuple[Bounds, ...]  # Theorem 5 in every form of `FORMS`; each bound has the shape (E,)
+    hierarchies: tuple[Bounds, ...]  # Theorem 6 in every form of `FORMS`, or empty
+    readings: int  # Number of readings after the first one
+    # Verdicts on the assumptions of the paper for this home and, if there is one, its trace
     assumptions: tuple[str, ...]
 
     def columns(self) -> dict[str, FloatArray]:

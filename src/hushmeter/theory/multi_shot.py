@@ -127,17 +127,7 @@ def corrected_lower(one_jump: Bound, readings: int | None = None) -> Bound:
 
 
 def errors_over_time(one_jump: Bound) -> FloatArray:
-    """Bound min(1, Σ_{i ≤ t} (1 − b_i)) on the mean error of the states at every reading t.
-
-    Parameters
-    ----------
-    one_jump : Bound
-        Lower bound b_i for every jump, shape (T, …).
-
-    Returns
-    -------
-    array, shape (T, …)
-    """
+    """Bound min(1, Σ_{i ≤ t} (1 − b_i)) on the mean error of the states at every reading t."""
     if isinstance(one_jump.raw, float):
         raise InputError("give a bound for every reading, not one number.")
     return np.asarray(np.minimum(1.0, np.cumsum(1 - np.asarray(one_jump.clipped), axis=0)))
@@ -323,16 +313,7 @@ def corrected_groups(
 
 
 def overall(groups: tuple[GroupBounds, ...]) -> tuple[Bound, Bound]:
-    """Bounds on E[α_H] = Σ E[α_i]·N_i / Σ N_i from the bounds of the hierarchies.
-
-    Parameters
-    ----------
-    groups : tuple of GroupBounds
-
-    Returns
-    -------
-    lower, upper : Bound
-    """
+    """Bounds on E[α_H] = Σ E[α_i]·N_i / Σ N_i from the bounds of the hierarchies."""
     sizes = [group.indices.size for group in groups]
     lower = np.average([np.asarray(g.lower.raw) for g in groups], axis=0, weights=sizes)
     upper = np.average([np.asarray(g.upper.raw) for g in groups], axis=0, weights=sizes)
@@ -360,13 +341,7 @@ def _spilled(part: Home, readings: int, lower: Bound) -> FloatArray:
 def switches_per_reading(
     home: Home, max_switches: ArrayLike, readings: int, noise: NoiseDifference
 ) -> IntArray:
-    """Number U of switches of each reading, shape (T, 1, …), which broadcasts with the noise.
-
-    Raises
-    ------
-    InputError
-        If there is neither one number nor one for each reading.
-    """
+    """Number U of switches of each reading, shape (T, 1, …), which broadcasts with the noise."""
     counts = one_shot.check_switches(home, max_switches)
     if counts.ndim and counts.shape != (readings,):
         raise InputError(f"max_switches must be one number or {readings}, got {counts.size}.")

@@ -43,10 +43,6 @@ class AccessLog:
 
     The route is logged as it is written in the API, such as /api/traces/{trace}, and never as the
     client sent it.
-
-    Parameters
-    ----------
-    app : ASGI app
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -61,31 +61,15 @@ class Trained:
 
 @dataclass(frozen=True)
 class AttackResult:
-    """The attacker's states and their score.
+    """The attacker's states and their score."""
 
-    Attributes
-    ----------
-    states : array of bool, shape (T, N)
-        The attacker's guess.
-    known : tuple of int
-        Columns whose truth is known.
-    truth : array of bool, shape (T, len(known))
-    score : Score
-        Score over the known columns.
-    trained_on : str
-        What the attacker was trained on.
-    name : str
-        The attacker that answered; "no data" for a guess without data.
-    chosen : str or None
-        Which attacker was the strongest, and why; None for any other attacker.
-    """
-
-    states: BoolArray
-    known: tuple[int, ...]
+    states: BoolArray  # The attacker's guess
+    known: tuple[int, ...]  # Columns whose truth is known
     truth: BoolArray
-    score: Score
-    trained_on: str
-    name: str
+    score: Score  # Score over the known columns
+    trained_on: str  # What the attacker was trained on
+    name: str  # The attacker that answered; "no data" for a guess without data
+    # Which attacker was the strongest, and why; None for any other attacker
     chosen: str | None = None
 
 
@@ -93,11 +77,6 @@ class FitCache:
     """Fitted attackers by a key. The least recently used one is removed first.
 
     Two threads that need the same key fit the attacker once.
-
-    Parameters
-    ----------
-    most : int
-        Largest number of attackers.
     """
 
     def __init__(self, most: int = 64) -> None:
@@ -186,15 +165,6 @@ def attack(
 
 def visibility_interval(guess: BoolArray, truth: BoolArray) -> tuple[float, float]:
     """Compute the 95 % interval of the visibility of one appliance over the moments of a trace.
-
-    Parameters
-    ----------
-    guess, truth : array of bool, shape (T,)
-
-    Returns
-    -------
-    low, high : float
-        NaN for fewer than 100 readings and for an appliance that never switches.
 
     Notes
     -----

@@ -39,18 +39,10 @@ DEVICES = ("/dev/null", "/dev/urandom")
 
 @dataclass(frozen=True)
 class Confinement:
-    """What the operating system enforces for the processes that read uploaded files.
+    """What the operating system enforces for the processes that read uploaded files."""
 
-    Parameters
-    ----------
-    files : bool
-        True if they can open no file but the code of Python.
-    network : bool
-        True if they can open no TCP connection.
-    """
-
-    files: bool
-    network: bool
+    files: bool  # True if they can open no file but the code of Python
+    network: bool  # True if they can open no TCP connection
 
     @property
     def sentence(self) -> str:

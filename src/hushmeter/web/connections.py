@@ -133,17 +133,7 @@ def most_connections(settings: Settings) -> int:
 
 
 class RateLimit(logging.Filter):
-    """A filter that bounds the number of lines in a log.
-
-    Parameters
-    ----------
-    most : int
-        Number of lines that may follow each other without a pause.
-    per_s : float
-        Number of lines per second in the long run.
-    clock : callable
-        Returns a time in seconds that never decreases.
-    """
+    """A filter that bounds the number of lines in a log."""
 
     def __init__(
         self,

@@ -33,17 +33,7 @@ MEASURES = {
 
 
 class KnownHomes:
-    """The homes that a server gave out; the least recently used one is removed first.
-
-    Parameters
-    ----------
-    most : int
-        Largest number of homes.
-    idle_s : float
-        A home that nobody used for this time is removed. [s]
-    clock : callable
-        Returns a time in seconds that never decreases.
-    """
+    """The homes that a server gave out; the least recently used one is removed first."""
 
     def __init__(
         self, most: int, idle_s: float, clock: Callable[[], float] = time.monotonic
@@ -80,12 +70,7 @@ class KnownHomes:
 
 
 class Numbers:
-    """All numbers of some homes, by their source and their measure, with what they are rounded to.
-
-    Parameters
-    ----------
-    homes : sequence of Home
-    """
+    """All numbers of some homes, by source and measure, with what they are rounded to."""
 
     def __init__(self, homes: Sequence[Home]) -> None:
         self._found: dict[tuple[str, str], list[tuple[str, float, float]]] = {}

@@ -81,13 +81,7 @@ class Refusal(Exception):  # noqa: N818
 
 
 class Guard:
-    """Middleware that checks every request before the app and adds headers to every answer.
-
-    Parameters
-    ----------
-    app : ASGI app
-    settings : Settings
-    """
+    """Middleware that checks every request before the app and adds headers to every answer."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self.app, self.settings = app, settings

@@ -28,77 +28,37 @@ Request = TypeVar("Request", bound=schemas.WithHome)
 
 @dataclass(frozen=True)
 class Settings:
-    """The limits of a server. Each of them bounds its memory or its time.
+    """The limits of a server. Each of them bounds its memory or its time."""
 
-    Parameters
-    ----------
-    hosts : tuple of str
-        Names by which the server may be addressed. An empty tuple allows any name.
-    token : str
-        Every request that is not for a file of the page must send it as
-        `Authorization: Bearer TOKEN`, because every user of a computer can reach its loopback
-        address. By default it is new, with 192 random bits.
-    upload_bytes : int
-        Largest uploaded file. [bytes]
-    unpacked_bytes : int
-        Largest uploaded file after decompression. [bytes]
-    body_bytes : int
-        Largest JSON body. [bytes]
-    readings : int
-        Largest number of readings in a file.
-    values : int
-        Largest number of values in a file: readings times columns.
-    view_readings : int
-        Largest number of readings that one view attacks.
-    appliances : int
-        Largest number of appliances in a home.
-    sessions : int
-        Largest number of traces in memory. The least recently used one is removed first.
-    session_bytes : int
-        Memory for all traces together. [bytes]
-    idle_s : float
-        A trace that nobody requested for this time is removed. [s]
-    workers : int
-        Number of processes that compute.
-    worker_bytes : int
-        Memory of one of these processes; a process that exceeds it is ended. [bytes]
-    uploads : int
-        Largest number of files that are uploaded at the same time.
-    waiting : int
-        Largest number of requests that compute or wait for a process.
-    connections : int
-        Largest number of connections. The one whose client has owed a request for longest is
-        closed first.
-    header_s : float
-        Time limit for the first line and the headers of a request. [s]
-    write_s : float
-        Time limit for a client that does not read its answer. [s]
-    request_s : float
-        Time limit of a request. [s]
-    release_s : float
-        Time limit of a release [s]. It is longer, because a receipt composes the ε of whole days.
-    """
-
+    # Names by which the server may be addressed. An empty tuple allows any name
     hosts: tuple[str, ...] = LOOPBACK
+    # Every request that is not for a file of the page must send it as `Authorization: Bearer
+    # TOKEN`, because every user of a computer can reach its loopback address.
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
-    upload_bytes: int = 50 * MEGABYTE
-    unpacked_bytes: int = 200 * MEGABYTE
-    body_bytes: int = MEGABYTE
-    readings: int = 2_000_000
-    values: int = 20_000_000
-    view_readings: int = 30_000
-    appliances: int = 40
+    upload_bytes: int = 50 * MEGABYTE  # Largest uploaded file. [bytes]
+    unpacked_bytes: int = 200 * MEGABYTE  # Largest uploaded file after decompression. [bytes]
+    body_bytes: int = MEGABYTE  # Largest JSON body. [bytes]
+    readings: int = 2_000_000  # Largest number of readings in a file
+    values: int = 20_000_000  # Largest number of values in a file: readings times columns
+    view_readings: int = 30_000  # Largest number of readings that one view attacks
+    appliances: int = 40  # Largest number of appliances in a home
+    # Largest number of traces in memory. The least recently used one is removed first
     sessions: int = 256
-    session_bytes: int = 512 * MEGABYTE
-    idle_s: float = 3600.0
+    session_bytes: int = 512 * MEGABYTE  # Memory for all traces together. [bytes]
+    idle_s: float = 3600.0  # A trace that nobody requested for this time is removed. [s]
+    # Number of processes that compute
     workers: int = field(default_factory=lambda: max(3, min(4, os.cpu_count() or 3)))
+    # Memory of one of these processes; a process that exceeds it is ended. [bytes]
     worker_bytes: int = 1024 * MEGABYTE
-    uploads: int = 8
-    waiting: int = 256
+    uploads: int = 8  # Largest number of files that are uploaded at the same time
+    waiting: int = 256  # Largest number of requests that compute or wait for a process
+    # Largest number of connections. The one whose client has owed a request for longest is closed
+    # first.
     connections: int = 512
-    header_s: float = 10.0
-    write_s: float = 30.0
-    request_s: float = 30.0
+    header_s: float = 10.0  # Time limit for the first line and the headers of a request. [s]
+    write_s: float = 30.0  # Time limit for a client that does not read its answer. [s]
+    request_s: float = 30.0  # Time limit of a request. [s]
+    # Time limit of a release [s]. It is longer, because a receipt composes the ε of whole days
     release_s: float = 120.0
 
     @property
@@ -118,12 +78,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Server:
-    """The memory of one app and its processes.
-
-    Parameters
-    ----------
-    settings : Settings
-    """
+    """The memory of one app and its processes."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

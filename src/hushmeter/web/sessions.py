@@ -52,43 +52,24 @@ class UnknownTraceError(HushmeterError):
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """One trace and what is known about it.
+    """One trace and what is known about it."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the file or of the example.
-    found : Inspection
-        What the inspection of the file found.
-    trace : Trace
-        The readings, with the true states where they are known. Times without a value of a
-        circuit are not in it.
-    home : Home or None
-        The home that the file or the example describes.
-    training : Trace or None
-        Other readings of the same home with their truth, if the server has some.
-    trained_on : str or None
-        What `training` is, in words.
-    zone : str or None
-        Time zone of the home, where it is known.
-    metered : Trace or None
-        The readings of the meter alone, where the file has circuits: only they may be released.
-    source : str
-        Equal only for sessions with equal data, such as the same example. Fitted attackers are
-        stored under it.
-    promises : dict
-        The promises that were found for the readings, by request and time zone.
-    """
-
-    name: str
-    found: Inspection
+    name: str  # Name of the file or of the example
+    found: Inspection  # What the inspection of the file found
+    # The readings, with the true states where they are known. Times without a value of a circuit
+    # are not in it.
     trace: Trace
-    home: Home | None = None
+    home: Home | None = None  # The home that the file or the example describes
+    # Other readings of the same home with their truth, if the server has some
     training: Trace | None = None
-    trained_on: str | None = None
-    zone: str | None = None
+    trained_on: str | None = None  # What `training` is, in words
+    zone: str | None = None  # Time zone of the home, where it is known
+    # The readings of the meter alone, where the file has circuits: only they may be released
     metered: Trace | None = None
+    # Equal only for sessions with equal data, such as the same example. Fitted attackers are stored
+    # under it.
     source: str = field(default_factory=lambda: secrets.token_hex(16))
+    # The promises that were found for the readings, by request and time zone
     promises: dict[tuple[Request, str], Promise] = field(default_factory=dict, repr=False)
 
     def promise(self, request: Request, zone: str | None = None) -> Promise:
@@ -115,21 +96,7 @@ class Session:
 
 
 class Sessions:
-    """The traces that a server holds. The least recently used one is removed first.
-
-    Parameters
-    ----------
-    most : int
-        Largest number of traces.
-    most_bytes : int
-        Memory for all traces together. [bytes]
-    idle_s : float
-        A trace that nobody requested for this time is removed. [s]
-    clock : callable
-        Returns a time in seconds that never decreases.
-    forgotten : callable
-        Called with every trace that is removed.
-    """
+    """The traces that a server holds. The least recently used one is removed first."""
 
     def __init__(
         self,

@@ -96,27 +96,15 @@ def make_view(given: schemas.ViewRequest, session: Session, settings: Settings) 
 
 @dataclass(frozen=True)
 class Shown:
-    """The stretch of readings that a page shows, as metered and as released.
-
-    Attributes
-    ----------
-    home : Home or None
-    first : int
-        Position of the first reading.
-    trace, seen : Trace
-        The metered readings; and the same at the released interval.
-    promise : Promise or None
-        The promise for all readings; None if no noise is added.
-    done : Release or None
-        The simulated release of the stretch.
-    """
+    """The stretch of readings that a page shows, as metered and as released."""
 
     home: Home | None
-    first: int
+    first: int  # Position of the first reading
+    # The metered readings; and the same at the released interval
     trace: Trace
     seen: Trace
-    promise: Promise | None = None
-    done: Release | None = None
+    promise: Promise | None = None  # The promise for all readings; None if no noise is added
+    done: Release | None = None  # The simulated release of the stretch
 
     @property
     def released(self) -> Trace:

@@ -58,16 +58,7 @@ class TooSlowError(Exception):
 
 
 class WorkerFault(Exception):  # noqa: N818
-    """An unexpected error in a process.
-
-    Parameters
-    ----------
-    kind : str
-        The type of the error.
-    place : str
-        The file and the line in which it was raised. The message of the error is not kept,
-        because it may contain a reading.
-    """
+    """An unexpected error in a process."""
 
     def __init__(self, kind: str, place: str) -> None:
         super().__init__(kind, place)
@@ -92,17 +83,6 @@ class WorkerPool:
 
     A `Session` among the arguments of a function is sent to a process once and kept there until
     the session is removed from the server. `Kept.FITS` becomes the `FitCache` of the process.
-
-    Parameters
-    ----------
-    workers : int
-        Number of processes.
-    waiting : int
-        Largest number of computations that run or wait.
-    most_bytes : int
-        Memory of one process; a process that exceeds it is ended. [bytes]
-    readable : tuple of Path
-        Folders that the processes may read besides the code of Python.
     """
 
     def __init__(
@@ -202,15 +182,7 @@ class WorkerPool:
 
 
 class Worker:
-    """One process, used by one thread at a time. It is started again after it was ended.
-
-    Parameters
-    ----------
-    most_bytes : int
-        Memory at which the process is ended. [bytes]
-    readable : tuple of Path
-        Folders that the process may read besides the code of Python.
-    """
+    """One process, used by one thread at a time. It is started again after it was ended."""
 
     def __init__(self, most_bytes: int, readable: tuple[Path, ...] = ()) -> None:
         self._most_bytes, self._readable = most_bytes, readable

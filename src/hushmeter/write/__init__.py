@@ -50,24 +50,7 @@ def write_meter(path: str | Path, trace: Trace, *, force: bool = False) -> None:
 
 
 def meter_format(path: Path) -> str:
-    """Return the format of a file of readings by its name.
-
-    Parameters
-    ----------
-    path : Path
-        Ends in .csv, .parquet, .h5 (or .hdf5) or .xml.
-
-    Returns
-    -------
-    {"csv", "parquet", "h5", "xml"}
-
-    Raises
-    ------
-    InputError
-        If the name has another ending.
-    MissingExtraError
-        If the format is HDF5 and the extra `nilmtk` is not installed.
-    """
+    """Return the format of a file of readings by its name."""
     kind = FORMATS.get(path.suffix.lower())
     if kind is None:
         raise InputError(f"{path} must end in one of {', '.join(FORMATS)}.")
@@ -79,20 +62,7 @@ def meter_format(path: Path) -> str:
 
 
 def meter_bytes(trace: Trace, kind: str) -> bytes:
-    """Return the content of a file of readings.
-
-    Parameters
-    ----------
-    trace : Trace
-        The readings [W].
-    kind : {"csv", "parquet", "h5", "xml"}
-        See `meter_format`.
-
-    Raises
-    ------
-    InputError
-        If the format cannot hold the trace.
-    """
+    """Return the content of a file of readings (`trace` [W])."""
     if kind == "h5":
         from hushmeter.write.nilmtk import nilmtk_bytes
 

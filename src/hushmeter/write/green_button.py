@@ -30,18 +30,7 @@ LONGEST_BLOCK = 10_000
 
 
 def green_button_text(trace: Trace) -> str:
-    """Return a feed with the energy of every interval in whole nano- or micro-watt-hours.
-
-    Parameters
-    ----------
-    trace : Trace
-        With an interval of whole seconds.
-
-    Raises
-    ------
-    InputError
-        If the interval is not a whole number of seconds.
-    """
+    """Return a feed with the energy of every interval in whole nano- or micro-watt-hours."""
     if abs(trace.interval_s - round(trace.interval_s)) > 1e-9:
         raise InputError(
             f"Green Button needs an interval of whole seconds, but the trace has "

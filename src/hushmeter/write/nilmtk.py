@@ -93,19 +93,7 @@ def check_extra() -> None:
 
 
 def nilmtk_bytes(trace: Trace) -> bytes:
-    """Return a trace as the file of one building in NILMTK's layout, active power in watts.
-
-    Parameters
-    ----------
-    trace : Trace
-        Meter 1 is the site meter; the meters from 2 on are the appliances with known power.
-        `appliance_type` gives their types, and equal types are numbered from 1.
-
-    Raises
-    ------
-    MissingExtraError
-        If the extra `nilmtk` is not installed.
-    """
+    """Return a trace as the file of one building in NILMTK's layout, active power in watts."""
     check_extra()
     import pandas as pd
 
@@ -201,19 +189,7 @@ def _building(names: Iterable[str]) -> dict[str, Any]:
 
 
 def appliance_type(name: str) -> str:
-    """Return NILMTK's type for the name of an appliance, or "unknown".
-
-    Parameters
-    ----------
-    name : str
-        Such as "Fridge-Freezer", "washing_machine_2" or "kitchen lights".
-
-    Returns
-    -------
-    str
-        The type with the longest name that the words contain; of equally long ones the last in
-        the name, because the last word of an English name is its noun.
-    """
+    """Return NILMTK's type for the name of an appliance, or "unknown"."""
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
     words = " ".join(re.findall(r"[a-z]+", spaced.lower()))
     best, found = (0, 0), UNKNOWN

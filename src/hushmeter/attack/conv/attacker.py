@@ -22,13 +22,6 @@ class NetworkAttacker(ProbabilisticAttacker):
     """An attacker whose probabilities are the mean of several networks.
 
     A subclass has the same constructor parameters with its own defaults, and implements `_build`.
-
-    Raises
-    ------
-    MissingExtraError
-        If PyTorch is not installed.
-    InputError
-        If a parameter is not valid.
     """
 
     uses_noise: ClassVar[bool] = True

@@ -52,18 +52,11 @@ Sampler = Callable[[np.random.Generator, int], FloatArray]
 
 @dataclass(frozen=True)
 class Noise:
-    """What the network knows about the noise of the readings.
+    """What the network knows about the noise of the readings."""
 
-    Attributes
-    ----------
-    std : float
-        Standard deviation. [W]
-    shape : float
-        Median of |noise| over the standard deviation, minus its value for Laplace noise. It is
-        zero without noise.
-    """
-
-    std: float = 0.0
+    std: float = 0.0  # Standard deviation. [W]
+    # Median of |noise| over the standard deviation, minus its value for Laplace noise. It is zero
+    # without noise.
     shape: float = 0.0
 
     @classmethod
@@ -185,20 +178,12 @@ class Cells:
 
 @dataclass(frozen=True)
 class Inputs:
-    """Inputs of a network for a batch of rows.
+    """Inputs of a network for a batch of rows."""
 
-    Attributes
-    ----------
-    coarse : tensor, shape (B, L, channels)
-        Inputs of the cells.
-    fine : tensor, shape (B, L · size, channels), or None
-        Inputs of the readings within the cells; None if a cell is one reading.
-    mask : tensor, shape (B, L, 1)
-        One for cells with a reading, zero for cells after the end of a contiguous run.
-    """
-
-    coarse: torch.Tensor
+    coarse: torch.Tensor  # Inputs of the cells
+    # Inputs of the readings within the cells; None if a cell is one reading
     fine: torch.Tensor | None
+    # One for cells with a reading, zero for cells after the end of a contiguous run
     mask: torch.Tensor
 
     def cut(self, cells: slice, size: int) -> Inputs:
@@ -209,34 +194,13 @@ class Inputs:
 
 
 class Encoder:
-    """Computes the inputs of the network from readings and the noise.
-
-    Parameters
-    ----------
-    cells : Cells
-    centre, spread : float
-        Median and standard deviation of the training mains. [W]
-    """
+    """Computes the inputs of the network from readings and the noise."""
 
     def __init__(self, cells: Cells, centre: float, spread: float) -> None:
         self.cells, self.centre, self.spread = cells, centre, spread
 
     def encode(self, y: FloatArray, valid: BoolArray, noise: Sequence[Noise]) -> Inputs:
-        """Inputs of rows of readings [W].
-
-        Parameters
-        ----------
-        y : array, shape (B, T)
-            Readings [W]; T is a multiple of the size of a cell.
-        valid : array of bool, shape (B, T)
-            The readings of the contiguous run of each row. They are not interrupted.
-        noise : sequence of Noise
-            Noise of each row.
-
-        Returns
-        -------
-        Inputs
-        """
+        """Inputs of rows of readings [W] (`y` [W])."""
         import torch
 
         size = self.cells.size

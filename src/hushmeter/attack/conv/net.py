@@ -31,22 +31,6 @@ def build_net(
     """Make a network with the given parameters, or with random ones.
 
     The state of PyTorch's own generator does not change.
-
-    Parameters
-    ----------
-    cells : Cells
-    channels : int
-        Width of the network.
-    outputs : int
-        Number of appliances.
-    weights : Weights, optional
-        Parameters in the order of the network's `state_dict`.
-    seed : int
-        Seed of random parameters.
-
-    Returns
-    -------
-    nn.ModuleDict
     """
     import torch
     from torch import nn
@@ -77,18 +61,6 @@ def forward(net: nn.ModuleDict, inputs: Inputs, drop: float = 0.0) -> torch.Tens
     A convolution is a linear layer on shifted copies: on one thread this takes half the time of
     PyTorch's convolution. The normalisation is over the channels of one cell, and cells after the
     end of a run are zero, so that a prediction depends on nothing outside its field and its run.
-
-    Parameters
-    ----------
-    net : nn.ModuleDict
-        Made by `build_net`.
-    inputs : Inputs
-    drop : float
-        Probability with which a channel of a block is left out in training.
-
-    Returns
-    -------
-    tensor
     """
     import torch
     from torch.nn.functional import relu

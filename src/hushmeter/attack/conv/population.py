@@ -177,13 +177,7 @@ def _close_pauses(on: BoolArray, run_starts: BoolArray, most: int) -> BoolArray:
 
 
 def drop_silent_days(trace: Trace) -> Trace:
-    """Return the readings without the days (UTC) on which the meter reports a single value.
-
-    Raises
-    ------
-    DataError
-        If the meter never changes.
-    """
+    """Return the readings without the days (UTC) on which the meter reports a single value."""
     days = trace.times.astype("datetime64[D]").astype(np.int64)
     _, place = np.unique(days, return_inverse=True)
     lowest, highest = np.full((2, place.max() + 1), np.inf) * np.array([[1], [-1]])
@@ -218,27 +212,15 @@ def watt_encoder() -> WattEncoder:
 
 @dataclass(frozen=True)
 class HomeData:
-    """Training data of one home.
+    """Training data of one home."""
 
-    Attributes
-    ----------
-    readings : array, shape (T,)
-        Mains. [W]
-    power, states : arrays, shape (T, types)
-        Power [W] and states of each type; zero where it is not metered.
-    metered : array of bool, shape (types,)
-        Whether the type is metered in this home.
-    run_starts : array of bool, shape (T,)
-    runs : tuple of arrays
-        First readings of the runs of each type.
-    """
-
-    readings: FloatArray
+    readings: FloatArray  # Mains. [W]
+    # Power [W] and states of each type; zero where it is not metered
     power: FloatArray
     states: BoolArray
-    metered: BoolArray
+    metered: BoolArray  # Whether the type is metered in this home
     run_starts: BoolArray
-    runs: tuple[IntArray, ...]
+    runs: tuple[IntArray, ...]  # First readings of the runs of each type
 
     @classmethod
     def of(cls, trace: Trace, types: Sequence[str]) -> HomeData:
@@ -268,22 +250,7 @@ def mean_powers(homes: Sequence[HomeData]) -> FloatArray:
 
 
 class PopulationWindows:
-    """Random training windows of several homes: real ones, and mixtures of homes.
-
-    Parameters
-    ----------
-    homes : sequence of HomeData
-    strange : sequence of arrays
-        Power of circuits of other types. [W]
-    window : int
-        Number of minutes.
-    rng : Generator
-
-    Attributes
-    ----------
-    on_share : array, shape (types,)
-        Share of the readings at which each type is on, where it is metered.
-    """
+    """Random training windows of several homes: real ones, and mixtures of homes."""
 
     def __init__(
         self,

@@ -37,20 +37,11 @@ DICE = 0.3
 
 @dataclass(frozen=True)
 class Example:
-    """A batch of training windows.
-
-    Attributes
-    ----------
-    inputs : Inputs
-    states : tensor, shape (B, T, N)
-        True states.
-    valid : tensor, shape (B, T, 1) or (B, T, N)
-        One where the true state is known, else zero.
-    """
+    """A batch of training windows."""
 
     inputs: Inputs
-    states: torch.Tensor
-    valid: torch.Tensor
+    states: torch.Tensor  # True states
+    valid: torch.Tensor  # One where the true state is known, else zero
 
 
 class ExampleSource(Protocol):
@@ -76,21 +67,7 @@ class Schedule:
 def train(
     net: nn.ModuleDict, windows: ExampleSource, schedule: Schedule, advance: Callable[[int], None]
 ) -> Weights:
-    """Train a network and return its parameters where the part that was left out fits best.
-
-    Parameters
-    ----------
-    net : nn.ModuleDict
-        Made by `build_net`.
-    windows : ExampleSource
-    schedule : Schedule
-    advance : callable
-        Called with the number of steps that were done or left out.
-
-    Returns
-    -------
-    Weights
-    """
+    """Train a network and return its parameters where the part that was left out fits best."""
     import torch
 
     steps = schedule.steps
@@ -138,15 +115,7 @@ def loss(net: nn.ModuleDict, example: Example, drop: float = 0.0) -> torch.Tenso
 
 
 def count_errors(net: nn.ModuleDict, example: Example) -> tuple[float, FloatArray, FloatArray]:
-    """Count the wrong states at threshold ½, and the true on-states and off-states per appliance.
-
-    Returns
-    -------
-    wrong : float
-        Number of wrong states of all appliances.
-    on, off : arrays, shape (N,)
-        Numbers of true states, which are the errors of "always off" and of "always on".
-    """
+    """Count wrong states at threshold ½, and true on-states and off-states per appliance."""
     import torch
 
     with torch.no_grad():

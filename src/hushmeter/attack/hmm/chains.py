@@ -25,22 +25,10 @@ StateArray = NDArray[np.int8]
 
 @dataclass(frozen=True)
 class ChainSet:
-    """Independent Markov chains that run in parallel.
+    """Independent Markov chains that run in parallel."""
 
-    Attributes
-    ----------
-    transitions : tuple of arrays, each (K, K)
-        Row k is the distribution of the next state after state k.
-    initial : tuple of arrays, each (K,)
-        Distribution of the state at the first reading of a contiguous run.
-
-    Raises
-    ------
-    InputError
-        If the shapes do not agree or the rows are not probabilities.
-    """
-
-    transitions: tuple[FloatArray, ...]
+    transitions: tuple[FloatArray, ...]  # Row k is the distribution of the next state after state k
+    # Distribution of the state at the first reading of a contiguous run
     initial: tuple[FloatArray, ...]
 
     def __post_init__(self) -> None:
@@ -109,22 +97,6 @@ def count_transitions(
 ) -> tuple[FloatArray, FloatArray]:
     """Count the transition matrix and the initial distribution of one chain.
 
-    Parameters
-    ----------
-    states : array of int8, shape (T,)
-        States of the chain in the training data.
-    size : int
-        Number of states K.
-    run_starts : array of bool, shape (T,)
-        Where contiguous runs start.
-    prior : float
-        Weight, in readings, of a chain without memory.
-
-    Returns
-    -------
-    transitions : array, shape (K, K)
-    initial : array, shape (K,)
-
     Notes
     -----
     A_kl = (n_kl + prior·π_l) / (n_k + prior), where n counts transitions within contiguous runs
@@ -140,23 +112,7 @@ def count_transitions(
 
 
 def check_states(loads: int, idle: IntArray, *parts: tuple[FloatArray, ...]) -> None:
-    """Check that the arrays of a saved attacker belong together.
-
-    Parameters
-    ----------
-    loads : int
-        Required number of loads.
-    idle : array of int, shape (loads,)
-        Number of idle states of each load.
-    parts : tuples of arrays
-        Transition matrices and initial distributions as in `ChainSet`, then values: one finite
-        number per state of each load.
-
-    Raises
-    ------
-    DataError
-        If the shapes, types or values do not agree: compiled code would read beyond the arrays.
-    """
+    """Check that the arrays of a saved attacker belong together."""
     if not all(isinstance(part, tuple) and len(part) == loads for part in parts):
         raise DataError(f"the states of {loads} loads are wanted.")
     for row in itertools.chain(*parts):

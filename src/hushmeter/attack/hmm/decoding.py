@@ -177,25 +177,7 @@ def _pair_up(matrices: tuple[FloatArray, ...]) -> list[FloatArray]:
 def best_path(
     chains: ChainSet, emission: Emission, starts: BoolArray, first: FloatArray | None = None
 ) -> IntArray:
-    """Find the most probable sequence of joint states (Viterbi).
-
-    Parameters
-    ----------
-    chains : ChainSet
-    emission : callable
-        Function from a slice of the readings to the log-likelihood of each joint state,
-        shape (rows, Π K).
-    starts : array of bool, shape (T,)
-        Where contiguous runs start: there the chains start again from their initial distribution.
-    first : array, shape (Π K,), optional
-        Distribution of the joint state at the very first reading; the initial distribution of the
-        chains if it is not given.
-
-    Returns
-    -------
-    array of int, shape (T,)
-        Joint states; `ChainSet.split` gives the states of the chains.
-    """
+    """Find the most probable sequence of joint states (Viterbi)."""
     recursion = _MaxRecursion(chains, emission, starts, first)
     path = np.empty(starts.size, np.int64)
     at = -1
@@ -221,14 +203,6 @@ def chain_marginals(
 
     The parameters are those of `best_path`, but `emission` returns likelihoods, not logarithms.
     With `joint` the probabilities are those of the joint states, shape (rows, Π K).
-
-    Yields
-    ------
-    rows : slice
-        Readings of the block.
-    chances : array, shape (rows, Σ K)
-        Marginals of all chains next to each other; those of one chain sum to one in every row.
-        The array is reused for the next block.
     """
     recursion = _SumRecursion(chains, emission, starts, first)
     if joint:

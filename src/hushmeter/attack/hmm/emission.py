@@ -34,21 +34,7 @@ NEGLIGIBLE = 1e-10
 
 
 class NoisyEmission:
-    """Densities [1/W] of readings in every joint state.
-
-    Parameters
-    ----------
-    means : array, shape (S,)
-        Mean power of each joint state, base load included. [W]
-    variances : array, shape (S,)
-        Variance of this power. [W²]
-    noise : NoiseDistribution or None
-        Known noise of the readings.
-    outlier : float
-        Weight η of the long tails.
-    reach : float
-        Largest |r| at which densities must differ; it sets the length b of the tails. [W]
-    """
+    """Densities [1/W] of readings in every joint state."""
 
     def __init__(
         self,
@@ -94,18 +80,7 @@ def noisy_log_density(
 ) -> FloatArray:
     """Log-density of the sum of a Gaussian and the noise.
 
-    Parameters
-    ----------
-    residuals : array
-        Values r ≥ 0. [W]
-    spread : float
-        Standard deviation σ of the Gaussian. [W]
-    noise : NoiseDistribution or None
-
-    Returns
-    -------
-    array
-        log of (N(0, σ²) ∗ distribution of the noise)(r), in units of log(1/W).
+    Units: `residuals`, `spread` [W].
 
     Notes
     -----
@@ -161,21 +136,7 @@ def gaussian_log_densities(
 ) -> FloatArray:
     """Gaussian log-densities of all readings in all states.
 
-    Parameters
-    ----------
-    readings : array, shape (T,)
-        [W]
-    means : array, shape (S,)
-        Mean power of each state. [W]
-    variance : float
-        Variance v of the readings. [W²]
-    relative : bool
-        Whether to subtract the largest entry of every row.
-
-    Returns
-    -------
-    array, shape (T, S)
-        log N(y; μ_s, v).
+    Units: `readings`, `means` [W]; `variance` [W²].
     """
     out = np.empty((readings.size, means.size))
     constant = 0.0 if relative else -0.5 * math.log(2 * math.pi * variance)

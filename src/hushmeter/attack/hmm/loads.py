@@ -31,29 +31,17 @@ BLOCK = 2048
 
 @dataclass(frozen=True)
 class LoadModel:
-    """Loads with their states, and the distribution of their observed sum.
+    """Loads with their states, and the distribution of their observed sum."""
 
-    Attributes
-    ----------
-    means, variances : tuples of arrays
-        Mean [W] and variance [W²] of the power of each load in each state.
-    transitions, initial : tuples of arrays
-        Chain of each load, as in `ChainSet`.
-    variance : float
-        Variance of the sum that belongs to no load. [W²]
-    noise : NoiseDistribution or None
-        Known noise of the readings.
-    outlier : float
-        Share of readings that no state explains.
-    """
-
+    # Mean [W] and variance [W²] of the power of each load in each state
     means: tuple[FloatArray, ...]
     variances: tuple[FloatArray, ...]
+    # Chain of each load, as in `ChainSet`
     transitions: tuple[FloatArray, ...]
     initial: tuple[FloatArray, ...]
-    variance: float
-    noise: NoiseDistribution | None
-    outlier: float
+    variance: float  # Variance of the sum that belongs to no load. [W²]
+    noise: NoiseDistribution | None  # Known noise of the readings
+    outlier: float  # Share of readings that no state explains
 
     @property
     def chains(self) -> ChainSet:
@@ -120,25 +108,7 @@ class LoadModel:
 
 
 class BeamSearch:
-    """Approximate recursions of a model over one trace that keep the best joint states.
-
-    Parameters
-    ----------
-    model : LoadModel
-    readings : array, shape (T,)
-        [W]
-    starts : array of bool, shape (T,)
-        Where contiguous runs start.
-    width : int
-        Number of joint states that are kept at every reading.
-    known : Known, optional
-        Possible states at the first reading.
-
-    Raises
-    ------
-    InputError
-        If the code of a joint state would need more than 62 bits.
-    """
+    """Approximate recursions of a model over one trace that keep the best joint states."""
 
     def __init__(
         self,

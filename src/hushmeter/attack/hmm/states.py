@@ -50,23 +50,14 @@ FLOOR = 1.0
 
 @dataclass(frozen=True)
 class LearntStates:
-    """States of the appliances and, as the last entry, of the unmetered load.
+    """States of the appliances and, as the last entry, of the unmetered load."""
 
-    Attributes
-    ----------
-    means, variances : tuples of arrays
-        Mean [W] and variance [W²] of the power in each state. The idle states of an appliance
-        come first, then its on-states, both in ascending order.
-    idle : tuple of int
-        Number of idle states of each.
-    labels : tuple of arrays, each int8 (T,)
-        State of each at every training reading.
-    """
-
+    # Mean [W] and variance [W²] of the power in each state. The idle states of an appliance come
+    # first, then its on-states, both in ascending order.
     means: tuple[FloatArray, ...]
     variances: tuple[FloatArray, ...]
-    idle: tuple[int, ...]
-    labels: tuple[StateArray, ...]
+    idle: tuple[int, ...]  # Number of idle states of each
+    labels: tuple[StateArray, ...]  # State of each at every training reading
 
 
 @dataclass
@@ -109,23 +100,7 @@ class _Part:
 def learn_states(
     trace: Trace, home: Home, most_levels: int, most_idle: int, most_unmetered: int, budget: int
 ) -> LearntStates:
-    """Learn the states of every appliance and of the unmetered load.
-
-    Parameters
-    ----------
-    trace : Trace with states
-        If it has no power, `estimate_power` estimates it from the readings.
-    home : Home
-        Gives the powers of an appliance that never runs in the trace.
-    most_levels, most_idle, most_unmetered : int
-        Largest numbers of on-states and idle states of an appliance, and of unmetered levels.
-    budget : int
-        Largest number of joint states of the appliances up to which states are split.
-
-    Returns
-    -------
-    LearntStates
-    """
+    """Learn the states of every appliance and of the unmetered load."""
     states = trace.truth()
     power = estimate_power(trace, home) if trace.power is None else trace.power
     chains = []
@@ -142,18 +117,7 @@ def learn_states(
 
 
 def estimate_power(trace: Trace, home: Home) -> FloatArray:
-    """Estimate the power of every appliance from its state and the home's levels.
-
-    Parameters
-    ----------
-    trace : Trace with states
-    home : Home
-
-    Returns
-    -------
-    array, shape (T, N)
-        Levels whose sum with the base load is nearest to the reading. [W]
-    """
+    """Estimate the power of every appliance from its state and the home's levels."""
     patterns, which = np.unique(trace.truth(), axis=0, return_inverse=True)
     power = np.zeros(trace.truth().shape)
     for p, pattern in enumerate(patterns):
@@ -174,19 +138,7 @@ def estimate_power(trace: Trace, home: Home) -> FloatArray:
 def cut_ranges(values: FloatArray, most: int) -> tuple[FloatArray, list[FloatArray]]:
     """Find the best cuts of `values` into 1 … `most` ranges with a Gaussian distribution each.
 
-    Parameters
-    ----------
-    values : array, shape (T,)
-        Power. [W]
-    most : int
-        Largest number of ranges.
-
-    Returns
-    -------
-    costs : array
-        Cost of the best cut into k + 1 ranges; it can have fewer than `most` entries.
-    borders : list of arrays
-        Smallest value of every range of this cut but the first. [W]
+    Units: `values` [W].
 
     Notes
     -----
@@ -272,18 +224,6 @@ def _collect(chains: Sequence[Sequence[_Part]], length: int) -> LearntStates:
 
 def learn_slack(trace: Trace, states: LearntStates) -> float:
     """Learn the standard deviation to add to every state because errors are not independent.
-
-    Parameters
-    ----------
-    trace : Trace with states
-        Training data.
-    states : LearntStates
-        States learnt from the same data.
-
-    Returns
-    -------
-    float
-        Slack. [W]
 
     Notes
     -----

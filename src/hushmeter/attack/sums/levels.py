@@ -50,20 +50,10 @@ TAIL = 0.005
 
 @dataclass(frozen=True)
 class LevelTable:
-    """State powers of every appliance.
+    """State powers of every appliance."""
 
-    Attributes
-    ----------
-    powers : tuple of arrays
-        One ascending array per appliance: the power while off (zero or its idle power), then the
-        on-levels. [W]
-
-    Raises
-    ------
-    InputError
-        If a row has fewer than two or more than 127 states, does not ascend or is not finite.
-    """
-
+    # One ascending array per appliance: the power while off (zero or its idle power), then the on-
+    # levels. [W].
     powers: tuple[FloatArray, ...]
 
     def __post_init__(self) -> None:
@@ -97,19 +87,7 @@ def home_levels(home: Home) -> LevelTable:
 
 
 def given_levels(home: Home, levels: Sequence[Sequence[float]]) -> LevelTable:
-    """Level table of zero and the given on-levels.
-
-    Parameters
-    ----------
-    home : Home
-    levels : sequence of sequences of float
-        On-levels of every appliance of the home, in any order. [W]
-
-    Raises
-    ------
-    InputError
-        If an appliance is missing, has no level, or a level is not positive.
-    """
+    """Level table of zero and the given on-levels (`levels` [W])."""
     if len(levels) != len(home):
         raise InputError(f"levels of {len(levels)} appliances were given for {len(home)}.")
     rows = []
@@ -122,41 +100,12 @@ def given_levels(home: Home, levels: Sequence[Sequence[float]]) -> LevelTable:
 
 
 def training_power(trace: Trace, home: Home) -> FloatArray:
-    """Power of every appliance in training data.
-
-    Parameters
-    ----------
-    trace : Trace with states
-    home : Home
-
-    Returns
-    -------
-    array, shape (T, N)
-        The metered power; if the trace has none, states times mean powers. [W]
-    """
+    """Power of every appliance in training data."""
     return trace.truth() * home.powers if trace.power is None else trace.power
 
 
 def learn_levels(trace: Trace, home: Home, most: int = 3, separation: float = 2.0) -> LevelTable:
     """Learn the state powers from the true power and the true states of a trace.
-
-    Parameters
-    ----------
-    trace : Trace with states
-    home : Home
-        Gives the levels of an appliance that never runs, and of every appliance if the trace has
-        no power.
-    most : int
-        Largest number of on-levels of one appliance.
-    separation : float
-        Required distance between neighbouring levels, in units of the sum of the standard
-        deviations of the two clusters. Zero keeps all levels that are further apart than the
-        tolerance of the home.
-
-    Returns
-    -------
-    LevelTable
-        The mean power while off, then the on-levels.
 
     Notes
     -----
@@ -186,21 +135,7 @@ def learn_levels(trace: Trace, home: Home, most: int = 3, separation: float = 2.
 def find_on_levels(power: FloatArray, most: int, tolerance: float, separation: float) -> FloatArray:
     """Find the separated levels of one appliance's power while it is on.
 
-    Parameters
-    ----------
-    power : array, shape (T,)
-        Power at the readings with the appliance on. [W]
-    most : int
-        Largest number of levels.
-    tolerance : float
-        Least distance of two levels. [W]
-    separation : float
-        As in `learn_levels`.
-
-    Returns
-    -------
-    array
-        Levels in ascending order; the mean power if no two levels are separated. [W]
+    Units: `power`, `tolerance` [W].
     """
     values = np.clip(power, *np.quantile(power, [TAIL, 1 - TAIL], method="nearest"))
     for count in range(min(most, np.unique(values).size), 1, -1):
@@ -212,19 +147,7 @@ def find_on_levels(power: FloatArray, most: int, tolerance: float, separation: f
 
 
 def cluster(values: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
-    """Optimal one-dimensional k-means.
-
-    Parameters
-    ----------
-    values : array, shape (T,)
-    count : int
-        Largest number of clusters.
-
-    Returns
-    -------
-    centres, spreads : arrays
-        Means, in ascending order, and standard deviations of the clusters.
-    """
+    """Optimal one-dimensional k-means."""
     if values.min() == values.max():
         return values[:1].copy(), np.zeros(1)
     borders = _optimal_borders(values, count)
@@ -274,21 +197,7 @@ def _histogram(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def assign_levels(power: FloatArray, states: BoolArray, table: LevelTable) -> LevelArray:
-    """Assign every training reading to a level, given which appliances are on.
-
-    Parameters
-    ----------
-    power : array, shape (T, N)
-        True power. [W]
-    states : array of bool, shape (T, N)
-        True states.
-    table : LevelTable
-
-    Returns
-    -------
-    array of int8, shape (T, N)
-        0 where an appliance is off, else the position of its nearest on-level.
-    """
+    """Assign every training reading to a level, given which appliances are on (`power` [W])."""
     if power.shape != states.shape or states.shape[1] != len(table):
         raise InputError(
             f"power {power.shape} and states {states.shape} must have {len(table)} columns."
@@ -309,23 +218,7 @@ def nearest_levels(power: FloatArray, table: LevelTable) -> LevelArray:
 
 
 def learn_on(levels: LevelArray, truth: BoolArray, counts: Sequence[int]) -> OnFlags:
-    """Learn which levels mean on.
-
-    Parameters
-    ----------
-    levels : array of int8, shape (T, N)
-        Level of every appliance in the training data.
-    truth : array of bool, shape (T, N)
-        True states.
-    counts : sequence of int
-        Number of levels of every appliance.
-
-    Returns
-    -------
-    tuple of arrays of bool
-        True for levels at which the appliance was on more often than off. A level that does not
-        occur in the data means on, except the first.
-    """
+    """Learn which levels mean on."""
     flags = []
     for i, count in enumerate(counts):
         seen = np.bincount(levels[:, i], minlength=count)

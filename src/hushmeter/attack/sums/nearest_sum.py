@@ -40,26 +40,7 @@ class SumTable(NamedTuple):
 
 
 class NearestSum:
-    """Exact search for the nearest sum of levels for many readings.
-
-    Parameters
-    ----------
-    levels : sequence of arrays
-        Powers that each appliance can draw. One of them is always chosen, so the list must
-        contain zero if the appliance can be off. [W]
-    method : {"auto", "table", "halves"}
-        One table (up to 2^20 combinations), or two tables of half the appliances (up to 2^20
-        combinations each).
-    allowed : array of int, shape (C, N), optional
-        The only choices (positions in `levels`) that are answers; all if it is not given.
-    ties : {"lower", "higher"}
-        Which of two equally near sums is the answer.
-
-    Raises
-    ------
-    InputError
-        If there are too many combinations, or no choice is allowed.
-    """
+    """Exact search for the nearest sum of levels for many readings."""
 
     def __init__(
         self,
@@ -96,18 +77,7 @@ class NearestSum:
         return int(np.abs(logs - logs[-1] / 2).argmin()) + 1
 
     def search(self, readings: FloatArray) -> LevelArray:
-        """Find the nearest sum of every reading.
-
-        Parameters
-        ----------
-        readings : array, shape (T,)
-            [W]
-
-        Returns
-        -------
-        array of int8, shape (T, N)
-            Position of the chosen level of every appliance.
-        """
+        """Find the nearest sum of every reading (`readings` [W])."""
         chosen = np.empty((readings.size, len(self._levels)), np.int8)
         for first in range(0, readings.size, CHUNK):
             part = slice(first, first + CHUNK)

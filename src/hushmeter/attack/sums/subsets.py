@@ -97,24 +97,7 @@ def pack(rows: BoolArray) -> IntArray:
 
 
 class SubsetSearch:
-    """Exact search for the subset that explains each of many jumps.
-
-    Parameters
-    ----------
-    powers : array, shape (N,)
-        Appliance powers. [W]
-    tolerance : float
-        Largest distance between a jump and the sum that explains it. [W]
-    method : {"auto", "table", "halves", "milp"}
-        A table of all 2^N sums (up to 20 appliances), two tables of half the appliances (up to
-        32), or a mixed-integer program (up to 63). The answer of the program is checked to
-        10 µW; its ties are not counted and not broken by index.
-
-    Raises
-    ------
-    InputError
-        If the method does not exist or cannot serve this number of appliances.
-    """
+    """Exact search for the subset that explains each of many jumps."""
 
     def __init__(self, powers: FloatArray, tolerance: float, method: str = "auto") -> None:
         self.n = int(powers.size)
@@ -140,19 +123,7 @@ class SubsetSearch:
         return method
 
     def search(self, jumps: FloatArray, available: BoolArray | None = None) -> Answers:
-        """Find the subset that explains each jump.
-
-        Parameters
-        ----------
-        jumps : array, shape (T,)
-            Absolute jumps. [W]
-        available : array of bool, shape (T, N), optional
-            Appliances that may explain each jump; all if it is not given.
-
-        Returns
-        -------
-        Answers
-        """
+        """Find the subset that explains each jump (`jumps` [W])."""
         targets = to_nanowatts(jumps)
         if available is None:
             allowed = np.full(targets.size, (1 << self.n) - 1, dtype=np.int64)
@@ -171,21 +142,7 @@ class SubsetSearch:
     def follow(self, jumps: FloatArray, start: BoolArray, *, nearest: bool) -> BoolArray:
         """Explain signed jumps one after the other, each from the state that the last one left.
 
-        Parameters
-        ----------
-        jumps : array, shape (T,)
-            Signed jumps. A rise is explained by appliances that are off, a fall by appliances
-            that are on. [W]
-        start : array of bool, shape (N,)
-            State before the first jump.
-        nearest : bool
-            Whether a jump that no subset explains is answered by the nearest subset; otherwise
-            it is answered by no switch.
-
-        Returns
-        -------
-        array of bool, shape (T, N)
-            Switches.
+        Units: `jumps` [W].
         """
         targets = to_nanowatts(jumps)
         masks = np.zeros(targets.size, np.int64)

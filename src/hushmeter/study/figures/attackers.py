@@ -52,24 +52,12 @@ CLAIM = (
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement of the paper about the figure, and whether it holds here.
+    """A statement of the paper about the figure, and whether it holds here."""
 
-    Attributes
-    ----------
-    words : str
-        The statement.
-    holds : bool or None
-        None if the 95 % intervals overlap, so that the statement is undecided.
-    because : str
-        The numbers behind the verdict.
-    against_f1 : bool
-        Whether F1 contradicts a statement that holds by α.
-    """
-
-    words: str
-    holds: bool | None
-    because: str
-    against_f1: bool = False
+    words: str  # The statement
+    holds: bool | None  # None if the 95 % intervals overlap, so that the statement is undecided
+    because: str  # The numbers behind the verdict
+    against_f1: bool = False  # Whether F1 contradicts a statement that holds by α
 
     @property
     def verdict(self) -> str:
@@ -132,16 +120,6 @@ def contenders(home: Home, *, small_net: bool = False) -> tuple[Contender, ...]:
 
     The RNN is trained once for each of `RNN_SEEDS`. ALIP and IP are added as their authors run
     them if the home has the loads that their constants describe.
-
-    Parameters
-    ----------
-    home : Home
-    small_net : bool
-        Whether the RNN is `SMALL_NET`.
-
-    Returns
-    -------
-    tuple of Contender
     """
     size = SMALL_NET if small_net else FULL_NET
     nets = tuple(Contender(f"RNN {k}", "rnn", {**size, "seed": k}) for k in RNN_SEEDS)
@@ -175,19 +153,7 @@ AUTHORS_RATINGS = {
 
 
 def authors_programs(home: Home) -> tuple[Contender, ...]:
-    """ALIP and IP as their authors run them: given ratings, zero start, median of five answers.
-
-    Parameters
-    ----------
-    home : Home
-        A home with the loads of `AUTHORS_RATINGS`; the levels of its other loads are used as
-        their ratings.
-
-    Returns
-    -------
-    tuple of Contender
-        Empty if a load is missing.
-    """
+    """ALIP and IP as their authors run them: given ratings, zero start, median of five answers."""
     if not set(AUTHORS_RATINGS) <= set(home.names):
         return ()
     ratings = [AUTHORS_RATINGS.get(one.name, one.levels or (one.power,)) for one in home.appliances]
@@ -212,21 +178,7 @@ def authors_programs(home: Home) -> tuple[Contender, ...]:
 
 
 def compare_all(source: Source, setting: Setting, *, authors: bool = True) -> Comparison:
-    """Sweep all attackers; the trainings of the RNN become one attacker with several runs.
-
-    Parameters
-    ----------
-    source : Source
-    setting : Setting
-    authors : bool
-        Whether to add ALIP and IP as their authors run them.
-
-    Returns
-    -------
-    Comparison
-        A row of “RNN” is the mean over the releases for one training run, so that its interval is
-        that over the training runs.
-    """
+    """Sweep all attackers; the trainings of the RNN become one attacker with several runs."""
     import pandas as pd
 
     every = contenders(source.case.home, small_net=not source.real)
@@ -251,18 +203,7 @@ def compare_all(source: Source, setting: Setting, *, authors: bool = True) -> Co
 
 
 def limit_curves(source: Source) -> dict[str, FloatArray]:
-    """The universal limit of α from one reading and over a typical run, at every ε.
-
-    Parameters
-    ----------
-    source : Source
-
-    Returns
-    -------
-    dict of str to array
-        The mean over the appliances of the exact probability that the best attacker is correct. It
-        knows all other states, the noise and the share of time that the appliance is on.
-    """
+    """The universal limit of α from one reading and over a typical run, at every ε."""
     case = source.case
     unit = resolve_unit("fluctuation", interval_s=case.test.interval_s, home=case.home)
     on = case.test.truth().mean(axis=0)
@@ -307,18 +248,7 @@ def typical_run(trace: Trace, appliance: int) -> int:
 
 
 def check_statements(found: Comparison) -> list[Statement]:
-    """Check the statements of Section V-E about the figure one by one, with intervals.
-
-    Parameters
-    ----------
-    found : Comparison
-        The rows of the sweep.
-
-    Returns
-    -------
-    list of Statement
-        The statements; undecided where 95 % intervals overlap.
-    """
+    """Check the statements of Section V-E about the figure one by one, with intervals."""
     there = [name for name in PAPER if name in found.names]
     rivals = [name for name in there if name != "Sparse-HMM"]
     fragile = ["Sparse-HMM", "multi-shot"]

@@ -26,21 +26,11 @@ CALM = max(EPSILONS)
 
 @dataclass(frozen=True)
 class Comparison:
-    """The rows of a sweep, with means, rankings and fits.
+    """The rows of a sweep, with means, rankings and fits."""
 
-    Attributes
-    ----------
-    table : DataFrame
-        One row for each cell, without failed cells and without times.
-    by : str
-        The column whose values are compared.
-    failed : tuple of str
-        Sentences about attackers that failed and are left out.
-    """
-
-    table: pd.DataFrame
-    by: str = "attacker"
-    failed: tuple[str, ...] = ()
+    table: pd.DataFrame  # One row for each cell, without failed cells and without times
+    by: str = "attacker"  # The column whose values are compared
+    failed: tuple[str, ...] = ()  # Sentences about attackers that failed and are left out
 
     @cached_property
     def names(self) -> list[str]:
@@ -96,19 +86,7 @@ class Comparison:
         return f"{self.mean(name, measure, epsilon):.3f} [{low:.3f}, {high:.3f}]"
 
     def robustness(self, curves: Mapping[str, FloatArray] | None = None) -> pd.DataFrame:
-        """Return slopes and break points of α and F1 with 95 % intervals, one row for each.
-
-        Parameters
-        ----------
-        curves : mapping of str to array, optional
-            Computed curves of α by their names, which get rows too. They have no spread.
-
-        Returns
-        -------
-        DataFrame
-            Steepest slope per unit of ln(1/ε) and break points as values of ε, each with the ends
-            of its interval, and the better fit.
-        """
+        """Return slopes and break points of α and F1 with 95 % intervals, one row for each."""
         import pandas as pd
 
         fits = [
@@ -170,33 +148,7 @@ def compare(
     epsilons: tuple[float, ...] = EPSILONS,
     seeds: int | None = None,
 ) -> Comparison:
-    """Sweep one case; attackers that fail are left out and named.
-
-    Parameters
-    ----------
-    case : Case
-        The home and its readings.
-    setting : Setting
-        Seeds and workers.
-    contenders : tuple of Contender
-        The attackers.
-    mechanisms : tuple of str
-        Names of the mechanisms.
-    epsilons : tuple of float
-        Values of ε.
-    seeds : int, optional
-        Number of releases of each kind; that of the setting if it is not given.
-
-    Returns
-    -------
-    Comparison
-        The rows.
-
-    Raises
-    ------
-    DataError
-        If every attacker fails.
-    """
+    """Sweep one case; attackers that fail are left out and named."""
     study = Study(
         case.name,
         (case,),

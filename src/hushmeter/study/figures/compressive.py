@@ -106,24 +106,7 @@ def _say_assumptions(source: Source, part: Source | None) -> str:
 def simulate_one_shot(
     case: Case, epsilons: FloatArray, setting: Setting, *, unexplained: str = "all"
 ) -> FloatArray:
-    """Return the measured accuracy of the one-shot attacker at each ε, as a mean over the seeds.
-
-    Parameters
-    ----------
-    case : Case
-        The home and its readings.
-    epsilons : array, shape (E,)
-        Values of ε. The sensitivity is Δf = δ/2, as in the paper.
-    setting : Setting
-        Seeds.
-    unexplained : str
-        Answer to infeasible jumps, as in `OneShot`.
-
-    Returns
-    -------
-    array, shape (E,)
-        Share of the switches that the attacker names correctly.
-    """
+    """Return the measured accuracy of the one-shot attacker at each ε, as a mean over the seeds."""
     attacker, inside = OneShot(case.home, unexplained=unexplained), ~case.test.run_starts
     means = []
     for i, epsilon in enumerate(epsilons):

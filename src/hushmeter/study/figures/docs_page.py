@@ -97,13 +97,6 @@ def collect(folders: dict[str, Path], target: Path) -> None:
     """Copy what the page shows from folders of saved items: captions, means, small pictures.
 
     Items that a folder does not hold keep the copies of an earlier run.
-
-    Parameters
-    ----------
-    folders : dict of str to Path
-        Folders of `hushmeter reproduce`, by "stand-in" and "real".
-    target : Path
-        Folder for the copies.
     """
     for kind, folder in folders.items():
         for item in _saved(folder):

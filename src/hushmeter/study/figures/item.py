@@ -96,38 +96,15 @@ SLOPE = "slope, "
 
 @dataclass(frozen=True)
 class Caption:
-    """The caption of a reproduced item.
+    """The caption of a reproduced item."""
 
-    Attributes
-    ----------
-    item : str
-        "fig2", …, "table1".
-    source : str
-        The data: a data set, or a synthetic stand-in.
-    claim : str
-        What the paper states.
-    finding : str
-        What was found here.
-    verdict : {"agrees", "in part", "differs", "undecided"}
-        Whether the finding agrees with the claim.
-    reason : str
-        The reason for the verdict.
-    details : tuple of (str, str)
-        Settings and further results, as the rows of a table.
-
-    Raises
-    ------
-    InputError
-        If the verdict is unknown.
-    """
-
-    item: str
-    source: str
-    claim: str
-    finding: str
-    verdict: str
-    reason: str
-    details: Details = ()
+    item: str  # "fig2", …, "table1"
+    source: str  # The data: a data set, or a synthetic stand-in
+    claim: str  # What the paper states
+    finding: str  # What was found here
+    verdict: str  # Whether the finding agrees with the claim
+    reason: str  # The reason for the verdict
+    details: Details = ()  # Settings and further results, as the rows of a table
 
     def __post_init__(self) -> None:
         one_of("verdict", self.verdict, VERDICTS)
@@ -146,23 +123,12 @@ class Caption:
 
 @dataclass(frozen=True)
 class ReproducedItem:
-    """One reproduced figure or table.
+    """One reproduced figure or table."""
 
-    Attributes
-    ----------
-    words : Caption
-        Its caption.
-    table : DataFrame
-        The data behind the picture.
-    figure : Figure, optional
-        The picture; a table has none.
-    robustness : DataFrame, optional
-        Slopes and break points of its attackers, one row for each attacker and measure.
-    """
-
-    words: Caption
-    table: pd.DataFrame
-    figure: Figure | None = None
+    words: Caption  # Its caption
+    table: pd.DataFrame  # The data behind the picture
+    figure: Figure | None = None  # The picture; a table has none
+    # Slopes and break points of its attackers, one row for each attacker and measure
     robustness: pd.DataFrame | None = None
 
     @property
@@ -196,13 +162,7 @@ class ReproducedItem:
 
 
 def read_caption(path: Path) -> Caption:
-    """Read a caption that `ReproducedItem.save` wrote.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read or is not such a caption.
-    """
+    """Read a caption that `ReproducedItem.save` wrote."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:

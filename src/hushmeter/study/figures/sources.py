@@ -29,27 +29,13 @@ STAND_IN = "the synthetic stand-in"
 
 @dataclass(frozen=True)
 class RealSet:
-    """A data set, or one home of it, in a folder of real data.
+    """A data set, or one home of it, in a folder of real data."""
 
-    Attributes
-    ----------
-    name : str
-        Name for captions.
-    patterns : tuple of str
-        Patterns of its file; the first match is used.
-    building : int, optional
-        Number of the building.
-    tz : str, optional
-        Zone of times without a zone.
-    window : (str, str), optional
-        First time, and the end of the period.
-    """
-
-    name: str
-    patterns: tuple[str, ...]
-    building: int | None = None
-    tz: str | None = None
-    window: tuple[str, str] | None = None
+    name: str  # Name for captions
+    patterns: tuple[str, ...]  # Patterns of its file; the first match is used
+    building: int | None = None  # Number of the building
+    tz: str | None = None  # Zone of times without a zone
+    window: tuple[str, str] | None = None  # First time, and the end of the period
 
     def find(self, folder: Path) -> Path | None:
         """Return its file in the folder, or None."""
@@ -84,27 +70,13 @@ TRACEBASE = RealSet("Tracebase, 13 devices", ("tracebase/tracebase*.parquet",), 
 
 @dataclass(frozen=True)
 class Source:
-    """A home whose readings are attacked, and its origin.
+    """A home whose readings are attacked, and its origin."""
 
-    Attributes
-    ----------
-    case : Case
-        The home and its readings.
-    name : str
-        Name for titles.
-    words : str
-        Description for captions.
-    real : bool
-        False for a synthetic stand-in.
-    details : tuple of (str, str)
-        Readings, appliances and tolerance, and the verdict on Assumptions 1–3.
-    """
-
-    case: Case
-    name: str
-    words: str
-    real: bool
-    details: Details = ()
+    case: Case  # The home and its readings
+    name: str  # Name for titles
+    words: str  # Description for captions
+    real: bool  # False for a synthetic stand-in
+    details: Details = ()  # Readings, appliances and tolerance, and the verdict on Assumptions 1–3
 
     @property
     def failing(self) -> str:
@@ -254,16 +226,6 @@ def find_building(setting: Setting, every_s: float = MINUTE_S) -> Source:
     The readings are means over 1 min, or the readings of 3 s as in the paper, of the seven
     circuits that use most energy. Attackers learn from the days before 2011-04-30, and the days
     after are attacked.
-
-    Parameters
-    ----------
-    setting : Setting
-    every_s : float
-        Interval of the readings. [s]
-
-    Returns
-    -------
-    Source
     """
     trace = read_segment("redd1", setting.data)
     if trace is None:
