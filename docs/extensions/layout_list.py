@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hushmeter.read.layouts import LAYOUTS, Layout
+from hushmeter.read.headers import Layout, load_layouts
 
 SOURCES = Path(__file__).with_name("sources.toml")
 CHECKED = {"real": "a real file", "fixture": "a made-up file only"}
@@ -41,8 +41,8 @@ def describe_layouts(page: str = "") -> str:  # noqa: ARG001
 
 def _rows() -> Iterator[str]:
     seen: set[str] = set()
-    for layout in LAYOUTS:
-        verified = any(other.verified for other in LAYOUTS if other.format == layout.format)
+    for layout in load_layouts():
+        verified = any(other.verified for other in load_layouts() if other.format == layout.format)
         if layout.format not in seen:
             seen.add(layout.format)
             checked = "a real file" if verified else "a made-up file"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hushmeter.read.layouts import LAYOUTS
+from hushmeter.read.headers import load_layouts
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,7 +49,7 @@ def test_the_options_exist():
 
 def test_the_tables_have_a_row_for_each():
     assert page.describe_sources().count("\n| ") == len(page.read_sources())
-    formats = {layout.format for layout in LAYOUTS}
+    formats = {layout.format for layout in load_layouts()}
     assert page.describe_layouts().count("\n| ") == len(formats)
     text = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
     assert "<!-- sources -->" in text

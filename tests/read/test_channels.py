@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hushmeter.errors import DataError
-from hushmeter.read.channels import Channel, align, clean, number_repeats, usual_interval
+from hushmeter.read.folders import Channel, align, clean, number_repeats, usual_interval
 
 PATH = Path("house_1")
 START = 1_700_000_000.0 - 1_700_000_000.0 % 6

@@ -9,7 +9,7 @@ import pytest
 
 from hushmeter.errors import DataError
 from hushmeter.read import ReadOptions, read_home_recording, read_recording
-from hushmeter.read.words import find_source, find_unit, read_meaning
+from hushmeter.read.headers import find_source, find_unit, read_meaning
 
 FIRST = datetime(2024, 1, 1)
 RNG = np.random.default_rng(20_240_101)

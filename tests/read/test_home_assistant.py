@@ -173,7 +173,7 @@ def test_histories_that_cannot_be_used(rows, message, save):
 
 
 def test_a_history_longer_than_memory_is_refused(save, monkeypatch):
-    monkeypatch.setattr("hushmeter.read.changes.MAX_CELLS", 10)
+    monkeypatch.setattr("hushmeter.read.home_assistant.MAX_CELLS", 10)
     rows = [(f"2024-01-01T00:00:{s:02d}Z", s) for s in range(30)]
     with pytest.raises(DataError, match="would give more than 10 readings of 1 s"):
         read_meter(save(changes(*rows)), reading_length="1s")

@@ -186,3 +186,37 @@ def test_an_archive_that_unpacks_to_a_lot_is_refused():
     data = zipped(a__csv=b"0" * 10_000_000)
     with pytest.raises(DataError, match="unpacks to more than 6 MB"):
         read_bytes(data, "data.zip", most_values=100_000)
+
+
+def test_a_format_is_one_entry_of_the_registry(tmp_path, monkeypatch):
+    import numpy as np
+
+    from hushmeter.read import source
+    from hushmeter.read.recording import Series
+
+    def read_toy(path, options):
+        """Lines of a number of minutes and watts, below a line TOY."""
+        rows = np.loadtxt(path, skiprows=1)
+        unit = options.unit or "W"
+        return Series((rows[:, 0] * 60e9).astype(np.int64), rows[:, 1], "toy", unit)
+
+    toy = source.Format("toy", lambda head: head.text.startswith("TOY"), read_toy)
+    monkeypatch.setattr(source, "FORMATS", (toy, *source.FORMATS))
+    path = tmp_path / "readings.toy"
+    path.write_text("TOY\n" + "".join(f"{i} {100 + i}\n" for i in range(5)))
+    recording = read_recording(path)
+    assert recording.format == "toy"
+    assert recording.trace.interval_s == 60.0
+    assert recording.watts.tolist() == [100, 101, 102, 103, 104]
+    with pytest.raises(DataError, match="is no table"):
+        read_recording(path, ReadOptions(changes="no"))
+
+
+def test_the_reader_of_every_format_exists():
+    from pkgutil import resolve_name
+
+    from hushmeter.read.source import FORMATS
+
+    assert FORMATS[-1].name == "table"
+    names = [form.reader for form in FORMATS if isinstance(form.reader, str) and form.reader]
+    assert all(callable(resolve_name(f"hushmeter.read.{name}")) for name in names)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hushmeter.checks import FloatArray, one_of, positive, whole
 from hushmeter.clock import check_zone, day_bounds
 from hushmeter.errors import DataError, InputError
-from hushmeter.read.table import read_columns
+from hushmeter.read.columns import read_columns
 
 HOURS = 24
 

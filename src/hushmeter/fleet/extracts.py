@@ -21,9 +21,8 @@ from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.fleet.input_files import RECORD_ROWS, as_unusable, check_schema, partition_values
 from hushmeter.fleet.job import Columns, InputFormat
-from hushmeter.read.columns import to_numbers
-from hushmeter.read.options import DECIMALS, ReadOptions
-from hushmeter.read.table import load_table
+from hushmeter.read.columns import load_table, to_numbers
+from hushmeter.read.recording import DECIMALS, ReadOptions
 from hushmeter.read.times import read_stamps, to_utc
 from hushmeter.trace import UNITS
 

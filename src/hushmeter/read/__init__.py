@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from hushmeter.errors import DataError
-from hushmeter.read.options import Circuits, ReadOptions
-from hushmeter.read.recording import Recording, Series
+from hushmeter.read.recording import ReadOptions, Recording
+from hushmeter.read.source import MemoryFile, read_file
 from hushmeter.trace import Trace
 
 __all__ = [
@@ -65,27 +65,21 @@ def read_recording(path: str | Path, options: ReadOptions | None = None) -> Reco
         return read_bytes(sys.stdin.buffer.read(), "standard input", options)
     if not source.is_file():
         raise DataError(f"{source} is not a file.")
-    return _read_file(source, options or ReadOptions(), circuits="leave")
+    return read_file(source, options or ReadOptions(), "leave")
 
 
 def read_bytes(
     data: bytes, name: str, options: ReadOptions | None = None, *, most_values: int | None = None
 ) -> Recording:
     """Like `read_recording`, of a file that is only in memory; nothing is written to disk."""
-    from hushmeter.read.source import MemoryFile
-
-    file = MemoryFile(name, data, most_values)
-    return _read_file(file, options or ReadOptions(), circuits="leave")
+    return read_file(MemoryFile(name, data, most_values), options or ReadOptions(), "leave")
 
 
 def read_home_bytes(
     data: bytes, name: str, options: ReadOptions | None = None, *, most_values: int | None = None
 ) -> Recording:
     """Like `read_bytes`, with the circuits beside the meter, where the file has some."""
-    from hushmeter.read.source import MemoryFile
-
-    file = MemoryFile(name, data, most_values)
-    return _read_file(file, options or ReadOptions(), circuits="beside")
+    return read_file(MemoryFile(name, data, most_values), options or ReadOptions(), "beside")
 
 
 def read_home_data(
@@ -130,7 +124,7 @@ def read_home_recording(
 
         recording = read_folder(source, chosen)
     elif source.exists():
-        recording = _read_file(source, chosen, circuits="sum" if need_circuits else "beside")
+        recording = read_file(source, chosen, "sum" if need_circuits else "beside")
     else:
         raise DataError(f"{source} {'does not exist' if need_circuits else 'is not a file'}.")
     if need_circuits and recording.trace.power is None:
@@ -139,64 +133,3 @@ def read_home_recording(
             "learning a home needs sub-metered data."
         )
     return recording
-
-
-def _read_file(path: Path, options: ReadOptions, *, circuits: Circuits) -> Recording:
-    from hushmeter.read.regular import assemble
-    from hushmeter.read.source import recognise
-
-    kind = recognise(path)
-    if kind == "archive":
-        from hushmeter.read.source import open_member
-
-        return _read_file(open_member(path, options.member), options, circuits=circuits)
-    if kind == "nilmtk":
-        from hushmeter.read.nilmtk import read_nilmtk
-
-        return read_nilmtk(path, options, circuits=circuits)
-    if kind in ("table", "workbook", "json"):
-        series, mains = _read_tables(kind, path, options, circuits=circuits)
-        return assemble(series, path, mains=mains)
-    if options.changes is not None:
-        raise DataError(f"{path} is no table: leave --changes out, its format says it.")
-    return assemble(_read_series(kind, path, options, circuits=circuits), path)
-
-
-def _read_tables(
-    kind: str, path: Path, options: ReadOptions, *, circuits: Circuits
-) -> tuple[Series, str]:
-    if kind == "workbook":
-        from hushmeter.read.workbook import read_workbook
-
-        return read_workbook(path, options, circuits=circuits)
-    if kind == "json":
-        from hushmeter.read.json_records import read_json
-
-        return read_json(path, options, circuits=circuits)
-    from hushmeter.read.table import read_table
-
-    return read_table(path, options, circuits=circuits)
-
-
-def _read_series(kind: str, path: Path, options: ReadOptions, *, circuits: Circuits) -> Series:
-    if kind == "greenbutton":
-        from hushmeter.read.green_button import read_green_button
-
-        return read_green_button(path, options)
-    if kind == "nem":
-        from hushmeter.read.nem import read_nem
-
-        return read_nem(path, options)
-    if kind == "dsmr":
-        from hushmeter.read.dsmr import read_dsmr
-
-        return read_dsmr(path, options)
-    if kind == "database":
-        from hushmeter.read.database import read_database
-
-        return read_database(path, options)
-    from hushmeter.read import home_assistant
-
-    if kind == "ha-energy":
-        return home_assistant.read_energy(path, options, circuits=circuits)
-    return home_assistant.read_history(path, options)

@@ -1,9 +1,13 @@
-"""The columns of a table: what they hold (times, numbers or words) and what their headers mean."""
+"""The columns of a table: what they hold, what their headers mean, and the times of its rows.
+
+A table with one row for each day is turned into one with a row for each time.
+"""
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,17 +15,30 @@ from typing import Any
 
 import numpy as np
 
-from hushmeter.checks import BoolArray, FloatArray
+from hushmeter.checks import BoolArray, FloatArray, IntArray
+from hushmeter.clock import SECOND
 from hushmeter.errors import DataError, InputError
-from hushmeter.read import words
-from hushmeter.read.options import unit_factor
-from hushmeter.read.text_table import MISSING, RawTable
+from hushmeter.read.headers import (
+    Layout,
+    Meaning,
+    find_unit,
+    has_word,
+    missing_marks,
+    read_meaning,
+)
+from hushmeter.read.recording import DECIMALS, ReadOptions, unit_factor
+from hushmeter.read.source import read_head, read_parquet
+from hushmeter.read.text_table import RawTable, load_text, unique_names
 from hushmeter.read.times import read_clock, read_stamps, split_range
-from hushmeter.read.words import Meaning, find_unit, has_word, read_meaning
+from hushmeter.trace import SECONDS_PER_DAY
 
 SAMPLE = 200
 CELL_UNIT = r"^\s*(?P<number>[-+]?[\d.,' ]*\d[.,]?)\s*(?P<unit>[kM]?Wh?)\s*$"
 NAMELESS = re.compile(r"column_\d+|Unnamed: \d+")
+PARQUET_MAGIC = b"PAR1"
+BALANCE_ROUNDING = 0.02
+DAY_NS = SECONDS_PER_DAY * SECOND
+NUMBERED = re.compile(r"(?i)(?:[a-z]{1,8}[ _.]*)?0*(\d{1,3})(?:[ _]*\(?k?wh\)?)?")
 
 
 @dataclass
@@ -48,17 +65,16 @@ class Column:
     @property
     def role(self) -> str:
         """For times: "start", "end", "other" (such as a date of revision) or "plain"."""
-        if has_word(self.name, words.OTHER_TIMES):
+        if has_word(self.name, "other_times"):
             return "other"
-        if has_word(self.name, words.ENDS):
+        if has_word(self.name, "ends"):
             return "end"
-        return "start" if has_word(self.name, words.STARTS) else "plain"
+        return "start" if has_word(self.name, "starts") else "plain"
 
     @property
     def names_meter(self) -> bool:
         """True if its header names a meter, a metering point or a customer."""
-        kinds = "type$ typ$ tipo art$"
-        return has_word(self.name, words.METERS) and not has_word(self.name, kinds)
+        return has_word(self.name, "meters") and not has_word(self.name, "kinds")
 
     def numbers(self, path: Path) -> FloatArray:
         """Its values; NaN where a cell is empty."""
@@ -107,7 +123,7 @@ def to_numbers(data: Any, decimal: str) -> tuple[FloatArray, BoolArray]:
     numbers = pc.if_else(good, plain, None).cast(pa.float64())
     values = numbers.to_numpy(zero_copy_only=False)
     marks = pc.utf8_lower(pc.utf8_trim_whitespace(data.cast(pa.string())))
-    missing = pc.is_in(marks, pa.array(sorted(MISSING)))
+    missing = pc.is_in(marks, pa.array(sorted(missing_marks())))
     bad = pc.and_(pc.invert(pc.or_(good, missing)), pc.is_valid(data))
     return values, _mask(bad)
 
@@ -206,7 +222,7 @@ def _text_kind(column: Column, path: Path) -> str:
     values, odd = to_numbers(data, column.decimal)
     numbers = int(np.isfinite(values).sum())
     stated = find_unit(f"{column.context} {column.name}") is not None or column.cell_unit
-    half = has_word(column.name, words.VALUES) and numbers > 0.5 * odd.size
+    half = has_word(column.name, "values") and numbers > 0.5 * odd.size
     if numbers and (stated or half or odd.sum() <= 0.1 * odd.size):
         return "number"
     sample = data.slice(0, SAMPLE)
@@ -228,9 +244,9 @@ def is_unix(column: Column) -> bool:
     """True for numbers under a header of times, such as unix_ts."""
     if column.kind != "number" or column.meaning.unit is not None or is_number_of_day(column):
         return False
-    if has_word(column.name, words.STAMPS):
+    if has_word(column.name, "stamps"):
         return True
-    weak = has_word(column.name, words.WEAK_STAMPS) and not has_word(column.name, words.VALUES)
+    weak = has_word(column.name, "weak_stamps") and not has_word(column.name, "values")
     return weak and _are_as_large_as_times(column)
 
 
@@ -249,7 +265,7 @@ def _are_as_large_as_times(column: Column) -> bool:
 
 def is_number_of_day(column: Column) -> bool:
     """True for whole numbers up to 300 under a header such as Hour or Period."""
-    if column.kind != "number" or not has_word(column.name, words.NUMBERS_OF_DAY):
+    if column.kind != "number" or not has_word(column.name, "numbers_of_day"):
         return False
     values, odd = to_numbers(column.data, column.decimal)
     known = values[np.isfinite(values)]
@@ -265,3 +281,337 @@ def find_named(columns: Sequence[Column], asked: str, path: Path) -> Column:
             return column
     found = ", ".join(c.name for c in columns[:20])
     raise InputError(f"{path} has no column {asked!r} (found: {found}).")
+
+
+def load_table(
+    path: Path, options: ReadOptions | None = None, texts: Collection[str] = ()
+) -> RawTable:
+    """The whole table of a CSV or Parquet file, before its columns are understood."""
+    import pyarrow as pa
+
+    mark = None if options is None or options.decimal is None else DECIMALS[options.decimal]
+    try:
+        if read_head(path, 4) == PARQUET_MAGIC:
+            data = read_parquet(path)
+            raw = RawTable(data.rename_columns(list(unique_names(data.column_names))),
+                           kind="Parquet table")  # fmt: skip
+        else:
+            raw = load_text(path, texts, mark)
+    except (pa.ArrowException, OSError, UnicodeError, OverflowError, LookupError) as error:
+        reason = str(error).split("\n")[0].rstrip(".")[:200]
+        raise DataError(f"{path} is neither a CSV nor a Parquet table: {reason}.") from None
+    return whole_table(raw, options, path)
+
+
+def whole_table(raw: RawTable, options: ReadOptions | None, path: Path) -> RawTable:
+    """The table with the rows of its further blocks, and without empty rows."""
+    data, notes = _joined(raw, options, path)
+    raw = replace(raw, data=_without_empty_rows(data), blocks=(), notes=notes)
+    if raw.data.num_rows == 0:
+        raise DataError(
+            f"{path} holds no readings, only the columns {', '.join(raw.data.column_names[:8])}."
+        )
+    return raw
+
+
+def read_columns(path: Path, times: Collection[str] = ()) -> Any:
+    """Read a table as it is, without deciding what its columns mean.
+
+    The same rules hold as for meter readings: the delimiter, the decimal mark, the encoding, the
+    row of the header and gzip are found from the content.
+    """
+    import pyarrow as pa
+
+    if not path.is_file():
+        raise DataError(f"{path} does not exist.")
+    raw = load_table(path, texts=times)
+    table = raw.data
+    for i, column in enumerate(classify(raw, path)):
+        if column.kind == "empty" or (column.kind == "number" and is_text(column.data)):
+            values, _ = to_numbers(column.data, raw.decimal)
+            table = table.set_column(i, column.name, pa.array(values, from_pandas=True))
+        elif column.name.lower() in times and _is_other_date(column):
+            stamps = read_stamps(column.data, path)
+            moments = pa.array(stamps.ns.astype("datetime64[ns]"), mask=~stamps.good)
+            table = table.set_column(i, column.name, moments)
+    return table
+
+
+def _is_other_date(column: Column) -> bool:
+    """True for text with times in another order than that of ISO 8601."""
+    if column.kind not in ("time", "date") or not is_text(column.data):
+        return False
+    first = next((value.as_py() for value in column.data if value.is_valid), "")
+    return re.match(r"\d{4}-", first) is None
+
+
+def _joined(raw: RawTable, options: ReadOptions | None, path: Path) -> tuple[Any, tuple[str, ...]]:
+    """The rows of all blocks under the same header, or the chosen block; and the notes."""
+    import pyarrow as pa
+
+    if not raw.blocks:
+        return raw.data, raw.notes
+    tables = [raw.data, *(block.data for block in raw.blocks)]
+    asked = None if options is None else options.register
+    if asked is not None and asked.isdigit() and 1 <= int(asked) <= len(tables):
+        return tables[int(asked) - 1], raw.notes
+    drawn = _drawn_block(raw, path)
+    if drawn is not None:
+        note = f"Of {len(tables)} tables of the same times, the one of drawn energy was read."
+        return drawn, (*raw.notes, note)
+    first, *others = (set(table.column(0).to_pylist()) for table in tables)
+    if any(len(first & other) > 0.5 * len(first) for other in others):
+        raise DataError(
+            f"{path} holds {len(tables)} tables of the same times, such as import, export and "
+            f"balance: choose one by its number (--register 1 … {len(tables)})."
+        )
+    return pa.concat_tables(tables, promote_options="permissive"), raw.notes
+
+
+def _drawn_block(raw: RawTable, path: Path) -> Any | None:
+    """The block of drawn energy among blocks of the same times, of which one is fed in.
+
+    Some utilities give several tables with one title: what was drawn (never negative), what was
+    fed in (never positive) and their sum. All have the same times, so that the choice changes
+    nothing public. None if the blocks are not of this kind.
+    """
+    blocks = [classify(replace(raw, data=block.data, blocks=()), path)
+              for block in (raw, *raw.blocks)]  # fmt: skip
+    cells = [[column.data.to_pylist() for column in block] for block in blocks]
+    differ = [i for i in range(len(cells[0])) if any(block[i] != cells[0][i] for block in cells)]
+    if len(differ) != 1 or any(block[differ[0]].kind != "number" for block in blocks):
+        return None
+    values = [block[differ[0]].numbers(path) for block in blocks]
+    drawn = [i for i, own in enumerate(values) if not (own < 0).any()]
+    fed = [i for i, own in enumerate(values) if (own < 0).any() and not (own > 0).any()]
+    if len(drawn) != 1 or len(fed) != 1:
+        return None
+    balance = values[drawn[0]] + values[fed[0]]
+    rest = [own for i, own in enumerate(values) if i not in (drawn[0], fed[0])]
+    if not all(np.allclose(own, balance, atol=BALANCE_ROUNDING, equal_nan=True) for own in rest):
+        return None
+    return (raw, *raw.blocks)[drawn[0]].data
+
+
+def _without_empty_rows(table: Any) -> Any:
+    """Leave out rows that hold nothing but delimiters, as spreadsheets write them."""
+    import pyarrow.compute as pc
+
+    if not table.num_columns or not all(column.null_count for column in table.columns):
+        return table
+    filled = functools.reduce(pc.or_, (pc.is_valid(column) for column in table.columns))
+    return table.filter(filled)
+
+
+@dataclass
+class TimePlan:
+    """Columns of the times."""
+
+    date: Column  # Dates, or complete times; for a range the column of both ends
+    # Time of day, or the number of an interval in the day, that belongs to `date`
+    clock: Column | None = None
+    # The same for the end of the interval
+    end_date: Column | None = None
+    end_clock: Column | None = None
+    stamp: str = "start"
+    zone: str | None = None  # Zone that a header names
+
+    @property
+    def names(self) -> set[str]:
+        """Names of all its columns."""
+        parts = (self.date, self.clock, self.end_date, self.end_clock)
+        return {part.name for part in parts if part is not None}
+
+
+@dataclass
+class RowTimes:
+    """Times of all rows, before the zone is applied."""
+
+    ns: IntArray
+    good: BoolArray
+    aware: bool
+    written: IntArray
+    stamp: str
+    ends: IntArray | None = None
+    after_midnight: IntArray | None = None
+    remark: str = ""
+
+
+def read_row_times(plan: TimePlan, options: ReadOptions, path: Path) -> RowTimes:
+    """The times of all rows from their columns."""
+    data = plan.date.data
+    ends = split_range(data) if plan.date.kind == "range" else None
+    if plan.date.kind == "number" and is_text(data):
+        import pyarrow as pa
+
+        data = pa.array(to_numbers(data, plan.date.decimal)[0], from_pandas=True)
+    stamps = read_stamps(data if ends is None else ends[0], path, options.tz)
+    written = stamps.ns if stamps.written is None else stamps.written
+    clock = RowTimes(
+        stamps.ns, stamps.good, stamps.aware, written, plan.stamp, remark=stamps.remark
+    )
+    if ends is not None:
+        clock.ends = _range_end(ends[1], stamps.ns, path, options)
+    if plan.clock is not None:
+        _add_clock(clock, plan, path)
+    if plan.end_date is not None and clock.ends is None:
+        _add_end(clock, plan, path, options)
+    return clock
+
+
+def _range_end(column: Any, starts: IntArray, path: Path, options: ReadOptions) -> IntArray:
+    """The end of a range: a whole time, or a clock on the day of its start."""
+    clock = read_clock(column)
+    if clock is None:
+        return read_stamps(column, path, options.tz).ns
+    ends = starts - starts % DAY_NS + clock[0] * SECOND
+    return np.where(ends <= starts, ends + DAY_NS, ends)
+
+
+def _add_clock(clock: RowTimes, plan: TimePlan, path: Path) -> None:
+    """Add the time of day to dates."""
+    column = plan.clock
+    assert column is not None
+    dates = clock.ns - clock.ns % DAY_NS
+    if is_number_of_day(column):
+        _add_number(clock, column, dates)
+        return
+    ends = split_range(column.data) if column.kind == "range" else None
+    found = read_clock(column.data if ends is None else ends[0])
+    if found is None:
+        raise DataError(f"{path}: column {column.name!r} holds no times of the day.")
+    seconds, good = found
+    clock.good &= good
+    known = seconds[clock.good]
+    if (known == SECONDS_PER_DAY).any() and not (known == 0).any():
+        # A clock that shows 24:00 and never 00:00 names the end of an interval.
+        clock.stamp = "end"
+    clock.ns = clock.written = dates + seconds * SECOND
+    if ends is not None:
+        clock.ends = _range_end(ends[1], clock.ns, path, ReadOptions())
+
+
+def _add_number(clock: RowTimes, column: Column, dates: IntArray) -> None:
+    """Add intervals counted from midnight: hours 0 … 23 or 1 … 24 (25 on a long day), quarters."""
+    values, _ = to_numbers(column.data, column.decimal)
+    clock.good &= np.isfinite(values)
+    known = values[clock.good]
+    largest, smallest = int(known.max(initial=0)), int(known.min(initial=0))
+    from_one = smallest >= 1 and largest in (24, 25, 48, 50, 96, 100, 288, 300)
+    a_day = next(n for n in (25, 50, 100, 300) if largest < n + 1)
+    a_day = {25: 24, 50: 48, 100: 96, 300: 288}[a_day]
+    size = DAY_NS // a_day
+    after = (np.where(clock.good, values, 0).astype(np.int64) - from_one) * size
+    clock.ns = clock.written = dates + after
+    if largest > a_day:
+        # Hour 25 is counted from midnight: it is no time on the clock.
+        clock.ns = clock.written = dates
+        clock.after_midnight = after
+
+
+def _add_end(clock: RowTimes, plan: TimePlan, path: Path, options: ReadOptions) -> None:
+    """Add the ends of intervals, on the clock of the starts."""
+    assert plan.end_date is not None
+    ends = read_stamps(plan.end_date.data, path, options.tz)
+    moments = ends.ns
+    if plan.end_clock is not None:
+        found = read_clock(plan.end_clock.data)
+        if found is None:
+            return
+        moments = moments - moments % DAY_NS + found[0] * SECOND
+        if plan.end_date is plan.date:
+            moments = np.where(moments <= clock.ns, moments + DAY_NS, moments)
+    if ends.aware == clock.aware:
+        clock.ends = moments
+
+
+def find_stamp(
+    clock: RowTimes,
+    parts: Sequence[IntArray],
+    options: ReadOptions,
+    layout: Layout | None,
+    notes: list[str],
+) -> str:
+    """Which end of its interval a time names; a file of whole days shows it by its first time."""
+    if options.stamp is not None:
+        return options.stamp
+    if clock.stamp == "end" or layout is not None or clock.ends is not None:
+        return clock.stamp
+    moments = ascending(clock.written[np.concatenate(parts)])
+    if moments.size < 24:
+        return "start"
+    step = int(np.median(np.diff(moments)))
+    first, last = int(moments[0] % DAY_NS), int(moments[-1] % DAY_NS)
+    if 0 < step < DAY_NS and first == step and last == 0 and DAY_NS % step == 0:
+        notes.append("The file covers whole days if its times name ends, so they were read so.")
+        return "end"
+    return "start"
+
+
+def ascending(times: IntArray) -> IntArray:
+    """Different times in their order; sorting is skipped where they already are."""
+    if times.size < 2 or int(np.diff(times).min()) > 0:
+        return times
+    ordered: IntArray = np.sort(times)
+    different: IntArray = ordered[np.append(True, np.diff(ordered) > 0)]
+    return different
+
+
+def spread_days(
+    columns: Sequence[Column], options: ReadOptions, path: Path
+) -> tuple[list[Column], RawTable] | None:
+    """A table with one row for each day as one with a row for each time; None if it is not."""
+    import pyarrow as pa
+
+    dates = [c for c in columns if c.kind == "date"]
+    if options.time_column is not None:
+        dates = [c for c in [find_named(columns, options.time_column, path)] if c.kind == "date"]
+    if not dates:
+        return None
+    found = times_of_day([c.name for c in columns])
+    if found is None:
+        return None
+    places, offsets = found
+    cells = [columns[i] for i in places]
+    if any(c.kind not in ("number", "empty") for c in cells):
+        return None
+    stamps = read_stamps(dates[0].data, path, options.tz)
+    days = stamps.ns.size
+    moments = (stamps.ns[:, None] + offsets[None, :]).ravel()
+    good = np.repeat(stamps.good, offsets.size)
+    values = np.column_stack([c.numbers(path) for c in cells]).ravel()
+    rows = np.repeat(np.arange(days), offsets.size)
+    unit = find_unit(" ".join(f"{c.context} {c.name}" for c in cells[:1]))
+    time = Column("start", "", pa.array(moments.astype("datetime64[ns]"), mask=~good), ".", "time")
+    value = Column(
+        f"values ({unit})" if unit else "values", "", pa.array(values, from_pandas=True), ".",
+        "number",
+    )  # fmt: skip
+    kept = [c for i, c in enumerate(columns) if i not in set(places) and c is not dates[0]]
+    keys = [replace(c, data=c.data.take(pa.array(rows))) for c in kept if c.kind == "text"
+            or (c.kind == "number" and c.names_meter)]  # fmt: skip
+    table = [time, value, *keys]
+    data = pa.table([c.data for c in table], names=[c.name for c in table])
+    return table, RawTable(data, kind="table with one row for each day")
+
+
+def times_of_day(names: Sequence[str]) -> tuple[list[int], IntArray] | None:
+    """Columns that are times of a day, and their starts after midnight [ns]."""
+    clocks = [(i, re.match(r"\D*?(\d{1,2})[:.h](\d{2})(?!\d)", n)) for i, n in enumerate(names)]
+    timed = [(i, int(m[1]) * 60 + int(m[2])) for i, m in clocks if m is not None]
+    if len(timed) in (24, 25, 48, 50, 96, 100, 288, 300):
+        places, minutes = [i for i, _ in timed], np.array([m for _, m in timed])
+        step = 1440 // {25: 24, 50: 48, 100: 96, 300: 288}.get(len(timed), len(timed))
+        if minutes[0] == step and minutes[-1] in (0, 1440):
+            minutes = np.where(minutes == 0, 1440, minutes) - step
+        if len(timed) in (24, 48, 96, 288) and (minutes == step * np.arange(len(timed))).all():
+            return places, minutes.astype(np.int64) * 60 * SECOND
+        return None
+    matches = [(i, NUMBERED.fullmatch(name.strip())) for i, name in enumerate(names)]
+    numbered = [(i, int(match[1])) for i, match in matches if match is not None]
+    places, counts = [i for i, _ in numbered], [number for _, number in numbered]
+    for first in (0, 1):
+        if len(counts) in (24, 48, 96, 288) and counts == list(range(first, first + len(counts))):
+            size = DAY_NS // len(counts)
+            return places, size * np.arange(len(counts), dtype=np.int64)
+    return None

@@ -17,8 +17,7 @@ import numpy as np
 
 from hushmeter.clock import in_zone
 from hushmeter.errors import DataError
-from hushmeter.read.options import ReadOptions
-from hushmeter.read.recording import Series
+from hushmeter.read.recording import ReadOptions, Series
 from hushmeter.read.source import open_text
 from hushmeter.read.times import unix_ns
 

@@ -3,24 +3,36 @@
 REDD has its mains as channels 1 and 2, logged every second, its circuits every three or four
 seconds at times of their own. UK-DALE has one aggregate channel and plugs every six seconds;
 mains.dat, where present, holds the mains of one-second meters (time, active W, apparent VA, V).
+
+Channels that were logged apart are put on one grid. A cell of the grid takes the mean of a
+channel's samples in it, or its last sample, if that is not too old. A cell where a channel has
+neither is a gap. Samples of the mains fill at most one further cell, because the noise of a
+release grows with the number of readings that one sample fills.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError
-from hushmeter.read.channels import Channel, align, clean
-from hushmeter.read.options import ReadOptions
-from hushmeter.read.recording import Recording
+from hushmeter.read.recording import ReadOptions, Recording
 from hushmeter.read.source import refuse_outside
+from hushmeter.trace import Metering, Trace, iso
 
 MAINS = frozenset({"mains", "aggregate", "main"})
 REDD_INTERVAL_S = 3.0
 UKDALE_INTERVAL_S = 6.0
+MAX_CELLS = 500_000_000
+HOLD_S = 60.0
+MAINS_HOLD = 1
+# A release with very large noise must still be readable.
+LARGEST_W = 1e12
 
 
 def read_folder(path: Path, options: ReadOptions) -> Recording:
@@ -148,7 +160,7 @@ def _house_folder(path: Path, building: int | str | None) -> Path | None:
 
 def _read_rae(blocks: list[Path], options: ReadOptions, path: Path) -> Recording:
     """The blocks of one RAE house, one after another."""
-    from hushmeter.read.regular import assemble
+    from hushmeter.read.regular_times import assemble
     from hushmeter.read.table import read_table
 
     houses = sorted({match[1] for b in blocks if (match := re.match(r"house(\d+)", b.name))})
@@ -156,9 +168,9 @@ def _read_rae(blocks: list[Path], options: ReadOptions, path: Path) -> Recording
     mine = [block for block in blocks if block.name.startswith(f"house{house}_")]
     if not mine:
         raise DataError(f"{path} has no house {house}, only {', '.join(houses)}.")
-    series, mains = read_table(mine[0], options, circuits="sum")
+    series = read_table(mine[0], options, circuits="sum")
     for block in mine[1:]:
-        more, _ = read_table(block, options, circuits="sum")
+        more = read_table(block, options, circuits="sum")
         if more.names != series.names or series.power is None or more.power is None:
             raise DataError(f"{block} has other columns than {mine[0].name}.")
         series.times = np.concatenate([series.times, more.times])
@@ -166,9 +178,193 @@ def _read_rae(blocks: list[Path], options: ReadOptions, path: Path) -> Recording
         series.power = np.concatenate([series.power, more.power])
     series.found = series.times.size
     series.notes.append(f"House {house}: {', '.join(block.name for block in mine)}.")
-    return assemble(series, path, mains=mains)
+    return assemble(series, path)
 
 
 def _listing(path: Path) -> str:
     names = sorted(p.name for p in path.iterdir())[:8]
     return ", ".join(names) or "nothing"
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One logged circuit: unix seconds, ascending, watts, and how many samples were left out."""
+
+    name: str
+    seconds: FloatArray
+    watts: FloatArray
+    dropped: int = 0
+
+
+def align(
+    mains: Sequence[Channel],
+    circuits: Sequence[Channel],
+    *,
+    interval_s: float,
+    path: Path,
+    format_name: str,
+    notes: list[str],
+    hold_s: float = HOLD_S,
+    inner: Sequence[int] = (),
+    step_w: float = 0.0,
+) -> Recording:
+    """Mains (added up) and circuits on one grid of `interval_s` seconds."""
+    everything = [*mains, *circuits]
+    start, cells = _span(everything, interval_s, path)
+    hold = round(hold_s / interval_s)
+    holds = [min(hold, MAINS_HOLD)] * len(mains) + [hold] * len(circuits)
+    columns = [
+        _on_grid(channel, start, cells, interval_s, longest)
+        for channel, longest in zip(everything, holds, strict=True)
+    ]
+    missing: BoolArray = np.zeros(cells, dtype=np.bool_)
+    for column in columns:
+        missing |= np.isnan(column)
+    keep: IntArray = np.flatnonzero(~missing)
+    if keep.size == 0:
+        raise DataError(_never_together(everything, path))
+    notes.extend(_drops(everything))
+    notes.extend(_losses(everything, columns, keep.size))
+    outer = range(len(mains)) if mains else [i for i in range(len(circuits)) if i not in inner]
+    readings = sum((columns[i][keep] for i in outer), np.zeros(keep.size))
+    power = np.column_stack([c[keep] for c in columns[len(mains) :]]) if circuits else None
+    copies = max(_copies(everything[i], start, cells, interval_s, holds[i]) for i in outer)
+    trace = Trace(
+        readings,
+        interval_s,
+        np.datetime64(round((start + keep[0] * interval_s) * 1e9), "ns"),
+        power=power,
+        names=number_repeats([channel.name for channel in circuits]) if circuits else None,
+        steps=keep - keep[0],
+        metering=Metering(resolution_w=step_w * len(outer), copies=copies),
+    )
+    return Recording.of_trace(
+        trace,
+        format_name,
+        readings=max(everything[i].seconds.size + everything[i].dropped for i in outer),
+        notes=tuple(notes),
+        mains="metered" if mains else "sum of sub-meters",
+    )
+
+
+def _copies(channel: Channel, start: float, cells: int, interval_s: float, hold: int) -> int:
+    """Most cells that one sample fills; only the times of the samples are used."""
+    index = np.unique(np.floor((channel.seconds - start) / interval_s).astype(np.int64))
+    index = index[(index >= -hold) & (index < cells)]
+    apart = np.diff(index, append=cells)
+    return int(np.clip(apart, 1, hold + 1).max(initial=1))
+
+
+def clean(name: str, seconds: FloatArray, watts: FloatArray, path: Path) -> Channel:
+    """A channel in ascending order without repeats or missing values; the first repeat stays."""
+    found = seconds.size
+    good = np.isfinite(seconds) & np.isfinite(watts) & (seconds >= 0) & (seconds < 7.3e9)
+    seconds, watts = seconds[good], watts[good]
+    # A gap is public, so a value never makes one: it is used, or the file is refused.
+    if np.abs(watts).max(initial=0.0) > LARGEST_W:
+        raise DataError(f"{path} ({name}) has a sample beyond {LARGEST_W:g} W: check its unit.")
+    if seconds.size == 0:
+        raise DataError(
+            f"{path} ({name}) holds no usable sample: unix seconds and watts are needed."
+        )
+    if np.diff(seconds).min(initial=1.0) <= 0:
+        seconds, rows = np.unique(seconds, return_index=True)
+        watts = watts[rows]
+    return Channel(name, seconds, watts, found - seconds.size)
+
+
+def usual_interval(channels: Sequence[Channel], finest: float = 1.0) -> float:
+    """The coarsest median step of the channels, in whole seconds."""
+    steps = [float(np.median(np.diff(c.seconds))) for c in channels if c.seconds.size > 1]
+    return max([finest, *(float(round(step)) for step in steps)])
+
+
+def number_repeats(names: Sequence[str]) -> tuple[str, ...]:
+    """Names that occur more than once get a number each."""
+    counts: dict[str, int] = {}
+    result = []
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+        result.append(f"{name}_{counts[name]}" if names.count(name) > 1 else name)
+    return tuple(result)
+
+
+def _span(channels: Sequence[Channel], interval_s: float, path: Path) -> tuple[float, int]:
+    """Where all channels are there: start on a whole multiple of the interval, cells."""
+    first = max(channel.seconds[0] for channel in channels)
+    last = min(channel.seconds[-1] for channel in channels)
+    if last < first:
+        raise DataError(_never_together(channels, path))
+    start = float(np.floor(first / interval_s) * interval_s)
+    cells = int((last - start) // interval_s) + 1
+    if cells > MAX_CELLS:
+        raise DataError(f"{path} spans {cells} intervals of {interval_s:g} s: cut it first.")
+    return start, cells
+
+
+def _on_grid(
+    channel: Channel, start: float, cells: int, interval_s: float, hold: int
+) -> FloatArray:
+    """Means per cell, held over at most `hold` empty cells, NaN elsewhere."""
+    index = np.floor((channel.seconds - start) / interval_s).astype(np.int64)
+    inside = (index >= -hold) & (index < cells)
+    index, watts = index[inside], channel.watts[inside]
+    column = np.full(cells, np.nan)
+    now = index >= 0
+    counts = np.bincount(index[now], minlength=cells)
+    sums = np.bincount(index[now], weights=watts[now], minlength=cells)
+    filled = counts > 0
+    column[filled] = sums[filled] / counts[filled]
+    if not now.all():
+        _lead_in(column, index[~now], watts[~now], hold)
+    return _hold(column, hold)
+
+
+def _lead_in(column: FloatArray, index: IntArray, watts: FloatArray, hold: int) -> None:
+    """A sample shortly before the grid begins still holds at its first cell."""
+    if index.size and np.isnan(column[0]) and -int(index[-1]) <= hold:
+        column[0] = watts[-1]
+
+
+def _hold(column: FloatArray, limit: int) -> FloatArray:
+    there = ~np.isnan(column)
+    if there.all() or not there.any():
+        return column
+    last = np.where(there, np.arange(column.size), -1)
+    np.maximum.accumulate(last, out=last)
+    near = (last >= 0) & (np.arange(column.size) - last <= limit)
+    held = np.full(column.size, np.nan)
+    held[near] = column[last[near]]
+    return held
+
+
+def _drops(channels: Sequence[Channel]) -> list[str]:
+    """Which channels had samples without a value or with a time that was already there."""
+    named = ", ".join(f"{c.name} ({c.dropped})" for c in channels if c.dropped)
+    return [f"Samples that repeat a time or lack a value were left out: {named}."] if named else []
+
+
+def _losses(channels: Sequence[Channel], columns: Sequence[FloatArray], kept: int) -> list[str]:
+    """Which channels cost the most cells, if any were lost."""
+    cells = columns[0].size
+    if kept == cells:
+        return []
+    lost = {c.name: int(np.isnan(v).sum()) for c, v in zip(channels, columns, strict=True)}
+    worst = sorted(lost, key=lambda name: lost[name], reverse=True)[:3]
+    named = ", ".join(f"{name} ({lost[name] / cells:.1%})" for name in worst if lost[name])
+    return [
+        f"{cells - kept} of {cells} cells are gaps, because a channel was silent: mostly {named}."
+    ]
+
+
+def _never_together(channels: Sequence[Channel], path: Path) -> str:
+    latest = max(channels, key=lambda c: c.seconds[0])
+    earliest = min(channels, key=lambda c: c.seconds[-1])
+    return (
+        f"{path}: no moment has every channel: {latest.name} starts {_when(latest.seconds[0])}, "
+        f"{earliest.name} ends {_when(earliest.seconds[-1])}; leave one of them out."
+    )
+
+
+def _when(seconds: float) -> str:
+    return iso(np.datetime64(round(seconds * 1e9), "ns"))

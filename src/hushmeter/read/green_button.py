@@ -18,9 +18,8 @@ import numpy as np
 from hushmeter.checks import FloatArray
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of
-from hushmeter.read.options import ReadOptions, unit_factor
-from hushmeter.read.plausibility import ABSURD_MEAN_W, LARGEST_MEAN_W, refuse_mean
-from hushmeter.read.recording import Series
+from hushmeter.read.recording import ReadOptions, Series, unit_factor
+from hushmeter.read.regular_times import ABSURD_MEAN_W, LARGEST_MEAN_W, refuse_mean
 from hushmeter.read.source import TEXT_CAP, open_stream
 from hushmeter.read.times import unix_ns
 

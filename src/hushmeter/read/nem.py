@@ -25,11 +25,10 @@ from hushmeter.checks import FloatArray, IntArray
 from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of
-from hushmeter.read.options import ReadOptions, unit_factor
-from hushmeter.read.plausibility import refuse_mean
-from hushmeter.read.recording import Series
+from hushmeter.read.headers import find_unit
+from hushmeter.read.recording import ReadOptions, Series, unit_factor
+from hushmeter.read.regular_times import refuse_mean
 from hushmeter.read.source import open_text
-from hushmeter.read.words import find_unit
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 MARKET_OFFSET_S, MARKET_ZONE = 10 * SECONDS_PER_HOUR, "Etc/GMT-10"

@@ -11,13 +11,17 @@ import sys
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, BinaryIO, NoReturn
 
 from hushmeter.errors import DataError, HushmeterError, InputError, TooLargeError
-from hushmeter.read.words import find_source
+from hushmeter.read.headers import find_source
+from hushmeter.read.recording import Circuits, ReadOptions, Recording, Series
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZIP_MAGIC = b"PK\x03\x04"
@@ -298,6 +302,7 @@ OTHER = {
 
 # The first record of an Australian meter file, with or without its header.
 NEM_RECORD = re.compile(r'(?i)"?100"?,"?NEM1[23]"?\b|"?2[05]0"?,"?[A-Z0-9]{10,11}"?,')
+DSMR_LINE = re.compile(r"^\d-\d:\d+\.\d+\.\d+\(", re.MULTILINE)
 # Files that accompany the readings in an archive.
 BESIDES = re.compile(
     r"(?i)(^|/)(__macosx/|\.|read[ _-]?me|licen[cs]e|manifest)"
@@ -351,7 +356,7 @@ def open_member(path: Path, asked: str | None) -> MemoryFile:
         name = _find_member(names, asked, path)
         most = path.most_values if isinstance(path, MemoryFile) else None
         member = MemoryFile(f"{path}: {name}", archive.read(name), most)
-    if member.data.startswith((ZIP_MAGIC, HDF5_MAGIC)) and recognise(member) != "workbook":
+    if member.data.startswith((ZIP_MAGIC, HDF5_MAGIC)) and recognise(member).name != "workbook":
         raise DataError(f"{member} is an archive or HDF5 file in an archive: unpack it.")
     return member
 
@@ -377,50 +382,134 @@ def _find_member(names: Sequence[str], asked: str | None, path: Path) -> str:
     return electric[0]
 
 
-def _zip_kind(path: Path) -> str:
-    """Return "workbook" for an Excel workbook, else "archive"."""
-    with open_zip(path) as archive:
+@dataclass(frozen=True)
+class Head:
+    """The first bytes of a file, decompressed, by which its format is recognised."""
+
+    path: Path
+    data: bytes
+
+    @cached_property
+    def text(self) -> str:
+        """The bytes as text, without blanks at the start."""
+        text = self.data.decode(find_encoding(self.data), errors="replace")
+        return text.lstrip("\ufeff \t\r\n\x00")
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The cells of the first line in lower case, if they are separated by commas."""
+        line = next(iter(self.text[:4096].splitlines()), "")
+        return [cell.strip().strip('"').lower() for cell in line.split(",")]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of files: how it is recognised, and who reads it."""
+
+    name: str
+    matches: Callable[[Head], bool]  # Decides by the first bytes, never by the readings
+    # The reader, or "module:name" of it: (path, options) → `Series` or `Recording`
+    reader: str | Callable[..., Series | Recording]
+    circuits: bool = False  # True if the reader also takes `circuits`
+    table: bool = False  # True if it may have a row only where the value changed
+
+    def read(self, path: Path, options: ReadOptions, circuits: Circuits) -> Series | Recording:
+        """Read a file of this format."""
+        if options.changes is not None and not self.table:
+            raise DataError(f"{path} is no table: leave --changes out, its format says it.")
+        found = self.reader
+        reader = resolve_name(f"hushmeter.read.{found}") if isinstance(found, str) else found
+        kept = {"circuits": circuits} if self.circuits else {}
+        result: Series | Recording = reader(path, options, **kept)
+        return result
+
+
+def read_file(path: Path, options: ReadOptions, circuits: Circuits) -> Recording:
+    """Read a file by the first of `FORMATS` that recognises it."""
+    from hushmeter.read.regular_times import assemble
+
+    found = recognise(path).read(path, options, circuits)
+    return found if isinstance(found, Recording) else assemble(found, path)
+
+
+def recognise(path: Path) -> Format:
+    """The format of a file by its first bytes."""
+    head = Head(path, read_head(path, 1 << 14))
+    if not head.data:
+        raise DataError(f"{path} is neither a CSV nor a Parquet table: it is empty.")
+    return next(form for form in FORMATS if form.matches(head))
+
+
+def _is_workbook(head: Head) -> bool:
+    """True for the workbooks of Excel; other spreadsheets are refused."""
+    if not head.data.startswith(ZIP_MAGIC):
+        return head.data.startswith(OLE_MAGIC)
+    with open_zip(head.path) as archive:
         names = set(archive.namelist())
     if "xl/workbook.bin" in names or "mimetype" in names:
         raise DataError(
-            f"{path} is a spreadsheet, but not in the format xlsx: save it as xlsx or CSV."
+            f"{head.path} is a spreadsheet, but not in the format xlsx: save it as xlsx or CSV."
         )
-    return "workbook" if any(name.startswith("xl/") for name in names) else "archive"
+    return any(name.startswith("xl/") for name in names)
 
 
-def recognise(path: Path) -> str:
-    """The reader of a file by its content, such as greenbutton, nilmtk, database, dsmr or table."""
-    head = read_head(path, 1 << 14)
-    if not head:
-        raise DataError(f"{path} is neither a CSV nor a Parquet table: it is empty.")
-    if head.startswith(HDF5_MAGIC):
-        return "nilmtk"
-    if head.startswith(SQLITE_MAGIC):
-        return "database"
-    if head.startswith(ZIP_MAGIC):
-        return _zip_kind(path)
-    if head.startswith(OLE_MAGIC):
-        return "workbook"
+def _read_member(path: Path, options: ReadOptions, *, circuits: Circuits) -> Recording:
+    """Read the meter file of a zip archive."""
+    return read_file(open_member(path, options.member), options, circuits)
+
+
+def _is_refused(head: Head) -> bool:
+    """False for a file that may hold readings; others are refused with what to do."""
     for magic, what in OTHER.items():
-        if head.startswith(magic):
-            raise DataError(f"{path} is {what}.")
-    if head[257:262] == b"ustar":
-        raise DataError(f"{path} is a tar archive: unpack it.")
-    text = head.decode(find_encoding(head), errors="replace").lstrip("\ufeff \t\r\n\x00")
-    if re.match(r"<!doctype html|<html", text, flags=re.IGNORECASE):
-        raise DataError(f"{path} is a web page, maybe a sign-in: download the file itself.")
-    if text.startswith("<"):
-        return "greenbutton"
-    if text.startswith(("{", "[")):
-        return "json"
-    if NEM_RECORD.match(text):
-        return "nem"
-    if re.search(r"^\d-\d:\d+\.\d+\.\d+\(", text, flags=re.MULTILINE):
-        return "dsmr"
-    line = next(iter(text[:4096].splitlines()), "")
-    first = [field.strip().strip('"').lower() for field in line.split(",")]
-    if first[:3] == ["entity_id", "type", "unit"]:
-        return "ha-energy"
-    if {"entity_id", "state", "last_changed"} <= set(first):
-        return "ha-history"
-    return "table"
+        if head.data.startswith(magic):
+            raise DataError(f"{head.path} is {what}.")
+    if head.data[257:262] == b"ustar":
+        raise DataError(f"{head.path} is a tar archive: unpack it.")
+    if re.match(r"<!doctype html|<html", head.text, flags=re.IGNORECASE):
+        raise DataError(f"{head.path} is a web page, maybe a sign-in: download the file itself.")
+    return False
+
+
+FORMATS: tuple[Format, ...] = (
+    Format(
+        "NILMTK",
+        lambda head: head.data.startswith(HDF5_MAGIC),
+        "nilmtk:read_nilmtk",
+        circuits=True,
+    ),
+    Format("database", lambda head: head.data.startswith(SQLITE_MAGIC), "database:read_database"),
+    Format("workbook", _is_workbook, "sheets:read_workbook", circuits=True, table=True),
+    Format(
+        "archive",
+        lambda head: head.data.startswith(ZIP_MAGIC),
+        _read_member,
+        circuits=True,
+        table=True,
+    ),
+    Format("other", _is_refused, ""),
+    Format(
+        "Green Button", lambda head: head.text.startswith("<"), "green_button:read_green_button"
+    ),
+    Format(
+        "JSON",
+        lambda head: head.text.startswith(("{", "[")),
+        "sheets:read_json",
+        circuits=True,
+        table=True,
+    ),
+    Format("NEM12", lambda head: NEM_RECORD.match(head.text) is not None, "nem:read_nem"),
+    Format("DSMR", lambda head: DSMR_LINE.search(head.text) is not None, "dsmr:read_dsmr"),
+    Format(
+        "Home Assistant energy",
+        lambda head: head.names[:3] == ["entity_id", "type", "unit"],
+        "home_assistant:read_energy",
+        circuits=True,
+    ),
+    Format(
+        "Home Assistant history",
+        lambda head: {"entity_id", "state", "last_changed"} <= set(head.names),
+        "home_assistant:read_history",
+    ),
+    Format("table", lambda _: True, "table:read_table", circuits=True, table=True),
+)
+"""The formats of files in the order in which they are tried."""

@@ -1,15 +1,14 @@
 """From a table to readings: rows of one series, times in UTC, values of one unit.
 
-A format module that has rows calls `text_table.table_of_rows` and hands the table to
-`series_of_table`; everything after that is the same for every source.
+Values that cannot be what a header seems to state are refused, and never changed. A format module
+that has rows calls `text_table.table_of_rows` and hands the planned table to `read_plan`;
+everything after that is the same for every source.
 """
 
 from __future__ import annotations
 
-import functools
-import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,267 +18,48 @@ from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of
-from hushmeter.read.columns import Column, classify, is_text, to_numbers
-from hushmeter.read.layouts import Layout, find_layout
-from hushmeter.read.options import DECIMALS, Circuits, ReadOptions, unit_factor
-from hushmeter.read.plan import Plan, TimePlan, plan_columns, stated_unit
-from hushmeter.read.plausibility import refuse_implausible
-from hushmeter.read.recording import Series
-from hushmeter.read.regular import FEW_REPEATS
-from hushmeter.read.row_times import RowTimes, ascending, find_stamp, read_row_times, spread_days
-from hushmeter.read.selection import RowChoice
-from hushmeter.read.source import read_head, read_parquet
-from hushmeter.read.text_table import RawTable, load_text, unique_names
-from hushmeter.read.times import UTC_CLOCK, find_zone, read_stamps, to_utc
-from hushmeter.read.words import ZONES, find_source, has_word
+from hushmeter.read.column_roles import Plan, PlannedTable, plan_table
+from hushmeter.read.columns import (
+    Column,
+    RowTimes,
+    ascending,
+    find_stamp,
+    load_table,
+    read_row_times,
+    to_numbers,
+)
+from hushmeter.read.headers import (
+    Layout,
+    find_source,
+    find_unit,
+    has_word,
+    read_meaning,
+)
+from hushmeter.read.recording import Circuits, ReadOptions, Series, unit_factor
+from hushmeter.read.regular_times import (
+    ABSURD_MEAN_W,
+    FEW_REPEATS,
+    LARGEST_MEAN_W,
+    LARGEST_READING_W,
+    LEAST_W,
+    LIKELY_W,
+    refuse_mean,
+)
+from hushmeter.read.times import UTC_CLOCK, to_utc
 from hushmeter.trace import SECONDS_PER_HOUR, iso
 
-PARQUET_MAGIC = b"PAR1"
 HOUR = SECONDS_PER_HOUR * SECOND
-BALANCE_ROUNDING = 0.02
-ELECTRIC = "electric elektri stroom strom elec$ luz$ kwh kw elettric sahko el$"
+OTHER_FLOWS = ("export", "production", "battery")
+MANY_RISES = 20
 
 
-def read_table(
-    path: Path, options: ReadOptions, *, circuits: Circuits = "leave"
-) -> tuple[Series, str]:
+def read_table(path: Path, options: ReadOptions, *, circuits: Circuits = "leave") -> Series:
     """Read a CSV or Parquet table."""
-    return series_of_table(load_table(path, options), options, path, circuits=circuits)
+    planned = plan_table(load_table(path, options), options, path, circuits=circuits)
+    return read_plan(planned, options, path)
 
 
-def load_table(
-    path: Path, options: ReadOptions | None = None, texts: Collection[str] = ()
-) -> RawTable:
-    """The whole table of a CSV or Parquet file, before its columns are understood."""
-    import pyarrow as pa
-
-    mark = None if options is None or options.decimal is None else DECIMALS[options.decimal]
-    try:
-        if read_head(path, 4) == PARQUET_MAGIC:
-            data = read_parquet(path)
-            raw = RawTable(data.rename_columns(list(unique_names(data.column_names))),
-                           kind="Parquet table")  # fmt: skip
-        else:
-            raw = load_text(path, texts, mark)
-    except (pa.ArrowException, OSError, UnicodeError, OverflowError, LookupError) as error:
-        reason = str(error).split("\n")[0].rstrip(".")[:200]
-        raise DataError(f"{path} is neither a CSV nor a Parquet table: {reason}.") from None
-    return whole_table(raw, options, path)
-
-
-def whole_table(raw: RawTable, options: ReadOptions | None, path: Path) -> RawTable:
-    """The table with the rows of its further blocks, and without empty rows."""
-    data, notes = _joined(raw, options, path)
-    raw = replace(raw, data=_without_empty_rows(data), blocks=(), notes=notes)
-    if raw.data.num_rows == 0:
-        raise DataError(
-            f"{path} holds no readings, only the columns {', '.join(raw.data.column_names[:8])}."
-        )
-    return raw
-
-
-def read_columns(path: Path, times: Collection[str] = ()) -> Any:
-    """Read a table as it is, without deciding what its columns mean.
-
-    The same rules hold as for meter readings: the delimiter, the decimal mark, the encoding, the
-    row of the header and gzip are found from the content.
-    """
-    import pyarrow as pa
-
-    if not path.is_file():
-        raise DataError(f"{path} does not exist.")
-    raw = load_table(path, texts=times)
-    table = raw.data
-    for i, column in enumerate(classify(raw, path)):
-        if column.kind == "empty" or (column.kind == "number" and is_text(column.data)):
-            values, _ = to_numbers(column.data, raw.decimal)
-            table = table.set_column(i, column.name, pa.array(values, from_pandas=True))
-        elif column.name.lower() in times and _is_other_date(column):
-            stamps = read_stamps(column.data, path)
-            moments = pa.array(stamps.ns.astype("datetime64[ns]"), mask=~stamps.good)
-            table = table.set_column(i, column.name, moments)
-    return table
-
-
-def _is_other_date(column: Column) -> bool:
-    """True for text with times in another order than that of ISO 8601."""
-    if column.kind not in ("time", "date") or not is_text(column.data):
-        return False
-    first = next((value.as_py() for value in column.data if value.is_valid), "")
-    return re.match(r"\d{4}-", first) is None
-
-
-def _joined(raw: RawTable, options: ReadOptions | None, path: Path) -> tuple[Any, tuple[str, ...]]:
-    """The rows of all blocks under the same header, or the chosen block; and the notes."""
-    import pyarrow as pa
-
-    if not raw.blocks:
-        return raw.data, raw.notes
-    tables = [raw.data, *(block.data for block in raw.blocks)]
-    asked = None if options is None else options.register
-    if asked is not None and asked.isdigit() and 1 <= int(asked) <= len(tables):
-        return tables[int(asked) - 1], raw.notes
-    drawn = _drawn_block(raw, path)
-    if drawn is not None:
-        note = f"Of {len(tables)} tables of the same times, the one of drawn energy was read."
-        return drawn, (*raw.notes, note)
-    first, *others = (set(table.column(0).to_pylist()) for table in tables)
-    if any(len(first & other) > 0.5 * len(first) for other in others):
-        raise DataError(
-            f"{path} holds {len(tables)} tables of the same times, such as import, export and "
-            f"balance: choose one by its number (--register 1 … {len(tables)})."
-        )
-    return pa.concat_tables(tables, promote_options="permissive"), raw.notes
-
-
-def _drawn_block(raw: RawTable, path: Path) -> Any | None:
-    """The block of drawn energy among blocks of the same times, of which one is fed in.
-
-    Some utilities give several tables with one title: what was drawn (never negative), what was
-    fed in (never positive) and their sum. All have the same times, so that the choice changes
-    nothing public. None if the blocks are not of this kind.
-    """
-    blocks = [classify(replace(raw, data=block.data, blocks=()), path)
-              for block in (raw, *raw.blocks)]  # fmt: skip
-    cells = [[column.data.to_pylist() for column in block] for block in blocks]
-    differ = [i for i in range(len(cells[0])) if any(block[i] != cells[0][i] for block in cells)]
-    if len(differ) != 1 or any(block[differ[0]].kind != "number" for block in blocks):
-        return None
-    values = [block[differ[0]].numbers(path) for block in blocks]
-    drawn = [i for i, own in enumerate(values) if not (own < 0).any()]
-    fed = [i for i, own in enumerate(values) if (own < 0).any() and not (own > 0).any()]
-    if len(drawn) != 1 or len(fed) != 1:
-        return None
-    balance = values[drawn[0]] + values[fed[0]]
-    rest = [own for i, own in enumerate(values) if i not in (drawn[0], fed[0])]
-    if not all(np.allclose(own, balance, atol=BALANCE_ROUNDING, equal_nan=True) for own in rest):
-        return None
-    return (raw, *raw.blocks)[drawn[0]].data
-
-
-def _without_empty_rows(table: Any) -> Any:
-    """Leave out rows that hold nothing but delimiters, as spreadsheets write them."""
-    import pyarrow.compute as pc
-
-    if not table.num_columns or not all(column.null_count for column in table.columns):
-        return table
-    filled = functools.reduce(pc.or_, (pc.is_valid(column) for column in table.columns))
-    return table.filter(filled)
-
-
-@dataclass
-class PlannedTable:
-    """A table whose columns are understood."""
-
-    raw: RawTable
-    plan: Plan
-    layout: Layout | None
-    notes: list[str]
-    regular: bool = False  # True if the layout states that the table has a row for every interval
-
-
-def series_of_table(
-    raw: RawTable, options: ReadOptions, path: Path, *, circuits: Circuits = "leave"
-) -> tuple[Series, str]:
-    """Understand the columns of a table and read its series."""
-    return read_plan(plan_table(raw, options, path, circuits=circuits), options, path)
-
-
-def plan_table(
-    raw: RawTable, options: ReadOptions, path: Path, *, circuits: Circuits = "leave"
-) -> PlannedTable:
-    """Decide which columns hold the times, the meter and its circuits; see `series_of_table`."""
-    notes = list(raw.notes)
-    names = frozenset(name.lower() for name in raw.data.column_names)
-    asked = options.time_column is not None or options.value_column is not None
-    layout = None if asked or not raw.has_header else find_layout(names)
-    if layout is not None:
-        raw, plan = _by_layout(raw, layout, options, notes, path)
-        regular = layout.regular
-    else:
-        columns = classify(raw, path)
-        daily = spread_days(columns, options, path) if raw.has_header else None
-        if daily is not None:
-            columns, raw = daily
-            notes.append("One row holds a day; its columns were read as times of the day.")
-        regular = daily is not None
-        _refuse_source(raw, columns, path)
-        plan = plan_columns(raw, columns, options, path, homes=circuits == "sum")
-    if plan.time.zone is None:
-        plan.time.zone = _stated_zone(raw.preamble)
-    notes.extend(plan.notes)
-    if circuits == "leave":
-        # What a release publishes must not depend on circuits, so they are not even read.
-        plan = replace(plan, circuits=())
-    return PlannedTable(raw, plan, layout, notes, regular)
-
-
-def _stated_zone(preamble: Sequence[str]) -> str | None:
-    """The time zone that a line above the header names, such as "Time zone: Europe/Berlin"."""
-    lines = (line for line in preamble if has_word(line, ZONES))
-    return next((zone for line in lines if (zone := find_zone(line)) is not None), None)
-
-
-def _by_layout(
-    raw: RawTable, layout: Layout, options: ReadOptions, notes: list[str], path: Path
-) -> tuple[RawTable, Plan]:
-    """The plan of a known layout."""
-    import pyarrow as pa
-
-    data = raw.data
-    if layout.prepare is not None:
-        try:
-            data = layout.prepare(data, notes)
-        except DataError as error:
-            raise DataError(f"{path} is {error}") from None
-        except pa.ArrowException as error:
-            reason = str(error).split("\n")[0].rstrip(".")
-            raise DataError(f"{path} is no proper {layout.format}: {reason}.") from None
-    raw = replace(raw, data=data, context=())
-    columns = classify(raw, path)
-    named = {c.name.lower(): c for c in reversed(columns)}
-    values = tuple(named[value] for value in layout.values)
-    time = TimePlan(named[layout.time], stamp=layout.stamp, zone=layout.tz)
-    if layout.end is not None:
-        time.end_date = named[layout.end]
-    if time.date.kind == "date":
-        time.clock = next((c for c in columns if c.kind == "clock"), None)
-    skip = layout.ignore | {layout.time, *layout.values}
-    others = tuple(
-        c for c in columns
-        if c.name.lower() not in skip and c.name not in time.names and c.kind == "number"
-        and not re.fullmatch(r"column_\d+|Unnamed: \d+|sum_of_submeters|main_house_subtotal|index",
-                             c.name)
-    )  # fmt: skip
-    unit = options.unit or layout.unit or next((u for line in raw.preamble
-                                                if (u := stated_unit(line))), None)  # fmt: skip
-    counter = layout.counter if options.is_counter is None else options.is_counter
-    plan = Plan(
-        time,
-        values,
-        others if layout.circuits else (),
-        unit,
-        counter=counter,
-        need_all=counter and len(values) > 1,
-        keys=tuple(c for c in columns if c.kind == "text" or c.name.lower() == layout.meter),
-        exports=tuple(c for c in columns if c.kind == "number" and c.meaning.flow == "export"),
-    )
-    if len(values) > 1:
-        notes.append(f"Added up: {', '.join(c.name for c in values)}.")
-    return raw, plan
-
-
-def _refuse_source(raw: RawTable, columns: Sequence[Column], path: Path) -> None:
-    """Refuse gas, water and heat that only the lines above the header name."""
-    text = " ".join(raw.preamble)
-    source = find_source(text)
-    if source is None or has_word(text, ELECTRIC):
-        return
-    if not any(c.meaning.unit in ("W", "kW") for c in columns):
-        raise DataError(f"{path} holds {source} ({text[:40]!r} above its header).")
-
-
-def read_plan(table: PlannedTable, options: ReadOptions, path: Path) -> tuple[Series, str]:
+def read_plan(table: PlannedTable, options: ReadOptions, path: Path) -> Series:
     """Select the rows of one series, place its times and take its values."""
     plan, layout, notes = table.plan, table.layout, table.notes
     _refuse_changes(plan, options, path)
@@ -325,17 +105,18 @@ def read_plan(table: PlannedTable, options: ReadOptions, path: Path) -> tuple[Se
         step=options.step_size or (layout.step if layout is not None else None),
         clock_changes=sentence + clock.remark,
         zone=options.tz or plan.time.zone,
+        mains="metered" if plan.values else "sum of sub-meters",
         complete=options.changes == "no" or table.regular,
         notes=notes,
     )
     if options.changes == "yes":
-        return _of_changes(series, options, path), "metered"
+        return _of_changes(series, options, path)
     if plan.circuits:
         series.power = np.column_stack([column[pieces[0].rows] for column in circuits])
     _drop_missing(series, path)
     with np.errstate(over="ignore", invalid="ignore"):
         refuse_implausible(series, plan, layout, options, path)
-    return series, "metered" if plan.values else "sum of sub-meters"
+    return series
 
 
 def _refuse_changes(plan: Plan, options: ReadOptions, path: Path) -> None:
@@ -349,7 +130,7 @@ def _refuse_changes(plan: Plan, options: ReadOptions, path: Path) -> None:
 
 def _of_changes(series: Series, options: ReadOptions, path: Path) -> Series:
     """The readings of a table that has a row only where the value changed."""
-    from hushmeter.read.changes import Changes, change_series
+    from hushmeter.read.home_assistant import Changes, change_series
 
     if series.energy and not series.counter:
         raise DataError(
@@ -523,13 +304,354 @@ def _drop_missing(series: Series, path: Path) -> None:
         raise DataError(f"{path} ({series.format}) has no row in which every column has a value.")
 
 
-__all__ = [
-    "PlannedTable",
-    "load_table",
-    "plan_table",
-    "read_columns",
-    "read_plan",
-    "read_table",
-    "series_of_table",
-    "whole_table",
-]
+class RowChoice:
+    """The rows of the home's consumption, where columns of words tell series apart."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        layout: Layout | None,
+        options: ReadOptions,
+        clock: RowTimes,
+        notes: list[str],
+        path: Path,
+    ) -> None:
+        self.plan, self.layout, self.options = plan, layout, options
+        self.clock, self.notes, self.path = clock, notes, path
+        self.unit: str | None = None
+        self.idle: IntArray = np.zeros(0, dtype=np.int64)
+        self._texts: dict[str, Any] = {}
+        self._left: list[IntArray] = []
+
+    def parts(self, rows: IntArray) -> list[IntArray]:
+        """The rows of every series that is added up: one, or one for each tariff.
+
+        Rows of another direction at times without a row of the chosen one are in `idle`, and in
+        the first part: the word Import or Export may follow from the sign of the value, so that
+        leaving such a row out would show it. What was drawn is nothing at these times.
+        """
+        parts = self._parts(rows)
+        if self._left and not self.plan.counter:
+            kept = np.concatenate(parts)
+            left = np.unique(np.concatenate(self._left))
+            left = left[~np.isin(self._moments(left), self._moments(kept))]
+            self.idle = left[np.unique(self._moments(left), return_index=True)[1]]
+            parts[0] = np.sort(np.concatenate([parts[0], self.idle]))
+        return parts
+
+    def _moments(self, rows: IntArray) -> IntArray:
+        """Local times of some rows [ns]."""
+        times: IntArray = self.clock.ns[rows]
+        after = self.clock.after_midnight
+        return times if after is None else times + after[rows]
+
+    def _parts(self, rows: IntArray) -> list[IntArray]:
+        keys = [c for c in self.plan.keys if not _is_remark(c)]
+        if self.options.meter is not None:
+            rows = self._asked(rows, keys, self.options.meter, "meter")
+        if self.layout is not None:
+            rows = self._one_home(self._kept(rows, self.layout))
+        units = [c for c in keys if has_word(c.name, "units")]
+        for column in units:
+            rows = self._one_unit(rows, column, keys)
+        others = [c for c in keys if c not in units]
+        if self.options.register is not None and keys:
+            rows = self._asked(rows, keys, self.options.register, "register")
+        else:
+            for column in others:
+                if not column.names_meter:
+                    rows = self._without_other_flows(rows, column)
+        for column in others:
+            if column.names_meter or self._is_home(column):
+                self._refuse_meters(rows, column)
+        if rows.size == 0:
+            raise DataError(f"{self.path} holds no readings of what was asked for.")
+        for column in others:
+            self._find_unit(rows, column)
+        splitting = [c for c in others if not c.names_meter and self._splits(rows, c)]
+        return self._split(rows, splitting)
+
+    def _values(self, column: Column, rows: IntArray) -> Any:
+        """The words of a column in some rows, as an array of text."""
+        if column.name not in self._texts:
+            texts = [_plain_word(v) for v in column.data.to_pylist()]
+            self._texts[column.name] = np.array(texts, dtype=object)
+        return self._texts[column.name][rows]
+
+    def _distinct(self, column: Column, rows: IntArray) -> list[str]:
+        return sorted(set(self._values(column, rows)) - {""})
+
+    def _asked(self, rows: IntArray, keys: Sequence[Column], asked: str, option: str) -> IntArray:
+        """The rows whose meter or register the user chose."""
+        wanted = _plain_word(asked).lower()
+        order = sorted(keys, key=lambda c: c.names_meter != (option == "meter"))
+        for column in order:
+            same = [v for v in self._distinct(column, rows) if v.lower() == wanted]
+            if same:
+                texts = self._values(column, rows)
+                if option == "register":
+                    others = [t for t in set(texts) - set(same) if read_meaning(t).flow
+                              and not _is_other(t)]  # fmt: skip
+                    self._left.append(rows[np.isin(texts, others)])
+                return rows[np.isin(texts, same)]
+        found = [v for c in order for v in self._distinct(c, rows)[:12]]
+        raise DataError(
+            f"{self.path} has no {option} {asked!r} (found: {', '.join(found[:24]) or 'none'})."
+        )
+
+    def _kept(self, rows: IntArray, layout: Layout) -> IntArray:
+        """The rows that a layout reads."""
+        named = {c.name.lower(): c for c in self.plan.keys}
+        for name, beginnings in layout.keep.items():
+            if name in named and self.options.register is None:
+                texts = self._values(named[name], rows)
+                kept = np.array([t.lower().startswith(beginnings) for t in texts], dtype=np.bool_)
+                if not kept.all():
+                    self.notes.append(f"Rows of other kinds ({named[name].name}) were left out.")
+                rows = rows[kept]
+        return rows
+
+    def _one_unit(self, rows: IntArray, column: Column, keys: Sequence[Column]) -> IntArray:
+        """Rows of an electric unit; a meter with cubic metres measures gas or water."""
+        units = {text: find_unit(text) for text in self._distinct(column, rows)}
+        electric = [text for text, unit in units.items() if unit is not None]
+        texts = self._values(column, rows)
+        others = [t for t in units if units[t] is None and find_source(t) is not None]
+        if others:
+            meters = [c for c in keys if c.names_meter]
+            both = not meters or any(
+                set(self._values(c, rows[np.isin(texts, others)]))
+                & set(self._values(c, rows[np.isin(texts, electric)])) for c in meters
+            )  # fmt: skip
+            if both or not electric:
+                raise DataError(
+                    f"{self.path} holds gas or water (unit {others[0]}), not electricity."
+                )
+        if not electric:
+            return rows
+        energies = [t for t in electric if (units[t] or "").lower().endswith("wh")] or electric
+        if len({units[t] for t in energies}) == 1:
+            self.unit = units[energies[0]]
+        else:
+            raise DataError(
+                f"{self.path} mixes the units {', '.join(energies)} ({column.name}): export all "
+                "rows in one unit."
+            )
+        if len(energies) < len(units):
+            left = ", ".join(t for t in units if t not in energies)
+            self.notes.append(f"Rows in other units ({left}) were left out.")
+        return rows[np.isin(texts, [*energies, ""])]
+
+    def _without_other_flows(self, rows: IntArray, column: Column) -> IntArray:
+        """Rows that are not export, production, gas, water or reactive energy."""
+        distinct = self._distinct(column, rows)
+        if not distinct or len(distinct) > 60:
+            return rows
+        splits = self._splits(rows, column)
+        if not splits and not has_word(column.name, "registers"):
+            # A word beside the only row of its time may follow from a value: the mode of a heat
+            # pump, or a plug that writes "off" or its watts.
+            return rows
+        flows = {text: read_meaning(text).flow for text in distinct}
+        unused = [t for t, flow in flows.items() if flow in OTHER_FLOWS or _is_other(t)]
+        if not unused:
+            return rows
+        if len(unused) == len(distinct):
+            source = next((s for t in unused if (s := find_source(t))), None)
+            what = source or "export or production"
+            raise DataError(
+                f"{self.path} holds only {what} ({column.name}: {', '.join(unused[:5])}), not what "
+                "the home used."
+            )
+        texts = self._values(column, rows)
+        self._left.append(rows[np.isin(texts, [t for t in unused if not _is_other(t)])])
+        named = [t for t in unused if splits or _is_other(t)]
+        if named:
+            self.notes.append(f"Rows of {', '.join(named[:8])} were left out ({column.name}).")
+        return rows[~np.isin(texts, unused)]
+
+    def _one_home(self, rows: IntArray) -> IntArray:
+        """The rows of the home that the user chose, in a data set of many homes."""
+        column = next((c for c in self.plan.keys if self._is_home(c)), None)
+        if column is None or self.options.building is None:
+            return rows
+        distinct, asked = self._distinct(column, rows), str(self.options.building)
+        if asked not in distinct:
+            raise DataError(
+                f"{self.path} has no home {asked!r} (found: {', '.join(distinct[:24])})."
+            )
+        kept: IntArray = rows[self._values(column, rows) == asked]
+        return kept
+
+    def _is_home(self, column: Column) -> bool:
+        return self.layout is not None and column.name.lower() == self.layout.meter
+
+    def _refuse_meters(self, rows: IntArray, column: Column) -> None:
+        distinct = self._distinct(column, rows)
+        if len(distinct) < 2 or len(distinct) > 0.5 * rows.size:
+            return
+        option = "building" if self._is_home(column) else "meter"
+        raise DataError(
+            f"{self.path} holds {len(distinct)} homes or meters ({column.name}: "
+            f"{', '.join(distinct[:12])}): choose one (--{option} NAME)."
+        )
+
+    def _find_unit(self, rows: IntArray, column: Column) -> None:
+        """Take the unit from the words of the rows, such as Active Import Interval (kWh)."""
+        units = {find_unit(text) for text in self._distinct(column, rows)[:60]}
+        if self.unit is None and len(units) == 1 and not column.names_meter:
+            self.unit = units.pop()
+
+    def _splits(self, rows: IntArray, column: Column) -> bool:
+        """True if rows of one time have different words in this column."""
+        distinct = self._distinct(column, rows)
+        if len(distinct) < 2 or len(distinct) > 0.5 * rows.size:
+            return False
+        texts, times = self._values(column, rows), self._moments(rows)
+        codes = np.unique(texts, return_inverse=True)[1]
+        order = np.lexsort((codes, times))
+        same = (np.diff(times[order]) == 0) & (np.diff(codes[order]) != 0)
+        return int(same.sum()) > 0.005 * rows.size
+
+    def _split(self, rows: IntArray, columns: Sequence[Column]) -> list[IntArray]:
+        """One part for each tariff; other words must be chosen between by the user."""
+        if not columns:
+            return [rows]
+        column = columns[0]
+        texts = self._values(column, rows)
+        distinct = self._distinct(column, rows)
+        meanings = {text: read_meaning(text) for text in distinct}
+        totals = [t for t in distinct if meanings[t].part == "total"]
+        parts = [t for t in distinct if meanings[t].part in ("tariff", "phase")]
+        if len(totals) == 1 and len(parts) == len(distinct) - 1:
+            self.notes.append(f"Only the rows of {totals[0]} were read ({column.name}).")
+            return self._split(rows[texts == totals[0]], columns[1:])
+        if len(parts) == len(distinct):
+            self.notes.append(f"Added up ({column.name}): {', '.join(distinct[:8])}.")
+            return [p for t in distinct for p in self._split(rows[texts == t], columns[1:])]
+        raise DataError(
+            f"{self.path} holds several series ({column.name}: {', '.join(distinct[:12])}): choose "
+            "that of the home's use (--register NAME)."
+        )
+
+
+def _plain_word(value: object) -> str:
+    """A word without the marks with which files keep spreadsheets from reading a number."""
+    if value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip().removeprefix("=").strip("\"'").strip()
+
+
+def _is_other(text: str) -> bool:
+    """True for a word of gas, water, heat or reactive energy."""
+    return find_source(text) is not None or has_word(text, "reactive")
+
+
+def _is_remark(column: Column) -> bool:
+    return has_word(column.name, "remarks") and not has_word(column.name, "units")
+
+
+def refuse_implausible(
+    series: Series, plan: Plan, layout: Layout | None, options: ReadOptions, path: Path
+) -> None:
+    """Refuse values that cannot be what the header seems to say; the shape is never changed.
+
+    A file in the project's own layout may be a release. Its noise can make any reading large and
+    the mean negative, so only megawatts and milliwatts are refused there.
+    """
+    if _is_own_layout(plan):
+        _refuse_absurd_watts(series.values, path)
+        return
+    ordered = series.values
+    if series.times.size > 1 and int(np.diff(series.times).min()) < 0:
+        ordered = ordered[np.argsort(series.times, kind="stable")]
+    stated = layout is not None or any(c.meaning.unit in ("W", "kW") for c in plan.values)
+    if not (series.counter or stated or options.is_counter is False) and _only_rises(ordered):
+        raise DataError(
+            f"{path}: {plan.value_names} only rises, as the counter of a meter does: state whether "
+            "it is one (--counter yes, with the unit of its energy, or --counter no)."
+        )
+    hours = _hours(series)
+    scale = series.factor / hours if series.energy else series.factor
+    if series.counter:
+        span = float(series.times.max() - series.times.min()) / SECOND / SECONDS_PER_HOUR
+        mean = float(ordered[-1] - ordered[0]) * series.factor / span if span else 0.0
+    else:
+        mean = float(np.mean(series.values)) * scale
+    low, high = LIKELY_W if plan.assumed else (LEAST_W, LARGEST_MEAN_W)
+    if layout is None and mean < 0 and not series.counter:
+        raise DataError(
+            f"{path}: {plan.value_names} has a negative mean, as what is fed into the grid or a "
+            "balance has; give what the home uses (--value-column or --register)."
+        )
+    refuse_mean(mean, path, low, high)
+    if layout is None and not series.counter:
+        _refuse_peak(series, hours, path)
+    if layout is None and series.power is not None and mean > 0:
+        means = series.power.mean(axis=0) * scale
+        if float(means.clip(0).sum()) > 1.5 * mean + 1.0:
+            raise DataError(
+                f"{path}: the circuits draw {means.clip(0).sum() / mean:.2g} times what the meter "
+                "shows, so a column of the meter may be missing: name it (--value-column)."
+            )
+        if float(means.max()) > 1.05 * mean + 1.0:
+            name = series.names[int(np.argmax(means))]
+            raise DataError(
+                f"{path}: column {name!r} has a larger mean than the meter, so it is no circuit of "
+                "the home: name the meter's column (--value-column)."
+            )
+
+
+def _is_own_layout(plan: Plan) -> bool:
+    """True for the two columns that `hushmeter.write.write_meter` writes for a release."""
+    names = [column.name for column in plan.values]
+    return names == ["watts"] and plan.time.names == {"timestamp"} and not plan.circuits
+
+
+def _refuse_absurd_watts(watts: FloatArray, path: Path) -> None:
+    """Refuse watts that neither a home nor its release can have: the unit must be another."""
+    mean, largest = abs(float(np.mean(watts))), float(np.abs(watts).max())
+    if mean > ABSURD_MEAN_W or 0 < largest < 1:
+        raise DataError(
+            f"{path}: readings with a mean of {mean:.4g} W and up to {largest:.4g} W are not those "
+            "of a home in watts; check their unit (--unit)."
+        )
+
+
+def _refuse_peak(series: Series, hours: float, path: Path) -> None:
+    """Refuse a reading that no home draws, such as the total of a month among hours."""
+    lengths: float | FloatArray = 1.0
+    if series.energy:
+        lengths = (
+            hours
+            if series.durations is None
+            else np.maximum(series.durations / SECONDS_PER_HOUR, hours)
+        )
+    watts = np.abs(series.values) * series.factor / lengths
+    largest = int(np.argmax(watts))
+    if float(watts[largest]) > LARGEST_READING_W:
+        when = iso(np.datetime64(int(series.times[largest]), "ns"))
+        raise DataError(
+            f"{path}: the reading at {when} is {watts[largest]:.4g} W, which no home draws: it may "
+            "be a total, or the unit may be wrong (--unit)."
+        )
+
+
+def _hours(series: Series) -> float:
+    """Length of a reading [h], for a check of its size."""
+    if series.durations is not None:
+        return max(float(np.median(series.durations)), 1.0) / SECONDS_PER_HOUR
+    steps = np.diff(ascending(series.times))
+    return float(np.median(steps)) / SECOND / SECONDS_PER_HOUR if steps.size else 1.0
+
+
+def _only_rises(values: FloatArray) -> bool:
+    """True for a long series that never falls, or a short one that rises by little."""
+    steps = np.diff(values)
+    if steps.size == 0 or float(steps.min()) < 0:
+        return False
+    rises = int((steps > 0).sum())
+    little = float(values[-1] - values[0]) < 0.2 * float(values[0])
+    return rises >= MANY_RISES or (rises >= 3 and little)

@@ -19,6 +19,7 @@ from typing import Any
 
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of
+from hushmeter.read.headers import find_unit, load_words, missing_marks, read_meaning
 from hushmeter.read.source import (
     HEAD_BYTES,
     STREAM_CAP,
@@ -30,7 +31,6 @@ from hushmeter.read.source import (
     open_text,
     read_head,
 )
-from hushmeter.read.words import find_unit, read_meaning
 
 DELIMITERS = (";", "\t", "|", ",", " ")
 MAX_COLUMNS = 4096
@@ -39,12 +39,6 @@ SAMPLE_LINES = 400
 MAX_HEADER_ROWS = 8
 LONGEST_FOOTER = 50
 UNUSED_FLOWS = ("export", "production")
-NULLS = [
-    "", "NA", "N/A", "NaN", "nan", "NAN", "NULL", "null", "Null", "None", "none", "-nan", "#N/A",
-    "#N/A N/A", "n/a", "-", "--", "?", "No CT", "unavailable", "unknown", "No data", "no data",
-    "NoData", "Missing", "missing", "\\N", "nicht verfügbar",
-]  # fmt: skip
-MISSING = frozenset(text.lower() for text in NULLS)
 CELL_UNIT = re.compile(r"(?<=\d)\s*[kM]?Wh?$")
 NUMBER = re.compile(r"[-+]?(?:\d[\d.,'\u00a0\u202f ]*|[.,]\d+)(?:[eE][-+]?\d+)?")
 DATE = r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}"
@@ -271,7 +265,7 @@ def cell_kind(text: str) -> str:
     """Return "empty", "number", "time" or "word"."""
     if not text:
         return "empty"
-    if text.lower() in MISSING or NUMBER.fullmatch(text):
+    if text.lower() in missing_marks() or NUMBER.fullmatch(text):
         return "number"
     return "time" if TIME.fullmatch(text) else "word"
 
@@ -540,7 +534,7 @@ def arrow_table(columns: Sequence[Sequence[object]], names: Sequence[str]) -> An
         else:
             texts = [_text(cell) for cell in cells]
             arrays.append(
-                pa.array([None if t.lower() in MISSING else t for t in texts], pa.string())
+                pa.array([None if t.lower() in missing_marks() else t for t in texts], pa.string())
             )
     return pa.table(arrays, names=list(names))
 
@@ -578,7 +572,7 @@ def _by_arrow(
         "parse_options": arrow_csv.ParseOptions(delimiter=delimiter),
         "convert_options": arrow_csv.ConvertOptions(
             decimal_point=decimal,
-            null_values=NULLS,
+            null_values=load_words()["missing"],
             strings_can_be_null=True,
             column_types={name: pa.string() for name in frame.names if name.lower() in texts},
         ),

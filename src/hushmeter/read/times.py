@@ -16,6 +16,7 @@ import numpy as np
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import SECOND, is_utc, times_shown, utc_times
 from hushmeter.errors import DataError
+from hushmeter.read.headers import load_words
 from hushmeter.read.recording import UTC_CLOCK
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR, TimeArray
 
@@ -33,20 +34,6 @@ MONTH_FIRST = (
     r"^\s*(?P<b>[^\d\s.,/-]{3,10})\.?\s+(?P<a>\d{1,2}),?\s+(?P<c>\d{4})"
     r"(?:(?:T|\s+|,\s*)" + CLOCK + r")?" + ZONE + r"\s*$"
 )
-MONTHS = {
-    name: number
-    for number, names in enumerate(
-        ("jan ene gen tam sty", "feb fév fev hel", "mar mrt mär maa mae", "apr abr avr huh kwi",
-         "may mai mei maj mag tou", "jun jui giu kes cze juin", "jul lug hei lip juil",
-         "aug ago aoû aou elo sie", "sep set syy wrz", "oct okt ott out lok paź",
-         "nov mar11 lis", "dec dez dic déc des jou gru"), 1)
-    for name in names.split()
-}  # fmt: skip
-ABBREVIATIONS = {
-    "Z": 0, "UTC": 0, "GMT": 0, "WET": 0, "WEST": 60, "BST": 60, "IST": 60, "CET": 60, "CEST": 120,
-    "EET": 120, "EEST": 180, "MEZ": 60, "MESZ": 120, "EST": -300, "EDT": -240, "CST": -360,
-    "CDT": -300, "MST": -420, "MDT": -360, "PST": -480, "PDT": -420, "AEST": 600, "AEDT": 660,
-}  # fmt: skip
 RANGE = re.compile(r"(.*\d)\s*(?:\bto\b|\s-\s|–|(?<=\d)-(?=\d{1,2}:))\s*(.*\d.*)")
 DIGITS = {8: (1, 1, 1), 10: (1, 1, 1, 1), 12: (1, 1, 1, 1, 1), 14: (1, 1, 1, 1, 1, 1)}
 MANY_BACK = 0.1
@@ -376,9 +363,12 @@ def _month_numbers(field: Any) -> IntArray:
     """Month numbers, also of names."""
     if _is_number(field):
         return _numbers(field)
+    months = {
+        name: i for i, names in enumerate(load_words()["months"], 1) for name in names.split()
+    }
     names = [(text or "").lower()[:4] for text in field.to_pylist()]
     found = [
-        int(name) if name.isdigit() else MONTHS.get(name, MONTHS.get(name[:3], 0)) for name in names
+        int(name) if name.isdigit() else months.get(name, months.get(name[:3], 0)) for name in names
     ]
     return np.array(found, dtype=np.int64)
 
@@ -438,8 +428,8 @@ def _offsets(field: Any, good: BoolArray) -> tuple[IntArray, BoolArray]:
 
 
 def _offset(text: str) -> int | None:
-    if text in ABBREVIATIONS:
-        return ABBREVIATIONS[text]
+    if text in load_words()["zones"]:
+        return int(load_words()["zones"][text])
     match = re.fullmatch(r"([-+])(\d{2}):?(\d{2})?", text)
     if match is None:
         return None

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hushmeter.errors import DataError
-from hushmeter.read.options import ReadOptions
+from hushmeter.read.recording import ReadOptions
 from hushmeter.read.source import (
     GZIP_MAGIC,
     OLE_MAGIC,
@@ -122,7 +122,7 @@ class WorkbookCells(RawCells):
     def __init__(self, kind: str, content: bytes, options: ReadOptions, name: str) -> None:
         from python_calamine import CalamineWorkbook
 
-        from hushmeter.read.workbook import write_alike
+        from hushmeter.read.sheets import write_alike
 
         self.kind, self._content = kind, content
         if content.startswith(OLE_MAGIC):

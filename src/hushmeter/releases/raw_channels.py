@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from hushmeter.checks import FloatArray
-from hushmeter.read.options import unit_factor
-from hushmeter.read.words import split_words
+from hushmeter.read.headers import split_words
+from hushmeter.read.recording import unit_factor
 from hushmeter.trace import SECONDS_PER_HOUR
 
 CELL = re.compile(r"([<>≥]?)\s*([-+]?[\d.,' ]*\d)\s*([kM]?Wh?)?")

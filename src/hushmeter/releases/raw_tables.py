@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from hushmeter.checks import FloatArray, IntArray
-from hushmeter.read.columns import Column
+from hushmeter.read.column_roles import PlannedTable
+from hushmeter.read.columns import Column, times_of_day
+from hushmeter.read.headers import has_word, read_meaning
 from hushmeter.read.recording import PublicFacts
-from hushmeter.read.row_times import times_of_day
-from hushmeter.read.table import PlannedTable
-from hushmeter.read.words import COST, PEAK, has_word, read_meaning
 from hushmeter.releases.raw_cells import Row
 from hushmeter.releases.raw_channels import Channel, Run, Words, make_channel, read_cells, set_price
 
@@ -164,11 +163,11 @@ class TableChannels:
         if len({str(cell) for cell in cells}) == 1 and not silent:
             return
         if column.kind in ("number", "empty") or silent or self._mostly_numbers(cells):
-            if has_word(column.name, f"{PEAK} max$") and meaning.unit in ("W", "kW"):
+            if has_word(column.name, "peak", "largest") and meaning.unit in ("W", "kW"):
                 self._add("peak", place, mine, False, unit)
             elif meaning.flow == "export" and unit:
                 self._add("export", place, mine, meaning.counter or self.planned.plan.counter, unit)
-            elif meaning.flow == "other" and has_word(column.name, COST):
+            elif meaning.flow == "other" and has_word(column.name, "cost"):
                 self._add("cost", place, mine, False, self.unit)
             elif meaning.flow in ("use", "net", "import") and unit and meaning.part != "tariff":
                 self._add("sum", place, mine, meaning.counter or self.planned.plan.counter, unit)

@@ -20,14 +20,19 @@ import numpy as np
 from hushmeter.checks import FloatArray, IntArray
 from hushmeter.errors import DataError
 from hushmeter.read import ReadOptions, Recording, read_bytes
-from hushmeter.read.columns import Column, classify
+from hushmeter.read.column_roles import PlannedTable, plan_table
+from hushmeter.read.columns import (
+    Column,
+    TimePlan,
+    classify,
+    find_stamp,
+    read_row_times,
+    whole_table,
+)
 from hushmeter.read.dsmr import telegram_seconds, winter_offset
 from hushmeter.read.nem import MARKET_OFFSET_S
-from hushmeter.read.plan import TimePlan
-from hushmeter.read.row_times import find_stamp, read_row_times
-from hushmeter.read.selection import RowChoice
 from hushmeter.read.source import MemoryFile
-from hushmeter.read.table import PlannedTable, plan_table, whole_table
+from hushmeter.read.table import RowChoice
 from hushmeter.read.text_table import RawTable, find_frame, table_of_rows
 from hushmeter.read.times import to_utc
 from hushmeter.releases.raw_cells import CODES, ParquetCells, RawCells, Row, open_cells

@@ -13,20 +13,29 @@ from pathlib import Path
 from typing import Any
 
 from hushmeter.errors import DataError
-from hushmeter.read import words
 from hushmeter.read.columns import (
     NAMELESS,
     SAMPLE,
     Column,
+    TimePlan,
+    classify,
     find_named,
     is_nameless_time,
     is_number_of_day,
     is_unix,
+    spread_days,
 )
-from hushmeter.read.options import ReadOptions
+from hushmeter.read.headers import (
+    Layout,
+    find_layout,
+    find_source,
+    find_unit,
+    has_word,
+    split_words,
+)
+from hushmeter.read.recording import Circuits, ReadOptions
 from hushmeter.read.text_table import RawTable
 from hushmeter.read.times import find_zone, read_clock, read_stamps, split_range
-from hushmeter.read.words import find_unit, has_word
 
 PHASE_MARK = re.compile(
     r"(?i)(?:\bl|phase[ _]?|phs|fase[ _]?)([1-3abc])\b|[(_ -]([abc])\)?(?:\s*\(|$)"
@@ -34,26 +43,6 @@ PHASE_MARK = re.compile(
 UNUSED = ("export", "production", "battery", "other")
 LEAST_CIRCUITS = 3
 POWER_NAMES = ("power", "mains", "aggregate", "main", "grid")
-
-
-@dataclass
-class TimePlan:
-    """Columns of the times."""
-
-    date: Column  # Dates, or complete times; for a range the column of both ends
-    # Time of day, or the number of an interval in the day, that belongs to `date`
-    clock: Column | None = None
-    # The same for the end of the interval
-    end_date: Column | None = None
-    end_clock: Column | None = None
-    stamp: str = "start"
-    zone: str | None = None  # Zone that a header names
-
-    @property
-    def names(self) -> set[str]:
-        """Names of all its columns."""
-        parts = (self.date, self.clock, self.end_date, self.end_clock)
-        return {part.name for part in parts if part is not None}
 
 
 @dataclass
@@ -89,7 +78,7 @@ def plan_times(columns: Sequence[Column], options: ReadOptions, path: Path) -> T
     candidates = [(rank, i) for rank, i in candidates if rank is not None]
     if not candidates:
         for column in columns:
-            if column.kind == "text" and has_word(column.name, words.STAMPS):
+            if column.kind == "text" and has_word(column.name, "stamps"):
                 read_stamps(column.data, path)
         found = ", ".join(c.name for c in columns[:20])
         raise DataError(
@@ -166,7 +155,7 @@ def _is_clock_range(column: Column) -> bool:
 def _zone_column(columns: Sequence[Column]) -> str | None:
     """The zone in a column that says it in every row."""
     for column in columns:
-        if column.kind == "text" and has_word(column.name.replace(" ", ""), words.ZONES):
+        if column.kind == "text" and has_word(column.name.replace(" ", ""), "zones"):
             found = {str(v.as_py()) for v in column.data.unique() if v.is_valid}
             if len(found) == 1:
                 return find_zone(found.pop())
@@ -241,15 +230,15 @@ def _names_meter(column: Column) -> bool:
     from pyarrow import types
 
     whole = types.is_integer(column.data.type) or types.is_string(column.data.type)
-    return whole and has_word(column.name, words.METERS) and not column.meaning.mains
+    return whole and has_word(column.name, "meters") and not column.meaning.mains
 
 
 def _refuse_inverter(raw: RawTable, columns: Sequence[Column], path: Path) -> None:
     """Refuse the file of a solar inverter, which does not see what a home uses."""
     texts = [*raw.preamble, *(f"{c.context} {c.name}" for c in columns)]
-    if not any(has_word(text, words.INVERTERS) for text in texts):
+    if not any(has_word(text, "inverters") for text in texts):
         return
-    if any(has_word(c.name, "import purchas consum fromgrid verbruik verbrauch") for c in columns):
+    if any(has_word(c.name, "drawn") for c in columns):
         return
     raise DataError(
         f"{path} is the file of a solar inverter: it shows what was produced, not what the home "
@@ -269,7 +258,7 @@ def _refuse_words(columns: Sequence[Column], numbers: Sequence[Column], path: Pa
 def _refuse_named(chosen: Column, numbers: Sequence[Column], path: Path) -> None:
     """Refuse a column that is named by an option, but is no consumption."""
     meaning = chosen.meaning
-    source = words.find_source(f"{chosen.context} {chosen.name}")
+    source = find_source(f"{chosen.context} {chosen.name}")
     if source is not None:
         raise DataError(f"{path}: column {chosen.name!r} is {source}, not electricity.")
     if meaning.flow in ("export", "production"):
@@ -360,7 +349,7 @@ def _nothing_wanted(numbers: Sequence[Column], path: Path) -> str:
     if not numbers:
         return f"{path} has no column of numbers besides its times."
     for column in numbers:
-        source = words.find_source(f"{column.context} {column.name}")
+        source = find_source(f"{column.context} {column.name}")
         if source is not None:
             return f"{path} holds {source} ({column.name!r}), not electricity."
     first = next((c for c in numbers if c.meaning.flow in UNUSED), None)
@@ -424,11 +413,11 @@ def _refuse_parts(
     """Refuse one tariff, or phases of which one seems to be missing."""
     names = " + ".join(c.name for c in values)
     parts = {c.meaning.part for c in values}
-    if parts == {"tariff"} and len(values) == 1 and not has_word(values[0].name, "tarif tariff"):
+    if parts == {"tariff"} and len(values) == 1 and not has_word(values[0].name, "tariff_names"):
         raise DataError(
             f"{path} has only one tariff of the meter ({names}): give the file with all tariffs."
         )
-    if parts == {"phase"} and len(values) > 1 and not has_word(names, "leg"):
+    if parts == {"phase"} and len(values) > 1 and not has_word(names, "legs"):
         known = [c for c in (*numbers, *empty) if c.meaning.part == "phase"
                  and c.meaning.unit == values[0].meaning.unit
                  and c.meaning.flow == values[0].meaning.flow]  # fmt: skip
@@ -456,7 +445,7 @@ def _phase(name: str) -> str:
 
 def _stem(name: str) -> str:
     """A name without its tariff: columns to be added differ in nothing else."""
-    kept = [w for w in words.split_words(name) if not has_word(w, words.TARIFF) and not w.isdigit()]
+    kept = [w for w in split_words(name) if not has_word(w, "tariff") and not w.isdigit()]
     return " ".join(kept)
 
 
@@ -515,3 +504,106 @@ def _with_unit(plan: Plan, raw: RawTable, options: ReadOptions) -> Plan:
 def stated_unit(line: str) -> str | None:
     """The unit that a line above the header states; "Total 123 kWh" is an amount."""
     return find_unit(re.sub(r"\d[\d.,]*\s*[kM]?Wh?\b", " ", line))
+
+
+@dataclass
+class PlannedTable:
+    """A table whose columns are understood."""
+
+    raw: RawTable
+    plan: Plan
+    layout: Layout | None
+    notes: list[str]
+    regular: bool = False  # True if the layout states that the table has a row for every interval
+
+
+def plan_table(
+    raw: RawTable, options: ReadOptions, path: Path, *, circuits: Circuits = "leave"
+) -> PlannedTable:
+    """Decide which columns hold the times, the meter and its circuits; see `table.read_plan`."""
+    notes = list(raw.notes)
+    names = frozenset(name.lower() for name in raw.data.column_names)
+    asked = options.time_column is not None or options.value_column is not None
+    layout = None if asked or not raw.has_header else find_layout(names)
+    if layout is not None:
+        raw, plan = _by_layout(raw, layout, options, notes, path)
+        regular = layout.regular
+    else:
+        columns = classify(raw, path)
+        daily = spread_days(columns, options, path) if raw.has_header else None
+        if daily is not None:
+            columns, raw = daily
+            notes.append("One row holds a day; its columns were read as times of the day.")
+        regular = daily is not None
+        _refuse_source(raw, columns, path)
+        plan = plan_columns(raw, columns, options, path, homes=circuits == "sum")
+    if plan.time.zone is None:
+        plan.time.zone = _stated_zone(raw.preamble)
+    notes.extend(plan.notes)
+    if circuits == "leave":
+        # What a release publishes must not depend on circuits, so they are not even read.
+        plan = replace(plan, circuits=())
+    return PlannedTable(raw, plan, layout, notes, regular)
+
+
+def _stated_zone(preamble: Sequence[str]) -> str | None:
+    """The time zone that a line above the header names, such as "Time zone: Europe/Berlin"."""
+    lines = (line for line in preamble if has_word(line, "zones"))
+    return next((zone for line in lines if (zone := find_zone(line)) is not None), None)
+
+
+def _by_layout(
+    raw: RawTable, layout: Layout, options: ReadOptions, notes: list[str], path: Path
+) -> tuple[RawTable, Plan]:
+    """The plan of a known layout."""
+    import pyarrow as pa
+
+    try:
+        data = layout.prepared(raw.data, notes)
+    except DataError as error:
+        raise DataError(f"{path} is {error}") from None
+    except pa.ArrowException as error:
+        reason = str(error).split("\n")[0].rstrip(".")
+        raise DataError(f"{path} is no proper {layout.format}: {reason}.") from None
+    raw = replace(raw, data=data, context=())
+    columns = classify(raw, path)
+    named = {c.name.lower(): c for c in reversed(columns)}
+    values = tuple(named[value] for value in layout.values)
+    time = TimePlan(named[layout.time], stamp=layout.stamp, zone=layout.tz)
+    if layout.end is not None:
+        time.end_date = named[layout.end]
+    if time.date.kind == "date":
+        time.clock = next((c for c in columns if c.kind == "clock"), None)
+    skip = layout.ignore | {layout.time, *layout.values}
+    others = tuple(
+        c for c in columns
+        if c.name.lower() not in skip and c.name not in time.names and c.kind == "number"
+        and not re.fullmatch(r"column_\d+|Unnamed: \d+|sum_of_submeters|main_house_subtotal|index",
+                             c.name)
+    )  # fmt: skip
+    unit = options.unit or layout.unit or next((u for line in raw.preamble
+                                                if (u := stated_unit(line))), None)  # fmt: skip
+    counter = layout.counter if options.is_counter is None else options.is_counter
+    plan = Plan(
+        time,
+        values,
+        others if layout.circuits else (),
+        unit,
+        counter=counter,
+        need_all=counter and len(values) > 1,
+        keys=tuple(c for c in columns if c.kind == "text" or c.name.lower() == layout.meter),
+        exports=tuple(c for c in columns if c.kind == "number" and c.meaning.flow == "export"),
+    )
+    if len(values) > 1:
+        notes.append(f"Added up: {', '.join(c.name for c in values)}.")
+    return raw, plan
+
+
+def _refuse_source(raw: RawTable, columns: Sequence[Column], path: Path) -> None:
+    """Refuse gas, water and heat that only the lines above the header name."""
+    text = " ".join(raw.preamble)
+    source = find_source(text)
+    if source is None or has_word(text, "electric"):
+        return
+    if not any(c.meaning.unit in ("W", "kW") for c in columns):
+        raise DataError(f"{path} holds {source} ({text[:40]!r} above its header).")

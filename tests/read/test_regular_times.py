@@ -11,7 +11,7 @@ from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.read import ReadOptions, read_recording
 from hushmeter.read.recording import Series
-from hushmeter.read.regular import assemble
+from hushmeter.read.regular_times import assemble
 
 PATH = Path("file")
 

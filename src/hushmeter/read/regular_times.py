@@ -30,6 +30,9 @@ LONGEST_PAUSE = 1.5
 SHORTEST_STEP = 0.5
 # Shorter rows do not become longer where the clock is changed: there is one more of them.
 CIVIL_S = 7200.0
+LIKELY_W, LEAST_W = (20.0, 50_000.0), 0.05
+LARGEST_MEAN_W, LARGEST_READING_W = 60_000.0, 300_000.0
+ABSURD_MEAN_W = 1e6
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ class Placement:
     uneven: bool = False  # True if rows lack or do not follow the interval
 
 
-def assemble(series: Series, path: Path, *, mains: str = "metered") -> Recording:
+def assemble(series: Series, path: Path) -> Recording:
     """Put a raw series at regular times."""
     found = series.times.size if series.found is None else series.found
     if series.repeats == "leave out":
@@ -112,7 +115,7 @@ def assemble(series: Series, path: Path, *, mains: str = "metered") -> Recording
         reversed=placed.backward,
         clock_changes=series.clock_changes,
         zone=series.zone,
-        mains=mains,
+        mains=series.mains,
         notes=tuple(series.notes),
         metering=_metering(series, placed, path),
     )
@@ -535,3 +538,14 @@ def _metering(series: Series, placed: Placement, path: Path) -> Metering:
             "state that rows are missing for other reasons (--changes no)."
         )
     return replace(known, stretch=placed.stretch, reach=placed.reach, unsettled=unsettled)
+
+
+def refuse_mean(
+    mean: float, path: Path, low: float = LEAST_W, high: float = LARGEST_MEAN_W
+) -> None:
+    """Refuse a mean power [W] that no home has: the unit or the column must be another."""
+    if abs(mean) > high or 0 < abs(mean) < low:
+        raise DataError(
+            f"{path}: a mean of {mean:.4g} W is not that of a home; check the column and its unit "
+            "(--unit)."
+        )

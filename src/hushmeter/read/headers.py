@@ -1,0 +1,326 @@
+"""What headers mean: the words of twelve languages, and the layouts of known sources.
+
+The words are those of words.toml and the layouts those of layouts.toml, beside this module. The
+rules here decide what a header with such words means.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+from hushmeter.errors import DataError
+
+# A price of energy, such as EUR/MWh or ct per kWh.
+PRICE = re.compile(
+    r"(?i)(?:eur|euro|€|usd|\$|gbp|£|chf|dkk|sek|nok|pln|czk|ct|cents?|pence|p|öre|øre|ore|snt)"
+    r"\s*(?:/|per|pro|pr)\s*[km]?wh"
+)
+GENERIC = ("generic", "import", "use", "total", "mains", "homes", "tariff", "phase", "counter")
+LARGEST_AMPERES = 250.0
+RAE_HOUSE_1_COLUMNS = 24
+
+
+def _load(name: str) -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+
+
+@cache
+def load_words() -> dict[str, Any]:
+    """The content of words.toml."""
+    return _load("words.toml")
+
+
+@cache
+def missing_marks() -> frozenset[str]:
+    """Marks of a missing value, in lower case."""
+    return frozenset(text.lower() for text in load_words()["missing"])
+
+
+@cache
+def _units(kind: str) -> dict[str, str]:
+    """How units of electricity, of gas or of something else are written, with their names."""
+    units = load_words()["units"][kind]
+    named = units if isinstance(units, dict) else {kind: units}
+    return {word: unit for unit, text in named.items() for word in text.split()}
+
+
+@lru_cache(maxsize=4096)
+def split_words(text: str) -> tuple[str, ...]:
+    """Words of a header in lower case, without accents; CamelCase is split."""
+    text = re.sub(r"(?i)kilo ?watt[-_ ]?(hours?|uur|stunden?)", "kwh", text)
+    text = re.sub(r"(?i)watt[-_ ]?hours?", "wh", text)
+    text = text.replace("ø", "o").replace("Ø", "O").replace("æ", "ae").replace("Æ", "AE")
+    text = text.replace("ł", "l").replace("ß", "ss")
+    text = re.sub(r"(?<![A-Za-z])([kM])W", r"\1w", text)
+    # A serial number such as B7E2F8 must not be taken for the tariff E2.
+    text = re.sub(r"(?<![A-Za-z0-9])(?=\d*[A-F])(?=[A-F]*\d)[0-9A-F]{6,}(?![A-Za-z0-9])", " ", text)
+    text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
+    plain = unicodedata.normalize("NFKD", text)
+    plain = "".join(c for c in plain if not unicodedata.combining(c)).lower()
+    return tuple(re.findall(r"[a-z]+\d*|\d+|[%€$£°]", plain.replace("³", "3")))
+
+
+def has_word(text: str, *lists: str) -> bool:
+    """Return True if a word of the text begins as one in these lists of words.toml does."""
+    pattern = _pattern(lists)
+    return any(pattern.match(word) for word in split_words(text))
+
+
+@cache
+def _pattern(lists: tuple[str, ...]) -> re.Pattern[str]:
+    beginnings = [word for name in lists for word in load_words()["words"][name].split()]
+    parts = [re.escape(b[:-1]) + "$" if b.endswith("$") else re.escape(b) for b in beginnings]
+    return re.compile("|".join(parts))
+
+
+@lru_cache(maxsize=4096)
+def find_unit(text: str) -> str | None:
+    """The electric unit in a header, such as "Usage (kWh)" → kWh; None if it has none."""
+    units = _units("electric")
+    return next((units[word] for word in reversed(split_words(text)) if word in units), None)
+
+
+def has_other_unit(text: str) -> bool:
+    """Return True if the text has a unit of something else, such as m³ or EUR."""
+    return find_unit(text) is None and _has_unit(text, "other")
+
+
+def _has_unit(text: str, kind: str) -> bool:
+    return not _units(kind).keys().isdisjoint(split_words(text))
+
+
+def find_source(text: str) -> str | None:
+    """Return "gas", "water" or "heat" if the text names one of them."""
+    electric = find_unit(text) is not None
+    # The electric circuit of a water heater is no water meter.
+    heater = electric or has_word(text, "heaters")
+    for source in ("gas",) if heater else ("gas", "water", "heat"):
+        if has_word(text, source):
+            return source
+    if not electric and _has_unit(text, "gas"):
+        return "gas or water"
+    return None
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What the header of a column of numbers says."""
+
+    # import, use, net, export, production, battery, other (a quantity that is no electric energy or
+    # power), or "" where the header does not say.
+    flow: str
+    unit: str | None  # Electric unit
+    counter: bool  # True if the header names a register
+    part: str  # tariff, phase, total or ""
+    mains: bool  # True if the header names the mains of a home
+    generic: bool  # True if the header is a general word such as value or power
+
+
+@lru_cache(maxsize=4096)
+def read_meaning(name: str, context: str = "") -> Meaning:
+    """The meaning of a column, from its name and from further header rows above it."""
+    text = f"{context} {name}".strip()
+    unit = find_unit(name) or find_unit(context)
+    obis = re.search(r"(?<![\d.])([12])[.:_-]?([78])[.:_-]?([0-4])(?!\d)", name)
+    generic = _is_generic(name)
+    flow = _flow(text, unit, obis)
+    counter = has_word(text, "counter") or (obis is not None and obis[2] == "8")
+    # Data bases sample a counter by its first or last value in an interval.
+    counter |= bool(unit) and re.search(r"[._ ](first|last)(_value)?$", name.lower()) is not None
+    return Meaning(
+        "use" if flow == "" and generic and has_word(name, "homes") else flow,
+        unit,
+        counter,
+        _part(name, obis),
+        has_word(name, "mains") or (generic and has_word(name, "homes")),
+        generic,
+    )
+
+
+def _is_generic(name: str) -> bool:
+    """True if a name has no word of its own, such as that of a circuit."""
+    units = _units("electric")
+    words = (w for w in split_words(name) if w not in units and not w.isdigit())
+    return all(has_word(word, *GENERIC) for word in words)
+
+
+def _flow(text: str, unit: str | None, obis: re.Match[str] | None) -> str:
+    """Direction or quantity; what is not the home's use is looked for first."""
+    if find_source(text) or (unit is None and has_other_unit(text)):
+        return "other"
+    if PRICE.search(text):
+        return "other"
+    joined = " ".join(split_words(text))
+    if re.search(r"\bto (the )?grid\b|\ba (?:-|minus)\b", joined):
+        return "export"
+    if re.search(r"\bfrom (the )?grid\b|\bgrid consumption\b", joined):
+        return "import"
+    for flow in ("export", "battery", "production"):
+        if has_word(text, flow):
+            return flow
+    # In Dutch, "het net" is the grid.
+    if has_word(text, "net") and not has_word(text, "dutch_grid"):
+        return "net"
+    if has_word(text, "peak") or _is_extreme(split_words(text)):
+        return "other"
+    if (has_word(text, "cost") and unit is None) or has_word(text, "other"):
+        return "other"
+    if has_word(text, "prices"):
+        return "other"
+    if obis is not None:
+        return "import" if obis[1] == "1" else "export"
+    if has_word(text, "import"):
+        return "import"
+    return "use" if has_word(text, "use") else ""
+
+
+def _is_extreme(words: tuple[str, ...]) -> bool:
+    """True for a largest or smallest value; "15 min" is a length of time."""
+    return any(
+        word in ("max", "min") and not (i and words[i - 1].isdigit())
+        for i, word in enumerate(words)
+    )
+
+
+def _part(name: str, obis: re.Match[str] | None) -> str:
+    if has_word(name, "phase") or re.search(r"[(_\s-][ABC]\)?(?:\s*\(|$)", name):
+        return "phase"
+    if has_word(name, "total") or (obis is not None and obis[3] == "0" and obis[2] == "8"):
+        return "total"
+    if has_word(name, "tariff") or (obis is not None and obis[2] == "8"):
+        return "tariff"
+    return ""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A known layout; the names of columns are in lower case."""
+
+    format: str  # Name of the format
+    needs: frozenset[str]  # Columns by which the layout is recognised
+    time: str  # Column of the times
+    values: tuple[str, ...]  # Columns that are added up to the reading of the meter
+    unit: str | None = None  # Unit of the values; None if the file or the user states it
+    end: str | None = None  # Column of the end of the interval
+    stamp: str = "start"
+    counter: bool = False  # True if the values are those of a counter
+    step: float | None = None  # Step of the counter or the readings, in `unit`
+    tz: str | None = None  # Zone of times that carry none
+    meter: str | None = None  # Column that tells homes or meters apart
+    # Column → beginnings of the values (lower case) whose rows are read
+    keep: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    # True if the other columns of numbers are circuits, except those in `ignore`
+    circuits: bool = False
+    ignore: frozenset[str] = frozenset()
+    country: str = ""  # Where the source is used, for the documentation
+    # True if the source writes a row for every interval, so that a row lacks only where the meter
+    # or its connection failed.
+    regular: bool = True
+    # True if the layout was checked on a real file, False if on a made-up one only
+    verified: bool = False
+    refuse: str = ""  # Why files of this layout are not read
+    note: str = ""  # A sentence about every file
+    column_notes: dict[str, str] = field(default_factory=dict)  # Sentences about some columns
+    names: dict[str, str] = field(default_factory=dict)  # Names of circuits by their columns
+    poles: dict[str, tuple[str, ...]] = field(default_factory=dict)  # Columns that are added up
+    prepare: str = ""  # The function of `PREPARATIONS` for what only this format needs
+
+    def prepared(self, table: Any, notes: list[str]) -> Any:
+        """The table with the names and units that this layout needs; `notes` are added to."""
+        if self.refuse:
+            raise DataError(self.refuse)
+        if self.prepare:
+            table = PREPARATIONS[self.prepare](table, self, notes)
+        present = {name.lower() for name in table.column_names}
+        notes.extend(text for name, text in self.column_notes.items() if name in present)
+        notes.extend([self.note] if self.note else [])
+        return table.rename_columns([self.names.get(n.lower(), n) for n in table.column_names])
+
+
+@cache
+def load_layouts() -> tuple[Layout, ...]:
+    """The layouts of layouts.toml, in their order."""
+    return tuple(
+        _layout(**{**stated, **variant})
+        for stated in _load("layouts.toml")["layout"]
+        for variant in stated.pop("variants", [{}])
+    )
+
+
+def _layout(**stated: Any) -> Layout:
+    for name in ("needs", "ignore"):
+        stated[name] = frozenset(stated.get(name, ()))
+    for name in ("keep", "poles"):
+        stated[name] = {key: tuple(texts) for key, texts in stated.get(name, {}).items()}
+    return Layout(**{**stated, "values": tuple(stated["values"])})
+
+
+def find_layout(columns: frozenset[str]) -> Layout | None:
+    """The first layout whose columns are all present."""
+    return next((layout for layout in load_layouts() if layout.needs <= columns), None)
+
+
+def _refuse_amperes(table: Any, layout: Layout, _: list[str]) -> Any:
+    """Refuse the file of amperes of AMPds, which has the same columns as that of watts."""
+    import pyarrow.compute as pc
+
+    column = next(name for name in table.column_names if name.lower() == layout.values[0])
+    largest = pc.max(table.column(column)).as_py()
+    if isinstance(largest, int | float) and largest < LARGEST_AMPERES:
+        raise DataError(
+            f"an AMPds file whose mains never pass {largest:g}: these are amperes "
+            "(Electricity_I); give Electricity_P, in watts."
+        )
+    return table
+
+
+def _add_poles(table: Any, layout: Layout, notes: list[str]) -> Any:
+    """Name the sub-meters of house 1 of RAE and add the two poles of 240 V loads."""
+    import pyarrow.compute as pc
+
+    # The first releases number the sub-meters 1 … 24, the later ones write sub1 … sub24.
+    taken = set(table.column_names)
+    names = [
+        f"sub{name}" if name.isdigit() and f"sub{name}" not in taken else name
+        for name in table.column_names
+    ]
+    table = table.rename_columns(names)
+    subs = [name for name in names if name.startswith("sub")]
+    needed = {pole for poles in layout.poles.values() for pole in poles}
+    if len(subs) != RAE_HOUSE_1_COLUMNS or not needed <= set(subs):
+        notes.append(f"{len(subs)} sub-meters: not house 1, so no poles were added.")
+        return table
+    for name, poles in layout.poles.items():
+        total = table.column(poles[0])
+        for pole in poles[1:]:
+            total = pc.add(total, table.column(pole))
+        table = table.drop_columns(list(poles)).append_column(name, total)
+    pairs = [f"{n} = {' + '.join(poles)}" for n, poles in layout.poles.items() if len(poles) > 1]
+    notes.append(f"Two poles were added: {', '.join(pairs)}.")
+    return table
+
+
+def _kilowatts_of_sub_meters(table: Any, layout: Layout, _: list[str]) -> Any:
+    """Bring the sub-meters of UCI, Wh of a minute, to the unit of the meter, kW."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for i, name in enumerate(table.column_names):
+        if name.lower() in layout.names:
+            power = pc.divide(pc.cast(table.column(i), pa.float64()), 1000 / 60)
+            table = table.set_column(i, name, power)
+    return table
+
+
+PREPARATIONS: dict[str, Callable[[Any, Layout, list[str]], Any]] = {
+    "add_poles": _add_poles,
+    "kilowatts_of_sub_meters": _kilowatts_of_sub_meters,
+    "refuse_amperes": _refuse_amperes,
+}

@@ -1,0 +1,593 @@
+"""Files with several tables: the sheets of a workbook, and the lists of records in JSON.
+
+Which table is read depends on headers and times, never on the size of a number. A list of objects
+is a table whose columns are the keys; objects inside a record give keys such as
+``interval.start``. Plain values of the objects around a list, such as a unit or the number of a
+meter, belong to all records of the list.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, time, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hushmeter.checks import IntArray
+from hushmeter.clock import SECOND
+from hushmeter.errors import DataError, HushmeterError, InputError
+from hushmeter.formatting import short_duration
+from hushmeter.read.column_roles import PlannedTable, plan_table
+from hushmeter.read.columns import ascending, read_row_times, whole_table
+from hushmeter.read.headers import find_source, has_word, read_meaning
+from hushmeter.read.recording import DECIMALS, Circuits, ReadOptions, Series
+from hushmeter.read.regular_times import LONGEST_INTERVAL_S
+from hushmeter.read.source import ZIP_MAGIC, open_text, open_zip, read_head, refuse_large
+from hushmeter.read.table import read_plan
+from hushmeter.read.text_table import (
+    RawTable,
+    arrow_table,
+    find_decimal,
+    table_of_rows,
+    unique_names,
+)
+
+# A file that was exported, which is no energy that was fed into the grid.
+ANY_EXPORT = re.compile(r"(?i)\W*(?:data|daten|list)?\W*export\w*[\W\d]*(?:data|daten)?[\W\d]*")
+Loader = Callable[[], RawTable]
+MOST_CELLS = 20_000_000
+FIRST_DAY, FIRST_YEAR = datetime(1899, 12, 31), 1901
+HUNDREDTH = 10_000  # of a second [µs]
+# A cell beyond column Z or row 99 999.
+FAR_CELL = re.compile(rb"r=\"(?:[A-Z]{2}|[A-Z]?\d{6})")
+# Marks of attributes that are not written in the usual way.
+UNUSUAL = (b"r='", b" =", b"= ", b"\n=", b"=\n", b"\t=", b"=\t", b"\r=", b"=\r")
+ROW = re.compile(rb"<(?:\w+:)?row\s[^>]*?\br\s*=\s*[\"'](\d+)")
+WIDE_CELL = re.compile(rb"<(?:\w+:)?c\s[^>]*?\br\s*=\s*[\"']([A-Z]{2,7})\d")
+FILLED_CELL = re.compile(
+    rb"<(?:\w+:)?c\s[^>]*?\br\s*=\s*[\"']([A-Z]{1,7})(\d+)[\"'](?:[^>]*[^/>])?>"
+)
+MAX_DEPTH, MAX_COLUMNS = 24, 200
+LEAST_RECORDS = 2
+HISTORY = {"entity_id", "state", "last_changed"}
+LONGEST_INTEGER = 18
+RESOLUTION = re.compile(r"P(?:T(\d{1,3})([MH])|(\d)D)")
+MINUTES = {"M": 1, "H": 60}
+
+
+@dataclass
+class Part:
+    """A table of a file whose columns are understood."""
+
+    name: str
+    planned: PlannedTable
+    times: IntArray  # Different times of its rows, in their order [ns]
+
+    @property
+    def interval_s(self) -> float:
+        """Median time between rows [s]; infinite for a single row."""
+        if self.times.size < 2:
+            return float("inf")
+        return float(np.median(np.diff(self.times))) / SECOND
+
+    @property
+    def energy(self) -> tuple[tuple[str, str | None], ...]:
+        """The directions and units of its values: equal for tables of the same energy."""
+        return tuple(sorted({(c.meaning.flow, c.meaning.unit) for c in self.planned.plan.values},
+                            key=str))  # fmt: skip
+
+
+def read_parts(
+    tables: Mapping[str, Loader],
+    options: ReadOptions,
+    path: Path,
+    *,
+    noun: str,
+    circuits: Circuits = "leave",
+) -> Series:
+    """Read the table of a file that holds the meter's readings.
+
+    Of several tables with the same quantity, the one with the shortest interval is read; tables
+    with the same columns and interval and with different times are joined.
+    """
+    if options.sheet is not None:
+        table = tables[_asked(list(tables), options.sheet, path, noun)]
+        return read_plan(plan_table(table(), options, path, circuits=circuits), options, path)
+    parts, reasons = _understood(tables, options, path, noun, circuits=circuits)
+    chosen = _choose(parts, reasons, path, noun)
+    planned = chosen[0].planned
+    if len(tables) > 1:
+        read = [part.name for part in chosen]
+        left = [name for name in tables if name not in read]
+        rest = f"; not read: {', '.join(map(repr, left[:12]))}" if left else ""
+        planned.notes.append(f"{noun.capitalize()} read: {', '.join(map(repr, read[:12]))}{rest}.")
+    if len(chosen) > 1:
+        joined = _joined([part.planned.raw for part in chosen], planned.notes)
+        planned = plan_table(joined, options, path, circuits=circuits)
+    return read_plan(planned, options, path)
+
+
+def _asked(names: Sequence[str], asked: str, path: Path, noun: str) -> str:
+    """The table that the user named."""
+    for name in names:
+        if name.strip().lower() == asked.strip().lower():
+            return name
+    raise InputError(f"{path} has no {noun} {asked!r} (found: {', '.join(names[:24])}).")
+
+
+def _understood(
+    tables: Mapping[str, Loader], options: ReadOptions, path: Path, noun: str, *, circuits: Circuits
+) -> tuple[list[Part], dict[str, str]]:
+    """The tables whose columns are understood, and why the others are not."""
+    parts: list[Part] = []
+    reasons: dict[str, str] = {}
+    for name, load in tables.items():
+        try:
+            _refuse_name(name, path, noun)
+            planned = plan_table(load(), options, path, circuits=circuits)
+            clock = read_row_times(planned.plan.time, options, path)
+            if not clock.good.any():
+                raise DataError(f"{path} has no row with a time.")
+            parts.append(Part(name, planned, ascending(clock.ns[clock.good])))
+        except (DataError, InputError) as error:
+            reasons[name] = str(error)
+    return parts, reasons
+
+
+def _refuse_name(name: str, path: Path, noun: str) -> None:
+    """Refuse a table whose name states gas, water, heat, feed-in or production."""
+    source = find_source(name)
+    if source is not None and not has_word(name, "electric"):
+        raise DataError(f"{path} holds {source} ({noun} {name!r}), not electricity.")
+    if read_meaning(name).flow in ("export", "production") and not ANY_EXPORT.fullmatch(name):
+        raise DataError(f"{path} holds no use of electricity ({noun} {name!r}).")
+
+
+def _choose(parts: Sequence[Part], reasons: dict[str, str], path: Path, noun: str) -> list[Part]:
+    """The table to read, or the tables of different times that are joined."""
+    if not parts:
+        raise DataError(_nothing_read(reasons, path, noun))
+    usual = [part for part in parts if part.interval_s <= LONGEST_INTERVAL_S] or list(parts)
+    finest = min(part.interval_s for part in usual)
+    chosen = [part for part in usual if part.interval_s == finest]
+    same = len({part.energy for part in usual}) == 1
+    if same and (len(chosen) == 1 or _are_parts(chosen)):
+        return chosen
+    found = [f"{part.name} ({_length(part)})" for part in usual]
+    raise DataError(
+        f"{path} has {len(usual)} {noun}s with readings ({', '.join(found[:12])}): choose one "
+        "(--sheet NAME)."
+    )
+
+
+def _length(part: Part) -> str:
+    return short_duration(part.interval_s) if part.times.size > 1 else "one row"
+
+
+def _nothing_read(reasons: dict[str, str], path: Path, noun: str) -> str:
+    """Why no table is read: the reason of the only one, or those of the first ones."""
+    if len(reasons) == 1:
+        return next(iter(reasons.values()))
+    if not reasons:
+        return f"{path} has no {noun} that is shown: choose a hidden one (--sheet NAME)."
+    start = str(path)
+    parts = [f"{name}: {why.removeprefix(start).strip(' :')}" for name, why in reasons.items()]
+    return f"{path} has no {noun} with readings of electricity. {' '.join(parts[:3])}"
+
+
+def _are_parts(parts: Sequence[Part]) -> bool:
+    """True for tables with the same columns and without a common time, such as one per month."""
+    names = {tuple(part.planned.raw.data.column_names) for part in parts}
+    times = np.concatenate([part.times for part in parts])
+    return len(names) == 1 and np.unique(times).size == times.size
+
+
+def _joined(tables: Sequence[RawTable], notes: Sequence[str]) -> RawTable:
+    import pyarrow as pa
+
+    data = pa.concat_tables([table.data for table in tables], promote_options="permissive")
+    return replace(tables[0], data=data, notes=tuple(notes))
+
+
+def read_workbook(path: Path, options: ReadOptions, *, circuits: Circuits = "leave") -> Series:
+    """Read the sheet of an Excel workbook that holds the meter's readings.
+
+    Of several sheets with the same quantity, the one with the shortest interval is read; sheets
+    with the same columns and interval and with different times are joined.
+    """
+    names, book = _open(path, hidden=options.sheet is not None)
+    tables = {name: partial(_sheet_table, book, name, options, path) for name in names}
+    return read_parts(tables, options, path, noun="sheet", circuits=circuits)
+
+
+def _open(path: Path, *, hidden: bool) -> tuple[list[str], Any]:
+    """The names of the sheets that hold cells, and the workbook."""
+    from python_calamine import CalamineWorkbook, SheetTypeEnum, SheetVisibleEnum
+
+    if read_head(path, 4) == ZIP_MAGIC:
+        _check_parts(path)
+    with path.open("rb") as file, _refusing_damage(path):
+        data = file.read()
+        if not data.startswith(ZIP_MAGIC) and zipfile.is_zipfile(io.BytesIO(data)):
+            # The library finds a zip archive by its end, and its parts would not be checked.
+            raise DataError(f"{path} is a workbook with an archive in it: save the sheet as CSV.")
+        book = CalamineWorkbook.from_filelike(io.BytesIO(data))
+    sheets = [
+        (name, kind.visible == SheetVisibleEnum.Visible)
+        for name, kind in zip(book.sheet_names, book.sheets_metadata, strict=True)
+        if kind.typ == SheetTypeEnum.WorkSheet
+    ]
+    if not sheets:
+        raise DataError(f"{path} is an Excel workbook without a sheet of cells.")
+    return [name for name, visible in sheets if visible or hidden], book
+
+
+@contextmanager
+def _refusing_damage(path: Path) -> Iterator[None]:
+    """Raise `DataError` where the library cannot read a damaged or protected workbook."""
+    from python_calamine import CalamineError
+
+    try:
+        yield
+    except HushmeterError:
+        raise
+    except (CalamineError, OSError, ValueError) as error:
+        reason = str(error).split("\n")[0].rstrip(".")[:160]
+    except BaseException as error:
+        # A panic of the library, which is written in Rust, is no Exception.
+        if type(error).__name__ != "PanicException":
+            raise
+        reason = "it is damaged"
+    else:
+        return
+    raise DataError(
+        f"{path} cannot be read as an Excel workbook ({reason}): save it again without a "
+        "password, or save the sheet as CSV."
+    )
+
+
+def _check_parts(path: Path) -> None:
+    """Refuse a workbook by its parts, before the library reads it."""
+    with open_zip(path) as archive:
+        for entry in archive.infolist():
+            text = archive.read(entry)
+            if entry.filename.lower().endswith((".xml", ".rels")):
+                _refuse_declarations(text, path)
+            if entry.filename.lower().endswith(".rels"):
+                _refuse_references(text, path)
+            if b"sheetData" in text:
+                _refuse_large_sheet(text, path)
+
+
+def _refuse_declarations(text: bytes, path: Path) -> None:
+    """Refuse XML with a document type or entities, in whatever encoding it is written."""
+    plain = text.replace(b"\0", b"")
+    if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
+        raise DataError(
+            f"{path} declares entities or a document type, as XML bombs do; a workbook has none, "
+            "so it was not read."
+        )
+
+
+def _refuse_references(text: bytes, path: Path) -> None:
+    """Refuse a workbook that takes cells from other files, programs or servers.
+
+    A hyperlink of a cell is only shown, so it is allowed.
+    """
+    from xml.etree.ElementTree import ParseError
+
+    from defusedxml.ElementTree import fromstring
+
+    try:
+        found = [element.attrib for element in fromstring(text, forbid_dtd=True).iter()]
+    except (ParseError, ValueError, LookupError):
+        raise DataError(
+            f"{path} cannot be read as an Excel workbook (its relationships are damaged): save it "
+            "again, or save the sheet as CSV."
+        ) from None
+    for reference in found:
+        kind = reference.get("Type", "").rpartition("/")[2]
+        outside = reference.get("TargetMode") == "External" and kind != "hyperlink"
+        if outside or kind in ("externalLink", "connections"):
+            raise DataError(
+                f"{path} refers to other files or data connections, which are not read: save the "
+                "sheet of readings as CSV."
+            )
+
+
+def _refuse_large_sheet(text: bytes, path: Path) -> None:
+    """Refuse a sheet with more cells than a table of readings has; empty cells take memory too."""
+    rows, columns = _sheet_size(text)
+    refuse_large(path, rows, columns)
+    if rows * columns > MOST_CELLS:
+        raise DataError(
+            f"{path} has a sheet of {rows} rows and {columns} columns, more than "
+            f"{MOST_CELLS} cells: save the table of readings as CSV."
+        )
+
+
+def _sheet_size(text: bytes) -> tuple[int, int]:
+    """Rows and columns up to the last cell with a content, or a number that is large enough."""
+    if not any(mark in text for mark in UNUSUAL) and FAR_CELL.search(text) is None:
+        return min(text.count(b"<row") + 1, 100_000), 26
+    rows = max((int(number) for number in ROW.findall(text)), default=0)
+    wide = set(WIDE_CELL.findall(text))
+    columns = max((_column_number(letters) for letters in wide), default=26)
+    if rows * columns <= MOST_CELLS:
+        return rows, columns
+    # Programs also write rows and cells that have a style and no content.
+    cells = FILLED_CELL.findall(text)
+    if not cells:
+        return rows, columns
+    return max(int(n) for _, n in cells), max(_column_number(c) for c in {c for c, _ in cells})
+
+
+def _column_number(letters: bytes) -> int:
+    """The number of a column: A is 1, AA is 27."""
+    number = 0
+    for letter in letters:
+        number = 26 * number + letter - 64
+    return number
+
+
+def _sheet_table(book: Any, name: str, options: ReadOptions, path: Path) -> RawTable:
+    """The cells of a sheet as a table."""
+    with _refusing_damage(path):
+        rows = book.get_sheet_by_name(name).to_python()
+    write_alike(rows)
+    mark = None if options.decimal is None else DECIMALS[options.decimal]
+    raw = table_of_rows(rows, path, kind="Excel workbook", decimal=mark, typed=True)
+    return whole_table(raw, options, path)
+
+
+def write_alike(rows: list[list[object]]) -> None:
+    """Write clocks and lengths of time as H:MM:SS, and moments as whole hundredths of a second.
+
+    A spreadsheet counts days as a floating-point number: midnight has no time of day, a time of
+    day is a moment of the first day, and some moments are off by a few microseconds.
+    """
+    for j, column in enumerate(zip(*rows, strict=True)):
+        if set(map(type, column)).isdisjoint({datetime, date, time, timedelta}):
+            continue
+        for row, cell in zip(rows, column, strict=True):
+            if isinstance(cell, datetime):
+                if cell.microsecond or cell.year < FIRST_YEAR:
+                    row[j] = _plain_moment(cell)
+            elif isinstance(cell, date):
+                row[j] = _plain_moment(datetime(cell.year, cell.month, cell.day))
+            elif isinstance(cell, time | timedelta):
+                row[j] = _clock_text(cell)
+
+
+def _plain_moment(moment: datetime) -> datetime | str:
+    """A moment of whole hundredths of a second; one of the first day is a time of day."""
+    if moment.year < FIRST_YEAR:
+        return _clock_text(moment - FIRST_DAY)
+    moment += timedelta(microseconds=HUNDREDTH // 2)
+    return moment.replace(microsecond=moment.microsecond // HUNDREDTH * HUNDREDTH)
+
+
+def _clock_text(length: time | timedelta) -> str:
+    """A time of day or a length of time as H:MM:SS."""
+    if isinstance(length, time):
+        length = datetime.combine(date.min, length) - datetime.min
+    seconds = round(length.total_seconds())
+    return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+
+@dataclass
+class Found:
+    """Records of one place in the document, with the plain values around each of them."""
+
+    records: list[Mapping[str, Any]] = field(default_factory=list)
+    around: list[Mapping[str, Any]] = field(default_factory=list)
+
+
+def read_json(path: Path, options: ReadOptions, *, circuits: Circuits = "leave") -> Series:
+    """Read the list of records of a JSON file that holds the meter's readings."""
+    places: dict[str, Found] = {}
+    _walk(_parse(path), (), {}, places, 0)
+    lists = {name: found for name, found in places.items() if len(found.records) >= LEAST_RECORDS}
+    if not lists:
+        raise DataError(
+            f"{path} is JSON without a list of records that have a time and a value: convert its "
+            "readings to CSV with timestamp and watts."
+        )
+    tables = {name: partial(_record_table, found, options, path) for name, found in lists.items()}
+    return read_parts(tables, options, path, noun="list", circuits=circuits)
+
+
+def _parse(path: Path) -> Any:
+    with open_text(path) as stream:
+        text = stream.read().strip("\ufeff\x00 \t\r\n")
+    try:
+        return json.loads(text, parse_int=_integer)
+    except RecursionError:
+        raise DataError(f"{path} is JSON that nests too deeply.") from None
+    except ValueError as error:
+        reason = str(error)
+    try:
+        return [json.loads(line, parse_int=_integer) for line in text.splitlines() if line.strip()]
+    except (ValueError, RecursionError):
+        raise DataError(f"{path} is not well-formed JSON ({reason}): download it again.") from None
+
+
+def _integer(text: str) -> float:
+    """A whole number; one of many digits as a float, because arrays hold 64 bits."""
+    return int(text) if len(text) <= LONGEST_INTEGER else float(text)
+
+
+def _walk(
+    node: Any,
+    place: tuple[str, ...],
+    around: Mapping[str, Any],
+    places: dict[str, Found],
+    depth: int,
+) -> None:
+    """Collect the lists of records, of pairs and of parallel columns below a node."""
+    if depth > MAX_DEPTH:
+        return
+    if isinstance(node, dict):
+        own = {**around, **_scalars(node)}
+        columns = _parallel(node)
+        if columns is not None:
+            _add(places, place, [dict(zip(columns, row, strict=True))
+                                 for row in zip(*columns.values(), strict=True)], own)  # fmt: skip
+        for key, child in node.items():
+            if columns is None or key not in columns:
+                _walk(child, (*place, str(key)), own, places, depth + 1)
+    elif isinstance(node, list):
+        records = [item for item in node if isinstance(item, dict)]
+        if len(records) == len(node) and records:
+            leaves = [_scalars(item) for item in _placed(records, around)]
+            if sum(len(leaf) > 1 for leaf in leaves) == len(leaves):
+                _add(places, place, leaves, around)
+            for item in records:
+                _walk_children(item, place, around, places, depth)
+        elif _are_pairs(node):
+            name = str(around.get("name") or (place[-1] if place else "value"))
+            pairs = [{"time": pair[0], name: pair[1]} for pair in node]
+            _add(places, (*place, name), pairs, {k: v for k, v in around.items() if k != "name"})
+        else:
+            for item in node:
+                _walk(item, place, around, places, depth + 1)
+
+
+def _walk_children(
+    item: Mapping[str, Any],
+    place: tuple[str, ...],
+    around: Mapping[str, Any],
+    places: dict[str, Found],
+    depth: int,
+) -> None:
+    """Walk through the lists inside a record; its plain values belong to their records."""
+    own = {**around, **_scalars(item)}
+    columns = _parallel(item)
+    if columns is not None:
+        _walk(item, place, around, places, depth + 1)
+        return
+    for key, child in item.items():
+        if isinstance(child, list | dict):
+            _walk(child, (*place, str(key)), own, places, depth + 1)
+
+
+def _add(
+    places: dict[str, Found],
+    place: Sequence[str],
+    records: Sequence[Mapping[str, Any]],
+    around: Mapping[str, Any],
+) -> None:
+    found = places.setdefault(".".join(place) or "list", Found())
+    found.records.extend(records)
+    found.around.extend([around] * len(records))
+
+
+def _scalars(node: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, Any]:
+    """Plain values of an object and of the objects inside it, with keys joined by points."""
+    values: dict[str, Any] = {}
+    for key, value in node.items():
+        if isinstance(value, dict) and depth < 4:
+            values.update(_scalars(value, f"{prefix}{key}.", depth + 1))
+        elif not isinstance(value, list | dict):
+            values[f"{prefix}{key}"] = value
+    return values
+
+
+def _parallel(node: Mapping[str, Any]) -> dict[str, list[Any]] | None:
+    """Columns of equal length of which one is named as times are, or None."""
+    lists = {
+        str(key): value for key, value in node.items()
+        if isinstance(value, list) and len(value) >= LEAST_RECORDS
+        and not any(isinstance(cell, list | dict) for cell in value)
+    }  # fmt: skip
+    if len(lists) < 2 or len({len(column) for column in lists.values()}) != 1:
+        return None
+    return lists if any(has_word(name, "stamps") for name in lists) else None
+
+
+def _are_pairs(node: Sequence[Any]) -> bool:
+    """True for a list of pairs of a time and a number."""
+    return len(node) >= LEAST_RECORDS and all(
+        isinstance(item, list) and len(item) == 2 and isinstance(item[0], str | int | float)
+        and (item[1] is None or isinstance(item[1], int | float)) for item in node
+    )  # fmt: skip
+
+
+def _placed(
+    records: Sequence[Mapping[str, Any]], around: Mapping[str, Any]
+) -> Iterator[Mapping[str, Any]]:
+    """Records with a start where they have only a position in a period of a given resolution.
+
+    Market documents of European grid operators give the start of a period, its resolution, and
+    points that are numbered from one.
+    """
+    values = {key.lower().rpartition(".")[2]: value for key, value in around.items()}
+    match = RESOLUTION.fullmatch(str(values.get("resolution", "")))
+    start = _moment(values.get("start"))
+    if match is None or start is None or not all("position" in r for r in records):
+        yield from records
+        return
+    minutes = int(match[1]) * MINUTES[match[2]] if match[1] else int(match[3]) * 1440
+    for record in records:
+        try:
+            number = int(record["position"])
+        except (TypeError, ValueError):
+            continue
+        moment = start + np.timedelta64((number - 1) * minutes, "m")
+        # The quantity that goes "out" of the grid is what the customer draws.
+        rest = {key.removeprefix("out_Quantity."): value for key, value in record.items()}
+        del rest["position"]
+        yield {"start": f"{moment}Z", **rest}
+
+
+def _moment(text: object) -> np.datetime64 | None:
+    """A time in UTC, such as 2024-01-01T00:00Z."""
+    match = re.fullmatch(r"(\d{4}-\d{2}-\d{2}T\d{2}:\d{2})(?::\d{2})?(?:\.0+)?Z", str(text))
+    return None if match is None else np.datetime64(match[1], "m")
+
+
+def _record_table(found: Found, options: ReadOptions, path: Path) -> RawTable:
+    """The records as a table; values that differ between lists are columns of their own."""
+    if any(set(record) >= HISTORY for record in found.records[:5]):
+        raise DataError(
+            f"{path} is a history of Home Assistant in JSON: export it as CSV, because its rows "
+            "are changes and not intervals."
+        )
+    keys = list(dict.fromkeys(key for record in found.records for key in record))
+    outer = list(dict.fromkeys(key for values in found.around for key in values))
+    varying = [key for key in outer if key not in keys and not _is_constant(found.around, key)]
+    if len(keys) + len(varying) > MAX_COLUMNS:
+        raise DataError(f"{path} has records of more than {MAX_COLUMNS} keys.")
+    columns = [[record.get(key) for record in found.records] for key in keys]
+    columns += [[values.get(key) for values in found.around] for key in varying]
+    mark = None if options.decimal is None else DECIMALS[options.decimal]
+    texts = [[cell for cell in set(map(str, column)) if cell != "None"]
+             for column in columns if any(isinstance(cell, str) for cell in column)]  # fmt: skip
+    fixed = [f"{key}: {found.around[0][key]}" for key in outer if key in found.around[0]
+             and key not in varying]  # fmt: skip
+    raw = RawTable(
+        arrow_table([[_plain(cell) for cell in column] for column in columns],
+                    unique_names([*keys, *varying])),
+        preamble=tuple(fixed),
+        decimal=mark or find_decimal(texts, ";", path),
+        kind="JSON",
+    )  # fmt: skip
+    return whole_table(raw, options, path)
+
+
+def _is_constant(around: Sequence[Mapping[str, Any]], key: str) -> bool:
+    return all(values.get(key) == around[0].get(key) for values in around)
+
+
+def _plain(cell: Any) -> Any:
+    """A cell as text, number or None; true and false are words."""
+    return str(cell).lower() if isinstance(cell, bool) else cell

@@ -1,0 +1,103 @@
+"""The words and the layouts of the data files: complete, well-formed, and named by the rules."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import hushmeter
+from hushmeter.clock import check_zone
+from hushmeter.read.headers import (
+    PREPARATIONS,
+    Layout,
+    find_layout,
+    find_unit,
+    has_word,
+    load_layouts,
+    load_words,
+    missing_marks,
+    split_words,
+)
+from hushmeter.read.recording import unit_factor
+
+WORDS = load_words()
+LAYOUTS = load_layouts()
+
+
+@pytest.mark.parametrize("name", WORDS["words"])
+def test_a_list_holds_beginnings_of_words(name):
+    beginnings = WORDS["words"][name].split()
+    assert len(set(beginnings)) == len(beginnings)
+    for beginning in beginnings:
+        assert re.fullmatch(r"[a-zø]+\d*\$?|\d+\$", beginning), beginning
+
+
+def test_a_beginning_matches_words_and_a_whole_word_only_itself():
+    assert has_word("Einspeisung (kWh)", "export")
+    assert has_word("gas", "gas")
+    assert not has_word("gasoline", "gas")
+    assert has_word("dagverbruik", "cost", "tariff") is False
+    assert has_word("hoogtarief", "cost", "tariff")
+
+
+def test_the_rules_name_every_list_and_no_other():
+    used: set[str] = set()
+    for path in Path(hushmeter.__file__).parent.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "has_word" in text else ():
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "has_word":
+                names = [a.value for a in node.args[1:] if isinstance(a, ast.Constant)]
+                assert set(names) <= set(WORDS["words"]), (path, names)
+                used.update(names)
+    # The rules also take these from their own lists of names.
+    used |= {"gas", "water", "heat", "export", "battery", "production", "generic"}
+    assert used == set(WORDS["words"])
+
+
+def test_units_months_and_zones_are_complete():
+    for unit, text in WORDS["units"]["electric"].items():
+        unit_factor(unit)
+        assert find_unit(text.split()[0]) == unit
+    assert set(WORDS["units"]["gas"].split()) <= set(WORDS["units"]["other"].split())
+    assert len(WORDS["months"]) == 12
+    assert all(-720 <= minutes <= 840 for minutes in WORDS["zones"].values())
+    assert {"", "nan", "null"} <= missing_marks()
+
+
+def test_every_layout_is_complete():
+    for layout in LAYOUTS:
+        assert layout.needs and layout.values and layout.format and layout.country
+        named = (layout.time, *layout.values, *layout.needs, *layout.ignore, *layout.keep)
+        assert all(name == name.lower() for name in named)
+        assert layout.time in layout.needs or layout.time == "unix"
+        assert set(layout.values) <= layout.needs
+        assert layout.stamp in ("start", "end")
+        assert not layout.prepare or layout.prepare in PREPARATIONS
+        if layout.unit is not None:
+            unit_factor(layout.unit)
+        if layout.tz is not None:
+            check_zone(layout.tz)
+    assert {layout.prepare for layout in LAYOUTS} - {""} == set(PREPARATIONS)
+
+
+def test_no_layout_hides_a_later_one():
+    for i, layout in enumerate(LAYOUTS):
+        assert find_layout(layout.needs) is layout, (i, layout.format)
+
+
+def test_a_layout_that_states_nothing_leaves_the_table_as_it_is():
+    import pyarrow as pa
+
+    table, notes = pa.table({"Stamp": [1], "Import": [2.0]}), []
+    layout = Layout("My logger", frozenset({"stamp", "import"}), "stamp", ("import",))
+    assert layout.prepared(table, notes) == table
+    assert notes == []
+    assert {field.name for field in fields(Layout)} >= {"needs", "time", "values"}
+
+
+def test_words_are_split_without_accents():
+    assert split_words("Volume prélevé (kWh)") == ("volume", "preleve", "kwh")
