@@ -6,11 +6,15 @@ import contextlib
 import io
 import os
 import re
+from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
 import hushmeter as hm
+import hushmeter.read
 from hushmeter.cli.output import (
+    OPTION,
     cell_progress,
     print_sentences,
     print_table,
@@ -18,7 +22,9 @@ from hushmeter.cli.output import (
     short_out_of_100,
     show_activity,
     with_bar,
+    with_flags,
 )
+from hushmeter.read import ReadOptions
 from tests.cli.test_commands import run
 
 LONG = "A sentence that is longer than the forty columns of a very narrow terminal."
@@ -174,3 +180,25 @@ def test_quiet_means_quiet(capsys):
     do_two_things(quiet=True)
     advance_cells(quiet=True)
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "shown"),
+    [
+        ("state it (`unit=kWh`).", "state it (--unit kWh)."),
+        ("name it (`value_column=NAME+NAME`)", "name it (--value-column NAME+NAME)"),
+        ("leave `reading_length=` out", "leave --reading-length out"),
+        ("`changes=yes`, with `until=`", "--changes yes, with --until"),
+        ("a `plain` word and x=1", "a `plain` word and x=1"),
+    ],
+)
+def test_the_command_line_names_flags(sentence, shown):
+    assert with_flags(sentence) == shown
+
+
+def test_the_readers_name_fields_and_no_flags():
+    names = {f.name for f in fields(ReadOptions)}
+    for path in Path(hushmeter.read.__file__).parent.glob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"--[a-z]", text), path
+        assert {name for name, _ in OPTION.findall(text) if name != "{option}"} <= names, path

@@ -275,10 +275,10 @@ def test_missing_rows_need_a_statement_and_get_one(tmp_path):
     path = table(tmp_path / "m.csv", ("timestamp", "watts"), rows)
     assert "--changes no" in refused(path)
     trace = hm.read_meter(path)
-    with pytest.raises(DataError, match=r"nothing was released: .*--changes no"):
+    with pytest.raises(DataError, match=r"nothing was released: .*`changes=no`"):
         hm.release_views(trace, epsilon=1, home=hm.synth.ready_home("evening"))
     unit = hm.resolve_unit("change", interval_s=hm.metered(trace), size=2000)
-    with pytest.raises(DataError, match=r"nothing was released: .*--changes no"):
+    with pytest.raises(DataError, match=r"nothing was released: .*`changes=no`"):
         hm.release(trace, hm.calibrate("laplace", 1, unit), unit)
     assert len(published(path, "--changes", "no")[0]) == two
     whole = table(

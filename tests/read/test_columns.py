@@ -170,7 +170,7 @@ def hours(header, line, count=48):
         (hours("time,kWh,Status", lambda i, t: f"{t},{i % 5},ok\n{t},{i % 7},ok"),
          "several different values for one time"),
         (hours("time,kWh,Meter", lambda i, t: f"{t},{i % 5},A1\n{t},{i % 7},A2"),
-         r"2 homes or meters \(Meter: A1, A2\).*--meter"),
+         r"2 meters \(Meter: A1, A2\).*`meter="),
         (hours("time,kWh,Channel", lambda i, t: f"{t},{i % 5},A1\n{t},{i % 7},A2"),
          r"several series \(Channel: A1, A2\).*--register"),
         (hours("time,Volume,Unit", lambda i, t: f"{t},{i % 5},kWh\n{t},{i % 7},m³"), "gas or wat"),
@@ -211,7 +211,7 @@ def test_blocks_of_the_same_times_are_chosen_by_number(save):
     )  # fmt: skip
     drawn, other = (block.format(*(n + h % 3 for h in range(12))) for n in (2, 3))
     path = save(f"{drawn}\n{other}".encode())
-    with pytest.raises(DataError, match=r"2 tables of the same times.*--register 1 … 2"):
+    with pytest.raises(DataError, match=r"2 tables of the same times.*`register=1` … 2"):
         read_recording(path)
     found = read_recording(path, ReadOptions(register="1"))
     np.testing.assert_allclose(found.trace.readings, 1000 * (2 + np.arange(12) % 3))

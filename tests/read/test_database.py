@@ -258,7 +258,7 @@ def test_counters_of_domoticz_and_their_divider(domoticz):
 def test_what_domoticz_leaves_open_is_asked_for(domoticz):
     with pytest.raises(DataError, match=r"several sensors.*Old counter \(ID 5\), Plug \(ID 2\)"):
         read_meter(domoticz)
-    with pytest.raises(DataError, match="state their zone, such as --tz"):
+    with pytest.raises(DataError, match="state their zone, such as `tz="):
         read_meter(domoticz, meter="Plug")
     with pytest.raises(DataError, match="no sensor 'Panels'"):
         read_meter(domoticz, meter="Panels", tz="Europe/Amsterdam")

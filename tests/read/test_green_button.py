@@ -41,7 +41,7 @@ def test_the_unit_can_be_told(samples, save):
     text = samples.green_button().replace(b"ReadingType", b"Nothing")
     told = read_recording(save(text, "feed.xml"), ReadOptions(unit="milliWh"))
     assert told.trace.readings[0] == pytest.approx(0.4)
-    with pytest.raises(DataError, match=r"no ReadingType .* unit is unknown: state it \(--unit Wh"):
+    with pytest.raises(DataError, match=r"no ReadingType .* unit is unknown: state it \(`unit=Wh`"):
         read_recording(save(text, "feed.xml"))
     with pytest.raises(DataError, match="is not that of a home"):
         read_recording(save(text, "feed.xml"), ReadOptions(unit="MWh"))
@@ -191,7 +191,7 @@ def with_second_meter(samples, *changes):
 def test_two_metering_points_must_be_chosen_between(samples, save):
     text = with_second_meter(samples, ("UsagePoint/1", "UsagePoint/2"), ("value>1", "value>9"))
     path = save(text.encode(), "feed.xml")
-    with pytest.raises(DataError, match=r"2 meters .*UsagePoint/1, UsagePoint/2.*--meter NAME"):
+    with pytest.raises(DataError, match=r"2 meters .*UsagePoint/1, UsagePoint/2.*`meter=NAME`"):
         read_recording(path)
     one = read_recording(path, ReadOptions(meter="UsagePoint/1"))
     np.testing.assert_allclose(one.watts[:5], 4 * np.arange(100, 150, 10))
@@ -272,7 +272,7 @@ def test_one_of_two_lengths_is_chosen(samples, save):
         second = second.replace(f">{samples.HOUR0 + 900 * i}<", f">{moved}<")
     text = f"{head}IntervalBlock/0{first}IntervalBlock/1{second}"
     path = save(text.encode(), "feed.xml")
-    with pytest.raises(DataError, match=r"readings of 15 min and of 1 h.*--reading-length 15min"):
+    with pytest.raises(DataError, match=r"readings of 15 min and of 1 h.*`reading_length=15min`"):
         read_recording(path)
     for length, count in ((900, 5), (3600, 5)):
         found = read_recording(path, ReadOptions(reading_length=length))

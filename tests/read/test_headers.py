@@ -70,7 +70,7 @@ def test_units_months_and_zones_are_complete():
 
 def test_every_layout_is_complete():
     for layout in LAYOUTS:
-        assert layout.needs and layout.values and layout.format and layout.country
+        assert all((layout.needs, layout.values, layout.format, layout.country))
         named = (layout.time, *layout.values, *layout.needs, *layout.ignore, *layout.keep)
         assert all(name == name.lower() for name in named)
         assert layout.time in layout.needs or layout.time == "unix"

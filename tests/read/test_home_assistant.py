@@ -86,7 +86,7 @@ def test_a_register_is_differenced(save):
 
 def test_several_entities_must_be_told_apart(samples, save):
     text = samples.ha_history() + samples.ha_history().split(b"\n", 1)[1].replace(b"meter_", b"b_")
-    with pytest.raises(DataError, match=r"has 2 entities.*--value-column"):
+    with pytest.raises(DataError, match=r"has 2 entities.*`value_column="):
         read_meter(save(text))
     chosen = read_recording(
         save(text), ReadOptions(value_column="sensor.b_power", reading_length="10s")
@@ -114,7 +114,7 @@ def test_the_last_word_of_a_name_states_the_unit(entity, unit, samples, save):
 
 def test_a_name_without_a_unit_is_refused(samples, save):
     path = save(samples.ha_history().replace(b"sensor.meter_power", b"sensor.shelly"))
-    with pytest.raises(DataError, match=r"unit of sensor.shelly is unknown: state it .--unit"):
+    with pytest.raises(DataError, match=r"unit of sensor.shelly is unknown: state it .`unit="):
         read_meter(path)
     assert len(read_meter(path, unit="W", reading_length="10s")) > 3
 

@@ -83,14 +83,14 @@ def test_a_market_document_has_positions():
 
 def test_the_unit_must_be_stated():
     document = {"results": records(value="consumption")}
-    with pytest.raises(DataError, match=r"does not state the unit of 'consumption'.*--unit"):
+    with pytest.raises(DataError, match=r"does not state the unit of 'consumption'.*`unit="):
         read(document)
     np.testing.assert_allclose(read(document, unit="kWh").watts, VALUES * 2000)
 
 
 def test_several_meters_are_chosen_between():
     homes = [{"meter": name, "readings": records()} for name in ("A1", "B2")]
-    with pytest.raises(DataError, match=r"2 homes or meters \(meter: A1, B2\).*--meter"):
+    with pytest.raises(DataError, match=r"2 meters \(meter: A1, B2\).*`meter="):
         read({"homes": homes})
     np.testing.assert_allclose(read({"homes": homes}, meter="B2").watts, VALUES * 2000)
 

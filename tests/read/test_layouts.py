@@ -63,7 +63,7 @@ def test_any_table_with_options(save):
     trace = read_meter(save(text), **options, stamp="end", tz="Europe/Madrid")
     assert trace.start == np.datetime64("2024-01-30T23:00")
     np.testing.assert_allclose(trace.readings, [500, 1000, 2000])
-    with pytest.raises(DataError, match=r"without a zone.*--tz"):
+    with pytest.raises(DataError, match=r"without a zone.*`tz="):
         read_meter(save(text), **options)
     with pytest.raises(InputError, match="has no column 'Use'"):
         read_meter(save(text), value_column="Use", time_column="When")
@@ -159,7 +159,7 @@ def test_refit_jitter_goes_on_a_grid(samples, save):
 
 def test_pecan_street_homes_are_told_apart(samples, save):
     path = save(samples.pecan_street())
-    with pytest.raises(DataError, match=r"holds 2 homes or meters \(dataid: 26, 59\)"):
+    with pytest.raises(DataError, match=r"holds 2 homes \(dataid: 26, 59\)"):
         read_home_data(path)
     trace = read_home_data(path, 26)
     assert trace.interval_s == 900

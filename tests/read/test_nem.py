@@ -83,10 +83,10 @@ def test_metering_points_are_listed_and_chosen():
         register("E1", day("20240201", DAY)),
         register("E1", day("20240201", 2 * DAY), nmi=OTHER),
     )
-    with pytest.raises(DataError, match=rf"2 metering points \({NMI}, {OTHER}\).*--meter NMI"):
+    with pytest.raises(DataError, match=rf"2 metering points \({NMI}, {OTHER}\).*`meter=NAME`"):
         read(*parts)
     np.testing.assert_allclose(read(*parts, meter=OTHER.lower()).watts, DAY * 4000)
-    with pytest.raises(DataError, match="has no NMI 'X'"):
+    with pytest.raises(DataError, match="has no metering point 'X'"):
         read(*parts, meter="X")
 
 
@@ -115,7 +115,7 @@ def test_units():
         values = DAY * 2000 / factor
         found = read(HEAD, register("E1", day("20240201", values), unit=unit))
         np.testing.assert_allclose(found.watts, DAY * 2000, rtol=1e-4)
-    with pytest.raises(DataError, match=r"does not state one unit .*E1: none.*--unit kWh"):
+    with pytest.raises(DataError, match=r"does not state one unit .*E1: none.*`unit=kWh`"):
         read(HEAD, register("E1", day("20240201", DAY), unit=""))
     stated = read(HEAD, register("E1", day("20240201", DAY), unit=""), unit="kWh")
     np.testing.assert_allclose(stated.watts, DAY * 2000)

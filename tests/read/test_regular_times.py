@@ -70,7 +70,7 @@ def test_totals_over_the_same_time_are_left_out():
 def test_two_lengths_side_by_side_are_refused():
     lengths = np.array([900.0] * 4 + [3600.0] * 2)
     starts = np.cumsum(lengths) - lengths
-    with pytest.raises(DataError, match=r"readings of 15 min and of 1 h.*--reading-length 15min"):
+    with pytest.raises(DataError, match=r"readings of 15 min and of 1 h.*`reading_length=15min`"):
         assemble(series(starts, durations=lengths), PATH)
 
 
@@ -156,7 +156,7 @@ def test_a_pause_of_a_counter_is_a_gap(save):
 
 def test_a_counter_that_falls_is_refused(save):
     values = 0.1 * np.concatenate([np.arange(9000, 9100), np.arange(50)])
-    with pytest.raises(DataError, match=r"falls after 2024-01-02T00:45:00Z.*--counter no"):
+    with pytest.raises(DataError, match=r"falls after 2024-01-02T00:45:00Z.*`counter=no`"):
         read_recording(save(register(values)))
 
 
@@ -171,7 +171,7 @@ def test_uneven_times_keep_the_power(save):
 @pytest.mark.parametrize("name", ["kWh", "total kWh", "value"])
 def test_what_only_rises_must_be_stated(save, name):
     path = save(register(5678 + 0.1 * np.arange(96), name=name))
-    with pytest.raises(DataError, match=r"only rises, as the counter.*--counter yes"):
+    with pytest.raises(DataError, match=r"only rises, as the counter.*`counter=yes`"):
         read_recording(path, ReadOptions(unit="kWh"))
     found = read_recording(path, ReadOptions(unit="kWh", counter="yes"))
     np.testing.assert_allclose(found.trace.readings, 400.0)

@@ -166,7 +166,7 @@ def test_a_workbook_in_an_archive_is_read():
 
 def test_several_files_of_an_archive_are_listed():
     data = zipped(one__csv=METER, two__csv=METER.replace(b"100", b"50"))
-    with pytest.raises(DataError, match=r"2 files \(one.csv, two.csv\): choose one \(--member"):
+    with pytest.raises(DataError, match=r"2 files \(one.csv, two.csv\): choose one \(`member="):
         read_bytes(data, "data.zip")
     chosen = read_bytes(data, "data.zip", ReadOptions(member="TWO.csv"))
     assert chosen.watts.tolist() == [50.0, 200.0]

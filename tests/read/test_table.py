@@ -228,7 +228,7 @@ def test_a_price_per_energy_is_no_energy():
 
 def test_energy_beside_production_must_be_named():
     text = "Time;Energy (kWh);PV production (kWh)\n" + rows(lambda a, _, v: f"{a};{v};{v}\n")
-    with pytest.raises(DataError, match=r"beside what was produced .*--value-column NAME"):
+    with pytest.raises(DataError, match=r"beside what was produced .*`value_column=NAME`"):
         read_text(text)
     np.testing.assert_allclose(read_text(text, value_column="Energy (kWh)").watts, KWH * 1000)
 

@@ -101,7 +101,7 @@ def test_the_decimal_mark_is_that_of_the_file(numbers, delimiter, mark):
 
 @pytest.mark.parametrize(("numbers", "delimiter"), [(["1.505", "838"], ";"), (["1,505"], ",")])
 def test_a_mark_that_may_be_of_thousands_is_asked_for(numbers, delimiter):
-    with pytest.raises(DataError, match=r"--decimal point or --decimal comma"):
+    with pytest.raises(DataError, match=r"`decimal=point` or `decimal=comma`"):
         find_decimal([[number] for number in numbers], delimiter, Path("file"))
 
 
@@ -109,7 +109,7 @@ def test_the_decimal_option_decides(save):
     text = "timestamp;kWh\n" + "".join(f"{s};{v}\n" for s, v in zip(
         SECONDS, ["1.505", "838"] * 25, strict=True))  # fmt: skip
     path = save(text.encode())
-    with pytest.raises(DataError, match="--decimal"):
+    with pytest.raises(DataError, match="`decimal="):
         read_meter(path)
     assert read_meter(path, decimal="comma", unit="W").readings[0] == 1505
     assert read_meter(path, decimal="point", unit="W").readings[0] == 1.505

@@ -83,7 +83,7 @@ def plan_times(columns: Sequence[Column], options: ReadOptions, path: Path) -> T
         found = ", ".join(c.name for c in columns[:20])
         raise DataError(
             f"{path} has no time column: name one of its columns 'timestamp', or state which it is "
-            f"with --time-column (found: {found})."
+            f"with `time_column=` (found: {found})."
         )
     return _with_partners(columns[min(candidates)[1]], columns)
 
@@ -206,7 +206,7 @@ def _headerless(
     if len(others) != 1:
         raise DataError(
             f"{path} has no header and {len(others)} columns of numbers: add a header, or name the "
-            "meter's column (--value-column column_1)."
+            "meter's column (`value_column=column_1`)."
         )
     channel = re.fullmatch(r"(?:channel_\d+|mains)\.dat", path.name)
     return Plan(
@@ -321,7 +321,7 @@ def _choose(
             named = ", ".join(repr(c.name) for c in group[:12])
             raise DataError(
                 f"{path} has no power column that is clearly that of the meter: it may be {named}; "
-                "name it (--value-column NAME, or NAME+NAME for columns that are added)."
+                "name it (`value_column=NAME`, or NAME+NAME for columns that are added)."
             )
         return Plan(time, values, circuits, notes=notes)
     if len(values) > 1:
@@ -341,7 +341,7 @@ def _refuse_beside_production(numbers: Sequence[Column], path: Path) -> None:
         raise DataError(
             f"{path} has no power column that states what the home draws, beside what was produced "
             f"({produced.name!r}): it may be the file of a solar inverter; if it is not, name the "
-            "meter's column (--value-column NAME)."
+            "meter's column (`value_column=NAME`)."
         )
 
 
@@ -357,7 +357,7 @@ def _nothing_wanted(numbers: Sequence[Column], path: Path) -> str:
         return f"{path} has no power column, only numbers without a name."
     return (
         f"{path} has no power column: {first.name!r} is {_words(first.meaning.flow)}, not what the "
-        "home used; if it is the meter after all, name it (--value-column)."
+        "home used; if it is the meter after all, name it (`value_column=`)."
     )
 
 
@@ -426,7 +426,7 @@ def _refuse_parts(
             raise DataError(
                 f"{path} has {len(values)} phases ({names}), and a third may be missing: give the "
                 "file with all phases; if there is none missing, join their names with a plus "
-                "(--value-column NAME+NAME)."
+                "(`value_column=NAME+NAME`)."
             )
     if parts == {"phase"} and len(values) == 1 and _phase(values[0].name) not in ("1", ""):
         raise DataError(

@@ -26,7 +26,7 @@ from hushmeter.read.headers import (
     missing_marks,
     read_meaning,
 )
-from hushmeter.read.recording import DECIMALS, ReadOptions, unit_factor
+from hushmeter.read.recording import DECIMALS, Chooser, ReadOptions, unit_factor
 from hushmeter.read.source import read_head, read_parquet
 from hushmeter.read.text_table import RawTable, load_text, unique_names
 from hushmeter.read.times import read_clock, read_stamps, split_range
@@ -88,7 +88,7 @@ class Column:
             raise DataError(
                 f"{path}: column {self.name!r} is {str(self.data[row].as_py())[:40]!r} in row {row}"
                 ", neither a number nor a mark of a missing value: write 1234.5, or name the "
-                "meter's column (--value-column)."
+                "meter's column (`value_column=`)."
             )
         if np.isinf(values).any():
             row = int(np.argmax(np.isinf(values)))
@@ -275,12 +275,10 @@ def is_number_of_day(column: Column) -> bool:
 
 def find_named(columns: Sequence[Column], asked: str, path: Path) -> Column:
     """The column that an option names."""
-    wanted = asked.strip().lower()
-    for column in columns:
-        if column.name.strip().lower() == wanted:
-            return column
-    found = ", ".join(c.name for c in columns[:20])
-    raise InputError(f"{path} has no column {asked!r} (found: {found}).")
+    name = Chooser(path, "column", "value_column", InputError).asked(
+        (c.name for c in columns), asked
+    )
+    return next(column for column in columns if column.name == name)
 
 
 def load_table(
@@ -363,7 +361,7 @@ def _joined(raw: RawTable, options: ReadOptions | None, path: Path) -> tuple[Any
     if any(len(first & other) > 0.5 * len(first) for other in others):
         raise DataError(
             f"{path} holds {len(tables)} tables of the same times, such as import, export and "
-            f"balance: choose one by its number (--register 1 … {len(tables)})."
+            f"balance: choose one by its number (`register=1` … {len(tables)})."
         )
     return pa.concat_tables(tables, promote_options="permissive"), raw.notes
 

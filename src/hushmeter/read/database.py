@@ -27,7 +27,14 @@ from hushmeter.clock import SECOND
 from hushmeter.errors import DataError, HushmeterError
 from hushmeter.read.headers import read_meaning
 from hushmeter.read.home_assistant import Changes, change_series, read_state
-from hushmeter.read.recording import ENERGY_UNITS, POWER_UNITS, ReadOptions, Series, unit_factor
+from hushmeter.read.recording import (
+    ENERGY_UNITS,
+    POWER_UNITS,
+    Chooser,
+    ReadOptions,
+    Series,
+    unit_factor,
+)
 from hushmeter.read.source import SQLITE_CAP, MemoryFile, is_gzip, open_stream, refuse_large
 from hushmeter.read.times import read_stamps, to_utc, unix_ns
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR
@@ -41,7 +48,6 @@ TABLES = (
     "MultiMeter_Calendar", "Preferences",
 )  # fmt: skip
 """The tables that are queried."""
-MOST_LISTED = 20
 # Types of devices in Domoticz.
 P1_POWER, RFX_METER, GENERAL, YOULESS, ENERGY, POWER = 250, 113, 243, 251, 90, 91
 KWH = 29
@@ -162,7 +168,7 @@ def _read_home_assistant(
     """One sensor: hourly statistics where it has them, else its changes of state."""
     sensors = _sensors(database, tables)
     labels = {name: f"{name} ({sensor.unit})" for name, sensor in sensors.items()}
-    entity = _choose(labels, options, path)
+    entity = _drawn_sensor(labels, options, path)
     sensor, length = sensors[entity], options.interval_s
     by_length = {
         None: "statistics",
@@ -174,7 +180,7 @@ def _read_home_assistant(
         return _read_statistics(database, table, entity, sensor, options, path)
     if not sensor.states:
         raise DataError(
-            f"{path} has only statistics of {entity}: choose --reading-length 1h or 5min."
+            f"{path} has only statistics of {entity}: choose `reading_length=1h` or 5min."
         )
     seconds, values = _state_changes(database, entity, path)
     # Old rows are deleted, so that the first one is a change.
@@ -236,7 +242,7 @@ def _read_statistics(
     if energy != sensor.counter:
         raise DataError(
             f"{path}: the statistics of {entity} are in {unit}, but hold "
-            f"{'a sum' if sensor.counter else 'means'}: choose another sensor (--meter)."
+            f"{'a sum' if sensor.counter else 'means'}: choose another sensor (`meter=`)."
         )
     start = "start_ts" if "start_ts" in _columns(database, table) else "strftime('%s', start)"
     column = "sum" if sensor.counter else "mean"
@@ -298,10 +304,10 @@ def _read_domoticz(
     """The counter of one meter every five minutes, or its energy of every day."""
     devices = {str(device.number): device for device in _devices(database, tables)}
     labels = {number: f"{device.name} (ID {number})" for number, device in devices.items()}
-    device = devices[_choose(labels, options, path)]
+    device = devices[_drawn_sensor(labels, options, path)]
     if options.tz is None:
         raise DataError(
-            f"{path}: Domoticz keeps local times: state their zone, such as --tz Europe/Amsterdam."
+            f"{path}: Domoticz keeps local times: state their zone, such as `tz=Europe/Amsterdam`."
         )
     daily = options.interval_s == SECONDS_PER_DAY
     table = ("MultiMeter" if device.multi else "Meter") + ("_Calendar" if daily else "")
@@ -329,7 +335,7 @@ def _local_series(
     good = np.flatnonzero(stamps.good & exists & np.isfinite(values))
     notes = [f"Meter {device.name}: {'energy of every day' if daily else 'its counter'}."]
     if not daily:
-        notes.append("The energy of every day is read with --reading-length 1d.")
+        notes.append("The energy of every day is read with `reading_length=1d`.")
     series = Series(
         times,
         values,
@@ -375,30 +381,29 @@ def _devices(database: sqlite3.Connection, tables: set[str]) -> Iterator[_Device
             yield _Device(number, str(name), 1000.0 / divider, multi=False)
 
 
-def _choose(labels: dict[str, str], options: ReadOptions, path: Path) -> str:
+def _drawn_sensor(labels: dict[str, str], options: ReadOptions, path: Path) -> str:
     """The key of the sensor that was asked for, or of the only one that measures what is drawn.
 
     A label is a name with a remark in brackets; a sensor is asked for by its key or by its name.
     """
-    wanted = options.meter or options.value_column
-    names = sorted(labels.values())
-    shown = ", ".join(names[:MOST_LISTED]) + (", …" if len(names) > MOST_LISTED else "")
+    wanted, names = options.meter or options.value_column, sorted(labels.values())
+    sensors = Chooser(path, "sensor", "meter")
     if wanted is not None:
         found = [key for key, label in labels.items() if wanted in (key, label.rpartition(" (")[0])]
-        if len(found) == 1:
-            return found[0]
-        reason = "several sensors" if found else "no sensor"
-        raise DataError(f"{path} has {reason} {wanted!r}; it has {shown or 'none'}.")
+        if not found:
+            raise sensors.absent(wanted, names)
+        sensors.only((labels[key] for key in found), f" named {wanted!r}")
+        return found[0]
     flows = {key: read_meaning(re.sub("[._]", " ", label)).flow for key, label in labels.items()}
     drawn = [key for key, flow in flows.items() if flow in ("", "import", "use")]
-    if len(drawn) == 1:
-        return drawn[0]
     if not drawn:
         raise DataError(
-            f"{path} has no sensor of electricity drawn (found: {shown or 'none'}); name one with "
-            "--meter if it is."
+            f"{path} has no sensor of electricity drawn (found: {', '.join(names[:24]) or 'none'})"
+            "; name one with `meter=` if it is."
         )
-    raise DataError(f"{path} has several sensors: choose the meter of the home (--meter): {shown}.")
+    if len(drawn) > 1:
+        raise sensors.several(names)
+    return drawn[0]
 
 
 def restrict(database: sqlite3.Connection, used: Iterable[str], path: Path) -> set[str]:

@@ -21,7 +21,7 @@ import numpy as np
 
 from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError
-from hushmeter.read.recording import ReadOptions, Recording
+from hushmeter.read.recording import Chooser, ReadOptions, Recording
 from hushmeter.read.source import refuse_outside
 from hushmeter.trace import Metering, Trace, iso
 
@@ -147,15 +147,23 @@ def _house_folder(path: Path, building: int | str | None) -> Path | None:
     houses = houses or sorted(p.name for p in path.glob("*/house_*") if p.is_dir())
     if not houses:
         return None
-    if building is None and len(houses) > 1:
-        raise DataError(
-            f"{path} holds {', '.join(houses)}: choose one, such as --building {houses[0][6:]}."
-        )
-    wanted = houses[0] if building is None else f"house_{building}"
+    wanted = choose_building(houses, "house_", building, path)
     for folder in (path, *sorted(p for p in path.iterdir() if p.is_dir())):
         if (folder / wanted / "labels.dat").is_file():
             return folder / wanted
-    raise DataError(f"{path} has no {wanted}, only {', '.join(houses)}.")
+    raise DataError(f"{path} has {wanted} without its labels.dat: copy the file, too.")
+
+
+def choose_building(
+    names: Sequence[str], prefix: str, building: int | str | None, path: Path
+) -> str:
+    """The building that the user chose, or the only one, of names such as house_1."""
+    chooser = Chooser(path, "building", "building")
+    if building is not None:
+        return chooser.asked(names, building, prefix=prefix)
+    if len(names) > 1:
+        raise chooser.several(name.removeprefix(prefix) for name in names)
+    return names[0]
 
 
 def _read_rae(blocks: list[Path], options: ReadOptions, path: Path) -> Recording:
@@ -164,10 +172,8 @@ def _read_rae(blocks: list[Path], options: ReadOptions, path: Path) -> Recording
     from hushmeter.read.table import read_table
 
     houses = sorted({match[1] for b in blocks if (match := re.match(r"house(\d+)", b.name))})
-    house = str(options.building or houses[0])
+    house = Chooser(path, "house", "building").asked(houses, options.building or houses[0])
     mine = [block for block in blocks if block.name.startswith(f"house{house}_")]
-    if not mine:
-        raise DataError(f"{path} has no house {house}, only {', '.join(houses)}.")
     series = read_table(mine[0], options, circuits="sum")
     for block in mine[1:]:
         more = read_table(block, options, circuits="sum")

@@ -18,7 +18,7 @@ import numpy as np
 from hushmeter.checks import FloatArray
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of
-from hushmeter.read.recording import ReadOptions, Series, unit_factor
+from hushmeter.read.recording import Chooser, ReadOptions, Series, unit_factor
 from hushmeter.read.regular_times import ABSURD_MEAN_W, LARGEST_MEAN_W, refuse_mean
 from hushmeter.read.source import TEXT_CAP, open_stream
 from hushmeter.read.times import unix_ns
@@ -225,7 +225,7 @@ def read_green_button(path: Path, options: ReadOptions, *, any_mean: bool = Fals
     for block in feed.blocks:
         groups.setdefault(_origin(feed, block), []).append(block)
     notes: list[str] = []
-    chosen = _choose(feed, groups, options, notes, path)
+    chosen = _drawn(feed, groups, options, notes, path)
     parts = {origin: groups[origin] for origin in chosen}
     series = _series(feed, parts, options, notes, path, any_mean=any_mean)
     series.zone = options.tz or _zone(feed.clock)
@@ -276,7 +276,7 @@ def _find_type(feed: Feed, link: str) -> str:
     return alike[0] if len(alike) == 1 else ""
 
 
-def _choose(
+def _drawn(
     feed: Feed,
     groups: dict[Origin, list[Block]],
     options: ReadOptions,
@@ -290,26 +290,20 @@ def _choose(
     if not usable:
         why = sorted({reason for reason in reasons.values() if reason is not None})
         raise DataError(f"{path} has no electricity readings: {'; '.join(why)}.")
-    points = list(dict.fromkeys(origin.point for origin in usable))
-    if len(points) > 1:
-        raise _several([last_part(point) for point in points], path)
+    meters = Chooser(path, "meter", "meter")
+    points = dict.fromkeys(origin.point for origin in usable)
+    meters.only(map(last_part, points), " of electricity")
     rank = min(_rank(feed.types.get(origin.type)) for origin in usable)
     best = [origin for origin in usable if _rank(feed.types.get(origin.type)) == rank]
     chosen = _one_or_tariffs(feed, groups, best, notes)
     if chosen is None:
-        raise _several([last_part(origin.meter or origin.type) for origin in best], path)
+        names = (last_part(origin.meter or origin.type) for origin in best)
+        raise meters.several(names, " of electricity")
     others = [origin for origin in groups if origin not in chosen]
     if others:
         named = ", ".join(last_part(origin.meter or origin.type) for origin in others[:5])
         notes.append(f"Other meters or reading types ({len(others)}) were left out: {named}.")
     return chosen
-
-
-def _several(names: Sequence[str], path: Path) -> DataError:
-    return DataError(
-        f"{path} holds {len(names)} meters of electricity ({', '.join(names[:12])}): choose one "
-        "(--meter NAME)."
-    )
 
 
 def _of_meter(origins: list[Origin], options: ReadOptions, path: Path) -> list[Origin]:
@@ -322,8 +316,8 @@ def _of_meter(origins: list[Origin], options: ReadOptions, path: Path) -> list[O
         found = [origin for origin, link in links if link and f"/{link}".endswith(f"/{wanted}")]
         if found:
             return found
-    names = dict.fromkeys(last_part(link) for o in origins for link in (o.point, o.meter) if link)
-    raise DataError(f"{path} has no meter {options.meter!r} (found: {', '.join(names)}).")
+    names = (last_part(link) for o in origins for link in (o.point, o.meter) if link)
+    raise Chooser(path, "meter", "meter").absent(options.meter, names)
 
 
 def _rank(kind: dict[str, str] | None) -> tuple[int, bool]:
@@ -471,7 +465,7 @@ def _unit(kind: dict[str, str] | None, options: ReadOptions, path: Path) -> tupl
     if kind is None:
         raise DataError(
             f"{path} has no ReadingType for its readings, so their unit is unknown: state it "
-            "(--unit Wh, or --unit milliWh for utilities that give thousandths)."
+            "(`unit=Wh`, or `unit=milliWh` for utilities that give thousandths)."
         )
     name, energy = UNITS[kind["uom"]]
     try:

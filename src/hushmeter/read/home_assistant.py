@@ -24,7 +24,7 @@ from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.read.headers import missing_marks
-from hushmeter.read.recording import Circuits, ReadOptions, Series, unit_factor
+from hushmeter.read.recording import Chooser, Circuits, ReadOptions, Series, unit_factor
 from hushmeter.read.source import open_text
 from hushmeter.read.times import LATEST, unix_ns
 from hushmeter.trace import Metering
@@ -41,7 +41,7 @@ def unit_of_entity(entity: str, options: ReadOptions, path: Path) -> str:
     units = {"kwh": "kWh", "energy": "kWh", "kw": "kW"}
     unit = options.unit or (units.get(words[-1], "W") if words else None)
     if unit is None:
-        raise DataError(f"{path}: the unit of {entity} is unknown: state it (--unit W or kWh).")
+        raise DataError(f"{path}: the unit of {entity} is unknown: state it (`unit=W` or kWh).")
     return unit
 
 
@@ -206,9 +206,7 @@ def _entity(
         if any(math.isfinite(_as_number(text)) for _, text, _ in rows)
     ]  # fmt: skip
     if options.value_column is not None:
-        if options.value_column in changes:
-            return options.value_column
-        raise DataError(f"{path} has no entity {options.value_column!r}: {', '.join(changes)}.")
+        return Chooser(path, "entity", "value_column").asked(changes, options.value_column)
     if not numeric:
         raise DataError(f"{path} has no entity with numbers, only {', '.join(list(changes)[:8])}.")
     if len(numeric) == 1:
@@ -216,10 +214,7 @@ def _entity(
     power = [name for name in numeric if any(w in name for w in ("power", "watt", "verbruik"))]
     if len(power) == 1:
         return power[0]
-    raise DataError(
-        f"{path} has {len(numeric)} entities ({', '.join(numeric[:8])}): "
-        "choose the meter's with --value-column."
-    )
+    raise Chooser(path, "sensor", "value_column").several(numeric)
 
 
 @dataclass(frozen=True)
@@ -253,7 +248,7 @@ def change_series(changes: Changes, options: ReadOptions, path: Path) -> Series:
     if cells.size == 0:
         raise DataError(
             f"{path}: no interval of {interval:g} s is covered whole; state a shorter one "
-            "(--reading-length 10s)."
+            "(`reading_length=10s`)."
         )
     step = options.step_size or (1.0 if energy else 0.0)
     scale = factor * (3600 / interval if energy else 1.0)
@@ -286,16 +281,16 @@ def _notes(changes: Changes, interval: float, energy: bool) -> list[str]:
 
 def _open_ends(changes: Changes, options: ReadOptions, path: Path) -> str | None:
     """The sentence about a start or an end that only a change shows; None if both are stated."""
-    wanted = {"--since": changes.begins or options.since, "--until": options.until}
-    missing = [name for name, stated in wanted.items() if not stated]
+    wanted = {"start": changes.begins or options.since, "end": options.until}
+    missing = [end for end, stated in wanted.items() if not stated]
     if not missing:
         return None
-    ends = {"--since": "start", "--until": "end"}
-    named = " and ".join(ends[name] for name in missing)
+    named = " and ".join(missing)
+    fields = ", ".join({"start": "`since=`", "end": "`until=`"}[end] for end in missing)
     return (
         f"{path} holds changes only, so its {named} would be that of a change, which depends on "
-        f"the readings: state the {named} of the recording ({', '.join(missing)} with a time such "
-        "as 2024-02-01T00:00Z)."
+        f"the readings: state the {named} of the recording ({fields} with a time such as "
+        "2024-02-01T00:00Z)."
     )
 
 
@@ -320,7 +315,8 @@ def _begin(seconds: FloatArray, options: ReadOptions, path: Path) -> float:
     begin = moment(options.since, path)
     if begin < seconds[0]:
         raise DataError(
-            f"{path} has no value at the stated start {options.since}: state a later one (--since)."
+            f"{path} has no value at the stated start {options.since}: state a later one "
+            "(`since=`)."
         )
     return begin
 

@@ -26,7 +26,7 @@ from hushmeter.clock import SECOND
 from hushmeter.errors import DataError
 from hushmeter.formatting import count_of
 from hushmeter.read.headers import find_unit
-from hushmeter.read.recording import ReadOptions, Series, unit_factor
+from hushmeter.read.recording import Chooser, ReadOptions, Series, unit_factor
 from hushmeter.read.regular_times import refuse_mean
 from hushmeter.read.source import open_text
 from hushmeter.trace import SECONDS_PER_DAY, SECONDS_PER_HOUR
@@ -77,7 +77,7 @@ def read_nem(path: Path, options: ReadOptions) -> Series:
     registers, accumulated = _parse(path)
     if not registers:
         raise DataError(_no_intervals(accumulated, path))
-    chosen = _choose(registers, options, path)
+    chosen = _drawn(registers, options, path)
     notes = ["Times are those of the market, UTC+10 all year."]
     if len(registers) > len(chosen):
         left = [r for r in registers if r not in chosen]
@@ -183,36 +183,24 @@ def _no_intervals(accumulated: Sequence[Sequence[str]], path: Path) -> str:
     return f"{path} is a NEM12 file without a register (record 200)."
 
 
-def _choose(registers: Sequence[Register], options: ReadOptions, path: Path) -> list[Register]:
+def _drawn(registers: Sequence[Register], options: ReadOptions, path: Path) -> list[Register]:
     """The registers of one metering point that are added up."""
-    nmis = list(dict.fromkeys(r.nmi for r in registers))
+    points = Chooser(path, "metering point", "meter")
     if options.meter is not None:
-        wanted = options.meter.strip().upper()
-        registers = [r for r in registers if r.nmi.upper() == wanted]
-        if not registers:
-            raise DataError(f"{path} has no NMI {options.meter!r} (found: {', '.join(nmis)}).")
+        nmi = points.asked((r.nmi for r in registers), options.meter)
+        registers = [r for r in registers if r.nmi == nmi]
     imports = [r for r in registers if r.name.startswith(IMPORT)]
     if options.register is not None:
-        wanted = options.register.strip().upper()
-        names = ", ".join(dict.fromkeys(r.name for r in imports)) or "none"
-        imports = [r for r in imports if r.name == wanted]
-        if not imports:
-            raise DataError(
-                f"{path} has no register {options.register!r} of energy that was drawn (found: "
-                f"{names})."
-            )
+        drawn = Chooser(path, "register of drawn energy", "register")
+        name = drawn.asked((r.name for r in imports), options.register)
+        imports = [r for r in imports if r.name == name]
     imports = [r for r in imports if r.days]
     if not imports:
         found = ", ".join(dict.fromkeys(r.name for r in registers))
         raise DataError(
             f"{path} has no register of energy that the customer drew (E1, E2, …), only {found}."
         )
-    nmis = list(dict.fromkeys(r.nmi for r in imports))
-    if len(nmis) > 1:
-        raise DataError(
-            f"{path} holds {len(nmis)} metering points ({', '.join(nmis[:12])}): choose one "
-            "(--meter NMI)."
-        )
+    points.only(dict.fromkeys(r.nmi for r in imports))
     return imports
 
 
@@ -233,7 +221,7 @@ def _series(
             notes.append(f"{missing} intervals lack in one of the registers: they are gaps.")
         times, total = both, total[mine] + values[theirs]
     if times.size == 0:
-        raise DataError(f"{path}: the registers have no time in common: choose one (--register).")
+        raise DataError(f"{path}: the registers have no time in common: choose one (`register=`).")
     replaced = sum(register.replaced for register in registers)
     if replaced:
         again = count_of(replaced, "day occurs again", "days occur again")
@@ -269,7 +257,7 @@ def _unit(registers: Sequence[Register], options: ReadOptions, path: Path) -> st
         found = ", ".join(f"{r.name}: {r.unit or 'none'}" for r in registers)
         raise DataError(
             f"{path} does not state one unit of energy for its registers ({found}): choose one "
-            "(--register NAME), or state it (--unit kWh)."
+            "(`register=NAME`), or state it (`unit=kWh`)."
         )
     return unit
 
@@ -281,7 +269,7 @@ def _placed(register: Register, length: int, path: Path) -> tuple[IntArray, Floa
         if length % day.minutes:
             raise DataError(
                 f"{path} has intervals of {day.minutes} and of {length} minutes, which do not fit "
-                "into each other: choose a register (--register NAME)."
+                "into each other: choose a register (`register=NAME`)."
             )
         energies = _numbers(day, register, path).reshape(-1, length // day.minutes).sum(axis=1)
         known = np.isfinite(energies)

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from hushmeter.errors import DataError, HushmeterError, MissingExtraError
-from hushmeter.read.folders import HOLD_S, Channel, align, clean, usual_interval
+from hushmeter.read.folders import HOLD_S, Channel, align, choose_building, clean, usual_interval
 from hushmeter.read.recording import Circuits, ReadOptions, Recording
 from hushmeter.read.source import hdf5_source, refuse_large
 
@@ -239,12 +239,7 @@ def _building(file: Any, path: Path, building: int | str | None) -> Any:
             f"{path} is HDF5, but has no /building<i>/elec: it is not a NILMTK file "
             f"(found: {', '.join(list(file.root._v_children)[:8]) or 'nothing'})."
         )
-    if building is None and len(found) > 1:
-        raise DataError(f"{path} holds {', '.join(found)}: choose one, such as --building 1.")
-    wanted = found[0] if building is None else f"building{building}"
-    if wanted not in found:
-        raise DataError(f"{path} has no {wanted}, only {', '.join(found)}.")
-    return file.root._v_children[wanted]
+    return file.root._v_children[choose_building(found, "building", building, path)]
 
 
 def _attribute(node: Any, name: str) -> Any:

@@ -7,20 +7,23 @@ fill a `Series`, and `hushmeter.read.regular_times` computes the `PublicFacts` f
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from hushmeter.checks import FloatArray, IntArray, one_of, positive, seconds
 from hushmeter.clock import check_zone
-from hushmeter.errors import InputError
+from hushmeter.errors import DataError, HushmeterError, InputError
 from hushmeter.trace import Metering, Trace
 
 POWER_UNITS = {"w": 1.0, "kw": 1e3, "mw": 1e6, "va": 1.0, "kva": 1e3}
 ENERGY_UNITS = {"mwh": 1e6, "kwh": 1e3, "wh": 1.0, "milliwh": 1e-3}
 UNITS = ("W", "kW", "MW", "Wh", "kWh", "MWh", "milliWh", "VA", "kVA")
+MOST_LISTED = 24
 ANSWERS = {"yes": True, "no": False}
 DECIMALS = {"point": ".", "comma": ","}
 Circuits = Literal["leave", "beside", "sum"]
@@ -120,6 +123,52 @@ class ReadOptions:
     def interval_s(self) -> float | None:
         """The length of one reading [s]."""
         return None if self.reading_length is None else float(self.reading_length)
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """Which of several series of a file is read, and the refusals that list all of them."""
+
+    path: Path
+    noun: str  # What is chosen, such as "sheet"
+    option: str  # Field of `ReadOptions` by which the user chooses
+    error: type[HushmeterError] = DataError  # Raised if the file does not hold what was asked for
+
+    def asked(self, names: Iterable[str], wanted: int | str, *, prefix: str = "") -> str:
+        """The name that the user asked for, whether in capitals or not."""
+        known = list(names)
+        text = f"{prefix}{wanted}".strip()
+        alike = [name for name in known if name.strip().lower() == text.lower()]
+        if not alike:
+            raise self.absent(wanted, known)
+        return text if text in alike else alike[0]
+
+    def only(self, names: Iterable[str], remark: str = "") -> str:
+        """The name of the only one; several are refused."""
+        first, *others = names
+        if others:
+            raise self.several([first, *others], remark)
+        return first
+
+    def absent(self, wanted: int | str, found: Iterable[str]) -> HushmeterError:
+        """The refusal of a name that the file does not have."""
+        shown = _listed(found)
+        return self.error(f"{self.path} has no {self.noun} {str(wanted)!r} (found: {shown}).")
+
+    def several(self, names: Iterable[str], remark: str = "", column: str = "") -> DataError:
+        """The refusal of a file with several series, maybe told apart by a column."""
+        known = list(names)
+        shown = f"{column}: {_listed(known)}" if column else _listed(known)
+        return DataError(
+            f"{self.path} holds {len(known)} {self.noun}s{remark} ({shown}): choose one "
+            f"(`{self.option}=NAME`)."
+        )
+
+
+def _listed(names: Iterable[str]) -> str:
+    """The first names, for a message."""
+    different = list(dict.fromkeys(names))
+    return ", ".join(different[:MOST_LISTED]) + ", …" * (len(different) > MOST_LISTED) or "none"
 
 
 def unit_factor(unit: str) -> tuple[float, bool]:

@@ -252,7 +252,7 @@ def _usual_lengths(
         one, other = short_duration(usual), short_duration(float(durations[row]))
         raise DataError(
             f"{path} has readings of {one} and of {other} (first in row {row}): choose a length, "
-            f"such as --reading-length {one.replace(' ', '')}."
+            f"such as `reading_length={one.replace(' ', '')}`."
         )
     other = f"of another length than {short_duration(usual)}"
     notes.append(count_of(left.size, f"row {other} was left out.", f"rows {other} were left out."))
@@ -347,7 +347,7 @@ def _refuse_longer(chosen_s: float, found_s: float, path: Path) -> None:
     if chosen_s > 1.02 * found_s:
         raise DataError(
             f"{path} has readings of {short_duration(found_s)}, not of {short_duration(chosen_s)}: "
-            "leave --reading-length out."
+            "leave `reading_length=` out."
         )
 
 
@@ -452,7 +452,7 @@ def _refuse_irregular(steps: FloatArray, interval: float, path: Path) -> None:
         raise DataError(
             f"{path}: the times follow no interval (the median is {short_duration(interval)}, but "
             "most others are no multiple of it); readings at regular times are needed, or a "
-            "statement that a row is there only where the value changed (--changes yes)."
+            "statement that a row is there only where the value changed (`changes=yes`)."
         )
 
 
@@ -475,8 +475,8 @@ def _refuse_differing(series: Series, path: Path) -> None:
         when = iso(np.datetime64(int(moments[first[np.argmax(bad)]]), "ns"))
         raise DataError(
             f"{path} has several different values for one time, first at {when}: it holds several "
-            "series in one column; keep the rows of one (--register or --meter, if a column tells "
-            "them apart), or one row for each time."
+            "series in one column; keep the rows of one (`register=` or `meter=`, if a column "
+            "tells them apart), or one row for each time."
         )
 
 
@@ -507,7 +507,7 @@ def _taken(
         when = iso(np.datetime64(int(starts[row]), "ns"))
         raise DataError(
             f"{path}: {name} at {when}: {watts[row]:.4g} W is not possible in a home; check the "
-            "column and its unit (--unit)."
+            "column and its unit (`unit=`)."
         )
     return watts
 
@@ -520,7 +520,7 @@ def _refuse_fall(counter: FloatArray, moments: IntArray, name: str, path: Path) 
         raise DataError(
             f"{path}: the counter ({name}) falls after {when}, as it does when a meter is "
             "exchanged; cut the file there, or state that the values are energies of single "
-            "intervals (--counter no)."
+            "intervals (`counter=no`)."
         )
 
 
@@ -534,8 +534,8 @@ def _metering(series: Series, placed: Placement, path: Path) -> Metering:
     if unsettled is None and not series.complete and (placed.uneven or series.lacks):
         unsettled = (
             f"{path} has times that are uneven or missing. If it has a row only where the value "
-            "changed, its times show the readings: state it (--changes yes, with --until), or "
-            "state that rows are missing for other reasons (--changes no)."
+            "changed, its times show the readings: state it (`changes=yes`, with `until=`), or "
+            "state that rows are missing for other reasons (`changes=no`)."
         )
     return replace(known, stretch=placed.stretch, reach=placed.reach, unsettled=unsettled)
 
@@ -547,5 +547,5 @@ def refuse_mean(
     if abs(mean) > high or 0 < abs(mean) < low:
         raise DataError(
             f"{path}: a mean of {mean:.4g} W is not that of a home; check the column and its unit "
-            "(--unit)."
+            "(`unit=`)."
         )

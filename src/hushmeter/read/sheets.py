@@ -29,7 +29,7 @@ from hushmeter.formatting import short_duration
 from hushmeter.read.column_roles import PlannedTable, plan_table
 from hushmeter.read.columns import ascending, read_row_times, whole_table
 from hushmeter.read.headers import find_source, has_word, read_meaning
-from hushmeter.read.recording import DECIMALS, Circuits, ReadOptions, Series
+from hushmeter.read.recording import DECIMALS, Chooser, Circuits, ReadOptions, Series
 from hushmeter.read.regular_times import LONGEST_INTERVAL_S
 from hushmeter.read.source import ZIP_MAGIC, open_text, open_zip, read_head, refuse_large
 from hushmeter.read.table import read_plan
@@ -100,10 +100,10 @@ def read_parts(
     with the same columns and interval and with different times are joined.
     """
     if options.sheet is not None:
-        table = tables[_asked(list(tables), options.sheet, path, noun)]
+        table = tables[Chooser(path, noun, "sheet", InputError).asked(tables, options.sheet)]
         return read_plan(plan_table(table(), options, path, circuits=circuits), options, path)
     parts, reasons = _understood(tables, options, path, noun, circuits=circuits)
-    chosen = _choose(parts, reasons, path, noun)
+    chosen = _finest(parts, reasons, path, noun)
     planned = chosen[0].planned
     if len(tables) > 1:
         read = [part.name for part in chosen]
@@ -114,14 +114,6 @@ def read_parts(
         joined = _joined([part.planned.raw for part in chosen], planned.notes)
         planned = plan_table(joined, options, path, circuits=circuits)
     return read_plan(planned, options, path)
-
-
-def _asked(names: Sequence[str], asked: str, path: Path, noun: str) -> str:
-    """The table that the user named."""
-    for name in names:
-        if name.strip().lower() == asked.strip().lower():
-            return name
-    raise InputError(f"{path} has no {noun} {asked!r} (found: {', '.join(names[:24])}).")
 
 
 def _understood(
@@ -152,7 +144,7 @@ def _refuse_name(name: str, path: Path, noun: str) -> None:
         raise DataError(f"{path} holds no use of electricity ({noun} {name!r}).")
 
 
-def _choose(parts: Sequence[Part], reasons: dict[str, str], path: Path, noun: str) -> list[Part]:
+def _finest(parts: Sequence[Part], reasons: dict[str, str], path: Path, noun: str) -> list[Part]:
     """The table to read, or the tables of different times that are joined."""
     if not parts:
         raise DataError(_nothing_read(reasons, path, noun))
@@ -163,10 +155,7 @@ def _choose(parts: Sequence[Part], reasons: dict[str, str], path: Path, noun: st
     if same and (len(chosen) == 1 or _are_parts(chosen)):
         return chosen
     found = [f"{part.name} ({_length(part)})" for part in usual]
-    raise DataError(
-        f"{path} has {len(usual)} {noun}s with readings ({', '.join(found[:12])}): choose one "
-        "(--sheet NAME)."
-    )
+    raise Chooser(path, noun, "sheet").several(found, " with readings")
 
 
 def _length(part: Part) -> str:
@@ -178,7 +167,7 @@ def _nothing_read(reasons: dict[str, str], path: Path, noun: str) -> str:
     if len(reasons) == 1:
         return next(iter(reasons.values()))
     if not reasons:
-        return f"{path} has no {noun} that is shown: choose a hidden one (--sheet NAME)."
+        return f"{path} has no {noun} that is shown: choose a hidden one (`sheet=NAME`)."
     start = str(path)
     parts = [f"{name}: {why.removeprefix(start).strip(' :')}" for name, why in reasons.items()]
     return f"{path} has no {noun} with readings of electricity. {' '.join(parts[:3])}"

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, NoReturn
 
 from hushmeter.errors import DataError, HushmeterError, InputError, TooLargeError
 from hushmeter.read.headers import find_source
-from hushmeter.read.recording import Circuits, ReadOptions, Recording, Series
+from hushmeter.read.recording import Chooser, Circuits, ReadOptions, Recording, Series
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZIP_MAGIC = b"PK\x03\x04"
@@ -363,23 +363,19 @@ def open_member(path: Path, asked: str | None) -> MemoryFile:
 
 def _find_member(names: Sequence[str], asked: str | None, path: Path) -> str:
     """The file to read in an archive: the one asked for, or the only one of electricity."""
-    shown = ", ".join(names[:12])
+    chooser = Chooser(path, "file", "member", InputError)
     if asked is not None:
         wanted = asked.strip().lower()
         for name in names:
             if wanted in (name.lower(), name.lower().rpartition("/")[2]):
                 return name
-        raise InputError(f"{path} has no file {asked!r} (found: {shown}).")
+        raise chooser.absent(asked, names)
     files = [name for name in names if not BESIDES.search(name)]
     electric = [name for name in files if find_source(name) is None] or files
     if not electric:
+        shown = ", ".join(names[:12])
         raise DataError(f"{path} is an archive without a file of readings (found: {shown}).")
-    if len(electric) > 1:
-        raise DataError(
-            f"{path} is an archive of {len(electric)} files ({', '.join(electric[:12])}): choose "
-            "one (--member NAME)."
-        )
-    return electric[0]
+    return chooser.only(electric)
 
 
 @dataclass(frozen=True)
@@ -416,7 +412,7 @@ class Format:
     def read(self, path: Path, options: ReadOptions, circuits: Circuits) -> Series | Recording:
         """Read a file of this format."""
         if options.changes is not None and not self.table:
-            raise DataError(f"{path} is no table: leave --changes out, its format says it.")
+            raise DataError(f"{path} is no table: leave `changes=` out, its format says it.")
         found = self.reader
         reader = resolve_name(f"hushmeter.read.{found}") if isinstance(found, str) else found
         kept = {"circuits": circuits} if self.circuits else {}
@@ -472,7 +468,7 @@ def _is_refused(head: Head) -> bool:
 
 FORMATS: tuple[Format, ...] = (
     Format(
-        "NILMTK",
+        "nilmtk",
         lambda head: head.data.startswith(HDF5_MAGIC),
         "nilmtk:read_nilmtk",
         circuits=True,
@@ -486,27 +482,25 @@ FORMATS: tuple[Format, ...] = (
         circuits=True,
         table=True,
     ),
-    Format("other", _is_refused, ""),
+    Format("refused", _is_refused, ""),
+    Format("greenbutton", lambda head: head.text.startswith("<"), "green_button:read_green_button"),
     Format(
-        "Green Button", lambda head: head.text.startswith("<"), "green_button:read_green_button"
-    ),
-    Format(
-        "JSON",
+        "json",
         lambda head: head.text.startswith(("{", "[")),
         "sheets:read_json",
         circuits=True,
         table=True,
     ),
-    Format("NEM12", lambda head: NEM_RECORD.match(head.text) is not None, "nem:read_nem"),
-    Format("DSMR", lambda head: DSMR_LINE.search(head.text) is not None, "dsmr:read_dsmr"),
+    Format("nem", lambda head: NEM_RECORD.match(head.text) is not None, "nem:read_nem"),
+    Format("dsmr", lambda head: DSMR_LINE.search(head.text) is not None, "dsmr:read_dsmr"),
     Format(
-        "Home Assistant energy",
+        "ha-energy",
         lambda head: head.names[:3] == ["entity_id", "type", "unit"],
         "home_assistant:read_energy",
         circuits=True,
     ),
     Format(
-        "Home Assistant history",
+        "ha-history",
         lambda head: {"entity_id", "state", "last_changed"} <= set(head.names),
         "home_assistant:read_history",
     ),

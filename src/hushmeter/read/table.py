@@ -35,7 +35,7 @@ from hushmeter.read.headers import (
     has_word,
     read_meaning,
 )
-from hushmeter.read.recording import Circuits, ReadOptions, Series, unit_factor
+from hushmeter.read.recording import Chooser, Circuits, ReadOptions, Series, unit_factor
 from hushmeter.read.regular_times import (
     ABSURD_MEAN_W,
     FEW_REPEATS,
@@ -77,7 +77,7 @@ def read_plan(table: PlannedTable, options: ReadOptions, path: Path) -> Series:
     if unit is None:
         raise DataError(
             f"{path} does not state the unit of {plan.value_names}: state it "
-            "(--unit W, kW, Wh or kWh)."
+            "(`unit=W`, kW, Wh or kWh)."
         )
     values, circuits = _values(plan, path)
     values[choice.idle] = 0.0
@@ -124,7 +124,7 @@ def _refuse_changes(plan: Plan, options: ReadOptions, path: Path) -> None:
     if options.changes == "yes" and plan.time.end_date is not None:
         raise DataError(
             f"{path} has the start and the end of every reading, so it holds no changes: leave "
-            "--changes yes out."
+            "`changes=yes` out."
         )
 
 
@@ -135,7 +135,7 @@ def _of_changes(series: Series, options: ReadOptions, path: Path) -> Series:
     if series.energy and not series.counter:
         raise DataError(
             f"{path} is in {series.unit}: a table of changes holds power, or the values of a "
-            "counter (--counter yes)."
+            "counter (`counter=yes`)."
         )
     changes = Changes("The meter", series.times / SECOND, series.values, series.unit, series.format)
     found = change_series(changes, options, path)
@@ -197,7 +197,7 @@ def _piece(
             example = np.datetime64(int(times[0]), "ns").astype("datetime64[s]")
             raise DataError(
                 f"{path} has times without a zone, such as {example}; write them as UTC, with a Z "
-                "at their end, or name their zone (--tz, such as --tz Europe/London)."
+                "at their end, or name their zone (`tz=`, such as `tz=Europe/London`)."
             )
         times, exists, sentence = to_utc(times, zone)
         ends = None if clock.ends is None else _ends_in_utc(clock, rows, times, zone)
@@ -395,9 +395,7 @@ class RowChoice:
                     self._left.append(rows[np.isin(texts, others)])
                 return rows[np.isin(texts, same)]
         found = [v for c in order for v in self._distinct(c, rows)[:12]]
-        raise DataError(
-            f"{self.path} has no {option} {asked!r} (found: {', '.join(found[:24]) or 'none'})."
-        )
+        raise Chooser(self.path, option, option).absent(asked, found)
 
     def _kept(self, rows: IntArray, layout: Layout) -> IntArray:
         """The rows that a layout reads."""
@@ -475,11 +473,8 @@ class RowChoice:
         column = next((c for c in self.plan.keys if self._is_home(c)), None)
         if column is None or self.options.building is None:
             return rows
-        distinct, asked = self._distinct(column, rows), str(self.options.building)
-        if asked not in distinct:
-            raise DataError(
-                f"{self.path} has no home {asked!r} (found: {', '.join(distinct[:24])})."
-            )
+        homes = Chooser(self.path, "home", "building")
+        asked = homes.asked(self._distinct(column, rows), self.options.building)
         kept: IntArray = rows[self._values(column, rows) == asked]
         return kept
 
@@ -490,11 +485,12 @@ class RowChoice:
         distinct = self._distinct(column, rows)
         if len(distinct) < 2 or len(distinct) > 0.5 * rows.size:
             return
-        option = "building" if self._is_home(column) else "meter"
-        raise DataError(
-            f"{self.path} holds {len(distinct)} homes or meters ({column.name}: "
-            f"{', '.join(distinct[:12])}): choose one (--{option} NAME)."
+        chooser = (
+            Chooser(self.path, "home", "building")
+            if self._is_home(column)
+            else Chooser(self.path, "meter", "meter")
         )
+        raise chooser.several(distinct, column=column.name)
 
     def _find_unit(self, rows: IntArray, column: Column) -> None:
         """Take the unit from the words of the rows, such as Active Import Interval (kWh)."""
@@ -531,7 +527,7 @@ class RowChoice:
             return [p for t in distinct for p in self._split(rows[texts == t], columns[1:])]
         raise DataError(
             f"{self.path} holds several series ({column.name}: {', '.join(distinct[:12])}): choose "
-            "that of the home's use (--register NAME)."
+            "that of the home's use (`register=NAME`)."
         )
 
 
@@ -571,7 +567,7 @@ def refuse_implausible(
     if not (series.counter or stated or options.is_counter is False) and _only_rises(ordered):
         raise DataError(
             f"{path}: {plan.value_names} only rises, as the counter of a meter does: state whether "
-            "it is one (--counter yes, with the unit of its energy, or --counter no)."
+            "it is one (`counter=yes`, with the unit of its energy, or `counter=no`)."
         )
     hours = _hours(series)
     scale = series.factor / hours if series.energy else series.factor
@@ -584,7 +580,7 @@ def refuse_implausible(
     if layout is None and mean < 0 and not series.counter:
         raise DataError(
             f"{path}: {plan.value_names} has a negative mean, as what is fed into the grid or a "
-            "balance has; give what the home uses (--value-column or --register)."
+            "balance has; give what the home uses (`value_column=` or `register=`)."
         )
     refuse_mean(mean, path, low, high)
     if layout is None and not series.counter:
@@ -594,13 +590,13 @@ def refuse_implausible(
         if float(means.clip(0).sum()) > 1.5 * mean + 1.0:
             raise DataError(
                 f"{path}: the circuits draw {means.clip(0).sum() / mean:.2g} times what the meter "
-                "shows, so a column of the meter may be missing: name it (--value-column)."
+                "shows, so a column of the meter may be missing: name it (`value_column=`)."
             )
         if float(means.max()) > 1.05 * mean + 1.0:
             name = series.names[int(np.argmax(means))]
             raise DataError(
                 f"{path}: column {name!r} has a larger mean than the meter, so it is no circuit of "
-                "the home: name the meter's column (--value-column)."
+                "the home: name the meter's column (`value_column=`)."
             )
 
 
@@ -616,7 +612,7 @@ def _refuse_absurd_watts(watts: FloatArray, path: Path) -> None:
     if mean > ABSURD_MEAN_W or 0 < largest < 1:
         raise DataError(
             f"{path}: readings with a mean of {mean:.4g} W and up to {largest:.4g} W are not those "
-            "of a home in watts; check their unit (--unit)."
+            "of a home in watts; check their unit (`unit=`)."
         )
 
 
@@ -635,7 +631,7 @@ def _refuse_peak(series: Series, hours: float, path: Path) -> None:
         when = iso(np.datetime64(int(series.times[largest]), "ns"))
         raise DataError(
             f"{path}: the reading at {when} is {watts[largest]:.4g} W, which no home draws: it may "
-            "be a total, or the unit may be wrong (--unit)."
+            "be a total, or the unit may be wrong (`unit=`)."
         )
 
 

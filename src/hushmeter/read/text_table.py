@@ -300,7 +300,7 @@ def find_decimal(rows: Sequence[Sequence[str]], delimiter: str, path: Path) -> s
     if plain or (mark == "," and delimiter == ",") or all(three.values()):
         raise DataError(
             f"{path} has numbers such as 1{mark}234, in which the mark may be that of decimals or "
-            "of thousands: state it (--decimal point or --decimal comma)."
+            "of thousands: state it (`decimal=point` or `decimal=comma`)."
         )
     return mark
 

@@ -364,7 +364,7 @@ class PackedCells(RawCells):
 def open_cells(content: bytes, options: ReadOptions, name: str) -> RawCells:
     """Find the cells of a file."""
     path = MemoryFile(name, content)
-    kind = recognise(path)
+    kind = recognise(path).name
     if kind == "archive" or content.startswith(GZIP_MAGIC):
         return PackedCells(content, options, name)
     if kind in NOT_WRITTEN:

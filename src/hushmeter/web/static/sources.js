@@ -104,10 +104,11 @@ function fillReadOptions() {
   );
 }
 
-/** A sentence that names options of the command line, with the names of the fields instead. */
+/** A sentence that names options (`unit=kWh`, or --unit kWh), with the names of the inputs instead. */
 export function inPageWords(sentence) {
   const purposes = sentence.replace(/--for (hour|day|month|profile|register)/g, (_, name) => say("wishes.choose", { purpose: say(`wishes.purposes.${name}`) }));
-  return purposes.replace(/--([a-z]+(?:-[a-z]+)*)/g, (option, name) => {
+  const flags = purposes.replace(/`([a-z_]+)=([^`]*)`/g, (_, name, value) => `--${name.replaceAll("_", "-")} ${value}`.trim());
+  return flags.replace(/--([a-z]+(?:-[a-z]+)*)/g, (option, name) => {
     const field = name.replaceAll("-", "_");
     return FIELDS.includes(field) ? say("source.option", { field: say(`source.field.${field}`) }) : option;
   });
