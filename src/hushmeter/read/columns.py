@@ -29,7 +29,7 @@ from hushmeter.read.headers import (
 from hushmeter.read.recording import DECIMALS, Chooser, ReadOptions, unit_factor
 from hushmeter.read.source import read_head, read_parquet
 from hushmeter.read.text_table import RawTable, load_text, unique_names
-from hushmeter.read.times import read_clock, read_stamps, split_range
+from hushmeter.read.times import as_numpy, one_array, read_clock, read_stamps, split_range
 from hushmeter.trace import SECONDS_PER_DAY
 
 SAMPLE = 200
@@ -111,8 +111,8 @@ def to_numbers(data: Any, decimal: str) -> tuple[FloatArray, BoolArray]:
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
         if not (numeric or pa.types.is_decimal(kind)):
-            return np.full(len(data), np.nan), _mask(data.is_valid())
-        values: FloatArray = data.cast(pa.float64()).to_numpy(zero_copy_only=False)
+            return np.full(len(data), np.nan), as_numpy(data.is_valid())
+        values: FloatArray = as_numpy(data.cast(pa.float64()), np.nan)
         return values, np.zeros(len(data), dtype=np.bool_)
     text = pc.replace_substring_regex(data.cast(pa.string()), "[\\s\u00a0\u202f']", "")
     other = "." if decimal == "," else ","
@@ -121,16 +121,11 @@ def to_numbers(data: Any, decimal: str) -> tuple[FloatArray, BoolArray]:
     good = pc.match_substring_regex(text, rf"^[-+]?(?:{whole})(?:[eE][-+]?\d+)?$")
     plain = pc.replace_substring(pc.replace_substring(text, other, ""), decimal, ".")
     numbers = pc.if_else(good, plain, None).cast(pa.float64())
-    values = numbers.to_numpy(zero_copy_only=False)
+    values = as_numpy(numbers, np.nan)
     marks = pc.utf8_lower(pc.utf8_trim_whitespace(data.cast(pa.string())))
     missing = pc.is_in(marks, pa.array(sorted(missing_marks())))
     bad = pc.and_(pc.invert(pc.or_(good, missing)), pc.is_valid(data))
-    return values, _mask(bad)
-
-
-def _mask(flags: Any) -> BoolArray:
-    """Arrow's flags as an array; a null is False."""
-    return np.asarray(flags.fill_null(False).to_numpy(zero_copy_only=False), dtype=np.bool_)
+    return values, as_numpy(bad, False)
 
 
 def is_text(data: Any) -> bool:
@@ -168,9 +163,7 @@ def _split_units(column: Column) -> Column | None:
 
     if not is_text(column.data):
         return None
-    text = pa.chunked_array([column.data.cast(pa.string())]) if not isinstance(
-        column.data, pa.ChunkedArray) else column.data.cast(pa.string())  # fmt: skip
-    whole = pa.concat_arrays(text.chunks) if text.num_chunks else pa.array([], pa.string())
+    whole = one_array(column.data).cast(pa.string())
     parts = pc.extract_regex(whole, CELL_UNIT)
     units = parts.field("unit").filter(parts.is_valid()).unique().to_pylist()
     if not units or len({unit.endswith("h") for unit in units}) > 1:

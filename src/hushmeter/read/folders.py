@@ -23,6 +23,7 @@ from hushmeter.checks import BoolArray, FloatArray, IntArray
 from hushmeter.errors import DataError
 from hushmeter.read.recording import Chooser, ReadOptions, Recording
 from hushmeter.read.source import refuse_outside
+from hushmeter.read.times import as_numpy
 from hushmeter.trace import Metering, Trace, iso
 
 MAINS = frozenset({"mains", "aggregate", "main"})
@@ -112,8 +113,8 @@ def read_channel(path: Path, name: str, column: int = 1) -> Channel:
             read_options=csv.ReadOptions(autogenerate_column_names=True),
             parse_options=csv.ParseOptions(delimiter=" "),
         )
-        seconds = table.column(0).cast(pa.float64()).to_numpy()
-        watts = table.column(column).cast(pa.float64()).to_numpy()
+        seconds = as_numpy(table.column(0).cast(pa.float64()), np.nan)
+        watts = as_numpy(table.column(column).cast(pa.float64()), np.nan)
     except (pa.ArrowException, OSError, IndexError) as error:
         reason = str(error).split("\n")[0].rstrip(".")[:160]
         raise DataError(f"{path} is no channel of unix seconds and watts: {reason}.") from None

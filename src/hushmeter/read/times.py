@@ -61,14 +61,14 @@ def read_stamps(column: Any, path: Path, tz: str | None = None) -> Stamps:
     kind = column.type
     if pa.types.is_timestamp(kind):
         good = _valid(column)
-        ticks = column.cast(pa.timestamp(kind.unit)).cast(pa.int64()).fill_null(0).to_numpy()
+        ticks = as_numpy(column.cast(pa.timestamp(kind.unit)).cast(pa.int64()), 0)
         per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
         _check_span(ticks / per_second, good, path)
         ns = ticks * (SECOND // per_second)
         return Stamps(ns, good, kind.tz is not None, _are_midnights(ns, good, kind.tz))
     if pa.types.is_date(kind):
         good = _valid(column)
-        days = column.cast(pa.date32()).cast(pa.int32()).fill_null(0).to_numpy().astype(np.int64)
+        days = as_numpy(column.cast(pa.date32()).cast(pa.int32()), 0).astype(np.int64)
         _check_span(days * SECONDS_PER_DAY, good, path)
         return Stamps(days * SECONDS_PER_DAY * SECOND, good, False, True)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
@@ -95,7 +95,7 @@ def read_clock(column: Any) -> tuple[IntArray, BoolArray] | None:
         good = _valid(column)
         unit = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
         wide = pa.int32() if kind.bit_width == 32 else pa.int64()
-        ticks = column.cast(wide).fill_null(0).to_numpy().astype(np.int64)
+        ticks = as_numpy(column.cast(wide), 0).astype(np.int64)
         return ticks // unit, good
     if not pa.types.is_string(kind):
         return None
@@ -104,12 +104,8 @@ def read_clock(column: Any) -> tuple[IntArray, BoolArray] | None:
     fields = _fields(parts)
     seconds = _clock_seconds(fields)
     # 29.10.22 is a date.
-    dates = pc.match_substring_regex(plain, r"\d\.\d+\.\d").fill_null(False)
-    good = (
-        _valid(parts)
-        & (seconds <= SECONDS_PER_DAY)
-        & ~np.asarray(dates.to_numpy(False), dtype=np.bool_)
-    )
+    dates = as_numpy(pc.match_substring_regex(plain, r"\d\.\d+\.\d"), False)
+    good = _valid(parts) & (seconds <= SECONDS_PER_DAY) & ~dates
     there = _valid(column)
     if not there.any() or good.sum() < 0.9 * there.sum() or not _is_filled(fields["m"]):
         return None
@@ -185,7 +181,9 @@ def find_zone(text: str) -> str | None:
 
 
 def _of_numbers(column: Any, path: Path) -> Stamps:
-    numbers = column.fill_null(np.nan if column.type in _floats() else -1).to_numpy()
+    import pyarrow as pa
+
+    numbers = as_numpy(column, np.nan if pa.types.is_floating(column.type) else -1)
     good = _valid(column) & np.isfinite(numbers.astype(np.float64))
     values: FloatArray = numbers.astype(np.float64)[good]
     if values.size == 0:
@@ -207,12 +205,6 @@ def _of_numbers(column: Any, path: Path) -> Stamps:
     ticks = next((n for n in (1, 10**3, 10**6, 10**9) if middle < n * LATEST), 1)
     ns[good] = unix_ns(values / ticks, path)
     return Stamps(ns, good, True)
-
-
-def _floats() -> tuple[Any, ...]:
-    import pyarrow as pa
-
-    return pa.float16(), pa.float32(), pa.float64()
 
 
 def _are_excel_days(values: FloatArray) -> bool:
@@ -341,11 +333,7 @@ def _days(year: IntArray, month: IntArray, day: IntArray) -> IntArray:
 
 def _fields(parts: Any) -> dict[str, Any]:
     """The named groups of a match, as one array each."""
-    import pyarrow as pa
-
-    whole = parts.combine_chunks() if isinstance(parts, pa.ChunkedArray) else parts
-    if isinstance(whole, pa.ChunkedArray):
-        whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], parts.type)
+    whole = one_array(parts)
     return {field.name: whole.field(i) for i, field in enumerate(whole.type)}
 
 
@@ -355,7 +343,7 @@ def _numbers(field: Any) -> IntArray:
     import pyarrow.compute as pc
 
     filled = pc.if_else(pc.match_substring_regex(field, r"^\d+$"), field, "0")
-    values: IntArray = filled.fill_null("0").cast(pa.int64()).to_numpy(zero_copy_only=False)
+    values: IntArray = as_numpy(filled.fill_null("0").cast(pa.int64()))
     return values
 
 
@@ -376,7 +364,7 @@ def _month_numbers(field: Any) -> IntArray:
 def _lengths(field: Any) -> IntArray:
     import pyarrow.compute as pc
 
-    lengths: IntArray = pc.utf8_length(field).fill_null(0).to_numpy(zero_copy_only=False)
+    lengths: IntArray = as_numpy(pc.utf8_length(field), 0)
     return lengths
 
 
@@ -400,9 +388,9 @@ def _clock_seconds(fields: dict[str, Any]) -> IntArray:
     hour = _numbers(fields["h"])
     if _is_filled(fields["p"]):
         half = pc.utf8_lower(fields["p"])
-        after = pc.starts_with(half, "p").fill_null(False).to_numpy(zero_copy_only=False)
-        there = pc.greater(pc.utf8_length(half), 0).fill_null(False)
-        hour = np.where(there.to_numpy(zero_copy_only=False), hour % 12 + 12 * after, hour)
+        after = as_numpy(pc.starts_with(half, "p"), False)
+        there = as_numpy(pc.greater(pc.utf8_length(half), 0), False)
+        hour = np.where(there, hour % 12 + 12 * after, hour)
     return hour * SECONDS_PER_HOUR + _numbers(fields["m"]) * 60 + _numbers(fields["s"])
 
 
@@ -421,7 +409,7 @@ def _offsets(field: Any, good: BoolArray) -> tuple[IntArray, BoolArray]:
 
     coded = pc.dictionary_encode(field.fill_null(""))
     table = [_offset(text) for text in coded.dictionary.to_pylist()]
-    indices = coded.indices.to_numpy(zero_copy_only=False)
+    indices = as_numpy(coded.indices)
     minutes = np.array([0 if m is None else m for m in table], dtype=np.int64)[indices]
     aware = np.array([m is not None for m in table], dtype=np.bool_)[indices] & good
     return minutes, aware
@@ -442,18 +430,37 @@ def _plain(column: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    return pc.replace_substring_regex(one_array(column).cast(pa.string()), "[\u00a0\u202f]", " ")
+
+
+def one_array(column: Any) -> Any:
+    """An Arrow column without chunks."""
+    import pyarrow as pa
+
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(whole, pa.ChunkedArray):
-        whole = pa.concat_arrays(whole.chunks)
-    return pc.replace_substring_regex(whole.cast(pa.string()), "[\u00a0\u202f]", " ")
+        whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.nulls(0, column.type)
+    return whole
+
+
+def as_numpy(column: Any, missing: object = None) -> Any:
+    """An Arrow column of numbers or flags as an array, with `missing` for nulls.
+
+    pyarrow's `to_numpy` imports pandas, which takes longer than a small file.
+    """
+    import pyarrow as pa
+
+    whole = one_array(column)
+    if whole.null_count:
+        whole = whole.fill_null(missing)
+    if pa.types.is_boolean(whole.type):
+        return np.from_dlpack(whole.cast(pa.uint8())).astype(np.bool_)
+    return np.from_dlpack(whole)
 
 
 def _valid(column: Any) -> BoolArray:
-    import pyarrow as pa
-
-    valid = column.is_valid()
-    whole = valid.to_numpy() if isinstance(valid, pa.ChunkedArray) else valid.to_numpy(False)
-    return np.asarray(whole, dtype=np.bool_)
+    valid: BoolArray = as_numpy(column.is_valid())
+    return valid
 
 
 def _first(column: Any) -> object:
