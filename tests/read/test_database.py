@@ -186,7 +186,7 @@ def test_states_of_the_recorder(recorder):
 
 
 def test_sensors_are_listed(recorder):
-    with pytest.raises(DataError, match=r"several sensors.*sensor\.grid_import \(kWh\), sensor"):
+    with pytest.raises(DataError, match=r"holds 4 sensors.*sensor\.grid_import \(kWh\), sensor"):
         read_meter(recorder)
     with pytest.raises(DataError, match=r"no sensor 'x'; it has sensor\.grid_import"):
         read_meter(recorder, meter="x")
@@ -256,7 +256,7 @@ def test_counters_of_domoticz_and_their_divider(domoticz):
 
 
 def test_what_domoticz_leaves_open_is_asked_for(domoticz):
-    with pytest.raises(DataError, match=r"several sensors.*Old counter \(ID 5\), Plug \(ID 2\)"):
+    with pytest.raises(DataError, match=r"holds 3 sensors.*Old counter \(ID 5\), Plug \(ID 2\)"):
         read_meter(domoticz)
     with pytest.raises(DataError, match="state their zone, such as `tz="):
         read_meter(domoticz, meter="Plug")
@@ -269,7 +269,7 @@ def test_what_domoticz_leaves_open_is_asked_for(domoticz):
 def test_two_devices_of_one_name_are_told_apart_by_their_number(domoticz):
     with changing(domoticz) as database:
         database.execute("UPDATE DeviceStatus SET Name = 'Plug' WHERE ID = 5")
-    with pytest.raises(DataError, match="several sensors 'Plug'"):
+    with pytest.raises(DataError, match="holds 2 sensors named 'Plug'"):
         read_meter(domoticz, meter="Plug", tz="Europe/Amsterdam")
     assert len(read_meter(domoticz, meter="5", tz="Europe/Amsterdam")) == 23
 

@@ -86,14 +86,14 @@ def test_a_register_is_differenced(save):
 
 def test_several_entities_must_be_told_apart(samples, save):
     text = samples.ha_history() + samples.ha_history().split(b"\n", 1)[1].replace(b"meter_", b"b_")
-    with pytest.raises(DataError, match=r"has 2 entities.*`value_column="):
+    with pytest.raises(DataError, match=r"holds 2 sensors.*`value_column="):
         read_meter(save(text))
     chosen = read_recording(
         save(text), ReadOptions(value_column="sensor.b_power", reading_length="10s")
     )
     assert len(chosen.trace) > 3
     words = b"entity_id,state,last_changed\nsensor.x,on,2024-01-01T00:00:00Z\n"
-    with pytest.raises(DataError, match="no entity with numbers"):
+    with pytest.raises(DataError, match=r"no entity with numbers"):
         read_meter(save(words))
 
 
@@ -180,7 +180,7 @@ def test_a_history_longer_than_memory_is_refused(save, monkeypatch):
 
 
 def test_an_entity_that_is_not_there_and_a_table_without_times(samples, save):
-    with pytest.raises(DataError, match=r"no entity 'sensor.x': sensor.meter_power"):
+    with pytest.raises(DataError, match=r"no entity 'sensor.x' \(found: sensor.meter_power\)"):
         read_meter(save(samples.ha_history()), value_column="sensor.x")
     with pytest.raises(DataError, match="no time columns after entity_id, type, unit"):
         read_meter(save(b"entity_id,type,unit\nsensor.a,grid_consumption,kWh\n"))

@@ -130,7 +130,7 @@ def test_rae_blocks_of_a_folder_follow_each_other(samples, tmp_path):
     found = read_home_recording(tmp_path)
     assert len(found.trace) == 120
     assert found.public.gaps == 1
-    with pytest.raises(DataError, match="no house 2, only 1"):
+    with pytest.raises(DataError, match=r"no house '2' \(found: 1\)"):
         read_home_data(tmp_path, 2)
 
 
@@ -205,7 +205,7 @@ def test_ukdale_prefers_mains_dat(samples, tmp_path):
     (house / "mains.dat").write_text(rows)
     best = read_home_recording(house)
     np.testing.assert_allclose(best.trace.readings, 500.0)
-    with pytest.raises(DataError, match="no house_9"):
+    with pytest.raises(DataError, match="no building '9'"):
         read_home_data(tmp_path, 9)
 
 
@@ -263,7 +263,7 @@ def test_nilmtk_with_misaligned_meters(tmp_path):
     assert found.trace.names == ("fridge", "kettle")
     assert found.trace.interval_s == 6
     np.testing.assert_allclose(found.trace.power, [[200, 300]] * len(found.trace))
-    with pytest.raises(DataError, match="no building3"):
+    with pytest.raises(DataError, match="no building '3'"):
         read_home_data(path, 3)
 
 

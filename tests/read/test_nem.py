@@ -48,7 +48,7 @@ def test_export_and_reactive_registers_are_left_out():
     assert f"Registers that were not read: B1 of {NMI}, Q1 of {NMI}." in found.notes
     with pytest.raises(DataError, match="only B1"):
         read(HEAD, register("B1", day("20240201", DAY)))
-    with pytest.raises(DataError, match=r"no register 'B1' of energy that was drawn \(found: E1\)"):
+    with pytest.raises(DataError, match=r"no register of drawn energy 'B1' \(found: E1\)"):
         read(HEAD, register("E1", day("20240201", DAY)),
              register("B1", day("20240201", DAY)), register="B1")  # fmt: skip
 

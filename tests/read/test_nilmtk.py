@@ -113,7 +113,7 @@ def test_apparent_power_is_said_and_reactive_is_refused(store):
 def test_the_building_must_be_chosen(store):
     store({1: ACTIVE, 2: ACTIVE})
     path = store({1: ACTIVE, 2: ACTIVE}, building=2)
-    with pytest.raises(DataError, match="holds building1, building2: choose one"):
+    with pytest.raises(DataError, match=r"holds 2 buildings \(1, 2\): choose one"):
         read_home_data(path)
     assert read_home_recording(path, ReadOptions(building=2)).trace.names == ("meter2",)
 

@@ -74,7 +74,7 @@ def test_jitter_is_not_a_gap(tmp_path):
         ("timestamp,watts\n", "holds no readings"),
         ("timestamp,watts\n1,2\n", "a single reading"),
         ("a,b\n1,2\n3,4\n", "has no time column.*found: a, b"),
-        ("timestamp,b\n1,2\n3,4\n", "does not state the unit of 'b': state it .--unit"),
+        ("timestamp,b\n1,2\n3,4\n", "does not state the unit of 'b': state it .`unit="),
         ("timestamp,watts\nsoon,2\nlater,4\n", "times that cannot be read, such as 'soon'"),
         ("timestamp,watts\n2024-01-01 00:00:00,2\n2024-01-01 00:00:06,4\n", "without a zone"),
         ("timestamp,watts\n1,2\n2,inf\n", "'watts' is inf in row 1"),
