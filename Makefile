@@ -20,7 +20,7 @@ test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow"
 
 test-slow: $(VENV)/.test $(VENV)/.fuzz
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m slow
 
 coverage: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow" --cov=hushmeter --cov-report=term
